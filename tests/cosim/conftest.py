@@ -1,11 +1,11 @@
-"""Fixtures of runs that are recorded."""
+"""Fixtures for recorded runs."""
 
 import pytest
 
-from rigidblocks.simulation import recording
+from rigidblocks.cosim.results import recording
 
 
 @pytest.fixture
 def small_chunks(monkeypatch):
-    """Chunks of 16 rows."""
+    """Limit the chunks of a record to 16 rows."""
     monkeypatch.setattr(recording, "_CHUNK", 1)

@@ -1,6 +1,4 @@
-"""Many runs at once that choose their steps, each in its lane: the run of `simulate`, to the bit
-where nothing but arithmetic is in the block, whatever the lanes, the threads and the others.
-"""
+"""Batches with adaptive steps equal `simulate`, for any numbers of lanes and threads."""
 
 import logging
 
@@ -16,13 +14,13 @@ from rigidblocks import (
     System,
     auto_tree,
     floating_base,
-    maximum,
     prepare,
     simulate_batch,
 )
-from rigidblocks.tracing.lanes import LANES
+from rigidblocks.spatial.scalar import maximum
+from rigidblocks.tracing.compiled_functions import LANES
 
-RTOL = 1e-12  # of the largest value: rounding, over a short run
+RTOL = 1e-12  # rounding in a short run, relative to the largest value
 OTHERS = ("stiff", "radau", "adaptive or stiff")
 
 
@@ -38,7 +36,7 @@ class VanDerPol(Block):
 
 
 class Bed(Block):
-    """A mass that falls onto a bed of springs, whose force begins where the margin is zero."""
+    """Mass that falls onto a spring bed; the contact force starts where the margin is zero."""
 
     states = (Port("z", rate="v", start=1.0), Port("v", start=0.0))
     parameters = (Port("k", start=1e4),)
@@ -47,12 +45,12 @@ class Bed(Block):
     def derivative(self, x, p):
         return {"z": x.v, "v": -9.81 + p.k * maximum(-x.z, 0.0)}
 
-    def margins(self, x):
+    def switching_functions(self, x):
         return np.array([x.z])
 
 
 class Escape(Block):
-    """x' = x^2, which is infinite at the time 1 / x(0)."""
+    """x' = x^2, which diverges at t = 1 / x(0)."""
 
     states = (Port("x", start=0.1),)
     outputs = (Port("x"),)
@@ -61,8 +59,8 @@ class Escape(Block):
         return {"x": x.x * x.x}
 
 
-def alone(block, t_stop, dt, start, **how):
-    """The runs of a block one after the other, with their outputs (n, rows)."""
+def separate_run(block, t_stop, dt, start, **how):
+    """Return the outputs (n, rows) of separate runs with these start values."""
     system = System()
     system.add("b", block)
     run = prepare(system, dt, **how)
@@ -77,43 +75,45 @@ def same(batch, expected):
         assert_array_equal(batch[name], values)
 
 
+@pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method", ["adaptive", *(pytest.param(method, marks=pytest.mark.slow) for method in OTHERS)]
 )
-def test_runs_that_choose_their_steps_are_those_of_simulate_to_the_bit(method, rng):
+def test_adaptive_runs_in_a_batch_match_the_results_of_simulate_bit_for_bit(method, rng):
     start = {"x": rng.normal(size=11), "v": rng.normal(size=11), "mu": rng.uniform(0, 5, 11)}
-    for dt in (0.05, 1.0):  # in which RK4 does, and in which it takes many inner steps
+    for dt in (0.05, 1.0):  # a step that RK4 resolves, and a step that takes many inner steps
         batch = simulate_batch(VanDerPol(), 20 * dt, dt, start=start, method=method)
-        same(batch, alone(VanDerPol(), 20 * dt, dt, start, method=method))
+        same(batch, separate_run(VanDerPol(), 20 * dt, dt, start, method=method))
 
 
 @pytest.mark.slow
-def test_lanes_go_on_alone_where_they_become_stiff(rng):
+def test_batch_of_stiff_and_nonstiff_runs_matches_the_results_of_simulate_bit_for_bit(rng):
     start = {"mu": np.array([1.0, 3.0, 500.0, 2.0, 1000.0]), "x": rng.uniform(1.0, 2.0, 5)}
     batch = simulate_batch(VanDerPol(), 20.0, 0.5, start=start)
-    same(batch, alone(VanDerPol(), 20.0, 0.5, start))
+    same(batch, separate_run(VanDerPol(), 20.0, 0.5, start))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["adaptive", "adaptive or stiff"])
-def test_each_lane_ends_its_steps_where_its_law_changes(method, rng):
+def test_inner_steps_of_each_run_in_a_batch_end_at_the_events_of_this_run(method, rng):
     start = {"z": rng.uniform(0.0, 1.0, 9), "k": 10.0 ** rng.uniform(2.0, 6.0, 9)}
     batch = simulate_batch(Bed(), 2.0, 0.01, start=start, method=method)
-    same(batch, alone(Bed(), 2.0, 0.01, start, method=method))
+    same(batch, separate_run(Bed(), 2.0, 0.01, start, method=method))
     z, v = batch["z"], batch["v"]
     energy = 0.5 * v**2 + 9.81 * z + 0.5 * start["k"][:, None] * np.minimum(z, 0.0) ** 2
     assert np.ptp(energy, axis=1).max() < 1e-3
 
 
 @pytest.mark.slow
-def test_a_bound_on_steps_holds_in_each_lane():
+def test_max_inner_steps_option_limits_each_run_of_a_batch_separately():
     start = {"mu": np.array([0.0, 1.0, 10.0, 30.0])}
     how = {"method": "adaptive", "max_inner_steps": 12}
     batch = simulate_batch(VanDerPol(), 10.0, 0.5, start=start, **how)
-    same(batch, alone(VanDerPol(), 10.0, 0.5, start, **how))
+    same(batch, separate_run(VanDerPol(), 10.0, 0.5, start, **how))
 
 
-def test_a_run_that_fails_is_named_and_leaves_the_others_as_they_are(caplog):
+def test_failed_run_of_an_adaptive_batch_does_not_affect_the_other_runs(caplog):
     x = np.linspace(0.01, 0.2, 13)
     good = simulate_batch(Escape(), 2.0, 0.01, start={"x": x}, method="adaptive")
     assert_allclose(good["x"][:, -1], x / (1.0 - 2.0 * x), rtol=1e-6)
@@ -129,7 +129,7 @@ def test_a_run_that_fails_is_named_and_leaves_the_others_as_they_are(caplog):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["adaptive", "adaptive or stiff"])
-def test_a_system_that_chooses_its_steps_is_that_of_simulate(method, rng):
+def test_adaptive_batch_of_a_system_matches_the_results_of_simulate(method, rng):
     system = wired(parts(), method=method)
     start = {"robot.q": rng.normal(size=(11, 2)), "pd.kp": rng.uniform(50.0, 100.0, (11, 2))}
     dt, t_stop = 5e-3, 1.0
@@ -151,11 +151,11 @@ def test_a_system_that_chooses_its_steps_is_that_of_simulate(method, rng):
 
 
 @pytest.mark.slow
-def test_a_free_block_with_quaternions_chooses_its_steps_in_lanes(rng):
+def test_adaptive_batch_of_a_floating_base_plant_matches_the_results_of_simulate(rng):
     plant = FloatingBasePlant(floating_base(auto_tree(2, skew=0.7)))
     start = {"velocity": rng.normal(size=(5, 6)), "qd": rng.normal(size=(5, 1))}
     batch = simulate_batch(plant, 0.5, 0.05, start=start, method="adaptive")
-    expected = alone(plant, 0.5, 0.05, start, method="adaptive")
+    expected = separate_run(plant, 0.5, 0.05, start, method="adaptive")
     for name, values in expected.items():
         size = max(1.0, np.abs(values).max())
         assert_allclose(batch[name], values, rtol=0.0, atol=RTOL * size)

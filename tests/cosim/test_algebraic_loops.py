@@ -1,5 +1,6 @@
-"""Algebraic loops among blocks, solved inside the trace: in a continuous, a fused and a transparent
-system, and in FMUs of them.
+"""Algebraic loops among blocks.
+
+Continuous and fused systems, transparent coupling and the FMUs of these systems solve them.
 """
 
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ SAME = 1e-12
 
 
 @pytest.mark.parametrize("name", LOOPS)
-def test_a_transparent_system_solves_its_loops(name):
+def test_algebraic_loops_are_solved_if_the_coupling_is_transparent(name):
     how = {"form": "numpy", "progress": False, "transparent": True}
     assert disagreement(simulate(circle(*LOOPS[name]), 1.0, 0.1, **how), LOOPS[name]) < SAME
 
@@ -38,13 +39,13 @@ def test_a_transparent_system_solves_its_loops(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{"form": "fused"}, {"transparent": True}])
 @pytest.mark.parametrize("name", LOOPS)
-def test_c_solves_them_too(name, options):
+def test_algebraic_loops_are_solved_in_c_and_in_fused_systems(name, options):
     result = simulate(circle(*LOOPS[name]), 1.0, 0.1, progress=False, **options)
     assert disagreement(result, LOOPS[name]) < SAME
 
 
 @pytest.mark.slow
-def test_an_fmu_of_a_system_solves_its_loops(tmp_path):
+def test_fmu_of_a_system_solves_the_algebraic_loops_of_the_system(tmp_path):
     laws = LOOPS["cubic"]
     path = export_fmu(circle(*laws), tmp_path / "loop.fmu", dt=0.1)
     rows = fmpy.simulate_fmu(str(path), validate=False, stop_time=1.0, output_interval=0.1)
@@ -53,7 +54,8 @@ def test_an_fmu_of_a_system_solves_its_loops(tmp_path):
     assert_allclose(y[1], laws[1](rows["time"], y[0]), rtol=SAME)
 
 
-def test_random_linear_loops_are_solved_exactly(rng):
+@pytest.mark.slow
+def test_random_linear_algebraic_loops_are_solved_up_to_rounding(rng):
     for n in (2, 3, 5):
         A, b = rng.normal(size=(n, n)) * 3.0, rng.normal(size=n)
         system = System()
@@ -70,7 +72,7 @@ def test_random_linear_loops_are_solved_exactly(rng):
 
 @dataclass(frozen=True)
 class Row(Block):
-    """y = a u + b, which reads itself and the others."""
+    """y = a u + b, where u are the outputs of all rows."""
 
     a: tuple[float, ...]
     b: float
@@ -107,7 +109,7 @@ def with_inertia(k):
 
 
 @pytest.mark.slow
-def test_accelerations_that_feed_back_are_those_of_more_inertia():
+def test_acceleration_feedback_has_the_effect_of_additional_inertia():
     model, k = planar2(), 5.0
     result = simulate(with_inertia(k), 0.2, 0.02, transparent=True, method="rk4", h=0.01)
     for q, qd, qdd in zip(*(result[f"robot.{x}"] for x in ("q", "qd", "qdd")), strict=True):
@@ -117,26 +119,26 @@ def test_accelerations_that_feed_back_are_those_of_more_inertia():
 
 
 @pytest.mark.slow
-def test_loops_are_linearized():
+def test_linearization_of_a_system_includes_its_algebraic_loop():
     block = ContinuousSystem(with_inertia(5.0))
     found, h = linearize(block), 1e-6
     assert np.isfinite(found.A).all()
     plain = linearize(ContinuousSystem(with_inertia(0.0)))
-    assert np.abs(found.A - plain.A).max() > h  # the loop is in it
+    assert np.abs(found.A - plain.A).max() > h  # the loop changes A
 
 
 @pytest.mark.parametrize(
     "law", [lambda _t, u: u * u + 1.0, lambda t, u: u * u + 1.0 + t, lambda t, u: u + 1.0 + t]
 )
-def test_a_loop_without_a_solution_says_so(law):
+def test_error_for_an_unsolvable_algebraic_loop_names_its_parts(law):
     system = circle(law, lambda _t, u: u)
     with pytest.raises(Exception, match="algebraic loop of 'law0' and 'law1' has no solution"):
         simulate(system, 1.0, 0.1, transparent=True, form="numpy", progress=False)
 
 
 @pytest.mark.slow
-def test_a_loop_that_loses_its_solution_ends_the_run_in_c():
-    system = circle(lambda t, u: u * u + t, lambda _t, u: u)  # which there is up to t = 1/4
+def test_run_in_c_ends_if_its_algebraic_loop_no_longer_has_a_solution():
+    system = circle(lambda t, u: u * u + t, lambda _t, u: u)  # solvable up to t = 1/4
     with pytest.raises(SimulationError, match="finite") as caught:
         simulate(system, 1.0, 0.1, transparent=True, progress=False)
     result = caught.value.result
@@ -146,7 +148,7 @@ def test_a_loop_that_loses_its_solution_ends_the_run_in_c():
 
 @dataclass(frozen=True)
 class SampledLaw(Block):
-    """A law at samples."""
+    """y = u / 2 + 1 at samples."""
 
     sample_time: float | None = 0.1
     inputs = (Port("u", (), "1", "input", 0.0),)
@@ -157,11 +159,11 @@ class SampledLaw(Block):
         return {"y": 0.5 * u.u + 1.0}
 
 
-def test_loops_through_samples_are_refused():
+def test_algebraic_loop_through_sampled_outputs_is_rejected():
     system = System()
     system.add("law0", Law(lambda _t, u: u))
     system.add("law1", SampledLaw())
     system.connect("law0.y", "law1.u")
     system.connect("law1.y", "law0.u")
-    with pytest.raises(ValueError, match="algebraic loop, each reads the one before"):
+    with pytest.raises(ValueError, match="algebraic loop; each port reads the previous one"):
         FusedSystem(system, 0.1)

@@ -1,6 +1,4 @@
-"""Many runs at once: each is the run of `simulate`, whatever the lanes and threads, and knows
-nothing of the others.
-"""
+"""Batches of runs: each run equals `simulate`, for any numbers of lanes and threads."""
 
 import numpy as np
 import pytest
@@ -16,11 +14,11 @@ from rigidblocks import (
     prepare,
     simulate_batch,
 )
-from rigidblocks.library import RigidContactPlant
-from rigidblocks.robots import gripper
-from rigidblocks.tracing.lanes import LANES
+from rigidblocks.contact import RigidContactPlant
+from rigidblocks.robot.robots import gripper
+from rigidblocks.tracing.compiled_functions import LANES
 
-RTOL = 1e-12  # of the largest value: rounding, over a short run
+RTOL = 1e-12  # rounding in a short run, relative to the largest value
 T_STOP, DT = 0.2, 1e-3
 
 
@@ -32,7 +30,7 @@ def close(actual, expected):
     assert_allclose(actual, expected, rtol=0.0, atol=RTOL * max(1.0, np.max(np.abs(expected))))
 
 
-def test_every_run_of_a_batch_is_that_of_simulate(rng):
+def test_every_run_of_a_batch_matches_the_results_of_simulate(rng):
     system = wired(parts())
     start = starts(rng, 11)
     batch = simulate_batch(system, T_STOP, DT, start=start, every=3, method="rk4")
@@ -48,7 +46,7 @@ def test_every_run_of_a_batch_is_that_of_simulate(rng):
 
 
 @pytest.mark.slow
-def test_lanes_and_threads_change_no_bit(rng):
+def test_batch_results_do_not_depend_on_the_numbers_of_lanes_and_threads(rng):
     system, start = wired(parts()), starts(rng, 37)
     expected = simulate_batch(system, T_STOP, DT, start=start, lanes=2, threads=1, method="rk4")
     for lanes in LANES[1:]:
@@ -60,7 +58,8 @@ def test_lanes_and_threads_change_no_bit(rng):
     assert_array_equal(simulate_batch(fused, T_STOP, DT, start=start).values, expected.values)
 
 
-def test_a_run_that_fails_is_told_and_leaves_the_others_as_they_are(rng):
+@pytest.mark.slow
+def test_failed_run_of_a_batch_does_not_affect_the_other_runs(rng):
     system, start = wired(parts()), starts(rng, 9)
     how = {"record": ["robot.q"], "every": 7, "method": "rk4"}
     good = simulate_batch(system, T_STOP, DT, start=start, **how)
@@ -77,7 +76,7 @@ def test_a_run_that_fails_is_told_and_leaves_the_others_as_they_are(rng):
 
 
 @pytest.mark.slow
-def test_a_free_block_with_quaternions_runs_alone_in_a_batch(rng):
+def test_batch_of_a_floating_base_plant_matches_the_results_of_simulate(rng):
     plant = FloatingBasePlant(floating_base(auto_tree(2, skew=0.7)))
     start = {"velocity": rng.normal(size=(5, 6)), "qd": rng.normal(size=(5, 1))}
     batch = simulate_batch(plant, 0.05, 5e-3, start=start, method="rk4", h=5e-3)
@@ -90,7 +89,8 @@ def test_a_free_block_with_quaternions_runs_alone_in_a_batch(rng):
             close(batch[port.name][k], one[f"robot.{port.name}"])
 
 
-def test_what_does_not_fit_is_refused_in_words():
+@pytest.mark.slow
+def test_invalid_batch_arguments_are_rejected():
     system = wired(parts())
 
     def run(start, part=system, **options):
@@ -98,14 +98,22 @@ def test_what_does_not_fit_is_refused_in_words():
 
     q = np.zeros((3, 2))
     wrong = [
-        (KeyError, "there is no 'robot.x' to start with", {"robot.x": q}),
-        (KeyError, "there is no 'robot.energy' to start with", {"robot.energy": np.zeros(3)}),
-        (KeyError, "there is no 'pd.q' to start with", {"pd.q": q}),
-        (ValueError, "must agree: robot.q 3, pd.kp 2", {"robot.q": q, "pd.kp": q[:2]}),
-        (ValueError, "must agree: there are none", {"robot.q": q[0]}),
+        (KeyError, "unknown start value 'robot.x'", {"robot.x": q}),
+        (KeyError, "unknown start value 'robot.energy'", {"robot.energy": np.zeros(3)}),
+        (KeyError, "unknown start value 'pd.q'", {"pd.q": q}),
         (
             ValueError,
-            r"the shape \(3, 3\); it is \(2,\) in a run, \(n, 2\)",
+            "must have the same number of runs: robot.q 3, pd.kp 2",
+            {"robot.q": q, "pd.kp": q[:2]},
+        ),
+        (
+            ValueError,
+            "must have the same number of runs: no start value has this dimension",
+            {"robot.q": q[0]},
+        ),
+        (
+            ValueError,
+            r"the shape \(3, 3\); expected \(2,\) for all runs or \(n, 2\)",
             {"robot.q": np.eye(3)},
         ),
         (ValueError, "not finite or out of bounds: .*nan", {"robot.q": q * np.nan}),
@@ -113,18 +121,21 @@ def test_what_does_not_fit_is_refused_in_words():
     for error, message, start in wrong:
         with pytest.raises(error, match=message):
             run(start)
-    with pytest.raises(ValueError, match="steps of fixed length and has no use for rtol"):
+    with pytest.raises(ValueError, match="takes fixed steps and does not support rtol"):
         run({"robot.q": q}, method="rk4", rtol=1e-6)
     held = (0.1, 0.02, 0.02, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.1)
-    with pytest.raises(ValueError, match="RigidContactPlant is in no trace"):
+    with pytest.raises(
+        ValueError,
+        match="RigidContactPlant cannot be traced; a batch supports only blocks that can be traced",
+    ):
         run({"q": q}, part=RigidContactPlant(gripper(), q0=held))
     with pytest.raises(KeyError, match=r"robot\.x"):
         run({"robot.q": q}, record=["robot.x"])
-    with pytest.raises(TypeError, match="of a System or a block, not of a dict"):
+    with pytest.raises(TypeError, match="needs a System or a block, not a dict"):
         run({"robot.q": q}, part={})
 
 
-def test_no_runs_at_all_are_no_rows():
+def test_batch_without_runs_has_empty_results():
     batch = simulate_batch(
         wired(parts()),
         0.01,

@@ -1,6 +1,4 @@
-"""Rigid contact from event to event (RBDA Table 11.1): where events are, what happens at them, and
-what rests.
-"""
+"""Event-driven rigid contact (RBDA Table 11.1): event times, impacts and rest."""
 
 import json
 from dataclasses import replace
@@ -13,7 +11,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import solve_ivp
 
 from rigidblocks import Model, Prismatic, Revolute, SixDoF
-from rigidblocks.algebra.spatial import identity, mcI, xlt
 from rigidblocks.block.integrators import EULER, HEUN, RK4, SEMI_IMPLICIT_EULER
 from rigidblocks.contact import (
     Box,
@@ -26,18 +23,19 @@ from rigidblocks.contact import (
     plane_contacts,
     sphere_contacts,
 )
+from rigidblocks.cosim.contact_events import simulate_contact
 from rigidblocks.dynamics import energy
-from rigidblocks.simulation.contact_events import simulate_contact
+from rigidblocks.spatial.spatial import identity, mcI, xlt
 
 G = 9.81
-ROUNDING = 1e-12  # what is exact for the integrator, after some hundred steps and some events
-PENETRATION = 1e-12  # [m] the gap at which an event is located, and rounding
-ORDER = 0.15  # how far a fitted slope may be from the order
+ROUNDING = 1e-12  # the integrator is exact; rounding over some hundred steps and some events
+PENETRATION = 1e-12  # [m] gap at a located event, plus rounding
+ORDER = 0.15  # tolerance of a fitted order
 UP = np.array([0.0, 0.0, 1.0])
 
 
 def ball():
-    """A point mass of 1 kg on a vertical slide."""
+    """Return a point mass of 1 kg on a vertical slide."""
     inertia = mcI(1.0, np.zeros(3), np.eye(3))
     return Model(
         "ball",
@@ -50,7 +48,7 @@ def ball():
 
 
 def brick(sides=(0.4, 0.3, 0.2), m=2.0):
-    """A free brick."""
+    """Return a free-floating brick."""
     a, b, c = sides
     inertia = mcI(m, np.zeros(3), m / 12 * np.diag([b * b + c * c, a * a + c * c, a * a + b * b]))
     return Model("brick", (-1,), (SixDoF(),), (identity(),), (inertia,), contact=((Box(sides),),))
@@ -68,17 +66,18 @@ def energies(model, run):
 
 
 def deepest(contacts, run):
-    """The least gap at any recorded time."""
+    """Return the smallest gap at any recorded time."""
     return min(
         float(c.gap) for q, qd in zip(run["q"], run["qd"], strict=True) for c in contacts(q, qd)
     )
 
 
-# where events are
+# event times
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [HEUN, RK4], ids=lambda method: method.name)
-def test_bounces_are_at_their_closed_form_times(method):
+def test_bounce_times_and_speeds_equal_their_closed_form(method):
     e, fall = 0.8, np.sqrt(2 / G)
     run = dropped(e, 3.0, method=method)
     exact = fall * np.cumsum([1.0, *(2 * e**k for k in range(1, 5))])
@@ -96,8 +95,9 @@ def spring(t, q, qd):
 
 
 def bounces_on_the_spring(e):
-    """When a ball on a spring first and again bounces off the ground: z = c + a cos(w t), with c so
-    that each flight is a part of a period.
+    """Return the times of the first two impacts of a ball on a spring.
+
+    Between impacts z = c + a cos(w t), and c is such that a flight is a part of a period.
     """
     w, c = np.sqrt(SPRING), 0.6 - G / SPRING
     a = 1.0 - c
@@ -118,7 +118,7 @@ def bounces_on_the_spring(e):
 @pytest.mark.parametrize(
     "method", [EULER, SEMI_IMPLICIT_EULER, HEUN, RK4], ids=lambda method: method.name
 )
-def test_error_of_the_events_falls_at_the_order_of_the_method(method):
+def test_event_time_error_converges_at_the_order_of_the_method(method):
     model, e = ball(), 0.7
     first, second = bounces_on_the_spring(e)
     counts = np.array([30, 45, 65, 95]) if method.order < 4 else np.array([10, 14, 20, 28])
@@ -136,8 +136,8 @@ def test_error_of_the_events_falls_at_the_order_of_the_method(method):
 
 
 @pytest.mark.slow
-def test_sliding_block_stops_after_its_closed_form_way():
-    # v^2 / (2 mu g), in any direction; after that it sticks and its weight is on the ground
+def test_sliding_distance_of_a_brick_equals_its_closed_form():
+    # the distance is v^2 / (2 mu g) in any direction; then the brick sticks and carries its weight
     model, mu = brick(), 0.3
     contacts = partial(plane_contacts, model, mu=mu)
     for v in ([1.0, 0.0], [0.6, -0.5]):
@@ -148,7 +148,7 @@ def test_sliding_block_stops_after_its_closed_form_way():
         assert [event.kind for event in run.events] == ["stick"]
         assert_allclose(
             run.events[0].t, speed / (mu * G), rtol=0, atol=1e-8
-        )  # where its speed is below STILL
+        )  # at the event the speed is below STILL
         assert_allclose(
             run["q"][-1, 4:6], speed / (2 * mu * G) * np.array(v), rtol=0, atol=ROUNDING
         )
@@ -157,7 +157,7 @@ def test_sliding_block_stops_after_its_closed_form_way():
 
 
 @pytest.mark.slow
-def test_block_sticks_below_the_friction_angle_and_slides_above_it():
+def test_brick_sticks_below_the_friction_angle_and_slides_above_it():
     model, mu, t = brick(), 0.3, 0.4
     for angle in (np.arctan(mu) - 0.01, np.arctan(mu) + 0.01):
         down = np.array([np.cos(angle), 0.0, -np.sin(angle)])
@@ -170,8 +170,8 @@ def test_block_sticks_below_the_friction_angle_and_slides_above_it():
         assert_allclose(run["q"][-1, :4], q0[:4], rtol=0, atol=ROUNDING)
 
 
-def test_force_that_ends_lets_the_contact_go_there():
-    # a pull that grows with time lifts the ball when it is its weight
+def test_contact_is_lost_when_its_normal_force_reaches_zero():
+    # a pull that grows with time lifts the ball when it equals the weight
     model = ball()
 
     def pull(t, q, qd):
@@ -182,12 +182,12 @@ def test_force_that_ends_lets_the_contact_go_there():
     assert [event.kind for event in run.events] == ["loss"]
     assert_allclose(
         run.times("loss"), [G / 20.0], rtol=1e-8
-    )  # where the force is below WITHIN of the weight
+    )  # at the event the force is below WITHIN times the weight
     s = 1.0 - G / 20.0
     assert_allclose(run["q"][-1], 20.0 * s**3 / 6, rtol=1e-7)
 
 
-def test_push_that_grows_begins_to_slide_a_block_at_the_friction_limit():
+def test_body_under_an_increasing_push_starts_to_slide_at_the_friction_limit():
     model = Model(
         "block",
         (-1, 0),
@@ -208,12 +208,12 @@ def test_push_that_grows_begins_to_slide_a_block_at_the_friction_limit():
     assert [event.kind for event in run.events] == ["slip"]
     assert_allclose(
         run.events[0].t, mu * 0.5 * G / 10.0, rtol=1e-7
-    )  # the lower body's weight is on the slide
+    )  # only the weight of the lower body loads the contact
     s = 0.5 - run.events[0].t
     assert_allclose(run["q"][-1, 0], 10.0 * s**3 / 6, rtol=1e-6)
 
 
-def test_joint_bounces_between_its_limits():
+def test_joint_bounces_between_its_limits_at_the_closed_form_times():
     # without gravity the times between the stops are a geometric sequence
     inertia = mcI(1.0, np.zeros(3), np.eye(3))
     model = Model("rotor", (-1,), (Revolute(),), (identity(),), (inertia,))
@@ -223,11 +223,11 @@ def test_joint_bounces_between_its_limits():
     assert np.abs(run["q"]).max() <= 0.5 + PENETRATION
 
 
-# what happens at an event
+# state changes at an event
 
 
 @pytest.mark.slow
-def test_elastic_bounces_keep_the_energy():
+def test_elastic_bounces_conserve_energy():
     run = dropped(1.0, 5.0)
     assert len(run.times("impact")) == 6
     E = energies(ball(), run)
@@ -237,7 +237,7 @@ def test_elastic_bounces_keep_the_energy():
 
 
 @pytest.mark.slow
-def test_newtons_cradle_moves_only_its_last_ball():
+def test_impact_of_the_first_ball_of_newtons_cradle_moves_only_the_last_ball():
     r, L, n = 0.05, 1.0, 3
     inertia = mcI(0.2, [0.0, 0.0, -L], 0.4 * 0.2 * r * r * np.eye(3))
     model = Model(
@@ -258,30 +258,31 @@ def test_newtons_cradle_moves_only_its_last_ball():
     assert np.abs(run["q"][between][:, :2]).max() < 1e-9
     assert np.abs(run["q"][between][:, 2]).max() > 0.39
     assert np.abs(run["q"][run.time > second][:, 1:]).max() < 1e-9
-    assert np.ptp(energies(model, run)) < 1e-6  # h^4
+    assert np.ptp(energies(model, run)) < 1e-6  # integration error of order h^4
 
 
 @pytest.mark.slow
-def test_shorter_and_shorter_bounces_end_at_rest():
+def test_ball_with_restitution_comes_to_rest_after_finitely_many_impacts():
     run = dropped(0.5, 2.0)
-    assert len(run.times("impact")) < 15  # 4.4 m/s to below 1 mm/s by halves, and the last
+    assert len(run.times("impact")) < 15  # halving from 4.4 m/s to below 1 mm/s, plus the last
     assert_allclose(run["q"][-1], 0, rtol=0, atol=PENETRATION)
     assert_allclose(run["qd"][-1], 0, rtol=0, atol=ROUNDING)
     assert_allclose(run["force"][-1], [[G, 0, 0]], rtol=1e-12)
 
 
 @pytest.mark.slow
-def test_more_events_in_a_step_than_allowed_are_refused_and_not_endless():
-    # without a rest threshold the bounces of this ball have a limit in time
+def test_too_many_events_in_one_step_raise_an_error():
+    # without a rest threshold, the bounce times of this ball converge to a finite time
     with pytest.raises(
         ArithmeticError,
-        match=r"there were 110 events within one step, the last at t = 17\.\d+ s; a larger",
+        match=r"110 events occurred within one step, the last at t = 17\.\d+ s; increase `rest`",
     ):
         dropped(0.95, 20.0, 20.0, rest=0.0)
 
 
-def test_bounces_that_become_ever_shorter_end_without_a_threshold_too():
-    # at what a body falls through the gap that counts as zero; their times have a sum
+@pytest.mark.slow
+def test_ball_comes_to_rest_at_the_closed_form_time_without_a_rest_threshold():
+    # the bounces end when they are smaller than the gap tolerance; their times form a series
     run, e = dropped(0.5, 2.0, 2.0, rest=0.0), 0.5
     assert_allclose(run.events[-1].t, np.sqrt(2 / G) * (1 + e) / (1 - e), rtol=1e-5)
     assert_allclose(run["q"][-1], 0.0, rtol=0, atol=PENETRATION)
@@ -297,21 +298,21 @@ def test_tumbling_brick_never_gains_energy_and_never_penetrates(mu, e):
     run = simulate_contact(model, contacts, q0, rng.normal(size=6), 0.5, 0.01, e=e)
     E = energies(model, run)
     assert len(run.times("impact")) >= 3
-    assert np.diff(E).max() < 1e-7 * E[0]  # the integrator's, in flight: h^4
+    assert np.diff(E).max() < 1e-7 * E[0]  # integration error in flight, of order h^4
     assert E[-1] < E[0] - 1.0
     assert deepest(contacts, run) > -PENETRATION
 
 
 @pytest.mark.slow
-def test_block_that_tips_over_an_edge_lands_on_its_side():
-    # two contacts open at once, two new ones close
+def test_brick_that_rotates_over_an_edge_lands_on_its_side():
+    # two contacts open at once, and two new contacts close
     model = brick((0.2, 0.4, 0.6))
     contacts = partial(plane_contacts, model, mu=1.0)
     run = simulate_contact(
         model, contacts, [1, 0, 0, 0, 0, 0, 0.3], [0, 0, 0, 0.0, 0, 0], 0.1, 0.05
     )
-    assert_allclose(run["q"][-1], run["q"][0], rtol=0, atol=ROUNDING)  # it stands
-    tilt = 0.4  # beyond the edge, atan(0.2 / 0.6)
+    assert_allclose(run["q"][-1], run["q"][0], rtol=0, atol=ROUNDING)  # the brick stands
+    tilt = 0.4  # more than atan(0.2 / 0.6), at which the brick tips
     q0 = np.array(
         [np.cos(tilt / 2), 0, np.sin(tilt / 2), 0, 0, 0, 0.3 * np.cos(tilt) + 0.1 * np.sin(tilt)]
     )
@@ -321,12 +322,13 @@ def test_block_that_tips_over_an_edge_lands_on_its_side():
     assert np.diff(energies(model, run)).max() < 1e-6
 
 
-# soft contact and rigid contact
+# compliant and rigid contact
 
 
 def soft_bounce(K, zeta, t_stop):
-    """The height and speed at t_stop of a ball of 1 kg dropped from 1 m on a soft ground, by
-    SciPy.
+    """Return height and speed at t_stop of a 1 kg ball dropped from 1 m onto compliant ground.
+
+    SciPy integrates the motion.
     """
     law = SoftLaw(K, 2 * zeta * np.sqrt(K), 0.0, K, 1.0)
 
@@ -339,7 +341,7 @@ def soft_bounce(K, zeta, t_stop):
 
     x, t = np.array([1.0, 0.0]), 0.0
     surface.terminal = True
-    while t < t_stop:  # one law at a time: above the ground, or in it
+    while t < t_stop:  # alternate between flight and contact
         part = solve_ivp(
             rates,
             (t, t_stop),
@@ -356,8 +358,8 @@ def soft_bounce(K, zeta, t_stop):
 
 
 @pytest.mark.slow
-def test_soft_contact_becomes_rigid_contact_as_its_stiffness_grows():
-    # the contact lasts pi / sqrt(K), and that is how far the two are apart: the rate is -1/2
+def test_motion_with_compliant_contact_converges_to_rigid_contact_for_large_stiffness():
+    # the contact lasts pi / sqrt(K), so its two events differ by this time: the slope is -1/2
     zeta, t_stop = 0.1, 1.1
     e = np.exp(-zeta * (np.pi - 2 * np.arcsin(zeta)) / np.sqrt(1 - zeta**2))
     rigid = dropped(e, t_stop)
@@ -367,10 +369,10 @@ def test_soft_contact_becomes_rigid_contact_as_its_stiffness_grows():
     assert abs(np.polyfit(np.log(stiffness), np.log(errors), 1)[0] + 0.5) < 0.05
 
 
-# what a run gives
+# results of a run
 
 
-def test_run_is_a_result_with_units_and_events(tmp_path):
+def test_result_of_a_contact_run_has_units_and_events(tmp_path):
     run = dropped(0.5, 1.0)
     assert [port.name for port in run.ports] == ["q", "qd", "force", "impulse"]
     assert (run.unit("q"), run.unit("qd"), run.unit("force")) == ("m", "m/s", "N")
@@ -384,42 +386,43 @@ def test_run_is_a_result_with_units_and_events(tmp_path):
 
 
 @pytest.mark.slow
-def test_momentum_is_what_forces_and_impulses_gave():
+def test_momentum_equals_the_sum_of_gravity_and_contact_impulses():
     run = dropped(0.5, 3.0)
     assert len(run.times("impact")) > 5
-    bounces = run.time <= run.events[-1].t  # there only impacts push
+    bounces = run.time <= run.events[-1].t  # until then the contact force is impulsive
     expected = run["impulse"][:, 0, 0] - G * run.time
     assert_allclose(run["qd"][bounces, 0], expected[bounces], rtol=0, atol=ROUNDING)
 
 
-def test_unit_of_a_limit_is_that_of_its_joint():
+def test_unit_of_a_joint_limit_force_depends_on_the_joint_type():
     model = replace(ball(), joint=(Revolute(),))
     run = simulate_contact(model, lambda *_: [JointLimit(0, -1.0)], [0.0], [-4.0], 0.5, 0.1)
     assert run.port("force").units == ("N.m", "N", "N")
     assert run.port("impulse").units == ("N.m.s", "N.s", "N.s")
 
 
-def test_run_without_contacts_is_one_of_forward_dynamics():
+def test_contact_run_without_contacts_gives_the_motion_of_free_fall():
     run = simulate_contact(ball(), lambda *_: [], [1.0], [0.0], 1.0, 0.1)
     assert [port.name for port in run.ports] == ["q", "qd"]
     assert_allclose(run["q"][:, 0], 1.0 - G * run.time**2 / 2, rtol=0, atol=ROUNDING)
 
 
-# mistakes
+# invalid arguments
 
 
-def test_mistakes_are_named():
+def test_invalid_contact_run_is_rejected():
     with pytest.raises(
         ValueError,
-        match=r"contact 0 penetrates at the start, by 0.1 m; rigid contacts need gaps >= 0",
+        match=r"contact 0 penetrates by 0.1 m at the start; rigid contacts need gaps >= 0",
     ):
         dropped(0.0, 1.0, height=-0.1)
     with pytest.raises(
-        ValueError, match=r"dt = 0.3 s does not divide the run of 1.0 s; 0.333333333 s would"
+        ValueError,
+        match=r"dt = 0.3 s does not divide the duration of the run, 1.0 s; use for example dt",
     ):
         dropped(0.0, 1.0, 0.3)
     with pytest.raises(
-        ValueError, match=r"a coefficient of restitution is between 0 and 1, not \[1.5\]"
+        ValueError, match=r"a coefficient of restitution must be between 0 and 1, not \[1.5\]"
     ):
         dropped(1.5, 1.0)
     points = (PointSet([[0.0, 0.0, 0.0]]),)
@@ -432,7 +435,5 @@ def test_mistakes_are_named():
         (inertia,) * 2,
         contact=(points,) * 2,
     )
-    with pytest.raises(
-        ValueError, match="points 0 and 1 of model 'balls' are both without a sphere"
-    ):
+    with pytest.raises(ValueError, match="contact points 0 and 1 of model 'balls' have no radius"):
         sphere_contacts(balls, np.array([0.0, 1.0]), np.zeros(2), [(0, 1)])

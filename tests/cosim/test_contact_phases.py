@@ -1,6 +1,4 @@
-"""The motion between two events of rigid contact (RBDA Table 11.1): which contacts press, stick and
-slip.
-"""
+"""Motion between two events of rigid contact (RBDA Table 11.1): pressed, sticking and slipping."""
 
 import numpy as np
 import pytest
@@ -8,7 +6,6 @@ from numpy.testing import assert_allclose
 
 from random_models import MODELS, random_state
 from rigidblocks import Model, Prismatic, SixDoF
-from rigidblocks.algebra.spatial import RigidInertia, identity, mcI
 from rigidblocks.contact import (
     Box,
     PointContact,
@@ -18,26 +15,28 @@ from rigidblocks.contact import (
     rigid_contact,
 )
 from rigidblocks.dynamics import crba
+from rigidblocks.spatial.spatial import RigidInertia, identity, mcI
 
 G = 9.81
-ROUNDING = 1e-12  # what is exact for the integrator, after some hundred steps and some events
-PENETRATION = 1e-12  # [m] the gap at which an event is located, and rounding
-ORDER = 0.15  # how far a fitted slope may be from the order
+ROUNDING = 1e-12  # the integrator is exact; rounding over some hundred steps and some events
+PENETRATION = 1e-12  # [m] gap at a located event, plus rounding
+ORDER = 0.15  # tolerance of a fitted order
 UP = np.array([0.0, 0.0, 1.0])
 
 
 def brick(sides=(0.4, 0.3, 0.2), m=2.0):
-    """A free brick."""
+    """Return a free-floating brick."""
     a, b, c = sides
     inertia = mcI(m, np.zeros(3), m / 12 * np.diag([b * b + c * c, a * a + c * c, a * a + b * b]))
     return Model("brick", (-1,), (SixDoF(),), (identity(),), (inertia,), contact=((Box(sides),),))
 
 
-# phases
+# contact modes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["six-axis", "satellite", "all joints"])
-def test_motion_of_a_phase_without_friction_is_the_complementarity_problems(name, rng):
+def test_frictionless_contact_motion_solves_the_complementarity_problem(name, rng):
     model = MODELS[name]()
     for _ in range(10):
         s = random_state(rng, model)
@@ -68,14 +67,13 @@ def check_coulombs_law(phase, motion, mu):
         assert abs(a[i, 0]) < 1e-8 * fast
         if i not in phase.slip:
             assert sliding[i] < 1e-8 * fast
-        elif sliding[i] > 1e-3 * fast:  # friction is against the way it begins to slide
+        elif sliding[i] > 1e-3 * fast:  # friction opposes the direction of incipient sliding
             assert motion.force[i, 1:] @ a[i, 1:] < -0.99 * mu * z[i] * sliding[i]
 
 
 @pytest.mark.slow
-def test_contacts_with_friction_stick_slip_or_open_as_coulomb_says(rng):
-    # a free brick on three corners under random forces: whatever the phase is, its forces have the
-    # laws
+def test_contact_forces_follow_coulombs_law_in_every_contact_mode(rng):
+    # a free brick on three corners under random forces satisfies the law in every contact mode
     model, mu, kinds = brick(), 0.5, set()
     for _ in range(30):
         q = np.array([1.0, 0, 0, 0, 0, 0, 0.1])
@@ -91,8 +89,8 @@ def test_contacts_with_friction_stick_slip_or_open_as_coulomb_says(rng):
     assert {0, 3, -3} <= kinds  # all slip, all stick, all are pressed
 
 
-def test_slot_that_narrows_has_no_possible_motion():
-    # RBDA Example 11.1: the ball moves into it, and no forces keep it out of both walls
+def test_contacts_of_a_ball_in_a_narrowing_slot_have_no_solution():
+    # RBDA Example 11.1: the ball moves into the slot, and no forces keep it out of both walls
     inertia = mcI(1.0, np.zeros(3), np.eye(3))
     nothing = RigidInertia(0.0, np.zeros(3), np.zeros((3, 3)))
     model = Model(
@@ -115,6 +113,6 @@ def test_slot_that_narrows_has_no_possible_motion():
         else:
             with pytest.raises(
                 ArithmeticError,
-                match="the contacts 0, 1 have no possible motion: no forces keep them from",
+                match="contacts 0, 1 have no possible motion: no forces prevent",
             ):
                 beginning_phase(*arguments)

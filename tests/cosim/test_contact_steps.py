@@ -1,4 +1,4 @@
-"""Runs in rigid contact have steps of their own: what happens does not depend on the record."""
+"""Event-driven runs in rigid contact: the motion does not depend on the recorded samples."""
 
 from functools import partial
 
@@ -7,14 +7,14 @@ import pytest
 from numpy.testing import assert_allclose
 
 from rigidblocks import Model, Prismatic, SixDoF
-from rigidblocks.algebra.spatial import identity, mcI
-from rigidblocks.block.adaptive import STIFF
+from rigidblocks.block.adaptive_methods import STIFF
 from rigidblocks.contact import Sphere, plane_contacts, sphere_contacts
-from rigidblocks.simulation.contact_events import simulate_contact
+from rigidblocks.cosim.contact_events import simulate_contact
+from rigidblocks.spatial.spatial import identity, mcI
 
 G = 9.81
 R = 0.1
-TOLERANCE = 1e-8  # ten times rtol, of some dozen steps
+TOLERANCE = 1e-8  # ten times rtol, over about a dozen steps
 
 
 def ball():
@@ -32,8 +32,8 @@ def two_on_a_rail(radii=(0.01, 0.02)):
 @pytest.mark.slow
 @pytest.mark.parametrize("dt", [0.1, 0.001, 0.5])
 @pytest.mark.parametrize("w", [(0.0, 0.0, 0.0), (2.0, 1.0, 3.0)])
-def test_ball_that_slips_comes_to_roll_whatever_the_record(dt, w):
-    # 5/7 of its speed and 2/7 of that with which it would roll; the spin about the normal stays
+def test_slipping_ball_reaches_its_closed_form_rolling_speed_for_any_sample_spacing(dt, w):
+    # rolling speed: 5/7 of v plus 2/7 of the rolling velocity; the normal spin is constant
     v, mu = np.array([0.6, -0.5, 0.0]), 0.3
     model = ball()
     contacts = partial(plane_contacts, model, mu=mu)
@@ -47,8 +47,8 @@ def test_ball_that_slips_comes_to_roll_whatever_the_record(dt, w):
 
 
 @pytest.mark.parametrize("e", [0.0, 0.5, 1.0])
-def test_fast_ball_meets_a_thin_one_between_two_rows(e):
-    # it would be 50 m behind the other at the next row
+def test_fast_ball_hits_a_small_ball_between_two_recorded_samples(e):
+    # without the event, the ball would be 50 m past the other ball at the next row
     model = two_on_a_rail()
     contacts = partial(sphere_contacts, model, pairs=[(0, 1)])
     run = simulate_contact(model, contacts, [0.0, 50.003], [100.0, 0.0], 1.0, 1.0, e=e)
@@ -56,23 +56,24 @@ def test_fast_ball_meets_a_thin_one_between_two_rows(e):
     assert_allclose(run["qd"][-1], [50.0 * (1 - e), 50.0 * (1 + e)], rtol=1e-12)
 
 
-def test_ball_that_passes_beside_another_one_does_not_touch_it():
+def test_crossing_balls_collide_only_if_their_distance_is_below_the_sum_of_radii():
     inertia = mcI(1.0, np.zeros(3), np.eye(3))
     model = Model("two", (-1, 0), (Prismatic((1.0, 0.0, 0.0)), Prismatic((0.0, 1.0, 0.0))),
                   (identity(),) * 2, (inertia,) * 2,
                   contact=((Sphere(1e-3),), (Sphere(1e-3),)))  # fmt: skip
     contacts = partial(sphere_contacts, model, pairs=[(0, 1)])
     for beside, kinds in ((2.1e-3, []), (1.9e-3, ["impact"])):
-        # the second moves across where the first, its own parent, always is at the height zero
+        # the second ball crosses the path of its parent, which stays at height zero
         start = [0.0, -1.0 if kinds else beside]
         run = simulate_contact(model, contacts, start, [0.0, 10.0], 0.5, 0.5, e=1.0)
         assert [event.kind for event in run.events] == kinds
 
 
-def test_steps_are_those_of_an_explicit_method():
+def test_implicit_method_is_rejected_for_contact_events():
     model = ball()
     start = (partial(plane_contacts, model), [1, 0, 0, 0, 0, 0, 1.0], np.zeros(6), 0.1, 0.1)
-    with pytest.raises(ValueError, match="'stiff' has none: take 'adaptive'"):
+    reported = "an explicit method, not 'stiff'; use 'adaptive'"
+    with pytest.raises(ValueError, match=reported):
         simulate_contact(model, *start, method=STIFF)
-    with pytest.raises(ValueError, match="takes steps of fixed length and has no use for rtol"):
+    with pytest.raises(ValueError, match="takes fixed steps and does not support rtol"):
         simulate_contact(model, *start, method="rk4", rtol=1e-6)

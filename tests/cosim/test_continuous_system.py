@@ -1,4 +1,4 @@
-"""Continuous systems: the ideal law, the integrator's order, all parts at the same instant."""
+"""Continuous systems: ideal control, the integrator's order, and values exchanged without delay."""
 
 import numpy as np
 import pytest
@@ -15,20 +15,20 @@ from rigidblocks import (
     planar2,
     simulate,
 )
-from rigidblocks.block.evaluate import NumpyEvaluator
-from rigidblocks.block.memory import Memory
+from rigidblocks.block.evaluators import NumpyEvaluator
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.cosim.graph.block_merging import ContinuousSystem
+from rigidblocks.cosim.graph.linearization import linearize
 from rigidblocks.dynamics import aba
-from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
-from rigidblocks.system.continuous import ContinuousSystem
-from rigidblocks.system.linearization import linearize
+from rigidblocks.kernels.compiled_stepper import compiled_stepper, numpy_stepper
 
-RTOL = 1e-11  # exact derivatives: rounding, in solutions with a well-conditioned H
-# central differences with STEP: rounding eps / STEP and STEP^2 of the method, with room for the
+RTOL = 1e-11  # exact derivatives; rounding with a well-conditioned H
+# central differences with STEP: rounding eps / STEP and truncation STEP^2, with a margin for the
 # size of higher derivatives
 STEP = 1e-5
 DIFFERENCES = 1e-6
-IDEAL_LAW = 1e-6  # RK4 at 1 ms on the ideal law [rad, rad/s]
-ORDER = 0.1  # how far the fitted slope of log error over log step may be from the order
+IDEAL_LAW = 1e-6  # error of RK4 at 1 ms on the ideal law [rad, rad/s]
+ORDER = 0.1  # tolerance of the fitted slope of log error over log step
 DOWN = (0.0, -9.81, 0.0)
 
 
@@ -43,8 +43,9 @@ def close(actual, expected, tolerance):
 
 
 def ideal_run(t_stop, h):
-    """The demo's memories after each second under RK4, the command a straight line from corner to
-    corner, as its law is.
+    """Return the memory of the demo after each second with RK4, and its layout.
+
+    The command is a straight line between corners, as in the ideal law.
     """
     components = parts() | {"command": RepeatingSequence(t=[0.0, 1000.0], y=np.zeros((2, 2)))}
     block = ContinuousSystem(wired(components))
@@ -64,7 +65,8 @@ def ideal_run(t_stop, h):
     return rows, where
 
 
-def test_a_continuous_system_under_rk4_is_the_ideal_law():
+@pytest.mark.slow
+def test_continuous_system_with_rk4_matches_the_motion_under_continuous_control():
     for t, expected in REFERENCE.items():
         rows, where = ideal_run(t, 1e-3)
         actual = np.concatenate([rows[-1][where["robot.q"]], rows[-1][where["robot.qd"]]])
@@ -72,14 +74,14 @@ def test_a_continuous_system_under_rk4_is_the_ideal_law():
 
 
 @pytest.mark.slow
-def test_a_continuous_system_keeps_the_order_of_the_integrator():
+def test_error_of_a_continuous_system_converges_at_the_order_of_the_integrator():
     steps = np.array([1 / 200, 1 / 400, 1 / 800, 1 / 1600])
     fine, where = ideal_run(0.5, 1 / 8000)
     errors = [np.abs(ideal_run(0.5, h)[0][-1] - fine[-1])[where["robot.q"]].max() for h in steps]
     assert abs(np.polyfit(np.log(steps), np.log(errors), 1)[0] - 4) < ORDER
 
 
-def test_a_continuous_system_reads_its_inputs_at_the_same_instant():
+def test_parts_of_a_continuous_system_exchange_values_without_delay():
     flat = Memory(ContinuousSystem(wired(parts())))
     m = flat.start()
     m[flat.where["robot.q"]], m[flat.where["robot.qd"]] = [0.1, 0.2], [0.3, -0.1]
@@ -92,7 +94,7 @@ def test_a_continuous_system_reads_its_inputs_at_the_same_instant():
 
 
 @pytest.mark.slow
-def test_a_continuous_system_of_one_part_is_that_part():
+def test_continuous_system_with_one_part_matches_the_results_of_this_part():
     model = MODELS["satellite"]()
     system = System()
     system.add("body", RobotPlant(model))
@@ -102,7 +104,7 @@ def test_a_continuous_system_of_one_part_is_that_part():
     for name in ("q", "qd", "tau"):
         a[whole.where[f"body.{name}"]] = b[part.where[name]] = getattr(s, name)
     for memory, place in ((a, whole.where["body.q"]), (b, part.where["q"])):
-        memory[place][:4] *= 1.01  # made a unit quaternion again at the start
+        memory[place][:4] *= 1.01  # the initialization normalizes the quaternion
     numpy_stepper(whole).initialize(a, 0.0)
     numpy_stepper(part).initialize(b, 0.0)
     for k in range(3):
@@ -114,7 +116,7 @@ def test_a_continuous_system_of_one_part_is_that_part():
 
 
 @pytest.mark.slow
-def test_a_continuous_system_is_one_native_fmu(tmp_path):
+def test_native_fmu_of_a_continuous_system_matches_the_results_of_the_system(tmp_path):
     block = ContinuousSystem(wired(parts()))
     path = export_fmu(block, tmp_path / "planar2ctrl.fmu")
     whole = System()
@@ -132,7 +134,7 @@ def _alone(block):
     return system
 
 
-def test_a_sampled_part_is_refused():
+def test_continuous_system_rejects_a_sampled_part():
     system = System()
     system.add("robot", RobotPlant(planar2()))
     system.add(

@@ -1,6 +1,6 @@
-"""Better steps of a run: their order, what they solve, and what they tell.
+"""Coupling methods of a run: their order, the problems that they solve, and their log messages.
 
-The oracle of the motions is SciPy on the equations that were not cut.
+The reference is SciPy's solution of the equations of the whole system.
 """
 
 import json
@@ -14,8 +14,8 @@ from numpy.testing import assert_allclose
 from algebraic_laws import LOOPS, Law, circle, circle_of, disagreement
 from coupled_systems import Case, Load, drivetrain, of_result, oscillator, quarter_car
 from rigidblocks import Block, Port, System, prepare, simulate
-from rigidblocks.fmi.native import native_fmu
-from rigidblocks.library.delays import UnitDelay
+from rigidblocks.fmi.native_fmu import native_fmu
+from rigidblocks.library.signals import UnitDelay
 
 CASES = {"oscillator": oscillator(), "quarter car": quarter_car(), "drivetrain": drivetrain()}
 SCHEMES = {
@@ -27,12 +27,12 @@ SCHEMES = {
     "newton": (2, {"iterate": "newton"}),
 }
 STEPS = (5e-3, 2.5e-3, 1.25e-3)
-ORDER = 0.2  # how far the fitted order may be from what it should be
+ORDER = 0.2  # tolerance of the fitted order
 SAME = 1e-12
 
 
 def error_of(case, dt, parts=None, **options):
-    """The largest error of all positions and velocities in a run."""
+    """Return the largest error of all positions and velocities in a run."""
     system = case.system(parts)
     result = simulate(system, case.t_stop, dt, h=1.25e-3, progress=False, **options)
     return np.abs(of_result(result) - case.motion(result.time)).max()
@@ -45,22 +45,22 @@ def fitted_order(errors):
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("case", CASES)
-def test_error_falls_with_the_order_of_the_coupling(case, scheme):
+def test_coupling_error_converges_at_the_order_of_the_coupling_method(case, scheme):
     order, options = SCHEMES[scheme]
     errors = [error_of(CASES[case], dt, **options) for dt in STEPS]
     assert abs(fitted_order(errors) - order) < ORDER
 
 
-def test_the_drivetrain_sticks_slips_and_sticks_again():
+def test_reference_motion_of_the_drivetrain_sticks_and_slips_twice():
     speed = drivetrain().motion(np.linspace(0.0, 1.5, 301))[:, 3]
     slips = speed > 0.15 * speed.max()
-    assert np.flatnonzero(np.diff(slips)).size == 4  # loose, stuck, loose, stuck
+    assert np.flatnonzero(np.diff(slips)).size == 4  # slip, stick, slip, stick
     assert not slips[0]
     assert not slips[-1]
 
 
 @pytest.mark.slow
-def test_where_held_inputs_explode_a_second_pass_does_not():
+def test_iterated_coupling_is_stable_at_step_sizes_for_which_held_inputs_diverge():
     case = Case(oscillator().driver, oscillator().load, 4.0)
     assert error_of(case, 0.02, order="jacobi") > 65.0
     assert error_of(case, 0.02, iterate=True) < 0.2
@@ -70,7 +70,7 @@ def test_where_held_inputs_explode_a_second_pass_does_not():
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{"extrapolate": 2}, {"iterate": True}])
 @pytest.mark.parametrize("method", ["adaptive", "ros2"])
-def test_numpy_and_c_follow_the_same_polynomials(method, options):
+def test_coupled_runs_in_numpy_and_in_c_have_equal_results(method, options):
     runs = [
         simulate(oscillator().system(), 0.1, 0.01, form=form, method=method, **options)
         for form in ("numpy", "compiled")
@@ -79,7 +79,7 @@ def test_numpy_and_c_follow_the_same_polynomials(method, options):
 
 
 @pytest.mark.slow
-def test_held_steps_in_python_are_those_of_the_loop_in_c_to_the_last_bit():
+def test_results_of_the_python_and_c_master_loops_with_held_inputs_are_bitwise_equal():
     for order in ("jacobi", "gauss-seidel"):
         runs = [
             simulate(oscillator().system(), 0.2, 0.01, order=order, bonds=bonds)
@@ -89,20 +89,20 @@ def test_held_steps_in_python_are_those_of_the_loop_in_c_to_the_last_bit():
 
 
 @pytest.mark.parametrize("name", LOOPS)
-def test_algebraic_loops_are_solved(name):
+def test_newton_coupling_solves_algebraic_loops_between_blocks(name):
     laws = LOOPS[name]
     result = simulate(circle(*laws), 1.0, 0.1, iterate="newton", form="numpy", progress=False)
     assert disagreement(result, laws) < SAME
 
 
-def test_a_loop_without_a_solution_says_so():
+def test_algebraic_loop_without_a_solution_is_reported_by_newton_coupling():
     system = circle(lambda _t, u: u + 1.0, lambda _t, u: u)
     with pytest.raises(Exception, match="'law0' and 'law1' exchange"):
         simulate(system, 1.0, 0.1, iterate="newton", form="numpy", progress=False)
 
 
 @pytest.mark.slow
-def test_the_error_follows_the_tolerance_over_four_decades():
+def test_coupling_error_is_proportional_to_step_tol_with_iterated_steps():
     case = oscillator(0.0)
     for tolerance in 10.0 ** -np.arange(1, 6):
         error = error_of(case, 0.1, extrapolate=1, iterate=True, step_tol=tolerance)
@@ -113,29 +113,30 @@ def test_the_error_follows_the_tolerance_over_four_decades():
 @pytest.mark.parametrize(
     "options", [{}, {"order": "jacobi"}, {"order": "jacobi", "extrapolate": 2}]
 )
-def test_the_error_follows_the_tolerance_without_repeated_steps(options):
+def test_coupling_error_is_proportional_to_step_tol_without_iterated_steps(options):
     case = oscillator(0.0)
     for tolerance in (1.0, 0.1, 0.01):
         error = error_of(case, 0.1, step_tol=tolerance, **options)
         assert tolerance / 10 < error < 10 * tolerance
 
 
-def test_what_no_step_keeps_is_told_at_once_and_in_the_end(caplog):
+@pytest.mark.slow
+def test_coupling_error_that_exceeds_step_tol_because_of_step_min_is_reported(caplog):
     result = simulate(
         oscillator().system(), 0.1, 0.1, step_tol=1e-6, step_min=0.1 / 4, h=0.01, form="numpy"
     )
     first, last = (record.getMessage() for record in caplog.records[-2:])
-    assert first.startswith("at t = 0 s the shortest steps, of 0.025 s, have ")
-    assert "take iterate=True with extrapolate=1" in first
-    assert last.startswith("2 of 2 steps of the coupling were taken with an error above step_tol")
-    told = json.loads(result.meta["coupling"])
-    assert told["shortest"] == 0.1 / 4
-    assert told["largest error [step_tol]"] > 100.0
+    assert first.startswith("at t = 0 s the error of the shortest steps (0.025 s) is ")
+    assert "use iterate=True with extrapolate=1" in first
+    assert last.startswith("2 of 2 coupling steps have an error above step_tol")
+    reported = json.loads(result.meta["coupling"])
+    assert reported["shortest"] == 0.1 / 4
+    assert reported["largest error [step_tol]"] > 100.0
 
 
 @dataclass(frozen=True)
 class Sampler(Block):
-    """A sampled spring."""
+    """Sampled spring."""
 
     sample_time: float | None = 0.02
     inputs = (Port("q", (), "m", "position", 0.0),)
@@ -148,7 +149,7 @@ class Sampler(Block):
 
 @dataclass(frozen=True)
 class Pushed(Load):
-    """A load with a second force on it."""
+    """Load with a second force input."""
 
     inputs = (Port("force", (), "N", "force", 0.0), Port("more", (), "N", "another", 0.0))
 
@@ -157,7 +158,7 @@ class Pushed(Load):
 
 
 def sampled_system():
-    """The oscillator with a sampled spring on its load."""
+    """Return the oscillator with a sampled spring on its load."""
     case = oscillator()
     load = Pushed(case.load.m, case.load.outer, case.load.q0, case.load.qd0)
     system = case.system({"driver": case.driver, "load": load})
@@ -169,7 +170,7 @@ def sampled_system():
 
 @dataclass(frozen=True)
 class Amplifier(Block):
-    """A sampled gain."""
+    """Sampled gain."""
 
     gain: float
     sample_time: float | None = 0.1
@@ -184,19 +185,20 @@ class Amplifier(Block):
 LAW = Law(lambda t, u: -2.0 * u + np.cos(t))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "others", [(), (Amplifier(0.5, 0.2),)], ids=["one sample time", "two sample times"]
 )
-def test_a_loop_through_samples_is_refused(others):
+def test_algebraic_loop_through_sampled_outputs_is_rejected_by_every_coupling_method(others):
     unopened = circle_of([LAW, Amplifier(0.25), *others])
     for options in ({}, {"iterate": True}, {"iterate": "newton"}, {"form": "fused"}):
         with pytest.raises(ValueError, match=r"algebraic loop.*law1\.y"):
             simulate(unopened, 1.0, 0.05, **options)
-    with pytest.raises(ValueError, match=r"through samples.*put a UnitDelay into the loop"):
+    with pytest.raises(ValueError, match=r"through the samples.*insert a UnitDelay into the loop"):
         simulate(unopened, 1.0, 0.05, iterate="newton")
 
 
-def test_a_loop_through_samples_that_a_delay_opens_is_its_difference_equation():
+def test_loop_of_sampled_blocks_with_a_unit_delay_satisfies_its_difference_equation():
     opened = circle_of([LAW, Amplifier(0.25), UnitDelay(0.1)])
     result = simulate(opened, 1.0, 0.05, form="numpy", progress=False)
     delayed, y = 0.0, []
@@ -206,10 +208,12 @@ def test_a_loop_through_samples_that_a_delay_opens_is_its_difference_equation():
     assert_allclose(result["law0.y"][::2], y, rtol=0.0, atol=SAME)
 
 
-def test_a_delayed_loop_of_two_sample_times_says_how_late_it_is():
+def test_additional_delay_in_a_loop_with_two_sample_times_gives_a_warning():
     opened = circle_of([LAW, Amplifier(0.25), Amplifier(0.5, 0.2), UnitDelay(0.1)])
     last = opened.wiring().stepping_order[0]
-    with pytest.warns(RuntimeWarning, match=f"'{last}' samples .* a sample later"):
+    with pytest.warns(
+        RuntimeWarning, match=f"'{last}' is in a loop with .* by one additional sample"
+    ):
         result = simulate(opened, 1.0, 0.05, form="numpy", progress=False)
     assert_allclose(
         result["law0.y"], -2.0 * result[f"{last}.y"] + np.cos(result.time), rtol=0.0, atol=SAME
@@ -227,11 +231,12 @@ class Storage(Block):
         return {"x": u.u}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [{"iterate": True}, {"iterate": "newton"}, {"extrapolate": 1}, {"extrapolate": 2}]
 )
-def test_what_follows_a_sampler_at_once_is_held_as_its_samples_are(options):
-    """x[k+1] = x[k] - 2 T x[k], exactly, whatever the names of the parts."""
+def test_stateless_block_after_a_sampled_block_holds_its_output_between_samples(options):
+    """x[k+1] = x[k] - 2 T x[k] is exact for any names of the parts."""
     for names in (("plant", "sampler", "law"), ("z", "y", "x")):
         system = System()
         plant, sampler, law = names
@@ -250,7 +255,7 @@ def test_what_follows_a_sampler_at_once_is_held_as_its_samples_are(options):
 
 
 @pytest.mark.slow
-def test_what_is_sampled_is_held_and_steps_are_chosen_between_samples():
+def test_coupling_step_size_control_ends_steps_at_the_sample_times():
     exact = simulate(sampled_system(), 1.0, 0.02, transparent=True, method="adaptive", rtol=1e-10)
     errors = []
     for dt, options in (
@@ -268,7 +273,7 @@ def test_what_is_sampled_is_held_and_steps_are_chosen_between_samples():
 
 
 @pytest.mark.slow
-def test_transparent_coupling_is_the_whole_equation(caplog):
+def test_results_with_transparent_coupling_match_the_monolithic_solution(caplog):
     caplog.set_level(logging.INFO, "rigidblocks")
     case = oscillator()
     result = simulate(
@@ -281,7 +286,7 @@ def test_transparent_coupling_is_the_whole_equation(caplog):
 
 @dataclass(frozen=True)
 class Sprung(Block):
-    """A body with a spring to another one, whose velocity it gets."""
+    """Body with a spring to another body, whose velocity is the input."""
 
     inputs = (Port("qd_other", (), "m/s", "velocity of the other", 0.0),)
     outputs = (
@@ -306,7 +311,7 @@ class Sprung(Block):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ["jacobi", "gauss-seidel"])
-def test_the_energy_that_a_coupling_makes_is_what_the_motion_gains(order, caplog):
+def test_reported_coupling_energy_error_equals_the_energy_gain_of_the_motion(order, caplog):
     caplog.set_level(logging.INFO, "rigidblocks")
     system = System()
     system.add("driver", Sprung())
@@ -316,17 +321,17 @@ def test_the_energy_that_a_coupling_makes_is_what_the_motion_gains(order, caplog
     result = simulate(system, 1.0, 2e-3, order=order, bonds=True, method="rk4", progress=False)
     load = 0.5 * (0.5 * result["load.qd"] ** 2 + 30.0 * result["load.q"] ** 2)
     energy = result["driver.energy"] + load
-    told = json.loads(result.meta["coupling"])["energy made [J]"]
-    made, through = told["driver.force and load.qd"]
+    reported = json.loads(result.meta["coupling"])["energy made [J]"]
+    made, through = reported["driver.force and load.qd"]
     assert abs(made) > 0.001 * through
-    # the trapezoidal rule in each step
+    # the trapezoidal rule integrates the power in each step
     assert abs(made - (energy[-1] - energy[0])) < 0.02 * abs(made)
     assert "driver.force and load.qd" in caplog.text
 
 
 @pytest.fixture(scope="module")
 def fmus(tmp_path_factory):
-    """The parts of the quarter car as FMUs."""
+    """Return the parts of the quarter car as FMUs."""
     folder, case = tmp_path_factory.mktemp("fmus"), quarter_car()
     return {
         (name, version): native_fmu(part, folder / f"{name}{version}.fmu", h=1.25e-3, fmi=version)
@@ -337,7 +342,9 @@ def fmus(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["line", "parabola", "again"])
-def test_fmus_that_take_derivatives_follow_as_blocks_do(fmus, scheme):
+def test_fmu_with_input_derivatives_matches_the_results_of_a_block_with_polynomial_inputs(
+    fmus, scheme
+):
     case, (_, options) = quarter_car(), SCHEMES[scheme]
     parts = {name: fmus[name, 2] for name in ("driver", "load")}
     runs = [
@@ -348,17 +355,17 @@ def test_fmus_that_take_derivatives_follow_as_blocks_do(fmus, scheme):
 
 
 @pytest.mark.slow
-def test_fmus_without_derivatives_get_means_and_say_so(fmus, caplog):
+def test_coupling_error_of_fmus_without_input_derivatives_is_of_second_order(fmus, caplog):
     case = quarter_car()
     parts = {"driver": case.driver, "load": fmus["load", 3]}
     errors = [error_of(case, dt, parts, iterate=True) for dt in STEPS]
     assert abs(fitted_order(errors) - 2) < ORDER
-    assert "'load' takes no polynomials" in caplog.text
+    assert "'load' does not support polynomial inputs" in caplog.text
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("version", [2, 3])
-def test_equations_of_fmus_follow_polynomials(fmus, version):
+def test_model_exchange_fmu_matches_the_results_of_a_block_with_polynomial_inputs(fmus, version):
     case, systems = quarter_car(), []
     for kind in ("model exchange", None):
         system = System()
@@ -376,7 +383,7 @@ def test_equations_of_fmus_follow_polynomials(fmus, version):
 
 
 @pytest.mark.slow
-def test_prepared_steps_are_those_of_a_run_and_go_back():
+def test_coupled_run_from_a_saved_state_matches_the_results_of_an_uninterrupted_run():
     options = {"order": "jacobi", "extrapolate": 1, "form": "numpy", "h": 0.01}
     with prepare(oscillator().system(), 0.01, **options) as run:
         run.reset()
@@ -396,21 +403,21 @@ def test_prepared_steps_are_those_of_a_run_and_go_back():
         ({"extrapolate": 3}, "extrapolate must be 0, 1 or 2, not 3"),
         ({"iterate": "twice"}, "iterate must be True, False or 'newton', not 'twice'"),
         ({"step_tol": -1.0}, "step_tol must be finite and positive, not -1.0"),
-        ({"step_min": 1e-3}, "step_min is the shortest of steps that step_tol chooses"),
-        ({"step_tol": 1e-3, "step_min": 1.0}, "step_min = 1.0 s leaves nothing to choose"),
-        ({"bonds": [("load.q", "driver.x")]}, "there is no output 'driver.x' for a bond"),
-        ({"bonds": [("load.q", "load.qd")]}, "load.q and load.qd are no bond"),
-        ({"iterate": True, "form": "fused"}, "a fused run has no iterate"),
-        ({"iterate": True, "events": ["load.q"]}, "leave out iterate or events"),
+        ({"step_min": 1e-3}, "step_min needs step_tol"),
+        ({"step_tol": 1e-3, "step_min": 1.0}, "step_min = 1.0 s is too large"),
+        ({"bonds": [("load.q", "driver.x")]}, "unknown output 'driver.x' in bonds"),
+        ({"bonds": [("load.q", "load.qd")]}, "load.q and load.qd are not a power bond"),
+        ({"iterate": True, "form": "fused"}, "'fused' does not support iterate"),
+        ({"iterate": True, "events": ["load.q"]}, "cannot be combined with iterate"),
     ],
 )
-def test_what_does_not_go_together_is_refused(options, message):
+def test_incompatible_coupling_options_are_rejected(options, message):
     with pytest.raises((ValueError, KeyError), match=message):
         simulate(oscillator().system(), 1.0, 0.1, **{"form": "numpy", **options})
 
 
-def test_nothing_to_couple_transparently_is_said():
+def test_transparent_coupling_without_connected_blocks_is_rejected():
     system = System()
     system.add("load", oscillator().load)
-    with pytest.raises(ValueError, match="nothing to couple transparently"):
+    with pytest.raises(ValueError, match="needs two or more continuous blocks"):
         simulate(system, 1.0, 0.1, transparent=True)

@@ -1,4 +1,4 @@
-"""The diagram of a system, and the short texts of what a notebook shows."""
+"""Diagrams of systems, and short representations in notebooks."""
 
 import sys
 
@@ -8,11 +8,11 @@ import pytest
 from planar2ctrl import parts, wired
 from rigidblocks import PDController, System, planar2, simulate
 from rigidblocks.library import Gain, LowPass
-from rigidblocks.mechanisms import four_bar
-from rigidblocks.model.planar import PlanarModel
+from rigidblocks.robot.model import PlanarModel
+from rigidblocks.robot.robots import four_bar
 
 
-def test_the_diagram_has_parts_in_order_of_steps_ports_with_units_and_what_is_at_once():
+def test_system_diagram_shows_stepping_order_ports_units_and_feedthrough():
     text = wired(parts()).draw()
     lines = text.splitlines()
     assert lines[0] == "flowchart LR"
@@ -25,11 +25,11 @@ def test_the_diagram_has_parts_in_order_of_steps_ports_with_units_and_what_is_at
     assert "in: q_ref (2) rad, q (2) rad, qd_ref (2) rad/s, qd (2) rad/s" in pd
     assert "out: tau (2) N.m" in pd
     assert "at once: q, q_ref, qd, qd_ref → tau" in pd
-    assert any('-->|"q"|' in line for line in lines)  # the controller reads it at once
+    assert any('-->|"q"|' in line for line in lines)  # direct feedthrough of the controller
     assert text._repr_markdown_() == f"```mermaid\n{text}\n```"
 
 
-def test_connections_of_elements_and_held_ones_are_told():
+def test_system_diagram_shows_element_connections_and_open_inputs():
     system = System()
     system.add("lag", LowPass(0.1, shape=2))
     system.add("gain", Gain(2.0), start={"u": 0.0})
@@ -38,10 +38,10 @@ def test_connections_of_elements_and_held_ones_are_told():
     assert '-.->|"y to u[2]"|' in text
     assert "open: u" in text
     assert system._repr_markdown_().startswith("```mermaid")
-    assert System()._repr_markdown_() is None  # of nothing there is no picture
+    assert System()._repr_markdown_() is None  # an empty system has no diagram
 
 
-def test_graphviz_gets_the_same_parts_and_connections(monkeypatch):
+def test_graphviz_diagram_has_the_parts_and_connections_of_the_system(monkeypatch):
     system = wired(parts())
     graph = system.draw("graphviz")
     ids = {name: f"part{k}" for k, name in enumerate(system.wiring().stepping_order)}
@@ -52,12 +52,12 @@ def test_graphviz_gets_the_same_parts_and_connections(monkeypatch):
     monkeypatch.setitem(sys.modules, "graphviz", None)
     with pytest.raises(ImportError, match=r"needs the package graphviz"):
         system.draw("graphviz")
-    with pytest.raises(ValueError, match=r"made by mermaid or graphviz, not 'svg'"):
+    with pytest.raises(ValueError, match=r"kind must be mermaid or graphviz, not 'svg'"):
         system.draw("svg")
 
 
 @pytest.mark.parametrize("name", ["a:b", "a->b", "<b>x</b>", 'q"r', r"x\n", "a b"])
-def test_a_name_is_text_in_a_drawing_whatever_is_in_it(name):
+def test_graphviz_diagram_escapes_special_characters_in_names(name):
     system = System()
     system.add(name, Gain(2.0), start={"u": 0.0})
     system.add("last", Gain(2.0))
@@ -68,7 +68,7 @@ def test_a_name_is_text_in_a_drawing_whatever_is_in_it(name):
     assert "\tpart0 -> part1 [" in source
 
 
-def test_texts_are_short_and_have_no_arrays():
+def test_reprs_of_systems_parts_and_results_are_short_and_contain_no_arrays():
     system = wired(parts())
     assert repr(system).startswith("<System: ")
     assert "robot (RobotPlant)" in repr(system)

@@ -1,5 +1,6 @@
-"""Events in a co-simulation: a step in which one happens is taken back and repeated up to it, for
-blocks and for FMUs.
+"""Events in a co-simulation of blocks and FMUs.
+
+The master rolls the step back and repeats it up to the event.
 """
 
 import json
@@ -23,21 +24,21 @@ from rigidblocks import (
     export_fmu,
     simulate,
 )
-from rigidblocks.algebra.scalar import less, select
-from rigidblocks.algebra.spatial import identity, mcI, rotx
-from rigidblocks.simulation.fmu_instance import FmuInstance
-from rigidblocks.system.fmu import FmuError
+from rigidblocks.cosim.fmu_import.fmu_instance import FmuInstance
+from rigidblocks.cosim.graph.fmu_part import FmuError
+from rigidblocks.spatial.scalar import less, select
+from rigidblocks.spatial.spatial import identity, mcI, rotx
 
 G = 9.81
 HEIGHT, THRUST = 1.0, 30.0
-LOCATED = 1e-12  # of dt: how closely an event is found; a parabola is exact for the integrator
+LOCATED = 1e-12  # error of an event time relative to dt; the integrator is exact for a parabola
 BALL_SCRIPT = '''"""A mass that falls."""
 
 import numpy as np
 
 from rigidblocks import Model, Prismatic, RobotPlant
 from rigidblocks.fmi.slave import BlockSlave
-from rigidblocks.algebra.spatial import identity, mcI
+from rigidblocks.spatial.spatial import identity, mcI
 
 
 class FallingMassForEvents(BlockSlave):
@@ -51,14 +52,14 @@ class FallingMassForEvents(BlockSlave):
 
 
 def mass():
-    """A mass that falls from rest."""
+    """Return a mass that falls from rest."""
     model = Model("mass", (-1,), (Prismatic(),), (identity(),), (mcI(1.0, np.zeros(3), np.eye(3)),))
     return RobotPlant(model, [HEIGHT])
 
 
 @dataclass(frozen=True, eq=False)
 class Thruster(Block):
-    """Pushes with all its force where the height is not above zero."""
+    """Thruster with full force at heights of at most zero."""
 
     inputs = (Port("z", (1,), "m"),)
     outputs = (Port("tau", (1,), "N"),)
@@ -68,7 +69,7 @@ class Thruster(Block):
 
 
 def landing(ball, thruster=None):
-    """A mass that is braked as soon as it is below zero."""
+    """Return a falling mass that the thruster brakes below height zero."""
     system = System()
     system.add("ball", ball)
     system.add("thruster", thruster or Thruster())
@@ -78,7 +79,7 @@ def landing(ball, thruster=None):
 
 
 def closed_form(t):
-    """The height of the braked mass."""
+    """Return the height [m] of the braked mass."""
     fall = np.sqrt(2 * HEIGHT / G)
     s = np.maximum(t - fall, 0)
     return HEIGHT - G * np.minimum(t, fall) ** 2 / 2 - G * fall * s + (THRUST - G) * s**2 / 2
@@ -86,7 +87,7 @@ def closed_form(t):
 
 @pytest.fixture(scope="module")
 def forms(tmp_path_factory):
-    """The mass as block, native and Python FMU, and the thruster as block and native FMU."""
+    """Return the mass as block, native and Python FMU, and the thruster as block and native FMU."""
     folder = tmp_path_factory.mktemp("falling")
     script = folder / "falling_mass_for_events_fmu.py"
     script.write_text(BALL_SCRIPT)
@@ -103,9 +104,10 @@ def forms(tmp_path_factory):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["compiled", "numpy", "native", "python", "all native"])
 @pytest.mark.parametrize("order", ["gauss-seidel", "jacobi"])
-def test_event_is_where_the_closed_form_has_it_and_what_follows_too(forms, form, order):
+def test_event_time_and_subsequent_motion_equal_the_closed_form(forms, form, order):
     system, dt = landing(*forms[form]), 0.06
     how = {"form": "numpy" if form == "numpy" else "compiled", "order": order}
     result = simulate(system, 0.6, dt, events=["ball.q[1]"], **how)
@@ -117,13 +119,14 @@ def test_event_is_where_the_closed_form_has_it_and_what_follows_too(forms, form,
     assert len(result.time) == 12
     if (
         order == "gauss-seidel"
-    ):  # with jacobi the thruster reads the height a step late, as without events
+    ):  # with jacobi the thruster reads the height of the previous step, as without events
         assert_allclose(result["ball.q[1]"], closed_form(result.time), rtol=0, atol=1e-11)
         without = simulate(system, 0.6, dt, **how)
         assert np.abs(without["ball.q[1]"] - closed_form(without.time)).max() > 1e-2
 
 
-def test_run_without_an_event_is_the_same_as_without_events():
+@pytest.mark.slow
+def test_event_detection_does_not_change_a_run_without_events():
     system = landing(mass())
     for column in ("ball.q", "ball.qd", "thruster.tau"):
         assert_array_equal(
@@ -133,8 +136,8 @@ def test_run_without_an_event_is_the_same_as_without_events():
 
 
 @pytest.mark.slow
-def test_error_of_the_events_time_falls_at_the_order_of_the_integrator():
-    # a pendulum let go at a right angle hangs after a quarter of its period
+def test_event_time_error_converges_at_the_order_of_the_integrator():
+    # a pendulum released at a right angle is vertical after a quarter of its period
     model = Model(
         "pendulum",
         (-1,),
@@ -157,24 +160,24 @@ FALLS = np.sqrt(2 / G), np.sqrt(2.2 / G)
 
 
 def two_masses():
-    """Two masses, one let go from a little higher."""
+    """Return two masses, one released from a slightly larger height."""
     system = System()
     system.add("a", mass())
     system.add("b", mass(), start={"q": [1.1]})
     return system
 
 
-def test_each_of_two_events_in_a_step_has_its_row():
+def test_two_events_in_one_step_add_two_samples_to_the_result():
     result = simulate(two_masses(), 1.0, 0.5, events=["a.q[1]", "b.q[1]"])
     assert_allclose(result.time, [0, *FALLS, 0.5, 1.0], rtol=0, atol=2e-12)
 
 
-def test_events_of_a_result_have_their_time_and_output_in_memory_and_in_parquet(tmp_path):
+def test_results_in_memory_and_parquet_contain_time_and_name_of_each_event(tmp_path):
     path = tmp_path / "run.parquet"
     names = ["b.q[1]", "a.q[1]"]
     result = simulate(two_masses(), 1.0, 0.5, events=names, save=path)
     assert [event.kind for event in result.events] == ["a.q[1]", "b.q[1]"]
-    # an event has the time of its row to the last bit
+    # the event time equals the time of its row bit for bit
     assert_array_equal([event.t for event in result.events], result.time[1:3])
     assert_array_equal(result.times("b.q[1]"), result.time[2:3])
     saved = json.loads(pyarrow.parquet.read_schema(path).metadata[b"events"])
@@ -182,7 +185,7 @@ def test_events_of_a_result_have_their_time_and_output_in_memory_and_in_parquet(
     assert simulate(two_masses(), 0.4, 0.2, events=names).events == ()
 
 
-def test_outputs_that_fall_at_once_are_an_event_each():
+def test_simultaneous_zero_crossings_are_separate_events():
     system = System()
     for name in ("a", "b"):
         system.add(name, mass())
@@ -192,7 +195,7 @@ def test_outputs_that_fall_at_once_are_an_event_each():
     assert_allclose([event.t for event in result.events], fall, rtol=0, atol=2 * LOCATED)
 
 
-def test_event_on_a_communication_point_has_no_row_of_its_own():
+def test_event_at_a_communication_point_is_located_once():
     fall = np.sqrt(2 * HEIGHT / G)
     result = simulate(landing(mass()), 2 * fall, fall, events=["ball.q[1]"])
     assert len(result.time) in (3, 4)
@@ -200,33 +203,35 @@ def test_event_on_a_communication_point_has_no_row_of_its_own():
     assert_allclose(result["ball.q[1]"], closed_form(result.time), rtol=0, atol=1e-11)
 
 
-def test_events_in_one_step_are_bounded(monkeypatch):
-    monkeypatch.setattr("rigidblocks.simulation.masters.EVENTS", 1)
-    with pytest.raises(SimulationError, match="more than 1 events within one step of dt") as caught:
+def test_too_many_events_in_one_communication_step_end_the_run(monkeypatch):
+    monkeypatch.setattr("rigidblocks.cosim.masters.communication_steps.EVENTS", 1)
+    with pytest.raises(
+        SimulationError, match="more than 1 events occurred within one communication step"
+    ) as caught:
         simulate(two_masses(), 1.0, 0.5, events=["a.q[1]", "b.q[1]"])
     left = caught.value.result
     assert_allclose(left.time, [0, *FALLS], rtol=0, atol=2e-12)
     assert [event.kind for event in left.events] == ["a.q[1]", "b.q[1]"]
 
 
-def test_mistakes_are_named():
+def test_invalid_event_options_are_rejected():
     system = landing(mass())
     with pytest.raises(
-        ValueError, match=r"no output element 'ball.gap' to be an event; there are: ball\.q\[1\]"
+        ValueError, match=r"unknown output element 'ball.gap' in events; available: ball\.q\[1\]"
     ):
         simulate(system, 1.0, 0.1, events=["ball.gap"])
-    with pytest.raises(ValueError, match="a fused run cannot go back to an event"):
+    with pytest.raises(ValueError, match="the form 'fused' does not support events"):
         simulate(system, 1.0, 0.1, form="fused", events=["ball.q[1]"])
 
 
-def test_fmu_that_cannot_go_back_is_named(forms):
+def test_event_error_names_an_fmu_that_cannot_restore_its_state(forms):
     system = landing(forms["native"][0])
     part = system.parts["ball"]
     part.component.description.coSimulation.canGetAndSetFMUstate = False
     instance = FmuInstance(part)
     try:
         with pytest.raises(
-            FmuError, match=r"'ball' \(.*native.fmu\) cannot go back to an earlier state"
+            FmuError, match=r"'ball' \(.*native.fmu\) cannot restore an earlier state"
         ):
             instance.save()
     finally:

@@ -1,6 +1,4 @@
-"""Steps that end at events, in systems with parts that sample: they sample where they would without
-events, each time once.
-"""
+"""Events in systems with sampled parts: each sample is taken once at its own time."""
 
 from dataclasses import dataclass
 
@@ -19,9 +17,9 @@ from rigidblocks import (
     System,
     simulate,
 )
-from rigidblocks.algebra.scalar import less, select
-from rigidblocks.algebra.spatial import identity, mcI
 from rigidblocks.library import TransferFunction, ZeroOrderHold
+from rigidblocks.spatial.scalar import less, select
+from rigidblocks.spatial.spatial import identity, mcI
 
 G, HEIGHT, THRUST = 9.81, 1.0, 15.0
 FORMS = ("compiled", pytest.param("numpy", marks=pytest.mark.slow))
@@ -29,7 +27,7 @@ FORMS = ("compiled", pytest.param("numpy", marks=pytest.mark.slow))
 
 @dataclass(frozen=True, eq=False)
 class SampledThruster(Block):
-    """Pushes with all its force from a sample on at which the height is below 0.7 m."""
+    """Thruster with full force after the first sample at which the height is below 0.7 m."""
 
     sample_time: float = 0.1
     inputs = (Port("z", (1,), "m"),)
@@ -41,7 +39,7 @@ class SampledThruster(Block):
 
 
 def mass():
-    """A mass that falls from rest."""
+    """Return a mass that falls from rest."""
     model = Model("mass", (-1,), (Prismatic(),), (identity(),), (mcI(1.0, np.zeros(3), np.eye(3)),))
     return RobotPlant(model, [HEIGHT])
 
@@ -56,15 +54,16 @@ def landing(sample_time):
 
 
 def height(t, sample_time):
-    """The height of the mass that is pushed from the first sample below 0.7 m on."""
+    """Return the height [m] of the mass; the force acts from the first sample below 0.7 m."""
     on = sample_time * np.ceil(np.sqrt(2 * 0.3 / G) / sample_time)
     s = np.maximum(t - on, 0)
     return HEIGHT - G * np.minimum(t, on) ** 2 / 2 - G * on * s + (THRUST - G) * s**2 / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("dt", [0.1, 0.05])
-def test_the_motion_under_a_sampled_force_is_the_closed_form_through_events(dt, form):
+def test_events_do_not_change_the_motion_under_a_sampled_force(dt, form):
     sample_time = 0.1
     system = landing(sample_time)
     system.add("sine", Sine(amplitude=1.0, frequency=2.3, phase=0.3))
@@ -82,8 +81,8 @@ def test_the_motion_under_a_sampled_force_is_the_closed_form_through_events(dt, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("dt", [0.1, 0.02, 0.005])  # of five samples, of one, of a part of one
-def test_every_sample_is_taken_once_however_many_events_divide_the_steps(dt, form, rng):
+@pytest.mark.parametrize("dt", [0.1, 0.02, 0.005])  # 5, 1 and 0.25 sample times
+def test_events_do_not_change_the_number_of_samples(dt, form, rng):
     system = System()
     system.add("on", Sine(amplitude=1.0, frequency=1.0, phase=0.1))
     system.add("filter", TransferFunction((1.0,), (1.0, -0.5), sample_time=0.02))
@@ -99,14 +98,15 @@ def test_every_sample_is_taken_once_however_many_events_divide_the_steps(dt, for
     without = simulate(system, 0.5, dt, form=form)
     at_points = ~np.isin(result.time, [event.t for event in result.events])
     assert result["counter.y"][-1] == 25
-    # parts exchange at events too, so that a sample within a step may read what is newer
+    # parts exchange values at events too, so a sample within a step may read newer values
     for name in ("counter.y", "filter.y") if dt <= 0.02 else ("counter.y",):
         assert_allclose(result[name][at_points], without[name], rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("sample_time", [0.1, 0.2])
-def test_an_output_that_falls_at_a_sample_is_an_event_there(sample_time, form):
+def test_zero_crossing_of_a_sampled_output_is_an_event_at_the_sample(sample_time, form):
     system = System()
     system.add("sine", Sine(amplitude=1.0, frequency=0.9, phase=0.2))
     system.add("hold", ZeroOrderHold(sample_time, shape=(1,)))
@@ -118,7 +118,7 @@ def test_an_output_that_falls_at_a_sample_is_an_event_there(sample_time, form):
     assert_allclose(result.times("hold.y[1]"), expected, rtol=0, atol=2e-12)
 
 
-def test_a_sampled_function_in_python_is_called_once_a_sample():
+def test_sampled_python_function_is_called_once_per_sample_despite_events():
     called = []
 
     def count(t):
@@ -131,5 +131,5 @@ def test_a_sampled_function_in_python_is_called_once_a_sample():
     system.add("sine", Sine(amplitude=1.0, frequency=3.7, phase=0.2))
     result = simulate(system, 1.0, 0.1, events=["sine.y[1]"])
     assert len(result.events) == 4
-    # steps that are taken again call it again; a sample that no event precedes in its step, once
+    # repeated steps call the function again; each sample instant appears once
     assert np.unique(np.round(called, 9)).tolist() == [round(0.1 * k, 9) for k in range(11)]

@@ -1,4 +1,4 @@
-"""What a system shows when it is made a block or an FMU, and under what names."""
+"""Exposed, renamed and hidden ports of a system as one block or FMU."""
 
 import fmpy
 import numpy as np
@@ -11,7 +11,7 @@ from rigidblocks.library import Gain, LowPass, Sine
 
 
 def chain():
-    """A gain behind a lag, whose input is open."""
+    """Return a lag with an open input, followed by a gain."""
     system = System()
     system.add("lag", LowPass(0.1), start={"u": 1.0})
     system.add("gain", Gain(2.0), start={"k": 3.0})
@@ -24,7 +24,7 @@ def names(ports):
 
 
 @pytest.mark.parametrize("block", [ContinuousSystem, lambda system: FusedSystem(system, 0.01)])
-def test_what_is_hidden_stays_inside_and_what_is_exposed_has_its_name(block):
+def test_expose_method_renames_selected_ports_and_hides_other_ports(block):
     system = chain()
     system.expose("gain.y", as_="torque", hide="*")
     system.expose("lag.u", as_="wanted")
@@ -54,7 +54,7 @@ def test_hidden_parameters_and_inputs_keep_their_start_values():
 
 
 @pytest.mark.slow
-def test_an_fmu_of_adaptive_parts_shows_what_is_exposed(tmp_path):
+def test_fmu_of_adaptive_parts_has_the_exposed_ports(tmp_path):
     given, system = parts(), System()
     for name, part in given.items():
         system.add(name, part, method="adaptive" if name == "robot" else None)
@@ -74,7 +74,7 @@ def test_an_fmu_of_adaptive_parts_shows_what_is_exposed(tmp_path):
     np.testing.assert_allclose(run["arm.angles"], expected["robot.q"], atol=1e-12)
 
 
-def test_names_that_there_are_not_and_names_that_are_taken_are_refused():
+def test_unknown_and_duplicate_names_of_exposed_ports_are_rejected():
     system = chain()
     refused(
         KeyError,
@@ -83,20 +83,21 @@ def test_names_that_there_are_not_and_names_that_are_taken_are_refused():
     )
     refused(
         ValueError,
-        "cannot expose gain.y as 'lag.y': the name must be new in the system",
+        "cannot expose gain.y as 'lag.y': another port of the system has this name",
         lambda: system.expose("gain.y", as_="lag.y"),
     )
     system.expose("gain.y", as_="torque")
     refused(
         ValueError,
-        "cannot expose lag.y as 'torque': the name must be new in the system",
+        "cannot expose lag.y as 'torque': another port of the system has this name",
         lambda: system.expose("lag.y", as_="torque"),
     )
-    with pytest.raises(ValueError, match=r"expose takes a port such as 'sum.y'"):
+    with pytest.raises(ValueError, match=r"expose needs a port such as 'sum.y'"):
         system.expose()
 
 
-def test_a_run_of_the_system_itself_records_all():
+@pytest.mark.slow
+def test_runs_without_an_fmu_record_hidden_ports():
     system = chain()
     system.add("wave", Sine())
     system.expose("gain.y", as_="torque", hide="*")

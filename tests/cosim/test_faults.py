@@ -1,5 +1,6 @@
-"""Faults of runs: killed or ended at random moments, a full disk, FMUs that misbehave, ten million
-steps. Whatever happens, what was recorded is there, to the last bit of what a whole run records.
+"""Faults of runs: kills at random times, a full disk, faulty FMUs and ten million steps.
+
+The recorded samples equal the samples of a complete run bit for bit.
 """
 
 import os
@@ -16,23 +17,24 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from campaign import sized
 from foreign_fmu import foreign_fmu
 from rigidblocks import Result, SimulationError, Sine, System, simulate
-from rigidblocks.simulation.recording import Recording
+from rigidblocks.cosim.results.recording import Recording
 
 pytestmark = pytest.mark.slow
 
 FORMS = ("compiled", "fused")
-TIMES = 20  # that each fault is tried, at moments of its own
+TIMES = sized(8, 4)  # number of repetitions of each fault, at random times
 DT = 1e-3
-PATIENCE = 60.0  # s until a run must have begun to record; the machine may be busy
+PATIENCE = 60.0  # [s] limit until a run starts to record; the machine may be busy
 
-# a run that writes chunks of a few hundred rows, and says how many rows are written
+# a run that writes chunks of a few hundred rows, and prints the number of written rows
 PROGRAM = """
 import os, sys
 from rigidblocks import Sine, System, simulate
-from rigidblocks.simulation import log, recording
-from rigidblocks.simulation.simulate import Interrupted
+from rigidblocks.cosim.results import arrow_log as log, recording
+from rigidblocks.cosim.simulate import Interrupted
 
 path, form, t_stop = sys.argv[1], sys.argv[2], float(sys.argv[3])
 write, rows = log.LogWriter.write, 0
@@ -57,15 +59,13 @@ CHUNK = (1 << 14) // (8 * 9)
 
 
 def reference(n):
-    """The first n rows of the run."""
+    """Return the first n rows of the run."""
     t = DT * np.arange(n)
     return t, np.sin(2 * np.pi * t), 4.0 * np.sin(2 * np.pi * 0.7 * t)
 
 
 def end_at_random(tmp_path, name, form, t_stop, number, delay):
-    """Starts a run, ends it by a signal some time after its first chunk, and returns what it has
-    said, line by line.
-    """
+    """Start a run, end it by a signal after its first chunk, and return the printed lines."""
     said = tmp_path / "said"
     with open(said, "wb") as out:
         run = subprocess.Popen(
@@ -87,27 +87,27 @@ def end_at_random(tmp_path, name, form, t_stop, number, delay):
 
 
 def check(result, least, most):
-    """That a record has between so many rows, and the right ones."""
+    """Check the number of rows of a result, and their values."""
     n = len(result.time)
     assert least <= n <= most
     t, a, b = reference(n)
     assert_array_equal(result.time, t)
-    np.testing.assert_allclose(result["a.y[1]"], a, atol=1e-8)  # phases of up to 1e4 rad, rounded
+    np.testing.assert_allclose(result["a.y[1]"], a, atol=1e-8)  # rounding of phases up to 1e4 rad
     np.testing.assert_allclose(result["b.y[2]"], b, atol=4e-8)
 
 
-def test_of_a_killed_run_every_finished_chunk_is_there(tmp_path, rng):
+def test_record_of_a_killed_run_contains_every_finished_chunk(tmp_path, rng):
     for k, form in zip(range(TIMES), cycle(FORMS)):
         name = f"run{k}.arrow"
         said = end_at_random(tmp_path, name, form, 1e5, signal.SIGKILL, rng.uniform(0, 0.5))
         finished = int(said[-1])
-        with pytest.warns(RuntimeWarning, match="has no end"):
+        with pytest.warns(RuntimeWarning, match="is incomplete"):
             result = Result.load(tmp_path / name)
-        check(result, finished, finished + CHUNK)  # one may be written but not said
+        check(result, finished, finished + CHUNK)  # the last chunk may be written but not printed
         (tmp_path / name).unlink()
 
 
-def test_a_run_that_is_terminated_keeps_all_it_has(tmp_path, rng):
+def test_record_of_a_run_ended_by_a_termination_signal_contains_all_samples(tmp_path, rng):
     for k, form in zip(range(TIMES), cycle(FORMS)):
         name = f"run{k}.arrow"
         said = end_at_random(tmp_path, name, form, 1e5, signal.SIGTERM, rng.uniform(0, 0.5))
@@ -118,8 +118,8 @@ def test_a_run_that_is_terminated_keeps_all_it_has(tmp_path, rng):
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_saving_that_is_ended_leaves_the_log_or_the_whole_file(number, tmp_path, rng):
-    """A run of about as long as the making of its file, ended in either."""
+def test_interrupted_save_leaves_either_the_log_or_the_complete_result_file(number, tmp_path, rng):
+    """The signal arrives during the run or during the save; both take about equally long."""
     log, whole = tmp_path / "run.csv.arrow", round(50.0 / DT) + 1
     for _ in range(TIMES):
         said = end_at_random(tmp_path, "run.csv", "fused", 50.0, number, rng.uniform(0, 0.6))
@@ -132,11 +132,14 @@ def test_a_saving_that_is_ended_leaves_the_log_or_the_whole_file(number, tmp_pat
         else:
             check(loaded(log), finished, finished + CHUNK)
         for path in tmp_path.iterdir():
-            path.unlink()
+            if number == signal.SIGKILL and path.is_dir():  # the temporary folder of the file
+                shutil.rmtree(path)
+            else:
+                path.unlink()
 
 
 def loaded(log):
-    """What is in a log that may have its end or not."""
+    """Load a complete or truncated log."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         return Result.load(log)
@@ -147,7 +150,7 @@ def loaded(log):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A disk of 4 MB."""
+    """Mount a disk of 4 MB."""
     folder = tmp_path / "disk"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)]
@@ -167,7 +170,7 @@ def waves():
 
 
 def fill(folder):
-    """Takes all the room that a disk has left."""
+    """Fill a disk completely."""
     with open(folder / "ballast", "wb", buffering=0) as file:
         try:
             while True:
@@ -177,7 +180,7 @@ def fill(folder):
 
 
 def filled_after(monkeypatch, folder, k):
-    """From step k on, the disk is full."""
+    """Fill the disk at step k."""
     add = Recording.add
 
     def add_and_fill(recording, row):
@@ -188,16 +191,16 @@ def filled_after(monkeypatch, folder, k):
     monkeypatch.setattr(Recording, "add", add_and_fill)
 
 
-def test_a_run_that_a_disk_has_no_room_for_is_refused(small_disk):
-    with pytest.raises(OSError, match="has room for 4 MB"):
+def test_run_that_needs_more_than_the_free_disk_space_is_rejected(small_disk):
+    with pytest.raises(OSError, match="has only 4 MB free"):
         simulate(waves(), 100.0, DT, save=small_disk / "run.arrow")
     assert list(small_disk.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["run.arrow", "run.parquet"])
-def test_a_disk_that_gets_full_ends_the_run_with_all_its_rows(name, small_disk, monkeypatch):
+def test_run_ends_on_a_full_disk_and_its_record_contains_all_samples(name, small_disk, monkeypatch):
     filled_after(monkeypatch, small_disk, 5_000)
-    monkeypatch.setattr("rigidblocks.simulation.recording._CHUNK", 1 << 16)
+    monkeypatch.setattr("rigidblocks.cosim.results.recording._CHUNK", 1 << 16)
     with pytest.raises(SimulationError, match="No space left on device") as caught:
         simulate(waves(), 20.0, DT, form="numpy", save=small_disk / name)
     result = caught.value.result
@@ -206,7 +209,7 @@ def test_a_disk_that_gets_full_ends_the_run_with_all_its_rows(name, small_disk, 
     check(loaded(log), 4_000, len(result.time))
 
 
-def test_a_file_that_finds_the_disk_full_leaves_the_log(small_disk, monkeypatch):
+def test_save_on_a_full_disk_does_not_remove_the_log(small_disk, monkeypatch):
     def finish_on_full_disk(recording):
         done = finish(recording)
         fill(small_disk)
@@ -221,7 +224,7 @@ def test_a_file_that_finds_the_disk_full_leaves_the_log(small_disk, monkeypatch)
     assert {path.name for path in small_disk.iterdir()} == {"ballast", "run.csv.arrow"}
 
 
-# FMUs that misbehave while they are recorded
+# FMUs that fail while their run is recorded
 
 
 @pytest.mark.parametrize(
@@ -239,7 +242,7 @@ def test_a_file_that_finds_the_disk_full_leaves_the_log(small_disk, monkeypatch)
         ('say(i, fmi2Warning, "hot"); status = fmi2Error;', "hot"),
     ],
 )
-def test_the_record_of_an_fmu_that_misbehaves_has_its_rows(tmp_path, what, message):
+def test_record_contains_all_samples_before_a_fault_of_an_fmu(tmp_path, what, message):
     fmu = foreign_fmu(tmp_path / "bad.fmu", step=f"if (i->steps == 50) {{ {what} }}")
     system = System()
     system.add("part", fmu, isolated=True, time_limit=1.0)
@@ -250,11 +253,11 @@ def test_the_record_of_an_fmu_that_misbehaves_has_its_rows(tmp_path, what, messa
         assert_array_equal(Result.load(tmp_path / name).time, caught.value.result.time)
 
 
-def test_an_fmu_that_takes_the_whole_process_down_leaves_the_chunks(tmp_path):
+def test_record_contains_the_finished_chunks_after_an_fmu_crashes_the_process(tmp_path):
     fmu = foreign_fmu(tmp_path / "bad.fmu", step="if (i->steps == 5000) abort();")
     program = f"""
 from rigidblocks import System, simulate
-from rigidblocks.simulation import recording
+from rigidblocks.cosim.results import recording
 recording._CHUNK = 1 << 10
 system = System()
 system.add("part", {str(fmu)!r})
@@ -262,16 +265,16 @@ simulate(system, 10.0, 1e-3, save={str(tmp_path / "run.arrow")!r}, progress=Fals
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
     assert done.returncode == -signal.SIGABRT
-    with pytest.warns(RuntimeWarning, match="has no end"):
+    with pytest.warns(RuntimeWarning, match="is incomplete"):
         assert 4_900 <= len(Result.load(tmp_path / "run.arrow").time) <= 5_000
 
 
-# a soak
+# endurance run
 
 
 @pytest.mark.parametrize(("name", "every"), [("run.arrow", 1), ("run.parquet", 100)])
-def test_ten_million_steps_take_no_more_than_300_mb(name, every, tmp_path):
-    # not ru_maxrss: a child of a large process inherits that one's
+def test_recording_of_ten_million_steps_needs_at_most_300_mb_of_memory(name, every, tmp_path):
+    # not ru_maxrss, because a child process inherits it from a large parent
     program = f"""
 from pathlib import Path
 from planar2ctrl import parts, wired

@@ -1,6 +1,4 @@
-"""Which FMUs can be parts: those of plain pythonfmu with every type can, and what cannot is refused
-with what would do; a malformed description is a damaged file.
-"""
+"""Interface types of FMUs as parts: runs with supported variables, errors for unsupported types."""
 
 import random
 import re
@@ -13,7 +11,7 @@ from pythonfmu import FmuBuilder
 
 from any_models import CLOCKS, DAHLQUIST, FEEDTHROUGH, STATE_SPACE, any_fmu
 from rigidblocks import PDController, System, export_fmu, simulate
-from rigidblocks.system.fmu import FmuError
+from rigidblocks.cosim.graph.fmu_part import FmuError
 from rigidblocks.tracing.compiler import CompilerError
 
 EVERY = """
@@ -42,8 +40,8 @@ class Every(Fmi2Slave):
 """
 
 
-def test_an_fmu_of_plain_pythonfmu_with_every_type(tmp_path):
-    """It says that it needs its tool, which is Python, and this process is that."""
+def test_fmu_of_the_pythonfmu_tool_transfers_values_of_every_type(tmp_path):
+    """The FMU declares that it needs its execution tool, Python, which is this process."""
     (tmp_path / "every.py").write_text(EVERY)
     path = FmuBuilder.build_FMU(tmp_path / "every.py", dest=tmp_path)
     system = System()
@@ -58,7 +56,7 @@ def test_an_fmu_of_plain_pythonfmu_with_every_type(tmp_path):
 
 
 def changed(path: Path, new: Path, old: str, text: str) -> Path:
-    """A copy of an FMU with a piece of its description replaced."""
+    """Copy an FMU with a replaced part of its model description."""
     with zipfile.ZipFile(path) as archive:
         content = {name: archive.read(name) for name in archive.namelist()}
     description = content["modelDescription.xml"].decode()
@@ -78,34 +76,42 @@ def plain(tmp_path_factory):
 @pytest.mark.parametrize(
     ("old", "text", "kind", "message"),
     [
-        ('fmiVersion="3.0"', 'fmiVersion="1.0"', None, "is an FMI 1.0 FMU; FMI 2.0 and 3.0 can"),
-        ('fmiVersion="3.0"', 'fmiVersion="4.0"', None, "4.0"),
-        (r"<ModelExchange[^>]*/>", "", "model exchange", "no model exchange FMU; it has: co-sim"),
+        (
+            'fmiVersion="3.0"',
+            'fmiVersion="4.0"',
+            None,
+            "is an FMI 4.0 FMU; only FMI 1.0, 2.0 and 3.0 are",
+        ),
+        (
+            r"<ModelExchange[^>]*/>",
+            "",
+            "model exchange",
+            "does not support model exchange; it supports: co-sim",
+        ),
         (
             r"<ModelExchange[^>]*/>\s*<CoSimulation[^>]*/>",
-            '<ScheduledExecution modelIdentifier="any"/>',
+            "",
             None,
-            "is for scheduled execution alone.* what can be used is co-simulation or model",
+            "has no interface type; expected co-simulation or model exchange or scheduled",
         ),
-        ('Identifier="any"', 'Identifier="other"', None, "has no binary for .*; it has: "),
-        ('Identifier="any"', 'Identifier="../any"', None, "modelIdentifier is no name: '../any'"),
-        (' modelIdentifier="any"', "", None, "modelIdentifier is no name: None"),
+        ('Identifier="any"', 'Identifier="../any"', None, "invalid modelIdentifier '../any'"),
+        (' modelIdentifier="any"', "", None, "invalid modelIdentifier None"),
     ],
 )
-def test_what_cannot_be_used_is_refused_with_what_would_do(
-    plain, tmp_path, old, text, kind, message
-):
+def test_error_for_an_unsupported_fmu_suggests_a_remedy(plain, tmp_path, old, text, kind, message):
     path = changed(plain, tmp_path / "other.fmu", old, text)
     with pytest.raises(FmuError, match=message):
         System().add("part", path, kind=kind)
 
 
-def test_a_kind_that_there_is_not_is_refused(plain):
-    with pytest.raises(ValueError, match="one of co-simulation, model exchange, not 'ME'"):
+def test_unknown_interface_type_is_rejected(plain):
+    with pytest.raises(
+        ValueError, match="one of co-simulation, model exchange, scheduled execution, not 'ME'"
+    ):
         System().add("part", plain, kind="ME")
 
 
-def test_names_that_are_not_ports_are_told_why(plain):
+def test_error_for_a_connection_to_an_unsupported_variable_states_the_reason(plain):
     system = System()
     system.add("part", plain)
     with pytest.raises(KeyError, match=r"'der_x' of '.*' is a variable of causality local"):
@@ -116,7 +122,7 @@ def test_names_that_are_not_ports_are_told_why(plain):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", [FEEDTHROUGH, STATE_SPACE, CLOCKS], ids=lambda m: m.name)
-def test_a_malformed_description_is_refused_as_a_damaged_file(tmp_path, model):
+def test_malformed_model_description_is_rejected_with_the_file_name(tmp_path, model):
     path, rng = any_fmu(tmp_path, model, 3), random.Random(1)
     with zipfile.ZipFile(path) as archive:
         content = {name: archive.read(name) for name in archive.namelist()}
@@ -137,8 +143,9 @@ def test_a_malformed_description_is_refused_as_a_damaged_file(tmp_path, model):
 
 
 def _spoiled(text: str, rng: random.Random) -> str:
-    """A description with an attribute lost or wrong, an element lost, doubled or of another kind,
-    or a piece cut out.
+    """Return the description with one random defect.
+
+    The defects are a missing or invalid attribute, a missing or repeated element, and a cut.
     """
     how = rng.randrange(5)
     attribute = rng.choice(list(re.finditer(r'\w+="([^"]*)"', text)))
@@ -158,7 +165,7 @@ def _spoiled(text: str, rng: random.Random) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fmi", [2, 3])
-def test_an_fmu_of_sources_alone_is_compiled(tmp_path, fmi, monkeypatch):
+def test_compiled_source_fmu_matches_the_results_of_its_block(tmp_path, fmi, monkeypatch):
     block = PDController(kp=[1.0, 2.0], kd=[0.1, 0.2])
     path = export_fmu(block, tmp_path / "sources.fmu", "source", fmi=fmi)
     start = {"q": [1.0, 1.0], "qd": [0.3, -0.2], "q_ref": [0.0, 0.0], "qd_ref": [0.0, 0.0]}
@@ -172,13 +179,17 @@ def test_an_fmu_of_sources_alone_is_compiled(tmp_path, fmi, monkeypatch):
     def none():
         raise CompilerError("no C compiler: install one")
 
-    monkeypatch.setattr("rigidblocks.system.fmu_sources.compiler", none)
-    with pytest.raises(FmuError, match="has sources, and no binary for this platform: no C comp"):
-        System().add("pd", path)
+    other = path.rename(tmp_path / "other.fmu")  # a known file would not be read again
+    monkeypatch.setattr("rigidblocks.cosim.graph.fmu_file.compiler", none)
+    with pytest.raises(
+        FmuError,
+        match="has no binary for this platform, and its sources cannot be compiled: no C comp",
+    ):
+        System().add("pd", other)
 
 
 @pytest.mark.slow
-def test_sources_that_do_not_compile_are_told_in_the_compilers_words(tmp_path):
+def test_compiler_errors_of_a_source_fmu_are_reported(tmp_path):
     path = export_fmu(PDController(kp=[1.0], kd=[0.1]), tmp_path / "sources.fmu", "source")
     with zipfile.ZipFile(path) as archive:
         content = {name: archive.read(name) for name in archive.namelist()}

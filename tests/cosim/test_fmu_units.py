@@ -1,5 +1,6 @@
-"""Units between parts: converted by the factors of the model description, and by those that pint
-knows, and refused where their dimensions differ.
+"""Unit conversion between parts by the unit definitions of the FMU or by pint.
+
+Connections of incompatible units are rejected.
 """
 
 import zipfile
@@ -10,7 +11,7 @@ from numpy.testing import assert_allclose
 
 from foreign_fmu import foreign_fmu
 from rigidblocks import Sine, System, prepare, simulate
-from rigidblocks.block.quantities import quantity_of
+from rigidblocks.block.units import Conversion, quantity_of
 
 DEFINITIONS = """<UnitDefinitions>
 <Unit name="degC"><BaseUnit K="1" offset="273.15"/></Unit>
@@ -22,7 +23,7 @@ DEFINITIONS = """<UnitDefinitions>
 
 @pytest.fixture(scope="module")
 def fmu_in(tmp_path_factory):
-    """An FMU that passes its input on, both in a unit that it may define."""
+    """Return a function that builds an FMU with equal input and output in a unit."""
     folder = tmp_path_factory.mktemp("units")
     step, unit = "i->r[1] = i->r[0];", 'unit="UNIT"'
     with zipfile.ZipFile(foreign_fmu(folder / "any.fmu", step=step, u=unit, y=unit)) as archive:
@@ -43,7 +44,7 @@ def fmu_in(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["compiled", "numpy"])
-def test_values_are_converted_by_factor_and_offset(fmu_in, form):
+def test_connection_converts_units_by_factor_and_offset(fmu_in, form):
     system = System()
     system.add("celsius", fmu_in("degC"), start={"u": 100.0})
     system.add("kelvin", fmu_in("K"))
@@ -59,7 +60,8 @@ def test_values_are_converted_by_factor_and_offset(fmu_in, form):
     assert run["kelvin.y"] == pytest.approx(373.15)
 
 
-def test_a_block_reads_the_unit_of_an_fmu_and_the_other_way_round(fmu_in):
+@pytest.mark.slow
+def test_connection_from_a_block_to_an_fmu_converts_units(fmu_in):
     system = System()
     system.add("speed", Sine(amplitude=0.0, frequency=1.0, offset=1.0, unit="rad/s"))
     system.add("display", fmu_in("rpm"))
@@ -71,12 +73,17 @@ def test_a_block_reads_the_unit_of_an_fmu_and_the_other_way_round(fmu_in):
 @pytest.mark.parametrize(
     ("unit", "message"),
     [
-        ("degC", r"\(rad/s\) to part.u \(degC\): rad/s and degC have different dimensions"),
+        (
+            "degC",
+            r"\(rad/s\) to part.u \(degC\): the units rad/s and degC have different dimensions",
+        ),
         ("K", "rad/s and K have different dimensions"),
-        ("bananas", "the unit 'bananas' is not known, and so fits itself alone"),
+        ("bananas", "unknown unit 'bananas' cannot be converted"),
     ],
 )
-def test_other_dimensions_and_unknown_texts_are_refused(fmu_in, unit, message):
+def test_connection_between_different_dimensions_or_unknown_units_is_rejected(
+    fmu_in, unit, message
+):
     system = System()
     system.add("speed", Sine(unit="rad/s"))
     system.add("part", fmu_in(unit))
@@ -99,7 +106,7 @@ def test_other_dimensions_and_unknown_texts_are_refused(fmu_in, unit, message):
         ("deg", "rad", np.pi / 180, 0.0),
     ],
 )
-def test_pint_knows_what_no_description_says(text, same, factor, offset):
+def test_pint_converts_units_that_the_fmu_does_not_define(text, same, factor, offset):
     pytest.importorskip("pint")
     found, wanted = quantity_of(text), quantity_of(same)
     assert found is not None
@@ -111,6 +118,32 @@ def test_pint_knows_what_no_description_says(text, same, factor, offset):
 @pytest.mark.parametrize(
     "text", ["bananas", "))", "1/0", "m**m", "N..m", "é", "rad/s/s/", "2 m", "[x]"]
 )
-def test_a_text_that_is_no_unit_is_none(text):
+def test_invalid_unit_string_never_gives_a_nonfinite_factor(text):
     quantity = quantity_of(text)
     assert quantity is None or np.isfinite(quantity.factor)
+
+
+@pytest.mark.parametrize("text", ["9**9**9**9", "10^10^10 m", "((9*m)**99)**99", "m**" * 60 + "m"])
+def test_unit_string_with_a_huge_exponent_is_an_unknown_unit(text):
+    assert quantity_of(text) is None
+
+
+@pytest.mark.parametrize("form", ["compiled", "numpy"])
+@pytest.mark.parametrize("extrapolate", [0, 1])
+def test_value_table_of_a_connection_replaces_its_listed_values_in_each_master_loop(
+    tmp_path, form, extrapolate
+):
+    """The first FMU counts 1, 2, 3, 4; the table replaces 2 by 20, before 3 value + 1."""
+    variables = (("n", "input", 0, "Integer"), ("y", "output", 1, "Integer"))
+    counter = foreign_fmu(tmp_path / "count.fmu", step="i->n[1]++;", variables=variables)
+    same = foreign_fmu(tmp_path / "same.fmu", step="i->n[1] = i->n[0];", variables=variables)
+    system = System()
+    system.add("count", counter)
+    system.add("same", same)
+    system.connect(
+        "count.y", "same.n", conversion=Conversion(3 * np.ones(1), np.ones(1), ((2.0, 20.0),))
+    )
+    options = {"extrapolate": extrapolate} if extrapolate else {"form": form}
+    result = simulate(system, 0.05, 0.01, order="jacobi", progress=False, **options)
+    assert result["count.y"].tolist() == [0, 1, 2, 3, 4, 5]
+    assert result["same.y"].tolist()[1:] == [1, 4, 61, 10, 13]

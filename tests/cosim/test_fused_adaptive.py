@@ -1,8 +1,8 @@
-"""Systems as one block whose parts choose their inner steps: the numbers of the parts stepped one
-by one, in every form, and the dependencies that such steps have.
+"""Fused systems whose parts select their inner steps.
 
-The same C for each part gives the same bytes but for the time, which a fused system counts back
-from the end of its step.
+In every form, the results equal a run of separately stepped parts, and all dependencies of adaptive
+steps are declared. Both runs use the same C code for each part. The values differ only by rounding
+of the time, which a fused system counts back from the end of its step.
 """
 
 import fmpy
@@ -13,21 +13,19 @@ from numpy.testing import assert_allclose
 from scipy.linalg import expm
 
 from rigidblocks import FusedSystem, System, export_fmu, linearize, simulate
-from rigidblocks.block.evaluate import NumpyEvaluator
-from rigidblocks.block.memory import Memory
-from rigidblocks.block.step import initialize
-from rigidblocks.kernels.evaluator import TracedEvaluator
-from rigidblocks.kernels.feedthrough import feedthrough
+from rigidblocks.block.evaluators import NumpyEvaluator
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.block.stepper import initialize
+from rigidblocks.kernels.traced_evaluator import TracedEvaluator, feedthrough
 from rigidblocks.library import ClosedLoopPlant, PDController, RobotPlant
-from rigidblocks.mechanisms import five_bar
-from rigidblocks.robots import planar2
+from rigidblocks.robot.robots import five_bar, planar2
 
 SAME = 1e-12
 ORDERS = ["gauss-seidel", "jacobi"]
 
 
 def system(method="adaptive", **options):
-    """A robot under PD control, and beside it a five-bar that swings freely."""
+    """Return a robot under PD control, and a separate five-bar that swings freely."""
     made = System()
     made.add("robot", RobotPlant(planar2(), qd0=[3.0, -1.0]), method=method, **options)
     made.add("pd", PDController(kp=[40.0, 30.0], kd=[2.0, 2.0]), start={"q_ref": [1.0, 0.5]})
@@ -42,7 +40,7 @@ def system(method="adaptive", **options):
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("method", ["adaptive", "adaptive or stiff"])
-def test_fused_equals_the_parts_one_by_one(method, order):
+def test_fused_system_with_adaptive_steps_matches_the_results_of_separate_parts(method, order):
     fused = simulate(system(method), 1.0, 0.02, form="fused", order=order)
     apart = simulate(system(method), 1.0, 0.02, form="compiled", order=order)
     plain = simulate(system(method), 0.3, 0.02, form="numpy", order=order)
@@ -52,7 +50,7 @@ def test_fused_equals_the_parts_one_by_one(method, order):
         assert_allclose(plain[name], apart[name][:few], rtol=1e-9, atol=SAME, err_msg=name)
 
 
-def test_a_fused_system_remembers_the_steps_of_its_parts():
+def test_fused_system_stores_the_step_size_of_each_adaptive_part():
     memory = Memory(FusedSystem(system(), 0.02))
     names = [port.name for port in memory.block.sampled]
     assert {"robot.steps.length", "bars.steps.length"} <= set(names)
@@ -60,7 +58,7 @@ def test_a_fused_system_remembers_the_steps_of_its_parts():
 
 
 @pytest.mark.slow
-def test_a_native_fmu_of_the_system_takes_the_same_steps(tmp_path):
+def test_native_fmu_of_a_fused_system_matches_the_results_of_simulate(tmp_path):
     path = export_fmu(system(), tmp_path / "system.fmu", dt=0.02, name="bars_and_robot")
     assert not fmpy.validation.validate_fmu(str(path))
     seen = fmpy.simulate_fmu(
@@ -71,16 +69,17 @@ def test_a_native_fmu_of_the_system_takes_the_same_steps(tmp_path):
 
 
 @pytest.mark.slow
-def test_all_that_a_part_knows_goes_into_its_steps():
-    """With steps of fixed length the acceleration of the robot reads no gain of the controller at a
-    sample; the length of adaptive ones may depend on everything.
+def test_feedthrough_with_adaptive_steps_contains_the_feedthrough_with_fixed_steps():
+    """Fixed steps do not read the controller gains at a sample for the robot's acceleration.
+
+    The length of adaptive steps may depend on every value.
     """
     fixed = feedthrough(NumpyEvaluator(Memory(FusedSystem(system("rk4"), 0.02))))
     chosen = feedthrough(NumpyEvaluator(Memory(FusedSystem(system(), 0.02))))
     assert fixed <= chosen
 
 
-def test_the_derivatives_of_a_fused_system_are_those_of_its_exact_flow():
+def test_linearization_of_a_fused_system_with_adaptive_steps_is_the_exact_discretization():
     made = System()
     made.add("robot", RobotPlant(planar2(), [0.3, -0.5]), method="adaptive or stiff")
     sampled, flow = linearize(FusedSystem(made, 2e-3)), linearize(made)
@@ -92,7 +91,8 @@ def test_the_derivatives_of_a_fused_system_are_those_of_its_exact_flow():
     assert not any("steps" in name for name in sampled.state_names)
 
 
-def test_the_sample_by_graphs_is_that_of_the_functions():
+@pytest.mark.slow
+def test_traced_update_of_an_adaptive_fused_system_matches_the_results_of_numpy():
     memory = Memory(FusedSystem(system(), 0.02))
     m = initialize(NumpyEvaluator(memory), memory.start(), 0.0)
     m[0] = 0.02
@@ -101,7 +101,7 @@ def test_the_sample_by_graphs_is_that_of_the_functions():
 
 
 @pytest.mark.slow
-def test_a_fused_system_in_a_fused_system_takes_the_same_steps():
+def test_nested_fused_system_with_adaptive_steps_matches_the_results_of_separate_parts():
     outer = System()
     outer.add("inner", FusedSystem(system(), 0.02))
     outer.add("beside", RobotPlant(planar2(), qd0=[1.0, 2.0]), method="adaptive")
@@ -110,14 +110,14 @@ def test_a_fused_system_in_a_fused_system_takes_the_same_steps():
         assert_allclose(fused[name], apart[name], rtol=1e-10, atol=SAME, err_msg=name)
 
 
-def test_what_cannot_be_traced_says_so():
+def test_tracing_of_adaptive_steps_to_a_single_expression_graph_is_rejected():
     memory = Memory(FusedSystem(system(), 0.02))
     with pytest.raises(TypeError, match=r"inner steps of .* by 'adaptive' cannot be traced"):
         TracedEvaluator(memory).graph("update")
 
 
 @pytest.mark.slow
-def test_a_bound_holds_in_the_parts():
+def test_max_inner_steps_option_limits_each_part_of_a_fused_system():
     run = simulate(system(rtol=1e-10, max_inner_steps=2), 1.0, 0.02, form="fused")
     apart = simulate(system(rtol=1e-10, max_inner_steps=2), 1.0, 0.02)
     assert_allclose(run["bars.energy"], apart["bars.energy"], rtol=1e-9)

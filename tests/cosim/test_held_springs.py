@@ -1,6 +1,4 @@
-"""Springs and constraint forces in blocks of their own are held over a step, and a run says at its
-start where that is too long for them.
-"""
+"""Springs and constraint forces in separate blocks: unstable sample times are reported."""
 
 import warnings
 
@@ -9,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from rigidblocks import ContinuousSystem, System, simulate
-from rigidblocks.block.record import Record
-from rigidblocks.contact.soft import stable_step
+from rigidblocks.block.port import Record
+from rigidblocks.dynamics.force_laws import stable_spring_hold, stable_step
 from rigidblocks.library import (
     CompliantLoopClosure,
     CutLoopPlant,
@@ -18,15 +16,13 @@ from rigidblocks.library import (
     LoopClosure,
     RobotPlant,
 )
-from rigidblocks.library.compliance import stable_spring_hold
-from rigidblocks.mechanisms import bennett, four_bar
-from rigidblocks.robots import planar2
+from rigidblocks.robot.robots import bennett, four_bar, planar2
 
-PERCENT = 1e-2  # to which the longest hold is found
+PERCENT = 1e-2  # relative error of the longest hold
 
 
 def springs(mechanism, stiffness, damping):
-    """The tree of a mechanism with springs in the place of its loops."""
+    """Return the spanning tree of a mechanism with springs instead of loop joints."""
     system, tree = System(), mechanism.model.spanning_tree
     system.add("plant", RobotPlant(tree, mechanism.q0, external_wrenches=True))
     system.add("loop", CompliantLoopClosure(mechanism.model, stiffness, damping))
@@ -37,7 +33,7 @@ def springs(mechanism, stiffness, damping):
 
 
 def forces(mechanism, T_stab):
-    """The plant with its loop cut, and the block of constraint forces."""
+    """Return the plant with its loop cut, and the block of constraint forces."""
     system = System()
     system.add("plant", CutLoopPlant(mechanism.model, mechanism.q0))
     system.add("loop", LoopClosure(mechanism.model, T_stab))
@@ -48,7 +44,7 @@ def forces(mechanism, T_stab):
 
 
 def stops(K, D):
-    """The planar robot with stops at its joints, of which the second has none above."""
+    """Return the planar robot with joint stops; the second joint has no upper stop."""
     system = System()
     system.add("plant", RobotPlant(planar2()))
     system.add("loop", JointLimits(planar2(), (-1.0, -1.0), (1.0, np.inf), K, D))
@@ -59,7 +55,7 @@ def stops(K, D):
 
 
 def hold_of(system):
-    """The longest hold of the block "loop" at the start."""
+    """Return the longest stable hold [s] of the block "loop" at the start."""
     block = system.parts["loop"].component
     q = system.parts["plant"].component.q0
     u = Record({"q": q, "qd": np.zeros(len(q))}, "input", "loop")
@@ -67,15 +63,15 @@ def hold_of(system):
     return block.longest_hold(u, p)
 
 
-def told(system, dt):
-    """What a run says of holds at its start."""
+def messages_found(system, dt):
+    """Return the warnings about holds at the start of a run."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         simulate(system, dt, dt, form="numpy", progress=False)
     return [str(one.message) for one in caught if "holds its outputs" in str(one.message)]
 
 
-def test_longest_hold_of_one_spring_is_that_of_the_conditions_of_jury(rng):
+def test_longest_stable_hold_of_a_spring_satisfies_the_jury_conditions(rng):
     for _ in range(30):
         K, D, m = 10 ** rng.uniform([2, -1, -2], [8, 3, 2])
         found = stable_spring_hold(np.array([[1 / m]]), np.array([K]), np.array([D]))
@@ -88,7 +84,8 @@ def test_longest_hold_of_one_spring_is_that_of_the_conditions_of_jury(rng):
     assert_allclose(stable_spring_hold(one, none, np.ones(1)), 2.0, rtol=PERCENT)
 
 
-def test_springs_grow_beyond_the_longest_hold_and_not_below(rng):
+@pytest.mark.slow
+def test_sampled_springs_are_unstable_only_above_the_critical_sample_time(rng):
     for _ in range(10):
         n, rank = 4, rng.integers(1, 5)
         root = rng.normal(size=(n, rank))
@@ -105,6 +102,8 @@ def test_springs_grow_beyond_the_longest_hold_and_not_below(rng):
             assert (sizes[-1] > 10.0 * sizes[0]) == grows
 
 
+@pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "system",
     [
@@ -115,17 +114,17 @@ def test_springs_grow_beyond_the_longest_hold_and_not_below(rng):
     ],
     ids=["springs", "springs in space", "forces", "stops"],
 )
-def test_a_run_says_where_the_steps_are_too_long_for_what_is_held(system):
+def test_unstable_hold_of_spring_forces_is_reported_at_the_start_of_the_run(system):
     longest = hold_of(system)
-    assert not told(system, 0.98 * longest)
-    (text,) = told(system, 1.02 * longest)
+    assert not messages_found(system, 0.98 * longest)
+    (text,) = messages_found(system, 1.02 * longest)
     assert text.startswith("'loop' holds its outputs for")
-    assert text.endswith(f"take a step below {longest:.3g} s; a ContinuousSystem holds nothing")
+    assert text.endswith(f"use a step below {longest:.3g} s; a ContinuousSystem has no hold")
     alone = System()
     alone.add("whole", ContinuousSystem(system))
-    assert not told(alone, 1.02 * longest)
+    assert not messages_found(alone, 1.02 * longest)
 
 
-def test_springs_without_damping_have_no_step_that_is_short_enough():
-    (text,) = told(springs(four_bar(), 1e4, 0.0), 1e-5)
+def test_undamped_sampled_springs_are_reported_as_unstable_at_any_step():
+    (text,) = messages_found(springs(four_bar(), 1e4, 0.0), 1e-5)
     assert "no step is short enough without damping" in text

@@ -1,6 +1,4 @@
-"""FMU files in a system: they run like blocks, and a file that cannot be used is refused before
-anything starts.
-"""
+"""FMU files in a system run like blocks, and invalid files are rejected before the run."""
 
 import shutil
 import subprocess
@@ -14,17 +12,17 @@ from numpy.testing import assert_allclose
 
 from planar2ctrl import REFERENCE, parts, wired
 from rigidblocks import RobotPlant, SimulationError, System, export_fmu, planar2, simulate
-from rigidblocks.system.fmu import Fmu, FmuError
+from rigidblocks.cosim.graph.fmu_part import Fmu, FmuError
 from runaway import Runaway
 
-FORMS_AGREE = 1e-10  # the forms differ by rounding, which the closed loop keeps bounded
+FORMS_AGREE = 1e-10  # rounding; the closed loop keeps the difference between the forms bounded
 COMMAND = (sys.executable, "-m", "rigidblocks")
 SCRIPTS = Path(__file__).parents[2] / "fmus"
 
 
 @pytest.fixture(scope="module")
 def fmus(tmp_path_factory):
-    """The three parts of the demo as FMUs, by target and name."""
+    """Return the three parts of the demo as FMUs, by target and name."""
     folder = tmp_path_factory.mktemp("fmus")
     return {
         target: {
@@ -38,7 +36,7 @@ def fmus(tmp_path_factory):
 
 
 def repacked(path: Path, new: Path, change) -> Path:
-    """A copy of an archive with its content, bytes by name, changed."""
+    """Copy an archive; `change` maps its content (bytes by name) to the new content."""
     with zipfile.ZipFile(path) as archive:
         content = {name: archive.read(name) for name in archive.namelist()}
     with zipfile.ZipFile(new, "w") as archive:
@@ -50,7 +48,7 @@ def repacked(path: Path, new: Path, change) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ["gauss-seidel", "jacobi"])
 @pytest.mark.parametrize("target", ["python", "native"])
-def test_a_run_of_fmus_is_the_run_of_the_blocks(fmus, target, order):
+def test_run_of_exported_fmus_matches_the_results_of_their_blocks(fmus, target, order):
     blocks = simulate(wired(parts()), 10.0, 1e-3, order=order)
     other = simulate(wired(fmus[target]), 10.0, 1e-3, order=order)
     assert other.columns == blocks.columns
@@ -66,7 +64,7 @@ def test_a_run_of_fmus_is_the_run_of_the_blocks(fmus, target, order):
 
 
 @pytest.mark.slow
-def test_blocks_and_both_kinds_of_fmu_mix_in_one_system(fmus):
+def test_system_of_blocks_and_fmus_matches_the_results_of_blocks_only(fmus):
     mixed = wired(
         {
             "robot": fmus["native"]["robot"],
@@ -80,8 +78,9 @@ def test_blocks_and_both_kinds_of_fmu_mix_in_one_system(fmus):
     assert_allclose(result["robot.q"], blocks["robot.q"], rtol=FORMS_AGREE, atol=FORMS_AGREE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["python", "native"])
-def test_an_fmu_has_the_ports_and_feedthrough_of_its_block(fmus, target):
+def test_exported_fmu_has_the_ports_and_feedthrough_of_its_block(fmus, target):
     for name, block in parts().items():
         fmu = Fmu(fmus[target][name])
         for ours, theirs in (
@@ -97,8 +96,9 @@ def test_an_fmu_has_the_ports_and_feedthrough_of_its_block(fmus, target):
         assert fmu.feedthrough == system.parts["block"].feedthrough
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["python", "native"])
-def test_start_values_reach_an_fmu(fmus, target):
+def test_fmu_and_its_block_have_equal_results_for_the_same_start_values(fmus, target):
     start = {"q": [0.1, -0.2], "qd": [0.3, 0.4], "tau": [0.5, -0.6], "gravity": [0.0, -9.81, 0.0]}
     runs = []
     for component in (RobotPlant(planar2()), fmus[target]["robot"]):
@@ -108,7 +108,7 @@ def test_start_values_reach_an_fmu(fmus, target):
     assert_allclose(runs[1].values, runs[0].values, rtol=FORMS_AGREE, atol=1e-12)
 
 
-def test_units_are_checked_between_a_block_and_an_fmu(fmus):
+def test_connection_of_different_units_between_fmu_and_block_is_rejected(fmus):
     system = System()
     system.add("robot", fmus["native"]["robot"])
     system.add("pd", parts()["pd"])
@@ -118,8 +118,8 @@ def test_units_are_checked_between_a_block_and_an_fmu(fmus):
         system.connect("robot.q", "pd.qd")
 
 
-def test_a_missing_or_damaged_file_is_refused(fmus, tmp_path):
-    with pytest.raises(FmuError, match=r"there is no FMU file 'nowhere.fmu'"):
+def test_missing_or_damaged_fmu_file_is_rejected(fmus, tmp_path):
+    with pytest.raises(FmuError, match=r"FMU file 'nowhere.fmu' does not exist"):
         System().add("robot", "nowhere.fmu")
     no_zip = tmp_path / "text.fmu"
     no_zip.write_text("this is no archive")
@@ -140,7 +140,7 @@ def test_a_missing_or_damaged_file_is_refused(fmus, tmp_path):
         System().add("robot", no_description)
 
 
-def test_a_flipped_bit_is_found(fmus, tmp_path):
+def test_fmu_file_with_a_flipped_bit_is_rejected(fmus, tmp_path):
     path = tmp_path / "flipped.fmu"
     shutil.copy(fmus["native"]["robot"], path)
     with zipfile.ZipFile(path) as archive:
@@ -152,7 +152,7 @@ def test_a_flipped_bit_is_found(fmus, tmp_path):
         System().add("robot", path)
 
 
-def test_an_fmu_of_another_platform_is_refused_with_those_it_has(fmus, tmp_path):
+def test_fmu_without_a_binary_for_this_platform_is_rejected(fmus, tmp_path):
     def moved(content):
         return {
             name.replace("binaries/linux64/", "binaries/win64/"): data
@@ -167,18 +167,18 @@ def test_an_fmu_of_another_platform_is_refused_with_those_it_has(fmus, tmp_path)
 @pytest.mark.parametrize(
     "name", ["../outside.txt", "/tmp/outside.txt", "resources/../../outside.txt", "C:/outside.txt"]
 )
-def test_an_fmu_that_unpacks_outside_its_folder_is_refused(fmus, tmp_path, name):
+def test_fmu_archive_that_unpacks_outside_its_folder_is_rejected(fmus, tmp_path, name):
     evil = repacked(
         fmus["native"]["robot"], tmp_path / "evil.fmu", lambda content: {**content, name: b"evil"}
     )
     with pytest.raises(
-        FmuError, match=r"evil.fmu' would unpack outside its folder, to '.*outside.txt'"
+        FmuError, match=r"evil.fmu' contains the entry '.*outside.txt', whose path leads outside"
     ):
         System().add("robot", evil)
     assert not list(tmp_path.rglob("outside.txt"))
 
 
-def test_an_fmu_whose_library_does_not_load_is_refused_with_nothing_left_behind(
+def test_fmu_with_an_invalid_library_is_rejected_and_its_folder_removed(
     fmus, tmp_path, monkeypatch
 ):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -198,7 +198,7 @@ def test_an_fmu_whose_library_does_not_load_is_refused_with_nothing_left_behind(
 
 
 @pytest.mark.slow
-def test_an_fmu_that_reports_an_error_in_the_middle_of_a_run_leaves_the_result_up_to_there(
+def test_run_that_ends_at_an_fmu_error_returns_the_samples_before_the_error(
     tmp_path,
 ):
     system = System()
@@ -217,7 +217,7 @@ def test_an_fmu_that_reports_an_error_in_the_middle_of_a_run_leaves_the_result_u
 
 
 @pytest.mark.slow
-def test_the_command_line_builds_an_fmu_of_either_kind(tmp_path):
+def test_fmu_command_builds_python_and_native_fmus(tmp_path):
     for target in ("python", "native"):
         path = tmp_path / f"{target}.fmu"
         command = [
@@ -234,10 +234,11 @@ def test_the_command_line_builds_an_fmu_of_either_kind(tmp_path):
         assert {port.name for port in Fmu(path).outputs} == {"tau"}
 
 
-def test_the_command_line_says_what_is_wrong_in_a_line(tmp_path):
+@pytest.mark.slow
+def test_error_of_the_fmu_command_for_a_missing_script_has_one_line(tmp_path):
     done = subprocess.run(
         [*COMMAND, "fmu", str(tmp_path / "no.py")], capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
-    assert done.stderr.startswith("rigidblocks: there is no script")
+    assert done.stderr.startswith("rigidblocks: script ")
     assert "Traceback" not in done.stderr

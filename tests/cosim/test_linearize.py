@@ -1,4 +1,4 @@
-"""Linearisation: closed forms, differences of the block's own functions, responses."""
+"""Linearization: closed forms, central differences, and responses."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,6 @@ from scipy.linalg import expm
 from planar2ctrl import CONNECTIONS, parts, wired
 from random_models import MODELS, random_state, random_tree
 from rigidblocks import (
-    RK4,
     Block,
     FusedSystem,
     PDController,
@@ -18,30 +17,31 @@ from rigidblocks import (
     RobotPlant,
     System,
     planar2,
-    planar_n,
 )
-from rigidblocks.block.evaluate import NumpyEvaluator
+from rigidblocks.block.evaluators import NumpyEvaluator
+from rigidblocks.block.integrators import RK4
 from rigidblocks.block.integrators import integrate as take_step
-from rigidblocks.block.memory import Memory
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.cosim.graph.block_merging import ContinuousSystem
+from rigidblocks.cosim.graph.linearization import linearize
 from rigidblocks.dynamics import crba
-from rigidblocks.joint import Reversed, SixDoF, Spherical, Universal
-from rigidblocks.kernels.stepper import compiled_stepper
-from rigidblocks.model.configuration import difference, integrate
-from rigidblocks.system.continuous import ContinuousSystem
-from rigidblocks.system.linearization import linearize
+from rigidblocks.joints import Reversed, SixDoF, Spherical, Universal
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
+from rigidblocks.robot.configuration import difference, integrate
+from rigidblocks.robot.robots import planar_n
 
-RTOL = 1e-11  # exact derivatives: rounding, in solutions with a well-conditioned H
-# central differences with STEP: rounding eps / STEP and STEP^2 of the method, with room for the
+RTOL = 1e-11  # exact derivatives; rounding with a well-conditioned H
+# central differences with STEP: rounding eps / STEP and truncation STEP^2, with a margin for the
 # size of higher derivatives
 STEP = 1e-5
 DIFFERENCES = 1e-6
-IDEAL_LAW = 1e-6  # RK4 at 1 ms on the ideal law [rad, rad/s]
-ORDER = 0.1  # how far the fitted slope of log error over log step may be from the order
+IDEAL_LAW = 1e-6  # error of RK4 at 1 ms on the ideal law [rad, rad/s]
+ORDER = 0.1  # tolerance of the fitted slope of log error over log step
 DOWN = (0.0, -9.81, 0.0)
 
 
 def differences(function, x):
-    """The derivative of a function of a vector by central differences, its index last."""
+    """Return the Jacobian of a function by central differences."""
     return np.stack(
         [(function(x + h) - function(x - h)) / (2 * STEP) for h in STEP * np.eye(len(x))], axis=-1
     )
@@ -57,8 +57,8 @@ def close(actual, expected, tolerance):
 # closed forms
 
 
-def test_pendulum_swings_and_falls_as_its_closed_form():
-    # a rod of 1 m and 1 kg about its end: the inertia is 1/3, its length as a pendulum 2/3
+def test_linearization_of_a_pendulum_matches_its_closed_form():
+    # a rod of 1 m and 1 kg about its end: inertia 1/3 kg.m2, equivalent pendulum length 2/3 m
     block = RobotPlant(planar_n(1).with_gravity(DOWN))
     for q, sign in ((-np.pi / 2, -1), (np.pi / 2, 1)):
         linear = linearize(block, at={"q": q}, outputs=["q"])
@@ -77,7 +77,7 @@ def test_pendulum_swings_and_falls_as_its_closed_form():
 
 
 def controlled(kp, kd, q_ref, start, **options):
-    """A robot of two links that a controller holds at q_ref."""
+    """Return a two-link robot that a PD controller keeps at q_ref."""
     system = System()
     system.add("robot", RobotPlant(planar2()), start=start, **options)
     system.add("pd", PDController(kp=kp, kd=kd), start={"q_ref": q_ref})
@@ -87,8 +87,8 @@ def controlled(kp, kd, q_ref, start, **options):
 
 
 @pytest.mark.parametrize("q", [(1.0, 1.5), (0.0, 0.0), (0.3, -2.0)])
-def test_robot_under_a_controller_is_the_damped_oscillator_of_its_inertia(q):
-    # at rest on its command: A = [[0, 1], [-H^-1 Kp, -H^-1 Kd]]
+def test_linearized_controlled_robot_is_a_damped_oscillator(q):
+    # at rest at the commanded position: A = [[0, 1], [-H^-1 Kp, -H^-1 Kd]]
     linear = linearize(controlled([1000.0, 800.0], [15.0, 10.0], q, {"q": q}))
     H = crba(planar2(), np.array(q))
     K, D = np.linalg.solve(H, np.diag([1000.0, 800.0])), np.linalg.solve(H, np.diag([15.0, 10.0]))
@@ -106,7 +106,7 @@ def test_robot_under_a_controller_is_the_damped_oscillator_of_its_inertia(q):
     assert linear.input_units == ("rad", "rad", "rad/s", "rad/s")
 
 
-def test_feedthrough_is_in_d():
+def test_linearized_direct_feedthrough_is_in_the_matrix_d():
     linear = linearize(PDController(kp=[7.0, 5.0], kd=[3.0, 2.0]))
     kp, kd = np.diag([7.0, 5.0]), np.diag([3.0, 2.0])
     assert_array_equal(linear.D, np.hstack([kp, -kp, kd, -kd]))
@@ -116,13 +116,13 @@ def test_feedthrough_is_in_d():
     close(plant.D, np.vstack([np.linalg.inv(crba(planar2(), np.zeros(2))), np.zeros((2, 2))]), RTOL)
 
 
-def test_saturated_controller_does_not_respond():
+def test_linearization_of_a_saturated_controller_has_zero_gain():
     block = PDController(kp=[7.0], kd=[3.0], tau_max=[1.0])
     assert_array_equal(linearize(block, at={"q_ref": 1.0}).D, np.zeros((1, 4)))
     assert_array_equal(linearize(block, at={"q_ref": 0.1}).D, [[7, -7, 3, -3]])
 
 
-def test_a_sampled_controller_is_a_discrete_system():
+def test_linearization_of_a_sampled_controller_is_a_discrete_time_system():
     # tau[k] = kp e[k] + kd (e[k] - e[k-1]) / dt with the states tau, e_last, primed
     linear = linearize(
         PDController(kp=[10.0], kd=[2.0], sample_time=0.5), at={"primed": 1.0, "q_ref": 0.25}
@@ -139,18 +139,18 @@ def test_a_sampled_controller_is_a_discrete_system():
     assert_array_equal(linear.y, [14 * 0.25])
 
 
-# differences
+# central differences
 
 
 def rates_and_outputs(flat, m):
-    """Those of a block at a memory, whose outputs are put into it."""
+    """Return the rates and outputs of a block, and store the outputs in its memory."""
     m[flat.y] = NumpyEvaluator(flat).output(m)
     y = np.concatenate([m[flat.where[port.name]] for port in flat.block.outputs])
     return NumpyEvaluator(flat).derivative(m), y
 
 
 @pytest.mark.parametrize("name", ["pendulum", "mixed"])
-def test_linearization_equals_differences_of_the_blocks_own_functions(name, rng):
+def test_linearization_of_a_system_matches_central_differences(name, rng):
     model = MODELS[name]()
     s = random_state(rng, model)
     flat = Memory(RobotPlant(model, external_wrenches=True))
@@ -174,13 +174,13 @@ def test_linearization_equals_differences_of_the_blocks_own_functions(name, rng)
     assert_array_equal(linear.x, m[flat.x])
     assert_array_equal(linear.u, m[flat.u])
     rates, y = after(flat.x, m[flat.x])
-    close(linear.residual, rates, RTOL)  # far from an equilibrium: reported, not refused
+    close(linear.residual, rates, RTOL)  # far from equilibrium the residual is not zero
     assert np.abs(linear.residual).max() > 1
     close(linear.y, y, RTOL)
 
 
 def moved(flat, s, xi, h):
-    """The state of a plant after a step h from the state that is xi away from s."""
+    """Return the state after a step h of a plant, from the state s displaced by xi."""
     model, n = flat.block.model, flat.block.model.nv
     x = np.concatenate([integrate(model, s.q, xi[:n]), s.qd + xi[n:]])
 
@@ -193,7 +193,7 @@ def moved(flat, s, xi, h):
 
 
 def apart(model, a, b):
-    """The tangent vector from one state to another."""
+    """Return the tangent vector from state a to state b."""
     nq = model.nq
     return np.concatenate([difference(model, a[:nq], b[:nq]), b[nq:] - a[nq:]])
 
@@ -202,9 +202,11 @@ def apart(model, a, b):
 @pytest.mark.parametrize(
     "joints", [None, (Spherical(), Universal(), SixDoF()), (Reversed(SixDoF()), Spherical())]
 )
-def test_linearization_of_quaternions_is_how_neighbouring_motions_part(joints, rng):
-    # two motions that differ by the tangent vector xi part at the rate A xi, far from an
-    # equilibrium too
+def test_linearization_with_quaternions_predicts_the_divergence_of_neighbouring_motions(
+    joints, rng
+):
+    # two motions that differ by the tangent vector xi diverge at the rate A xi, also far from an
+    # equilibrium
     model = MODELS["satellite"]()
     if joints:
         model = random_tree(rng, tuple(range(-1, len(joints) - 1)), joints)
@@ -232,8 +234,9 @@ def test_linearization_of_quaternions_is_how_neighbouring_motions_part(joints, r
         )
 
 
-def test_small_perturbations_grow_as_the_exponential_of_a():
-    # at rest under gravity, held by the controller: x(t) - x0 = exp(A t) (x(0) - x0)
+@pytest.mark.slow
+def test_response_to_small_perturbations_equals_the_matrix_exponential():
+    # at rest under gravity with the controller: x(t) - x0 = exp(A t) (x(0) - x0)
     system = controlled([100.0, 80.0], [5.0, 3.0], [0.3, 0.4], {"q": [0.3, 0.4]})
     linear, small = linearize(system), 1e-6
     stepper = compiled_stepper(Memory(ContinuousSystem(system)))
@@ -246,8 +249,9 @@ def test_small_perturbations_grow_as_the_exponential_of_a():
         close(response, expm(0.2 * linear.A) @ xi, 1e-5)  # the terms of second order are small
 
 
-def test_a_fused_system_is_the_discrete_system_of_its_step(rng):
-    # its step from k to k + 1, differenced
+@pytest.mark.slow
+def test_linearization_of_a_fused_system_matches_finite_differences_of_its_step(rng):
+    # central differences of the step from k to k + 1
     start = {"q": [0.1, 0.2], "qd": [0.3, -0.4]}
     system = controlled([1000.0, 1000.0], [15.0, 15.0], [0.3, 0.2], start, method="rk4")
     flat = Memory(FusedSystem(system, 2e-3))
@@ -270,10 +274,10 @@ def test_a_fused_system_is_the_discrete_system_of_its_step(rng):
     assert_array_equal(linear.D, linear.B[rows])
 
 
-# what is chosen, and what is refused
+# selection of variables, and rejected arguments
 
 
-def test_the_chosen_inputs_and_outputs_are_kept_in_their_order():
+def test_linearization_returns_the_selected_inputs_and_outputs_in_the_requested_order():
     block = RobotPlant(planar2(), external_wrenches=True)
     linear = linearize(
         block, inputs=["tau"], outputs=["energy", "qd"], at={"gravity": DOWN, "qd": [1.0, 2.0]}
@@ -290,7 +294,8 @@ def test_the_chosen_inputs_and_outputs_are_kept_in_their_order():
     assert_array_equal(linear.u, [0, 0])
 
 
-def test_the_time_of_the_point_counts():
+@pytest.mark.slow
+def test_linearization_of_a_time_dependent_system_uses_the_time_argument():
     system = wired(parts())
     slopes = {t: linearize(system, t=t, outputs=["command.slope"]).y for t in (0.5, 1.5, 2.5)}
     assert_array_equal([*slopes.values()], [[1, 1.5], [0, 0], [-1, -1.5]])
@@ -298,7 +303,7 @@ def test_the_time_of_the_point_counts():
 
 @dataclass(frozen=True)
 class Both(Block):
-    """A continuous and a sampled state."""
+    """Block with a continuous and a sampled state."""
 
     sample_time: float = 0.1
 
@@ -317,7 +322,8 @@ class Both(Block):
         return {"z": x.x}
 
 
-def test_what_cannot_be_linearized_is_refused():
+@pytest.mark.slow
+def test_linearization_of_unsupported_systems_or_ports_is_rejected():
     with pytest.raises(
         TypeError, match=r"not a Model; the block of a model is RobotPlant\(model\)"
     ):
@@ -328,10 +334,10 @@ def test_what_cannot_be_linearized_is_refused():
         match="RobotPlant has no state, input or parameter 'qdd'; it has: q, qd, tau, gravity",
     ):
         linearize(block, at={"qdd": 0.0})
-    with pytest.raises(KeyError, match="there is no input torque to linearize; there are: tau"):
+    with pytest.raises(KeyError, match="unknown input torque to linearize; expected: tau"):
         linearize(block, inputs=["torque"])
     with pytest.raises(
-        KeyError, match="there is no output tau to linearize; there are: q, qd, qdd, energy"
+        KeyError, match="unknown output tau to linearize; expected: q, qd, qdd, energy"
     ):
         linearize(block, outputs=["q", "tau"])
     with pytest.raises(
@@ -341,13 +347,13 @@ def test_what_cannot_be_linearized_is_refused():
     with pytest.raises(ValueError, match="the operating point of 'tau' must be finite"):
         linearize(block, at={"tau": [np.nan, 0.0]})
     with pytest.raises(
-        ValueError, match=r"Both: it has continuous states \(x\) and sampled ones \(z\)"
+        ValueError, match=r"Both: it has continuous states \(x\) and sampled states \(z\)"
     ):
         linearize(Both())
     system = System()
     system.add("body", RobotPlant(MODELS["satellite"]()))
     with pytest.raises(
         ValueError,
-        match=r"its sampled states body.q have more elements than freedoms \(quaternions\)",
+        match=r"its sampled states body.q have more elements than degrees of freedom",
     ):
         linearize(FusedSystem(system, 1e-3))

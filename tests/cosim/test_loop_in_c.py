@@ -1,4 +1,4 @@
-"""The loop in C does what the loop in Python does, to the last bit, whatever the parts are."""
+"""The master loop in C equals the master loop in Python bit for bit, for every type of part."""
 
 import logging
 import signal
@@ -9,28 +9,29 @@ import pytest
 
 from foreign_fmu import foreign_fmu
 from planar2ctrl import parts, wired
-from rigidblocks import Block, PDController, Port, Sine, System, export_fmu, simulate
-from rigidblocks.simulation import choice, course, masters, prepare
-from rigidblocks.simulation.masters import CoSimulation
-from rigidblocks.simulation.network import Instances
-from rigidblocks.simulation.simulate import Interrupted, SimulationError
-from rigidblocks.simulation.table import HOSTED, Entry
+from rigidblocks import Block, PDController, Port, Sine, System, export_fmu, prepare, simulate
+from rigidblocks.cosim import simulate as course
+from rigidblocks.cosim.masters import masters
+from rigidblocks.cosim.masters.c_loop_tables import HOSTED, Entry
+from rigidblocks.cosim.masters.masters import CoSimulation
+from rigidblocks.cosim.masters.network import Instances
+from rigidblocks.cosim.simulate import Interrupted, SimulationError
 from rigidblocks.tracing.compiler import CompilerError
 from runaway import Runaway
 
 
 def in_python(plan):
-    """The reference: the same parts, looped over in Python."""
+    """Return the reference: a master whose loop runs in Python."""
     return CoSimulation(plan, Instances(plan))
 
 
 @pytest.fixture
 def both(monkeypatch):
-    """Runs a system by both loops and returns what they leave."""
+    """Return a function that runs a system with both loops and returns both results."""
 
     def run(system, t_stop, dt, **arguments):
         results = []
-        for master in (choice.master_of, in_python):
+        for master in (masters.master_of, in_python):
             monkeypatch.setattr(course, "master_of", master)
             results.append(outcome(system, t_stop, dt, **arguments))
         return results
@@ -39,7 +40,7 @@ def both(monkeypatch):
 
 
 def outcome(*arguments, **named):
-    """The times and values of a run, and what it ended with."""
+    """Return the times and values of a run, and its error message or None."""
     try:
         result, said = simulate(*arguments, **named), None
     except SimulationError as error:
@@ -64,13 +65,14 @@ def fmus(tmp_path_factory):
 
 @pytest.mark.parametrize("order", ["gauss-seidel", "jacobi"])
 @pytest.mark.parametrize("kinds", ["blocks", "fmus", "mixed"])
-def test_both_loops_give_the_same_bits(kinds, order, fmus, both):
+def test_c_and_python_master_loops_have_bitwise_equal_results(kinds, order, fmus, both):
     mixed = {**fmus, "robot": parts()["robot"]}
     components = {"blocks": parts(), "fmus": fmus, "mixed": mixed}[kinds]
     assert_same(*both(wired(components), 1.7, 1e-3, t_start=0.3, order=order, every=7))
 
 
-def test_sampled_parts_and_connected_elements_too(both):
+@pytest.mark.slow
+def test_c_and_python_master_loops_agree_for_sampled_parts_and_element_connections(both):
     system = System()
     system.add("sine", Sine([1.0, 2.0], [1.0, 0.5], phase=0.1))
     pd = PDController((60.0, 30.0), (8.0, 4.0), sample_time=5e-3)
@@ -81,7 +83,7 @@ def test_sampled_parts_and_connected_elements_too(both):
 
 
 @pytest.mark.slow
-def test_an_isolated_fmu_is_stepped_by_python_within_the_loop(fmus, both):
+def test_c_and_python_master_loops_have_equal_results_for_isolated_fmus(fmus, both):
     system = System()
     for name, component in parts().items():
         system.add(name, fmus["pd"] if name == "pd" else component, isolated=name == "pd")
@@ -96,6 +98,7 @@ def test_an_isolated_fmu_is_stepped_by_python_within_the_loop(fmus, both):
     assert_same(*both(system, 0.05, 1e-3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "step",
     [
@@ -104,7 +107,7 @@ def test_an_isolated_fmu_is_stepped_by_python_within_the_loop(fmus, both):
         "if (t > 0.045) status = fmi2Discard;",
     ],
 )
-def test_what_ends_a_run_is_told_alike(step, tmp_path, both):
+def test_c_and_python_master_loops_report_fmu_errors_with_equal_messages(step, tmp_path, both):
     system = System()
     system.add("source", Sine())
     system.add("fmu", foreign_fmu(tmp_path / "bad.fmu", step=step))
@@ -115,7 +118,8 @@ def test_what_ends_a_run_is_told_alike(step, tmp_path, both):
     assert len(a[0]) == 6
 
 
-def test_a_block_that_gets_infinite_ends_it_alike(both):
+@pytest.mark.slow
+def test_c_and_python_master_loops_report_a_nonfinite_value_with_equal_messages(both):
     system = System()
     system.add("fast", Runaway())
     a, b = both(system, 2.0, 1e-2)
@@ -123,7 +127,7 @@ def test_a_block_that_gets_infinite_ends_it_alike(both):
     assert "'fast': Runaway is not finite at t = " in a[2]
 
 
-def test_messages_of_an_fmu_have_its_part_and_the_time(tmp_path, caplog):
+def test_fmu_warnings_of_a_run_are_logged_with_part_and_time(tmp_path, caplog):
     step = 'if (t > 0.025) { say(i, fmi2Warning, "hot"); status = fmi2Warning; }'
     system = System()
     system.add("heater", foreign_fmu(tmp_path / "hot.fmu", step=step))
@@ -136,20 +140,21 @@ def test_messages_of_an_fmu_have_its_part_and_the_time(tmp_path, caplog):
     ]
 
 
-def test_without_a_compiler_fmus_are_looped_over_in_python(fmus, monkeypatch):
+def test_simulate_uses_the_python_master_loop_if_no_c_compiler_exists(fmus, monkeypatch):
     def none():
         raise CompilerError("no C compiler")
 
     expected = simulate(wired(fmus), 0.05, 1e-3)
-    monkeypatch.setattr("rigidblocks.simulation.table.library", none)
+    monkeypatch.setattr("rigidblocks.cosim.masters.c_loop_tables.library", none)
     found = simulate(wired(fmus), 0.05, 1e-3)
     assert np.array_equal(found.values, expected.values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["compiled", "fused"])
-def test_ctrl_c_ends_the_loop_in_c(form):
+def test_ctrl_c_ends_the_c_master_loop_and_returns_the_recorded_samples(form):
     timer = threading.Timer(0.3, signal.raise_signal, (signal.SIGINT,))
-    run = prepare.prepare(wired(parts()), 1e-3, form=form, record=["pd.*"], every=1000)
+    run = prepare(wired(parts()), 1e-3, form=form, record=["pd.*"], every=1000)
     timer.start()
     with pytest.raises(Interrupted, match="Ctrl-C ended the run at t = ") as caught:
         run.simulate(1e5)
@@ -158,12 +163,12 @@ def test_ctrl_c_ends_the_loop_in_c(form):
     assert np.array_equal(result.time, np.arange(len(result.time)) * 1000 * 1e-3)
 
 
-def test_an_error_of_the_host_ends_the_loop():
+def test_python_exception_in_a_part_ends_the_c_master_loop():
     system = System()
     system.add("source", Sine())
     system.add("never", Failing())
     system.connect("source.y", "never.u")
-    plan = prepare.prepare(system, 1e-2)._plan
+    plan = prepare(system, 1e-2)._plan
     network = Instances(plan)
 
     def fail(t, _):
@@ -178,6 +183,6 @@ def test_an_error_of_the_host_ends_the_loop():
 
 
 class Failing(Block):
-    """An input alone."""
+    """Block with one input and no output."""
 
     inputs = (Port("u", unit="rad"),)

@@ -1,4 +1,4 @@
-"""Algebraic loops through FMUs: solved by repeated steps, and the derivatives that FMUs tell."""
+"""Algebraic loops through FMUs, solved by repeated steps, and their directional derivatives."""
 
 import json
 
@@ -6,12 +6,12 @@ import pytest
 
 from algebraic_laws import LOOPS, Law, circle_of, disagreement
 from rigidblocks import simulate
-from rigidblocks.fmi.native import native_fmu
-from rigidblocks.simulation.fmu_instance import RunningFmu
+from rigidblocks.cosim.fmu_import.fmu_instance import RunningFmu
+from rigidblocks.fmi.native_fmu import native_fmu
 
 SAME = 1e-12
 TOLD = RunningFmu.slopes
-ANSWERS = {  # of what FMUs tell: the truth, nothing, and what is wrong
+ANSWERS = {  # directional derivatives of the FMU: correct, missing, and wrong
     "told": TOLD,
     "silent": lambda _fmu, _inputs: None,
     "wrong": lambda fmu, inputs: -3.0 * TOLD(fmu, inputs),
@@ -21,7 +21,7 @@ ANSWERS = {  # of what FMUs tell: the truth, nothing, and what is wrong
 @pytest.mark.slow
 @pytest.mark.parametrize("fmi", [2, 3])
 @pytest.mark.parametrize("name", ["cubic", "gain 40 around three"])
-def test_loops_of_fmus_are_solved_whatever_they_tell_of_their_derivatives(
+def test_algebraic_loops_of_fmus_are_solved_with_correct_wrong_or_missing_derivatives(
     name, fmi, tmp_path, monkeypatch
 ):
     laws, repeated = LOOPS[name], {}

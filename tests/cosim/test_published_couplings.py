@@ -1,7 +1,7 @@
-"""Co-simulations that other masters publish as their tests, with the numbers that they publish.
+"""Co-simulations that other masters publish as their tests, with the published values.
 
-The FMUs of those tests are not at hand: their equations are blocks here, or an FMU in C, as the
-sources say or, for Maestro's, as they follow from the published numbers to the last digit.
+Blocks or an FMU in C replace the original FMUs. The sources give the equations of the original
+FMUs. The equations for Maestro follow from the published values to the last digit.
 """
 
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class Population(Block):
         return {"x": x.x * (self.growth + self.loss * u.other)}
 
 
-# ghorwin/MasterSim, data/tests/linux64/Lotka_Volterra_System/description: LotkaVolterra.mo, and
+# ghorwin/MasterSim, data/tests/linux64/Lotka_Volterra_System/description: LotkaVolterra.mo and
 # reference_results.d6o, "solution from OpenModelica, tol 1e-6": time, prey, predator
 LOTKA_VOLTERRA = np.array(
     [
@@ -63,14 +63,14 @@ LOTKA_VOLTERRA = np.array(
 
 
 @pytest.mark.slow
-def test_lotka_volterra_of_mastersim():
+def test_lotka_volterra_results_match_the_reference_results_of_mastersim():
     system = wired(
         {"prey": Population(0.1, -0.02), "predator": Population(-0.4, 0.02)},
         (("prey.x", "predator.other"), ("predator.x", "prey.other")),
     )
     result = run(system, 32.0, 0.1, h=0.05, iterate=True, extrapolate=1)
     x, y = result["prey.x"], result["predator.x"]
-    level = 0.02 * (x + y) - 0.4 * np.log(x) - 0.1 * np.log(y)  # what the equations keep
+    level = 0.02 * (x + y) - 0.4 * np.log(x) - 0.1 * np.log(y)  # conserved quantity
     assert_allclose(level, level[0], atol=2e-5)
     times, *populations = LOTKA_VOLTERRA.T
     for ours, theirs in zip((x, y), populations, strict=True):
@@ -79,7 +79,7 @@ def test_lotka_volterra_of_mastersim():
 
 @dataclass(frozen=True)
 class Switches(Block):
-    """x1 and x2 of MasterSim's Math_003, functions of the time."""
+    """x1 and x2 of MasterSim's Math_003 as functions of time."""
 
     outputs = (number("x1"), number("x2"))
 
@@ -91,7 +91,7 @@ class Switches(Block):
 
 @dataclass(frozen=True)
 class TwoPoint(Block):
-    """x3 of Math_003, and how far x4 is from where it stops."""
+    """x3 of Math_003, and the distances of x4 from its end positions."""
 
     inputs = (number("x1"), number("x2"), number("x4"))
     outputs = (number("x3"), number("above"), number("below"))
@@ -127,7 +127,7 @@ CONTROL_LOOP = (
 )
 
 
-def test_control_loop_of_mastersim():
+def test_results_with_two_point_control_match_the_reference_results_of_mastersim():
     system = wired(
         {"switches": Switches(), "control": TwoPoint(), "ramp": Ramp()},
         (
@@ -143,7 +143,7 @@ def test_control_loop_of_mastersim():
     assert_allclose([one.t for one in result.events], [1 + 5 / 12, 3 + 5 / 6, 5 + 5 / 6])
 
 
-def test_linear_equations_of_mastersim():
+def test_results_with_a_linear_algebraic_loop_match_the_reference_results_of_mastersim():
     # ghorwin/MasterSim, data/tests/Math_019_lin_equ_small: 1 = x1 + x3; 1 = x1 + x2 + x3, x2 = x3
     system = circle(lambda _t, x3: 1.0 - x3, lambda _t, x1: 0.5 - 0.5 * x1)
     result = run(system, 1.0, 0.1, iterate="newton")
@@ -153,7 +153,7 @@ def test_linear_equations_of_mastersim():
 
 @dataclass(frozen=True)
 class Clock(Block):
-    """The time, and how often it was stepped."""
+    """Time, and the number of steps."""
 
     sample_time: float | None
     outputs = (number("t"), number("n"))
@@ -166,21 +166,21 @@ class Clock(Block):
         return {"t": 1.0 * t}
 
 
-def test_chain_of_adders_of_libcosim():
-    # open-simulation-platform/libcosim, tests/fixed_step_algorithm_test.cpp: a clock, nine parts
-    # that each add 1.234, and steps of 50 ms, after ten of which the last one grows by 50 ms a step
+def test_each_adder_of_a_chain_delays_by_one_step_as_in_libcosim():
+    # open-simulation-platform/libcosim, tests/fixed_step_algorithm_test.cpp: a clock and nine parts
+    # that each add 1.234, with steps of 50 ms; after ten steps the last output grows by 50 ms/step
     adders = {f"adder{k}": Law(lambda _t, u: 1.234 + u) for k in range(1, 10)}
     wires = [(f"adder{k}.y", f"adder{k + 1}.u") for k in range(1, 9)]
     system = wired({"clock": Clock(0.05)} | adders, [("clock.t", "adder1.u"), *wires])
     result = run(system, 1.0, 0.05, order="jacobi")
     there = result.time > 0.45
-    late = 9 * 0.05  # a step in each
+    late = 9 * 0.05  # each part delays by one step
     assert_allclose(result["adder9.y"][there], result.time[there] - late + 9 * 1.234, rtol=1e-14)
 
 
 @dataclass(frozen=True)
 class Slow(Block):
-    """A part of long steps: at the end of each its output is the input that it began with."""
+    """Part with long steps: its output at the end of a step is its input at the start."""
 
     sample_time: float | None
     inputs = (number("u", 0.0),)
@@ -191,17 +191,17 @@ class Slow(Block):
         return {"y": x.got, "got": u.u}
 
 
-def test_parts_with_longer_steps_of_libcosim():
-    # tests/multi_fixed_step_algorithm_test.cpp: a part that counts steps of 0.1 s, read by one that
-    # takes every second of them
+def test_part_with_a_longer_step_reads_the_same_input_values_as_in_libcosim():
+    # tests/multi_fixed_step_algorithm_test.cpp: a part counts steps of 0.1 s, and a part with steps
+    # of 0.2 s reads the count
     system = wired({"count": Clock(0.1), "slow": Slow(0.2)}, [("count.n", "slow.u")])
     result = run(system, 1.0, 0.1)
     assert_allclose(result["count.n"][1:], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0])
     assert_allclose(result["slow.y"][2::2], [0.0, 2.0, 4.0, 6.0, 8.0])
 
 
-# a mass on a spring and a damper by RK4, whose first stage reads the input of the step before,
-# as in the FMUs that Maestro's numbers are of: x" = G u - K x - D x', force = 200 (x - u)
+# a mass on a spring and a damper with RK4, whose first stage reads the input of the previous step,
+# as in Maestro's FMUs: x" = G u - K x - D x', force = 200 (x - u)
 MASS = """double *r = i->r, x = r[1], v = r[2], a[4], w[4] = {v, 0.0, 0.0, 0.0};
     a[0] = G * r[4] - K * x - D * v;
     for (int k = 1; k < 4; k++) {
@@ -222,7 +222,7 @@ VARIABLES = (
 
 
 # INTO-CPS-Association/maestro, maestro/src/test/resources/jacobian_step_builder/legacy_unstable,
-# expectedoutputs.csv: how many steps of 10 ms, speed and position of the first mass, the force
+# expectedoutputs.csv: number of 10 ms steps, speed and position of the first mass, force
 TWO_MASSES = (
     (1, -0.009950000416666667, 0.9999501666666667, -198.67333333333332),
     (2, -1.6687886733083332, 0.9931954449750695, -193.4368985455639),
@@ -233,7 +233,7 @@ TWO_MASSES = (
 
 
 @pytest.mark.slow
-def test_two_masses_of_maestro(tmp_path):
+def test_results_of_an_unstable_coupling_of_two_masses_match_the_reference_of_maestro(tmp_path):
     parts = {}
     for name, (K, D, G, x) in {"first": (1, 1, 1, 1), "second": (201, 2, 200, 0)}.items():
         define = f"double K = {K}.0, D = {D}.0, G = {G}.0;\n"
@@ -264,7 +264,7 @@ class Tank(Block):
 
 @dataclass(frozen=True)
 class Valve(Block):
-    """Opens from a level of 2 on, and closes below 1."""
+    """Valve that opens at levels of at least 2 and closes below 1."""
 
     sample_time = 0.1
     inputs = (number("level", 0.0),)
@@ -276,10 +276,10 @@ class Valve(Block):
         return {"valve": select(u.level < 2.0 - 1e-9, shut, 1.0)}
 
 
-def test_water_tank_of_maestro():
+def test_water_tank_valve_switches_at_the_times_published_for_maestro():
     # maestro/src/test/resources/specifications/full/initialize_fixedstep_singleWaterTank,
-    # expectedoutputs.csv: when the valve opens and closes, and levels; their tank is up to one of
-    # its steps of 10 ms ahead of the time that it says
+    # expectedoutputs.csv: switching times of the valve, and levels; Maestro's tank is ahead of the
+    # reported time by up to one of its steps of 10 ms
     system = wired(
         {"tank": Tank(), "control": Valve()},
         (("tank.level", "control.level"), ("control.valve", "tank.valve")),

@@ -1,5 +1,6 @@
-"""Parts that are plain Python: a function that is called back, and an FMU by pythonfmu with scalar
-ports, each in the place of a block on the same arm.
+"""Parts in plain Python that replace the controller of the same arm.
+
+The parts are a function that the master calls, and an FMU by pythonfmu with scalar ports.
 """
 
 from pathlib import Path
@@ -52,7 +53,7 @@ def expected():
 
 
 def with_part(part, wires):
-    """The robot and its command with another controller."""
+    """Return the robot and its command with another controller."""
     system, given = System(), parts()
     system.add("robot", given["robot"])
     system.add("command", given["command"])
@@ -83,12 +84,13 @@ def called_back():
 
 
 @pytest.mark.parametrize("form", ["numpy", "compiled"])
-def test_a_function_moves_the_arm_as_the_block_does(form):
+def test_controller_as_python_function_matches_the_results_of_the_controller_block(form):
     run = simulate(called_back(), T_STOP, DT, form=form, progress=False)
     np.testing.assert_allclose(run["robot.q"], expected()["robot.q"], atol=1e-12)
 
 
-def test_an_fmu_of_pythonfmu_with_scalar_ports_moves_the_arm_as_the_block_does(tmp_path):
+@pytest.mark.slow
+def test_controller_as_pythonfmu_fmu_matches_the_controller_block_with_one_step_delay(tmp_path):
     script = tmp_path / "scalar_pd.py"
     script.write_text(PD)
     FmuBuilder.build_FMU(script, dest=tmp_path)
@@ -105,13 +107,13 @@ def test_an_fmu_of_pythonfmu_with_scalar_ports_moves_the_arm_as_the_block_does(t
     ]
     wires += [(f"pd.tau{k}", f"robot.tau[{k}]") for k in (1, 2)]
     run = simulate(with_part(path, wires), T_STOP, DT, progress=False)
-    # by FMI 2 it computes in its steps alone, so that its outputs are zero at the start
+    # in FMI 2.0 the FMU computes outputs only in its steps, so the initial outputs are zero
     first = expected()
     np.testing.assert_allclose(run["robot.q"][2:], first["robot.q"][1:-1], atol=2e-3)
     assert np.abs(run["robot.q"]).max() > 0.05
 
 
-def test_a_decorated_function_with_samples_remembers_what_it_likes():
+def test_sampled_python_function_is_called_once_per_sample_with_its_own_state():
     seen = []
 
     @python_block(inputs=(ANGLE,), outputs=(TORQUE, Port("n")), sample_time=0.01)
@@ -129,12 +131,12 @@ def test_a_decorated_function_with_samples_remembers_what_it_likes():
     np.testing.assert_allclose(run["count.tau"][25:29], np.tile(-10 * run["robot.q"][20], (4, 1)))
 
 
-def test_what_no_c_can_be_made_of_is_refused_with_the_way():
+def test_export_of_a_system_with_a_python_part_is_rejected():
     system = called_back()
-    told = (
-        "'law' is Python that is not traced, so no C can be made of it: run it with form='numpy' "
-        "or 'compiled'; for an FMU write it as a Python FMU of its own (a class of pythonfmu's "
-        "Fmi2Slave, `pythonfmu build -f script.py`), and add that file as a part"
+    reported = (
+        "'law' is a Python function that is not traced, so it has no C code: run it with "
+        "form='numpy' or 'compiled'; for an FMU, build a separate Python FMU (a subclass of "
+        "pythonfmu's Fmi2Slave, `pythonfmu build -f script.py`) and add that file as a part"
     )
     for make in (
         lambda: FusedSystem(system, DT),
@@ -142,14 +144,14 @@ def test_what_no_c_can_be_made_of_is_refused_with_the_way():
         lambda: simulate(system, T_STOP, DT, form="fused", progress=False),
         lambda: export_fmu(system, "no.fmu", dt=DT),
     ):
-        refused(ValueError, f"cannot make the system a block: 'pd': {told}", make)
+        refused(ValueError, f"cannot make the system a block: 'pd': {reported}", make)
     block = PythonBlock(law, (ANGLE, SPEED, *system.parts["pd"].component.inputs[2:]), (TORQUE,))
     for make in (lambda: export_fmu(block, "no.fmu"), lambda: linearize(block)):
-        with pytest.raises(TypeError, match="is Python that is not traced"):
+        with pytest.raises(TypeError, match="is a Python function that is not traced"):
             make()
 
 
-def test_a_function_that_goes_wrong_is_named_with_its_part():
+def test_error_for_an_exception_in_a_python_function_names_its_part():
     def broken(q):
         raise RuntimeError(f"the socket is closed at {q.size} joints")
 
@@ -160,8 +162,10 @@ def test_a_function_that_goes_wrong_is_named_with_its_part():
         simulate(system, T_STOP, DT, progress=False)
 
 
-def test_ports_and_arguments_must_fit():
-    with pytest.raises(TypeError, match=r"takes z, which it has no input for; it can take: t, q"):
+def test_python_block_rejects_ports_that_do_not_match_its_function():
+    with pytest.raises(
+        TypeError, match=r"takes z, which are not inputs; allowed arguments are: t, q"
+    ):
         PythonBlock(lambda z: z, (ANGLE,), (TORQUE,))
     with pytest.raises(ValueError, match="needs at least one output"):
         PythonBlock(law)

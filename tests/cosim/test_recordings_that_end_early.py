@@ -1,5 +1,6 @@
-"""Whatever ends a run or its saving, the exception has the result, and nothing of the record is
-lost.
+"""Early end of a run or of its saving: no recorded sample is lost.
+
+The exception contains the result up to the end.
 """
 
 import errno
@@ -12,18 +13,19 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from recorded_waves import waves
 from rigidblocks import Block, Port, Result, SimulationError, System, simulate
-from rigidblocks.simulation import files, recording
-from rigidblocks.simulation.files import FORMATS
-from rigidblocks.simulation.log import LogWriter
-from rigidblocks.simulation.simulate import Interrupted
+from rigidblocks.cosim.results import recording
+from rigidblocks.cosim.results import result_files as files
+from rigidblocks.cosim.results.arrow_log import LogWriter
+from rigidblocks.cosim.results.result_files import FORMATS
+from rigidblocks.cosim.simulate import Interrupted
 
 
 @dataclass(frozen=True, eq=False)
 class Failing(Block):
-    """Raises an exception of some type at a time."""
+    """Part that raises an exception of a given type at a given time."""
 
     error: type[BaseException] = ValueError
-    armed: list[bool] = field(default_factory=list)
+    armed: set[bool] = field(default_factory=set)
     outputs = (Port("y"),)
 
     def output(self, t):
@@ -36,13 +38,15 @@ def failing(error):
     system = waves()
     block = Failing(error)
     system.add("bad", block)
-    block.armed.append(True)  # adding it evaluates it
+    block.armed.add(True)  # only now, because `add` evaluates the block
     return system
 
 
 @pytest.mark.parametrize("error", [MemoryError, OSError, ValueError, ZeroDivisionError, SystemExit])
 @pytest.mark.parametrize("save", [None, "run.csv", "run.arrow"])
-def test_an_exception_of_any_type_names_its_part_and_has_the_result(error, save, tmp_path):
+def test_error_for_an_exception_in_a_part_names_the_part_and_contains_the_partial_result(
+    error, save, tmp_path
+):
     path = None if save is None else tmp_path / save
     message = rf"the run stopped at t = 0.49 s: 'bad': {error.__name__}: no more"
     with pytest.raises(SimulationError, match=message) as caught:
@@ -54,12 +58,12 @@ def test_an_exception_of_any_type_names_its_part_and_has_the_result(error, save,
 
 @pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("save", ["run.csv", "run.arrow", "run.parquet"])
-def test_a_disk_that_gets_full_ends_the_run_and_nothing_is_lost(save, tmp_path, monkeypatch):
+def test_full_disk_ends_the_run_and_all_samples_remain_readable(save, tmp_path, monkeypatch):
     append, chunks = LogWriter._append, []
 
     def full(writer, message):
         chunks.append(message)
-        if len(chunks) > 3:  # the head and two chunks fit
+        if len(chunks) > 3:  # the header and two chunks fit
             raise OSError(errno.ENOSPC, "No space left on device")
         append(writer, message)
 
@@ -76,20 +80,20 @@ def test_a_disk_that_gets_full_ends_the_run_and_nothing_is_lost(save, tmp_path, 
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), MemoryError("none left")])
-def test_a_saving_that_fails_leaves_the_log_and_the_result(error, tmp_path, monkeypatch):
+def test_failed_save_does_not_remove_the_log_and_the_result_in_memory(error, tmp_path, monkeypatch):
     def fail(*_):
         raise error
 
     broken = {**FORMATS, ".csv": files.Format(fail, fail, {})}
     monkeypatch.setattr(files, "FORMATS", broken)
-    with pytest.raises(SimulationError, match=r"came to its end .* in '.*run.csv.arrow'") as caught:
+    with pytest.raises(SimulationError, match=r"run ended at .* in '.*run.csv.arrow'") as caught:
         simulate(waves(), 1.0, 1e-2, save=tmp_path / "run.csv")
     assert len(caught.value.result.time) == 101
     assert len(Result.load(tmp_path / "run.csv.arrow").time) == 101
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run.csv.arrow"]
 
 
-def test_a_second_ctrl_c_ends_the_saving_and_loses_nothing(tmp_path, monkeypatch):
+def test_second_ctrl_c_ends_the_save_and_does_not_remove_the_log(tmp_path, monkeypatch):
     def interrupt(*_):
         signal.raise_signal(signal.SIGINT)
 
@@ -109,7 +113,7 @@ def test_a_second_ctrl_c_ends_the_saving_and_loses_nothing(tmp_path, monkeypatch
     assert len(Result.load(tmp_path / "run.csv.arrow").time) == 21
 
 
-def test_interrupts_while_the_record_ends_wait_for_it(tmp_path, monkeypatch):
+def test_termination_signals_at_the_end_of_recording_lose_no_samples(tmp_path, monkeypatch):
     finish = recording.Recording.finish
 
     def interrupted(self):
@@ -124,7 +128,7 @@ def test_interrupts_while_the_record_ends_wait_for_it(tmp_path, monkeypatch):
     assert len(Result.load(tmp_path / "run.arrow").time) == 101
 
 
-def test_a_handler_of_the_program_stays():
+def test_simulate_does_not_replace_the_signal_handler_of_the_program():
     seen = []
     before = signal.signal(signal.SIGTERM, lambda *_: seen.append("mine"))
     try:
@@ -138,7 +142,7 @@ def test_a_handler_of_the_program_stays():
 
 @dataclass(frozen=True, eq=False)
 class Terminated(Block):
-    """Gets a SIGTERM in each step."""
+    """Part that gets a SIGTERM in each step."""
 
     outputs = (Port("y"),)
 

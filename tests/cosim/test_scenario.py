@@ -1,4 +1,4 @@
-"""What a scenario sets in a run is what a run step by step is set to."""
+"""A scenario has the same effect as a program that sets the values between single steps."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,8 @@ from numpy.testing import assert_array_equal
 
 from rigidblocks import PDController, RobotPlant, System, planar2, prepare, simulate
 from rigidblocks.cli import main
+from rigidblocks.cosim.scenario import Scenario
 from rigidblocks.fmi.export import export_fmu
-from rigidblocks.simulation.scenario import Scenario
 
 DT = 0.01
 TABLE = {
@@ -19,7 +19,7 @@ TABLE = {
 
 
 def arm(pd=None):
-    """An arm whose command is an open input."""
+    """Return an arm whose command input is not connected."""
     system = System()
     system.add("robot", RobotPlant(planar2()))
     system.add("pd", pd or PDController((60.0, 30.0), (8.0, 4.0)), start={"q_ref": [0.0, 0.0]})
@@ -29,7 +29,7 @@ def arm(pd=None):
 
 
 def by_hand(system, form="compiled"):
-    """The run of TABLE step by step."""
+    """Return the joint positions of a run that sets the values of TABLE between single steps."""
     run = prepare(system, DT, form=form)
     run.reset({"pd.q_ref": [0.0, 0.2], "pd.kp": [100.0, 30.0], "robot.gravity": [0.0, -9.81, 0.0]})
     rows = [run["robot.q"]]
@@ -52,19 +52,19 @@ FORMS = ["compiled", pytest.param("numpy", marks=SLOW), pytest.param("fused", ma
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_table_sets_what_steps_by_hand_set(form):
+def test_scenario_table_has_the_same_effect_as_values_set_between_single_steps(form):
     expected = by_hand(arm(), form)
     result = simulate(arm(), 0.2, DT, form=form, scenario=TABLE, progress=False)
     assert_array_equal(result["robot.q"], expected)
     assert '"pd.q_ref"' in result.meta["scenario"]
     run = prepare(arm(), DT, form=form)
-    for _ in range(2):  # the second run begins as the first
+    for _ in range(2):  # the second run starts like the first one
         assert_array_equal(run.simulate(0.2, scenario=TABLE, progress=False)["robot.q"], expected)
     assert "scenario" not in run.simulate(0.2, progress=False).meta
 
 
 @pytest.mark.slow
-def test_inputs_and_parameters_of_an_fmu_are_set(tmp_path):
+def test_scenario_sets_inputs_and_parameters_of_an_fmu(tmp_path):
     path = export_fmu(PDController((60.0, 30.0), (8.0, 4.0)), tmp_path / "pd.fmu")
     result = simulate(arm(path), 0.2, DT, scenario=TABLE, progress=False)
     assert np.abs(result["robot.q"] - by_hand(arm())).max() < 1e-12
@@ -84,7 +84,7 @@ JSON = """{"time": [0, 0.05, 0.1], "pd.q_ref[1]": [0, 0.4, null], "pd.q_ref[2]":
            "pd.kp[1]": [100, null, 150]}"""
 
 
-def test_files_say_what_tables_say(tmp_path):
+def test_scenario_file_has_the_same_effect_as_a_scenario_table(tmp_path):
     table = {name: values for name, values in TABLE.items() if name != "robot.gravity"}
     run = prepare(arm(), DT)
     expected = run.simulate(0.2, scenario=table, progress=False).values
@@ -94,7 +94,7 @@ def test_files_say_what_tables_say(tmp_path):
         assert_array_equal(run.simulate(0.2, scenario=path, progress=False).values, expected)
 
 
-def test_between_two_points_it_is_the_second():
+def test_scenario_value_takes_effect_at_the_next_communication_point():
     run = prepare(arm(), DT)
     early, late = ({"time": [t], "pd.kp[1]": [200.0]} for t in (0.0501, 0.06))
     first = run.simulate(0.1, scenario=early, progress=False).values
@@ -107,7 +107,7 @@ def test_between_two_points_it_is_the_second():
     ("table", "text"),
     [
         ({"time": [0.0], "pd.kq": [1.0]}, "kq"),
-        ({"time": [0.0], "pod.kp": [1.0]}, "no part 'pod'"),
+        ({"time": [0.0], "pod.kp": [1.0]}, "unknown part 'pod'"),
         ({"time": [0.1], "robot.tau": [[1.0, 2.0]]}, "robot.tau: it is connected to pd.tau"),
         ({"time": [0.1], "robot.q": [[1.0, 2.0]]}, "cannot set robot.q, which is computed"),
         ({"time": [0.1], "pd.kp": [[1.0, 2.0, 3.0]]}, r"pd.kp at t = 0.1 s of the scenario has"),
@@ -115,10 +115,10 @@ def test_between_two_points_it_is_the_second():
         ({"time": [0.2, 0.1], "pd.kp[1]": [1.0, 2.0]}, "must be finite and not decrease"),
         ({"time": [0.1], "pd.kp[1]": [1.0, 2.0]}, "has 1 times; 'pd.kp"),
         ({"pd.kp[1]": [1.0, 2.0]}, "needs a column 'time'"),
-        ({"time": []}, "at least one time"),
+        ({"time": []}, "one or more times"),
     ],
 )
-def test_what_does_not_fit_is_told_before_the_run(table, text):
+def test_invalid_scenario_table_is_rejected_before_the_run(table, text):
     with pytest.raises((KeyError, ValueError), match=text):
         simulate(arm(), 0.2, DT, scenario=table, form="numpy", progress=False)
 
@@ -129,12 +129,12 @@ def test_what_does_not_fit_is_told_before_the_run(table, text):
         ("a.csv", "t,x\n1,2\n", "needs a column 'time'"),
         ("a.csv", "time,pd.kp[1]\n0,x\n", "row 2 of"),
         ("a.csv", "time,pd.kp[1]\n,1\n", "row 2 of"),
-        ("a.yaml", "[1, 2", "is no YAML"),
-        ("a.yaml", "- {x: 1}", "needs a time in each"),
-        ("a.txt", "", "is a .csv, .yaml or .json file"),
+        ("a.yaml", "[1, 2", "invalid YAML"),
+        ("a.yaml", "- {x: 1}", "each entry of .* needs a time"),
+        ("a.txt", "", "expected a .csv, .yaml or .json file"),
     ],
 )
-def test_broken_files_are_told(tmp_path, name, content, text):
+def test_invalid_scenario_file_is_rejected(tmp_path, name, content, text):
     path = tmp_path / name
     path.write_text(content)
     with pytest.raises(ValueError, match=text):
@@ -142,7 +142,7 @@ def test_broken_files_are_told(tmp_path, name, content, text):
 
 
 @pytest.mark.slow
-def test_the_command_runs_a_scenario(tmp_path, capsys):
+def test_run_command_applies_the_values_of_a_scenario_file(tmp_path, capsys):
     script, story = tmp_path / "bench.py", tmp_path / "story.csv"
     script.write_text(
         "from rigidblocks import PDController, RobotPlant, System, planar2\n"
@@ -155,10 +155,10 @@ def test_the_command_runs_a_scenario(tmp_path, capsys):
     story.write_text(CSV)
     words = ["run", str(script), "--stop", "0.2", "--dt", "0.01", "--scenario"]
     assert main([*words, str(story), "--json"]) == 0
-    told = capsys.readouterr().out
+    reported = capsys.readouterr().out
     story.write_text(CSV.replace("pd.kp", "pd.kq"))
     assert main([*words, str(story)]) == 2
     assert "kq" in capsys.readouterr().err
     table = {name: values for name, values in TABLE.items() if name != "robot.gravity"}
     end = simulate(arm(), 0.2, DT, scenario=table, progress=False)["robot.q"][-1]
-    assert repr(float(end[0])) in told
+    assert repr(float(end[0])) in reported

@@ -1,6 +1,4 @@
-"""One linearly implicit step in all forms of a block: NumPy, C, a fused trace and FMUs of each
-kind.
-"""
+"""A linearly implicit step gives equal results in all forms: NumPy, C, a fused trace and FMUs."""
 
 import subprocess
 import sys
@@ -16,18 +14,18 @@ from block_runs import assert_same, begun, go_on, random_inputs, reference_run
 from fmu_instance import Host, Instance
 from hosts import instantiated
 from rigidblocks.block.block import Block, Port
-from rigidblocks.block.evaluate import NumpyEvaluator
+from rigidblocks.block.evaluators import NumpyEvaluator
 from rigidblocks.block.integrators import INTEGRATORS, RK4, ROS2
-from rigidblocks.block.memory import Memory
-from rigidblocks.fmi.native import RUNTIMES, fmu_sources, native_fmu
-from rigidblocks.fmi.python import python_fmu
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.cosim.graph.fused_system import FusedSystem
+from rigidblocks.cosim.graph.system import System
+from rigidblocks.fmi.native_fmu import RUNTIMES, fmu_sources, native_fmu
+from rigidblocks.fmi.python_fmu import python_fmu
 from rigidblocks.fmi.variables import Variables
-from rigidblocks.kernels.evaluator import TracedEvaluator
-from rigidblocks.kernels.kernel import model_header
-from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
+from rigidblocks.kernels.compiled_stepper import compiled_stepper, numpy_stepper
+from rigidblocks.kernels.model_header import model_header
+from rigidblocks.kernels.traced_evaluator import TracedEvaluator
 from rigidblocks.library import PDController
-from rigidblocks.system.fused import FusedSystem
-from rigidblocks.system.system import System
 from rigidblocks.tracing.compiler import PORTABLE_FLAGS, shared_library
 
 SAME = 1e-12  # NumPy, C and a trace differ by rounding
@@ -37,8 +35,9 @@ METHODS = pytest.mark.parametrize("method", IMPLICIT, ids=lambda method: method.
 
 @dataclass(frozen=True, eq=False)
 class Tangle(Block):
-    """Coupled nonlinear states, with samples, a projection, a force in time, and pivots that are
-    not on the diagonal.
+    """Block with coupled nonlinear states, samples, a projection and a force in time.
+
+    The LU factorization of its Jacobian needs row exchanges.
     """
 
     sample_time: float | None = 4e-3
@@ -73,7 +72,7 @@ class Tangle(Block):
 
 
 def trajectory(stepper, dt=2e-3, steps=12):
-    """The memory after each step, under random inputs."""
+    """Return the memory after each step, under random inputs."""
     rng, flat = np.random.default_rng(3), stepper.memory
     m, rows = flat.start(), []
     stepper.initialize(m, 0.5)
@@ -85,13 +84,14 @@ def trajectory(stepper, dt=2e-3, steps=12):
 
 
 def agree(actual, expected, tolerance=SAME):
-    """Each variable relative to its largest value in the run."""
+    """Assert that each variable agrees, relative to its largest value in the run."""
     scale = np.maximum(np.abs(expected).max(axis=0), 1e-3)
     assert_allclose(actual / scale, expected / scale, rtol=0, atol=tolerance)
 
 
+@pytest.mark.slow
 @METHODS
-def test_compiled_steps_are_those_of_numpy(method):
+def test_implicit_steps_in_c_match_the_results_of_numpy(method):
     flat = Memory(Tangle())
     agree(
         *(
@@ -101,8 +101,9 @@ def test_compiled_steps_are_those_of_numpy(method):
     )
 
 
+@pytest.mark.slow
 @METHODS
-def test_block_without_continuous_states_takes_any_method(method):
+def test_results_of_a_stateless_block_do_not_depend_on_an_implicit_method(method):
     flat = Memory(PDController((60.0, 30.0), (8.0, 4.0)))
     agree(*(trajectory(stepper(flat, method)) for stepper in (compiled_stepper, numpy_stepper)))
 
@@ -113,7 +114,9 @@ def test_block_without_continuous_states_takes_any_method(method):
     [*((2, method) for method in IMPLICIT), (3, ROS2)],
     ids=lambda value: str(getattr(value, "name", value)),
 )
-def test_native_fmu_takes_the_steps_of_the_memory(tmp_path, method, fmi):
+def test_native_fmu_with_an_implicit_method_matches_the_numpy_results_of_its_block(
+    tmp_path, method, fmi
+):
     path = native_fmu(Tangle(), tmp_path / "tangle.fmu", method=method, h=0.7e-3, fmi=fmi)
     instance = (
         Host(path, tmp_path)
@@ -142,7 +145,7 @@ def test_native_fmu_takes_the_steps_of_the_memory(tmp_path, method, fmi):
     [Tangle(), PDController((60.0, 30.0), (8.0, 4.0))],
     ids=lambda block: type(block).__name__,
 )
-def test_sources_are_strict_c99_without_a_warning(fmi, block):
+def test_generated_c_of_implicit_methods_compiles_as_strict_c99_without_warnings(fmi, block):
     sources = fmu_sources(Variables(TracedEvaluator(Memory(block))), "model", ROS2, 1e-3, fmi)[1]
     shared_library(
         sources, RUNTIMES[fmi].main, (*PORTABLE_FLAGS, "-Wall", "-Wextra", "-Wpedantic", "-Werror")
@@ -153,7 +156,7 @@ SCRIPT = """
 from rigidblocks.fmi.slave import BlockSlave
 from rigidblocks.block.integrators import ROS2
 from rigidblocks.library import RobotPlant
-from rigidblocks.robots import planar2
+from rigidblocks.robot.robots import planar2
 class Stiff(BlockSlave):
     def __init__(self, **kwargs):
         super().__init__(RobotPlant(planar2()), method=ROS2, h=3e-4, **kwargs)
@@ -161,7 +164,7 @@ class Stiff(BlockSlave):
 
 
 @pytest.mark.slow
-def test_python_fmu_takes_the_steps_of_the_memory(tmp_path):
+def test_python_fmu_with_an_implicit_method_matches_the_numpy_results_of_its_block(tmp_path):
     script = tmp_path / "stiff_fmu.py"
     script.write_text(SCRIPT)
     inputs = random_inputs(script, 10)
@@ -174,9 +177,10 @@ def test_python_fmu_takes_the_steps_of_the_memory(tmp_path):
     slave.freeInstance()
 
 
+@pytest.mark.slow
 @METHODS
-def test_part_of_a_fused_system_steps_as_it_does_alone(method):
-    # its whole step is traced, the exchange of pivots too
+def test_implicit_steps_of_a_part_in_a_fused_system_match_the_results_of_its_block(method):
+    # the whole step is traced, including the row exchanges
     system = System()
     system.add("tangle", replace(Tangle(), sample_time=2e-3), method=method, h=2e-3)
     fused = compiled_stepper(Memory(FusedSystem(system, 2e-3)))
@@ -199,14 +203,15 @@ def test_part_of_a_fused_system_steps_as_it_does_alone(method):
         agree(*np.split(both, 2, axis=1))
 
 
-def test_method_without_the_tracer_is_refused_by_name():
+@pytest.mark.slow
+def test_implicit_method_without_casadi_is_rejected():
     program = (
         "import sys; sys.modules['casadi'] = None\n"
         "from rigidblocks.block.integrators import ROS2, RK4\n"
-        "from rigidblocks.block.memory import Memory\n"
+        "from rigidblocks.block.memory_layout import Memory\n"
         "from rigidblocks.block.stepper import NumpyStepper\n"
         "from rigidblocks.library import RobotPlant\n"
-        "from rigidblocks.robots import planar2\n"
+        "from rigidblocks.robot.robots import planar2\n"
         "flat = Memory(RobotPlant(planar2()))\n"
         "m = flat.start()\n"
         "NumpyStepper(flat, RK4).step(m, 0.0, 1e-3)\n"
@@ -217,11 +222,12 @@ def test_method_without_the_tracer_is_refused_by_name():
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith(
-        "the exact Jacobian of RobotPlant, which linearly implicit methods use, needs CasADi"
+        "linearly implicit methods need the exact Jacobian of RobotPlant; if no compiled "
+        "kernel is used"
     )
 
 
-def test_explicit_methods_pay_nothing():
+def test_generated_code_of_an_explicit_method_contains_no_jacobian():
     flat = Memory(Tangle())
     explicit, implicit = (
         model_header(TracedEvaluator(flat), method, 1e-3) for method in (RK4, ROS2)
@@ -231,16 +237,16 @@ def test_explicit_methods_pay_nothing():
         assert mark in implicit
 
 
-def test_slopes_are_the_derivatives_of_the_rates(rng):
+def test_traced_jacobian_equals_central_differences_of_the_state_derivatives(rng):
     flat, small = Memory(Tangle()), 1e-5
     m = rng.normal(size=flat.size)
-    J, f_t = TracedEvaluator(flat).slopes(m)
+    J, f_t = TracedEvaluator(flat).jacobian(m)
     assert J.shape == (7, 7)
     for column, index in [(f_t, 0), *((J[:, j], 1 + j) for j in range(7))]:
         step = small * np.eye(flat.size)[index]
         difference = (
             NumpyEvaluator(flat).derivative(m + step) - NumpyEvaluator(flat).derivative(m - step)
         ) / (2 * small)
-        # central differences err by rounding / small and by the third derivative, 40^3 at most,
-        # times small^2
+        # central differences have the errors rounding / small and small^2 f''', with f''' up to
+        # 40^3
         assert_allclose(difference, column, rtol=1e-7, atol=1e-4)

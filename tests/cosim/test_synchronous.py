@@ -1,6 +1,4 @@
-"""Blocks that sample at the same instants and read each other in circles: each reads what the
-others have at the instant.
-"""
+"""Loops of sampled blocks with the same sample instants: each block reads the new values."""
 
 import csv
 import subprocess
@@ -22,9 +20,9 @@ from rigidblocks import (
     simulate,
     sweep,
 )
+from rigidblocks.cosim.graph.block_merging import SynchronousSystem
+from rigidblocks.cosim.graph.fused_system import FusedSystem
 from rigidblocks.library import Constant, Gain, Sine, Sum, UnitDelay
-from rigidblocks.system.fused import FusedSystem
-from rigidblocks.system.synchronous import SynchronousSystem
 
 H = 0.1
 FORMS = ("numpy", "traced", "compiled", "fused")
@@ -33,7 +31,7 @@ ORDERS = ("gauss-seidel", "jacobi")
 
 @dataclass(frozen=True)
 class Weighted(Block):
-    """y = w . u, with a parameter."""
+    """y = w . u with the parameter w."""
 
     w: tuple[float, ...]
 
@@ -52,7 +50,7 @@ class Weighted(Block):
 
 
 def accumulator(k=1.0, source=None):
-    """y[k] = u[k] + k y[k-1], of a sum, a delay and a gain."""
+    """Return y[k] = u[k] + k y[k-1] as a loop of a sum, a delay and a gain."""
     system = System()
     system.add("source", source or Constant(1.0))
     system.add("sum", Sum())
@@ -68,18 +66,20 @@ def accumulator(k=1.0, source=None):
     return system
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("dt", [H, H / 4])
-def test_an_accumulator_counts_each_sample_once(form, order, dt):
+def test_accumulator_loop_of_sampled_blocks_adds_its_input_once_per_sample(form, order, dt):
     result = simulate(accumulator(), 10 * H, dt, form=form, order=order, progress=False)
     at = result.time[:: round(H / dt)]
     assert_allclose(at, H * np.arange(11), atol=1e-12)
     assert_array_equal(result["sum.y"][:: round(H / dt)], 1.0 + np.arange(11))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["numpy", "compiled", "fused"])
-def test_between_samples_what_has_no_states_follows_its_inputs(form):
+def test_stateless_block_in_a_sampled_loop_evaluates_its_input_between_samples(form):
     result = simulate(accumulator(0.5, Sine(1.0, frequency=0.7)), 2.0, H / 2, form=form,
                       progress=False)  # fmt: skip
     last, y = 0.0, []
@@ -91,8 +91,9 @@ def test_between_samples_what_has_no_states_follows_its_inputs(form):
 
 
 def random_network(rng, delays, sums):
-    """A system of delays that read any weighted sums, and of these, which read delays and sums
-    before them, as a system; and y of sums from y of delays, and u of delays from y of sums.
+    """Return a system of delays and weighted sums, part names, weights, and delay inputs.
+
+    Each sum reads all delays and all previous sums. Each delay reads one sum.
     """
     system, reads = System(), []
     names = [f"d{k}" for k in range(delays)]
@@ -112,7 +113,7 @@ def random_network(rng, delays, sums):
 
 
 def by_hand(system, names, reads, chosen, n):
-    """y of all at n samples."""
+    """Return the outputs (n, parts) of the difference equations at n samples."""
     delays = len(chosen)
     held = np.array([system.parts[name].component.y0 for name in names[:delays]])
     rows = []
@@ -126,7 +127,7 @@ def by_hand(system, names, reads, chosen, n):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_random_networks_are_their_difference_equations(seed):
+def test_random_networks_of_sampled_blocks_satisfy_their_difference_equations(seed):
     rng = np.random.default_rng(seed)
     made = random_network(rng, int(rng.integers(1, 5)), int(rng.integers(1, 5)))
     expected = by_hand(*made, 21)
@@ -135,13 +136,14 @@ def test_random_networks_are_their_difference_equations(seed):
         assert_allclose(result[f"{name}.y"], expected[:, k], rtol=0.0, atol=1e-14)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"transparent": True}, {"form": "fused"}])
-def test_parts_that_are_one_already_keep_their_names(options):
-    """A sum and a gain that read each other at once, or are coupled, in a circle with a delay."""
+def test_results_of_sampled_blocks_merged_into_one_part_contain_the_original_part_names(options):
+    """The loop has a sum, a gain and a delay; the fused form has an algebraic loop too."""
     system = accumulator(0.5)
     if options.get("form"):
         system.add("inner", Sum("++"))
-        system.add("half", Gain(0.5))  # y = 2 u, of y = u + y / 2
+        system.add("half", Gain(0.5))  # the inner loop y = u + y / 2 gives y = 2 u
         system.connect("gain.y", "inner.u1")
         system.connect("half.y", "inner.u2")
         system.connect("inner.y", "half.u")
@@ -153,7 +155,7 @@ def test_parts_that_are_one_already_keep_their_names(options):
 
 @dataclass(frozen=True)
 class Mean(Block):
-    """y = (a + b) / 2, of inputs without start values."""
+    """y = (a + b) / 2 with inputs without start values."""
 
     inputs = (Port("a", (), "1", "input"), Port("b", (), "1", "input"))
     outputs = (Port("y", (), "1", "mean"),)
@@ -162,8 +164,9 @@ class Mean(Block):
         return {"y": (u.a + u.b) / 2.0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["numpy", "fused"])
-def test_a_part_of_a_circle_reads_a_port_from_outside_that_has_no_start_value(form):
+def test_part_of_a_sampled_loop_reads_a_signal_source_outside_the_loop(form):
     system = System()
     system.add("source", Constant(1.0))
     system.add("mean", Mean())
@@ -177,7 +180,8 @@ def test_a_part_of_a_circle_reads_a_port_from_outside_that_has_no_start_value(fo
     assert_array_equal(result["mean.y"], 1.0 - 0.5 ** np.arange(1, 6))
 
 
-def test_parts_keep_their_names_in_runs_scenarios_and_sweeps():
+@pytest.mark.slow
+def test_part_names_of_a_sampled_loop_are_valid_in_runs_scenarios_and_sweeps():
     system = accumulator(0.5)
     for form in ("numpy", "fused"):
         with prepare(system, H, form=form) as run:
@@ -200,7 +204,7 @@ def test_parts_keep_their_names_in_runs_scenarios_and_sweeps():
 
 
 @pytest.mark.slow
-def test_fmus_and_programs_count_as_runs_do(tmp_path):
+def test_fmu_and_program_of_a_sampled_loop_match_the_results_of_simulate(tmp_path):
     system = accumulator(0.5)
     result = simulate(system, 2.0, H, progress=False)
     fmu = export_fmu(system, tmp_path / "a.fmu", dt=H)
@@ -214,12 +218,14 @@ def test_fmus_and_programs_count_as_runs_do(tmp_path):
     assert_array_equal([float(row[names.index("sum.y")]) for row in rows], result["sum.y"])
 
 
-def test_what_does_not_sample_together_is_no_synchronous_system():
+def test_synchronous_system_with_two_different_sample_times_is_rejected():
     two = System()
     two.add("a", UnitDelay(0.1, ()))
     two.add("b", UnitDelay(0.2, ()))
     two.connect("a.y", "b.u")
     two.connect("b.y", "a.u")
-    with pytest.raises(ValueError, match="its parts have 2 sample times, not one"):
+    with pytest.raises(
+        ValueError, match="its parts have 2 sample times; all parts must have the same"
+    ):
         SynchronousSystem(two)
     assert sorted(FusedSystem(two, 0.1)._parts.by_name) == ["a", "b"]

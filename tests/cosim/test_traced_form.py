@@ -1,4 +1,4 @@
-"""Runs whose blocks are graphs: the numbers of the other forms, without a C compiler."""
+"""Runs in the traced form equal runs in the other forms, without a C compiler."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -18,10 +18,10 @@ from rigidblocks import (
     prepare,
     simulate,
 )
-from rigidblocks.mechanisms import four_bar
+from rigidblocks.robot.robots import four_bar
 from rigidblocks.tracing.compiler import CompilerError
 
-TOLERANCE = 1e-12  # the same arithmetic but for shared reciprocals
+TOLERANCE = 1e-12  # the forms differ only in shared reciprocals
 
 
 def controlled(method):
@@ -39,25 +39,26 @@ def controlled(method):
 
 @pytest.fixture
 def _no_compiler(monkeypatch):
-    """Machines without a C compiler."""
+    """Simulate a machine without a C compiler."""
 
     def none():
         raise CompilerError("none")
 
-    for module in ("kernels.stepper", "tracing.compiler"):
+    for module in ("kernels.compiled_stepper", "tracing.compiler"):
         monkeypatch.setattr(f"rigidblocks.{module}.compiler", none)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_no_compiler")
 @pytest.mark.parametrize("method", ["rk4", "adaptive"])
-def test_numbers_are_those_of_numpy(method):
+def test_run_of_traced_functions_matches_the_results_of_numpy(method):
     system = controlled(method)
     one, other = (simulate(system, 0.02, 2e-3, form=form) for form in ("traced", "numpy"))
     assert_allclose(one.values, other.values, rtol=TOLERANCE, atol=TOLERANCE)
 
 
 @pytest.mark.usefixtures("_no_compiler")
-def test_loops_stay_closed():
+def test_four_bar_in_a_traced_run_keeps_its_loop_closed_and_conserves_energy():
     system = System()
     system.add("four_bar", ClosedLoopPlant(*four_bar()), method="rk4")
     run = prepare(system, 5e-4, form="traced", record=["four_bar.loop_error", "four_bar.energy"])
@@ -67,8 +68,9 @@ def test_loops_stay_closed():
     assert np.ptp(energy) < 1e-9 * np.abs(energy).max()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_no_compiler")
-def test_threads_do_not_disturb_each_other():
+def test_traced_runs_in_threads_match_the_results_of_sequential_runs():
     run = prepare(controlled("rk4"), 1e-3, form="traced")
     starts = np.random.default_rng(0).normal(scale=0.3, size=(8, 3))
 
@@ -81,7 +83,7 @@ def test_threads_do_not_disturb_each_other():
 
 
 @pytest.mark.usefixtures("_no_compiler")
-def test_what_cannot_be_traced_runs_as_it_is():
+def test_parts_of_a_traced_run_that_cannot_be_traced_execute_in_numpy():
     system = System()
     block = PythonBlock(
         lambda u: {"y": float(np.floor(u))}, [Port("u", (), "rad")], [Port("y", ())]
@@ -94,7 +96,7 @@ def test_what_cannot_be_traced_runs_as_it_is():
 
 
 @pytest.mark.slow
-def test_numbers_are_those_of_c():
+def test_run_of_traced_functions_matches_the_results_of_compiled_functions():
     system = controlled("adaptive or stiff")
     one, other = (simulate(system, 0.2, 2e-3, form=form) for form in ("traced", "compiled"))
     assert_allclose(one.values, other.values, rtol=TOLERANCE, atol=TOLERANCE)

@@ -1,6 +1,4 @@
-"""Plants know at the start of a run which fixed steps are too long for their springs and
-contacts.
-"""
+"""Fixed steps that are too long for springs and contacts are reported at the start of a run."""
 
 import warnings
 
@@ -10,25 +8,23 @@ from numpy.testing import assert_allclose
 
 from element_models import ELEMENTS, PLANTS
 from rigidblocks import (
-    EULER,
-    LINEARLY_IMPLICIT_EULER,
-    RK4,
     ContactPlant,
     ForceElement,
     Friction,
-    Gear,
     Model,
     Prismatic,
     RobotPlant,
     Spring,
-    Stop,
     System,
     simulate,
 )
-from rigidblocks.algebra.spatial import mcI, xlt
 from rigidblocks.block.block import Record
+from rigidblocks.block.integrators import EULER, LINEARLY_IMPLICIT_EULER, RK4
 from rigidblocks.contact import Sphere
-from rigidblocks.simulation.stability import grows, longest_step
+from rigidblocks.cosim.simulate import is_unstable, longest_stable_step
+from rigidblocks.dynamics.force_laws import Stop
+from rigidblocks.dynamics.transmissions import Gear
+from rigidblocks.spatial.spatial import mcI, xlt
 
 M, K = 2.0, 2e6
 W0 = np.sqrt(K / M)
@@ -64,25 +60,26 @@ def warned(block, h, method=RK4):
     return [str(one.message) for one in caught if "are unstable" in str(one.message)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
-def test_a_step_beyond_the_limit_of_the_method_is_warned_of_at_the_start(law):
-    # RK4 on the imaginary axis up to 2.83, on the negative real one up to 2.79
+def test_unstable_fixed_step_is_reported_at_the_start_of_the_run(law):
+    # RK4 is stable on the imaginary axis up to 2.83, and on the negative real axis up to 2.79
     assert not warned(slider(law), 2.7 / W0)
-    assert "take steps below" in warned(slider(law), 3.0 / W0)[0]
+    assert "use steps below" in warned(slider(law), 3.0 / W0)[0]
     assert not warned(slider(law), 3.0 / W0, LINEARLY_IMPLICIT_EULER)
 
 
-def test_without_elements_and_contact_there_is_nothing_to_say():
+def test_plant_without_springs_and_contact_has_no_stability_warning():
     assert not warned(slider(), 1.0)
 
 
-def test_contact_that_is_not_there_yet_counts():
+def test_stability_limit_of_the_step_includes_contacts_that_are_open_at_the_start():
     plant = ContactPlant(slider(), K, 10.0)
     assert not warned(plant, 2.7 / W0)
     assert warned(plant, 3.0 / W0)
 
 
-def test_modes_of_a_spring_are_those_of_the_oscillator():
+def test_eigenvalues_of_a_plant_with_a_spring_equal_the_roots_of_the_oscillator():
     block = slider(Spring(K, 100.0))
     p = Record({port.name: port.start for port in block.parameters})
     found = block.modes(Record({"q": block.q0, "qd": np.zeros(1)}), p)
@@ -90,7 +87,7 @@ def test_modes_of_a_spring_are_those_of_the_oscillator():
 
 
 @pytest.mark.parametrize("name", PLANTS)
-def test_every_plant_has_the_modes_of_its_elements_and_none_that_grows(name):
+def test_eigenvalues_of_every_plant_with_force_elements_are_finite_and_stable(name):
     plant = PLANTS[name](ELEMENTS)
     p = Record({port.name: port.start for port in plant.parameters})
     found = plant.modes(Record({port.name: port.start for port in plant.states}), p)
@@ -99,7 +96,7 @@ def test_every_plant_has_the_modes_of_its_elements_and_none_that_grows(name):
     assert np.abs(found).max() > 1.0
 
 
-def test_modes_of_geared_joints_are_those_of_their_common_inertia():
+def test_eigenvalues_of_geared_joints_include_the_reflected_inertia():
     body = mcI(M, np.zeros(3), 0.1 * np.eye(3))
     places = (xlt(np.zeros(3)),) * 2
     model = Model("two", (-1, -1), (Prismatic(),) * 2, places, (body, body), np.zeros(3))
@@ -110,8 +107,8 @@ def test_modes_of_geared_joints_are_those_of_their_common_inertia():
     assert_allclose(np.abs(found), np.sqrt(9 * K / (10 * M)), rtol=1e-9)
 
 
-def test_the_limit_of_a_method_is_where_its_stability_function_leaves_one():
-    # 1.1 instead of 1: the limits are a percent or two longer; Euler's is 2 on the real axis
-    assert longest_step(EULER, np.array([-1.0 + 0j])) == pytest.approx(2.1, rel=0.02)
-    assert longest_step(RK4, np.array([1j])) == pytest.approx(2.83, rel=0.03)
-    assert not grows(RK4, np.array([1e-3 + 0j]))
+def test_longest_stable_step_matches_the_stability_function_of_the_method():
+    # the limits have a margin of one or two percent; Euler's limit on the real axis is 2
+    assert longest_stable_step(EULER, np.array([-1.0 + 0j])) == pytest.approx(2.1, rel=0.02)
+    assert longest_stable_step(RK4, np.array([1j])) == pytest.approx(2.83, rel=0.03)
+    assert not is_unstable(RK4, np.array([1e-3 + 0j]))

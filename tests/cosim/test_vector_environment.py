@@ -1,5 +1,6 @@
-"""The environment of the example is one to gymnasium: its spaces, its seeds and its way to start
-anew, and the motion of its own cart-pole in the limit of short steps.
+"""The environment of the example follows the rules of gymnasium for spaces, seeds and resets.
+
+Its motion converges to gymnasium's cart-pole.
 """
 
 from typing import ClassVar
@@ -24,8 +25,8 @@ def example():
     return script(EXAMPLE)
 
 
-def alone(example):
-    """The environment of one cart as gymnasium's for one."""
+def separate_environment(example):
+    """Return the vector environment of one cart as a single gymnasium environment."""
 
     class CartPole(gymnasium.Env):
         metadata: ClassVar = {"render_modes": []}
@@ -49,11 +50,11 @@ def alone(example):
 
 
 @pytest.mark.filterwarnings("ignore:.*(spec|render|infinity|maximum|minimum).*")
-def test_one_of_its_environments_passes_the_checks_of_gymnasium(example):
-    check_env(alone(example), skip_render_check=True)
+def test_environment_passes_gymnasiums_checker(example):
+    check_env(separate_environment(example), skip_render_check=True)
 
 
-def test_seeds_decide_and_everything_is_in_its_space(example):
+def test_environment_observations_depend_on_the_seed_and_stay_in_their_space(example):
     envs = example.CartPoles(7)
     assert envs.metadata["autoreset_mode"] == AutoresetMode.NEXT_STEP
     first, info = envs.reset(seed=3)
@@ -67,7 +68,7 @@ def test_seeds_decide_and_everything_is_in_its_space(example):
         assert envs.observation_space.contains(seen)
 
 
-def test_an_episode_that_ends_starts_anew_with_the_next_step(example):
+def test_finished_episode_of_the_environment_restarts_in_the_next_step(example):
     envs = example.CartPoles(16)
     envs.reset(seed=0)
     bounds = example.WIDE * np.array([example.FAR[0], 1.0, example.FAR[1], 1.0])
@@ -82,7 +83,7 @@ def test_an_episode_that_ends_starts_anew_with_the_next_step(example):
     assert started > 100
 
 
-def test_episodes_are_as_long_as_those_that_gymnasium_starts_anew_itself(example):
+def test_episode_lengths_agree_with_the_autoreset_of_gymnasium(example):
     def lengths(envs):
         counted = RecordEpisodeStatistics(envs, buffer_length=500)
         counted.reset(seed=0)
@@ -92,19 +93,21 @@ def test_episodes_are_as_long_as_those_that_gymnasium_starts_anew_itself(example
 
     ours = lengths(example.CartPoles(8))
     mode = AutoresetMode.NEXT_STEP
-    theirs = lengths(SyncVectorEnv([lambda: alone(example)] * 8, autoreset_mode=mode))
+    theirs = lengths(
+        SyncVectorEnv([lambda: separate_environment(example)] * 8, autoreset_mode=mode)
+    )
     assert len(ours) > 50
     assert_allclose(ours.mean(), theirs.mean(), rtol=0.2)
     assert ours.max() < 60
     assert theirs.max() < 60
 
 
-def test_it_is_the_cart_pole_of_gymnasium(example, rng):
+def test_motion_of_the_cart_pole_environment_converges_to_the_motion_in_gymnasium(example, rng):
     assert example.off_gymnasium(rng) < 1e-12
     envs = example.CartPoles(5)
     seen, _ = envs.reset(seed=1)
     other = gymnasium.make("CartPole-v1").unwrapped
-    other.tau = 1e-5  # of its steps of Euler's
+    other.tau = 1e-5  # Euler step of gymnasium
     after, *_ = envs.step(np.array([0, 1, 1, 0, 1]))
     for k, action in enumerate([0, 1, 1, 0, 1]):
         other.reset(seed=0)

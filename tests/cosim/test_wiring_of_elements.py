@@ -1,5 +1,6 @@
-"""Elements and slices of ports as ends of connections: the same in every form, and each mistake
-refused with what would be right.
+"""Connections of elements and slices of ports.
+
+They give equal results in every form, and errors for invalid connections name a remedy.
 """
 
 from dataclasses import dataclass
@@ -11,17 +12,17 @@ from numpy.testing import assert_allclose
 from test_system import refused
 
 from rigidblocks import Block, Port, PythonBlock, System, linearize, simulate
-from rigidblocks.block.memory import Memory
+from rigidblocks.block.memory_layout import Memory
 from rigidblocks.block.stepper import NumpyStepper
+from rigidblocks.cosim.graph.block_merging import ContinuousSystem
+from rigidblocks.cosim.graph.fused_system import FusedSystem
 from rigidblocks.fmi.export import export_fmu
 from rigidblocks.library import Gain
-from rigidblocks.system.continuous import ContinuousSystem
-from rigidblocks.system.fused import FusedSystem
 
 
 @dataclass(frozen=True, eq=False)
 class Lag(Block):
-    """dx/dt = -k x + u of shape (2, n): rows are read and written apart."""
+    """dx/dt = -k x + u with shape (2, n); connections use single rows and elements."""
 
     k: float = 1.0
     n: int = 3
@@ -47,7 +48,7 @@ class Lag(Block):
 
 @dataclass(frozen=True, eq=False)
 class One(Block):
-    """y = (u,): a scalar in, a vector of one out."""
+    """y = (3 u,): a scalar input, and an output vector of one element."""
 
     @property
     def inputs(self):
@@ -62,14 +63,14 @@ class One(Block):
 
 
 def crossed():
-    """Two lags, each element of the first fed from elsewhere but u[1,1], which is open."""
+    """Return two cross-connected lags; of the inputs of the first lag only u[1,1] is open."""
     system = System()
     system.add("a", Lag(1.0))
     system.add("b", Lag(2.0))
     system.add("one", One())
     system.connect("b.x[2,:]", "a.u[2,:]")
     system.connect("b.twice[1]", "a.u[1,2]")
-    system.connect("one.y", "a.u[1,3]")  # a vector of one to a scalar
+    system.connect("one.y", "a.u[1,3]")  # a vector of one element to a scalar
     system.connect("a.x[1,2:]", "b.u[2,1:2]")
     system.connect("a.x[:,1]", "b.u[:,3]")
     system.connect("a.x[2, 3]", "one.u")
@@ -77,7 +78,7 @@ def crossed():
 
 
 def law(z):
-    """The rates of the ideal law, written out."""
+    """Return the derivatives of the ideal law, written element by element."""
     a, b = z.reshape(2, 2, 3)
     ua, ub = np.arange(6.0).reshape(2, 3), np.arange(6.0).reshape(2, 3)
     ua[1], ua[0, 1], ua[0, 2] = b[1], 2 * b[0, 0], 3 * a[1, 2]
@@ -89,14 +90,14 @@ START = np.concatenate([np.arange(1.0, 7.0)] * 2)
 
 
 @pytest.mark.slow
-def test_all_forms_of_a_run_are_the_same():
+def test_connections_of_elements_give_equal_results_in_numpy_in_c_and_in_fused_systems():
     runs = [simulate(crossed(), 0.3, 0.01, form=form) for form in ("numpy", "compiled", "fused")]
     for run in runs[1:]:
         for port in ("a.x", "b.x", "b.twice", "one.y"):
             np.testing.assert_allclose(run[port], runs[0][port], rtol=1e-14, atol=1e-14)
 
 
-def test_the_continuous_system_is_the_law_written_out():
+def test_linearization_with_connected_elements_matches_the_equations_of_the_system():
     block = ContinuousSystem(crossed())
     found = linearize(block)
     assert found.input_names == ("a.u[1,1]", "b.u[1,1]", "b.u[1,2]")
@@ -107,7 +108,7 @@ def test_the_continuous_system_is_the_law_written_out():
 
 
 @pytest.mark.slow
-def test_open_elements_are_inputs_of_the_system_and_its_fmu_runs_as_the_system(tmp_path):
+def test_unconnected_input_elements_are_inputs_of_the_system_and_of_its_fmu(tmp_path):
     block = FusedSystem(crossed(), 0.01)
     assert [port.name for port in block.inputs] == ["a.u[1,1]", "b.u[1,1]", "b.u[1,2]"]
     path = export_fmu(block, tmp_path / "crossed.fmu")
@@ -122,7 +123,7 @@ def test_open_elements_are_inputs_of_the_system_and_its_fmu_runs_as_the_system(t
 
 
 @pytest.mark.slow
-def test_what_is_open_in_part_keeps_the_start_values_of_its_part():
+def test_unconnected_input_elements_keep_their_start_values():
     system = System()
     system.add("a", Lag(), start={"u": np.full((2, 3), 7.0)})
     system.connect("a.x[1,1]", "a.u[1,2]")
@@ -132,18 +133,18 @@ def test_what_is_open_in_part_keeps_the_start_values_of_its_part():
         np.testing.assert_allclose(run["a.x"][-1, 1, 0], rest, rtol=1e-9)
 
 
-def test_two_sources_of_one_element_are_refused():
+def test_second_source_of_an_input_element_is_rejected():
     system = crossed()
     refused(
         ValueError,
-        "cannot connect b.x[1,1] to a.u[2,2]: a.u[2,2] is connected to b.x[2,:] already; what adds "
-        "several sources is a block, such as Sum",
+        "cannot connect b.x[1,1] to a.u[2,2]: a.u[2,2] is already connected to b.x[2,:]; to add "
+        "several sources, use a block such as Sum",
         system.connect, "b.x[1,1]", "a.u[2,2]",
     )  # fmt: skip
     refused(
         ValueError,
-        "cannot connect b.x to a.u: a.u[2,1] is connected to b.x[2,:] already; what adds several "
-        "sources is a block, such as Sum",
+        "cannot connect b.x to a.u: a.u[2,1] is already connected to b.x[2,:]; to add several "
+        "sources, use a block such as Sum",
         system.connect, "b.x", "a.u",
     )  # fmt: skip
 
@@ -151,29 +152,29 @@ def test_two_sources_of_one_element_are_refused():
 @pytest.mark.parametrize(
     ("source", "error", "said"),
     [
-        ("b.twice[0]", ValueError, "index '0' must lie within 1 to 3; elements count from 1"),
-        ("b.twice[4]", ValueError, "index '4' must lie within 1 to 3"),
-        ("b.twice[3:2]", ValueError, "index '3:2' must lie within"),
-        ("b.twice[-1]", ValueError, "has the index '-1', which is none"),
-        ("b.twice[]", ValueError, "has the index '', which is none"),
-        ("b.x[1]", ValueError, "has 1 indices, and x has the shape (2, 3): write one for each"),
-        ("one.y[1,1]", ValueError, "has 2 indices, and y has the shape (1,)"),
+        ("b.twice[0]", ValueError, "index '0' must be from 1 to 3; indices start at 1"),
+        ("b.twice[4]", ValueError, "index '4' must be from 1 to 3"),
+        ("b.twice[3:2]", ValueError, "index '3:2' must be from"),
+        ("b.twice[-1]", ValueError, "has the invalid index '-1'"),
+        ("b.twice[]", ValueError, "has the invalid index ''"),
+        ("b.x[1]", ValueError, "has 1 indices, but x has the shape (2, 3): write one index"),
+        ("one.y[1,1]", ValueError, "has 2 indices, but y has the shape (1,)"),
         ("b.xx[1]", KeyError, "'b' has no output 'xx'; it has: twice, x (did you mean x?)"),
         ("b.twice[1:2]", ValueError, "cannot connect b.twice[1:2] (2, 1) to a.u[1,1] (1)"),
     ],
 )
-def test_what_is_no_element_is_refused(source, error, said):
+def test_invalid_element_of_a_connection_is_rejected(source, error, said):
     with pytest.raises(error) as caught:
         crossed().connect(source, "a.u[1,1]")
     assert said in caught.value.args[0]
 
 
-def test_an_index_of_a_scalar_is_refused():
-    with pytest.raises(ValueError, match="u has the shape \\(\\): leave it out"):
+def test_index_of_a_scalar_port_is_rejected():
+    with pytest.raises(ValueError, match="u has the shape \\(\\): leave out the index"):
         crossed().connect("b.twice[1]", "one.u[1]")
 
 
-def test_open_elements_without_a_start_value_are_named():
+def test_error_for_unconnected_elements_without_a_start_value_lists_these_elements():
     @dataclass(frozen=True)
     class Needs(One):
         @property
@@ -195,7 +196,7 @@ def test_open_elements_without_a_start_value_are_named():
 
 
 def crosswise(a, b):
-    """A signal that goes twice through each of two parts: a.y[1], b.y[1], a.y[2], b.y[2]."""
+    """Return a system with the signal path a.y[1], b.y[1], a.y[2], b.y[2]."""
     system = System()
     system.add("a", a, start={"u": [1.0, 0.0]})
     system.add("b", b)
@@ -204,11 +205,11 @@ def crosswise(a, b):
     return system
 
 
-PRODUCTS = [[2.0, 2.0 * 5.0 * 3.0], [2.0 * 5.0, 2.0 * 5.0 * 3.0 * 7.0]]  # y of a, y of b
+PRODUCTS = [[2.0, 2.0 * 5.0 * 3.0], [2.0 * 5.0, 2.0 * 5.0 * 3.0 * 7.0]]  # outputs of a and of b
 
 
 @pytest.mark.slow
-def test_a_signal_that_passes_a_part_twice_through_other_elements_is_no_algebraic_loop(tmp_path):
+def test_signals_through_independent_elements_of_a_part_form_no_algebraic_loop(tmp_path):
     gains = Gain((2.0, 3.0)), Gain((5.0, 7.0))
     for parts in (gains, [export_fmu(one, tmp_path / f"{one.k[0]}.fmu") for one in gains]):
         result = simulate(crosswise(*parts), 0.2, 0.1)
@@ -223,7 +224,7 @@ def test_a_signal_that_passes_a_part_twice_through_other_elements_is_no_algebrai
 
 
 @pytest.mark.parametrize("python", [False, True])
-def test_a_part_whose_elements_all_read_all_makes_the_loop_algebraic(python):
+def test_feedthrough_between_all_elements_of_a_part_forms_an_algebraic_loop(python):
     def mixed(u):
         return np.array([u[0] + u[1], u[1]])
 
@@ -232,6 +233,6 @@ def test_a_part_whose_elements_all_read_all_makes_the_loop_algebraic(python):
         PythonBlock(mixed, port[:1], port[1:]) if python else Gain(((1, 1), (0, 1)), matrix=True)
     )
     system = crosswise(block, Gain((5.0, 7.0)))
-    message = r"algebraic loop, .* instant: (a.u|a.y|b.u|b.y)( -> (a.u|a.y|b.u|b.y))+\n"
+    message = r"algebraic loop; .* instant: (a.u|a.y|b.u|b.y)( -> (a.u|a.y|b.u|b.y))+\n"
     with pytest.raises(ValueError, match=message):
         _ = system.wiring().evaluation_order

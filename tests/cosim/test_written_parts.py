@@ -1,4 +1,4 @@
-"""Parts whose sample is written in C, in a system that is one block."""
+"""Parts whose sampled update is written in C, in a system that is one block."""
 
 import re
 from io import StringIO
@@ -7,20 +7,22 @@ import numpy as np
 import pytest
 
 from rigidblocks import System, simulate
-from rigidblocks.algebra.spatial import mcI, xlt
 from rigidblocks.block.integrators import RK4
-from rigidblocks.block.memory import Memory
-from rigidblocks.joint import Prismatic
-from rigidblocks.kernels.evaluator import TracedEvaluator
-from rigidblocks.kernels.kernel import model_header
-from rigidblocks.library import Playback, RigidContactPlant, StateSpace
-from rigidblocks.model.model import Model
-from rigidblocks.model.shapes import Plane, Sphere
-from rigidblocks.system.fused import FusedSystem
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.contact import RigidContactPlant
+from rigidblocks.cosim.graph.fused_system import FusedSystem
+from rigidblocks.joints import Prismatic
+from rigidblocks.kernels.model_header import model_header
+from rigidblocks.kernels.traced_evaluator import TracedEvaluator
+from rigidblocks.library import Playback, StateSpace
+from rigidblocks.robot.model import Model
+from rigidblocks.robot.shapes import Plane, Sphere
+from rigidblocks.spatial.spatial import mcI, xlt
+from rigidblocks.tracing.ccode import c_text
 
 
 def hammer(q0):
-    """A ball on a slide above the ground."""
+    """Return a ball on a vertical slide above the ground."""
     ball = mcI(1.0, np.zeros(3), 0.004 * np.eye(3))
     model = Model(
         "hammer",
@@ -34,7 +36,7 @@ def hammer(q0):
 
 
 def hammered():
-    """One that falls, and is pushed at the ground by a force that goes to -12 N."""
+    """Return a falling ball with a downward force that converges to -12 N."""
     system = System()
     system.add("hammer", hammer(0.02))
     rest = StateSpace(A=[[-50.0]], B=[[1.0]], C=[[-300.0]], D=[[-6.0]])
@@ -44,7 +46,7 @@ def hammered():
 
 
 @pytest.mark.slow
-def test_a_system_with_one_is_a_block_that_runs_as_its_parts():
+def test_fused_system_with_a_part_in_c_matches_the_results_of_separate_parts():
     apart, fused = (
         simulate(hammered(), 0.4, 2e-3, form=form, progress=False) for form in ("compiled", "fused")
     )
@@ -54,7 +56,7 @@ def test_a_system_with_one_is_a_block_that_runs_as_its_parts():
 
 
 @pytest.mark.slow
-def test_one_beside_parts_with_the_same_table_is_a_block_too():
+def test_fused_system_with_two_parts_in_c_matches_the_results_of_separate_parts():
     system = System()
     for name in ("one", "other"):
         system.add(name, hammer(0.02))
@@ -75,7 +77,8 @@ def hammers():
     return TracedEvaluator(Memory(FusedSystem(system, 2e-3)))
 
 
-def test_two_of_them_have_names_of_their_own_in_c():
+@pytest.mark.slow
+def test_generated_c_names_of_two_parts_are_distinct():
     text = model_header(hammers(), RK4, 2e-3)
     kinds = r"^(?:static inline [\w ]+ \*?|struct )(\w+)(?:\(.*\)$| \{)"
     names = set(re.findall(kinds, text, re.MULTILINE))
@@ -83,9 +86,11 @@ def test_two_of_them_have_names_of_their_own_in_c():
     assert len(first) > 100
     assert first == second
     others = {one for one in names if one[:3] not in ("b0_", "b1_")}
-    assert others <= {"derivative", "initial", "output", "update"}
+    shared = set(re.findall(kinds, c_text("kernel/workspace.h"), re.MULTILINE))
+    assert "take_workspace" in shared
+    assert others <= {"derivative", "initial", "output", "update"} | shared
 
 
-def test_that_one_of_them_is_in_it_is_told_where_it_is_to_be_traced():
-    with pytest.raises(TypeError, match="is written in C and cannot be traced"):
+def test_tracing_of_a_part_that_is_written_in_c_is_rejected():
+    with pytest.raises(TypeError, match="is a C function and cannot be traced"):
         hammers().graph("update")

@@ -1,6 +1,4 @@
-"""Many runs at once: instances of a block or a system that differ in their start values, in lanes
-and in threads.
-"""
+"""Batches of runs with different start values, parallel in SIMD lanes and threads."""
 
 import ctypes
 import logging
@@ -11,30 +9,39 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.block.adaptive import DEFAULT_METHOD, Method, longest_step, memory_for, method_of
-from rigidblocks.block.block import Block, Port, computed_outputs
-from rigidblocks.block.memory import Memory
-from rigidblocks.block.record import offer
-from rigidblocks.kernels.lane_steps import check_traced, steps_header
-from rigidblocks.simulation.arguments import check_count, check_names, check_numbers
-from rigidblocks.simulation.grid import communication_points
-from rigidblocks.simulation.prepare import planned
-from rigidblocks.simulation.recording import chosen
-from rigidblocks.simulation.result import Result
-from rigidblocks.system.fused import GAUSS_SEIDEL, FusedSystem
-from rigidblocks.system.system import System
-from rigidblocks.tracing.batch import lane_library
-from rigidblocks.tracing.lanes import in_threads, lane_count
+from rigidblocks.block.adaptive_methods import (
+    DEFAULT_METHOD,
+    Method,
+    longest_step,
+    memory_for,
+    method_of,
+)
+from rigidblocks.block.block import Block, Port, check_count, computed_outputs
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.block.port import numbers_of, suggestion
+from rigidblocks.cosim.graph.fused_system import GAUSS_SEIDEL, FusedSystem
+from rigidblocks.cosim.graph.system import System
+from rigidblocks.cosim.masters.run_plan import (
+    check_names,
+    check_numbers,
+    communication_points,
+    make_plan,
+)
+from rigidblocks.cosim.results.recording import select_ports
+from rigidblocks.cosim.results.result import Result
+from rigidblocks.kernels.compiled_stepper import check_traced, steps_header
+from rigidblocks.spatial.spatial import Array
+from rigidblocks.tracing.compiled_functions import lane_count, lane_library, run_in_threads
 
 LOG = logging.getLogger("rigidblocks")
-_STEPS = 200_000  # of all runs in one call of C, between which Ctrl-C is heard
-_NAMED = 8  # runs that a message names
+_STEPS = 200_000  # steps per C call, summed over all runs; Ctrl-C is handled between the calls
+_FEWEST = 256  # maximum number of steps that take less time than the start of a second thread
+_NAMED = 8  # maximum number of failed runs that a message lists
 _LONG = np.dtype(ctypes.c_long)
 
 
 class _Record(ctypes.Structure):
-    """`struct record` of c/lanes/run.c."""
+    """ctypes declaration of the C struct `record` in c/lanes/lane_library.c."""
 
     _fields_ = (
         *((name, ctypes.c_long) for name in ("width", "every", "rows")),
@@ -44,11 +51,12 @@ class _Record(ctypes.Structure):
 
 @dataclass(frozen=True, eq=False)
 class BatchResult:
-    """The signals of n runs over time: `result["robot.q"]` is an array (n, rows, 2).
+    """Signals of n runs over time: `result["robot.q"]` is an array (n, samples, 2).
 
-    `time` (rows,) [s]; `values` (n, rows, columns) has the elements of all `ports` side by side.
-    `failed` (n,) is the time [s] at which a number of a run was no longer finite, NaN for one that
-    went well; its values are NaN from there on.
+    `time` (samples,) has the times [s]. `values` (n, samples, columns) has one column for each
+    element of all `ports`. `failed` (n,) has the time of failure of each run [s], or NaN for a
+    successful run. A run fails when a value becomes infinite or NaN. Its values are NaN from that
+    time on.
     """
 
     time: Array
@@ -60,7 +68,7 @@ class BatchResult:
         return len(self.values)
 
     def __getitem__(self, name: str) -> Array:
-        """The values of an output in all runs, (n, rows, ...)."""
+        """Return the values of an output in all runs, as an array (runs, samples, *shape)."""
         start = 0
         for port in self.ports:
             if port.name == name:
@@ -68,11 +76,11 @@ class BatchResult:
                 return flat.reshape(*flat.shape[:2], *port.shape)
             start += port.size
         raise KeyError(
-            f"there is no recorded '{name}'; {offer(name, [port.name for port in self.ports])}"
+            f"no recorded output '{name}'; {suggestion(name, [port.name for port in self.ports])}"
         )
 
     def run(self, k: int) -> Result:
-        """The k-th run as a result of its own."""
+        """Return the k-th run as a `Result`."""
         return Result(self.time, self.ports, self.values[k], {})
 
 
@@ -94,34 +102,37 @@ def simulate_batch(
     lanes: int | None = None,
     threads: int | None = None,
 ) -> BatchResult:
-    """Runs of a system, or of a block alone, from t_start to t_stop [s] by steps of dt, one for
-    each row of the start values.
+    """Run a system or a block from t_start to t_stop [s], once for each set of start values.
 
         start = {"robot.q": rng.normal(size=(1000, 2)), "pd.kp": [60, 40]}
         simulate_batch(system, 10.0, 1e-3, start=start, record=["robot.q"], every=10)
 
-    `start` names inputs that nothing is connected to, states and tunable parameters, `part.port` of
-    a system and `port` of a block. A value has the shape of its port, for all runs, or one more
-    index in front, that of the run; n is the same for all that have one. The numbers are those of
-    `simulate` to rounding; method, h, rtol, atol, max_inner_steps and order are as there, and each
-    run chooses its own steps. `record` has patterns of the outputs that are kept, at every
-    `every`-th step.
+    `start` has values of unconnected inputs, states and tunable parameters. Its keys are
+    `part.port` for a system and `port` for a block. A value with the shape of its port applies to
+    all runs. A value of shape (n, *shape) has one value per run; n is the same for all such values.
 
-    `lanes` runs are taken at once, by default as many as the processor has operations for, in
-    `threads`, by default one a processor; the numbers do not depend on either. One that fails is
-    told in `failed` and in the log, and the others go on. Raises KeyError for a name that there is
-    not, and ValueError for values and shapes that do not fit, for FMUs and what is in no trace.
+    The communication step is dt. The results equal the results of `simulate` up to rounding errors.
+    `method`, `h`, `rtol`, `atol`, `max_inner_steps` and `order` are as in `simulate`. The step size
+    control of each run selects its inner steps independently. `record` has name patterns of the
+    outputs to record. Every `every`-th step is recorded.
+
+    `lanes` is the number of runs in one SIMD vector, by default the vector width of the processor.
+    `threads` is the number of threads, by default one per processor. Neither option affects the
+    results. A failed run is listed in `failed` and in the log. The other runs continue.
+
+    Raises KeyError for an unknown name. Raises ValueError for invalid values and shapes, for FMUs,
+    and for code that cannot be traced.
     """
     own = method_of(method or DEFAULT_METHOD, rtol, atol, max_inner_steps)
     block = _block(system, dt, t_start, order, own, h)
     batch = Batch(block, dt, record, every, lanes, own, h)
     result = batch.simulate(t_stop, start, t_start, threads)
-    _tell_failures(result.failed)
+    _log_failures(result.failed)
     return result
 
 
-def _tell_failures(failed: Array) -> None:
-    """Tells the log which runs have failed, and when."""
+def _log_failures(failed: Array) -> None:
+    """Log the failed runs with the times of failure."""
     runs = np.flatnonzero(np.isfinite(failed))
     if len(runs):
         named = ", ".join(f"run {k} at {failed[k]:g} s" for k in runs[:_NAMED])
@@ -130,11 +141,10 @@ def _tell_failures(failed: Array) -> None:
 
 
 class Batch:
-    """A block made ready for many runs at once by steps of dt [s], as often as one likes; the
-    arguments are those of `simulate_batch`.
+    """Block prepared for repeated batches of runs with steps of dt [s].
 
-    Raises ValueError for a block that does not run in lanes, and KeyError for a pattern of outputs
-    that names none.
+    `simulate_batch` describes the arguments. Raises ValueError for a block that cannot run in SIMD
+    lanes, and KeyError for a pattern that matches no output.
     """
 
     def __init__(
@@ -154,25 +164,29 @@ class Batch:
         self._method, self._h = method, longest_step(method, h)
         self._memory, self._dt, self._every = memory_for(block, method), dt, every
         check_traced(self._memory)
-        self._ports = chosen(self._memory.block.outputs, record)
+        self._ports = select_ports(self._memory.block.outputs, record)
+        self._starts = _StartValues(self._memory)
+        where = self._memory.where
+        places = [k for port in self._ports for k in range(self._memory.size)[where[port.name]]]
+        self._places = np.array(places, _LONG)
 
     @property
     def settable(self) -> Mapping[str, Port]:
-        """What a run may start with, by name."""
-        return _settable(self._memory)
+        """The ports that accept start values, by name."""
+        return self._starts.ports
 
     @property
     def width(self) -> int:
-        """How many numbers are kept of a run at a communication point."""
-        return sum(port.size for port in self._ports)
+        """Number of recorded values per communication point of one run."""
+        return len(self._places)
 
     @cached_property
     def _run(self) -> Any:
-        """The loop over the runs, in C."""
+        """Compiled C function that takes all steps of all runs."""
         return _loop(self._memory, self._method, self._h, self._dt, self.lanes)
 
     def compile(self) -> None:
-        """Makes all that is to be compiled."""
+        """Compile the C function that takes all steps of all runs."""
         _ = self._run
 
     def simulate(
@@ -182,97 +196,107 @@ class Batch:
         t_start: float = 0.0,
         threads: int | None = None,
     ) -> BatchResult:
-        """The runs with these start values, as `simulate_batch` gives them; raises what it raises
-        for them. Any number of threads may call it when it is compiled.
+        """Simulate one run for each set of start values, as in `simulate_batch`.
+
+        Raises the same exceptions as `simulate_batch` for these arguments. After `compile`, several
+        threads may call this method at the same time.
         """
         check_numbers({"t_stop": t_stop, "t_start": t_start})
         grid = communication_points(t_start, t_stop, self._dt)
-        memories = _memories(self._memory, start)
-        n, times = len(memories), grid.times[:: self._every]
-        where = self._memory.where
-        places = [k for port in self._ports for k in range(self._memory.size)[where[port.name]]]
-        values = np.full((n, len(times), len(places)), np.nan)
+        memories = self._starts.memories(start)
+        every = min(int(self._every), grid.n + 1)  # records the same samples and fits a C integer
+        n, times = len(memories), grid.times[::every]
+        values = np.full((n, len(times), self.width), np.nan)
         failed = np.full(n, -1, _LONG)
-        arrays = (np.array(places, _LONG), values, failed)
-        sizes = len(places), self._every, len(times)
-        kept = _Record(*sizes, *(array.ctypes.data for array in arrays))
+        sizes = self.width, every, len(times)
+        kept = _Record(*sizes, *(one.ctypes.data for one in (self._places, values, failed)))
 
         def work(first: int, last: int) -> None:
             self._run(memories.ctypes.data, first, last, t_start, grid.n, ctypes.byref(kept))
 
-        in_threads(work, n, threads, _STEPS // grid.n)
-        del arrays  # which were in use up to here
+        if threads is None and n * grid.n <= _FEWEST:
+            threads = 1
+        run_in_threads(work, n, threads, _STEPS // grid.n)
+        ended = np.full(n, np.nan)
         for k in np.flatnonzero(failed >= 0):
-            values[k, -(-failed[k] // self._every) :] = np.nan
-        ended = np.where(failed < 0, np.nan, t_start + self._dt * failed)
+            values[k, -(-failed[k] // every) :] = np.nan
+            ended[k] = t_start + self._dt * failed[k]
         return BatchResult(times, self._ports, values, ended)
 
 
 def _block(
     system: System | Block, dt: float, t_start: float, order: str, method: Method, h: float | None
 ) -> Block:
-    """The block that takes the steps of the system."""
+    """Return the system as one block whose steps are the communication steps."""
     if isinstance(system, System):
-        plan = planned(system, dt, t_start, order, "fused", method, h, None, None, None, ())
+        plan = make_plan(system, dt, t_start, "fused", {"order": order, "method": method, "h": h})
         system = FusedSystem(plan.wiring, dt, order)
     if not isinstance(system, Block):
-        raise TypeError(f"a batch is of a System or a block, not of a {type(system).__name__}")
+        raise TypeError(f"a batch needs a System or a block, not a {type(system).__name__}")
     return system
 
 
-def _memories(memory: Memory, start: Mapping[str, Any]) -> Array:
-    """The memories of the runs with their start values, (n, size)."""
-    settable = _settable(memory)
-    values: dict[str, Array] = {}
-    counts: dict[str, int] = {}
-    for name, given in start.items():
-        if name not in settable:
-            raise KeyError(f"there is no '{name}' to start with; {offer(name, settable)}")
-        values[name] = value = _start_value(settable[name], given)
-        if value.ndim > 1:
-            counts[name] = len(value)
-    if len(set(counts.values())) != 1:
-        given = ", ".join(f"{name} {n}" for name, n in counts.items())
-        raise ValueError(
-            "the start values with one more index than their port say how many runs there are, "
-            f"and must agree: {given or 'there are none'}"
-        )
-    memories = np.tile(memory.start(), (next(iter(counts.values())), 1))
-    for name, value in values.items():
-        memories[:, memory.where[name]] = value
-    return memories
+class _StartValues:
+    """Start values of the runs of a batch: the ports that accept them, and their bounds."""
 
+    def __init__(self, memory: Memory):
+        block = memory.block
+        computed = {port.name for port in computed_outputs(block)}
+        if isinstance(block, FusedSystem):
+            computed |= block.computed
+        self.ports = {port.name: port for port in memory.ports if port.name not in computed}
+        finite = np.finfo(float).max
+        self._bounds = {
+            name: (np.ravel(np.maximum(port.lowest, -finite)), np.ravel(port.max).clip(max=finite))
+            for name, port in self.ports.items()
+        }
+        self._where, self._start = memory.where, memory.start()
 
-def _settable(memory: Memory) -> dict[str, Port]:
-    """What a run starts with: all of a memory that is not computed."""
-    block = memory.block
-    computed = {port.name for port in computed_outputs(block)}
-    if isinstance(block, FusedSystem):
-        computed |= block.computed
-    return {port.name: port for port in memory.ports if port.name not in computed}
+    def memories(self, start: Mapping[str, Any]) -> Array:
+        """Return the initial memory vectors (n, size) of n runs, with the given start values."""
+        values: dict[str, Array] = {}
+        counts: dict[str, int] = {}
+        for name, given in start.items():
+            if name not in self.ports:
+                raise KeyError(f"unknown start value '{name}'; {suggestion(name, self.ports)}")
+            values[name] = value = self._value(self.ports[name], given)
+            if value.ndim > 1:
+                counts[name] = len(value)
+        if len(set(counts.values())) != 1:
+            given = ", ".join(f"{name} {n}" for name, n in counts.items())
+            raise ValueError(
+                "start values with one more dimension than their port give each run its own value; "
+                "all of them must have the same number of runs: "
+                f"{given or 'no start value has this dimension'}"
+            )
+        memories = np.empty((next(iter(counts.values())), len(self._start)))
+        memories[:] = self._start
+        for name, value in values.items():
+            memories[:, self._where[name]] = value
+        return memories
 
-
-def _start_value(port: Port, given: Any) -> Array:
-    """The values (size,) of a port in all runs, or (n, size) in each."""
-    value = np.asarray(given, dtype=float)
-    if value.shape != port.shape and value.shape[1:] != port.shape:
-        raise ValueError(
-            f"the start value of {port.name} has the shape {value.shape}; it is {port.shape} in a "
-            f"run, {('n', *port.shape)} in n runs".replace("'", "")
-        )
-    flat = value.reshape(-1 if value.shape == port.shape else (len(value), port.size))
-    fits = np.isfinite(flat) & (flat >= np.ravel(port.lowest)) & (flat <= np.ravel(port.max))
-    if not fits.all():
-        raise ValueError(
-            f"start values of {port.name} are not finite or out of bounds: {flat[~fits][:3]}"
-        )
-    return flat
+    def _value(self, port: Port, given: Any) -> Array:
+        """Return the value `given` for a port as (size,) for all runs, or (n, size) for n runs."""
+        value = numbers_of(given, f"the start value of {port.name}")
+        if value.shape != port.shape and value.shape[1:] != port.shape:
+            raise ValueError(
+                f"the start value of {port.name} has the shape {value.shape}; expected "
+                f"{port.shape} for all runs or {('n', *port.shape)} for n runs".replace("'", "")
+            )
+        flat = value.reshape(-1 if value.shape == port.shape else (len(value), port.size))
+        low, high = self._bounds[port.name]
+        fits = (low <= flat) & (flat <= high)  # False for NaN
+        if not fits.all():
+            raise ValueError(
+                f"start values of {port.name} are not finite or out of bounds: {flat[~fits][:3]}"
+            )
+        return flat
 
 
 def _loop(memory: Memory, method: Method, h: float, dt: float, lanes: int) -> Any:
-    """The loop over the runs, `run` of c/lanes/run.c."""
+    """Return the C function `rb_run` of c/lanes/lane_library.c, compiled for a block."""
     generated = {"steps.h": steps_header(memory, method, h, dt)}
-    run = lane_library("run", generated, lanes).run
+    run = lane_library(generated, lanes).rb_run
     run.restype = None
     run.argtypes = (
         ctypes.c_void_p,

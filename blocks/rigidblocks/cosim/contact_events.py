@@ -1,5 +1,6 @@
-"""Runs of systems in rigid contact from event to event (RBDA Table 11.1)."""
+"""Event-driven simulation of rigid contacts (RBDA, Table 11.1)."""
 
+import abc
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -7,47 +8,163 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.block.adaptive import ADAPTIVE, Method, longest_step, method_of
+from rigidblocks.block.adaptive_methods import ADAPTIVE, Method, longest_step, method_of
 from rigidblocks.block.block import Block, Port, Record, Values
-from rigidblocks.block.dense import first_event
-from rigidblocks.block.event_steps import EventSteps
+from rigidblocks.block.dense_output import EventSteps, first_event
 from rigidblocks.block.integrators import Integrator
-from rigidblocks.block.memory import Memory
-from rigidblocks.contact.beginning import phase_of, stopped
-from rigidblocks.contact.impact import Impact, impact
-from rigidblocks.contact.phase import (
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.contact.event_driven.contact_dynamics import contact_matrix, delassus_factors
+from rigidblocks.contact.event_driven.contact_mode import (
     TOUCHING,
     Contacts,
+    Directions,
     Motion,
     Phase,
     PhaseEquation,
+    Surfaces,
+    directions,
+    each_direction,
     margin,
     motion_of,
+    phase_equation,
+    select_contact_modes,
+    slow_contacts,
+    surfaces,
 )
-from rigidblocks.contact.unilateral import AnyContact, JointLimit
-from rigidblocks.kernels.evaluator import numpy_evaluator
-from rigidblocks.library.ports import motion_states
-from rigidblocks.model.configuration import checked, integrate, rate, unit_quaternions
-from rigidblocks.model.model import Model
-from rigidblocks.simulation.contact_equations import ContactEquations, contact_equations
-from rigidblocks.simulation.grid import communication_points
-from rigidblocks.simulation.result import Result
+from rigidblocks.contact.event_driven.impact import Impact, impact
+from rigidblocks.contact.event_driven.unilateral_constraints import AnyContact, JointLimit
+from rigidblocks.cosim.masters.run_plan import communication_points
+from rigidblocks.cosim.results.result import Result
+from rigidblocks.dynamics.forward import aba
+from rigidblocks.kernels.traced_evaluator import numpy_evaluator
+from rigidblocks.library.common_ports import motion_states
+from rigidblocks.robot.configuration import as_configuration, integrate, rate, unit_quaternions
+from rigidblocks.robot.model import Model
+from rigidblocks.spatial.spatial import Array
+from rigidblocks.tracing.compiled_functions import CompiledFunction, compiled
+from rigidblocks.tracing.trace import TraceError
 
-Force = Callable[[float, Array, Array], Array]  # joint forces (nv,) by t, q and qd
-FOLLOWED = 1e-5  # [s] of friction that turns: steps that know their error follow it down to this
-CLOSELY = replace(ADAPTIVE, rtol=1e-9)  # all that happens follows from where events are
-NEAR = 1e-10  # [m] a gap with which a contact takes part in an event
-SLOW = 1e-7  # [m/s] a separation velocity that an event leaves and that counts as zero
-FALLS = 4.0  # times the velocity of a fall through the gap that counts as zero: that counts, too
-# in one step of dt, and ten more for each contact: a run with more than that is refused
+FORMS = ("compiled", "numpy")
+
+
+class ContactEquations(abc.ABC):
+    """Contact equations of a model at given positions q (nq,) and velocities qd (nv,)."""
+
+    @abc.abstractmethod
+    def surfaces(self, q: Array, qd: Array) -> Surfaces:
+        """Return the gaps, the tangents and the friction coefficients of all contacts."""
+
+    @abc.abstractmethod
+    def equation(self, q: Array, qd: Array, tau: Array, closed: Sequence[int]) -> PhaseEquation:
+        """Return the equation of motion a = M lam + d in the directions of the `closed` contacts.
+
+        tau (nv,) are the joint forces.
+        """
+
+    @abc.abstractmethod
+    def mobility(self, q: Array, qd: Array, closed: Sequence[int]) -> PhaseEquation:
+        """Return the contact equation for impulses: without forces, so d and `free` are zero."""
+
+
+@dataclass(frozen=True, eq=False)
+class NumpyEquations(ContactEquations):
+    """Contact equations that NumPy evaluates."""
+
+    model: Model
+    contacts: Contacts
+
+    def surfaces(self, q: Array, qd: Array) -> Surfaces:
+        return surfaces(self.model, q, self.contacts(q, qd))
+
+    def equation(self, q: Array, qd: Array, tau: Array, closed: Sequence[int]) -> PhaseEquation:
+        if closed:
+            return phase_equation(self.model, q, qd, tau, self.contacts(q, qd), closed)
+        nothing, none = np.zeros((0, 0)), np.zeros(0)
+        here, free = self.surfaces(q, qd), aba(self.model, q, qd, tau)
+        HinvT = np.zeros((self.model.nv, 0))
+        return PhaseEquation(here, Directions({}, {}), nothing, none, none, HinvT, free)
+
+    def mobility(self, q: Array, qd: Array, closed: Sequence[int]) -> PhaseEquation:
+        contacts = self.contacts(q, qd)
+        each = each_direction([contacts[i] for i in closed])
+        T = contact_matrix(self.model, q, each, friction=False)
+        M, HinvT, free = delassus_factors(self.model, q, T, np.zeros(self.model.nv))
+        D = directions([c.has_friction for c in contacts], closed)
+        here = surfaces(self.model, q, contacts)
+        return PhaseEquation(here, D, M, np.zeros(len(each)), T.T @ qd, HinvT, free)
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledEquations(ContactEquations):
+    """Contact equations that a compiled function evaluates for all contacts at once.
+
+    `directions` has the row indices of each contact in these equations.
+    """
+
+    function: CompiledFunction
+    directions: Directions
+
+    def surfaces(self, q: Array, qd: Array) -> Surfaces:
+        return self._whole(q, qd, np.zeros(len(qd))).surfaces
+
+    def equation(self, q: Array, qd: Array, tau: Array, closed: Sequence[int]) -> PhaseEquation:
+        return self._whole(q, qd, tau).select(closed)
+
+    def mobility(self, q: Array, qd: Array, closed: Sequence[int]) -> PhaseEquation:
+        found = self.equation(q, qd, np.zeros(len(qd)), closed)
+        return found._replace(d=0.0 * found.d, free=0.0 * found.free)
+
+    def _whole(self, q: Array, qd: Array, tau: Array) -> PhaseEquation:
+        gap, tangents, mu, *of_equation = self.function(q, qd, tau)
+        return PhaseEquation(Surfaces(gap, tangents, mu), self.directions, *of_equation)
+
+
+def contact_equations(model: Model, contacts: Contacts, form: str, q: Array) -> ContactEquations:
+    """Return the contact equations, evaluated by NumPy or by a compiled function.
+
+    The compiled function contains the contacts that `contacts` returns at q. Raises ValueError for
+    an unknown form, TraceError if `contacts` branches on values, and CompilerError if no C compiler
+    is available.
+    """
+    if form not in FORMS:
+        raise ValueError(f"unknown form '{form}' of rigid contact; expected {', '.join(FORMS)}")
+    all_of = contacts(q, np.zeros(model.nv))
+    if form == "numpy" or not all_of:
+        return NumpyEquations(model, contacts)
+    rubs = [c.has_friction for c in all_of]
+
+    def whole(q: Array, qd: Array, tau: Array) -> dict[str, Array]:
+        equation = phase_equation(model, q, qd, tau, contacts(q, qd), range(len(rubs)))
+        here, _, *rest = equation
+        names = ("M", "d", "w", "HinvT", "free")
+        return here._asdict() | dict(zip(names, rest, strict=True))
+
+    shapes = {"q": (model.nq,), "qd": (model.nv,), "tau": (model.nv,)}
+    try:
+        function = compiled("contacts", whole, shapes)
+    except TraceError as error:
+        raise TraceError(
+            f"{error}; form='numpy' supports contacts that branch on values"
+        ) from error
+    return CompiledEquations(function, directions(rubs, range(len(rubs))))
+
+
+Force = Callable[[float, Array, Array], Array]  # joint forces tau(t, q, qd) (nv,)
+FOLLOWED = 1e-5  # shortest rotation time of the friction direction that adaptive steps resolve [s]
+CLOSELY = replace(ADAPTIVE, rtol=1e-9)  # tight, because event time errors affect all later motion
+NEAR = 1e-10  # maximum gap of a contact that participates in an event [m]
+SLOW = 1e-7  # separation velocity that counts as zero after an event [m/s]
+# separation velocity that counts as zero, relative to the velocity of a fall through the gap `NEAR`
+FALLS = 4.0
+# maximum number of events in one step of dt, in addition to ten events for each contact
 EVENTS = 100
-IMPACTS = 4  # one after the other at one time: more than that do not end
+IMPACTS = 4  # maximum number of successive impacts at the same time
 
 
 class ContactEvent(NamedTuple):
-    """What happened at time t [s]: the phases before and after, and the impulses (n, 3) of an
-    impact as (z, x, y) [N s].
+    """Event at the time t [s], with the contact modes before and after it.
+
+    `impulse` (n, 3) has the contact impulses of an impact in the directions (z, x, y) [N.s].
     """
 
     t: float
@@ -57,8 +174,9 @@ class ContactEvent(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """What it was: impact, loss, gain, slip or stick; regrouping where contacts that depend on
-        each other share anew.
+        """Type of the event: impact, loss, gain, slip, stick or regrouping.
+
+        In a regrouping, the forces are redistributed among dependent contacts.
         """
         closed, was = set(self.after.closed), set(self.before.closed)
         slip, slipped = set(self.after.slip), set(self.before.slip)
@@ -89,34 +207,38 @@ def simulate_contact(
     rest: float = 1e-3,
     form: str = "compiled",
 ) -> Result:
-    """The motion from t = 0 with the rigid contacts that `contacts(q, qd)` lists, every dt [s].
+    """Simulate a model with rigid contacts from t = 0 to t_stop [s], with a sample every dt [s].
 
-    The signals are q, qd, `force` (n, 3), of each of the n contacts as (z, x, y) [N], and `impulse`
-    (n, 3) [N.s], the sum of the impulses of all impacts up to then. The `events` of the result are
-    `ContactEvent`s, of which several may lie between two rows.
+    The function `contacts(q, qd)` returns the list of contacts. The signals are q, qd, `force`
+    (n, 3) and `impulse` (n, 3) of the n contacts. `force` has the contact forces as (z, x, y) [N].
+    `impulse` has the cumulative contact impulses [N.s]. The `events` of the result are
+    `ContactEvent` objects; several events may occur between two samples.
 
-    Between events closed contacts are equality constraints, and positions and velocities are put
-    back onto them after every inner step. Unless another `method` is given its length follows from
-    its error, whatever dt is: at most rtol (1e-9 unless given) of each position and velocity or of
-    1 rad, m, rad/s or m/s. h [s] is the longest inner step, for a method of fixed steps dt unless
-    given. An event is located inside the step by dense output: a gap that closes, a force that
-    ends, a point that begins or ends to slide. With steps that follow their error bodies that are
-    past each other at the end of one, as a small fast ball and a thin one, are found too. Where a
-    contact closes there is an impact of all that touch, with restitution e and the `law` of
-    `contact.impact`; a contact that approaches slower than `rest` [m/s] does not rebound, so that
-    bounces that become ever shorter end at rest. Friction is within Coulomb's cone between events,
-    and within its pyramid in an impact. No gap is below some -1e-13 m at the end of a step.
+    Between events, closed contacts are equality constraints. Each inner step ends with a projection
+    of the positions and velocities onto the constraints. By default, step size control selects the
+    inner steps, independently of dt. `rtol` (1e-9 by default) is the error tolerance of each
+    position and velocity, relative to its value or to 1 rad, m, rad/s or m/s. `h` is the longest
+    inner step [s]. For a `method` with fixed steps, the default of `h` is dt.
 
-    `contacts` always lists the same contacts in the same order, such as `contact.plane_contacts`;
-    tau(t, q, qd) gives the joint forces, zero unless given. The equations of motion with all
-    contacts are traced and compiled once, which a run of some steps does not win back; by
-    form="numpy" nothing is, and `contacts` may branch on values. Raises ValueError for contacts
-    that penetrate at the start, an e outside 0 .. 1, and a dt that does not divide the run;
-    TraceError for `contacts` that cannot be traced; ArithmeticError where there is no possible
-    motion, and where there are more than 100 + 10 n events within one dt.
+    Dense output locates the events within a step: a gap closes, a contact force becomes zero, or
+    sliding begins or ends. Step size control also detects bodies that pass each other within a
+    step, such as a small fast ball and a thin body. When a contact closes, all touching contacts
+    have an impact with restitution e and the `law` of `contact.event_driven.impact`. A contact with
+    an approach velocity below `rest` [m/s] does not rebound, so a sequence of bounces ends at rest.
+    Friction obeys the Coulomb cone between events, and the friction pyramid in an impact. At the
+    end of a step, penetration is at most about 1e-13 m.
+
+    `contacts` must return the same contacts in the same order, as `contact.plane_contacts` does.
+    tau(t, q, qd) returns the joint forces, zero by default. The equations of motion with all
+    contacts are traced and compiled once. For a run of a few steps, the compilation takes longer
+    than it saves. If form="numpy", nothing is compiled, and `contacts` may branch on values.
+
+    Raises ValueError for initial penetration, for e outside 0 .. 1, and if the duration is not a
+    multiple of dt. Raises TraceError if `contacts` cannot be traced. Raises ArithmeticError if no
+    motion is possible, and for more than 100 + 10 n events within one dt.
     """
     grid = communication_points(0.0, t_stop, dt)
-    q0, qd0 = checked(model, q0), np.array(qd0, dtype=float)
+    q0, qd0 = as_configuration(model, q0), np.array(qd0, dtype=float)
     chosen = method_of(method, rtol)
     longest = dt if h is None and isinstance(chosen, Integrator) else longest_step(chosen, h)
     shown = longest if isinstance(chosen, Integrator) else FOLLOWED
@@ -124,7 +246,7 @@ def simulate_contact(
     scene = Scene(model, contacts, tau or _no_force, e, law, rest, shown, equations)
     scene.check_start(q0, qd0)
     events = list[ContactEvent]()
-    now = scene.next_motion(0.0, q0, qd0, Phase(), events)
+    now = scene.motion_after_event(0.0, q0, qd0, Phase(), events)
     rows, happened, times = [now], [len(events)], [float(t) for t in grid.times[1:]]
     for row in (
         _fixed_rows(scene, now, times, events, chosen, longest)
@@ -135,7 +257,7 @@ def simulate_contact(
         happened.append(len(events))
     meta = {"dt": repr(dt), "method": chosen.name, "law": law}
     signals = _signals(model, contacts(q0, qd0), rows, [events[:n] for n in happened])
-    return Result.of_signals(grid.times, signals, meta, tuple(events))
+    return Result.from_signals(grid.times, signals, meta, tuple(events))
 
 
 def _signals(
@@ -144,8 +266,9 @@ def _signals(
     rows: "Sequence[SmoothMotion]",
     events: Sequence[Sequence[ContactEvent]],
 ) -> Iterator[tuple[Port, Array]]:
-    """The ports of a run with their values, from the motion at each time and the events up to
-    then.
+    """Yield the ports of a contact simulation with their values at the recorded times.
+
+    `rows` has the motion at each recorded time. `events` has the events up to each recorded time.
     """
     first = rows[0]
     for port, name in zip(first.states, ("q0", "qd0"), strict=True):
@@ -174,7 +297,7 @@ def _no_force(t: float, q: Array, qd: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """A model, its contacts and the laws of a run."""
+    """Model to simulate, with its contacts, law of impact and joint forces."""
 
     model: Model
     contacts: Contacts
@@ -186,50 +309,54 @@ class Scene:
     equations: ContactEquations
 
     def check_start(self, q: Array, qd: Array) -> None:
-        """Raises ValueError where a contact penetrates."""
+        """Raise ValueError if a contact penetrates at the initial positions."""
         gaps = self.equations.surfaces(q, qd).gap
         if gaps.min(initial=0.0) < -NEAR:
             i = int(np.argmin(gaps))
             raise ValueError(
-                f"contact {i} penetrates at the start, by {-gaps[i]:.3g} m; rigid contacts need "
+                f"contact {i} penetrates by {-gaps[i]:.3g} m at the start; rigid contacts need "
                 "gaps >= 0"
             )
 
-    def next_motion(
-        self, t: float, q: Array, qd: Array, before: Phase, events: list[ContactEvent]
+    def motion_after_event(
+        self, t: float, q: Array, qd: Array, phase_before: Phase, events: list[ContactEvent]
     ) -> "SmoothMotion":
-        """The motion that goes on from an event: after impacts at all contacts that touch, in the
-        phase that begins.
-        """
-        q, qd, impulse, closed = self._after_impacts(t, q, qd)
-        qd, phase = self.put_back(q, qd, closed)[1], Phase()
+        """Resolve the impacts at an event, and return the motion in the next contact mode."""
+        q, qd, impulse, closed = self._resolve_impacts(t, q, qd)
+        qd, phase = self.project_state(q, qd, closed)[1], Phase()
         if closed:
-            qd = self._stopped(t, q, qd, closed)
+            qd = self._stop_slow_contacts(t, q, qd, closed)
             equation = self.equations.equation(q, qd, self.tau(t, q, qd), closed)
-            phase = phase_of(equation, closed, self.h)
-        qd = self.put_back(q, qd, phase.closed, phase)[1]
+            phase = select_contact_modes(equation, closed, self.h)
+        qd = self.project_state(q, qd, phase.closed, phase)[1]
         if t > 0 or impulse.any():
-            events.append(ContactEvent(t, before, phase, impulse))
+            events.append(ContactEvent(t, phase_before, phase, impulse))
         return SmoothMotion(self, phase, t, q, qd)
 
-    def _stopped(self, t: float, q: Array, qd: Array, closed: Sequence[int]) -> Array:
-        """qd with what slides too slowly to go on at rest: against its way friction may act
-        otherwise.
+    def _stop_slow_contacts(self, t: float, q: Array, qd: Array, closed: Sequence[int]) -> Array:
+        """Return the velocities qd after contacts that slide too slowly have stopped.
+
+        After the stop, the friction force need not be opposite to the previous sliding velocity.
         """
         equation = self.equations.equation(q, qd, self.tau(t, q, qd), closed)
-        still = stopped(equation, self.h)
-        return self.put_back(q, qd, closed, Phase(tuple(closed), tuple(still)))[1] if still else qd
+        still = slow_contacts(equation, self.h)
+        return (
+            self.project_state(q, qd, closed, Phase(tuple(closed), tuple(still)))[1]
+            if still
+            else qd
+        )
 
-    def _after_impacts(
+    def _resolve_impacts(
         self, t: float, q: Array, qd: Array
     ) -> tuple[Array, Array, Array, list[int]]:
-        """q, qd and the impulses (n, 3) behind the impacts of an event, and the contacts that touch
-        and do not separate.
+        """Return q, qd and the impulses (n, 3) after the impacts of an event.
+
+        The last item is the list of the contacts that touch and do not separate.
         """
         impulse = np.zeros((len(self.equations.surfaces(q, qd).gap), 3))
         for _ in range(IMPACTS):
-            touching = self._touching(q, qd)
-            q = self.put_back(q, qd, touching)[0]
+            touching = self._touching_contacts(q, qd)
+            q = self.project_state(q, qd, touching)[0]
             equation = self.equations.equation(q, qd, self.tau(t, q, qd), touching)
             leaving = {i: float(equation.w[k]) for i, k in equation.D.z.items()}
             slowest = min(leaving.values(), default=0.0)
@@ -242,27 +369,28 @@ class Scene:
             qd = qd + step.dqd
             impulse[touching] += step.impulse
         raise ArithmeticError(
-            f"at t = {t:g} s the impact of the contacts {touching} leaves some that approach"
+            f"at t = {t:g} s the contacts {touching} did not separate after {IMPACTS} impacts"
         )
 
-    def _touching(self, q: Array, qd: Array) -> list[int]:
-        """The contacts that take part in an event."""
+    def _touching_contacts(self, q: Array, qd: Array) -> list[int]:
+        """Return the contacts whose gap is zero within a tolerance."""
         return [i for i, gap in enumerate(self.equations.surfaces(q, qd).gap) if gap <= NEAR]
 
     def _impact(self, q: Array, qd: Array, touching: Sequence[int], rebounds: bool) -> Impact:
-        """The impact at some contacts, with their restitution where it `rebounds`."""
+        """Return the impact of the touching contacts, with restitution only if `rebounds`."""
         contacts = self.contacts(q, qd)
         e = np.broadcast_to(np.asarray(self.e, dtype=float), (len(contacts),))[touching]
         some = [contacts[i] for i in touching]
         return impact(self.model, q, qd, some, e if rebounds else 0.0 * e, self.law)
 
-    def put_back(
+    def project_state(
         self, q: Array, qd: Array, closed: Sequence[int], phase: Phase | None = None
     ) -> tuple[Array, Array]:
-        """q and qd with the gaps of the closed contacts zero, and their velocities along all that a
-        phase constrains.
+        """Project q and qd onto the constraints of the closed contacts.
 
-        Both are the nearest in the metric H, so that the kinetic energy does not grow.
+        The gaps become zero, and the velocities in all directions that the contact mode constrains
+        become zero. Both projections are orthogonal in the metric H, so the kinetic energy does not
+        increase.
         """
         q = unit_quaternions(self.model, q)
         if not closed:
@@ -271,7 +399,7 @@ class Scene:
         D, M, HinvT = equation.D, equation.M, equation.HinvT
 
         def least(rows: list[int], change: Array) -> Array:
-            # the motion (nv,) that makes a change along some directions
+            # minimum-norm change (nv,), in the metric H, that changes these rows by `change`
             force = np.linalg.lstsq(M[np.ix_(rows, rows)], change, rcond=1e-10)[0]
             return np.asarray(HinvT[:, rows] @ force)
 
@@ -283,7 +411,7 @@ class Scene:
 
 @dataclass(frozen=True, eq=False)
 class SmoothMotion(Block):
-    """The motion in a phase from t on, as a block without inputs."""
+    """Motion in one contact mode from the time t [s] on, as a block without inputs."""
 
     scene: Scene
     phase: Phase
@@ -293,11 +421,11 @@ class SmoothMotion(Block):
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """q (nq,) and qd (nv,)."""
+        """The states q (nq,) and qd (nv,)."""
         return motion_states(self.scene.model.joint, self.q0, self.qd0)
 
     def motion(self, t: float, q: Array, qd: Array) -> Motion:
-        """The accelerations and forces in this phase."""
+        """Return the accelerations and contact forces in this contact mode."""
         return motion_of(self._equation(t, q, qd), self.phase)
 
     def _equation(self, t: float, q: Array, qd: Array) -> PhaseEquation:
@@ -308,15 +436,15 @@ class SmoothMotion(Block):
         return {"q": rate(self.scene.model, x.q, x.qd), "qd": self.motion(t, x.q, x.qd).qdd}
 
     def project(self, x: Record) -> Values:
-        q, qd = self.scene.put_back(x.q, x.qd, self.phase.closed, self.phase)
+        q, qd = self.scene.project_state(x.q, x.qd, self.phase.closed, self.phase)
         return {"q": q, "qd": qd}
 
     def gaps(self, x: Record) -> Array:
-        """The gaps [m, rad] of the contacts that are open."""
+        """Return the gaps [m or rad] of the open contacts and joint limits."""
         return np.delete(self.scene.equations.surfaces(x.q, x.qd).gap, self.phase.closed)
 
     def margin(self, t: Any, x: Record, u: Record, p: Record) -> float:
-        """A number that is positive while the phase lasts."""
+        """Return the switching function, which is positive as long as the contact mode is valid."""
         del u, p
         equation = self._equation(t, x.q, x.qd)
         return margin(equation.surfaces, self.phase, motion_of(equation, self.phase))
@@ -330,7 +458,7 @@ def _fixed_rows(
     method: Integrator,
     h: float,
 ) -> Iterator[SmoothMotion]:
-    """The motion at each of the times, by steps of fixed length, of which one ends there."""
+    """Yield the motion at the given times [s]; fixed steps end at each of these times."""
     for end in times:
         known = len(events)
         while end - now.t > 1e-13 * end:
@@ -341,7 +469,7 @@ def _fixed_rows(
             if not there.happened:
                 now = SmoothMotion(scene, now.phase, end, q, qd)
                 break
-            now = _beyond(scene, there.t, q, qd, now.phase, events, known)
+            now = _continue_after_event(scene, there.t, q, qd, now.phase, events, known)
         yield SmoothMotion(scene, now.phase, end, now.q0, now.qd0)
 
 
@@ -352,7 +480,7 @@ def _rows(
     events: list[ContactEvent],
     steps: EventSteps,
 ) -> Iterator[SmoothMotion]:
-    """The motion at each of the times, inside steps that know their error and nothing of them."""
+    """Yield the motion at each of the times [s], by dense output of adaptive steps."""
     k, known, end = 0, len(events), times[-1]
     while k < len(times):
         memory = Memory(now)
@@ -367,13 +495,13 @@ def _rows(
                 k, known = k + 1, len(events)
         if segment is not None and segment.happened:
             q, qd = segment.after[where["q"]], segment.after[where["qd"]]
-            now = _beyond(scene, segment.end, q, qd, now.phase, events, known)
+            now = _continue_after_event(scene, segment.end, q, qd, now.phase, events, known)
         while k < len(times) and times[k] - now.t <= 1e-13 * times[k]:
             yield SmoothMotion(scene, now.phase, times[k], now.q0, now.qd0)
             k, known = k + 1, len(events)
 
 
-def _beyond(
+def _continue_after_event(
     scene: Scene,
     t: float,
     q: Array,
@@ -382,13 +510,15 @@ def _beyond(
     events: list[ContactEvent],
     known: int,
 ) -> SmoothMotion:
-    """The motion that goes on from an event; raises ArithmeticError after too many in one interval
-    of the record.
+    """Return the motion after an event, in the next contact mode.
+
+    `known` is the number of events up to the last recorded sample. Raises ArithmeticError if too
+    many events occur between two recorded samples.
     """
     most = EVENTS + 10 * len(scene.equations.surfaces(q, qd).gap)
     if len(events) - known >= most:
         raise ArithmeticError(
-            f"there were {most} events within one step, the last at t = {t:.9g} s; "
-            "a larger `rest` ends bounces sooner"
+            f"{most} events occurred within one step, the last at t = {t:.9g} s; increase "
+            "`rest`, the speed below which bounces end"
         )
-    return scene.next_motion(t, q, qd, phase, events)
+    return scene.motion_after_event(t, q, qd, phase, events)

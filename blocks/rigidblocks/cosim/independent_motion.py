@@ -1,4 +1,4 @@
-"""Runs of systems with loops in independent coordinates (Spencer 2004, chapter 2)."""
+"""Simulation of closed-loop models in independent coordinates (Spencer 2004, chapter 2)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.integrators import RK4, Integrator, integrate
-from rigidblocks.library.ports import motion_states
-from rigidblocks.loops.coordinates import (
+from rigidblocks.cosim.masters.run_plan import communication_points
+from rigidblocks.cosim.results.result import Result
+from rigidblocks.dynamics.loops.independent_coordinates import (
     LinearCoordinates,
     coordinate_condition,
     dependent_positions,
@@ -20,21 +20,21 @@ from rigidblocks.loops.coordinates import (
     partitioned_coordinates,
     reduced_dynamics,
 )
-from rigidblocks.model.configuration import checked
-from rigidblocks.model.configuration import integrate as moved_by
-from rigidblocks.model.tree import Tree
-from rigidblocks.simulation.grid import communication_points
-from rigidblocks.simulation.result import Result
+from rigidblocks.library.common_ports import motion_states
+from rigidblocks.robot.configuration import as_configuration
+from rigidblocks.robot.configuration import integrate as moved_by
+from rigidblocks.robot.tree import Tree
+from rigidblocks.spatial.spatial import Array
 
-# coordinates are changed when their condition is that many times the best: at 10 RK4 errs 1000
-# times as much
+# New coordinates are selected if the condition number exceeds its best value by this factor.
+# At a factor of 10 the error of RK4 is 1000 times larger.
 WORSE = 2.0
 
-Forces = Callable[[float, Array, Array], Array]  # tau(t, q, qd)
+Forces = Callable[[float, Array, Array], Array]  # joint forces tau(t, q, qd)
 
 
 class CoordinateChange(NamedTuple):
-    """Other coordinates were chosen at time t [s]."""
+    """Event: new independent coordinates are selected at the time t [s]."""
 
     t: float
     kind: str = "change"
@@ -51,20 +51,24 @@ def move_independently(
     choose: Callable[[Tree, Array], LinearCoordinates] = partitioned_coordinates,
     method: Integrator = RK4,
 ) -> Result:
-    """The motion from q, qd under the forces tau(t, q, qd) until t_stop [s], the signals q and qd,
-    by steps of dt [s] of an explicit `method` in (y, dy/dt).
+    """Simulate the motion from q, qd under the joint forces tau(t, q, qd) until t_stop [s].
 
-    It starts in the `coordinates` given. When their condition is `WORSE` times that of the best,
-    others are chosen, by complete pivoting unless `choose` says otherwise; the `events` of the
-    result say when. Raises ValueError where dt does not divide the run, where the mobility changes,
-    and where an iteration does not converge because the steps are too large.
+    The signals of the result are q and qd. An explicit `method` with fixed steps dt [s] integrates
+    the independent coordinates (y, dy/dt).
+
+    The motion starts in the given `coordinates`. If their condition number exceeds the best
+    condition number by the factor `WORSE`, `choose` selects new coordinates, by default by complete
+    pivoting. The `events` of the result have the times of these changes.
+
+    Raises ValueError if the duration is not a multiple of dt, or if the mobility changes. Raises
+    ValueError if an iteration does not converge because the steps are too long.
     """
     grid = communication_points(0.0, t_stop, dt)
     if method.implicit is not None:
         raise ValueError(
             f"motion in independent coordinates needs an explicit method, not '{method.name}'"
         )
-    q, qd = checked(model, q), np.asarray(qd, dtype=float)
+    q, qd = as_configuration(model, q), np.asarray(qd, dtype=float)
     good = choose(model, q)
     coordinates, best = coordinates or good, _condition(good, q)
     rows, changes = [(q, qd)], list[CoordinateChange]()
@@ -73,24 +77,29 @@ def move_independently(
             coordinates = choose(model, q)
             best = _condition(coordinates, q)
             changes.append(CoordinateChange(t))
-        motion = _Motion.at(coordinates, q, qd, tau)
+        motion = _Motion.from_state(coordinates, q, qd, tau)
         x = motion.coordinates_of(q, qd)
         q, qd = motion.state(integrate(method, motion.derivative, t, x, dt, motion.is_position))
         rows.append((q, qd))
     ports = motion_states(model.joint, *rows[0])
     signals = zip(ports, map(np.array, zip(*rows, strict=True)), strict=True)
     meta = {"dt": repr(dt), "method": method.name}
-    return Result.of_signals(grid.times, signals, meta, tuple(changes))
+    return Result.from_signals(grid.times, signals, meta, tuple(changes))
 
 
 def _condition(coordinates: LinearCoordinates, q: Array) -> float:
-    """How far from singular coordinates are at q."""
-    return coordinate_condition(coordinates.model, coordinates, q, coordinates.of(q))
+    """Return the condition number of the coordinates at q; it is large near singularities."""
+    return coordinate_condition(
+        coordinates.model, coordinates, q, coordinates.from_configuration(q)
+    )
 
 
-@dataclass(frozen=True, eq=False)  # eq=False: arrays have no single truth value
+@dataclass(frozen=True, eq=False)  # eq=False, because arrays do not compare to one truth value
 class _Motion:
-    """The motion in x = (y, yd) of some `coordinates`, near q0 and y0 with the tangent G."""
+    """Equations of motion in x = (y, yd), with the independent coordinates y.
+
+    They are valid near q0, which has the coordinates y0. G is the tangent dq/dy at q0.
+    """
 
     coordinates: LinearCoordinates
     q0: Array
@@ -99,25 +108,27 @@ class _Motion:
     tau: Forces
 
     @classmethod
-    def at(cls, coordinates: LinearCoordinates, q: Array, qd: Array, tau: Forces) -> _Motion:
-        """That near q."""
-        y = coordinates.of(q)
+    def from_state(
+        cls, coordinates: LinearCoordinates, q: Array, qd: Array, tau: Forces
+    ) -> _Motion:
+        """Return the equations of motion in coordinates near q, from the tangent space at q."""
+        y = coordinates.from_configuration(q)
         G = independent_motion(coordinates.model, coordinates, q, qd, y).G
         return cls(coordinates, q, y, G, tau)
 
     @property
     def is_position(self) -> Array:
-        """Which elements of x are of y."""
+        """Boolean mask that is True for the positions y in the state x = (y, yd)."""
         p = len(self.y0)
         return np.arange(2 * p) < p
 
     def coordinates_of(self, q: Array, qd: Array) -> Array:
-        """x of q and qd."""
-        y = self.coordinates.of(q)
+        """Return the state x = (y, yd) of the positions q (nq,) and velocities qd (nv,)."""
+        y = self.coordinates.from_configuration(q)
         return np.concatenate([y, self.coordinates.D1(q, y) @ qd])
 
     def state(self, x: Array) -> tuple[Array, Array]:
-        """q and qd of x; iterations for q begin on the tangent."""
+        """Return q and qd for x = (y, yd); Newton's method for q starts in the tangent space."""
         model, (y, yd) = self.coordinates.model, np.split(x, 2)
         guess = moved_by(model, self.q0, self.G @ (y - self.y0))
         q = dependent_positions(model, self.coordinates, y, guess)
@@ -125,7 +136,7 @@ class _Motion:
         return q, tangent.G @ yd
 
     def derivative(self, t: float, x: Array) -> Array:
-        """dx/dt."""
+        """Return the state derivative dx/dt = (yd, ydd)."""
         model, (y, yd) = self.coordinates.model, np.split(x, 2)
         q, qd = self.state(x)
         tangent = independent_motion(model, self.coordinates, q, qd, y)

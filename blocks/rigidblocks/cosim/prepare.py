@@ -1,88 +1,140 @@
-"""A prepared system: whole runs of it, or one step after the other."""
+"""Prepared systems: repeated runs, single steps, saved states and recorded inner steps."""
 
+from __future__ import annotations
+
+import contextlib
 import itertools
+import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import cached_property, wraps
 from math import isfinite
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Concatenate, NamedTuple, Never, ParamSpec, Self, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.block.block import Port, finite
-from rigidblocks.block.record import offer
-from rigidblocks.block.signal_types import carried, shown
-from rigidblocks.simulation.arguments import check_count, check_numbers, check_path
-from rigidblocks.simulation.choice import master_of
-from rigidblocks.simulation.course import course
-from rigidblocks.simulation.grid import communication_points
-from rigidblocks.simulation.masters import Master
-from rigidblocks.simulation.network import Network
-from rigidblocks.simulation.plan import Plan
-from rigidblocks.simulation.recording import Wanted, check_finite
-from rigidblocks.simulation.result import Result
-from rigidblocks.simulation.scenario import Scenario, in_scenario
-from rigidblocks.simulation.watch import Watcher, check_watcher
-from rigidblocks.system.selection import element_port
-from rigidblocks.system.wiring import Wiring
+from rigidblocks.block.adaptive_methods import STEP_PORTS
+from rigidblocks.block.block import Port, check_count
+from rigidblocks.block.port import TRUTH_TYPES, decode_value, encode_value, numbers_of, suggestion
+from rigidblocks.cosim.graph.part import element_port
+from rigidblocks.cosim.graph.system import System
+from rigidblocks.cosim.graph.wiring import Wiring
+from rigidblocks.cosim.masters.masters import Master, master_of
+from rigidblocks.cosim.masters.network import Network, error_text
+from rigidblocks.cosim.masters.run_plan import (
+    Plan,
+    PrepareOptions,
+    check_names,
+    check_numbers,
+    check_path,
+    communication_points,
+    make_plan,
+    with_defaults,
+)
+from rigidblocks.cosim.results.recording import RecordOptions, check_finite, select_ports
+from rigidblocks.cosim.results.result import Result
+from rigidblocks.cosim.scenario import Scenario, apply_scenario
+from rigidblocks.cosim.simulate import (
+    Watcher,
+    check_watcher,
+    execute_run,
+)
+from rigidblocks.spatial.spatial import Array
 
-_numbers = itertools.count()  # of saved states
+_numbers = itertools.count()  # identifiers of saved states
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def _serialize_calls(
+    method: Callable[Concatenate[Run, _P], _R],
+) -> Callable[Concatenate[Run, _P], _R]:
+    """Wrap a method of a run in a lock, so that only one thread uses the run at a time."""
+
+    @wraps(method)
+    def wait_and_call(run: Run, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        with run._turn:
+            return method(run, *args, **kwargs)
+
+    return wait_and_call
 
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """A moment of a run that it can be taken back to, at the time `t` [s]."""
+    """Saved state of a run at the time `t` [s], for `Run.restore`."""
 
     t: float
     k: int = field(repr=False)
     number: int = field(repr=False)
     network: Network = field(repr=False)
 
+    def __reduce__(self) -> Never:
+        raise TypeError(
+            "a saved state belongs to its run, and cannot be pickled or copied; read the values "
+            'that you need, such as run["robot.q"]'
+        )
+
 
 class Run:
-    """A system that `prepare` has made ready.
+    """System that `prepare` has compiled for repeated runs.
 
-    `simulate` gives the result of a whole run. For a run step by step there are
+    `simulate` returns the result of a whole run. To step a run, use
 
         run.reset(); run.step(); run["robot.q"]; run["pd.q_ref"] = [0.3, -0.2]
         moment = run.save(); run.restore(moment)
 
-    `run["part.port"]` is the value of a port, a number or an array of its own; inputs that nothing
-    is connected to, and parameters, can be set while the run goes on, and hold from the next step
-    on. Whole runs and steps do not disturb each other, and neither do other prepared runs, also of
-    other threads. `close`, or a `with` statement, frees what the FMUs of a run step by step hold.
+    `run["part.port"]` is the value of a port, as a number or a new array. Unconnected inputs and
+    parameters can be set during the run and take effect in the next step. `simulate` does not
+    affect the stepped run. Prepared runs are independent of each other, also in different threads.
+    Several threads may step one run: each call waits until the previous call returns. The run keeps
+    FMU instances for the next run; `close`, or a `with` statement, frees them.
     """
 
     def __init__(self, plan: Plan, record: tuple[str, ...], every: int):
         self._plan, self._record, self._every = plan, record, every
         self._master: Master | None = None
-        self._idle: list[Master] = []  # of whole runs that are over
+        self._idle: list[Master] = []  # masters of finished whole runs
+        weakref.finalize(self, _close_networks, self._idle)
         self._k, self._failed = 0, False
+        self._cause: BaseException | None = None  # error of the last step
+        self._turn = threading.RLock()
         self._targets: dict[str, tuple[Port, Any]] = {}
-        self._kinds = dict(_values(plan.wiring))
         self._may_be_set = set[str]()
         self._outputs = plan.wiring.outputs
+
+    def __reduce__(self) -> Never:
+        raise TypeError(
+            "a prepared run cannot be pickled or copied: its compiled code and FMUs belong to this "
+            "process; send the System, and call prepare there"
+        )
 
     def __repr__(self) -> str:
         parts = ", ".join(self._plan.wiring.parts)
         return f"<Run of {parts}, dt = {self._plan.dt:g} s>"
 
+    @cached_property
+    def _kinds(self) -> dict[str, _Value]:
+        """All readable values by name."""
+        return dict(_values(self._plan.wiring))
+
     @property
     def plan(self) -> Plan:
-        """What was prepared."""
+        """Execution plan of the prepared system."""
         return self._plan
 
     @property
     def dt(self) -> float:
-        """The length of a step [s]."""
+        """Communication step [s]."""
         return self._plan.dt
 
     @property
     def t(self) -> float:
-        """The time that the run step by step is at [s]."""
+        """Current time [s] of the single steps."""
         return self._plan.t_start + self._k * self._plan.dt
 
     def simulate(
@@ -95,120 +147,141 @@ class Run:
         progress: bool = True,
         view: Watcher | None = None,
     ) -> Result:
-        """The result of a run from the start to t_stop [s], as `rigidblocks.simulate` gives it.
+        """Simulate from the start time to t_stop [s] and return the result.
 
-        `start` has start values of inputs, states and parameters by `part.port`, for this run
-        alone; a `scenario` is that of `simulate`. `view` looks on.
+        `start` has start values of inputs, states and parameters by `part.port` for this run only.
+        `scenario`, `save`, `progress` and `view` are as in `rigidblocks.simulate`.
         """
         check_numbers({"t_stop": t_stop})
         check_path("save", save)
         check_watcher(view)
-        plan = self._started(start)
-        told = None if scenario is None else Scenario.of(scenario)
-        if told is not None:
-            plan = in_scenario(plan, told)
+        plan = self._plan_with_start(start)
+        loaded = None if scenario is None else Scenario.of(scenario)
+        if loaded is not None:
+            plan = apply_scenario(plan, loaded)
         grid = communication_points(plan.t_start, t_stop, plan.dt)
-        wanted = Wanted(self._record, self._every, None if save is None else Path(save))
+        wanted = RecordOptions(self._record, self._every, None if save is None else Path(save))
         wanted.check(plan.wiring, grid)
-        return course(plan, grid, wanted, progress, 1, self._idle, view=view, scenario=told)
+        return execute_run(plan, grid, wanted, progress, 1, self._idle, view=view, scenario=loaded)
 
+    @_serialize_calls
     def reset(self, start: Mapping[str, Any] | None = None) -> None:
-        """Goes to the start of a run, with other start values where they are given as in
-        `simulate`. What was set while the run went on is forgotten.
+        """Reset the stepped run to the start time and the start values.
+
+        `start` has start values for this run, as in `simulate`. Values that were set during the
+        previous run are discarded.
         """
         if self._plan.events:
-            raise ValueError("events end the steps of `simulate`; prepare without them to step")
-        plan = self._started(start)
+            raise ValueError(
+                "single steps do not support events; use `simulate`, or prepare without events"
+            )
+        plan = self._plan_with_start(start)
         if self._master is None or not self._master.network.restart(plan):
-            self.close()
+            self._close_stepped_run()
             self._master = master_of(plan)
-            # also where nobody closes the run, and where the program ends
+            # frees an unclosed run, also at the end of the program
             self._end = weakref.finalize(self, self._master.network.close)
-        self._k, self._failed = 0, True
+        self._k, self._failed, self._cause = 0, True, None
         self._master.network.start(plan.t_start)
         check_finite(self._outputs, self._master.network.row())
         self._failed = False
 
+    @_serialize_calls
     def step(self, n: int = 1) -> None:
-        """Takes n steps of dt. The first one comes after a `reset`, made here where there was none.
+        """Take n steps of dt; the first step calls `reset` if it has not been called.
 
-        Raises PartError, FmuError or ArithmeticError, with the names of the part and of the
-        variables, when a step fails; the run then goes on from a `reset` or a `restore` alone.
+        Raises PartError, FmuError or ArithmeticError if a step fails, with the names of the part
+        and the variables. After a failure, call `reset` or `restore` before the next step.
         """
         if n != 1:
             check_count("n", n)
         master = self._master
         if master is None or self._failed:
-            master = self._running()
+            master = self._running_master()
         t_start, dt = self._plan.t_start, self._plan.dt
-        self._failed = True
-        for k in range(self._k, self._k + n):
-            master.step(t_start + k * dt, dt)
-            if not master.steps_in_c:
-                check_finite(self._outputs, master.network.row())
-            self._k = k + 1
+        self._failed, self._cause = True, None
+        try:
+            for k in range(self._k, self._k + n):
+                master.step(t_start + k * dt, dt)
+                if not master.steps_in_c:
+                    check_finite(self._outputs, master.network.row())
+                self._k = k + 1
+        except BaseException as error:
+            self._cause = error
+            raise
         self._failed = False
 
+    @_serialize_calls
     def __getitem__(self, name: str) -> Any:
-        """The value of a port, or of one of its elements: a number, or an array of its own."""
+        """Return the value of a port or of one element, as a number or a new array."""
         port, view = self._targets.get(name) or self._target(name)
         values = self._read(name) if view is None else view
         if port.type != "Real":
-            some = shown(values.copy(), port.type)
+            some = decode_value(values.copy(), port.type)
             return some.reshape(port.shape) if port.shape else some.tolist()[0]
         return values.reshape(port.shape).copy() if port.shape else float(values[0])
 
+    @_serialize_calls
     def __setitem__(self, name: str, value: Any) -> None:
-        """Sets an input that nothing is connected to, or a tunable parameter.
+        """Set an unconnected input or a tunable parameter.
 
-        Raises KeyError for a name that there is not, and ValueError for what is computed or
-        connected, and for values of another shape, not finite or out of bounds.
+        Raises KeyError for an unknown name. Raises ValueError for a computed or connected port, and
+        for values that have a wrong shape, are not finite or are out of bounds.
         """
         port, view = self._targets.get(name) or self._target(name)
         self._check_settable(name)
         if port.type != "Real":
-            value = carried(value, port.type, port.shape, name)
+            value = encode_value(value, port.type, port.shape, name)
         given = _numbers_of(value, name, port)
         if given.shape != port.shape or not _is_plain(port, given):
-            given = _checked(replace(port, name=name, rate=None), value)
+            given = _check_value(replace(port, name=name, rate=None), value)
         if view is None:
             self._change(name, given.ravel())
         else:
             view[:] = given.ravel()
 
+    @_serialize_calls
     def save(self) -> State:
-        """The state at this moment, which `restore` goes back to as often as one likes."""
-        network = self._running().network
+        """Return the current state; `restore` can restore a state any number of times."""
+        network = self._running_master().network
         state = State(self.t, self._k, next(_numbers), network)
-        network.keep(state.number)
-        weakref.finalize(state, network.forget, state.number)
+        network.save_state(state.number)
+        weakref.finalize(state, _forget, self._turn, network, state.number)
         return state
 
+    @_serialize_calls
     def restore(self, state: State) -> None:
-        """Goes back to a moment that was saved in this run.
+        """Restore a state that was saved in this run.
 
-        Raises ValueError for one of another run, or of FMUs that a `reset` has replaced, and
-        TypeError for what is none.
+        Raises ValueError for a state of another run, or of FMU instances that `reset` has replaced.
+        Raises TypeError for an object that is not a `State`.
         """
         if not isinstance(state, State):
-            raise TypeError(f"restore takes what save gave, not {state!r:.60}")
+            raise TypeError(f"restore needs a state that `save` returned, not {state!r:.60}")
         if self._master is None or state.network is not self._master.network:
             raise ValueError(
-                f"the state at t = {state.t:g} s is not one of this run: it was saved in another "
-                "one, or before a `reset` that made its FMUs anew"
+                f"the state at t = {state.t:g} s does not belong to this run: it was saved in "
+                "another run, or before a `reset` that replaced the FMUs"
             )
-        state.network.go_back(state.number)
+        state.network.restore_state(state.number)
         self._k, self._failed = state.k, False
 
     @property
+    @_serialize_calls
     def steps(self) -> dict[str, Array]:
-        """What the methods that choose their inner steps remember at this moment, by the names of
-        the parts: numbers in the order of `rigidblocks.block.adaptive.STEP_PORTS`.
+        """Current step memory of the adaptive methods, by part name.
+
+        Each array has the elements that `rigidblocks.block.adaptive_methods.STEP_PORTS` lists.
         """
         return {name: np.array(steps) for name, steps in self._network.steps()}
 
+    @_serialize_calls
     def close(self) -> None:
-        """Ends the run step by step; the next `reset` begins another."""
+        """Free the FMU instances; the next `reset` or `simulate` creates new ones."""
+        self._close_stepped_run()
+        _close_networks(self._idle)
+
+    def _close_stepped_run(self) -> None:
         if self._master is not None:
             self._end()
         self._master = None
@@ -227,27 +300,30 @@ class Run:
         assert self._master is not None
         return self._master.network
 
-    def _running(self) -> Master:
+    def _running_master(self) -> Master:
         if self._master is None:
             self.reset()
         if self._failed:
+            why = f" ({error_text(self._cause)})" if self._cause is not None else ""
             raise RuntimeError(
-                f"the run has failed in the step after t = {self.t:g} s: `reset` it, or `restore` "
-                "an earlier state"
-            )
+                f"the run failed in the step after t = {self.t:g} s{why}: call `reset`, or "
+                "`restore` an earlier state"
+            ) from self._cause
         assert self._master is not None
         return self._master
 
-    def _started(self, start: Mapping[str, Any] | None) -> Plan:
-        return self._plan.started(self._plan.wiring.started(start)) if start else self._plan
+    def _plan_with_start(self, start: Mapping[str, Any] | None) -> Plan:
+        return (
+            self._plan.with_wiring(self._plan.wiring.with_start_values(start))
+            if start
+            else self._plan
+        )
 
     def _target(self, name: str) -> tuple[Port, Any]:
-        """The port or element of a name, and a view of its values where there is one; kept for the
-        next time.
-        """
+        """Return the port or element with this name, and a view of its values if one exists."""
         if name not in self._kinds:
             known = [name for name in self._kinds if not name.endswith("]")]
-            raise KeyError(f"the run has no port '{name}'; {offer(name, known)}")
+            raise KeyError(f"the run has no port '{name}'; {suggestion(name, known)}")
         one = self._kinds[name]
         view = self._network.view(name)
         if view is None and one.place is not None:
@@ -257,13 +333,13 @@ class Run:
         return one.port, view
 
     def _read(self, name: str) -> Array:
-        """The flat values of what has no view."""
+        """Return the values of a port or element that are not stored as an array view."""
         one = self._kinds[name]
         values = self._network.read(one.whole)
         return values if one.place is None else values[one.place : one.place + 1]
 
     def _change(self, name: str, values: Array) -> None:
-        """Sets a parameter that has no view."""
+        """Set the values of a parameter or element that are not stored as an array view."""
         one = self._kinds[name]
         if one.place is not None:
             all_values = self._network.read(one.whole)
@@ -272,7 +348,7 @@ class Run:
         self._network.change(one.whole, values)
 
     def _check_settable(self, name: str) -> None:
-        """Raises ValueError for what cannot be set while the run goes on."""
+        """Raise ValueError for a connected or computed port, which cannot be set during the run."""
         if name in self._may_be_set:
             return
         one = self._kinds[name]
@@ -284,19 +360,39 @@ class Run:
             wired = {".".join(connection.target) for connection in self._plan.wiring.connections}
             can = [key for key, o in self._kinds.items() if o.is_settable and key not in wired]
             raise ValueError(
-                f"cannot set {name}, which is computed; inputs and parameters can be set: "
-                f"{', '.join(can) or 'there are none'}; `reset(start=...)` takes states"
+                f"cannot set {name}, which is computed; these inputs and parameters can be set: "
+                f"{', '.join(can) or 'none'}; set states by `reset(start=...)`"
             )
         self._may_be_set.add(name)
 
 
+def _close_networks(idle: list[Master]) -> None:
+    """Free the part instances of finished runs."""
+    while idle:
+        with contextlib.suppress(IndexError):  # another thread uses the last one
+            idle.pop().network.close()
+
+
+def _forget(turn: AbstractContextManager[bool], network: Network, number: int) -> None:
+    """Free a saved state as soon as no other thread is in a step of the run."""
+    with turn:
+        network.free_state(number)
+
+
 class _Value(NamedTuple):
-    """What can be read by a name: a port of some kind, or the element number `place` of one."""
+    """Value of a run by name: a whole port, or the element with the flat index `place`."""
 
     kind: str
-    port: Port
+    whole_port: Port
     whole: str
     place: int | None = None
+
+    @property
+    def port(self) -> Port:
+        """The whole port, or a scalar port for the element."""
+        if self.place is None:
+            return self.whole_port
+        return element_port(self.whole_port, self.place, self.whole_port.start)
 
     @property
     def is_settable(self) -> bool:
@@ -304,7 +400,7 @@ class _Value(NamedTuple):
 
 
 def _values(wiring: Wiring) -> Iterator[tuple[str, _Value]]:
-    """All that can be read in a run, by `part.port` and `part.port[1]`."""
+    """Yield all readable values of a run with their names, `part.port` and `part.port[1]`."""
     for name, part in wiring.parts.items():
         one: Any = part.component
         kinds = {"state": (*one.states, *getattr(one, "sampled", ())), "parameter": one.parameters}
@@ -314,25 +410,84 @@ def _values(wiring: Wiring) -> Iterator[tuple[str, _Value]]:
                 yield whole, _Value(kind, port, whole)
                 if port.shape:
                     for k, element in enumerate(port.element_names):
-                        at = element_port(port, k, port.start)
-                        yield wiring.whole_name(name, element), _Value(kind, at, whole, k)
+                        yield wiring.whole_name(name, element), _Value(kind, port, whole, k)
 
 
 def _numbers_of(value: Any, name: str, port: Port) -> Array:
     try:
-        return np.asarray(value, dtype=float)
+        return numbers_of(value, name, allow_booleans=port.type in TRUTH_TYPES)
     except (TypeError, ValueError):
         shape = f"numbers of shape {port.shape}" if port.shape else "a number"
-        raise TypeError(f"{name} takes {shape}, not {value!r}") from None
+        raise TypeError(f"{name} needs {shape}, not {value!r}") from None
 
 
 def _is_plain(port: Port, given: Array) -> bool:
-    """Whether the values of a port are finite and in its bounds; False where they are huge."""
+    """Return True if `given` is within the bounds of a port and its sum of squares is finite."""
     within = not port.is_bounded or bool(((port.lowest <= given) & (given <= port.max)).all())
     return within and isfinite(np.vdot(given, given))
 
 
-def _checked(port: Port, value: Any) -> Array:
-    given = finite(value, port.shape, port.name)
+def _check_value(port: Port, value: Any) -> Array:
+    given = port.numbers(value, port.shape, port.name)
     checked: Array = replace(port, start=given).start
     return checked
+
+
+def prepare(
+    system: System,
+    dt: float,
+    *,
+    t_start: float = 0.0,
+    form: str = "compiled",
+    **options: Unpack[PrepareOptions],
+) -> Run:
+    """Prepare a system for repeated runs: trace and compile its blocks once.
+
+        run = prepare(system, 1e-3)
+        for kp in (20.0, 40.0, 80.0):
+            result = run.simulate(2.0, start={"pd.kp": kp})
+
+    `run.simulate` simulates and returns a result, and `run.step` takes single steps (see `Run`).
+    The arguments are as in `simulate`. Later changes of the system do not affect the run.
+
+    Raises the same exceptions as `simulate`; it does not check the end time, which is not known
+    yet.
+    """
+    chosen = with_defaults(prepare, options, PrepareOptions)
+    record, every = chosen["record"], chosen["every"]
+    plan = make_plan(system, dt, t_start, form, options)
+    check_names({"record": record})
+    check_count("every", every)
+    select_ports(plan.wiring.outputs, record)  # raises KeyError if a pattern has no match
+    plan.compile()
+    return Run(plan, tuple(record), every)
+
+
+def inner_steps(run: Run, t_stop: float) -> Result:
+    """Run to `t_stop` [s] and record the step size control of each adaptive method.
+
+    The result has a sample for each communication point. `part.steps.length` is the size of the
+    next inner step [s]. `part.steps.error` is the error estimate of the last inner step, relative
+    to the tolerance. `STEP_PORTS` lists the other signals, such as `part.steps.is_stiff`.
+    `plot_steps` plots the result.
+
+    Raises ValueError if no part has an adaptive method. Also raises the exceptions of a run.
+    """
+    run.reset()
+    rows, names = [], tuple(run.steps)
+    if not names:
+        raise ValueError(
+            f"no part of {run!r} has an adaptive method, so no inner steps are recorded"
+        )
+    n = round((t_stop - run.t) / run.dt)
+    time = run.t + run.dt * np.arange(1, n + 1)
+    for _ in range(n):
+        run.step()
+        rows.append(np.concatenate(list(run.steps.values())))
+    values = np.reshape(rows, (n, len(names), len(STEP_PORTS)))
+    signals = [
+        (replace(port, name=f"{name}.{port.name}"), values[:, i, k])
+        for i, name in enumerate(names)
+        for k, port in enumerate(STEP_PORTS)
+    ]
+    return Result.from_signals(time, signals, {})

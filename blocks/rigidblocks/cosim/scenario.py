@@ -1,8 +1,8 @@
-"""Scenarios: what happens to the inputs and parameters of a system while it runs."""
+"""Values that a user sets in a system: start values, and scenarios with values at given times."""
 
 import csv
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,24 +10,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.block.block import Port, finite
-from rigidblocks.block.record import offer
-from rigidblocks.extras import module_of
-from rigidblocks.simulation.grid import Grid
-from rigidblocks.simulation.network import Network
-from rigidblocks.simulation.plan import Plan
-from rigidblocks.system.selection import Selection
-from rigidblocks.system.starting import numbers_of, start_of
-from rigidblocks.system.wiring import Wiring
+from rigidblocks.block.block import Port
+from rigidblocks.block.port import TEXTUAL, decode_value, encode_value, suggestion
+from rigidblocks.block.stepper import count_tolerance
+from rigidblocks.common.optional_imports import module_of
+from rigidblocks.common.regular_files import check_regular_file
+from rigidblocks.cosim.graph.fmu_file import WORKING_FOLDER
+from rigidblocks.cosim.graph.part import Selection, select_all, select_elements, split_name
+from rigidblocks.cosim.graph.wiring import Wiring
+from rigidblocks.cosim.masters.network import Network
+from rigidblocks.cosim.masters.run_plan import Grid, Plan
+from rigidblocks.kernels.block_digest import content_digest
+from rigidblocks.spatial.spatial import Array
 
 Values = Mapping[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Scenario:
-    """Times [s], which do not decrease, each with values by `part.port` or `part.port[1]`, of
-    inputs that nothing is connected to and of parameters; each holds until there is another.
+    """Sequence of times [s] with the values of inputs and parameters that are set at each time.
+
+    The inputs must be unconnected, and the times must not decrease. Each name is `part.port` or
+    `part.port[1]`. A value is valid until the next value with the same name.
     """
 
     steps: tuple[tuple[float, Values], ...]
@@ -35,33 +39,37 @@ class Scenario:
     def __post_init__(self) -> None:
         times = [t for t, _ in self.steps]
         if not self.steps:
-            raise ValueError("a scenario needs at least one time with values")
+            raise ValueError("the scenario is empty; it needs one or more times with values")
         if not np.all(np.isfinite(times)) or np.any(np.diff(times) < 0):
             raise ValueError(f"the times of a scenario must be finite and not decrease: {times}")
 
     @classmethod
     def of(cls, given: "Scenario | Mapping[str, ArrayLike] | str | Path") -> "Scenario":
-        """A scenario from a table by columns, {"time": [...], "pd.kp[1]": [...]}, or from the path
-        of a .csv, .yaml or .json file.
+        """Return a scenario from a table or a file.
 
-        A .csv file has the names in its first line, and leaves a cell empty where nothing changes;
-        the others have such a table, or a list of {time: ..., name: value}. Raises ValueError for
-        what is none of these, and ImportError for YAML without PyYAML.
+        A table has columns, {"time": [...], "pd.kp[1]": [...]}. A .csv file has the names in its
+        first line; an empty cell keeps the previous value. A .yaml or .json file has a table of
+        columns, or a list of entries {time: ..., name: value}.
+
+        Raises ValueError for invalid input, and ImportError for YAML if PyYAML is not installed.
         """
         if isinstance(given, Scenario):
             return given
         if isinstance(given, str | Path):
-            return cls(tuple(_read(Path(given))))
-        return cls(tuple(_of_columns(given, "the scenario")))
+            with WORKING_FOLDER:
+                return cls(tuple(_read(Path(given))))
+        return cls(tuple(_steps_from_columns(given, "the scenario")))
 
     def start(self, t_start: float) -> list[tuple[str, Any]]:
-        """What holds from the start on."""
+        """Return the names and values that apply at the start time [s] of the run."""
         early = [values for t, values in self.steps if t <= t_start]
         return [pair for values in early for pair in values.items()]
 
     def check(self, wiring: Wiring) -> None:
-        """Raises KeyError for a name that there is not, and ValueError for what is connected or
-        computed, and for values that do not fit their ports.
+        """Check all names and values of the scenario.
+
+        Raises KeyError for an unknown name. Raises ValueError for a connected or computed port, and
+        for values with a wrong shape or outside the bounds of their port.
         """
         for t, values in self.steps:
             for name, value in values.items():
@@ -69,32 +77,39 @@ class Scenario:
                 _numbers(wiring, name, value, t)
 
     def text(self) -> str:
-        """What happens, as JSON."""
-        told = [[t, {k: np.asarray(v).tolist() for k, v in one.items()}] for t, one in self.steps]
-        return json.dumps(told)
+        """Return the scenario as JSON."""
+        rows = [[t, {k: np.asarray(v).tolist() for k, v in one.items()}] for t, one in self.steps]
+        return json.dumps(rows, default=bytes.hex)
 
-    def course(self, wiring: Wiring, grid: Grid) -> Iterator[tuple[int, Values]]:
-        """The numbers of the communication points up to which a run goes on undisturbed, each with
-        what is set there: the first point at that time or behind it. The last one is the end.
+    def metadata(self, meta: Mapping[str, str]) -> dict[str, str]:
+        """Return the metadata `meta`, with the scenario and a digest of `meta` and the scenario."""
+        text = self.text()
+        return {**meta, "digest": content_digest(meta["digest"], text), "scenario": text}
+
+    def changes(self, wiring: Wiring, grid: Grid) -> Iterator[tuple[int, Values]]:
+        """Yield the indices of communication points, and the values to set at each point.
+
+        A value is set at the first communication point at its time or later. The last item has the
+        index of the end of the run and no values.
         """
         last = 0
         for t, values in self.steps:
-            k = int(np.ceil((t - grid.t_start) / grid.dt - 1e-6))
+            k = int(np.ceil((t - grid.t_start) / grid.dt - count_tolerance(t / grid.dt)))
             if t > grid.t_start and last <= k < grid.n:
                 last = k
                 yield k, {name: _numbers(wiring, name, v, t) for name, v in values.items()}
         yield grid.n, {}
 
 
-def in_scenario(plan: Plan, scenario: Scenario) -> Plan:
-    """The plan with what a scenario says of the start; raises for one that does not fit."""
+def apply_scenario(plan: Plan, scenario: Scenario) -> Plan:
+    """Return the plan with the scenario values at the start time; raise if a value is invalid."""
     scenario.check(plan.wiring)
     start = start_of(plan.wiring, scenario.start(plan.t_start))
-    return plan.started(plan.wiring.started(start)) if start else plan
+    return plan.with_wiring(plan.wiring.with_start_values(start)) if start else plan
 
 
-def put(wiring: Wiring, network: Network, values: Values) -> None:
-    """Sets what a scenario says in a run."""
+def set_values(wiring: Wiring, network: Network, values: Values) -> None:
+    """Write scenario values to the ports of a running system."""
     for name, value in values.items():
         part, chosen = numbers_of(wiring, name)
         whole, places = wiring.whole_name(part, chosen.port.name), list(chosen.places)
@@ -114,14 +129,14 @@ def put(wiring: Wiring, network: Network, values: Values) -> None:
 
 
 def _settable(wiring: Wiring, name: str) -> None:
-    """Raises for what cannot be set while a run goes on."""
+    """Raise KeyError for an unknown name, and ValueError for a connected or computed port."""
     part, chosen = numbers_of(wiring, name)
     component: Any = wiring.parts[part].component
     inputs = {port.name for port in component.inputs}
     if chosen.port.name not in inputs | {port.name for port in component.parameters}:
         known = [*inputs, *(port.name for port in component.parameters)]
         raise ValueError(
-            f"a scenario cannot set {name}, which is computed; {offer(name, map(str, known))}"
+            f"a scenario cannot set {name}, which is computed; {suggestion(name, map(str, known))}"
         )
     for one in wiring.connections:
         if one.target == (part, chosen.port.name) and set(one.to) & set(chosen.places):
@@ -129,10 +144,12 @@ def _settable(wiring: Wiring, name: str) -> None:
 
 
 def _numbers(wiring: Wiring, name: str, value: Any, t: float) -> Array:
-    """The flat values of a name, within the bounds of its port."""
+    """Return the value for a port as a flat array; raise ValueError if it is out of bounds."""
     _, chosen = numbers_of(wiring, name)
     where = f"{name} at t = {t:g} s of the scenario"
-    given = np.ravel(finite(value, chosen.shape, where))
+    if chosen.port.type != "Real":
+        value = encode_value(value, chosen.port.type, chosen.shape, where)
+    given = np.ravel(chosen.port.numbers(value, chosen.shape, where))
     low, high = (np.ravel(b)[list(chosen.places)] for b in _bounds(chosen))
     if not np.all((low <= given) & (given <= high)):
         raise ValueError(f"{where} must be from {low.tolist()} to {high.tolist()}, not {value}")
@@ -144,55 +161,69 @@ def _bounds(chosen: Selection) -> tuple[Array, Array]:
     return port.lowest, port.max
 
 
-def _of_columns(table: Mapping[str, Any], where: str) -> Iterator[tuple[float, Values]]:
+def _steps_from_columns(table: Mapping[str, Any], where: str) -> Iterator[tuple[float, Values]]:
     if not isinstance(table, Mapping) or "time" not in table:
-        raise ValueError(f"{where} needs a column 'time', and one for each name")
+        raise ValueError(
+            f"{where} needs a column 'time' and one column for each input or parameter"
+        )
     times = np.ravel(np.asarray(table["time"], dtype=float))
     for name, column in table.items():
         if np.ndim(column) == 0 or len(column) != len(times):
-            raise ValueError(f"{where} has {len(times)} times; '{name}' needs as many values")
+            raise ValueError(
+                f"{where} has {len(times)} times; '{name}' needs the same number of values"
+            )
     for k, t in enumerate(times.tolist()):
         columns = ((name, column[k]) for name, column in table.items() if name != "time")
-        yield t, {name: v for name, v in columns if v is not None and not np.all(np.isnan(v))}
+        yield t, {name: v for name, v in columns if not _is_empty(v)}
+
+
+def _is_empty(value: Any) -> bool:
+    """Return True if a cell has no value: None, or NaN in each element."""
+    array = np.asarray(value)
+    return value is None or (array.dtype.kind in "fc" and bool(np.all(np.isnan(array))))
 
 
 def _read(path: Path) -> Iterator[tuple[float, Values]]:
-    """The steps of a file."""
+    """Yield each time of a scenario file with its values."""
+    check_regular_file(path)
     if path.suffix.lower() == ".csv":
-        yield from _of_csv(path)
+        yield from _steps_from_csv(path)
         return
     try:
-        given = parsed(path, ".csv, ")
+        given = read_data_file(path, ".csv, ")
         if isinstance(given, list) and all(isinstance(one, Mapping) for one in given):
             for one in given:
                 yield float(one["time"]), {str(k): v for k, v in one.items() if k != "time"}
             return
-        yield from _of_columns(given, f"'{path}'")
+        yield from _steps_from_columns(given, f"'{path}'")
     except KeyError:
-        raise ValueError(f"'{path}' needs a time in each of its entries") from None
+        raise ValueError(f"each entry of '{path}' needs a time") from None
     except TypeError as error:
-        raise ValueError(f"'{path}' has what is no number: {error}") from None
+        raise ValueError(f"invalid number in '{path}': {error}") from None
 
 
-def parsed(path: Path, others: str = "") -> Any:
-    """What a .yaml or .json file says; raises ValueError for what is none of them, nor one of the
-    `others` that the caller reads.
+def read_data_file(path: Path, others: str = "") -> Any:
+    """Return the content of a .yaml or .json file.
+
+    Raises ValueError for an unknown file extension or an invalid file. `others` lists the other
+    extensions that the caller supports, for the error message.
     """
+    check_regular_file(path)
     if path.suffix.lower() == ".json":
         try:
             return json.loads(path.read_text())
         except ValueError as error:
-            raise ValueError(f"'{path}' is no JSON: {error}") from None
+            raise ValueError(f"invalid JSON in '{path}': {error}") from None
     if path.suffix.lower() not in (".yaml", ".yml"):
-        raise ValueError(f"what is read here is a {others}.yaml or .json file, not '{path}'")
-    yaml = module_of("yaml", "yaml", f"'{path}'")
+        raise ValueError(f"unsupported file '{path}'; expected a {others}.yaml or .json file")
+    yaml = module_of("yaml", f"'{path}'")
     try:
         return yaml.safe_load(path.read_text())
     except yaml.YAMLError as error:
-        raise ValueError(f"'{path}' is no YAML: {' '.join(str(error).split())}") from None
+        raise ValueError(f"invalid YAML in '{path}': {' '.join(str(error).split())}") from None
 
 
-def _of_csv(path: Path) -> Iterator[tuple[float, Values]]:
+def _steps_from_csv(path: Path) -> Iterator[tuple[float, Values]]:
     with path.open(newline="") as file:
         rows = [row for row in csv.reader(file, skipinitialspace=True) if any(row)]
     head = [name.strip() for name in rows[0]] if rows else []
@@ -204,5 +235,73 @@ def _of_csv(path: Path) -> Iterator[tuple[float, Values]]:
             yield cells.pop("time"), cells
         except (ValueError, KeyError):
             raise ValueError(
-                f"row {number} of '{path}' must have a time, and numbers under the names: {row}"
+                f"row {number} of '{path}' needs a time, and a number or an empty cell in each "
+                f"other column, not {row}"
             ) from None
+
+
+def start_of(wiring: Wiring, given: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the start values of a run by `part.port`.
+
+    If an element such as `pd.kp[1]` is given, the other elements keep their previous values. An
+    unknown name stays in the result; the run then raises an error that lists the known names.
+    """
+    start: dict[str, Any] = {}
+    for name, value in given:
+        part, rest = wiring.locate_port(name)
+        port_name, index = split_name(rest)
+        ports = () if index is None else _ports(wiring, part)
+        port = next((port for port in ports if port.name == port_name), None)
+        if index is None or port is None:
+            start[name] = value
+            continue
+        key = wiring.whole_name(part, port_name)
+        base = wiring.parts[part].start.get(port_name, port.start)
+        carrier = np.zeros(port.shape) if base is None else np.asarray(base, dtype=float)
+        is_text = port.type in TEXTUAL
+        before = decode_value(carrier, port.type) if is_text else carrier
+        values = np.array(start.get(key, before), dtype=object if is_text else float)
+        values.reshape(-1)[list(select_elements(port, index, name).places)] = np.ravel(value)
+        start[key] = values
+    return start
+
+
+def settable_start_values(wiring: Wiring, part: str) -> dict[str, Port]:
+    """Return the ports of a part that accept start values, with the values set in the system.
+
+    The result is empty for an unknown part.
+    """
+    return {
+        port.name: _set_start(port, wiring.parts[part].start.get(port.name))
+        for port in _ports(wiring, part)
+    }
+
+
+def _ports(wiring: Wiring, part: str) -> Iterator[Port]:
+    """Yield the ports of a part that accept start values, with their declared start values."""
+    if part in wiring.parts:
+        of = wiring.parts[part].component
+        yield from of.inputs
+        for kind in ("states", "sampled", "parameters"):
+            yield from getattr(of, kind, ())
+
+
+def numbers_of(wiring: Wiring, name: str) -> tuple[str, Selection]:
+    """Return the part and the elements of its port for a name such as `pd.kp` or `pd.kp[1]`.
+
+    Raises:
+        KeyError: The part or port is unknown, or has no start value.
+        ValueError: The elements do not exist.
+    """
+    part, rest = wiring.locate_port(name)
+    ports = settable_start_values(wiring, part)
+    port_name, index = split_name(rest)
+    if port_name not in ports:
+        wiring.with_start_values({name: 0.0})  # raises an error that lists the known names
+        raise KeyError(f"'{name}' has no start value")
+    port = ports[port_name]
+    return part, select_all(port) if index is None else select_elements(port, index, name)
+
+
+def _set_start(port: Port, start: Any) -> Port:
+    return port if start is None else replace(port, start=start)

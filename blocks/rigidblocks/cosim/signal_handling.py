@@ -1,4 +1,4 @@
-"""What ends a run from outside: Ctrl-C, SIGTERM, and the end of the process that started it."""
+"""Interrupts of a run: Ctrl-C, SIGTERM, and the end of the parent process."""
 
 import contextlib
 import os
@@ -9,19 +9,20 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
-# what the program has made of one of them itself is left as it is
+# a signal for which the program has installed a handler retains this handler
 _DEFAULTS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
 
 
 class Interrupts:
-    """Makes SIGTERM a KeyboardInterrupt like Ctrl-C, and holds both back where they would do harm.
+    """Signal handlers that raise KeyboardInterrupt for Ctrl-C and SIGTERM.
 
-    The first one ends the run; later ones wait until `release`, so that they take nothing of what
-    is there. Outside of the main thread Python has no signals, and nothing changes.
+    The first signal ends the run. Later signals are delayed until `release`, so that the result can
+    be saved. Python handles signals only in the main thread, so this class has no effect in other
+    threads.
     """
 
     def __init__(self) -> None:
-        self.name = "Ctrl-C"  # of the last signal
+        self.name = "Ctrl-C"  # name of the most recent signal
         self._before: dict[signal.Signals, Any] = {}
         self._holds, self._waiting = 0, False
 
@@ -36,22 +37,22 @@ class Interrupts:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def hold_back(self) -> None:
-        """From now on none interrupts."""
+    def delay_interrupts(self) -> None:
+        """Delay all interrupts from now on."""
         self._holds += 1
 
     def release(self) -> None:
-        """From now on they interrupt again; those that came before are done with."""
+        """Stop delaying interrupts, and discard the delayed interrupts."""
         self._holds, self._waiting = 0, False
 
     @property
-    def came(self) -> bool:
-        """Whether one has been held back."""
+    def is_pending(self) -> bool:
+        """True if an interrupt has been delayed."""
         return self._waiting
 
     @contextlib.contextmanager
-    def held_back(self) -> Iterator[None]:
-        """None interrupts what is done in this context; one that comes interrupts after it."""
+    def delayed_interrupts(self) -> Iterator[None]:
+        """Delay interrupts within this context, and raise them at its end."""
         self._holds += 1
         try:
             yield
@@ -71,14 +72,12 @@ class Interrupts:
         raise KeyboardInterrupt
 
 
-def end_with(parent: int) -> None:
-    """From now on this process ends, also in the midst of a call, once the one that started it is
-    gone.
-    """
-    threading.Thread(target=_wait_for_the_end_of, args=(parent,), daemon=True).start()
+def exit_with_parent(parent: int) -> None:
+    """End this process when its parent process ends, even during a call of an FMU."""
+    threading.Thread(target=_wait_for_parent, args=(parent,), daemon=True).start()
 
 
-def _wait_for_the_end_of(parent: int) -> None:
+def _wait_for_parent(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(0.2)
     os._exit(1)

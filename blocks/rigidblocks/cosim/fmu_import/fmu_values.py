@@ -1,17 +1,18 @@
-"""The values of an FMU's ports, side by side as doubles, and their way to and from the FMU."""
+"""Values of the ports of an FMU as doubles, and FMI calls that set and get them."""
 
 import ctypes
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Port
-from rigidblocks.block.signal_types import EXACT, REAL, TEXTUAL, number, refusal, text
-from rigidblocks.simulation.fmu_interface import DISCARD, Interface
-from rigidblocks.simulation.table import Variables
-from rigidblocks.system.fmu import FmuError
+from rigidblocks.block.port import EXACT, REAL, TEXTUAL, number, refusal, text
+from rigidblocks.cosim.fmu_import.fmu_interface import DISCARD, Interface
+from rigidblocks.cosim.graph.fmu_part import FmuError
+from rigidblocks.cosim.graph.part import places
+from rigidblocks.cosim.masters.c_loop_tables import DOES_NOT_FIT, NEW_TEXTS, Texts, Variables
+from rigidblocks.spatial.spatial import Array
 
 _NUMPY = {
     "Real": np.float64,
@@ -24,55 +25,64 @@ _NUMPY = {
     **{name: np.dtype(name.lower()) for name in ("Int8", "Int16", "Int32", "Int64")},
     **{name: np.dtype(name.lower()) for name in ("UInt8", "UInt16", "UInt32", "UInt64")},
 }
-_OF_FMI_2 = {"Enumeration": np.int32, "Boolean": np.int32}
-
-
-def places(ports: Iterable[Port]) -> dict[str, slice]:
-    """Where the elements of each port are among those of all, by name."""
-    ports = tuple(ports)
-    ends = np.cumsum([0, *(port.size for port in ports)]).tolist()
-    return {port.name: slice(a, a + port.size) for port, a in zip(ports, ends, strict=False)}
+_BY_VERSION: dict[int, dict[str, type]] = {
+    1: {"Enumeration": np.int32, "Boolean": np.int8},
+    2: {"Enumeration": np.int32, "Boolean": np.int32},
+}
+# types of c/master/master.h
+_C_TYPES = (
+    *("float64", "float32", "int8", "int16", "int32", "int64"),
+    *("uint8", "uint16", "uint32", "uint64", "bool", "integer boolean", "String", "Binary"),
+)
 
 
 class PortValues:
-    """The values of ports: `flat` has those of all, which stay where they are."""
+    """Values of the ports of an FMU; the array `flat` contains all values at a fixed address."""
 
     def __init__(self, fmi: Interface, ports: tuple[Port, ...]):
         self.flat, self.where = np.zeros(sum(port.size for port in ports)), places(ports)
-        for port in ports:
+        self._fmi, self._ports = fmi, ports
+        self.restart()
+        self.groups = self._group_ports(ports)
+        self._all = [group for group in self.groups if group.type != "Clock"]
+        self._groups_by_names: dict[frozenset[str], list[Group]] = {}
+
+    def restart(self) -> None:
+        """Set `flat` to the start values of the part."""
+        for port in self._ports:
             default = 0.0 if port.start is None else port.start
             if port.start is None and port.type in TEXTUAL:
                 default = number("" if port.type == "String" else b"")
-            start = fmi.part.start.get(port.name, default)
+            start = self._fmi.part.start.get(port.name, default)
             self.flat[self.where[port.name]] = np.ravel(start)
-        kinds = dict.fromkeys((p.type, fmi.fmu.is_discrete(p.name)) for p in ports)
-        self.groups = [
-            Group(fmi, self, [p for p in ports if (p.type, fmi.fmu.is_discrete(p.name)) == kind])
-            for kind in kinds
-        ]
-        self._all = [group for group in self.groups if group.type != "Clock"]
 
-    def variables(self, which: str) -> Variables | None:
-        """How the loop in C sets or gets them, `which` is "Set" or "Get"; None where it cannot."""
-        if not self.groups:
-            return Variables(0, np.zeros(0, dtype=np.uint32), self.flat)
-        if len(self.groups) > 1 or not self.groups[0].is_direct:
-            return None
-        return self.groups[0].variables(which)
+    def _group_ports(self, ports: Iterable[Port]) -> list["Group"]:
+        """Return groups of ports with the same type and variability."""
+        kinds: dict[tuple[str, bool], list[Port]] = {}
+        for port in ports:
+            kinds.setdefault((port.type, self._fmi.fmu.is_discrete(port.name)), []).append(port)
+        return [Group(self._fmi, self, some) for some in kinds.values()]
+
+    def _groups_of(self, names: frozenset[str]) -> list["Group"]:
+        """Return the groups of the ports with these names, without clocks."""
+        if names not in self._groups_by_names:
+            groups = self._group_ports(port for port in self._ports if port.name in names)
+            self._groups_by_names[names] = [group for group in groups if group.type != "Clock"]
+        return self._groups_by_names[names]
 
     def set(self) -> None:
-        """Brings all values to the FMU."""
+        """Set all values in the FMU."""
         for group in self._all:
             group.set()
 
-    def get(self) -> None:
-        """Brings all values from the FMU."""
-        for group in self._all:
+    def get(self, names: Collection[str] | None = None) -> None:
+        """Get the values of the ports with these names, or of all ports, from the FMU."""
+        for group in self._all if names is None else self._groups_of(frozenset(names)):
             group.get()
 
 
 class Group:
-    """The values of one type among those of ports, which go to and from the FMU in one call."""
+    """Values of one type, which a single FMI call sets or gets."""
 
     def __init__(self, fmi: Interface, values: PortValues, ports: list[Port]):
         self.type, self.is_discrete = ports[0].type, fmi.fmu.is_discrete(ports[0].name)
@@ -86,19 +96,60 @@ class Group:
         in_a_row = self.n and where[-1] - where[0] == self.n - 1
         self.places: Array = where
         self.where: Any = slice(where[0], where[-1] + 1) if in_a_row else where
+        names = [name for port in ports for name in fmi.fmu.variable_names(port.name)]
+        negated = np.array([name in fmi.fmu.negated for name in names])
+        self._negated = np.flatnonzero(negated)
         self.is_direct = bool(in_a_row) and self.type in ("Real", "Float64")
+        self.is_direct = self.is_direct and not len(self._negated)
         self._buffer = self._make_buffer()
         self._moves = {name: fmi.bound(name + self._function) for name in ("Get", "Set")}
         self._arguments = self._make_arguments()
 
+    @property
+    def runs_in_c(self) -> bool:
+        """True if the C loop can set and get the values."""
+        return self.type != "Clock"
+
     def variables(self, which: str) -> Variables:
-        """How the loop in C sets or gets them."""
+        """Return the variables of the group for the C loop; `which` is "Set" or "Get"."""
         address = ctypes.cast(self._moves[which][1], ctypes.c_void_p).value or 0
-        return Variables(address, self._numbers, self._flat[self.where])
+        buffer = None if self.is_direct else self._buffer
+        return Variables(
+            address, self._numbers, self._flat, self.places, self._c_type, buffer, self._texts
+        )
+
+    @property
+    def _c_type(self) -> int:
+        """Constant of the type in `c/master/master.h`."""
+        if self.type == "Boolean" and self._fmi.fmu.version == 2:
+            return _C_TYPES.index("integer boolean")
+        if self.type in TEXTUAL:
+            return _C_TYPES.index(self.type)
+        return _C_TYPES.index(np.dtype(self._buffer.dtype).name)
+
+    def judge(self, which: str, status: int) -> None:
+        """Check the status of the C call that sets or gets the values of this group.
+
+        The method converts changed strings and binary values, and logs the status "warning".
+
+        Args:
+            which: "Set" or "Get".
+            status: Status that the C call has returned.
+
+        Raises:
+            FmuError: The call has failed, or a value does not fit its type.
+        """
+        if status == NEW_TEXTS:
+            self._pack() if which == "Set" else self._set_flat()
+            return
+        if status == DOES_NOT_FIT:
+            self._pack() if which == "Set" else self._unpack()  # they name the variable
+            raise self._fmi.refuse(f"a value does not fit the type {self.type}")
+        self._fmi.judge(self._moves[which][0], status)
 
     @property
     def values(self) -> Array:
-        """The values as they are now."""
+        """Current values of the group."""
         values: Array = self._flat[self.where]
         return values
 
@@ -109,24 +160,34 @@ class Group:
     @property
     def _function(self) -> str:
         if self.type == "Enumeration":
-            return "Integer" if self._fmi.prefix == "fmi2" else "Int64"
+            return "Integer" if self._fmi.fmu.version < 3 else "Int64"
         return self.type
 
     def _make_buffer(self) -> Any:
+        self._texts = None
         if self.type in TEXTUAL:
-            return ((ctypes.c_char_p if self.type == "String" else _BYTES) * self.n)()
+            empty = "" if self.type == "String" else b""
+            arrays = (np.zeros(self.n, dtype=np.uintp) for _ in range(3))
+            self._texts = Texts(np.full(self.n, number(empty)), *arrays)
+            self._keep(self._texts, [b""] * self.n)
+            return np.zeros(self.n, dtype=np.uintp)
         if self.is_direct:
             return self._flat[self.where]
-        kind = _OF_FMI_2.get(self.type) if self._fmi.prefix == "fmi2" else None
-        return np.zeros(self.n, dtype=kind or _NUMPY[self.type])
+        kind = _BY_VERSION.get(self._fmi.fmu.version, {}).get(self.type, _NUMPY[self.type])
+        return np.zeros(self.n, dtype=kind)
 
     def _make_arguments(self) -> tuple[Any, ...]:
-        count = (self.n,) if self._fmi.prefix == "fmi3" and self.type != "Clock" else ()
-        if self.type == "Binary":
-            self._sizes = (ctypes.c_size_t * self.n)()
-            return (len(self._numbers), self._sizes, self._buffer, *count)
-        if self.type in TEXTUAL:
-            return (len(self._numbers), self._buffer, *count)
+        count = (self.n,) if self._fmi.fmu.version == 3 and self.type != "Clock" else ()
+        if self._texts is not None:
+            kind = ctypes.c_char_p if self.type == "String" else _BYTES
+            values = self._buffer.ctypes.data_as(ctypes.POINTER(kind))
+            sizes = self._texts.sizes.ctypes.data_as(ctypes.POINTER(ctypes.c_size_t))
+            return (
+                len(self._numbers),
+                *((sizes,) if self.type == "Binary" else ()),
+                values,
+                *count,
+            )
         pointer = ctypes.POINTER(np.ctypeslib.as_ctypes_type(self._buffer.dtype))
         return (len(self._numbers), self._buffer.ctypes.data_as(pointer), *count)
 
@@ -136,102 +197,140 @@ class Group:
             self._fmi.judge(name, status)
 
     def set(self) -> None:
-        """Brings the values to the FMU; raises FmuError for one that its type cannot hold."""
+        """Set the values in the FMU; raise FmuError for a value outside the range of its type."""
         if not self.is_direct:
             self._pack()
         self._move("Set")
 
     def set_derivatives(self, order: int, values: Array) -> None:
-        """Tells the FMU, of FMI 2.0, the derivatives of an order of these inputs."""
+        """Set the input derivatives of the given order in an FMU of FMI 1.0 or 2.0."""
         name, function, component = self._fmi.bound("SetRealInputDerivatives")
         orders = (ctypes.c_int * self.n)(*[order] * self.n)
-        numbers = (ctypes.c_double * self.n)(*values)
+        numbers = (ctypes.c_double * self.n)(*self._negate(values))
         if status := function(component, self._references, self.n, orders, numbers):
             self._fmi.judge(name, status)
 
     def directional(self, unknown: "Group", seed: Array) -> Array:
-        """The change of other values with a change `seed` of these, at this moment; NaN where
-        either are no reals of double length, and where the FMU cannot say.
+        """Return the directional derivative of the group `unknown` with respect to this group.
+
+        `seed` is the direction. All entries are NaN if the values of either group are not
+        double-precision reals, or if the FMU does not provide the derivative.
         """
         none = np.full(unknown.n, np.nan)
         if {self.type, unknown.type} - {"Real", "Float64"}:
             return none
         name, function, component = self._fmi.bound("GetDirectionalDerivative")
         given = (ctypes.c_double * self.n)(*seed)
-        told = (ctypes.c_double * unknown.n)()
-        counts = ((self.n,), (unknown.n,)) if self._fmi.prefix == "fmi3" else ((), ())
+        derivatives = (ctypes.c_double * unknown.n)()
+        counts = ((self.n,), (unknown.n,)) if self._fmi.fmu.version == 3 else ((), ())
         which = (*unknown.references, *self.references)
-        status = function(component, *which, given, *counts[0], told, *counts[1])
+        status = function(component, *which, given, *counts[0], derivatives, *counts[1])
         if status == DISCARD:
             return none
         if status:
             self._fmi.judge(name, status)
-        return np.array(told)
+        return np.array(derivatives)
 
     @property
     def references(self) -> tuple[Any, int]:
-        """The value references, and how many there are."""
+        """Value references and their number."""
         return self._references, len(self._numbers)
 
     def get(self) -> None:
-        """Brings the values from the FMU; raises FmuError for one that no double is equal to."""
+        """Get the values from the FMU; raise FmuError for integers beyond the range of doubles."""
         self._move("Get")
         if not self.is_direct:
-            self._flat[self.where] = self._unpacked()
+            self._set_flat()
+
+    def _set_flat(self) -> None:
+        """Convert the values in the buffer to doubles."""
+        self._flat[self.where] = self._unpack()
 
     def _pack(self) -> None:
         values = self._flat[self.where]
-        if self.type in TEXTUAL:
-            texts = [text(value, self.type) for value in values]
-            self._kept = [one.encode() if isinstance(one, str) else one for one in texts]
-            for k, one in enumerate(self._kept):
-                if self.type == "String":
-                    self._buffer[k] = one
-                else:
-                    self._sizes[k] = len(one)
-                    self._buffer[k] = ctypes.cast(ctypes.c_char_p(one), _BYTES)
+        if (texts := self._texts) is not None:
+            if not np.array_equal(values, texts.numbers):
+                found = [text(value, self.type) for value in values]
+                self._keep(texts, [one.encode() if isinstance(one, str) else one for one in found])
+                texts.numbers[:] = values
+            self._buffer[:], texts.sizes[:] = texts.known, texts.known_sizes
             return
         if self.type not in REAL or self.type == "Float32":
             self._check(values)
-        self._buffer[...] = values
+        self._buffer[...] = self._negate(values)
+
+    def _negate(self, values: Array) -> Array:
+        """Negate the values of the variables that FMI 1.0 calls negated aliases."""
+        if len(self._negated):
+            values, k = values.astype(float), self._negated
+            values[k] = 1.0 - values[k] if self.type == "Boolean" else -values[k]
+        return values
 
     def _check(self, values: Array) -> None:
-        """Raises FmuError for values that the type cannot hold."""
+        """Raise FmuError for values that the FMI type cannot represent."""
         if refusal(self.type, values):
             for port, some in self._elements(values):
                 if wrong := refusal(self.type, some):
                     raise self._fmi.refuse(f"its {port.name} {wrong}")
 
     def _elements(self, values: Array) -> Iterable[tuple[Port, Array]]:
-        """The ports with their values among those of the group."""
+        """Yield each port of the group with its values."""
         for port, where in zip(self._ports, places(self._ports).values(), strict=True):
             yield port, values[where]
 
-    def _unpacked(self) -> Any:
-        if self.type == "String":
-            return [number((one or b"").decode(errors="replace")) for one in self._buffer]
-        if self.type == "Binary":
-            pairs = zip(self._buffer, self._sizes, strict=True)
-            return [number(ctypes.string_at(p, n) if n and p else b"") for p, n in pairs]
+    def _unpack(self) -> Any:
+        if self._texts is not None:
+            return self._unpack_texts(self._texts)
         if self.type in ("Int64", "UInt64", "Enumeration"):
             for port, values in self._elements(self._buffer):
                 for one in values.tolist():
                     if abs(one) > EXACT:
                         raise self._fmi.refuse(
-                            f"its {port.name} is {one}, beyond 2^53, up to where doubles carry "
-                            "whole numbers exactly"
+                            f"its {port.name} is {one}; double precision represents integers "
+                            "exactly only up to 2^53"
                         )
-        return self._buffer != 0 if self.type == "Boolean" else self._buffer
+        return self._negate(self._buffer != 0 if self.type == "Boolean" else self._buffer)
+
+    def _unpack_texts(self, texts: Texts) -> Array:
+        """Return the numbers of the strings or binary values in the buffer."""
+        is_string, addresses = self.type == "String", self._buffer.tolist()
+        sizes = [-1] * self.n if is_string else texts.sizes.tolist()
+        pairs = zip(addresses, sizes, strict=True)
+        data = [ctypes.string_at(address, size) if address else b"" for address, size in pairs]
+        if data != self._kept:
+            self._keep(texts, data)
+            texts.numbers[:] = [
+                number(one.decode(errors="replace") if is_string else one) for one in data
+            ]
+        return texts.numbers
+
+    def _keep(self, texts: Texts, data: list[bytes]) -> None:
+        """Store the addresses and sizes of `data` in `texts`, and keep a reference to `data`."""
+        self._kept = data
+        texts.known[:] = [ctypes.cast(ctypes.c_char_p(one), ctypes.c_void_p).value for one in data]
+        texts.known_sizes[:] = [len(one) for one in data]
 
 
 _BYTES = ctypes.POINTER(ctypes.c_uint8)
 
 
 def set_start(fmi: Interface, ports: Iterable[Port]) -> None:
-    """Sets the start values that the part was given of these ports."""
+    """Set the given ports of the FMU for which the part defines a start value."""
     for port in ports:
         if port.name in fmi.part.start:
             try:
                 PortValues(fmi, (port,)).set()
             except FmuError as error:
                 raise FmuError(f"{error} (the start value of {port.name})") from error
+
+
+def configure(fmi: Interface) -> None:
+    """Set the structural parameters of an instance of FMI 3.0 in configuration mode.
+
+    The values of the part determine the shapes of its ports. If all values equal the declared
+    values, the instance does not enter configuration mode.
+    """
+    if {port.name for port in fmi.fmu.structural} & dict(fmi.fmu.configuration).keys():
+        fmi.call("EnterConfigurationMode")
+        set_start(fmi, fmi.fmu.structural)
+        fmi.call("ExitConfigurationMode")

@@ -1,4 +1,4 @@
-"""The process in which an FMU runs for another one: it does what messages ask for."""
+"""Worker process that runs one FMU on requests (messages) from another process."""
 
 import contextlib
 import hashlib
@@ -15,30 +15,37 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.block.adaptive import Adaptive, Method
-from rigidblocks.block.course import ORDER
-from rigidblocks.block.integrators import Integrator
-from rigidblocks.block.signal_types import TEXTUAL, learn_table, table_of
-from rigidblocks.simulation.fmu_instance import RunningFmu
-from rigidblocks.simulation.interrupts import end_with
-from rigidblocks.simulation.masters import answering
-from rigidblocks.simulation.running import running_fmu
-from rigidblocks.simulation.table import HOSTED, Loop, Row
-from rigidblocks.system.fmu import Fmu, FmuError
-from rigidblocks.system.messages import CALLS, Channel, Message, MessageError, Recurring, TextError
-from rigidblocks.system.part import Part
-from rigidblocks.tracing.cache import CacheError
-from rigidblocks.tracing.compiler import CompilerError
+from rigidblocks.block.adaptive_methods import Adaptive, Method
+from rigidblocks.block.block import Port
+from rigidblocks.block.evaluators import MAX_INPUT_ORDER
+from rigidblocks.block.integrators import RADAU, Integrator, LinearlyImplicit
+from rigidblocks.block.port import TEXTUAL, register_table, table_of
+from rigidblocks.cosim.fmu_import.fmu_instance import RunningFmu
+from rigidblocks.cosim.fmu_import.model_exchange import running_fmu
+from rigidblocks.cosim.graph.fmu_part import Fmu, FmuError
+from rigidblocks.cosim.graph.ipc_messages import (
+    CALLS,
+    Channel,
+    Message,
+    MessageError,
+    Recurring,
+    TextError,
+)
+from rigidblocks.cosim.graph.part import Part
+from rigidblocks.cosim.masters.c_loop_tables import HOSTED, Loop, Row
+from rigidblocks.cosim.masters.masters import collect_errors
+from rigidblocks.cosim.signal_handling import exit_with_parent
+from rigidblocks.spatial.spatial import Array
+from rigidblocks.tracing.compiler import CacheError, CompilerError
 
 LOG = logging.getLogger("rigidblocks")
 _NONE = np.zeros(0)
 _PLAIN = ("begin", "save", "restore", "close")
-_MOMENTS = ("keep", "go_back", "forget")
+_MOMENTS = ("save_state", "restore_state", "free_state")
 
 
 class _Messages(logging.Handler):
-    """Keeps the messages of the log for the other process."""
+    """Log handler that stores the messages until the next reply."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,28 +56,27 @@ class _Messages(logging.Handler):
 
 
 class Service:
-    """One FMU for the other end of a channel, whose file `find` finds by what it is called
-    there, or raises ValueError.
+    """Service that runs one FMU for the process at the other end of a channel (the peer).
+
+    `find` returns the file for a name that the peer sends, or raises ValueError.
     """
 
     def __init__(self, channel: Channel, find: Callable[[str], Path]):
         self._channel, self._find = channel, find
         self._instance: RunningFmu | None = None
-        self._step = self._values = Recurring("start", 0)  # until there is an instance
+        self._step = self._values = Recurring("start", 0)  # placeholder before the instantiation
         self._take_step: Callable[[float, float], None] | None = None
         self._has_texts = False
         self._log = _Messages()
 
     def run(self) -> None:
-        """Does what the other end asks for, until it closes the channel or says what is no
-        message.
-        """
+        """Answer messages until the peer closes the channel or sends an invalid message."""
         LOG.addHandler(self._log)
         LOG.propagate = False
         try:
             while self._answer():
                 pass
-        except (EOFError, OSError):  # it is gone
+        except (EOFError, OSError):  # the peer has closed the channel
             return
         finally:
             if self._instance is not None:
@@ -78,7 +84,7 @@ class Service:
                     self._instance.close()
 
     def _answer(self) -> bool:
-        """Answers the next message; whether another one can be read."""
+        """Answer the next message; return True if a further message can be read."""
         try:
             message = self._channel.receive(self._step)
         except (MessageError, TextError) as error:
@@ -86,57 +92,59 @@ class Service:
             return isinstance(error, TextError)
         try:
             if self._take_step is not None and message is self._step.message:
-                return self._stepped(self._take_step, message.numbers)
-            numbers, text = self._done(message)
+                return self._answer_step(self._take_step, message.numbers)
+            numbers, text = self._perform(message)
         except Exception as error:
             said = str(error) or type(error).__name__
             names = isinstance(error, FmuError) and self._instance is not None
-            self._channel.send("error", text=self._logged({"error": said, "names the part": names}))
+            self._channel.send(
+                "error", text=self._add_log({"error": said, "names the part": names})
+            )
             return True
         if self._instance is None:
-            self._channel.send("answer", text=self._logged(text))
+            self._channel.send("answer", text=self._add_log(text))
             return True
         if self._has_texts:
             text["texts"] = self._texts()
-        self._send((*self._instance.values(), numbers), self._logged(text))
+        self._send((*self._instance.values(), numbers), self._add_log(text))
         return True
 
-    def _stepped(self, step: Callable[[float, float], None], numbers: Array) -> bool:
-        """Answers a plain step, which comes again and again: the inputs, its time and length."""
+    def _answer_step(self, step: Callable[[float, float], None], numbers: Array) -> bool:
+        """Answer a step request, which contains the inputs, the time and the step size."""
         assert self._instance is not None
         self._instance.inputs[:] = numbers[:-2]
         step(*_numbers("step", numbers[-2:], 2))
         text: dict[str, Any] = {"texts": self._texts()} if self._has_texts else {}
-        self._send((*self._instance.values(), _NONE), self._logged(text))
+        self._send((*self._instance.values(), _NONE), self._add_log(text))
         return True
 
     def _send(self, values: tuple[Array, Array, Array], text: Mapping[str, Any]) -> None:
-        """Answers with the values of inputs and outputs, other numbers and a text."""
+        """Send the values of the inputs and outputs, additional numbers and a JSON text."""
         if text or len(values[2]):
             self._channel.send("answer", values, text)
         else:
             np.concatenate(values, out=self._values.numbers)
             self._channel.repeat(self._values)
 
-    def _logged(self, text: dict[str, Any]) -> dict[str, Any]:
-        """A text with what the log has got."""
+    def _add_log(self, text: dict[str, Any]) -> dict[str, Any]:
+        """Add the stored log messages to the JSON text of a reply."""
         if self._log.kept:
             text["messages"] = list(self._log.kept)
             self._log.kept.clear()
         return text
 
-    def _done(self, message: Message) -> tuple[Array, dict[str, Any]]:
-        """Does what a message asks for; returns the numbers and the text that it asks for."""
+    def _perform(self, message: Message) -> tuple[Array, dict[str, Any]]:
+        """Execute the call of a message; return the numbers and the JSON text of the reply."""
         call, numbers, text = message
         if text:
-            learn_table(text.get("texts", ()))
+            register_table(text.get("texts", ()))
         if call == "start":
             return _NONE, {}
         if call == "describe":
-            return _NONE, _described(self._file(text))
+            return _NONE, _description_text(self._file(text))
         if call == "instantiate":
             if self._instance is not None:
-                raise ValueError("there is an instance already; a connection has one")
+                raise ValueError("an instance exists; a connection can have only one instance")
             part = self._part(text)
             self._instance = running_fmu(part)
             self._take_step = _step_of(self._instance)
@@ -145,47 +153,54 @@ class Service:
             self._step, self._values = Recurring("step", n + 2), Recurring("answer", n + m)
             return _NONE, {}
         if self._instance is None:
-            raise ValueError(f"'{call}' needs an instance; 'instantiate' comes first")
-        return _called(self._instance, call, numbers, text), {}
+            raise ValueError(f"'{call}' needs an instance; call 'instantiate' first")
+        return _call(self._instance, call, numbers, text), {}
 
     def _texts(self) -> Any:
-        """What the numbers of texts among the outputs stand for."""
+        """Return the strings of the outputs as a table for the JSON text."""
         assert self._instance is not None
         return table_of(self._instance.texts())
 
     def _file(self, text: Mapping[str, Any]) -> Path:
         if not isinstance(text.get("file"), str):
-            raise ValueError("the message names no file")
+            raise ValueError("the request contains no file name")
         return self._find(text["file"])
 
     def _part(self, text: Mapping[str, Any]) -> Part:
-        """The part that the other end has."""
+        """Return the part that the peer has described."""
         file, name = self._file(text), text.get("name")
         if text.get("sha256") not in ("", _digest(file)):
-            raise ValueError("the file has changed since the part was added")
-        learn_table(text.get("known", ()))
-        fmu = Fmu(file, text.get("kind"))
-        ports = {p.name: p for p in (*fmu.inputs, *fmu.parameters, *fmu.states)}
-        start = {
-            key: np.reshape(np.array(values, dtype=float), ports[key].shape)
-            for key, values in text.get("start", {}).items()
-        }
+            raise ValueError(
+                "the FMU file has changed since the part was added; add the part again"
+            )
+        register_table(text.get("known", ()))
+        fmu, given = Fmu(file, text.get("kind")), text.get("start", {})
+        sizes = {p.name: _reshape(given[p.name], p) for p in fmu.configurable if p.name in given}
+        fmu = fmu.with_configuration(sizes)
+        ports = (*fmu.inputs, *fmu.parameters, *fmu.states, *fmu.configurable)
+        shapes = {port.name: port for port in ports}
+        start = {key: _reshape(values, shapes[key]) for key, values in given.items()}
         method, h = _method(text.get("method")), text.get("h")
-        return Part(str(name), fmu, fmu.feedthrough, start, method, h)
+        rtol = text.get("rtol")
+        return Part(str(name), fmu, fmu.feedthrough, start, method, h, rtol=rtol)
+
+
+def _reshape(values: Any, port: Port) -> Array:
+    return np.reshape(np.array(values, dtype=float), port.shape)
 
 
 def _step_of(instance: RunningFmu) -> Callable[[float, float], None]:
-    """The step of an instance, by the loop in C where that can be."""
+    """Return a function that steps an instance, in C if possible."""
     entry, errors = instance.entry(), list[BaseException]()
     if entry.kind == HOSTED:
         return instance.step
 
     def judge(part: int, call: int, status: int, t: float, dt: float) -> None:
-        del part  # there is one
+        del part  # the instance is the only part
         instance.judge(call, status, t, dt)
 
     try:
-        judged = answering(judge, errors)
+        judged = collect_errors(judge, errors)
         loop = Loop([Row(entry)], (), False, judged, judged)
     except (CompilerError, CacheError):
         return instance.step
@@ -197,11 +212,13 @@ def _step_of(instance: RunningFmu) -> Callable[[float, float], None]:
     return step
 
 
-def _called(instance: RunningFmu, call: str, numbers: Array, text: Mapping[str, Any]) -> Array:
-    """What a call on an instance answers; the inputs come before its own numbers."""
+def _call(instance: RunningFmu, call: str, numbers: Array, text: Mapping[str, Any]) -> Array:
+    """Execute a call of an instance; return its results. `numbers` begins with the inputs."""
     n = len(instance.inputs)
     if len(numbers) < n:
-        raise ValueError(f"'{call}' has {len(numbers)} numbers; the inputs alone are {n}")
+        raise ValueError(
+            f"'{call}' has {len(numbers)} numbers; it needs one for each of the {n} inputs"
+        )
     instance.inputs[:], own = numbers[:n], numbers[n:]
     if call == "step":
         instance.step(*_numbers(call, own, 2))
@@ -210,29 +227,30 @@ def _called(instance: RunningFmu, call: str, numbers: Array, text: Mapping[str, 
     elif call in _MOMENTS:
         getattr(instance, call)(int(_numbers(call, own, 1)[0]))
     elif call == "initialize":
-        instance.initialize(*_numbers(call, own, 1))
+        instance.initialize(_numbers(call, own, 1)[0], text.get("outputs"))
     elif call == "follow":
         t, dt = _numbers(call, own[:2], 2)
-        instance.follow(own[2:].reshape(ORDER + 1, n), t, dt)
+        instance.follow(own[2:].reshape(MAX_INPUT_ORDER + 1, n), t, dt)
     elif call == "read":
         return instance.read(str(text.get("name")))
     elif call == "change":
         instance.change(str(text.get("name")), own)
     else:
-        raise ValueError(f"'{call}' is nothing to ask for; what is: {', '.join(CALLS[2:])}")
+        raise ValueError(f"unknown call '{call}'; expected one of {', '.join(CALLS[2:])}")
     return _NONE
 
 
 def _numbers(call: str, numbers: Array, n: int) -> list[float]:
     values: list[float] = numbers.tolist()
     if len(values) != n or not all(map(isfinite, values)) or (n == 2 and values[1] <= 0):
-        raise ValueError(f"'{call}' takes {n} finite numbers, the step positive, not {values}")
+        needed = "a finite time and a finite step size > 0" if n == 2 else "a finite number"
+        raise ValueError(f"'{call}' needs {needed}, not {values}")
     return values
 
 
-def _described(file: Path) -> dict[str, Any]:
-    """The model description of an FMU file, one character for each byte."""
-    Fmu(file)  # raises for one that cannot be used here
+def _description_text(file: Path) -> dict[str, Any]:
+    """Return modelDescription.xml as JSON text with one character per byte."""
+    Fmu(file)  # raises FmuError for an FMU that cannot be used
     with zipfile.ZipFile(file) as archive:
         xml = archive.read("modelDescription.xml")
     return {"description": xml.decode("latin-1"), "sha256": _digest(file)}
@@ -243,15 +261,24 @@ def _digest(file: Path) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
-def _method(given: Any) -> Method | None:
-    """A method from its fields."""
-    if given is None:
+def _method(fields_by_name: Any) -> Method | None:
+    """Return the integration method with the given fields."""
+    if fields_by_name is None:
         return None
-    fields = {name: _tuples(value) for name, value in given.items()}
+    fields = _tuples(fields_by_name)
     if fields.pop("type") == Integrator.__name__:
-        return Integrator(**fields)
-    explicit = dict(given["explicit"])
-    return Adaptive(**{**fields, "explicit": Integrator(**_tuples(explicit))})
+        return _integrator(fields)
+    parts = {name: _integrator(fields[name]) for name in ("explicit", "stiff")}
+    collocation = RADAU if fields["collocation"] else None
+    return Adaptive(**fields | parts | {"collocation": collocation})
+
+
+def _integrator(fields: Any) -> Integrator | None:
+    """Return the integrator with the given fields, or None without fields."""
+    if fields is None:
+        return None
+    implicit = fields.get("implicit")
+    return Integrator(**fields | {"implicit": implicit and LinearlyImplicit(**implicit)})
 
 
 def _tuples(value: Any) -> Any:
@@ -261,6 +288,6 @@ def _tuples(value: Any) -> Any:
 
 
 if __name__ == "__main__":
-    end_with(os.getppid())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which closes the pipe
+    exit_with_parent(os.getppid())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C, then closes the pipe
     Service(Channel(socket.socket(fileno=int(sys.argv[1]))), Path).run()

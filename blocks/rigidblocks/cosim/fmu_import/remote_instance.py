@@ -1,59 +1,71 @@
-"""An FMU that runs in another process, of this machine or of another: it is asked by messages."""
+"""FMUs in another process on this machine or on a server, controlled by messages."""
 
 import abc
 import contextlib
 import logging
-from collections.abc import Mapping
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.block.signal_types import TEXTUAL, learn_table, table_of, texts_in
-from rigidblocks.simulation.exchange_steps import check_method
-from rigidblocks.simulation.fmu_instance import follows
-from rigidblocks.simulation.fmu_values import places
-from rigidblocks.simulation.instance import Instance
-from rigidblocks.system.fmu import Fmu, FmuError
-from rigidblocks.system.fmu_file import MODEL_EXCHANGE
-from rigidblocks.system.messages import Channel, Message, MessageError, Recurring, TextError
-from rigidblocks.system.part import Part
+from rigidblocks.block.adaptive_methods import Method
+from rigidblocks.block.port import TEXTUAL, register_table, table_of, texts_in
+from rigidblocks.cosim.fmu_import.fmu_instance import follows
+from rigidblocks.cosim.fmu_import.model_exchange import check_method
+from rigidblocks.cosim.graph.fmu_file import MODEL_EXCHANGE
+from rigidblocks.cosim.graph.fmu_part import Fmu, FmuError
+from rigidblocks.cosim.graph.ipc_messages import (
+    Channel,
+    Message,
+    MessageError,
+    Recurring,
+    TextError,
+)
+from rigidblocks.cosim.graph.part import Part, places
+from rigidblocks.cosim.graph.remote_fmu import RemoteFile
+from rigidblocks.cosim.masters.part_instance import Instance
+from rigidblocks.spatial.spatial import Array
 
 LOG = logging.getLogger("rigidblocks")
-_START = 60.0  # s that it gets to start, before the FMU is asked for anything
+_START = 60.0  # timeout for the start of the process, before the first call of the FMU [s]
 _NONE = np.zeros(0)
 
 
 class Host(abc.ABC):
-    """Where an FMU runs, with the channel to it; `place` says it in messages."""
+    """Process that runs an FMU, with its channel; `place` is the process name in messages."""
 
     channel: Channel
     place: str
 
     @abc.abstractmethod
-    def ending(self) -> str:
-        """What has become of it when its connection broke."""
+    def failure_reason(self) -> str:
+        """Return the reason why the connection was lost."""
 
     @abc.abstractmethod
     def abandon(self) -> None:
-        """Ends it, since it took too long."""
+        """End the process after a timeout."""
 
     @property
     @abc.abstractmethod
     def is_alive(self) -> bool:
-        """Whether it can be asked."""
+        """True if the process can answer calls."""
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Ends it; may be repeated."""
+        """End the process; repeated calls have no effect."""
 
 
-class DistantInstance(Instance):
-    """An FMU that runs at a host, each call within the part's time limit [s].
+class RemoteInstance(Instance):
+    """Instance of an FMU in another process, with the part's time limit [s] for each call.
 
-    A crash, an exit or a hang of the FMU, and a connection that breaks, raise FmuError with the
-    part, its file, the call, the time and what happened.
+    Raises FmuError if the FMU crashes, exits or exceeds the time limit, and for a lost connection.
+    The message contains the part, the FMU file, the call, the time and the cause.
     """
 
     def __init__(self, part: Part, host: Host):
@@ -63,13 +75,13 @@ class DistantInstance(Instance):
         self._y = np.zeros(sum(port.size for port in self._fmu.outputs))
         self._u_where, self._y_where = places(self._fmu.inputs), places(self._fmu.outputs)
         self._kept = self._u.copy(), self._y.copy()
-        self._owed: list[str] = []  # calls whose answers have not come
+        self._owed: list[str] = []  # calls whose answers have not been received yet
         self._step = Recurring("step", len(self._u) + 2)
         self._values = Recurring("answer", len(self._u) + len(self._y))
         self._has_texts = any(port.type in TEXTUAL for port in self._fmu.inputs)
         try:
             self._ask("start", seconds=_START)
-            self._ask("instantiate", text=_about(part, self._fmu))
+            self._ask("instantiate", text=_instance_request(part, self._fmu))
         except BaseException:
             self._host.close()
             raise
@@ -83,9 +95,9 @@ class DistantInstance(Instance):
     def outputs(self) -> Array:
         return self._y
 
-    def initialize(self, t: float) -> None:
+    def initialize(self, t: float, outputs: Collection[str] | None = None) -> None:
         self._t = t
-        self._ask("initialize", [t])
+        self._ask("initialize", [t], None if outputs is None else {"outputs": sorted(outputs)})
 
     def begin(self) -> None:
         self._ask("begin")
@@ -104,7 +116,7 @@ class DistantInstance(Instance):
         try:
             self._host.channel.repeat(self._step)
         except OSError:
-            raise self._error("step", self._host.ending()) from None
+            raise self._error("step", self._host.failure_reason()) from None
         self._owed.append("step")
 
     def step(self, t: float, dt: float) -> None:
@@ -144,19 +156,22 @@ class DistantInstance(Instance):
     def change(self, name: str, values: Array) -> None:
         self._ask("change", np.ravel(values), {"name": name})
 
-    def keep(self, number: int) -> None:
-        self._ask("keep", [number])
+    def save_state(self, number: int) -> None:
+        self._ask("save_state", [number])
 
-    def go_back(self, number: int) -> None:
-        self._ask("go_back", [number])
+    def restore_state(self, number: int) -> None:
+        self._ask("restore_state", [number])
 
-    def forget(self, number: int) -> None:
+    def free_state(self, number: int) -> None:
         if self._host.is_alive:
-            self._ask("forget", [number])
+            self._ask("free_state", [number])
+
+    def end(self) -> None:
+        pass  # `close` follows, because `restarts` is false
 
     def close(self) -> None:
         if self._host.is_alive:
-            # the run is over, and whatever goes wrong now must not take its result
+            # the run has ended; an error must not discard its result
             with contextlib.suppress(FmuError):
                 self._ask("close")
         self._host.close()
@@ -168,8 +183,8 @@ class DistantInstance(Instance):
         text: Mapping[str, Any] | None = None,
         seconds: float | None = None,
     ) -> Array:
-        """The numbers of the answer to a call."""
-        while self._owed:  # of a call that was interrupted
+        """Send a call, and return the numbers of the answer."""
+        while self._owed:  # first receive the answers to interrupted calls
             with contextlib.suppress(FmuError):
                 self._receive()
         self._send(call, numbers, text)
@@ -181,7 +196,7 @@ class DistantInstance(Instance):
         try:
             self._host.channel.send(call, (self._u, np.array(numbers, dtype=float)), text)
         except OSError:
-            raise self._error(call, self._host.ending()) from None
+            raise self._error(call, self._host.failure_reason()) from None
         self._owed.append(call)
 
     def _receive(self, seconds: float | None = None) -> Array:
@@ -192,7 +207,7 @@ class DistantInstance(Instance):
                 LOG.log(level, "%s", message)
             if answer.call == "error":
                 raise self._refusal(call, answer)
-            learn_table(answer.text.get("texts", ()))
+            register_table(answer.text.get("texts", ()))
         n, m = len(self._u), len(self._y)
         if len(answer.numbers) >= n + m:
             self._u[:], self._y[:] = answer.numbers[:n], answer.numbers[n : n + m]
@@ -206,24 +221,24 @@ class DistantInstance(Instance):
             self._host.abandon()
             raise self._error(call, f"took longer than {seconds:g} s") from None
         except (EOFError, OSError):
-            raise self._error(call, self._host.ending()) from None
+            raise self._error(call, self._host.failure_reason()) from None
         except (MessageError, TextError) as error:
             self._host.abandon()
-            raise self._error(call, f"was answered wrongly: {error}") from None
+            raise self._error(call, f"got an invalid answer: {error}") from None
 
     def _refusal(self, call: str, answer: Message) -> FmuError:
         said = str(answer.text.get("error"))
         return FmuError(said) if answer.text.get("names the part") else self._error(call, said)
 
-    def _error(self, call: str, what: str) -> FmuError:
+    def _error(self, call: str, problem: str) -> FmuError:
         return FmuError(
             f"'{self._part.name}' ({self._fmu.path}){self._host.place}: '{call}' at t = "
-            f"{self._t:g} s {what}"
+            f"{self._t:g} s {problem}"
         )
 
 
-def _about(part: Part, fmu: Fmu) -> dict[str, Any]:
-    """What the other side makes the part of."""
+def _instance_request(part: Part, fmu: Fmu) -> dict[str, Any]:
+    """Return the description of a part, from which the other process creates the instance."""
     method = check_method(part.method) if fmu.kind == MODEL_EXCHANGE else None
     return {
         "file": getattr(fmu.path, "file", str(fmu.path)),
@@ -232,14 +247,23 @@ def _about(part: Part, fmu: Fmu) -> dict[str, Any]:
         "name": part.name,
         "start": {name: np.ravel(values).tolist() for name, values in part.start.items()},
         "known": table_of(_start_texts(part, fmu)),
-        "method": None if method is None else {"type": type(method).__name__, **asdict(method)},
+        "method": None if method is None else _method_fields(method),
         "h": part.h,
+        "rtol": part.rtol,
     }
 
 
+def _method_fields(method: Method) -> dict[str, Any]:
+    """Return the fields of a method for JSON; a collocation method has complex numbers."""
+    fields = {"type": type(method).__name__, **asdict(method)}
+    if fields["collocation"] is not None:
+        fields["collocation"] = "radau"
+    return fields
+
+
 def _start_texts(part: Part, fmu: Fmu) -> list[str | bytes]:
-    """The texts among the start values of a part's FMU."""
-    ports = (*fmu.inputs, *fmu.outputs, *fmu.parameters, *fmu.states)
+    """Return the strings and binaries of the start values of a part."""
+    ports = (*fmu.inputs, *fmu.outputs, *fmu.parameters, *fmu.states, *fmu.configurable)
     given = ((port, part.start.get(port.name, port.start)) for port in ports)
     return [
         one
@@ -247,3 +271,82 @@ def _start_texts(part: Part, fmu: Fmu) -> list[str | bytes]:
         if start is not None
         for one in texts_in(np.ravel(start), (port,))
     ]
+
+
+def served_fmu(part: Part) -> RemoteInstance:
+    """Return an instance of the FMU of a part on its server."""
+    assert isinstance(part.component, Fmu)
+    assert isinstance(part.component.path, RemoteFile)
+    return RemoteInstance(part, Server(part.component.path))
+
+
+class Server(Host):
+    """Process of a server that runs one FMU, connected by a socket."""
+
+    place = ""
+
+    def __init__(self, file: RemoteFile) -> None:
+        self.channel = file.channel()
+
+    def failure_reason(self) -> str:
+        self.close()
+        return "lost its server: the connection was closed"
+
+    def abandon(self) -> None:
+        self.close()
+
+    @property
+    def is_alive(self) -> bool:
+        return not self.channel.is_closed
+
+    def close(self) -> None:
+        self.channel.close()
+
+
+_GRACE = 5.0  # time after which a process that does not end is killed [s]
+
+
+def isolated_fmu(part: Part) -> RemoteInstance:
+    """Return an instance of the FMU of a part in its own process."""
+    if os.name != "posix":
+        raise FmuError(f"'{part.name}': FMUs cannot be isolated on this platform")
+    return RemoteInstance(part, OwnProcess())
+
+
+class OwnProcess(Host):
+    """Process on this machine that runs one FMU, connected by a pipe."""
+
+    place = ", in its own process"
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        self.channel = Channel(ours)
+        with theirs:
+            command = [sys.executable, "-m", "rigidblocks.cosim.fmu_import.fmu_worker"]
+            self._process = subprocess.Popen(
+                [*command, str(theirs.fileno())], pass_fds=(theirs.fileno(),)
+            )
+
+    def failure_reason(self) -> str:
+        try:
+            code = self._process.wait(_GRACE)
+        except subprocess.TimeoutExpired:
+            return "closed its connection"
+        if code < 0:
+            return f"crashed: its process was ended by signal {-code} ({signal.strsignal(-code)})"
+        return f"ended its process with exit code {code}"
+
+    def abandon(self) -> None:
+        self._process.kill()
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None and not self.channel.is_closed
+
+    def close(self) -> None:
+        self.channel.close()
+        try:
+            self._process.wait(_GRACE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()

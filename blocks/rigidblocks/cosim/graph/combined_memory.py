@@ -1,31 +1,56 @@
-"""The parts of a system as blocks with a memory each, for the blocks that a whole system is made
-into.
-"""
+"""Parts of a system that becomes one block; each part has its own memory vector."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.block.adaptive import Method, memory_for
+from rigidblocks.block.adaptive_methods import Method, memory_for
 from rigidblocks.block.block import Block, Port, Record, Values, computed_outputs
-from rigidblocks.block.evaluate import Evaluator
-from rigidblocks.block.memory import Memory
-from rigidblocks.block.python_block import PythonBlock
-from rigidblocks.kernels.evaluator import numpy_evaluator
-from rigidblocks.system.exposure import EVERYTHING, Exposure
-from rigidblocks.system.selection import split
-from rigidblocks.system.wiring import Wiring
+from rigidblocks.block.evaluators import Evaluator
+from rigidblocks.block.external_functions import PythonBlock
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.cosim.graph.part import split_name
+from rigidblocks.cosim.graph.wiring import Wiring
+from rigidblocks.kernels.traced_evaluator import numpy_evaluator
+from rigidblocks.spatial.spatial import Array
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """Names of the exposed ports by `part.port`, and patterns of hidden ports.
+
+    A port with a name is exposed. A port without a name is hidden if it matches a pattern.
+    """
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    hidden: tuple[str, ...] = ()
+
+    def name(self, port: str) -> str:
+        """Return the name under which a port is exposed."""
+        return self.names.get(port, port)
+
+    def shows(self, port: str) -> bool:
+        """Return True if a port is exposed."""
+        return port in self.names or not any(fnmatchcase(port, one) for one in self.hidden)
+
+    def exposed_ports(self, part: str, ports: Iterable[Port]) -> tuple[Port, ...]:
+        """Return the given ports of a part, without the ports that the system hides."""
+        return tuple(port for port in ports if self.shows(f"{part}.{port.name}"))
+
+
+EVERYTHING = Exposure()
+
 
 Memories = dict[str, Array]
 
 
 @dataclass(frozen=True, eq=False)
 class WiredPart:
-    """A part as it was when the system was made a block."""
+    """Block of a system that becomes one block, as a copy made at the time of the conversion."""
 
     name: str
     memory: Memory
@@ -34,53 +59,54 @@ class WiredPart:
     h: float
     exposure: Exposure = EVERYTHING
     evaluate: Callable[[Memory], Evaluator] = numpy_evaluator
-    is_merged: bool = False  # its ports are called as those of the parts that it is made of
+    is_merged: bool = False  # True if the port names contain the names of original parts
 
     @cached_property
     def evaluator(self) -> Evaluator:
-        """The functions of the block."""
+        """Evaluator of the functions of the block."""
         return self.evaluate(self.memory)
 
-    def renamed(self, ports: Iterable[Port]) -> tuple[Port, ...]:
-        """The ports under the names that they have in the system, with the part's start values."""
+    def rename_ports(self, ports: Iterable[Port]) -> tuple[Port, ...]:
+        """Return the ports with their names in the system and with the start values of the part."""
         return tuple(
             replace(
                 port,
-                name=self.shown_as(port.name),
+                name=self.name_in_system(port.name),
                 start=self.start.get(port.name, port.start),
-                rate=port.rate and self.shown_as(port.rate),
+                rate=port.rate and self.name_in_system(port.rate),
             )
             for port in ports
         )
 
-    def shown_as(self, port: str) -> str:
-        """The name of a port in the system."""
+    def name_in_system(self, port: str) -> str:
+        """Return the name of a port in the system."""
         return self.exposure.name(self._whole_name(port))
 
-    def shown(self, ports: Iterable[Port]) -> tuple[Port, ...]:
-        """Those of some of its ports that are shown, under the names that they have there."""
+    def exposed_ports(self, ports: Iterable[Port]) -> tuple[Port, ...]:
+        """Return the exposed ports with their names in the system."""
         shown = (port for port in ports if self.exposure.shows(self._whole_name(port.name)))
-        return self.renamed(shown)
+        return self.rename_ports(shown)
 
     def _whole_name(self, port: str) -> str:
         return port if self.is_merged else f"{self.name}.{port}"
 
     @cached_property
     def own_names(self) -> dict[str, str]:
-        """The names that the ports have in the part by those in the system."""
-        return {self.shown_as(port): port for port in self.memory.where}
+        """Names of the ports within the part, by their names in the system."""
+        return {self.name_in_system(port): port for port in self.memory.where}
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """The computed outputs under the names that they have in the system."""
-        return self.renamed(computed_outputs(self.memory.block))
+        """Computed outputs with their names in the system."""
+        return self.rename_ports(computed_outputs(self.memory.block))
 
 
 class WiredParts:
-    """The parts of a system, each with a flat memory of its own, and what feeds what.
+    """Parts of a system, each with its own flat memory, and the wiring between them.
 
-    Raises ValueError for an FMU among the parts, for an open input without a start value, and,
-    unless they may have `loops`, for an algebraic one.
+    Raises:
+        ValueError: A part is an FMU, an unconnected input has no start value, or an algebraic loop
+            exists and `loops` is False.
     """
 
     def __init__(
@@ -93,7 +119,7 @@ class WiredParts:
         self.wiring, self.exposure = wiring, exposure
         self.has_loops = loops and wiring.has_loops
         if not self.has_loops:
-            _ = wiring.evaluation_order  # raises for an algebraic loop
+            _ = wiring.evaluation_order  # raises ValueError for an algebraic loop
         self.by_name: dict[str, WiredPart] = {}
         for name, part in sorted(wiring.parts.items()):
             if not isinstance(part.component, Block):
@@ -113,38 +139,41 @@ class WiredParts:
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """The open inputs of the parts that are shown."""
-        groups = (self.by_name[a].shown([port]) for a, port in self.wiring.open_inputs)
+        """Exposed unconnected inputs of the parts."""
+        groups = (self.by_name[a].exposed_ports([port]) for a, port in self.wiring.open_inputs)
         return tuple(port for group in groups for port in group)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """The outputs of the parts that are shown."""
+        """Exposed outputs of the parts."""
         return tuple(
-            port for part in self.by_name.values() for port in part.shown(part.memory.block.outputs)
+            port
+            for part in self.by_name.values()
+            for port in part.exposed_ports(part.memory.block.outputs)
         )
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """The parameters of the parts that are shown."""
+        """Exposed parameters of the parts."""
         return tuple(
             port
             for part in self.by_name.values()
-            for port in part.shown(part.memory.block.parameters)
+            for port in part.exposed_ports(part.memory.block.parameters)
         )
 
     @cached_property
     def conditions(self) -> tuple[tuple[str, str], ...]:
-        """The conditions and ranks of the parts (`Block.conditions`)."""
+        """Names of the outputs with condition numbers and ranks (`Block.conditions`)."""
         return tuple(
-            (part.shown_as(condition), part.shown_as(rank))
+            (part.name_in_system(condition), part.name_in_system(rank))
             for part in self.by_name.values()
             for condition, rank in part.memory.block.conditions
         )
 
     def memories(self, t: Any, x: Record, u: Record, p: Record) -> Memories:
-        """The flat memory of each part from the time and the records of the system; connected
-        inputs are not yet read.
+        """Return the flat memory of each part from the time and the records of the system.
+
+        Connected inputs do not have the values of their sources yet.
         """
         known = {**vars(x), **vars(u), **vars(p)}
         dtype = (
@@ -159,25 +188,26 @@ class WiredParts:
 
     @cached_property
     def places(self) -> dict[str, dict[str, slice]]:
-        """Where in each part's memory is what the system knows by a name: its ports, and the
-        elements of an input that is open in part.
+        """Slices in the memory of each part, by name in the system.
+
+        Each name belongs to a port, or to an unconnected element of a partly connected input.
         """
         return {name: self._places(name) for name in self.by_name}
 
     def _places(self, name: str) -> dict[str, slice]:
         owner = self.by_name[name]
         where = owner.memory.where
-        places = {owner.shown_as(port): place for port, place in where.items()}
+        places = {owner.name_in_system(port): place for port, place in where.items()}
         for part, port in self.wiring.open_inputs:
             if part == name and port.name not in where:
-                array, _ = split(port.name)
+                array, _ = split_name(port.name)
                 of = self.wiring.parts[name].input(array)
                 k = where[array].start + of.element_names.index(port.name)
-                places[owner.shown_as(port.name)] = slice(k, k + 1)
+                places[owner.name_in_system(port.name)] = slice(k, k + 1)
         return places
 
-    def with_inputs(self, name: str, memories: Memories) -> Array:
-        """A copy of a part's memory with its connected inputs read from their sources."""
+    def read_inputs(self, name: str, memories: Memories) -> Array:
+        """Return a copy of a part's memory vector in which the connected inputs are updated."""
         m = memories[name].copy()
         where = self.by_name[name].memory.where
         for (a, y), (_, u), start, to, length in self.wiring.wires_to(name):
@@ -187,38 +217,38 @@ class WiredParts:
 
 
 class PortsOfParts:
-    """What a block that is made of `_parts` shows of them."""
+    """Exposed ports of a block that consists of the parts `_parts`."""
 
     _parts: WiredParts
 
     @property
     def parts(self) -> Mapping[str, WiredPart]:
-        """The parts by name."""
+        """Parts by name."""
         return self._parts.by_name
 
     @property
     def inputs(self) -> tuple[Port, ...]:
-        """The open inputs of the parts."""
+        """Exposed unconnected inputs of the parts."""
         return self._parts.inputs
 
     @property
     def outputs(self) -> tuple[Port, ...]:
-        """The outputs of the parts."""
+        """Exposed outputs of the parts."""
         return self._parts.outputs
 
     @property
     def parameters(self) -> tuple[Port, ...]:
-        """The parameters of the parts."""
+        """Exposed parameters of the parts."""
         return self._parts.parameters
 
     @property
     def conditions(self) -> tuple[tuple[str, str], ...]:
-        """The conditions of the parts."""
+        """Names of the outputs with condition numbers and ranks (`Block.conditions`)."""
         return self._parts.conditions
 
 
 def values_of(part: WiredPart, ports: Iterable[Port], m: Array) -> Values:
-    """The values in a part's memory of some of its ports, which have the names of the system."""
+    """Return the values of ports in a part's memory vector, by their names in the system."""
     own = part.own_names
     flats = {port: m[part.memory.where[own[port.name]]] for port in ports}
     return {
@@ -230,7 +260,7 @@ def values_of(part: WiredPart, ports: Iterable[Port], m: Array) -> Values:
 def _memory(part: WiredPart, places: dict[str, slice], t: Any, known: Values, dtype: type) -> Array:
     m: Array = part.memory.start().astype(dtype)
     m[0] = t
-    for own, value in part.start.items():  # of what is hidden, which is not known to the system
+    for own, value in part.start.items():  # for hidden ports, which are not in the system's records
         m[part.memory.where[own]] = np.ravel(value)
     for name, where in places.items():
         if (value := known.get(name)) is not None:

@@ -1,6 +1,4 @@
-"""A system as one block: the whole co-simulation step, its wiring and its masters' order included,
-as a pure function.
-"""
+"""Systems as one sampled block, whose update is a communication step."""
 
 from collections.abc import Iterator
 from copy import copy
@@ -10,20 +8,29 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.block.adaptive import Adaptive, chooses_steps, longest_step
+from rigidblocks.block.adaptive_methods import Adaptive, chooses_steps, longest_step
 from rigidblocks.block.block import Block, Port, Record, Values
-from rigidblocks.block.composite import Composite, Copy, InnerBlock, copies, total
-from rigidblocks.block.evaluate import Evaluator, NumpyEvaluator
+from rigidblocks.block.evaluators import Evaluator, NumpyEvaluator
+from rigidblocks.block.external_functions import BlockInC, WrittenBlock
 from rigidblocks.block.integrators import RK4
-from rigidblocks.block.memory import Memory, put
-from rigidblocks.block.step import advance, initialize, put_outputs
-from rigidblocks.block.written import BlockInC, WrittenBlock
-from rigidblocks.kernels.evaluator import TracedEvaluator
-from rigidblocks.system.memories import Memories, PortsOfParts, WiredPart, WiredParts, values_of
-from rigidblocks.system.merged import closed, synchronous
-from rigidblocks.system.system import System, wired
-from rigidblocks.system.wiring import Wiring
+from rigidblocks.block.memory_layout import Memory, put
+from rigidblocks.block.nested_blocks import Composite, Copy, InnerBlock, copies, total
+from rigidblocks.block.stepper import advance, fits_sample_time, initialize, put_outputs
+from rigidblocks.cosim.graph.block_merging import (
+    eliminate_algebraic_loops,
+    merge_synchronous_blocks,
+)
+from rigidblocks.cosim.graph.combined_memory import (
+    Memories,
+    PortsOfParts,
+    WiredPart,
+    WiredParts,
+    values_of,
+)
+from rigidblocks.cosim.graph.system import System, wiring_and_exposure
+from rigidblocks.cosim.graph.wiring import Wiring, check_start
+from rigidblocks.kernels.traced_evaluator import TracedEvaluator
+from rigidblocks.spatial.spatial import Array
 
 GAUSS_SEIDEL = "gauss-seidel"
 JACOBI = "jacobi"
@@ -31,16 +38,16 @@ ORDERS = (GAUSS_SEIDEL, JACOBI)
 
 
 class FusedSystem(PortsOfParts, Composite):
-    """A system that takes its co-simulation steps of `dt` as one sampled block.
+    """System as one sampled block whose update is a communication step of `dt` [s].
 
-    All states and outputs of the parts are sampled states called `part.port`; the open inputs and
-    the parameters of the parts are those of the system. What of these is shown, and under what
-    name, is as `System.expose` says. The numbers are those of `simulate` with
-    the same `dt` and `order`. Continuous blocks in an algebraic loop are one part, which solves it
-    (`ContinuousSystem`). The system is copied: later changes of it have no effect.
+    All states and outputs of the parts are sampled states with the names `part.port`. The block has
+    the unconnected inputs and the parameters of the parts. `System.expose` selects and renames
+    these ports. `simulate` with the same `dt` and `order` gives the same results. Continuous blocks
+    in an algebraic loop form one part, which solves the loop (`ContinuousSystem`). The block copies
+    the system, so later changes of the system do not affect the block.
 
-    Raises ValueError for an FMU among the parts, an algebraic loop through one that samples, or an
-    open input without a start value.
+    Raises ValueError if a part is an FMU or an unconnected input has no start value. Also raises
+    ValueError if an algebraic loop goes through a sampled part or exists at initialization.
     """
 
     def __init__(self, system: System | Wiring, dt: float, order: str = GAUSS_SEIDEL):
@@ -48,19 +55,22 @@ class FusedSystem(PortsOfParts, Composite):
             raise ValueError(f"order must be one of {', '.join(ORDERS)}, not '{order}'")
         self.sample_time = dt
         self._jacobi = order == JACOBI
-        wiring, exposure = wired(system)
-        self._parts = WiredParts(synchronous(closed(wiring)), exposure)
+        wiring, exposure = wiring_and_exposure(system)
+        self._parts = WiredParts(
+            merge_synchronous_blocks(eliminate_algebraic_loops(wiring)), exposure
+        )
+        check_start(
+            self._parts.wiring, ", or use the form compiled or numpy, which solves the loop"
+        )
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """The states and computed outputs of the parts."""
-        return tuple(port for part in self._parts.by_name.values() for port in _remembered(part))
+        """States and computed outputs of the parts."""
+        return tuple(port for part in self._parts.by_name.values() for port in _stored_ports(part))
 
     @cached_property
     def computed(self) -> frozenset[str]:
-        """Those of the sampled states that are outputs which the parts compute: no run starts with
-        them.
-        """
+        """Names of the sampled states that store computed outputs; they need no start values."""
         return frozenset(
             port.name for part in self._parts.by_name.values() for port in part.outputs
         )
@@ -68,15 +78,15 @@ class FusedSystem(PortsOfParts, Composite):
     def initial(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         start = self._parts.memories(t, x, u, p)
         memories = dict(start)
-        for name in self._parts.wiring.evaluation_order:
-            part, m = self._parts.by_name[name], self._parts.with_inputs(name, memories)
+        for name in self._parts.wiring.initialization_order:
+            part, m = self._parts.by_name[name], self._parts.read_inputs(name, memories)
             states = slice(part.memory.x.start, part.memory.z.stop)
-            evaluator = self._starting(part)
+            evaluator = self._initial_evaluator(part)
             memories[name] = initialize(evaluator, put(m, states, start[name][states]), t)
         return self._remember(memories)
 
-    def _starting(self, part: WiredPart) -> Evaluator:
-        """The functions with which a part starts."""
+    def _initial_evaluator(self, part: WiredPart) -> Evaluator:
+        """Return the evaluator that computes the initial outputs and sampled states of a part."""
         return part.evaluator
 
     def update(self, t: Any, x: Record, u: Record, p: Record) -> Values:
@@ -85,9 +95,9 @@ class FusedSystem(PortsOfParts, Composite):
         for name in self._parts.wiring.stepping_order:
             part, m = (
                 self._parts.by_name[name],
-                self._parts.with_inputs(name, before if self._jacobi else memories),
+                self._parts.read_inputs(name, before if self._jacobi else memories),
             )
-            memories[name] = self._advanced(part, m, t)
+            memories[name] = self._advance_part(part, m, t)
         return self._remember(memories)
 
     @property
@@ -96,7 +106,7 @@ class FusedSystem(PortsOfParts, Composite):
 
     def inner_blocks(self, memory: Memory) -> tuple[InnerBlock, ...]:
         parts = self._parts
-        if not any(map(_has_own_step, parts.by_name.values())):
+        if not any(map(self._has_own_step, parts.by_name.values())):
             return ()
         order = parts.wiring.stepping_order
         return tuple(self._inner_block(parts.by_name[name], memory, order) for name in order)
@@ -105,7 +115,7 @@ class FusedSystem(PortsOfParts, Composite):
         if not any(_has_own_start(one.memory) for one in self.inner_blocks(memory)):
             return ()
         wiring = self._parts.wiring
-        return tuple(map(wiring.stepping_order.index, wiring.evaluation_order))
+        return tuple(map(wiring.stepping_order.index, wiring.initialization_order))
 
     def _inner_block(self, part: WiredPart, outer: Memory, order: tuple[str, ...]) -> InnerBlock:
         where, own = outer.where, part.memory.where
@@ -115,7 +125,7 @@ class FusedSystem(PortsOfParts, Composite):
         known = [(place, name) for name, place in self._parts.places[part.name].items()]
         remembered = [
             (slice(where[p.name].start - outer.z.start, where[p.name].stop - outer.z.start), p.name)
-            for p in _remembered(part)
+            for p in _stored_ports(part)
         ]
         return InnerBlock(
             part.name,
@@ -129,7 +139,7 @@ class FusedSystem(PortsOfParts, Composite):
         )
 
     def _wires_to(self, part: WiredPart, order: tuple[str, ...]) -> Iterator[tuple[int, Copy]]:
-        """What a part reads of others, by their numbers in the order."""
+        """Yield the copies from the outputs of other parts to the inputs of a part."""
         own = part.memory.where
         for (a, y), (_, u), k, to, length in self._parts.wiring.wires_to(part.name):
             source = self._parts.by_name[a].memory.where[y]
@@ -137,50 +147,68 @@ class FusedSystem(PortsOfParts, Composite):
 
     def by_graphs(self) -> Block:
         parts = self._parts
-        return self._of(WiredParts(parts.wiring, parts.exposure, TracedEvaluator))
+        return self._copy_with_parts(WiredParts(parts.wiring, parts.exposure, TracedEvaluator))
 
     def by_fixed_steps(self) -> Block:
         parts = self._parts
-        return self._of(WiredParts(_with_fixed_steps(parts.wiring), parts.exposure))
+        return self._copy_with_parts(
+            WiredParts(_replace_adaptive_methods(parts.wiring), parts.exposure)
+        )
 
-    def _of(self, parts: WiredParts) -> "FusedSystem":
-        """The same step of these parts."""
+    def _copy_with_parts(self, parts: WiredParts) -> "FusedSystem":
+        """Return a copy of this block that contains the given parts."""
         made = copy(self)
         made._parts = parts
-        made.__dict__.pop("sampled", None)  # which follows from the parts
+        made.__dict__.pop("sampled", None)  # remove the cached value, which has the old parts
         return made
 
     def structure(self) -> Block:
         return _Structure(self._parts, self.sample_time or 0.0, self._jacobi)
 
-    def _advanced(self, part: WiredPart, m: Array, t: Any) -> Array:
-        """The memory of a part after its step to the time t."""
+    def _advance_part(self, part: WiredPart, m: Array, t: Any) -> Array:
+        """Return the memory vector of a part after its communication step up to the time t [s]."""
         dt = self.sample_time
         assert dt is not None
         return advance(part.evaluator, m, t - dt, dt, part.method, part.h)
 
+    def _has_own_step(self, part: WiredPart) -> bool:
+        """Return True if separate C code executes the step of a part, so the step is not traced.
+
+        This applies to:
+
+        - a part with an adaptive method,
+        - a part whose update is written in C,
+        - a part whose sample time is neither a multiple nor a divisor of dt,
+        - a part that is a system and contains such a part.
+        """
+        block, dt = part.memory.block, self.sample_time
+        assert dt is not None
+        if isinstance(block, BlockInC) or chooses_steps(part.method, block):
+            return True
+        if isinstance(block, Composite) and block.inner_blocks(part.memory):
+            return True
+        return not fits_sample_time(block.sample_time, dt)
+
     def _remember(self, memories: Memories) -> Values:
         values: dict[str, Any] = {}
         for name, part in self._parts.by_name.items():
-            values |= values_of(part, _remembered(part), memories[name])
+            values |= values_of(part, _stored_ports(part), memories[name])
         return values
 
 
 class _Structure(FusedSystem):
-    """The dependencies of a system in which the length of adaptive steps depends on all that a part
-    knows.
-    """
+    """System for dependency analysis; adaptive steps make each state depend on all values."""
 
     def __init__(self, parts: WiredParts, dt: float, jacobi: bool):
         super().__init__(parts.wiring, dt, JACOBI if jacobi else GAUSS_SEIDEL)
         self._parts = parts
 
-    def _starting(self, part: WiredPart) -> Evaluator:
+    def _initial_evaluator(self, part: WiredPart) -> Evaluator:
         return _structure_of(part)
 
-    def _advanced(self, part: WiredPart, m: Array, t: Any) -> Array:
-        if not _has_own_step(part):
-            return super()._advanced(part, m, t)
+    def _advance_part(self, part: WiredPart, m: Array, t: Any) -> Array:
+        if not self._has_own_step(part):
+            return super()._advance_part(part, m, t)
         for place in (part.memory.x, part.memory.s):
             m = put(m, place, m[place] + total(m))
         if part.memory.block.sample_time is not None:
@@ -188,18 +216,8 @@ class _Structure(FusedSystem):
         return put_outputs(part.evaluator, put(m, 0, t))
 
 
-def _has_own_step(part: WiredPart) -> bool:
-    """Whether the step of a part is C of its own, for it chooses inner steps, its sample is written
-    in C, or that is so of one of a system that is a part.
-    """
-    block = part.memory.block
-    if isinstance(block, Composite):
-        return bool(block.inner_blocks(part.memory))
-    return isinstance(block, BlockInC) or chooses_steps(part.method, block)
-
-
 def _has_own_start(memory: Memory) -> bool:
-    """Whether what a block starts with is computed by C of its own."""
+    """Return True if the start values of a block are computed by separate C code."""
     block = memory.block
     if isinstance(block, Composite):
         return bool(block.starting_order(memory))
@@ -207,15 +225,15 @@ def _has_own_start(memory: Memory) -> bool:
 
 
 def _structure_of(part: WiredPart) -> Evaluator:
-    """The functions of a part that can be traced, for what depends on what."""
+    """Return functions that can be traced and have the same dependencies as the part."""
     block = part.memory.block
     if not isinstance(block, Composite | BlockInC):
         return part.evaluator
     return NumpyEvaluator(replace(part.memory, block=block.structure()))
 
 
-def _with_fixed_steps(wiring: Wiring) -> Wiring:
-    """The same with steps of RK4 of at most 1 ms for the parts that choose theirs."""
+def _replace_adaptive_methods(wiring: Wiring) -> Wiring:
+    """Replace adaptive methods by RK4 with steps of at most 1 ms."""
     parts = {}
     for name, part in wiring.parts.items():
         method, h = part.stepping
@@ -227,10 +245,10 @@ def _with_fixed_steps(wiring: Wiring) -> Wiring:
     return Wiring(parts, wiring.connections, wiring.merged)
 
 
-def _remembered(part: WiredPart) -> tuple[Port, ...]:
-    """What the system remembers of a part from step to step: its states and its outputs."""
+def _stored_ports(part: WiredPart) -> tuple[Port, ...]:
+    """Return the states and outputs that the system stores for a part between steps."""
     block = part.memory.block
     return (
-        *part.renamed((*block.states, *block.sampled, *part.memory.steps)),
-        *(replace(port, start=port.within(0.0)) for port in part.outputs),
+        *part.rename_ports((*block.states, *block.sampled, *part.memory.steps)),
+        *(replace(port, start=port.clip(0.0)) for port in part.outputs),
     )

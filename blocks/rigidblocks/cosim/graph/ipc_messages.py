@@ -1,5 +1,7 @@
-"""Messages between a run and a part of it that runs in another process: a head, doubles, and a text
-in JSON where there is one. Nothing in them is executed.
+"""Messages between a run and an FMU in another process.
+
+A message has a header, doubles and an optional JSON text. The receiver never executes the content
+of a message.
 """
 
 import json
@@ -11,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array
+from rigidblocks.spatial.spatial import Array
 
 MAGIC, VERSION = b"RBpt", 1
 CALLS = (
@@ -28,36 +30,38 @@ CALLS = (
     "restore",
     "read",
     "change",
-    "keep",
-    "go_back",
-    "forget",
+    "save_state",
+    "restore_state",
+    "free_state",
     "close",
 )
-MOST_BYTES = 64 << 20  # of a message
+MOST_BYTES = 64 << 20  # maximum length of a message
 _NUMBERS = {name: k for k, name in enumerate(CALLS)}
-_HEAD = struct.Struct("<4sHHII")  # magic, version, call, doubles, bytes of text
-_FIRST = 1 << 16  # bytes that are read at once
+_HEAD = struct.Struct("<4sHHII")  # magic, version, call, number of doubles, bytes of text
+_FIRST = 1 << 16  # maximum number of bytes per read
 _IS_LITTLE = sys.byteorder == "little"
 
 
 class MessageError(ValueError):
-    """A message that is none, of another version, or too long."""
+    """Error for a message that is malformed, too long, or of another version."""
 
 
 class TextError(ValueError):
-    """A message whose text cannot be read; the next one may be good."""
+    """Error for a message with an invalid JSON text; later messages may be valid."""
 
 
 class Message(NamedTuple):
-    """A call by its name with numbers, and what else it says."""
+    """Message: the name of a call, doubles and a JSON text."""
 
     call: str
     numbers: Array
     text: Mapping[str, Any]
 
 
-def packed(call: str, numbers: Sequence[Array], text: Mapping[str, Any] | None = None) -> bytes:
-    """The bytes of a message with these numbers side by side."""
+def pack_message(
+    call: str, numbers: Sequence[Array], text: Mapping[str, Any] | None = None
+) -> bytes:
+    """Encode a message; the arrays `numbers` are concatenated."""
     body = b"".join([_bytes(one) for one in numbers])
     more = json.dumps(text).encode() if text else b""
     return _HEAD.pack(MAGIC, VERSION, _NUMBERS[call], len(body) // 8, len(more)) + body + more
@@ -68,8 +72,9 @@ def _bytes(numbers: Array) -> bytes:
 
 
 class Recurring:
-    """A message of one call with n doubles and without a text, which is sent or read again and
-    again: its bytes stay where they are, and `numbers` are the doubles in them.
+    """Reusable message for one call, with n doubles and no text.
+
+    Its bytes have a fixed memory address, and `numbers` is a view of the doubles.
     """
 
     def __init__(self, call: str, n: int):
@@ -80,7 +85,7 @@ class Recurring:
 
 
 class Channel:
-    """Messages to and from the other end of a socket, which it closes."""
+    """Connection that sends and receives messages over a socket; `close` closes the socket."""
 
     def __init__(self, link: socket.socket):
         self._link, self._rest, self._seconds = link, b"", 0.0
@@ -88,19 +93,26 @@ class Channel:
     def send(
         self, call: str, numbers: Sequence[Array] = (), text: Mapping[str, Any] | None = None
     ) -> None:
-        """Sends a message; raises OSError where the other end is gone."""
-        self._link.sendall(packed(call, numbers, text))
+        """Send a message; raise OSError if the peer has closed the connection."""
+        self._link.sendall(pack_message(call, numbers, text))
 
     def repeat(self, message: Recurring) -> None:
-        """Sends what its bytes are now; raises OSError where the other end is gone."""
+        """Send the current content of a message; raise OSError if the connection is closed."""
         self._link.sendall(message.bytes)
 
     def receive(self, expected: Recurring | None = None) -> Message:
-        """The next message; `expected`, with new numbers, where it is of that form.
+        """Return the next message.
 
-        Raises EOFError where the other end is gone, BlockingIOError where nothing comes in the
-        time limit, OSError for another end of the connection, MessageError for what is no message,
-        after which nothing else can be read, and TextError for one whose text is none.
+        Args:
+            expected: Message to fill and return, if the received message has the same call and
+                length.
+
+        Raises:
+            EOFError: The peer has closed the connection.
+            BlockingIOError: No data arrive within the time limit.
+            OSError: The connection fails for another reason.
+            MessageError: The data are not a message; no further message can be read.
+            TextError: The JSON text of the message is invalid.
         """
         if expected is not None and not self._rest:
             size = self._link.recv_into(expected.bytes)
@@ -112,7 +124,7 @@ class Channel:
         data = self._rest or self._more()
         while len(data) < _HEAD.size:
             data += self._more()
-        call, n, m = _opened(data)
+        call, n, m = _unpack_header(data)
         begin, end = _HEAD.size + 8 * n, _HEAD.size + 8 * n + m
         if len(data) < end:
             whole = bytearray(data)
@@ -124,18 +136,18 @@ class Channel:
         return Message(call, numbers, _read(data[begin:end]) if m else {})
 
     def limit(self, seconds: float) -> None:
-        """What the next reads may take from now on [s]; 0 for as long as it likes."""
+        """Set the timeout [s] of the next reads; 0 removes the timeout."""
         if seconds != self._seconds:
             limit(self._link, seconds)
             self._seconds = seconds
 
     def close(self) -> None:
-        """Closes the connection; may be repeated."""
+        """Close the connection; repeated calls have no effect."""
         self._link.close()
 
     @property
     def is_closed(self) -> bool:
-        """Whether this end is closed."""
+        """True if this end is closed."""
         return self._link.fileno() < 0
 
     def _more(self) -> bytes:
@@ -145,26 +157,30 @@ class Channel:
 
 
 def limit(link: socket.socket, seconds: float) -> None:
-    """Lets reads of a socket fail, with BlockingIOError, where nothing comes for so long [s]; 0
-    lets them wait.
-    """
+    """Set the timeout [s] after which socket reads raise BlockingIOError; 0 for no timeout."""
     whole = int(min(seconds, 1e9))
     micro = min(999_999, int(1e6 * (min(seconds, 1e9) - whole)))
     time = struct.pack("ll", whole, micro or int(0 < seconds < 1))
     link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, time)
 
 
-def _opened(data: bytes) -> tuple[str, int, int]:
-    """The call, how many doubles follow and how many bytes of text, in the head of a message."""
+def _unpack_header(data: bytes) -> tuple[str, int, int]:
+    """Return the call, the number of doubles and the number of text bytes in a message header."""
     magic, version, call, n, m = _HEAD.unpack_from(data)
     if magic != MAGIC:
-        raise MessageError("this is no message of rigidblocks")
+        raise MessageError("the data is not a message of rigidblocks")
     if version != VERSION:
-        raise MessageError(f"the message is of version {version}; this side has {VERSION}")
+        raise MessageError(
+            f"message version {version} is not supported; this side has version {VERSION}"
+        )
     if call >= len(CALLS):
-        raise MessageError(f"there is no call {call}; there are {len(CALLS)}")
+        raise MessageError(
+            f"unknown call number {call}; the calls have the numbers 0 to {len(CALLS) - 1}"
+        )
     if 8 * n + m > MOST_BYTES:
-        raise MessageError(f"a message of {8 * n + m:,} bytes is too long: {MOST_BYTES:,} go")
+        raise MessageError(
+            f"a message of {8 * n + m:,} bytes is too long; the limit is {MOST_BYTES:,}"
+        )
     return CALLS[call], n, m
 
 
@@ -174,5 +190,5 @@ def _read(text: bytes) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise TextError("the text of the message is no object of JSON")
+        raise TextError("the text of the message is not a JSON object")
     return found

@@ -7,35 +7,34 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.algebra.linear import block_diagonal
-from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Block, Port, finite
-from rigidblocks.block.composite import Composite
-from rigidblocks.block.evaluate import NumpyEvaluator
-from rigidblocks.block.memory import Memory
-from rigidblocks.system.continuous import ContinuousSystem
-from rigidblocks.system.system import System
-from rigidblocks.tracing.differentiate import jacobian
-from rigidblocks.tracing.trace import Graph, trace
+from rigidblocks.block.evaluators import NumpyEvaluator
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.block.nested_blocks import Composite
+from rigidblocks.cosim.graph.block_merging import ContinuousSystem
+from rigidblocks.cosim.graph.system import System
+from rigidblocks.spatial.linear_algebra import block_diagonal
+from rigidblocks.spatial.spatial import Array
+from rigidblocks.tracing.trace import Graph, jacobian, trace
 
 
-@dataclass(frozen=True, eq=False)  # eq=False: arrays have no single truth value
+@dataclass(frozen=True, eq=False)  # eq=False, because arrays do not compare to one truth value
 class Linearization:
-    """A linear system near the operating point (x, u, y) at t [s], in the deviations from that
-    point:
+    """Linear system near the operating point (x, u, y) at t [s], in deviations from that point.
 
-        d(dx)/dt = A dx + B du + residual        dy = C dx + D du        where dt is None
+        d(dx)/dt = A dx + B du + residual        dy = C dx + D du        if dt is None
         dx[k+1]  = A dx[k] + B du[k] + residual,  dy = C dx + D du    with the sample time dt [s]
 
-    The residual is the rate of change of the states at the point (their change in a sample, when
-    sampled), zero at an equilibrium. An entry of C and D has the unit of its row (an output) per
-    unit of its column (a state or an input); so has one of A and B, and where dt is None it is per
-    s as well.
+    The residual is the derivative of the states at the operating point, or the change of the states
+    in one sample of a sampled system. It is zero at an equilibrium. An entry of C and D has the
+    unit of its output per unit of its state or input. An entry of A and B has the unit of its row
+    per unit of its column, and per second if dt is None.
 
-    A configuration q with quaternions has tangent coordinates here, q_tangent[1] and so on: what qd
-    is the rate of, zero at the point. `x` has the states as they are.
+    A configuration q with quaternions has tangent coordinates q_tangent[1], q_tangent[2], ... These
+    coordinates are zero at the operating point, and their derivative is qd. `x` has the states.
 
-    It unpacks as A, B, C, D, and dt when sampled: for python-control, `control.ss(*linear)`.
+    The object unpacks as A, B, C, D (A, B, C, D, dt for sampled systems). For python-control, use
+    `control.ss(*linear)`.
     """
 
     A: Array
@@ -77,46 +76,57 @@ def linearize(
     inputs: Iterable[str] | None = None,
     outputs: Iterable[str] | None = None,
 ) -> Linearization:
-    """The linearisation of a block, or of a system of continuous blocks, with exact derivatives.
+    """Linearize a block, or a system of continuous blocks, with exact derivatives.
 
-    `at` has the states, inputs and parameters of the operating point by port name (`part.port` in a
-    system); what it leaves out is at its start value, an input without one at zero. `inputs` and
-    `outputs` name the ports that the result keeps, all by default.
+    The result for a sampled block is a discrete-time system with its sample time. x is the state
+    before a sample instant and y the outputs after the sample instant, as in every run. For a
+    sampled system, pass `FusedSystem(system, dt)`.
 
-    A sampled block gives the discrete-time system of its sample time, where x is the state before a
-    sample instant and y the outputs after it, as they are in every run; for a sampled system give
-    `FusedSystem(system, dt)`. What its parts choose of their inner steps is no smooth function: the
-    derivatives are those of steps of RK4 of at most 1 ms, and a stiff part is given a linearly
-    implicit method by name. Whether the point is an equilibrium is not asked: the residual tells.
+    Step size control is not a smooth function, so adaptive parts are linearized with RK4 steps of
+    at most 1 ms. For a stiff part, select a linearly implicit method by name. The operating point
+    need not be an equilibrium; see `residual`.
 
-    Raises KeyError for a name in `at`, `inputs` or `outputs` that there is not, and ValueError for
-    a value of another shape or not finite, for a block with both continuous and sampled states, for
-    sampled quaternions, and for a system that `ContinuousSystem` refuses; TypeError for what is
-    neither a block nor a system.
+    Args:
+        target: Block or system.
+        at: States, inputs and parameters of the operating point by port name (`part.port` in a
+            system). All other ports have their start values, or zero for inputs without a start
+            value.
+        t: Time [s].
+        inputs: Names of the input ports of the result. Default: all inputs.
+        outputs: Names of the output ports of the result. Default: all outputs.
+
+    Raises:
+        KeyError: A name in `at`, `inputs` or `outputs` is unknown.
+        ValueError: A value has a wrong shape or is not finite; a block has both continuous and
+            sampled states, or sampled quaternions; or `ContinuousSystem` does not support the
+            system.
+        TypeError: `target` is neither a block nor a system.
     """
     memory = Memory(_traceable(target))
-    _refuse(memory)
+    _check_linearizable(memory)
     u_ports = _choose("input", memory.block.inputs, inputs)
     y_ports = _choose("output", memory.block.outputs, outputs)
     m = _operating_point(memory, at or {}, t)
-    return _in_coordinates(memory, m, _point(memory, m, u_ports, y_ports), u_ports, y_ports)
+    return _transform_coordinates(memory, m, _point(memory, m, u_ports, y_ports), u_ports, y_ports)
 
 
 def _traceable(target: Block | System) -> Block:
-    """The block whose derivatives are asked for, with steps that can be traced."""
+    """Return the block to linearize, with an integrator that the tracer supports."""
     if isinstance(target, System):
         return ContinuousSystem(target)
     if not isinstance(target, Block):
         raise TypeError(
-            f"linearize takes a block or a System, not a {type(target).__name__}; the "
+            f"linearize needs a block or a System, not a {type(target).__name__}; the "
             "block of a model is RobotPlant(model)"
         )
     return target.by_fixed_steps() if isinstance(target, Composite) else target
 
 
 class _Point(NamedTuple):
-    """What is at an operating point: states x, inputs u, the `change` of the states, which is their
-    rate or what they are after a sample, outputs y, and of both the derivatives by x and u.
+    """States x, inputs u and outputs y at an operating point, with their derivatives.
+
+    `change` has the derivatives of the states, or the states after a sample. A and B are the
+    Jacobians of `change` with respect to x and u; C and D are the Jacobians of y.
     """
 
     x: Array
@@ -130,17 +140,17 @@ class _Point(NamedTuple):
 
 
 def _point(memory: Memory, m: Array, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> _Point:
-    graph = _after(memory, inputs, outputs)
+    graph = _step_graph(memory, inputs, outputs)
     x, u = m[memory.x.start : memory.z.stop], m[_places(memory, inputs)]
     values = np.concatenate([m, u])
     change, y = np.split(graph(values), [len(x)])
     return _Point(x, u, change, y, *_matrices(graph, values))
 
 
-def _in_coordinates(
+def _transform_coordinates(
     memory: Memory, m: Array, point: _Point, inputs: tuple[Port, ...], outputs: tuple[Port, ...]
 ) -> Linearization:
-    """The linear system of a point in independent coordinates of the states."""
+    """Return the linear system in independent coordinates of the states."""
     block = memory.block
     x, u, change, y, A, B, C, D = point
     E, E_rate, state_names, state_units = _coordinates(memory, m, change)
@@ -165,31 +175,28 @@ def _in_coordinates(
     )
 
 
-def _refuse(memory: Memory) -> None:
+def _check_linearizable(memory: Memory) -> None:
     block = memory.block
     if block.states and block.sampled:
         names = [", ".join(port.name for port in ports) for ports in (block.states, block.sampled)]
         raise ValueError(
             f"cannot linearize {memory.name}: it has continuous states ({names[0]}) and sampled "
-            f"ones ({names[1]}); put it into a system and linearize FusedSystem(system, dt)"
+            f"states ({names[1]}); put it into a system and linearize FusedSystem(system, dt)"
         )
     if spare := [port.name for port in block.sampled if _spare(block.sampled, port)]:
         raise ValueError(
             f"cannot linearize {memory.name}: its sampled states {', '.join(spare)} have more "
-            "elements than freedoms "
-            "(quaternions); linearize the continuous system"
+            "elements than degrees of freedom (quaternions); linearize the continuous system"
         )
 
 
 def _spare(states: Iterable[Port], port: Port) -> bool:
-    """Whether a state has more elements than its rate: a configuration with quaternions."""
+    """Return True if a state has more elements than degrees of freedom, such as a quaternion."""
     return any(other.name == port.rate and other.size < port.size for other in states)
 
 
 class _Coordinates(NamedTuple):
-    """The small changes of states as E times those of independent coordinates, with dE/dt, their
-    names and units.
-    """
+    """Independent coordinates z of the states x with dx = E dz: E, dE/dt, names and units."""
 
     E: Array
     E_rate: Array
@@ -198,9 +205,7 @@ class _Coordinates(NamedTuple):
 
 
 def _coordinates(memory: Memory, m: Array, change: Array) -> _Coordinates:
-    """The coordinates of all states: the states themselves, but for a configuration q with
-    quaternions.
-    """
+    """Return independent coordinates of the states, with tangent coordinates of quaternions."""
     states = memory.block.sampled or memory.block.states
     each = [
         _tangent_coordinates(memory, port, m, change)
@@ -219,8 +224,9 @@ def _coordinates(memory: Memory, m: Array, change: Array) -> _Coordinates:
 
 
 def _tangent_coordinates(memory: Memory, port: Port, m: Array, change: Array) -> _Coordinates:
-    """Those of a configuration q with quaternions: in dq/dt = T(q) qd, T takes tangent coordinates
-    to changes of q.
+    """Return the tangent coordinates of a configuration q that contains quaternions.
+
+    In dq/dt = T(q) qd, the matrix T maps tangent coordinates to changes of q.
     """
     first = jacobian(_rate_graph(memory, port), "rate", "x")
     second = jacobian(first, "drate_dx", "x")
@@ -233,7 +239,7 @@ def _tangent_coordinates(memory: Memory, port: Port, m: Array, change: Array) ->
 
 
 def _rate_graph(memory: Memory, port: Port) -> Graph:
-    """The graph from the memory to the rate of a state."""
+    """Return the graph that computes the time derivative of a state from the memory vector."""
 
     def rate(t: Array, x: Array, rest: Array) -> dict[str, Array]:
         rates = np.concatenate([t, x, rest])
@@ -244,14 +250,16 @@ def _rate_graph(memory: Memory, port: Port) -> Graph:
     return trace("rate", rate, {"t": (1,), "x": (n,), "rest": (memory.size - 1 - n,)})
 
 
-def _after(memory: Memory, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Graph:
-    """The graph from the memory, with the chosen inputs once more as `u`, to the rates `dx`, or the
-    states after a sample, and the outputs `y`; the states that it reads are its input `x`.
+def _step_graph(memory: Memory, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Graph:
+    """Return the expression graph of `dx` and the outputs `y`, as functions of memory and `u`.
+
+    `dx` has the derivatives of the states, or the states after a sample. The input `x` of the graph
+    has the states, and the input `u` has the selected inputs.
     """
     evaluator, places = NumpyEvaluator(memory), _places(memory, inputs)
     sampled = bool(memory.block.sampled)
 
-    def after(t: Array, x: Array, rest: Array, u: Array) -> dict[str, Array]:
+    def values_after(t: Array, x: Array, rest: Array, u: Array) -> dict[str, Array]:
         m = np.concatenate([t, x, rest])
         m[places] = u
         dx = evaluator.update(m) if sampled else evaluator.derivative(m)
@@ -262,11 +270,11 @@ def _after(memory: Memory, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) 
 
     n = memory.z.stop - memory.x.start
     shapes = {"t": (1,), "x": (n,), "rest": (memory.size - 1 - n,), "u": (len(places),)}
-    return trace("after", after, shapes)
+    return trace("after", values_after, shapes)
 
 
 def _matrices(graph: Graph, values: Array) -> Iterator[Array]:
-    """A, B, C and D at the inputs of the graph."""
+    """Yield the Jacobians A, B, C and D of the graph at an operating point."""
     derivatives = jacobian(graph, ("dx", "y"), ("x", "u"))
     flat, k = derivatives(values), 0
     for shape in derivatives.outputs.values():
@@ -275,7 +283,7 @@ def _matrices(graph: Graph, values: Array) -> Iterator[Array]:
 
 
 def _operating_point(memory: Memory, at: Mapping[str, Any], t: float) -> Array:
-    """The memory with the values of `at`."""
+    """Return the memory vector at the operating point `at` and the time t [s]."""
     block = memory.block
     ports = {
         port.name: port
@@ -296,21 +304,21 @@ def _operating_point(memory: Memory, at: Mapping[str, Any], t: float) -> Array:
 
 
 def _choose(kind: str, ports: tuple[Port, ...], names: Iterable[str] | None) -> tuple[Port, ...]:
-    """The ports of these names, in their order; all without names."""
+    """Return the ports with these names, in this order, or all ports if no names are given."""
     if names is None:
         return ports
     by_name = {port.name: port for port in ports}
     wanted = tuple(names)
     if unknown := [name for name in wanted if name not in by_name]:
         raise KeyError(
-            f"there is no {kind} {', '.join(unknown)} to linearize; there are: "
+            f"unknown {kind} {', '.join(unknown)} to linearize; expected: "
             f"{', '.join(by_name) or 'none'}"
         )
     return tuple(by_name[name] for name in wanted)
 
 
 def _places(memory: Memory, ports: tuple[Port, ...]) -> Array:
-    """The indices in the memory of the elements of some ports."""
+    """Return the indices of the elements of ports in the memory vector."""
     return np.array(
         [k for port in ports for k in range(memory.size)[memory.where[port.name]]], dtype=int
     )

@@ -1,4 +1,4 @@
-"""FMUs that a server of another machine or process runs: tcp://host:port/robot.fmu."""
+"""FMUs that a server runs, at addresses such as tcp://host:port/robot.fmu."""
 
 import contextlib
 import io
@@ -13,18 +13,19 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from rigidblocks.system.fmu_file import FmuError, Intervals, description_in
-from rigidblocks.system.messages import Channel, MessageError, TextError, limit
+from rigidblocks.cosim.graph.fmu_file import FmuError, Intervals, description_in
+from rigidblocks.cosim.graph.ipc_messages import Channel, MessageError, TextError, limit
 
 SCHEME = "tcp://"
-KEY_FILE = "RIGIDBLOCKS_KEY_FILE"  # the environment's name for the file with the key
-_FEWEST = 16  # bytes of a key
-_REACHED = 5.0  # s in which a server is reached and has accepted the key
+KEY_FILE = "RIGIDBLOCKS_KEY_FILE"  # environment variable with the path of the key file
+_FEWEST = 16  # minimum length of a key [bytes]
+_REACHED = 5.0  # timeout of the connection [s]
+_AUTHENTICATED = 30.0  # timeout of the authentication [s]; a busy server first starts a process
 
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """An FMU file below the folder of a server."""
+    """FMU file on a server, below the served folder."""
 
     host: str
     port: int
@@ -36,21 +37,22 @@ class RemoteFile:
 
     @property
     def name(self) -> str:
-        """The name of the file."""
+        """Name of the file."""
         return PurePosixPath(self.file).name
 
     def channel(self) -> Channel:
-        """A channel to the server, on which each side has shown the other that it has the key.
+        """Connect to the server with mutual authentication by the key.
 
-        Raises FmuError where that cannot be had.
+        Raises:
+            FmuError: The server is not reachable or rejects the connection.
         """
         try:
             link = socket.create_connection((self.host, self.port), _REACHED)
         except OSError as error:
             raise FmuError(f"'{self}': the server cannot be reached: {error}") from None
         link.settimeout(None)
-        vigilant(link)
-        limit(link, _REACHED)
+        set_socket_options(link)
+        limit(link, _AUTHENTICATED)
         try:
             with Connection(os.dup(link.fileno())) as connection:
                 answer_challenge(connection, self.key)
@@ -58,20 +60,22 @@ class RemoteFile:
         except (AuthenticationError, EOFError, OSError) as error:
             link.close()
             why = "the key differs" if isinstance(error, AuthenticationError) else _why(error)
-            raise FmuError(f"'{self}': the server refuses: {why}") from None
+            raise FmuError(f"'{self}': the connection to the server failed: {why}") from None
         return Channel(link)
 
-    def described(self) -> tuple[Any, Intervals, str]:
-        """The model description, the intervals of its clocks, and the digest of the file."""
+    def request_description(self) -> tuple[Any, Intervals, str]:
+        """Return the model description, the clock intervals [s] and the digest of the file."""
         with contextlib.closing(self.channel()) as channel:
             channel.limit(4 * _REACHED)
             try:
                 channel.send("describe", text={"file": self.file})
                 answer = channel.receive()
             except (EOFError, OSError, MessageError, TextError) as error:
-                raise FmuError(f"'{self}': the server refuses: {_why(error)}") from None
+                raise FmuError(
+                    f"'{self}': the connection to the server failed: {_why(error)}"
+                ) from None
         if answer.call == "error":
-            raise FmuError(f"'{self}': the server refuses: {answer.text.get('error')}")
+            raise FmuError(f"'{self}': the server rejected the request: {answer.text.get('error')}")
         archive = io.BytesIO()
         with zipfile.ZipFile(archive, "w") as made:
             xml = str(answer.text.get("description", "")).encode("latin-1", "replace")
@@ -81,10 +85,15 @@ class RemoteFile:
 
 
 def remote_file(address: str, key_file: str | Path | None = None) -> RemoteFile:
-    """The FMU at an address tcp://host:port/robot.fmu, with the key in a file, or in the one that
-    the environment names by RIGIDBLOCKS_KEY_FILE; without either there is none.
+    """Return the FMU at an address tcp://host:port/robot.fmu.
 
-    Raises ValueError for an address that is none.
+    Args:
+        address: Address of the FMU.
+        key_file: File with the key. The default is the file in the environment variable
+            RIGIDBLOCKS_KEY_FILE. If neither is set, the key is empty.
+
+    Raises:
+        ValueError: The address is malformed, or the key file is invalid (see `key_in`).
     """
     parts = urlsplit(address)
     try:
@@ -93,32 +102,33 @@ def remote_file(address: str, key_file: str | Path | None = None) -> RemoteFile:
         host = port = None
     file = unquote(parts.path).removeprefix("/")
     if not (host and port and file) or parts.query or parts.fragment:
-        raise ValueError(f"a remote FMU is tcp://host:5555/robot.fmu, not '{address}'")
+        raise ValueError(
+            f"invalid address '{address}' of a remote FMU; expected tcp://host:5555/robot.fmu"
+        )
     given = key_file or os.environ.get(KEY_FILE)
     return RemoteFile(host, port, file, b"" if given is None else key_in(Path(given)))
 
 
 def key_in(path: Path) -> bytes:
-    """The key in a file, which nobody else may read.
+    """Return the key in a file that only its owner may read.
 
-    Raises ValueError for a file that others can read, or with a key that is too short.
+    Raises:
+        ValueError: The file is missing, other users can read the file, or the key is too short.
     """
     if not path.is_file():
         raise ValueError(
-            f"there is no key in {path}; make one: (umask 077; openssl rand -hex 32 > {path})"
+            f"key file {path} does not exist; create it: (umask 077; openssl rand -hex 32 > {path})"
         )
     if os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & 0o077:
-        raise ValueError(f"others can read the key in {path}; chmod 600 {path}")
+        raise ValueError(f"other users can read the key in {path}; run chmod 600 {path}")
     key = path.read_bytes().strip()
     if len(key) < _FEWEST:
-        raise ValueError(f"the key in {path} has {len(key)} bytes; it needs {_FEWEST} or more")
+        raise ValueError(f"the key in {path} has {len(key)} bytes; at least {_FEWEST} are needed")
     return key
 
 
-def vigilant(link: socket.socket) -> None:
-    """Sends small messages at once, and finds out in some ten seconds that the other machine is
-    gone.
-    """
+def set_socket_options(link: socket.socket) -> None:
+    """Disable the delay of small messages, and detect a lost connection after about 10 s."""
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3)):
@@ -128,7 +138,7 @@ def vigilant(link: socket.socket) -> None:
 
 def _why(error: BaseException) -> str:
     if isinstance(error, BlockingIOError):
-        return "it does not answer"
+        return "the server does not answer"
     if isinstance(error, EOFError | ConnectionError):
-        return "it closed the connection"
+        return "the server closed the connection"
     return str(error)

@@ -1,5 +1,6 @@
-"""Exact derivatives of a run by numbers that it starts with: a system of the same parts, each with
-the variational equations of its own.
+"""Exact derivatives of a run with respect to its start values (sensitivities).
+
+The derivatives are outputs of a system in which each part has its variational equations.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,25 +10,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Block, Port, Record, Values, call, computed_outputs
-from rigidblocks.block.composite import Composite
-from rigidblocks.block.memory import Memory
-from rigidblocks.block.python_block import PythonBlock
-from rigidblocks.block.written import BlockInC
-from rigidblocks.kernels.evaluator import TracedEvaluator
-from rigidblocks.system.system import System
-from rigidblocks.system.wiring import Connection, Wiring
-from rigidblocks.tracing.differentiate import directional
-from rigidblocks.tracing.trace import Graph
+from rigidblocks.block.external_functions import BlockInC, PythonBlock
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.block.nested_blocks import Composite
+from rigidblocks.cosim.graph.system import System
+from rigidblocks.cosim.graph.wiring import Connection, Wiring
+from rigidblocks.kernels.traced_evaluator import TracedEvaluator
+from rigidblocks.spatial.spatial import Array
+from rigidblocks.tracing.trace import Graph, directional
 
-SUFFIX = ".sensitivity"  # of the name of what is the derivative of a port
+SUFFIX = ".sensitivity"  # suffix of the name of a port with derivatives
 
 
 class Number(NamedTuple):
-    """One number that a run starts with: an element of an input, a state or a parameter of a
-    part.
-    """
+    """Element of an input, state or parameter; derivatives are with respect to its start value."""
 
     part: str
     port: str
@@ -36,15 +33,17 @@ class Number(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Sensitivities(Block):
-    """A block with the exact derivatives s = d/dz of its states and outputs by n numbers z, its
-    variational equations:
+    """Block with its variational equations.
+
+    The equations give the exact derivatives s = d/dz of the states and outputs with respect to
+    z (n,):
 
         dx_s/dt = f_x x_s + f_u u_s + f_p p_s,    y_s = g_x x_s + g_u u_s + g_p p_s
 
-    and the same of what is sampled. A Runge-Kutta method with the same steps takes these exactly
-    along the derivative of its own solution. Beside each port there is one called
-    `port.sensitivity` (size, n). `seeds` has the derivatives that states, parameters and inputs
-    start with, zero where there are none; `kept` names the outputs that it has.
+    Sampled states have the same equations in discrete time. A Runge-Kutta method with the same
+    steps gives the exact derivative of the numerical solution. Each port has a second port
+    `port.sensitivity` (size, n). `seeds` has the initial derivatives of states, parameters and
+    inputs, by default zero. `kept` has the names of the outputs that this block retains.
     """
 
     block: Block
@@ -54,44 +53,44 @@ class Sensitivities(Block):
 
     @property
     def sample_time(self) -> float | None:  # type: ignore[override]
-        """That of the block."""
+        """Sample time of the block [s]."""
         return self.block.sample_time
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Those of the block, and their derivatives."""
-        return self._with(self.block.inputs)
+        """Inputs of the block, and their derivatives with respect to the start values z."""
+        return self._add_derivatives(self.block.inputs)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Those that are kept, and their derivatives."""
-        return self._with(port for port in self.block.outputs if port.name in self.kept)
+        """Outputs in `kept`, and their derivatives with respect to the start values z."""
+        return self._add_derivatives(port for port in self.block.outputs if port.name in self.kept)
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """Those of the block, and their derivatives."""
-        return self._with(self.block.states)
+        """States of the block, and their derivatives with respect to the start values z."""
+        return self._add_derivatives(self.block.states)
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Those of the block, and their derivatives."""
-        return self._with(self.block.sampled)
+        """Sampled states of the block, and their derivatives with respect to the start values z."""
+        return self._add_derivatives(self.block.sampled)
 
     @property
     def parameters(self) -> tuple[Port, ...]:
-        """Those of the block."""
+        """Parameters of the block."""
         return self.block.parameters
 
     def derivative(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         return self._both("derivative", self.block.states, t, x, u, p)
 
     def project(self, t: Any, x: Record, u: Record, p: Record) -> Values:
-        if not self._evaluator.projects:
+        if not self._evaluator.has_projection:
             return {}
         return self._both("project", self.block.states, t, x, u, p)
 
-    def margins(self, t: Any, x: Record, u: Record, p: Record) -> Any:
-        return call(self.block, "margins", t, x, u, p)
+    def switching_functions(self, t: Any, x: Record, u: Record, p: Record) -> Any:
+        return call(self.block, "switching_functions", t, x, u, p)
 
     def initial(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         return self._both("initial", self.block.sampled, t, x, u, p)
@@ -105,7 +104,7 @@ class Sensitivities(Block):
         names = {port.name for port in ports if port.name in self.kept}
         return {key: v for key, v in values.items() if key.removesuffix(SUFFIX) in names}
 
-    def _with(self, ports: Iterable[Port]) -> tuple[Port, ...]:
+    def _add_derivatives(self, ports: Iterable[Port]) -> tuple[Port, ...]:
         ports = tuple(ports)
         return (*ports, *(self._derivative_of(port) for port in ports))
 
@@ -132,7 +131,7 @@ class Sensitivities(Block):
     def _both(
         self, name: str, ports: tuple[Port, ...], t: Any, x: Record, u: Record, p: Record
     ) -> Values:
-        """The values of a function of the block and their derivatives, by name."""
+        """Return the results of a block function and their derivatives with respect to z."""
         if not ports:
             return {}
         if name not in self._tangents:
@@ -149,7 +148,7 @@ class Sensitivities(Block):
         return both
 
     def _point(self, t: Any, given: Values) -> tuple[Array, Array]:
-        """The memory of the block, and its derivatives (size, n)."""
+        """Return the memory vector (size,) of the values `given`, and its derivatives by z."""
         kind = object if any(np.asarray(v).dtype == object for v in (t, *given.values())) else float
         m = np.zeros(self._memory.size, dtype=kind)
         V = np.zeros((self._memory.size, self.n), dtype=kind)
@@ -161,14 +160,21 @@ class Sensitivities(Block):
         return m, V
 
 
-def sensitive(wiring: Wiring, numbers: Iterable[Number], outputs: Iterable[str]) -> System:
-    """The system with the derivatives of some outputs `part.port` by these numbers: beside each of
-    them there is `part.port.sensitivity`, or none where it does not depend on them.
+def with_sensitivities(wiring: Wiring, numbers: Iterable[Number], outputs: Iterable[str]) -> System:
+    """Return the system extended by the derivatives of outputs with respect to start values.
 
-    Raises ValueError for a part on the way that cannot be differentiated.
+    Each output that depends on these start values has a second output `part.port.sensitivity`.
+
+    Args:
+        wiring: Wiring of the system.
+        numbers: Start values with respect to which the outputs are differentiated.
+        outputs: Names `part.port` of the outputs to differentiate.
+
+    Raises:
+        ValueError: A part on a path from the start values to the outputs is not differentiable.
     """
     numbers = tuple(numbers)
-    reached = _reached(wiring, {one.part for one in numbers})
+    reached = _dependent_parts(wiring, {one.part for one in numbers})
     read = {one.source for one in wiring.connections}
     read |= {(part, port) for part, _, port in (name.partition(".") for name in outputs)}
     system = System()
@@ -186,8 +192,8 @@ def sensitive(wiring: Wiring, numbers: Iterable[Number], outputs: Iterable[str])
     return system
 
 
-def _reached(wiring: Wiring, parts: set[str]) -> set[str]:
-    """The parts, and all that read of them."""
+def _dependent_parts(wiring: Wiring, parts: set[str]) -> set[str]:
+    """Return `parts`, and all parts that read their outputs directly or through other parts."""
     found, more = set(parts), list(parts)
     while more:
         name = more.pop()
@@ -200,11 +206,11 @@ def _reached(wiring: Wiring, parts: set[str]) -> set[str]:
 def _refuse(name: str, block: Any) -> None:
     traced = isinstance(block, Block) and not isinstance(block, PythonBlock | BlockInC)
     if not traced or (isinstance(block, Composite) and block.inner_blocks(Memory(block))):
-        raise ValueError(f"'{name}' cannot be differentiated: it is no block that can be traced")
+        raise ValueError(f"'{name}' cannot be differentiated: it is not a block that can be traced")
 
 
 def _seeds(block: Block, name: str, numbers: tuple[Number, ...]) -> dict[str, Array]:
-    """The derivatives of what a block starts with, by the names of its ports."""
+    """Return the derivatives of a block's start values with respect to z, by port name."""
     groups = (block.inputs, block.states, block.sampled, block.parameters)
     sizes = {port.name: port.size for ports in groups for port in ports}
     seeds: dict[str, Array] = {}
@@ -215,7 +221,7 @@ def _seeds(block: Block, name: str, numbers: tuple[Number, ...]) -> dict[str, Ar
 
 
 def _connect(system: System, one: Connection) -> None:
-    """Connects the derivatives of what a connection carries."""
+    """Connect the derivatives of both ends of a connection of the original system."""
     (a, y), (b, u) = one.source, one.target
     source, target = f"{a}.{y}{SUFFIX}", f"{b}.{u}{SUFFIX}"
     for i, j in zip(one.start, one.to, strict=True):

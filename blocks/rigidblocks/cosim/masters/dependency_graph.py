@@ -1,51 +1,69 @@
-"""What the inputs of each part read among all outputs of a system, and which parts read each other
-in circles.
+"""Signal links between the parts of a system, the loops that they form, and the loop equations.
+
+The values w that the parts of a loop exchange solve the interface equations w = y(w).
 """
 
 import contextlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Block
-from rigidblocks.block.composite import Composite
-from rigidblocks.block.memory import Memory
-from rigidblocks.block.python_block import PythonBlock
-from rigidblocks.block.signal_types import REAL
-from rigidblocks.block.written import BlockInC
-from rigidblocks.kernels.evaluator import TracedEvaluator
-from rigidblocks.kernels.feedthrough import after_sample
-from rigidblocks.simulation.fmu_values import places
-from rigidblocks.system.algebraic import loops
-from rigidblocks.system.fmu import Fmu
-from rigidblocks.system.part import Part
-from rigidblocks.system.wiring import Wiring
+from rigidblocks.block.external_functions import BlockInC, PythonBlock
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.block.nested_blocks import Composite
+from rigidblocks.block.port import REAL
+from rigidblocks.block.units import Table, replace_values
+from rigidblocks.cosim.graph.block_merging import loops
+from rigidblocks.cosim.graph.fmu_part import Fmu
+from rigidblocks.cosim.graph.part import Part, places
+from rigidblocks.cosim.graph.wiring import Wiring
+from rigidblocks.cosim.masters.part_instance import Instance
+from rigidblocks.kernels.traced_evaluator import TracedEvaluator, sample_graph
+from rigidblocks.spatial.spatial import Array
 
 
 @dataclass(frozen=True, eq=False)
 class Link:
-    """The inputs `to` of a part, by their places among its inputs, are factor y + offset of the
-    outputs `of`, by their places among those of all parts.
+    """Link from outputs of other parts to the inputs of one part.
+
+        u[to] = factor y[of] + offset
+
+    u are the inputs of the part, and y the outputs of all parts. `to` and `of` are arrays of
+    indices. `tables` has, by index, the tables that replace values before the linear conversion.
     """
 
     of: Array
     to: Array
     factor: Array
     offset: Array
+    tables: Mapping[int, Table] = field(default_factory=dict)
+
+    def inputs(self, y: Array) -> Array:
+        """Return the input polynomials of u[to] for the output polynomials of y[of].
+
+        Both arrays (order, n) have one row for each power of time. A table applies to the constant
+        coefficient; the input is then constant.
+        """
+        u = self.factor * y
+        for k, table in self.tables.items():
+            u[0, k] = self.factor[k] * replace_values(y[0, k : k + 1], table)[0]
+            u[1:, k] = 0.0
+        u[0] += self.offset
+        return u
 
 
 class Links:
-    """The links of all parts.
+    """Links of all parts, and properties of the n outputs of all parts.
 
-    `held` (n,) marks the outputs that change at samples and events alone, or read nothing but such,
-    `algebraic` those that read inputs at once; `owner` has the part of each, `nominal` their usual
-    size. `groups` are the parts that read each other in circles, each behind those that it reads.
-    `stateless` are the blocks that nothing is integrated in: they read what is held as it is at the
-    end of a step.
+    `held` (n,) marks the outputs that change only at samples and events, or read only such outputs.
+    `algebraic` (n,) marks the outputs with direct feedthrough. `owner` has the part of each output.
+    `nominal` has the nominal value of each output. `groups` has the groups of parts that form
+    loops; each group follows the groups that it reads. `stateless` has the blocks without
+    continuous states, which read held outputs at the end of a step.
     """
 
     def __init__(self, wiring: Wiring):
@@ -55,7 +73,7 @@ class Links:
         sizes = [port.size for port in outputs]
         self.owner = np.repeat(np.array(names, dtype=object), sizes)
         self.nominal = np.concatenate([np.zeros(0), *(np.ravel(port.nominal) for port in outputs)])
-        held = _held(wiring)
+        held = _held_outputs(wiring)
         each = [
             ((name, port.name) in held, any(y == port.name for _, y in part.feedthrough))
             for name, part in wiring.parts.items()
@@ -74,29 +92,30 @@ class Links:
                 name: {self.owner[k] for k in link.of if not self.held[k]}
                 for name, link in self.by_part.items()
             },
-            _at_once(wiring),
+            _feedthrough_sources(wiring),
         )
-        self._at_once, self._wiring = _at_once(wiring), wiring
+        self._at_once, self._wiring = _feedthrough_sources(wiring), wiring
 
     @cached_property
-    def looped(self) -> Mapping[str, Array]:
-        """The inputs of each part, by their places, that are in an algebraic loop."""
-        return _looped(self._wiring)
+    def loop_inputs(self) -> Mapping[str, Array]:
+        """Indices of the inputs of each part that belong to an algebraic loop."""
+        return _algebraic_loop_inputs(self._wiring)
 
     def interface(self, group: tuple[str, ...]) -> Array:
-        """The outputs of a group that parts of it read and that change within a step."""
+        """Return the indices of the outputs that parts of a group exchange, except held outputs."""
         read = np.concatenate([self.by_part[name].of for name in group])
         return np.array([k for k in np.unique(read) if self.owner[k] in group and not self.held[k]])
 
-    def in_order(self, group: tuple[str, ...]) -> tuple[str, ...]:
-        """The parts of a group, as far as may be each behind those whose outputs its own read at
-        once.
+    def sort_by_feedthrough(self, group: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the parts of a group, sorted by direct feedthrough.
+
+        If possible, each part follows the parts on which its outputs depend by direct feedthrough.
         """
         levels = {name: self._level(name, group) for name in group}
         return tuple(sorted(group, key=lambda name: (levels[name], name)))
 
     def depth(self, group: tuple[str, ...]) -> int:
-        """Through how many parts of a group, one behind the other, outputs are read at once."""
+        """Return the length of the longest chain of parts with direct feedthrough in a group."""
         return max(self._level(name, group) for name in group)
 
     def _level(self, name: str, group: tuple[str, ...]) -> int:
@@ -107,12 +126,12 @@ class Links:
         return level
 
     def readers(self, k: int) -> set[str]:
-        """The parts that read an output."""
+        """Return the names of the parts that read the output with index k."""
         return {name for name, link in self.by_part.items() if k in link.of}
 
 
-def _at_once(wiring: Wiring) -> dict[str, set[str]]:
-    """The parts whose outputs each part's outputs read at once."""
+def _feedthrough_sources(wiring: Wiring) -> dict[str, set[str]]:
+    """Return, for each part, the parts on which its outputs depend by direct feedthrough."""
     found: dict[str, set[str]] = {name: set() for name in wiring.parts}
     for (a, _), (b, u), *_ in wiring.connections:
         if any(source == u for source, _ in wiring.parts[b].feedthrough):
@@ -120,7 +139,7 @@ def _at_once(wiring: Wiring) -> dict[str, set[str]]:
     return found
 
 
-def _looped(wiring: Wiring) -> dict[str, Array]:
+def _algebraic_loop_inputs(wiring: Wiring) -> dict[str, Array]:
     reads: dict[str, set[str]] = {}
     for (a, y), (b, u), *_ in wiring.connections:
         reads.setdefault(f"{b}.{u}", set()).add(f"{a}.{y}")
@@ -138,8 +157,10 @@ def _looped(wiring: Wiring) -> dict[str, Array]:
 
 
 def check_loops(wiring: Wiring) -> None:
-    """Raises ValueError for an algebraic loop through an output that changes at samples and events
-    alone: its new value is there when the step is over, for which the others cannot wait.
+    """Raise ValueError for an algebraic loop through a held output.
+
+    A held output changes only at samples and events. Its new value exists only after the step, so
+    the other parts of the loop cannot read this value during the step.
     """
     try:
         _ = wiring.evaluation_order
@@ -155,14 +176,14 @@ def check_loops(wiring: Wiring) -> None:
         if held:
             whole = sorted(f"{a}.{y}" for a, y in ports)
             raise ValueError(
-                f"algebraic loop through samples, of {', '.join(whole)}: 'newton' solves loops of "
-                f"what follows its inputs at any time, and {', '.join(held)} changes at samples "
-                "and events alone; put a UnitDelay into the loop"
+                f"algebraic loop through the samples of {', '.join(whole)}: 'newton' cannot "
+                f"solve it, because {', '.join(held)} changes only at samples and events; insert a "
+                "UnitDelay into the loop"
             )
 
 
 def is_held(part: Part, output: str) -> bool:
-    """Whether an output changes at samples and events alone, as far as is known."""
+    """Return True if an output changes only at samples and events."""
     component = part.component
     if isinstance(component, Fmu):
         port = part.output(output)
@@ -175,9 +196,11 @@ def is_held(part: Part, output: str) -> bool:
     return not component.states or all(y != output for _, y in part.feedthrough)
 
 
-def _held(wiring: Wiring) -> set[tuple[str, str]]:
-    """The outputs that change at samples and events alone: also of blocks without states that read
-    nothing else at once, and not the time.
+def _held_outputs(wiring: Wiring) -> set[tuple[str, str]]:
+    """Return the outputs that change only at samples and events.
+
+    They include outputs of blocks without states whose feedthrough inputs are held and that do not
+    depend on time.
     """
     held = {
         (name, port.name)
@@ -208,20 +231,22 @@ def _has_no_memory(part: Part) -> bool:
 
 
 def _reads_time(part: Part, output: str) -> bool:
-    """Whether an output of a block depends on the time itself."""
+    """Return True if an output of a block depends explicitly on time."""
     assert isinstance(part.component, Block)
     memory = Memory(part.component)
-    depends = after_sample(TracedEvaluator(memory)).depends
+    depends = sample_graph(TracedEvaluator(memory)).depends
     return bool(depends[memory.where[output], 0].any())
 
 
 def groups(
     reads: Mapping[str, set[str]], before: Mapping[str, set[str]] | None = None
 ) -> tuple[tuple[str, ...], ...]:
-    """The parts that read each other in circles, also through others, as groups; each behind those
-    that it reads, and where that is possible behind those that are to be `before` it.
+    """Return the groups of parts that read each other, directly or through other parts.
+
+    Each group follows the groups that it reads. If possible, a group also follows the parts that
+    `before` lists for its members.
     """
-    reached = {name: _reached(name, reads) for name in reads}
+    reached = {name: _transitive_reads(name, reads) for name in reads}
     group_of = {
         name: tuple(sorted({name} | {one for one in reached[name] if name in reached[one]}))
         for name in reads
@@ -240,7 +265,7 @@ def groups(
     return tuple(TopologicalSorter(graph).static_order())
 
 
-def _reached(name: str, reads: Mapping[str, set[str]]) -> set[str]:
+def _transitive_reads(name: str, reads: Mapping[str, set[str]]) -> set[str]:
     found, more = set[str](), [name]
     while more:
         new = reads[more.pop()] - found
@@ -251,10 +276,15 @@ def _reached(name: str, reads: Mapping[str, set[str]]) -> set[str]:
 
 def _link(wiring: Wiring, name: str, outputs: Mapping[str, slice]) -> Link:
     inputs = places(wiring.parts[name].component.inputs)
-    of, to, factor, offset = [], [], [], []
+    of, factor, offset = [], [], []
+    to: list[Array] = []
+    tables: dict[int, Table] = {}
     for wire in wiring.wires_to(name):
         (a, y), (_, u), start, first, n = wire
         conversion = wiring.conversion(wire)
+        if conversion is not None and conversion.table:
+            first_link = sum(len(one) for one in to)
+            tables |= dict.fromkeys(range(first_link, first_link + n), conversion.table)
         of.append(outputs[wiring.whole_name(a, y)].start + start + np.arange(n))
         to.append(inputs[u].start + first + np.arange(n))
         factor.append(np.ones(n) if conversion is None else conversion.factor)
@@ -265,4 +295,207 @@ def _link(wiring: Wiring, name: str, outputs: Mapping[str, slice]) -> Link:
         np.concatenate([whole, *to]),
         np.concatenate([no, *factor]),
         np.concatenate([no, *offset]),
+        tables,
     )
+
+
+ENOUGH = 1e-13  # convergence tolerance, relative to the magnitude of each value
+ROUNDED = 1e-12  # convergence tolerance if a step no longer reduces the residual
+MOST = 50  # maximum number of Newton steps
+
+
+class InterfaceEquations:
+    """Equations w = y(w) for the values w (n,) that parts exchange, solved by Newton's method.
+
+    First, the parts provide the Jacobian dy/dw. If this iteration does not converge, difference
+    quotients replace the Jacobian. Each evaluation for the difference quotients perturbs several
+    elements of w that have no common reader. Broyden's method then updates the Jacobian, also from
+    one call of `solve` to the next. If this iteration does not converge, the difference quotients
+    are computed anew. `readers` has the parts that read each element of w, and `owners` has the
+    part that computes it.
+    """
+
+    def __init__(self, owners: Sequence[str], readers: Sequence[set[str]], name: str):
+        self._owners, self._readers, self._name = list(owners), list(readers), name
+        self._colors = _colors(self._readers)
+        reads = [[owner in some for some in self._readers] for owner in self._owners]
+        self._unknown_jacobian = np.where(np.array(reads, dtype=bool), np.nan, 0.0)
+        self._slopes: Array | None = None
+        self._trusts = True  # True while Newton's method uses the derivatives of the parts
+        self.evaluations = 0
+
+    def solve(
+        self,
+        outputs: Callable[[Array], Array],
+        w: Array,
+        scale: Array,
+        jacobian: Callable[[], Array] | None = None,
+    ) -> Array:
+        """Return the solution w (n,) near the initial guess; the last call is `outputs(w)`.
+
+        Args:
+            outputs: The function y(w).
+            w: Initial guess (n,).
+            scale: Magnitudes of the values (n,).
+            jacobian: Function that returns dy/dw (n, n) at the last call of `outputs`, with NaN for
+                entries that the parts do not provide. The values may be inaccurate.
+
+        Raises:
+            ArithmeticError: No solution is found.
+
+        """
+
+        def residual(values: Array) -> Array:
+            self.evaluations += 1
+            return np.asarray((outputs(values) - values) / scale)
+
+        r, is_fresh = residual(w), False
+        for _ in range(MOST):
+            size = _size(r)
+            if size <= ENOUGH:
+                return w
+            if self._slopes is None:
+                known = self._unknown_jacobian
+                if jacobian is not None and self._trusts:
+                    known = jacobian()
+                self._slopes, is_fresh = (
+                    self._difference_jacobian(known, residual, w, r, scale),
+                    True,
+                )
+            step = self._step(r)
+            new = residual(w + scale * step)
+            if is_fresh:
+                step, new = self._shorten_step(residual, w, scale, step, new, size)
+            if _size(new) < size:
+                self._update(step, new - r, slow=_size(new) > 0.5 * size)
+                w, r, is_fresh = w + scale * step, new, False
+            elif size <= ROUNDED:
+                residual(w)  # steps the parts with the solution
+                return w
+            elif is_fresh and (jacobian is None or not self._trusts):
+                break
+            else:
+                self._slopes, self._trusts = None, False
+        self._slopes = None
+        raise ArithmeticError(
+            f"the values that {self._name} exchange did not converge: relative residual "
+            f"{_size(r):.3g}; reduce dt, or check that the algebraic loop has a solution"
+        )
+
+    def _update(self, step: Array, change: Array, slow: bool) -> None:
+        """Apply Broyden's update to the Jacobian, or discard it if the convergence is slow."""
+        assert self._slopes is not None
+        self._trusts = self._trusts and not slow
+        off = change - self._slopes @ step
+        self._slopes = None if slow else self._slopes + np.outer(off, step) / (step @ step)
+
+    def _step(self, r: Array) -> Array:
+        assert self._slopes is not None
+        try:
+            return np.asarray(np.linalg.solve(self._slopes, -r))
+        except np.linalg.LinAlgError:
+            raise ArithmeticError(
+                f"the algebraic loop between {self._name} has no unique solution: its loop gain "
+                "is 1"
+            ) from None
+
+    def _shorten_step(
+        self,
+        residual: Callable[[Array], Array],
+        w: Array,
+        scale: Array,
+        step: Array,
+        new: Array,
+        size: float,
+    ) -> tuple[Array, Array]:
+        """Halve the step up to eight times until the residual decreases."""
+        for _ in range(8):
+            if _size(new) < size:
+                break
+            step = 0.5 * step
+            new = residual(w + scale * step)
+        return step, new
+
+    def _difference_jacobian(
+        self,
+        known: Array,
+        residual: Callable[[Array], Array],
+        w: Array,
+        r: Array,
+        scale: Array,
+    ) -> Array:
+        """Return the scaled Jacobian of the residual; difference quotients fill NaN in `known`."""
+        slopes = known * scale / scale[:, None]
+        for color in self._colors:
+            change = np.zeros(len(w))
+            change[color] = _DIFFERENCE
+            if not np.isnan(slopes[:, color]).any():
+                continue
+            y = residual(w + scale * change) + change  # scaled y(w + scale * change) - w
+            for k in color:
+                rows = np.isnan(slopes[:, k])
+                slopes[rows, k] = (y[rows] - r[rows]) / _DIFFERENCE
+        return np.asarray(slopes - np.eye(len(w)))
+
+
+_DIFFERENCE = 1e-7  # perturbation for difference quotients, relative to the scale of each value
+
+
+def _size(r: Array) -> float:
+    size = float(np.abs(r).max(initial=0.0))
+    return size if np.isfinite(size) else np.inf
+
+
+def _colors(readers: Sequence[set[str]]) -> list[list[int]]:
+    """Divide the exchanged values into few groups, so that no part reads two values of a group."""
+    colors: list[tuple[set[str], list[int]]] = []
+    for k, some in enumerate(readers):
+        for taken, color in colors:
+            if not taken & some:
+                taken |= some
+                color.append(k)
+                break
+        else:
+            colors.append((set(some), [k]))
+    return [color for _, color in colors]
+
+
+class InterfaceSlopes:
+    """Jacobian (n, n) of the outputs `columns` of a group with respect to the same outputs.
+
+    The row of an output is NaN if its part does not provide directional derivatives. The
+    derivatives contain the direct feedthrough of the inputs, but not the effect of the inputs on
+    the states during a step.
+    """
+
+    def __init__(
+        self, links: Links, group: tuple[str, ...], columns: Array, parts: Mapping[str, Instance]
+    ):
+        self._parts, self._size = parts, len(columns)
+        place = {int(k): i for i, k in enumerate(columns)}
+        self._links = []
+        for name in group:
+            own = np.flatnonzero(links.owner == name)
+            rows = [place[k] for k in own.tolist() if k in place]
+            link = links.by_part[name]
+            read = [i for i, k in enumerate(link.of.tolist()) if k in place]
+            outputs = np.flatnonzero(np.isin(own, columns))
+            inside = [place[k] for k in link.of[read].tolist()]
+            self._links.append((name, rows, outputs, inside, link.to[read], link.factor[read]))
+
+    def __call__(self, share: Callable[[str, Array], Array]) -> Array:
+        """Return the Jacobian at the current state of the parts.
+
+        `share(part, inputs)` returns, for each input, the ratio of its change to the change of its
+        source.
+        """
+        slopes = np.zeros((self._size, self._size))
+        for name, rows, outputs, inside, inputs, factor in self._links:
+            if not rows or not inside:
+                continue
+            derivatives, weight = self._parts[name].slopes(inputs), factor * share(name, inputs)
+            for k, column in enumerate(inside):
+                slopes[rows, column] += (
+                    np.nan if derivatives is None else weight[k] * derivatives[outputs, k]
+                )
+        return slopes

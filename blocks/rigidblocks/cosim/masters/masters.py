@@ -1,128 +1,107 @@
-"""The masters of plain steps: a loop over the parts of a run in Python, and the same loop in C."""
+"""Master algorithms that execute the communication steps of a run in Python or in C."""
 
 import abc
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from json import dumps
 
-import numpy as np
+from rigidblocks.cosim.masters.c_loop_tables import DONE, FAILED, HOSTED, STEP, Loop
+from rigidblocks.cosim.masters.communication_steps import (
+    EventStep,
+    HeldStep,
+    PolynomialStep,
+    PowerBonds,
+    Scheme,
+    StepSizeControl,
+)
+from rigidblocks.cosim.masters.network import Instances, Network, OneMemory
+from rigidblocks.cosim.masters.real_time_pacing import StepTiming
+from rigidblocks.cosim.masters.run_plan import Plan
+from rigidblocks.cosim.results.recording import Hold, Recording, check_finite
+from rigidblocks.tracing.compiler import CacheError, CompilerError
 
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.simulation.network import Instances, Network
-from rigidblocks.simulation.pace import Turns
-from rigidblocks.simulation.plan import Plan
-from rigidblocks.simulation.recording import Hold, Recording, check_finite
-from rigidblocks.simulation.table import DONE, FAILED, HOSTED, STEP, Loop
-
-CLOSE = 1e-12  # of dt: how closely an event is located
-EVENTS = 100  # in one step of dt: more than that do not end
-LOOK = 0.05  # s between two looks at the progress bar and at Ctrl-C
+LOOK = 0.05  # time between two checks of the progress bar and of Ctrl-C [s]
 
 
 class Master(abc.ABC):
-    """Takes the parts of a system from one communication point to the next."""
+    """Master algorithm, which steps the parts of a system between communication points."""
 
     network: Network
 
     @abc.abstractmethod
-    def go(self, recording: Recording, hold: Hold, pace: Turns | None) -> Iterator[int]:
-        """Runs on to the end of a record, yielding how many steps were taken since the last time;
-        `hold` keeps interrupts away. With a pace each step is taken when it is due.
+    def go(self, recording: Recording, hold: Hold, pace: StepTiming | None) -> Iterator[int]:
+        """Run to the end of the recording; yield the number of steps since the previous yield.
+
+        `hold` delays interrupts. If `pace` is given, each step starts at its due time.
         """
 
     @abc.abstractmethod
     def step(self, t: float, dt: float) -> None:
-        """Steps all parts from t to t + dt, and nothing else."""
+        """Step all parts from t to t + dt [s]; the outputs are not recorded."""
 
     @property
     def steps_in_c(self) -> bool:
-        """Whether the loop is in C."""
+        """True if the loop runs in C."""
         return False
 
     def report(self) -> Mapping[str, str]:
-        """What the result is to say of how the steps went."""
+        """Return statistics of the steps for the metadata of the result."""
         return {}
 
     def remarks(self) -> Iterator[tuple[int, str]]:
-        """What the user is to be told of a run, with its level in the log."""
+        """Yield log messages about a run, each with its log level."""
         yield from ()
 
 
 class CoSimulation(Master):
-    """Steps one instance for each part: what the loop in C does, to be read."""
+    """Master in Python, with one instance for each part.
+
+    The plan selects the scheme of the communication steps (`communication_steps`). For runs without
+    coupling options, this master is the reference implementation for the C loop. Steps of compiled
+    parts run in C.
+    """
 
     def __init__(self, plan: Plan, network: Instances):
-        self.network, self._parts = network, network
-        self._points, self._simultaneous = (plan.t_start, plan.dt), plan.is_simultaneous
-        names = [name for port in plan.wiring.outputs for name in port.element_names]
-        self._events = np.array([names.index(one) for one in dict.fromkeys(plan.events)], dtype=int)
+        self.network, self._points = network, (plan.t_start, plan.dt)
+        coupling, self._is_plain = plan.coupling, plan.coupling.is_plain
+        held = HeldStep(plan, network)
+        self._events = EventStep(plan, network, held) if plan.events else None
+        scheme: Scheme = PolynomialStep(plan, network) if coupling.follows else held
+        bonds = PowerBonds(plan, network) if coupling.bonds else None
+        self._step = scheme if bonds is None else bonds.measure(scheme)
+        control = None
+        if coupling.step_tol is not None:
+            self._step = control = StepSizeControl(plan, network, self._step)
+        self._reporters = [one for one in (scheme, control, bonds) if one is not None]
 
-    def go(self, recording: Recording, hold: Hold, pace: Turns | None) -> Iterator[int]:
-        del hold  # a step in Python may be interrupted
-        step = partial(self._step_through_events, recording) if len(self._events) else self.step
-        return in_python(step, self.network, self._points, recording, pace)
+    def go(self, recording: Recording, hold: Hold, pace: StepTiming | None) -> Iterator[int]:
+        del hold  # not needed, because an interrupt may stop the Python loop within a step
+        step = self._step if self._events is None else partial(self._events, recording)
+        return run_python_loop(step, self.network, self._points, recording, pace)
 
     def step(self, t: float, dt: float) -> None:
-        self._step_within((t, dt), t, dt)
+        self._step(t, dt)
 
-    def _step_within(self, whole: tuple[float, float], t: float, dt: float) -> None:
-        """Steps all parts from t to t + dt, in a step with this start and length that events
-        divide.
-        """
-        for number in self._parts.in_turn(self._simultaneous):
-            self._parts.step_within(whole, number, t, dt)
+    def report(self) -> Mapping[str, str]:
+        if self._is_plain:
+            return {}
+        reports = [one.report() for one in self._reporters]
+        return {"coupling": dumps({key: value for one in reports for key, value in one.items()})}
 
-    def _step_through_events(self, recording: Recording, t: float, dt: float) -> None:
-        """Steps from t to t + dt, ending a step and recording a row at each event."""
-        start, rest = t, dt
-        for _ in range(EVENTS + 1):
-            for instance in self._parts.by_name.values():
-                instance.save()
-            before = self.network.row()[self._events]
-            self._step_within((t, dt), start, rest)
-            if not len(self._fallen(before)):
-                return
-            start += self._locate((t, dt), start, rest, before)
-            recording.fell(start, self._fallen(before))
-            rest = t + dt - start
-            if rest <= 0:
-                return
-            recording.insert(start, self.network.row())
-        raise ArithmeticError(f"more than {EVENTS} events within one step of dt")
-
-    def _locate(self, whole: tuple[float, float], t: float, length: float, before: Array) -> float:
-        """Takes the step again, up to the first moment at which an event is known to have happened;
-        returns its length.
-        """
-        low, high = 0.0, length
-        while high - low > CLOSE * whole[1]:
-            middle = (low + high) / 2
-            self._step_again(whole, t, middle)
-            low, high = (low, middle) if len(self._fallen(before)) else (middle, high)
-        self._step_again(whole, t, high)
-        return high
-
-    def _step_again(self, whole: tuple[float, float], t: float, dt: float) -> None:
-        for instance in self._parts.by_name.values():
-            instance.restore()
-        self._step_within(whole, t, dt)
-
-    def _fallen(self, before: Array) -> Array:
-        """The columns of the events whose outputs have fallen through zero since they were
-        `before`.
-        """
-        now = self.network.row()[self._events]
-        return np.asarray(self._events[(before > 0) & (now <= 0)])
+    def remarks(self) -> Iterator[tuple[int, str]]:
+        for one in self._reporters:
+            yield from one.remarks()
 
 
-def in_python(
+def run_python_loop(
     step: Callable[[float, float], None],
     network: Network,
     points: tuple[float, float],
     recording: Recording,
-    pace: Turns | None,
+    pace: StepTiming | None,
 ) -> Iterator[int]:
-    """The loop of `Master.go` in Python, over `step(t, dt)` at the points (t_start, dt)."""
+    """Call `step(t, dt)` at the communication points `points` (t_start, dt); see `Master.go`."""
     t_start, dt = points
     for k in range(recording.k, recording.grid.n):
         if pace is not None:
@@ -130,12 +109,12 @@ def in_python(
         step(t_start + k * dt, dt)
         recording.add(network.row())
         if pace is not None:
-            pace.ended(t_start + (k + 1) * dt)
+            pace.end_step(t_start + (k + 1) * dt)
         yield 1
 
 
 class CompiledLoop(Master):
-    """The loop in C. It comes back to Python now and then, and where something fails."""
+    """Master in C, which returns to Python at regular intervals and after a failure."""
 
     def __init__(self, plan: Plan, network: Network):
         self.network, self._points = network, (plan.t_start, plan.dt)
@@ -145,23 +124,23 @@ class CompiledLoop(Master):
         self._kept: tuple[str, ...] | None = None
         self._loop = Loop(
             table,
-            network.unchecked,
+            network.unchecked_outputs,
             plan.is_simultaneous,
-            answering(network.judge, self._errors),
-            answering(network.step, self._errors),
+            collect_errors(network.judge, self._errors),
+            collect_errors(network.step, self._errors),
         )
 
     @property
     def steps_in_c(self) -> bool:
         return True
 
-    def go(self, recording: Recording, hold: Hold, pace: Turns | None) -> Iterator[int]:
+    def go(self, recording: Recording, hold: Hold, pace: StepTiming | None) -> Iterator[int]:
         names = tuple(port.name for port in recording.chosen)
-        if names != self._kept:  # as in the run before
-            self._loop.keep(self.network.outputs[name] for name in names)
+        if names != self._kept:  # the previous run recorded other outputs
+            self._loop.set_recorded_outputs(self.network.outputs[name] for name in names)
             self._kept = names
         last = recording.grid.n
-        # a part that Python steps may be interrupted in its step
+        # without Python parts, interrupts are delayed until the C loop returns
         held = contextlib.nullcontext if self._hosts else hold
         while recording.k < last:
             if pace is not None:
@@ -169,11 +148,11 @@ class CompiledLoop(Master):
             with held():
                 begin = recording.k
                 end = last if pace is None else begin + 1
-                steps, every, room = (begin, end), recording.every, recording.room()
+                steps, every, room = (begin, end), recording.every, recording.next_buffer()
                 ending, k, rows = self._loop.run(self._points, steps, every, room, LOOK)
-                recording.took(k - begin, rows)
+                recording.commit(k - begin, rows)
             if pace is not None:
-                pace.ended(self._points[0] + k * self._points[1])
+                pace.end_step(self._points[0] + k * self._points[1])
             if ending != DONE:
                 self._fail(ending, self._points[0] + k * self._points[1], self._points[1])
             yield k - begin
@@ -183,7 +162,7 @@ class CompiledLoop(Master):
             self._fail(ending, t, dt)
 
     def _fail(self, ending: int, t: float, dt: float) -> None:
-        """Raises what has ended the loop in the step from t to t + dt."""
+        """Raise the exception for the code `ending` of the C loop, in the step from t to t + dt."""
         if self._errors:
             error = self._errors.pop()
             self._errors.clear()
@@ -193,8 +172,10 @@ class CompiledLoop(Master):
         check_finite(self._ports, self.network.row())
 
 
-def answering(function: Callable[..., None], errors: list[BaseException]) -> Callable[..., bool]:
-    """A function for C to call: whether there was an error, which is kept."""
+def collect_errors(
+    function: Callable[..., None], errors: list[BaseException]
+) -> Callable[..., bool]:
+    """Return a C callback that stores exceptions in `errors` and then returns True."""
 
     def call(*arguments: float) -> bool:
         try:
@@ -205,3 +186,18 @@ def answering(function: Callable[..., None], errors: list[BaseException]) -> Cal
         return False
 
     return call
+
+
+def master_of(plan: Plan) -> Master:
+    """Return the fastest available master for a plan.
+
+    The function selects the Python master for events, coupling options and blocks in NumPy, and if
+    no C compiler is available.
+    """
+    if plan.form == "fused":
+        return CompiledLoop(plan, OneMemory(plan))
+    network = Instances(plan)
+    if plan.form == "compiled" and plan.coupling.is_plain and not plan.events:
+        with contextlib.suppress(CompilerError, CacheError):
+            return CompiledLoop(plan, network)
+    return CoSimulation(plan, network)

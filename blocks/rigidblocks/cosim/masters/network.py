@@ -1,127 +1,136 @@
-"""What a loop steps: an instance for each part with the wires between them, or one memory for a
-whole system.
-"""
+"""Networks of part instances: separate instances with wires, or one memory for a fused system."""
 
 import abc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.block.adaptive import STEP_PORTS
+from rigidblocks.block.adaptive_methods import STEP_PORTS
 from rigidblocks.block.block import Block
-from rigidblocks.simulation.instance import BlockInstance, Instance
-from rigidblocks.simulation.isolated import isolated_fmu
-from rigidblocks.simulation.plan import Plan, of_part
-from rigidblocks.simulation.running import running_fmu
-from rigidblocks.simulation.served import served_fmu
-from rigidblocks.simulation.table import BLOCK, Entry, Row, Scale, Wire
-from rigidblocks.system.fmu import Fmu, FmuError
-from rigidblocks.system.part import Part
-from rigidblocks.system.remote import RemoteFile
+from rigidblocks.cosim.fmu_import.library_sharing import SharedLibraries, reuse_of
+from rigidblocks.cosim.fmu_import.model_exchange import running_fmu
+from rigidblocks.cosim.fmu_import.remote_instance import isolated_fmu, served_fmu
+from rigidblocks.cosim.graph.fmu_part import Fmu, FmuError
+from rigidblocks.cosim.graph.part import Part
+from rigidblocks.cosim.graph.remote_fmu import RemoteFile
+from rigidblocks.cosim.masters.c_loop_tables import BLOCK, Entry, Row, Scale, Wire
+from rigidblocks.cosim.masters.initialization import Initialization
+from rigidblocks.cosim.masters.part_instance import BlockInstance, Instance
+from rigidblocks.cosim.masters.run_plan import Plan, make_for_part
+from rigidblocks.spatial.spatial import Array
 
 
 class PartError(RuntimeError):
-    """What went wrong in a part of a run, with the part's name."""
+    """Error of a part during a run; the message contains the name of the part."""
 
 
 class Network(abc.ABC):
-    """The parts of a system while they run.
+    """Instances of all parts of a system.
 
-    `outputs` are views of the flat values of all outputs, by `part.port`, that stay valid; in a
-    table of parts each has the number of its place in the order of the steps.
+    `outputs` has views of the flattened values of all outputs, by `part.port`. The views remain
+    valid during the run. Parts are numbered in stepping order.
     """
 
     outputs: Mapping[str, Array]
 
     @abc.abstractmethod
     def start(self, t: float) -> None:
-        """Computes the outputs at the start of a run, which comes once, or after a `restart`."""
+        """Compute the outputs at the start time t [s], once per run or after `restart`."""
 
     @property
     @abc.abstractmethod
     def restarts(self) -> bool:
-        """Whether it can be used for another run: where no part is an FMU."""
+        """True if the network can be reused for another run (see `restart`)."""
 
     @abc.abstractmethod
     def restart(self, plan: Plan) -> bool:
-        """Puts the start values of a plan in place of what there is; returns False, and does
-        nothing, where that takes other instances.
+        """Reset all values to the start values of a plan.
+
+        Returns False and changes nothing if the plan needs new instances.
         """
 
     @abc.abstractmethod
+    def end(self) -> None:
+        """End a run. The caller then calls `restart` or `close`."""
+
+    @abc.abstractmethod
     def view(self, name: str) -> Array | None:
-        """A view of the flat values of a port `part.port`, which stays valid; None where there is
-        none, and `read` and `change` are to be taken.
+        """Return a view of the flattened values of a port `part.port`; None if it has no view.
+
+        The view remains valid. If a port has no view, use `read` and `change`.
         """
 
     @abc.abstractmethod
     def read(self, name: str) -> Array:
-        """The flat values of a port that has no view."""
+        """Return the flattened values of a port that has no view."""
 
     @abc.abstractmethod
     def change(self, name: str, values: Array) -> None:
-        """Sets a tunable parameter that has no view."""
+        """Set a tunable parameter that has no view."""
 
     @abc.abstractmethod
-    def keep(self, number: int) -> None:
-        """Keeps the state, inputs and outputs of this moment under a number."""
+    def save_state(self, number: int) -> None:
+        """Save the current state, inputs and outputs under the key `number`."""
 
     @abc.abstractmethod
-    def go_back(self, number: int) -> None:
-        """Goes back to a moment that was kept; may be repeated."""
+    def restore_state(self, number: int) -> None:
+        """Restore the state with the key `number`; it can be restored repeatedly."""
 
     @abc.abstractmethod
-    def forget(self, number: int) -> None:
-        """Keeps a moment no longer."""
+    def free_state(self, number: int) -> None:
+        """Delete the state with the key `number`."""
 
     @abc.abstractmethod
     def table(self) -> Sequence[Row]:
-        """How the loop in C steps each part, and the wires to its inputs."""
+        """Return the table of the C loop: the entry of each part with the wires to its inputs."""
 
     @property
     @abc.abstractmethod
-    def unchecked(self) -> Iterable[Array]:
-        """The outputs that may get infinite without a word of their parts."""
+    def unchecked_outputs(self) -> Iterable[Array]:
+        """Return the outputs that the master must check for infinite values and NaN."""
 
     @abc.abstractmethod
     def step(self, number: int, t: float, dt: float) -> None:
-        """Steps one part with its inputs held; raises PartError or FmuError with its name."""
+        """Step a part with constant inputs; the message of an error contains the part name."""
 
     @abc.abstractmethod
     def judge(self, number: int, call: int, status: int, t: float, dt: float) -> None:
-        """Raises what `step` raises, for the status of a call in C."""
+        """Raise the exception for the status of a C call of a part (see `Instance.judge`)."""
 
     @abc.abstractmethod
     def steps(self) -> Iterator[tuple[str, Array]]:
-        """What adaptive integrators remember, by the names of the parts."""
+        """Yield the part name and step memory (step size, ...) of each adaptive integrator."""
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Frees what the parts hold."""
+        """Free the resources of the parts."""
 
     def row(self) -> Array:
-        """All outputs side by side."""
+        """Return all outputs of all parts in one array."""
         return np.concatenate(list(self.outputs.values()) or [np.zeros(0)])
 
 
 class Instances(Network):
-    """An instance for each part of a plan."""
+    """Connected instances of the parts of a run, one for each part."""
 
     def __init__(self, plan: Plan):
         self._wiring, self.order = plan.wiring, plan.stepping_order
+        self._plan = plan
         self.by_name: dict[str, Instance] = {}
+        libraries = SharedLibraries(plan.wiring.parts.values(), plan.t_start, plan.dt)
         try:
             for name, part in plan.wiring.parts.items():
-                self.by_name[name] = of_part(name, partial(_instance, part, plan.steppers))
+                make = partial(_instance, part, plan.steppers, libraries)
+                self.by_name[name] = make_for_part(name, make)
         except BaseException:
             self.close()
             raise
         self.wires: dict[str, list[Wire]] = {name: [] for name in plan.wiring.parts}
         self._scales: dict[str, list[Scale]] = {name: [] for name in plan.wiring.parts}
         self._connect()
+        self._initialization = self._initialization_of(plan)
         self._in_order = [self.by_name[name] for name in self.order]
         distant = [k for k, one in enumerate(self._in_order) if one.is_distant]
         self._sent_together = distant if plan.is_simultaneous else []
@@ -132,65 +141,77 @@ class Instances(Network):
         }
 
     def _connect(self) -> None:
-        """The wires to each part, and the units that change on them."""
+        """Create the wires to each part, and their unit conversions."""
         for wire in self._wiring.wires:
             (a, y), (b, u), start, to, length = wire
             source = self.by_name[a].output(y)[start : start + length]
             target = self.by_name[b].input(u)[to : to + length]
             self.wires[b].append((source, target))
             if (conversion := self._wiring.conversion(wire)) is not None:
-                self._scales[b].append((target, *conversion))
+                self._scales[b].append((target, conversion))
 
     def start(self, t: float) -> None:
-        self._initialize(t)
-        for name, instance in self.by_name.items():
-            self.guarded(name, instance.begin)
-
-    def _initialize(self, t: float) -> None:
-        """The outputs of all parts at the start."""
-        for name in self._wiring.evaluation_order:
-            self.read_inputs(name)
-            self.guarded(name, partial(self.by_name[name].initialize, t))
+        self._initialization.run(t)
+        self._initialization.end()
 
     @property
     def restarts(self) -> bool:
-        return all(isinstance(one, BlockInstance) for one in self.by_name.values())
+        return all(one.restarts for one in self.by_name.values()) and self._resets_are_complete
+
+    @cached_property
+    def _resets_are_complete(self) -> bool:
+        """True if a reset of each FMU is known to be complete."""
+        fmus = {part.component for part in self._wiring.parts.values()}
+        times = self._plan.t_start, self._plan.dt
+        return all(reuse_of(fmu, *times).resets for fmu in fmus if isinstance(fmu, Fmu))
 
     def restart(self, plan: Plan) -> bool:
         if not self.restarts:
             return False
         for name, instance in self.by_name.items():
-            assert isinstance(instance, BlockInstance)
-            instance.restart(plan.wiring.parts[name])
+            restart = partial(instance.restart, plan.wiring.parts[name])
+            self.call_and_name_errors(name, restart)
+        if plan is not self._plan:
+            self._plan = plan
+            self._initialization = self._initialization_of(plan)
         return True
 
+    def _initialization_of(self, plan: Plan) -> Initialization:
+        return Initialization(plan, self.by_name, self.read_inputs, self.call_and_name_errors)
+
+    def end(self) -> None:
+        for instance in self.by_name.values():
+            instance.end()
+
     def view(self, name: str) -> Array | None:
-        part, port = self._wiring.located(name)
+        part, port = self._wiring.locate_port(name)
         return self.by_name[part].view(port)
 
     def read(self, name: str) -> Array:
-        part, port = self._wiring.located(name)
+        part, port = self._wiring.locate_port(name)
         return self.by_name[part].read(port)
 
     def change(self, name: str, values: Array) -> None:
-        part, port = self._wiring.located(name)
+        part, port = self._wiring.locate_port(name)
         self.by_name[part].change(port, values)
 
-    def keep(self, number: int) -> None:
+    def save_state(self, number: int) -> None:
         for instance in self.by_name.values():
-            instance.keep(number)
+            instance.save_state(number)
 
-    def go_back(self, number: int) -> None:
+    def restore_state(self, number: int) -> None:
         for instance in self.by_name.values():
-            instance.go_back(number)
+            instance.restore_state(number)
 
-    def forget(self, number: int) -> None:
+    def free_state(self, number: int) -> None:
         for instance in self.by_name.values():
-            instance.forget(number)
+            instance.free_state(number)
 
-    def in_turn(self, is_simultaneous: bool) -> Iterator[int]:
-        """The numbers of the parts in the order in which they step, each when its inputs are read:
-        those of all before the first steps (Jacobi), or before its own step (Gauss and Seidel).
+    def read_inputs_in_order(self, is_simultaneous: bool) -> Iterator[int]:
+        """Yield the number of each part in stepping order, after the part has read its inputs.
+
+        All parts read their inputs before the first step (Jacobi), or each part reads its inputs
+        before its own step (Gauss-Seidel).
         """
         if is_simultaneous:
             for name in self.order:
@@ -201,11 +222,11 @@ class Instances(Network):
             yield number
 
     def read_inputs(self, name: str) -> None:
-        """Copies the connected inputs of a part from their sources, and converts their units."""
+        """Copy the connected inputs of a part from their sources, and convert the units."""
         for source, target in self.wires[name]:
             target[:] = source
-        for target, factor, offset in self._scales[name]:
-            target[:] = factor * target + offset
+        for target, conversion in self._scales[name]:
+            target[:] = conversion.apply(target)
 
     def table(self) -> Sequence[Row]:
         return [
@@ -214,7 +235,7 @@ class Instances(Network):
         ]
 
     @property
-    def unchecked(self) -> Iterable[Array]:
+    def unchecked_outputs(self) -> Iterable[Array]:
         return [
             one.output(port.name)
             for name, one in self.by_name.items()
@@ -226,25 +247,29 @@ class Instances(Network):
         self.step_within((t, dt), number, t, dt)
 
     def step_within(self, whole: tuple[float, float], number: int, t: float, dt: float) -> None:
-        """Steps one part as `step`, in a step with this start and length that events divide."""
+        """Step one part within the communication step `whole` (see `Instance.step_within`)."""
         if self._sent_together and number == self._sent_together[0]:
-            # all have read their inputs: those elsewhere step beside each other
+            # all parts have read their inputs, so parts in other processes can step in parallel
             for k in self._sent_together:
-                self.guarded(self.order[k], partial(self._in_order[k].send_step, t, dt))
-        self.guarded(self.order[number], partial(self._in_order[number].step_within, whole, t, dt))
+                self.call_and_name_errors(
+                    self.order[k], partial(self._in_order[k].send_step, t, dt)
+                )
+        self.call_and_name_errors(
+            self.order[number], partial(self._in_order[number].step_within, whole, t, dt)
+        )
 
-    def guarded(self, name: str, call: Callable[[], None]) -> None:
-        """Makes a call on a part, whose errors name it."""
+    def call_and_name_errors(self, name: str, call: Callable[[], None]) -> None:
+        """Call a function of a part, and add the name of the part to its errors."""
         try:
             call()
         except (Exception, SystemExit) as error:
-            raise _named(name, error) from error
+            raise _add_part_name(name, error) from error
 
     def judge(self, number: int, call: int, status: int, t: float, dt: float) -> None:
         try:
             self._in_order[number].judge(call, status, t, dt)
         except (Exception, SystemExit) as error:
-            raise _named(self.order[number], error) from error
+            raise _add_part_name(self.order[number], error) from error
 
     def steps(self) -> Iterator[tuple[str, Array]]:
         for name, instance in self.by_name.items():
@@ -257,7 +282,7 @@ class Instances(Network):
 
 
 class OneMemory(Network):
-    """A whole system as one compiled block."""
+    """Network of a fused system: one compiled block with one memory vector."""
 
     def __init__(self, plan: Plan):
         self._stepper, self._parts = plan.fused, plan.wiring.parts
@@ -282,7 +307,7 @@ class OneMemory(Network):
             for key, value in part.start.items():
                 if (place := where.get(plan.wiring.whole_name(name, key))) is not None:
                     self._memory[place] = np.ravel(value)
-                elif key in ports:  # which is connected, or some of its elements are
+                elif key in ports:  # elements of this input are connected
                     for one, number in zip(ports[key].element_names, np.ravel(value), strict=True):
                         whole = plan.wiring.whole_name(name, one)
                         if (place := where.get(whole)) is not None:
@@ -294,30 +319,30 @@ class OneMemory(Network):
         return None if place is None else self._memory[place]
 
     def read(self, name: str) -> Array:
-        raise ValueError(f"a fused run does not keep {name}, which is connected: read its source")
+        raise ValueError(f"a fused run does not store the connected input {name}; read its source")
 
     def change(self, name: str, values: Array) -> None:
         raise NotImplementedError
 
-    def keep(self, number: int) -> None:
+    def save_state(self, number: int) -> None:
         self._kept[number] = self._memory.copy()
 
-    def go_back(self, number: int) -> None:
+    def restore_state(self, number: int) -> None:
         self._memory[:] = self._kept[number]
 
-    def forget(self, number: int) -> None:
+    def free_state(self, number: int) -> None:
         self._kept.pop(number, None)
 
     def table(self) -> Sequence[Row]:
-        return [Row(Entry(BLOCK, self._memory.ctypes.data, self._stepper.step_address))]
+        return [Row(Entry(BLOCK, self._memory.ctypes.data, self._stepper.sample_step_address))]
 
     @property
-    def unchecked(self) -> Iterable[Array]:
+    def unchecked_outputs(self) -> Iterable[Array]:
         return ()
 
     def step(self, number: int, t: float, dt: float) -> None:
-        del number  # there is one
-        self._stepper.step(self._memory, t, dt)
+        del number  # a fused system is one part
+        self._stepper.part(self._memory, t, t + dt, True)
 
     def judge(self, number: int, call: int, status: int, t: float, dt: float) -> None:
         del number, call
@@ -329,27 +354,30 @@ class OneMemory(Network):
             if (start := where.get(f"{name}.{first}")) is not None:
                 yield name, self._memory[start.start : start.start + len(STEP_PORTS)]
 
+    def end(self) -> None:
+        """Do nothing, because a fused system has no FMUs to terminate."""
+
     def close(self) -> None:
-        """Has nothing to free."""
+        """Do nothing, because a fused system has no resources to free."""
 
 
-def _instance(part: Part, steppers: Mapping[str, Any]) -> Instance:
+def _instance(part: Part, steppers: Mapping[str, Any], libraries: SharedLibraries) -> Instance:
     if isinstance(part.component, Block):
         return BlockInstance(part, steppers[part.name])
     if isinstance(part.component, Fmu) and isinstance(part.component.path, RemoteFile):
         return served_fmu(part)
-    return isolated_fmu(part) if part.isolated else running_fmu(part)
+    return isolated_fmu(part) if part.isolated else running_fmu(part, libraries.of(part))
 
 
-def _named(name: str, error: BaseException) -> Exception:
-    """An error of a part as one that names it."""
-    if isinstance(error, FmuError):  # it does
+def _add_part_name(name: str, error: BaseException) -> Exception:
+    """Return an error whose message contains the name of the part and the given error."""
+    if isinstance(error, FmuError):  # its message already contains the name
         return error
-    return PartError(f"'{name}': {said(error)}")
+    return PartError(f"'{name}': {error_text(error)}")
 
 
-def said(error: BaseException) -> str:
-    """The message of an error, with its type where that tells what is wrong."""
+def error_text(error: BaseException) -> str:
+    """Return the message of an error; for most error types, preceded by the type name."""
     if isinstance(error, ArithmeticError | RuntimeError) and type(error) is not ZeroDivisionError:
         return str(error)
     return f"{type(error).__name__}: {error}".removesuffix(": ")

@@ -1,65 +1,69 @@
-"""Running instances of the parts of a system."""
+"""Instances of parts: blocks or FMUs in a run."""
 
 import abc
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Block
-from rigidblocks.block.step import instants
-from rigidblocks.block.stepper import CompiledStepper, Stepper
-from rigidblocks.simulation.table import BLOCK, HOSTED, Entry
-from rigidblocks.system.part import Part
+from rigidblocks.block.stepper import CompiledStepper, Stepper, spans
+from rigidblocks.cosim.graph.part import Part
+from rigidblocks.cosim.masters.c_loop_tables import BLOCK, HOSTED, Entry
+from rigidblocks.spatial.spatial import Array
 
-_CLOSE = 1e-12  # of a step: events and samples that are closer are at the same time
+_CLOSE = 1e-12  # events and samples closer than this fraction of a step coincide
 
 
 class Instance(abc.ABC):
-    """One running part: inputs to write, outputs to read, and a step between.
+    """Instance of a part in a run, with inputs to write and outputs to read.
 
-    `input` and `output` give views of the flat values of a port that stay valid; `outputs` are all
-    outputs side by side.
+    `input` and `output` return views of the flattened values of a port. The views remain valid
+    during the run. `outputs` returns all outputs in one array.
     """
 
     @abc.abstractmethod
     def input(self, name: str) -> Array:
-        """The values of an input, to write into."""
+        """Return a writable view of the flattened values of an input."""
 
     @abc.abstractmethod
     def output(self, name: str) -> Array:
-        """The values of an output as last computed."""
+        """Return a view of the current values of an output."""
 
     @abc.abstractmethod
     def outputs(self) -> Array:
-        """The values of all outputs, in the order of the ports."""
+        """Return all output values in one array, in port order."""
 
     @abc.abstractmethod
-    def initialize(self, t: float) -> None:
-        """Computes the outputs at the start of a run from the start values and the inputs; may be
-        repeated.
+    def initialize(self, t: float, outputs: Collection[str] | None = None) -> None:
+        """Compute the outputs at the start time t [s] from the start values and the inputs.
+
+        `outputs` has the names of the outputs to compute, or None for all outputs. The method may
+        be called repeatedly.
         """
 
     @abc.abstractmethod
     def begin(self) -> None:
-        """Ends the initialization."""
+        """End the initialization."""
 
     @abc.abstractmethod
     def step(self, t: float, dt: float) -> None:
-        """Goes from t to t + dt with the inputs held."""
+        """Step from t to t + dt [s] with constant inputs."""
 
     @property
     def is_distant(self) -> bool:
-        """Whether it runs in another process, where a step goes on beside those of others."""
+        """True if the part runs in another process, so that it can step in parallel."""
         return False
 
     def send_step(self, t: float, dt: float) -> None:
-        """Begins the step that `step` then ends, of one that is distant."""
+        """Request a step from the other process without waiting; `step` then waits for its end."""
         raise NotImplementedError
 
     def step_within(self, whole: tuple[float, float], t: float, dt: float) -> None:
-        """Goes from t to t + dt as `step`, in a step that events divide: `whole` is its start and
-        its length, whose samples fall where they would without events.
+        """Step from t to t + dt, within the communication step `whole`.
+
+        Events split a communication step. `whole` has its start time and its length [s]. The split
+        does not change the sample times of a block.
         """
         del whole
         self.step(t, dt)
@@ -67,84 +71,107 @@ class Instance(abc.ABC):
     @property
     @abc.abstractmethod
     def inputs(self) -> Array:
-        """The flat values of all inputs, in the order of the ports, to write into."""
+        """Return a writable view of the flattened values of all inputs, in port order."""
 
     @property
     def follows(self) -> bool:
-        """Whether its inputs can follow polynomials within a step."""
+        """True if the part supports polynomial inputs within a step."""
         return True
 
     @abc.abstractmethod
     def follow(self, course: Array, t: float, dt: float) -> None:
-        """Goes from t to t + dt with the inputs on a course that starts at t (`block.course`), at
-        whose end they are then; one that does not follow gets their mean, held.
+        """Step from t to t + dt with inputs that are polynomials in the time since t.
+
+        `course` has the coefficients (`block.evaluators.evaluate_inputs`). After the step the
+        inputs have the final values of the polynomials. If the part does not support polynomial
+        inputs, its inputs are held at the means of the polynomials.
         """
 
     def slopes(self, inputs: Array) -> Array | None:
-        """The derivatives of the outputs in inputs (m,), by their places, at this moment, (n, m),
-        NaN what the part does not tell; None where it tells none.
+        """Return the Jacobian (n, m) of all n outputs with respect to the m inputs `inputs`.
+
+        `inputs` has the indices of the inputs. The Jacobian is evaluated at the current state.
+        Entries that the part does not provide are NaN. The result is None if the part has no
+        derivatives.
         """
         del inputs
         return None
 
     def entry(self) -> Entry:
-        """How the loop in C steps it; by `step`, unless it has functions in C."""
+        """Return the entry of the part in the table of the C loop.
+
+        The loop calls `step` if the part has no C functions.
+        """
         return Entry(HOSTED)
 
     def judge(self, call: int, status: int, t: float, dt: float) -> None:
-        """Raises what `step` raises, for the status, not 0, of a call in C in a step from t to
-        t + dt; what does not end the run it tells.
+        """Raise the exception for a nonzero status of a C call in the step from t to t + dt.
+
+        A status that does not end the run is logged.
         """
         raise NotImplementedError
 
     @abc.abstractmethod
     def save(self) -> None:
-        """Keeps the state, inputs and outputs of this moment in place of what was kept before.
+        """Save the current state, inputs and outputs; they replace the previously saved values.
 
-        Raises RuntimeError for an FMU that cannot.
+        Raises RuntimeError for an FMU that cannot save its state.
         """
 
     @abc.abstractmethod
     def restore(self) -> None:
-        """Goes back to the moment that was kept; may be repeated."""
+        """Restore the saved state, inputs and outputs; they can be restored repeatedly."""
 
     @abc.abstractmethod
     def view(self, name: str) -> Array | None:
-        """A view of the flat values of any port, which stays valid; None where there is none."""
+        """Return a view of the flattened values of any port; None if the port has no view."""
 
     @abc.abstractmethod
     def read(self, name: str) -> Array:
-        """The flat values of a port that has no view."""
+        """Return the flattened values of a port that has no view."""
 
     @abc.abstractmethod
     def change(self, name: str, values: Array) -> None:
-        """Sets a parameter that has no view, from the next step on.
+        """Set a parameter that has no view; the value takes effect in the next step.
 
-        Raises FmuError for one that is not tunable.
+        Raises FmuError for a parameter that is not tunable.
         """
 
     @abc.abstractmethod
-    def keep(self, number: int) -> None:
-        """Keeps the state, inputs and outputs of this moment under a number.
+    def save_state(self, number: int) -> None:
+        """Save the current state, inputs and outputs under a key `number`.
 
-        Raises RuntimeError for an FMU that cannot.
+        Raises RuntimeError for an FMU that cannot save its state.
         """
 
     @abc.abstractmethod
-    def go_back(self, number: int) -> None:
-        """Goes back to a moment that was kept; may be repeated."""
+    def restore_state(self, number: int) -> None:
+        """Restore the state with the key `number`; it can be restored repeatedly."""
 
     @abc.abstractmethod
-    def forget(self, number: int) -> None:
-        """Keeps a moment no longer."""
+    def free_state(self, number: int) -> None:
+        """Delete the state with the key `number`."""
+
+    @property
+    def restarts(self) -> bool:
+        """True if `restart` can prepare the instance for another run."""
+        return False
+
+    @abc.abstractmethod
+    def end(self) -> None:
+        """End a run. The caller then calls `restart` or `close`."""
+
+    def restart(self, part: Part) -> None:
+        """Reset all values to the start values of a part, for another run."""
+        raise NotImplementedError
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Frees what the instance holds."""
+        """Free the resources of the instance."""
 
 
 class BlockInstance(Instance):
-    """A block that runs in this process, in NumPy or by its compiled kernel."""
+    """Block that runs in this process, in NumPy or as a compiled kernel."""
 
     def __init__(self, part: Part, stepper: Stepper):
         assert isinstance(part.component, Block)
@@ -160,8 +187,11 @@ class BlockInstance(Instance):
         ]
         self._outputs = np.concatenate(places) if places else np.zeros(0, dtype=int)
 
+    @property
+    def restarts(self) -> bool:
+        return True
+
     def restart(self, part: Part) -> None:
-        """Puts the start values in place of what there is."""
         self._memory[:] = self._layout.start()
         for name, value in part.start.items():
             self._memory[self._layout.where[name]] = np.ravel(value)
@@ -185,7 +215,8 @@ class BlockInstance(Instance):
         values: Array = self._memory[self._outputs]
         return values
 
-    def initialize(self, t: float) -> None:
+    def initialize(self, t: float, outputs: Collection[str] | None = None) -> None:
+        del outputs  # a block computes all its outputs
         self._memory[self._states] = self._start
         self._stepper.initialize(self._memory, t)
 
@@ -202,12 +233,12 @@ class BlockInstance(Instance):
             return
         begin, end = t, t + dt
         close = _CLOSE * whole[1] + 4 * np.finfo(float).eps * abs(t)
-        for instant, samples in instants(*whole, sample_time, t):
-            if instant > end + close:
+        for span in spans(sample_time, *whole):
+            if span.end > end + close:
                 break
-            if instant > begin + close:
-                self._stepper.part(self._memory, begin, instant, samples)
-                begin = instant
+            if span.end > begin + close:
+                self._stepper.part(self._memory, begin, span.end, span.samples)
+                begin = span.end
         if end > begin + close:
             self._stepper.part(self._memory, begin, end, False)
 
@@ -217,7 +248,7 @@ class BlockInstance(Instance):
         return Entry(BLOCK, self._memory.ctypes.data, self._stepper.step_address)
 
     def judge(self, call: int, status: int, t: float, dt: float) -> None:
-        del call  # there is one
+        del call  # the C loop makes only one call for a block
         assert isinstance(self._stepper, CompiledStepper)
         self._stepper.judge(status, self._memory, t + dt, dt)
 
@@ -237,20 +268,23 @@ class BlockInstance(Instance):
     def change(self, name: str, values: Array) -> None:
         self._memory[self._layout.where[name]] = values
 
-    def keep(self, number: int) -> None:
+    def save_state(self, number: int) -> None:
         self._kept_by_number[number] = self._memory.copy()
 
-    def go_back(self, number: int) -> None:
+    def restore_state(self, number: int) -> None:
         self._memory[:] = self._kept_by_number[number]
 
-    def forget(self, number: int) -> None:
+    def free_state(self, number: int) -> None:
         self._kept_by_number.pop(number, None)
 
     @property
     def steps(self) -> Array:
-        """What the integrator remembers; nothing of steps of fixed length."""
+        """Return the step memory of the integrator; empty if the step size is fixed."""
         steps: Array = self._memory[self._layout.s]
         return steps
+
+    def end(self) -> None:
+        pass
 
     def close(self) -> None:
         pass

@@ -1,4 +1,4 @@
-"""Runs at the pace of the clock: when steps are due, and how well that was kept."""
+"""Pacing of real-time runs: due times of the steps, and timing statistics."""
 
 import abc
 import json
@@ -8,55 +8,58 @@ from math import isfinite
 
 import numpy as np
 
-from rigidblocks.simulation.network import Network
+from rigidblocks.cosim.masters.network import Network
+from rigidblocks.cosim.masters.run_plan import CATCH_UP, SKIP, STOP
 
-CATCH_UP, SKIP, STOP = "catch-up", "skip", "stop"
 OVERRUNS = (CATCH_UP, SKIP, STOP)
-SPIN = 200e-6  # s before a step is due, in which the processor is kept
-LATE = 0.1  # of a step
+SPIN = 200e-6  # busy waiting before a step is due [s], because sleep ends late (found by trial)
+LATE = 0.1  # start delay of a late step, as a fraction of dt
 
 
-class Turns(abc.ABC):
-    """When the steps of a run are taken, one by one."""
+class StepTiming(abc.ABC):
+    """Observer of the start and end of each step, for pacing or time measurements."""
 
     @abc.abstractmethod
     def begin(self, network: Network) -> None:
-        """The parts of the run, which has its first row."""
+        """Start the timing after the first sample is recorded; `network` has the part instances."""
 
     @abc.abstractmethod
     def wait(self) -> None:
-        """Comes back when the next step is to be taken; what it raises ends the run."""
+        """Wait until the next step is due. An implementation ends the run by an exception."""
 
     @abc.abstractmethod
-    def ended(self, t: float) -> None:
-        """A step has ended at t [s]."""
+    def end_step(self, t: float) -> None:
+        """Process the end of a step that ends at the simulated time t [s]."""
 
     @abc.abstractmethod
-    def told(self) -> Mapping[str, str]:
-        """What the `meta` of the result is to say of it."""
+    def metadata(self) -> Mapping[str, str]:
+        """Return entries for `Result.meta`."""
 
 
-class Pace(Turns):
-    """The times at which the steps of a run are due: `rate` seconds of simulation in one second.
+class Pace(StepTiming):
+    """Pacing of a run by a clock; `rate` is simulated time divided by wall-clock time.
 
-    When a step ends after the next is due, the run catches up, or skips (the simulation stands
-    still meanwhile), or stops: `ended` raises RuntimeError then. Raises ValueError for a rate that
-    is not positive and for another word.
+    If a step ends after the next step is due, `overrun` selects the response. The run catches up,
+    or skips due times (the simulated time does not advance), or `end_step` raises RuntimeError.
+
+    Raises ValueError for a rate that is not positive and for an unknown `overrun`.
     """
 
     def __init__(self, rate: float, dt: float, overrun: str = CATCH_UP):
         if not (isfinite(rate) and rate > 0):
-            raise ValueError(f"real_time must be positive, in s of simulation a second, not {rate}")
+            raise ValueError(
+                f"real_time must be positive (seconds of simulation per second), not {rate}"
+            )
         if overrun not in OVERRUNS:
             raise ValueError(f"overrun must be one of {', '.join(OVERRUNS)}, not '{overrun}'")
         self._length, self._overrun = dt / rate, overrun
         self._due, self._began = 0.0, 0.0
-        self._late: list[float] = []  # s behind the time that was due, by step
-        self._work: list[float] = []  # s
+        self._late: list[float] = []  # start delay of each step [s]
+        self._work: list[float] = []  # duration of each step [s]
         self._missed = 0
 
     def begin(self, network: Network) -> None:
-        del network  # the clock alone says when
+        del network  # the pacing depends only on the clock
 
     def wait(self) -> None:
         now = time.perf_counter()
@@ -68,7 +71,7 @@ class Pace(Turns):
         self._began = now
         self._late.append(now - self._due)
 
-    def ended(self, t: float) -> None:
+    def end_step(self, t: float) -> None:
         now = time.perf_counter()
         self._work.append(now - self._began)
         over = now - self._due - self._length
@@ -77,27 +80,30 @@ class Pace(Turns):
         self._missed += 1
         if self._overrun == STOP:
             raise RuntimeError(
-                f"the step to t = {t:g} s ended {1e3 * over:.3g} ms after the next was due"
+                f"missed deadline: the step to t = {t:g} s ended {1e3 * over:.3g} ms late; "
+                "reduce real_time, or choose another value of overrun"
             )
         if self._overrun == SKIP:
             self._due = now - self._length
 
-    def told(self) -> Mapping[str, str]:
+    def metadata(self) -> Mapping[str, str]:
         return {"real_time": self.report()}
 
     def report(self) -> str:
-        """How well the pace was kept, as JSON: counts, and quantiles [us] of how late steps began
-        and of how long they took.
+        """Return timing statistics as JSON.
+
+        The statistics are counts of steps, and quantiles [us] of the start delays and durations of
+        the steps.
         """
         late = np.array(self._late[: len(self._work)])
-        told = {
+        statistics = {
             "steps": len(self._work),
             "late starts": int(np.sum(late > LATE * self._length)),
             "missed deadlines": self._missed,
             "start after due (us)": _quantiles(late),
             "step (us)": _quantiles(np.array(self._work)),
         }
-        return json.dumps(told)
+        return json.dumps(statistics)
 
 
 def _quantiles(seconds: np.ndarray) -> dict[str, float]:

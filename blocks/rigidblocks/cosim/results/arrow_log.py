@@ -1,8 +1,7 @@
-"""A run's record on disk while the run is under way: a log in the format of Arrow IPC streams.
+"""Log of a run: a file in the Arrow IPC stream format that is written during the run.
 
-The stream has a schema, record batches one after another, and a mark at its end. Nothing in it
-points to what comes later, so that of a run that is killed every batch that was written can be
-read.
+The stream has a schema, consecutive record batches and an end mark. It has no references to later
+positions, so all record batches of a killed run can be read.
 """
 
 import contextlib
@@ -13,33 +12,45 @@ import mmap
 import os
 import shutil
 import warnings
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Port
-from rigidblocks.block.signal_types import TEXTUAL, learn_table, table_of, texts_in
+from rigidblocks.block.port import TEXTUAL, register_table, table_of, texts_in
+from rigidblocks.spatial.spatial import Array
 
-_END = b"\xff\xff\xff\xff\x00\x00\x00\x00"  # of an Arrow IPC stream
-_FILE = b"ARROW1"  # how an Arrow IPC file begins, which is no stream
-_WINDOW = 64  # batches of a log that are read before their pages are let go
-FOR_ARROW = "needs pyarrow: pip install 'rigidblocks[data]'"
+_END = b"\xff\xff\xff\xff\x00\x00\x00\x00"  # end mark of an Arrow IPC stream
+_FILE = b"ARROW1"  # first bytes of an Arrow IPC file, which is not a stream
+_WINDOW = 64  # number of batches that are read before their mapped pages are released
+CHECKS = "crc32"  # metadata key of the checksums of a chunk or file
+
+
+def checksums(columns: Iterable[Array], texts: Mapping[str, str]) -> list[str]:
+    """Return a checksum for each array in `columns`, and then a checksum of the strings `texts`."""
+    said = json.dumps(dict(sorted(texts.items()))).encode()
+    content = (np.ascontiguousarray(column, dtype=float).data for column in columns)
+    return [*(f"{zlib.crc32(one):08x}" for one in content), f"{zlib.crc32(said):08x}"]
 
 
 class LoggedValues:
-    """The values (n, columns) of a table whose first column is time: read where they are indexed.
+    """Values (n, columns) of a table that are read on access; column 0 of the table is time.
 
-    `values[rows, columns]` is an array; of a log on disk only the columns that are asked for are
-    read. `numpy.asarray(values)` is all of them.
+    `values[rows, columns]` reads only the given columns from a log on disk and returns an array.
+    `numpy.asarray(values)` reads all columns. The first access to a column verifies its checksums.
+    `checks` has a list of checksums for each chunk, or None for a chunk without checksums.
+
+    Raises ValueError for a damaged column.
     """
 
     ndim = 2
 
-    def __init__(self, table: Any):
-        self.table = table
+    def __init__(self, table: Any, checks: Sequence[Sequence[str] | None] = (), name: str = ""):
+        self._table, self._checks, self._name = table, checks, name
+        self._checked = set[int]()
         self.shape = (table.num_rows, table.num_columns - 1)
 
     def __len__(self) -> int:
@@ -49,25 +60,45 @@ class LoggedValues:
         rows, columns = key if isinstance(key, tuple) else (key, slice(None))
         places = np.arange(self.shape[1])[columns]
         if places.ndim == 0:
-            one: Array = self.table.column(int(places) + 1).to_numpy()[rows]
+            one: Array = self.column(int(places) + 1)[rows]
             return one
         picked = np.empty((len(self), len(places)))
         for k, place in enumerate(places.tolist()):
-            picked[:, k] = self.table.column(place + 1).to_numpy()
+            picked[:, k] = self.column(place + 1)
         some: Array = picked[rows]
         return some
 
+    @property
+    def table(self) -> Any:
+        """Complete Arrow table of the file; a first access verifies the checksums."""
+        for k in range(self._table.num_columns):
+            self.column(k)
+        return self._table
+
+    def column(self, k: int) -> Array:
+        """Return column k of the table as an array (n,); column 0 is time."""
+        column = self._table.column(k)
+        if k not in self._checked:
+            for number, (chunk, known) in enumerate(zip(column.chunks, self._checks, strict=False)):
+                if known is not None and checksums([chunk.to_numpy()], {})[0] != known[k]:
+                    name = self._table.schema[k].name
+                    raise ValueError(f"'{self._name}' is damaged: column {name} in chunk {number}")
+            self._checked.add(k)
+        values: Array = column.to_numpy()
+        return values
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if copy is False:
-            raise ValueError("the values are in a log and cannot be had without a copy")
+            raise ValueError("values in a log are not available without a copy")
         return self[:].astype(dtype or float, copy=False)
 
 
 class LogWriter:
-    """Writes the chunks of a run to a log, each whole or not at all.
+    """Writer of recorded samples to a log file.
 
-    The file is there from the first chunk on. One of that name that was there before is not
-    overwritten but replaced, for a result may be reading it.
+    The writer appends the samples in chunks. If a write fails, the log does not change. The first
+    chunk creates the file. It replaces an existing file with the same name instead of overwriting
+    it, because a result may still read the old file.
     """
 
     def __init__(self, path: Path, ports: Iterable[Port], meta: Mapping[str, str]):
@@ -82,18 +113,18 @@ class LogWriter:
         none = np.empty((0, len(self._schema) - 1))
         self._head = self._message(
             none[:, 0], none, {}
-        )  # Arrow writes a schema with the first rows
+        )  # Arrow writes the schema together with the first samples
 
     def write(self, time: Array, rows: Array, events: Sequence[tuple[float, str]] = ()) -> None:
-        """Appends the rows (n, columns) at the times (n,) [s], and the events (t, kind) since the
-        last ones.
+        """Append the samples `rows` (n, columns) at the times `time` (n,) [s], and new events.
 
-        Raises OSError when they cannot be written, with the log as it was before.
+        `events` has the events (t, type) since the last call. Raises OSError if the write fails;
+        the log is then unchanged.
         """
-        told = {"events": json.dumps(events)} if events else {}
-        if any(port.type in TEXTUAL for port in self._ports):  # whose texts each chunk has
-            told["texts"] = json.dumps(table_of(texts_in(rows, self._ports)))
-        message = self._message(time, rows, told)
+        metadata = {"events": json.dumps(events)} if events else {}
+        if any(port.type in TEXTUAL for port in self._ports):  # store the strings of these samples
+            metadata["texts"] = json.dumps(table_of(texts_in(rows, self._ports)))
+        message = self._message(time, rows, metadata)
         try:
             self._open()
             self._append(message)
@@ -105,14 +136,14 @@ class LogWriter:
     def _open(self) -> None:
         if self._file is None:
             self._path.unlink(missing_ok=True)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
             self._file = os.open(self._path, flags, 0o666)
         if not self._size:
             self._append(self._head)
 
-    def _message(self, time: Array, rows: Array, told: dict[str, str]) -> bytes:
-        """The next piece of the stream."""
-        self._stream.write_batch(_batch(self._schema, time, rows), custom_metadata=told or None)
+    def _message(self, time: Array, rows: Array, metadata: dict[str, str]) -> bytes:
+        """Return the bytes of the next stream message: samples `rows` at the times (n,) [s]."""
+        write_chunk(self._stream, _batch(self._schema, time, rows), metadata)
         message = self._text.getvalue()
         self._text.seek(0)
         self._text.truncate()
@@ -131,28 +162,30 @@ class LogWriter:
         self._size += len(message)
 
     def finish(self, time: Array, rows: Array) -> tuple[Array, LoggedValues]:
-        """Ends the log and returns the times and values in it, with those rows behind them that
-        could not be written.
-        """
+        """End the log; return the times and values of all samples, including the last `rows`."""
         import pyarrow
 
-        written, times = list[Any](), [time]
-        with contextlib.suppress(OSError):  # a log without an end is one that is whole up to there
+        written, checks, times = list[Any](), list[list[str] | None](), [time]
+        with contextlib.suppress(OSError):  # a log without its end mark is still readable
             self._open()
             self._append(_END)
         if self._file is not None:
-            os.close(self._file)
-        if self._file is not None and self._size:
-            stream = _Stream(self._path)
-            written, times = stream.batches, [stream.time(), time]
+            try:
+                if self._size:  # read this file even if another file now has the same path
+                    stream = _Stream(self._path, _map_file(self._file))
+                    written, checks = stream.batches, stream.checks
+                    times = [stream.time(), time]
+            finally:
+                os.close(self._file)
         if len(time):
             written.append(_batch(self._schema, time, rows))
         table = pyarrow.Table.from_batches(written, self._schema)
-        return np.concatenate(times) if len(time) else times[0], LoggedValues(table)
+        values = LoggedValues(table, checks, str(self._path))
+        return np.concatenate(times) if len(time) else times[0], values
 
 
 def schema(ports: Iterable[Port], meta: Mapping[str, str]) -> Any:
-    """The schema of a table with the column `time` and one for each element, with its unit."""
+    """Return the Arrow schema of a log: column `time`, then a column for each port element."""
     import pyarrow
 
     pairs = [("time", "s")]
@@ -167,6 +200,12 @@ def schema(ports: Iterable[Port], meta: Mapping[str, str]) -> Any:
     )
 
 
+def write_chunk(stream: Any, batch: Any, texts: Mapping[str, str]) -> None:
+    """Write a record batch to a stream, with checksums of its columns and of `texts`."""
+    checks = checksums((column.to_numpy() for column in batch.columns), texts)
+    stream.write_batch(batch, custom_metadata={**texts, CHECKS: " ".join(checks)})
+
+
 def _batch(form: Any, time: Array, rows: Array) -> Any:
     import pyarrow
 
@@ -174,94 +213,117 @@ def _batch(form: Any, time: Array, rows: Array) -> Any:
     return pyarrow.record_batch(columns, schema=form)
 
 
-def read_log(path: Path) -> tuple[Array, Any]:
-    """The times in a log or another file of Arrow's, and its table, mapped into memory, with all
-    events in its metadata.
+def read_log(path: Path) -> tuple[Array, LoggedValues, Any, list[Any]]:
+    """Return the times, values, schema and events of a log or another Arrow file.
 
-    Warns of a log that ends early, as that of a run that was killed, and has its whole chunks.
-    Raises ValueError for another file.
+    The values are memory-mapped. A log without an end mark, such as the log of a killed run, causes
+    a warning. The result then has the complete chunks of the log.
+
+    Raises ValueError for a file of another format and for a damaged file.
     """
     import pyarrow
 
-    stream = _Stream(path)
+    with open(path, "rb") as file:
+        stream = _Stream(path, _map_file(file.fileno()))
     if not stream.has_end:
         rows = sum(batch.num_rows for batch in stream.batches)
         warnings.warn(
-            f"the log '{path}' has no end: its run was killed or is under way; it has "
-            f"{len(stream.batches)} whole chunks of {rows} rows",
+            f"the log '{path}' is incomplete: its run was killed or is still running; it has "
+            f"{len(stream.batches)} complete chunks of {rows} samples",
             RuntimeWarning,
             stacklevel=5,
         )
+    time = stream.time()
     table = pyarrow.Table.from_batches(stream.batches, stream.schema)
-    if stream.events:
-        said = {**(stream.schema.metadata or {}), b"events": json.dumps(stream.events).encode()}
-        table = table.replace_schema_metadata(said)
-    return stream.time(), table
+    return time, LoggedValues(table, stream.checks, str(path)), stream.schema, stream.events
 
 
 class _Stream:
-    """What is whole in a log, mapped into memory: what was read is let go, so that the pages of a
-    long log do not add up.
+    """Memory-mapped log file with its complete chunks.
+
+    The reader releases memory pages after reading, so memory use does not grow with the log's
+    length.
     """
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, content: mmap.mmap | bytes):
         import pyarrow
 
+        self._path = path
         self.batches, self.events = list[Any](), list[Any]()
+        self.checks = list[list[str] | None]()
+        self._map = content
         try:
-            self._map = _mapped(path)
             self.has_end = self._map[-len(_END) :] == _END
             is_file = self._map[: len(_FILE)] == _FILE
             form = pyarrow.ipc.open_file if is_file else pyarrow.ipc.open_stream
-            stream = form(pyarrow.BufferReader(pyarrow.py_buffer(self._map)))
+            reader = pyarrow.BufferReader(pyarrow.py_buffer(self._map))
+            stream = form(reader)
         except pyarrow.ArrowInvalid as error:
             raise ValueError(f"'{path}' is not a log: {error}") from None
         self.schema, self.has_end = stream.schema, self.has_end or is_file
         if is_file:
             self.batches = [stream.get_batch(k) for k in range(stream.num_record_batches)]
+            self.checks = [None] * len(self.batches)
             return
         try:
             while True:
-                batch, said = stream.read_next_batch_with_custom_metadata()
-                self.batches += [batch] if batch.num_rows else []
-                told = {} if said is None else said
-                self.events += json.loads(told["events"]) if "events" in told else []
-                learn_table(json.loads(told["texts"]) if "texts" in told else ())
-                self._let_go(len(self.batches))
+                self._add(*stream.read_next_batch_with_custom_metadata())
         except StopIteration:
-            pass
-        except (pyarrow.ArrowInvalid, OSError):  # the last chunk was being written
-            self.has_end = False
+            if self.has_end and reader.tell() < len(self._map):
+                raise self._damage() from None
+        except (pyarrow.ArrowInvalid, OSError):
+            if self.has_end:
+                raise self._damage() from None
+            # without an end mark, the last chunk is incomplete and is ignored
+
+    def _add(self, batch: Any, said: Any) -> None:
+        """Append a record batch of the log, and the events and strings in its metadata `said`."""
+        texts = {key.decode(): value.decode() for key, value in (said or {}).items()}
+        known = texts.pop(CHECKS, "").split() or None
+        if known and (len(known) < batch.num_columns or checksums((), texts)[-1] != known[-1]):
+            raise self._damage()
+        if batch.num_rows:
+            if self.checks and (self.checks[-1] is None) != (known is None):
+                raise self._damage()
+            self.batches.append(batch)
+            self.checks.append(known)
+        self.events += json.loads(texts.get("events", "[]"))
+        register_table(json.loads(texts.get("texts", "[]")))
+        self._let_go(len(self.batches))
+
+    def _damage(self) -> ValueError:
+        return ValueError(f"'{self._path}' is damaged in its chunk {len(self.batches)}")
 
     def time(self) -> Array:
-        """The times of all rows (n,) [s]."""
+        """Return the times of all samples (n,) [s]."""
         ends = np.cumsum([0, *(batch.num_rows for batch in self.batches)])
         time = np.empty(ends[-1])
-        for k, batch in enumerate(self.batches):
-            time[ends[k] : ends[k + 1]] = batch.column(0).to_numpy()
+        for k, (batch, known) in enumerate(zip(self.batches, self.checks, strict=True)):
+            time[ends[k] : ends[k + 1]] = column = batch.column(0).to_numpy()
+            if known and checksums([column], {})[0] != known[0]:
+                raise ValueError(f"'{self._path}' is damaged: column time in chunk {k}")
             self._let_go(k)
         return time
 
     def _let_go(self, k: int) -> None:
-        """Lets go of the pages when the batch number k is the last of a window."""
+        """Release the memory pages of the file after every `_WINDOW`-th batch `k`."""
         if k % _WINDOW == 0 and isinstance(self._map, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED)
 
 
-def _mapped(path: Path) -> mmap.mmap | bytes:
-    """The bytes of a file."""
-    with open(path, "rb") as file:
-        if os.fstat(file.fileno()).st_size == 0:  # which cannot be mapped
-            return b""
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+def _map_file(file: int) -> mmap.mmap | bytes:
+    """Return the memory-mapped content of an open file."""
+    if os.fstat(file).st_size == 0:  # an empty file cannot be mapped
+        return b""
+    return mmap.mmap(file, 0, access=mmap.ACCESS_READ)
 
 
 def check_room(folder: Path, size: float) -> None:
-    """Raises OSError where the disk of a folder has no room for so many bytes."""
+    """Raise OSError if the disk that contains a folder has less free space than `size` bytes."""
     free = shutil.disk_usage(folder).free
     if size > free:
         raise OSError(
             errno.ENOSPC,
-            f"the record needs about {size / 1e6:,.0f} MB and '{folder}' has room for "
-            f"{free / 1e6:,.0f} MB: take `record` or `every` to record less",
+            f"the record needs about {size / 1e6:,.0f} MB, but '{folder}' has only "
+            f"{free / 1e6:,.0f} MB free; use `record` or `every` to record less",
         )

@@ -1,6 +1,4 @@
-"""What a run leaves: a row of its outputs at communication points and events, in memory or in a log
-on disk.
-"""
+"""Recording of outputs at communication points and events, in memory or in a log file."""
 
 import abc
 import contextlib
@@ -14,144 +12,170 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Port
-from rigidblocks.block.record import offer
-from rigidblocks.simulation.files import check_target, described
-from rigidblocks.simulation.grid import Grid
-from rigidblocks.simulation.log import LoggedValues, LogWriter
-from rigidblocks.simulation.result import Result
-from rigidblocks.system.wiring import Wiring
+from rigidblocks.block.port import suggestion
+from rigidblocks.cosim.graph.wiring import Wiring
+from rigidblocks.cosim.masters.run_plan import Grid
+from rigidblocks.cosim.results.arrow_log import LoggedValues, LogWriter
+from rigidblocks.cosim.results.result import Result
+from rigidblocks.cosim.results.result_files import (
+    check_target,
+    real_target,
+    reserve,
+    result_metadata,
+)
+from rigidblocks.spatial.spatial import Array
 
-_CHUNK = 1 << 20  # bytes of the rows that are written at once
-_LONGEST = 1.0  # s that a row waits to be written
+_CHUNK = 1 << 20  # maximum size of a chunk of samples [bytes]
+_LONGEST = 1.0  # maximum time between two writes of samples [s]
 
 Hold = Callable[[], contextlib.AbstractContextManager[None]]
 
 
-class Fall(NamedTuple):
-    """An output element, `kind`, has fallen through zero at time t [s]."""
+class ZeroCrossing(NamedTuple):
+    """Zero crossing at time t [s] of the output element with the name `kind`."""
 
     t: float
     kind: str
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What of a run is to be kept: the outputs that `record` names by patterns such as `robot.*`,
-    each `every`-th communication point, in the file `save` or in memory.
+class RecordOptions:
+    """Options that select the outputs and communication points to record.
+
+    `record` contains patterns of output names such as `robot.*`. The run records every `every`-th
+    communication point, in the file `save` if it is given, otherwise in memory.
     """
 
     record: Sequence[str] = ("*",)
     every: int = 1
     save: Path | None = None
 
+    def __post_init__(self) -> None:
+        if self.save is not None:
+            object.__setattr__(self, "save", real_target(self.save))
+
+    def reserve(self) -> contextlib.AbstractContextManager[None]:
+        """Reserve the result files of the run; raise OSError if another run writes to one."""
+        return reserve(*filter(None, (self.save, self.log)))
+
     @property
     def log(self) -> Path | None:
-        """The log that the run is written to while it goes on; None without pyarrow."""
+        """Path of the log file of the run; None if `save` is not set or pyarrow is missing."""
         if self.save is None or find_spec("pyarrow") is None:
             return None
         arrow = self.save.suffix == ".arrow"
         return self.save if arrow else self.save.with_name(f"{self.save.name}.arrow")
 
     def check(self, wiring: Wiring, grid: Grid) -> None:
-        """Raises KeyError for a pattern that names nothing, and what cannot be saved (`files`)."""
-        columns = 1 + sum(port.size for port in chosen(wiring.outputs, self.record))
+        """Check the file with `check_target`; raise KeyError for a pattern without a match."""
+        columns = 1 + sum(port.size for port in select_ports(wiring.outputs, self.record))
         if self.save is not None:
             logged = self.log not in (None, self.save)
             check_target(self.save, columns * self.rows(grid), logged)
 
     def rows(self, grid: Grid) -> int:
-        """The number of rows of a run without events."""
-        return grid.n // self.every + 1
+        """Return the number of samples that a run without events records."""
+        return grid.n // self.spacing(grid) + 1
+
+    def spacing(self, grid: Grid) -> int:
+        """Return the recording interval in steps: min(every, n + 1) for a run of n steps.
+
+        The limit n + 1 does not change the recorded samples. It ensures that the value fits a C
+        integer.
+        """
+        return min(int(self.every), grid.n + 1)
 
 
 class Rows(abc.ABC):
-    """Where the chunks of a record go."""
+    """Storage of recorded samples; a row contains the values of all recorded outputs at a time."""
 
     @abc.abstractmethod
-    def write(self, time: Array, rows: Array, events: Sequence[Fall]) -> None:
-        """Appends the rows (n, columns) at the times (n,) [s], and the events since the last ones,
-        all or nothing.
+    def write(self, time: Array, rows: Array, events: Sequence[ZeroCrossing]) -> None:
+        """Append the samples `rows` (n, columns) at the times `time` (n,) [s], and new events.
+
+        `events` contains the events since the last call. If a call fails, the storage is unchanged.
         """
 
     @abc.abstractmethod
-    def room(self) -> tuple[Array, Array] | None:
-        """The places of the next times and rows, for who writes them there and tells `took` how
-        many; None where they are to be given to `write`.
+    def next_buffer(self) -> tuple[Array, Array] | None:
+        """Return writable arrays for the next samples, or None if the caller must use `write`.
+
+        A caller that fills the arrays then calls `commit` with the number of samples.
         """
 
     @abc.abstractmethod
-    def took(self, rows: int) -> None:
-        """So many have been written to `room`."""
+    def commit(self, rows: int) -> None:
+        """Count samples that the caller has written to the arrays of `next_buffer` as recorded."""
 
     @abc.abstractmethod
     def finish(self, time: Array, rows: Array) -> tuple[Array, Array | LoggedValues]:
-        """The times and rows that were written, and then those given, which could not be."""
+        """Return the times and values of all samples; the samples `rows` are appended last."""
 
 
 class RowsInMemory(Rows):
-    """Rows in one array that grows without being copied."""
+    """Samples in one array in memory; the array grows in place."""
 
     def __init__(self, columns: int, expected: int):
         try:
             self._time, self._rows = np.empty(expected), np.empty((expected, columns))
         except MemoryError:
             raise MemoryError(
-                f"there is no memory for a record of {expected:,} rows of {columns} numbers: "
-                "record less by `record` or `every`, or to a file by `save`"
+                f"not enough memory to record {expected:,} samples of {columns} numbers; "
+                "use `record` or `every` to record less, or `save` to record to a file"
             ) from None
         self._n = 0
 
-    def write(self, time: Array, rows: Array, events: Sequence[Fall]) -> None:
-        del events  # which the recording has
+    def write(self, time: Array, rows: Array, events: Sequence[ZeroCrossing]) -> None:
+        del events  # the class Recording stores the events
         new = slice(self._n, self._n + len(time))
         if new.stop > len(self._time):
             more = new.stop + new.stop // 8
-            # no one else has these arrays, so that they may move
+            # the arrays have no other references, so `resize` may move them in memory
             self._rows.resize((more, self._rows.shape[1]), refcheck=False)
             self._time.resize(more, refcheck=False)
         self._time[new], self._rows[new] = time, rows
         self._n = new.stop
 
-    def room(self) -> tuple[Array, Array] | None:
+    def next_buffer(self) -> tuple[Array, Array] | None:
         free = slice(self._n, None)
         return None if self._n == len(self._time) else (self._time[free], self._rows[free])
 
-    def took(self, rows: int) -> None:
+    def commit(self, rows: int) -> None:
         self._n += rows
 
     def finish(self, time: Array, rows: Array) -> tuple[Array, Array]:
-        with contextlib.suppress(MemoryError):  # for which there was no room before
+        with contextlib.suppress(MemoryError):  # an earlier write of these rows may have failed
             self.write(time, rows, ())
         return self._time[: self._n], self._rows[: self._n]
 
 
 class LoggedRows(Rows):
-    """Rows in a log on disk."""
+    """Samples in a log file on disk."""
 
     def __init__(self, writer: LogWriter):
         self._writer = writer
 
-    def write(self, time: Array, rows: Array, events: Sequence[Fall]) -> None:
+    def write(self, time: Array, rows: Array, events: Sequence[ZeroCrossing]) -> None:
         self._writer.write(time, rows, events)
 
-    def room(self) -> tuple[Array, Array] | None:
+    def next_buffer(self) -> tuple[Array, Array] | None:
         return None
 
-    def took(self, rows: int) -> None:
-        """Has no room."""
+    def commit(self, rows: int) -> None:
+        """Do nothing, because a log has no buffer."""
 
     def finish(self, time: Array, rows: Array) -> tuple[Array, LoggedValues]:
         return self._writer.finish(time, rows)
 
 
 class Recording:
-    """The record of a run under way, which is at its step `k` and time `t` [s].
+    """Recording of a run in progress, up to the step `k` at the time `t` [s].
 
-    It has what is `wanted`, and all events. With a log the rows go there chunk by chunk, a chunk
-    as soon as it is full or a second old, and only the last one is in memory. `meta` says how they
-    come about; `hold` keeps interrupts away while a chunk is written.
+    The recording contains the outputs that `wanted` selects, and all events. If the run writes a
+    log, the recording writes a chunk of samples when the chunk is full or one second old. Only the
+    last chunk is then in memory. `meta` contains the metadata of the run. `hold` delays interrupts
+    while a chunk is written.
     """
 
     def __init__(
@@ -159,16 +183,16 @@ class Recording:
         wiring: Wiring,
         grid: Grid,
         meta: dict[str, str],
-        wanted: Wanted,
+        wanted: RecordOptions,
         hold: Hold = contextlib.nullcontext,
     ):
         self.grid, self.meta, self.k, self.t = grid, meta, -1, grid.t_start
-        self.events = list[Fall]()
-        self._told = 0  # the events that are written
-        self._has_fallen = False  # since the last row
+        self.events = list[ZeroCrossing]()
+        self._told = 0  # number of written events
+        self._has_fallen = False  # True if an event has occurred since the last row
         self.ports = wiring.outputs
-        self.chosen = chosen(self.ports, wanted.record)
-        self.every, self._hold = wanted.every, hold
+        self.chosen = select_ports(self.ports, wanted.record)
+        self.every, self._hold = wanted.spacing(grid), hold
         names = {port.name for port in self.chosen}
         kept = [port.name in names for port in self.ports]
         self._columns = np.flatnonzero(np.repeat(kept, [port.size for port in self.ports]))
@@ -179,19 +203,19 @@ class Recording:
         self._rows: Rows = (
             RowsInMemory(n, expected)
             if wanted.log is None
-            else LoggedRows(LogWriter(wanted.log, self.chosen, described(self.chosen, meta)))
+            else LoggedRows(LogWriter(wanted.log, self.chosen, result_metadata(self.chosen, meta)))
         )
 
     @property
     def element_names(self) -> list[str]:
-        """The name of each column of a row, `part.port` with its index."""
+        """Names of all output elements, such as `part.port[1]`, in the order of their columns."""
         return [name for port in self.ports for name in port.element_names]
 
     def add(self, row: Array) -> None:
-        """Records the row of all outputs at the next communication point.
+        """Record the values `row` of all outputs at the next communication point.
 
-        Raises ArithmeticError, naming the variables, when it is not finite, and OSError when it
-        cannot be written.
+        Raises ArithmeticError with the names of the variables if values are not finite. Raises
+        OSError if the values cannot be written.
         """
         t = self.grid.t_start + (self.k + 1) * self.grid.dt
         check_finite(self.ports, row)
@@ -201,42 +225,45 @@ class Recording:
             self._append(t, row)
 
     def insert(self, t: float, row: Array) -> None:
-        """Records the row of all outputs at a time between the communication points, as `add`."""
+        """Record the values `row` of all outputs at a time t [s] between communication points."""
         check_finite(self.ports, row)
         self.t = t
         self._append(t, row)
 
-    def fell(self, t: float, columns: Array) -> None:
-        """Records that the outputs in these columns have fallen through zero."""
-        self.events += [Fall(t, self.element_names[column]) for column in columns]
+    def add_crossings(self, t: float, columns: Array) -> None:
+        """Record an event at t [s] for each of the outputs `columns` that fell below zero."""
+        self.events += [ZeroCrossing(t, self.element_names[column]) for column in columns]
         self._has_fallen = True
 
-    def room(self) -> tuple[Array, Array]:
-        """The places of the times (n,) and rows (n, columns) of what is recorded next, one at
-        least, for who writes them there; then comes `took`.
+    def next_buffer(self) -> tuple[Array, Array]:
+        """Return writable arrays for the next times (n,) and rows (n, columns), with n >= 1.
+
+        A caller that fills the arrays then calls `commit`.
         """
-        if self._filled == len(self._chunk) or monotonic() > self._due or self._rows.room():
+        if self._filled == len(self._chunk) or monotonic() > self._due or self._rows.next_buffer():
             self._flush()
-        direct = self._rows.room()
+        direct = self._rows.next_buffer()
         self._is_direct = direct is not None
         if direct is not None:
             return direct
         free = slice(self._filled, None)
         return self._chunk_time[free], self._chunk[free]
 
-    def took(self, steps: int, rows: int) -> None:
-        """Records that so many steps were taken, and so many rows written to `room`: those of each
-        `every`-th communication point.
+    def commit(self, steps: int, rows: int) -> None:
+        """Count `steps` communication steps, and `rows` samples that the caller has recorded.
+
+        The caller has written the samples to the arrays of `next_buffer`, one for every `every`-th
+        communication point.
         """
         self.k += steps
         self.t = self.grid.t_start + self.k * self.grid.dt
-        if self._is_direct:  # the last thing, for an interrupt may come before
-            self._rows.took(rows)
+        if self._is_direct:  # changed last, because an interrupt may occur before this line
+            self._rows.commit(rows)
         else:
             self._filled += rows
 
     def finish(self) -> tuple[Result, Exception | None]:
-        """What has been recorded so far, and why some of it is in memory alone."""
+        """Return the result, and the write error or None; unwritten samples stay in memory."""
         failure = None
         try:
             self._flush()
@@ -247,13 +274,13 @@ class Recording:
         return Result(time, self.chosen, values, self.meta, tuple(self.events)), failure
 
     def _append(self, t: float | Array, rows: Array) -> None:
-        """A row, or no more rows than a chunk has."""
+        """Append one sample, or several that fit into one chunk, at the times `t` [s]."""
         n = np.size(t)
         if self._filled + n > len(self._chunk) or monotonic() > self._due:
             self._flush()
         new = slice(self._filled, self._filled + n)
         self._chunk_time[new], self._chunk[new] = t, rows[..., self._columns]
-        self._filled = new.stop  # last, for an interrupt may come before
+        self._filled = new.stop  # changed last, because an interrupt may occur before this line
         self._has_fallen = False
 
     def _flush(self) -> None:
@@ -266,15 +293,15 @@ class Recording:
 
 
 def check_finite(ports: Sequence[Port], row: Array) -> None:
-    """Raises ArithmeticError, naming the variables, when a row of ports is not finite."""
+    """Raise ArithmeticError with the names of the outputs whose values in `row` are not finite."""
     if not np.isfinite(row).all():
         names = (name for port in ports for name in port.element_names)
         bad = [name for name, value in zip(names, row, strict=True) if not np.isfinite(value)]
         raise ArithmeticError(f"not finite: {', '.join(bad[:8])}")
 
 
-def chosen(ports: Iterable[Port], record: Sequence[str]) -> tuple[Port, ...]:
-    """The ports that any of the patterns names; raises KeyError for one that names none."""
+def select_ports(ports: Iterable[Port], record: Sequence[str]) -> tuple[Port, ...]:
+    """Return the ports that match any pattern; raise KeyError for a pattern without a match."""
     ports = tuple(ports)
     if "*" in record:
         return ports
@@ -283,6 +310,6 @@ def chosen(ports: Iterable[Port], record: Sequence[str]) -> tuple[Port, ...]:
         some = {p.name for p in ports if p.name == pattern or fnmatchcase(p.name, pattern)}
         if not some:
             names = [port.name for port in ports]
-            raise KeyError(f"no signal to record matches '{pattern}'; {offer(pattern, names)}")
+            raise KeyError(f"no signal to record matches '{pattern}'; {suggestion(pattern, names)}")
         found |= some
     return tuple(port for port in ports if port.name in found)

@@ -1,25 +1,25 @@
-"""The result of a run: every output over time, by name and with its unit."""
+"""Result of a run: time series of the outputs, with names and units."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib.util import find_spec
 from io import BytesIO
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Port
-from rigidblocks.block.record import offer
-from rigidblocks.block.signal_types import TEXTUAL, shown
-from rigidblocks.extras import module_of
-from rigidblocks.pictures import Picture, described, moving_picture
-from rigidblocks.simulation import files
-from rigidblocks.simulation.log import LoggedValues
+from rigidblocks.block.port import TEXTUAL, decode_value, suggestion
+from rigidblocks.common.display_hooks import Picture, html_table, moving_picture
+from rigidblocks.common.optional_imports import missing_package, module_of
+from rigidblocks.cosim.results import result_files as files
+from rigidblocks.cosim.results.arrow_log import LoggedValues
+from rigidblocks.cosim.results.result_files import Content, Event
+from rigidblocks.spatial.spatial import Array
 
 if TYPE_CHECKING:
     import pandas
@@ -27,26 +27,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class Event(Protocol):
-    """What happened in a run: when, and what it was."""
-
-    @property
-    def t(self) -> float:
-        """The time [s]."""
-
-    @property
-    def kind(self) -> str:
-        """What it was, in a word."""
-
-
 @dataclass(frozen=True, eq=False)
 class Result:
-    """Signals over time: `result["robot.q"]` is an array (n, 2), `result.unit("robot.q")` its unit.
+    """Signals over time: `result["robot.q"]` is an array (n, 2) of values at n times.
 
-    `time` (n,) [s]; `values` (n, columns) has the elements of all `ports` side by side. Those of a
-    run that was recorded to a file are read when they are indexed; `numpy.asarray(values)` is all
-    of them. `meta` says how they came about. `events` has what happened at moments of their own,
-    in the order of time.
+    `result.unit("robot.q")` is the unit of the signal.
+
+    `time` (n,) has the times [s]. `values` (n, columns) has one column for each element of all
+    `ports`. If the run was recorded to a file, indexing reads the values from the file, and
+    `numpy.asarray(values)` reads all values. `meta` has the metadata of the run. `events` has the
+    events in ascending time order.
     """
 
     time: Array
@@ -62,115 +52,143 @@ class Result:
         return "\n  ".join((f"<Result: {self._span()}>", *lines))
 
     def _repr_html_(self) -> str:
-        """What notebooks show: a table of the ports."""
+        """Return an HTML table of the signals, which notebooks display."""
         rows = ((port.name, str(port.shape), _units(port), port.doc) for port in self.ports)
-        return described(self._span(), ("port", "shape", "unit", ""), rows)
+        return html_table(self._span(), ("port", "shape", "unit", ""), rows)
 
     def _span(self) -> str:
-        """How many rows there are, and from when to when."""
-        return f"{len(self.time)} rows{self._when()}, {len(self.ports)} ports"
+        """Return a text: the number of samples, the time range [s] and the number of signals."""
+        return f"{len(self.time)} rows{self._time_span_text()}, {len(self.ports)} ports"
 
-    def _when(self) -> str:
+    def _time_span_text(self) -> str:
         return f" from {self.time[0]:g} to {self.time[-1]:g} s" if len(self.time) else ""
 
     @classmethod
-    def of_signals(
+    def from_signals(
         cls,
         time: Array,
         signals: Iterable[tuple[Port, ArrayLike]],
         meta: dict[str, str],
         events: tuple[Event, ...] = (),
     ) -> "Result":
-        """The result with these signals, each a port and its values (n, *shape) at the times (n,)
-        [s].
+        """Return a result with the given signals.
+
+        Each signal is a pair: a port and its values (n, *shape) at the times (n,) [s].
         """
         ports, values = zip(*signals, strict=True)
         columns = [np.reshape(value, (len(time), -1)) for value in values]
         return cls(time, ports, np.hstack(columns), meta, events)
 
     def times(self, kind: str) -> Array:
-        """The times of the events of one kind [s]."""
+        """Return the times [s] of the events of one type."""
         return np.array([event.t for event in self.events if event.kind == kind])
 
     def __getitem__(self, name: str) -> Array:
-        """A signal, (n, *shape), or one element of it (n,): `robot.q` or `robot.q[1]`. Those of
-        FMUs may be whole numbers, truth values and texts.
+        """Return the values of a signal (n, *shape) or of one element (n,).
+
+        `robot.q` is the name of a signal, and `robot.q[1]` is the name of its first element. The
+        values of an FMU signal may also be integers, booleans or strings.
         """
-        if name in self._where:
+        if name in self._column_slices:
             port = self.port(name)
-            return shown(self.values[:, self._where[name]].reshape(-1, *port.shape), port.type)
+            return decode_value(
+                self.values[:, self._column_slices[name]].reshape(-1, *port.shape), port.type
+            )
         if name in self.columns:
             kinds = [port.type for port in self.ports for _ in port.element_names]
             k = self.columns.index(name)
-            return shown(self.values[:, k], kinds[k])
-        raise KeyError(f"no signal '{name}'; {offer(name, (port.name for port in self.ports))}")
+            return decode_value(self.values[:, k], kinds[k])
+        raise KeyError(
+            f"no signal '{name}'; {suggestion(name, (port.name for port in self.ports))}"
+        )
+
+    def __contains__(self, name: object) -> bool:
+        """Return True if the result has a signal, or an element of a signal, with this name."""
+        return name in self._column_slices or name in self.columns
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names of the signals."""
+        return (port.name for port in self.ports)
 
     def port(self, name: str) -> Port:
-        """The description of a signal."""
+        """Return the port that describes a signal: its name, shape and unit."""
         for port in self.ports:
             if port.name == name:
                 return port
-        raise KeyError(f"no signal '{name}'; {offer(name, (port.name for port in self.ports))}")
+        raise KeyError(
+            f"no signal '{name}'; {suggestion(name, (port.name for port in self.ports))}"
+        )
 
     def unit(self, name: str) -> str | tuple[str, ...]:
-        """The unit of a signal, or one for each of its elements where they differ; or of an element
-        alone.
+        """Return the unit of a signal or of one element.
+
+        If the elements of a signal have different units, return a tuple with the unit of each
+        element.
         """
-        if name not in self._where and name in self.columns:
+        if name not in self._column_slices and name in self.columns:
             return self.units[self.columns.index(name)]
         units = self.port(name).units
         return units[0] if len(set(units)) == 1 else units
 
+    @property
+    def content(self) -> Content:
+        """Content of the result in the form of `Content`, which the file formats write."""
+        return Content(self.time, self.ports, self.values, self.meta, self.events)
+
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """The name of each column of `values`."""
-        return tuple(name for port in self.ports for name in port.element_names)
+        """Name of each column of `values`."""
+        return self.content.columns
 
     @cached_property
     def units(self) -> tuple[str, ...]:
-        """The unit of each column of `values`."""
-        return tuple(unit for port in self.ports for unit in port.units)
+        """Unit of each column of `values`."""
+        return self.content.units
 
     @cached_property
-    def _where(self) -> dict[str, slice]:
+    def _column_slices(self) -> dict[str, slice]:
         ends = np.cumsum([0, *(port.size for port in self.ports)]).tolist()
         return {
             port.name: slice(a, a + port.size) for port, a in zip(self.ports, ends, strict=False)
         }
 
     def to_dataframe(self) -> "pandas.DataFrame":
-        """A pandas DataFrame with the column `time` and one for each element; units in
-        `attrs["units"]`. Raises ImportError without pandas.
+        """Return a pandas DataFrame with the column `time` and one column for each element.
+
+        The units are in `attrs["units"]`. Raises ImportError if pandas is not installed.
         """
-        frame: pandas.DataFrame = module_of("data", "pandas", "a DataFrame").DataFrame(
+        frame: pandas.DataFrame = module_of("pandas", "a DataFrame").DataFrame(
             np.column_stack([self.time, self.values]), columns=["time", *self.columns]
         )
         kinds = [port.type for port in self.ports for _ in port.element_names]
         for name, kind in zip(self.columns, kinds, strict=True):
             if kind != "Real":
-                frame[name] = shown(frame[name].to_numpy(), kind)
+                frame[name] = decode_value(frame[name].to_numpy(), kind)
         frame.attrs["units"] = {"time": "s", **dict(zip(self.columns, self.units, strict=True))}
         return frame
 
     def save(self, path: str | Path) -> Path:
-        """Writes an .arrow, .csv, .parquet or .mf4 file, with the columns of `to_dataframe`, their
-        units, the ports, `meta`, and the time and kind of each event. CSV has only the numbers;
-        the rest is beside it in NAME.csv-metadata.json.
+        """Write an .arrow, .csv, .parquet or .mf4 file and return its path.
 
-        The file is replaced whole or not at all. Raises ValueError for another ending, ImportError
-        for one that needs a package that is missing, and OSError where the file cannot be written.
+        The file has the columns of `to_dataframe`, their units, the ports, `meta`, and the time and
+        type of each event. A CSV file has only the columns; the file NAME.csv-metadata.json has the
+        units, ports, `meta` and events. An existing file is replaced atomically.
+
+        Raises ValueError for an unknown file extension, ImportError if the package for the format
+        is not installed, and OSError if the file cannot be written.
         """
-        files.save(self, Path(path))
+        files.save(self.content, Path(path))
         return Path(path)
 
     @classmethod
     def load(cls, path: str | Path) -> "Result":
-        """The result in a file that `save` or a run has written; the numbers in an .arrow file are
-        read when they are asked for.
+        """Return the result in a file that `save` or a run has written.
 
-        Warns of a log that ends early, as that of a run that was killed, and has its whole chunks.
-        Raises ValueError for another ending and for what is no result, ImportError for one that
-        needs a package that is missing.
+        The values in an .arrow file are read on access. A log without an end mark, such as the log
+        of a killed run, causes a warning. The result then has the complete chunks of the log.
+
+        Raises ValueError for an unknown file extension and for a file without a result. Raises
+        ImportError if the package for the format is not installed.
         """
         return cls(*files.load(Path(path)))
 
@@ -181,66 +199,70 @@ class Result:
         signals: Sequence[str] = (),
         paths: Sequence[str] = (),
     ) -> Picture:
-        """The page that plays the run; `robot` is the system that ran, or the robot in it, as
-        of `animate`.
+        """Return a page with an animation of the run.
+
+        `robot` is the simulated system, or a robot of this system, as in `animate`.
         """
         return moving_picture(self, robot, path, signals, paths)
 
     def plot(self, *names: str, path: str | Path | None = None) -> "Figure":
-        """A figure of the signals over time, one panel for each unit, with a thin line at each
-        event; saved to `path` when given. Notebooks show its picture.
+        """Return a figure of the signals over time, with one panel for each unit.
 
-        Without names these are all signals of up to 12 numbers, or all where there are no such.
+        A thin line marks each event. The figure is saved to `path` if a path is given. If no names
+        are given, the figure shows all signals with at most 12 elements, or all signals if each
+        signal has more than 12 elements. Notebooks display the figure.
         """
         names = names or self._usual()
         by_unit: dict[Any, list[str]] = {}
         for name in names:
             by_unit.setdefault(self.unit(name), []).append(name)
-        figure, axes = panels(len(by_unit), _listed(names) + self._when())
+        figure, axes = panels(len(by_unit), _names_text(names) + self._time_span_text())
         for axis, (unit, signals) in zip(axes, by_unit.items(), strict=True):
             axis.set_ylabel(unit if isinstance(unit, str) else ", ".join(dict.fromkeys(unit)))
             self._draw(axis, signals)
         return finished_figure(figure, path)
 
     def _usual(self) -> tuple[str, ...]:
-        """The signals that a figure has without being asked for any."""
+        """Return the names of the signals that `plot` shows if no names are given."""
         numbers = [port for port in self.ports if port.type not in TEXTUAL]
         few = [port.name for port in numbers if port.size <= 12]
         return tuple(few or [port.name for port in numbers])
 
     def _draw(self, axis: "Axes", names: Sequence[str]) -> None:
-        """Draws signals and events into a panel."""
-        styles = ("-", "--", "-.", ":")  # one on top of another: both are seen
+        """Draw the signals `names` and a line for each event into one panel."""
+        styles = ("-", "--", "-.", ":")  # different styles keep coincident curves visible
         for name, style in zip(names, cycle(styles)):
             if len(names) <= len(styles):
-                axis.set_prop_cycle(None)  # command and actual of a joint have one colour
+                axis.set_prop_cycle(None)  # element k of each signal has the same colour
             axis.plot(self.time, curves_of(self, name), style, label=names_of(self, name))
         for event in self.events:
             axis.axvline(event.t, color="k", lw=0.4, alpha=0.4)
 
 
 def curves_of(result: Result, name: str) -> Array:
-    """The elements of a signal, or one of them, side by side (n, elements); raises ValueError for
-    texts.
+    """Return all elements of a signal, or one element, as columns (n, elements).
+
+    Raises ValueError for signals with string values.
     """
     values = result[name]
     if values.dtype == object:
-        raise ValueError(f"'{name}' has texts for values, which have no curve")
+        raise ValueError(f"cannot plot '{name}': its values are strings")
     return np.asarray(values, dtype=float).reshape(len(values), int(np.prod(values.shape[1:])))
 
 
 def names_of(result: Result, name: str) -> list[str]:
-    """The names of the elements of a signal, or its own where it is an element."""
+    """Return the names of all elements of a signal, or the given name if it is an element."""
     whole = name in {port.name for port in result.ports}
     return list(result.port(name).element_names) if whole else [name]
 
 
 def panels(n: int, title: str, height: float = 2.2) -> tuple["Figure", Sequence["Axes"]]:
-    """A figure with a title and n panels over time, one below the other, each `height` inches;
-    raises ImportError without matplotlib.
+    """Return a figure with a title and n panels with a common time axis, one below the other.
+
+    Each panel is `height` inches high. Raises ImportError if matplotlib is not installed.
     """
     if find_spec("matplotlib") is None:
-        raise ImportError("a figure needs matplotlib: pip install 'rigidblocks[plot]'")
+        raise missing_package("matplotlib", "a figure")
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 2 + height * n), layout="constrained")
@@ -251,8 +273,9 @@ def panels(n: int, title: str, height: float = 2.2) -> tuple["Figure", Sequence[
 
 
 def finished_figure(figure: "Figure", path: str | Path | None = None) -> "Figure":
-    """The figure with grids and legends beside its panels, which notebooks show as a picture; saved
-    to `path` when given.
+    """Add grids and legends to a figure, and save the figure if `path` is given.
+
+    The legends are next to the panels. Notebooks display the figure as a picture.
     """
     for axis in figure.axes:
         axis.grid(alpha=0.3)
@@ -265,12 +288,12 @@ def finished_figure(figure: "Figure", path: str | Path | None = None) -> "Figure
     return figure
 
 
-def _listed(names: Sequence[str]) -> str:
+def _names_text(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= 4 else f"{len(names)} signals"
 
 
 def _png(figure: "Figure") -> bytes:
-    """A figure as a PNG file."""
+    """Return a figure as the bytes of a PNG file."""
     file = BytesIO()
     figure.savefig(file, format="png", dpi=100)
     return file.getvalue()

@@ -1,12 +1,18 @@
-"""The files that results are kept in: Arrow, CSV, Parquet and MDF4."""
+"""File formats of results: Arrow, CSV, Parquet and MDF4."""
 
 import contextlib
 import csv
-import io
+import glob
 import json
 import os
+import pickle
 import re
+import shutil
+import stat
+import subprocess
+import sys
 import tempfile
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,39 +20,59 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Port
-from rigidblocks.block.quantities import quantity_of
-from rigidblocks.block.signal_types import TEXTUAL, learn_table, table_of, texts_in
-from rigidblocks.simulation.log import (
-    FOR_ARROW,
+from rigidblocks.block.port import TEXTUAL, register_table, table_of, texts_in
+from rigidblocks.block.units import quantity_of
+from rigidblocks.common.escaping import csv_line
+from rigidblocks.common.optional_imports import missing_package
+from rigidblocks.common.regular_files import check_regular_file, irregular_kind
+from rigidblocks.cosim.graph.fmu_file import absolute_path
+from rigidblocks.cosim.results.arrow_log import (
+    CHECKS,
     LoggedValues,
     check_room,
+    checksums,
     read_log,
     schema,
+    write_chunk,
 )
+from rigidblocks.spatial.spatial import Array
 
-if TYPE_CHECKING:
-    from rigidblocks.simulation.result import Result
+try:
+    import fcntl
+except ImportError:  # Windows: a reservation is valid only within this process
+    fcntl = None  # type: ignore[assignment]
 
-_SLAB = 1 << 16  # rows that are formatted at once
+_SLAB = 1 << 16  # samples per formatting or writing task
 _ELEMENT = re.compile(r"(?P<port>.+)\[(?P<index>\d+(?:,\d+)*)\]")
-_ATTACHED = "rigidblocks.json"  # what an MDF4 file says of its run
+_ATTACHED = "rigidblocks.json"  # name of the MDF4 attachment with the metadata of the run
 
 
-class Event(NamedTuple):
-    """What happened in a run that was read from a file: when [s], and what it was."""
+class Event(Protocol):
+    """Event of a run with its time and type."""
+
+    @property
+    def t(self) -> float:
+        """Time [s]."""
+
+    @property
+    def kind(self) -> str:
+        """Type of the event, such as the name of the output that crosses zero."""
+
+
+class SavedEvent(NamedTuple):
+    """Event from a result file, with its time [s] and its type."""
 
     t: float
     kind: str
 
 
 class Content(NamedTuple):
-    """What a file has of a run, as in `Result`."""
+    """Content of a result file; the fields have the same meaning as in `Result`."""
 
     time: Array
     ports: tuple[Port, ...]
@@ -54,116 +80,271 @@ class Content(NamedTuple):
     meta: dict[str, str]
     events: tuple[Event, ...]
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Name of each column of `values`."""
+        return tuple(name for port in self.ports for name in port.element_names)
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """Unit of each column of `values`."""
+        return tuple(unit for port in self.ports for unit in port.units)
+
 
 @dataclass(frozen=True)
 class Format:
-    """How a kind of file is written and read, the packages that it needs with the word that tells
-    how to get them, and the `size` of a number, about, in bytes.
+    """File format of results, with its write and read functions.
+
+    `package` is the optional package that it needs, or None. `size` is the approximate file size
+    per value [bytes].
     """
 
-    write: Callable[["Result", Path], None]
+    write: Callable[[Content, Path], None]
     read: Callable[[Path], Content]
-    needs: Mapping[str, str]
+    package: str | None
     size: float = 8.0
 
 
 def format_of(path: Path) -> Format:
-    """The format that the ending of a path names.
+    """Return the format for the file extension of a path.
 
-    Raises ValueError for another ending, and ImportError where a package that it needs is missing.
+    Raises ValueError for an unknown extension, and ImportError if a required package is missing.
     """
     if path.suffix not in FORMATS:
         raise ValueError(f"the name of '{path}' must end in one of {', '.join(FORMATS)}")
     form = FORMATS[path.suffix]
-    for package, word in form.needs.items():
-        if find_spec(package) is None:
-            raise ImportError(f"'{path}' {word}")
+    if form.package and find_spec(form.package) is None:
+        raise missing_package(form.package, f"'{path}'")
     return form
 
 
 def check_target(path: Path, numbers: int, logged: bool) -> None:
-    """Raises, before there is anything to save, what saving so many numbers would raise: ValueError
-    for the ending, ImportError for a package, OSError for folder, permission and room.
+    """Check before a run that a file with the given number of values can be saved.
+
+    `logged` is True if the run also writes a separate log, which needs 8 bytes per value.
+
+    Raises ValueError for an unknown file extension, ImportError for a missing package, and OSError
+    for a missing folder, missing permission or too little disk space.
     """
     size = format_of(path).size + (8.0 if logged else 0.0)
-    if path.is_dir():
-        raise IsADirectoryError(f"cannot save '{path}': it is a folder")
+    check_kind(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=path.parent).close()
     except OSError as error:
-        why = f"no file can be made in the folder '{path.parent}'"
+        why = f"cannot create a file in the folder '{path.parent}'"
         raise type(error)(f"cannot save '{path}': {why}: {error.strerror}") from None
     check_room(path.parent, size * numbers)
 
 
-def save(result: "Result", path: Path) -> None:
-    """Writes a file whole or not at all."""
-    write = format_of(path).write
+def real_target(path: Path) -> Path:
+    """Return the absolute path of a file, with all symbolic links resolved."""
+    path = absolute_path(path)
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
+def check_kind(path: Path) -> None:
+    """Raise OSError if the path exists and is not a regular file, for example if it is a folder."""
+    try:
+        mode = os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):  # `check_target` reports a missing folder
+        return
+    except OSError as error:  # such as a loop of symbolic links
+        raise type(error)(f"cannot save '{path}': {error.strerror}") from None
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(f"cannot save '{path}': it is a folder")
+    if kind := irregular_kind(mode):
+        raise OSError(f"cannot save '{path}': it is {kind}, not a file")
+
+
+_reserved: set[Path] = set()  # files that this process writes
+_reserving = threading.Lock()
+
+
+@contextlib.contextmanager
+def reserve(*paths: Path) -> Iterator[None]:
+    """Reserve files for this run, so that other threads and processes cannot write to them.
+
+    Raises:
+        OSError: Another run writes to one of the files.
+
+    """
+    with contextlib.ExitStack() as reserved:
+        for path in dict.fromkeys(map(real_target, paths)):
+            reserved.enter_context(_reserve_file(path))
+        yield
+
+
+@contextlib.contextmanager
+def _reserve_file(path: Path) -> Iterator[None]:
+    """Reserve one file: in this process by a set of paths, and between processes by a lock file."""
+    if path.exists() and not path.is_file():  # a device may have several writers
+        yield
+        return
+    busy = OSError(f"cannot save '{path}': another run is writing to it")
+    with _reserving:
+        if path in _reserved:
+            raise busy
+        _reserved.add(path)
+    try:
+        lock = path.with_name(f".{path.name}.lock")
+        handle = _open_lock(lock, busy)
+        try:
+            yield
+        finally:
+            if handle is not None:
+                with contextlib.suppress(OSError):
+                    lock.unlink()  # before unlocking; another process then creates a new lock file
+                os.close(handle)
+    finally:
+        with _reserving:
+            _reserved.discard(path)
+
+
+def _open_lock(lock: Path, busy: OSError) -> int | None:
+    """Lock the lock file and return its descriptor, or None if the disk does not support locks."""
+    if fcntl is None:
+        return None
+    while True:
+        handle = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(handle), os.stat(lock)):
+                return handle
+            os.close(handle)  # another process has removed this lock file; open a new one
+        except FileNotFoundError:
+            os.close(handle)
+        except BlockingIOError:
+            os.close(handle)
+            raise busy from None
+        except OSError:
+            os.close(handle)
+            with contextlib.suppress(OSError):
+                lock.unlink()
+            return None
+
+
+def save(result: Content, path: Path) -> None:
+    """Write a result to a file atomically.
+
+    Raises:
+        OSError: The file cannot be written, or a run is writing to it.
+
+    """
+    format_of(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _part(path) as part:
-        write(result, part)
+    check_kind(path)
+    with reserve(path):
+        write(result, path)
+
+
+def write(result: Content, path: Path) -> None:
+    """Write a result atomically to a file that the caller has reserved."""
+    target = real_target(path)
+    with temporary_folder(target) as folder:
+        part = Path(folder, target.name)
+        format_of(path).write(result, part)
+        for name in sorted(os.listdir(folder), key=len, reverse=True):  # moves the result file last
+            os.replace(Path(folder, name), target.with_name(name))
+
+
+def temporary_folder(target: Path) -> tempfile.TemporaryDirectory[str]:
+    """Create a temporary folder next to a reserved file for writing the file.
+
+    The function removes temporary folders that killed processes left for the same file.
+    """
+    prefix = f".{target.name}.part."
+    for folder in target.parent.glob(f"{glob.escape(prefix)}*"):
+        if re.fullmatch(r"\w{8}", folder.name.removeprefix(prefix)) and folder.is_dir():
+            shutil.rmtree(folder, ignore_errors=True)
+    return tempfile.TemporaryDirectory(prefix=prefix, dir=target.parent)
 
 
 def load(path: Path) -> Content:
-    """What is in a file; raises ValueError for one that is not known or damaged."""
+    """Return the content of a file; raise ValueError for an unknown or damaged file."""
+    path = absolute_path(path)
     read = format_of(path).read
     if path.is_dir():
-        raise IsADirectoryError(f"'{path}' is a folder; a result is a file")
+        raise IsADirectoryError(f"'{path}' is a folder; expected a result file")
+    check_regular_file(path)
     try:
         return read(path)
     except (MemoryError, Warning):
         raise
-    except Exception as error:  # each package has its own for what is damaged
+    except Exception as error:  # each package raises different exceptions for a damaged file
         if getattr(error, "errno", None) or str(error).startswith(f"'{path}'"):
             raise
         raise ValueError(f"'{path}' is not a result: {error}") from error
 
 
-@contextlib.contextmanager
-def _part(path: Path) -> Iterator[Path]:
-    """A file to write that becomes the one at path when it is whole, and else is removed."""
-    part = path.with_name(f".part.{path.name}")
-    try:
-        yield part
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+# ---- description of a run: metadata, ports and events ----
 
 
-# ---- what is said of a run, beside its numbers ----
-
-
-def _description(result: "Result") -> dict[str, str]:
-    """The metadata of a result with its ports and events, as text by name."""
-    said = described(result.ports, result.meta)
+def _description(result: Content) -> dict[str, str]:
+    """Return the metadata, ports and events of a result as JSON strings by name."""
+    said = result_metadata(result.ports, result.meta)
+    del said[CHECKS]  # this checksum does not cover the events and the values
     if result.events:
         said["events"] = json.dumps([[event.t, event.kind] for event in result.events])
     if any(port.type in TEXTUAL for port in result.ports):
         said["texts"] = json.dumps(table_of(texts_in(np.asarray(result.values), result.ports)))
-    return said
+    columns = dict(zip(result.columns, result.units, strict=True))
+    return said | {CHECKS: _checks(said, columns, result.time, result.values)}
 
 
-def described(ports: tuple[Port, ...], meta: Mapping[str, str]) -> dict[str, str]:
-    """Metadata with the ports, as text by name."""
+def _checks(
+    said: Mapping[str, str],
+    columns: Mapping[str, str],
+    time: Array | None = None,
+    values: Array | LoggedValues | None = None,
+) -> str:
+    """Return the checksums of the given arrays and of the description `said`, as one string."""
+    texts = {**said, "columns": json.dumps(list(columns.items()))}
+    if time is None or values is None:
+        return checksums((), texts)[-1]
+    numbers = (values[:, k] for k in range(values.shape[1]))
+    return " ".join(checksums((time, *numbers), texts))
+
+
+def result_metadata(ports: tuple[Port, ...], meta: Mapping[str, str]) -> dict[str, str]:
+    """Return the metadata and the ports of a result, with their checksum, as strings by name."""
     fields = ("name", "shape", "unit", "doc")
-    told = [
+    port_fields = [
         {f: getattr(p, f) for f in fields} | ({} if p.type == "Real" else {"type": p.type})
         for p in ports
     ]
-    return {**meta, "ports": json.dumps(told)}
+    strings = {**meta, "ports": json.dumps(port_fields)}
+    columns = {name: u for p in ports for name, u in zip(p.element_names, p.units, strict=True)}
+    return strings | {CHECKS: _checks(strings, columns)}
 
 
 def _content(
+    path: Path,
     time: Array,
     values: Array | LoggedValues,
     columns: Mapping[str, str],
     said: Mapping[str, str],
 ) -> Content:
-    """The content of a file with columns, each with its unit, and a description."""
+    """Return the content of a result file.
+
+    `columns` has the units by signal name, and `said` is the description in the file.
+
+    Warns if a checksum does not match: the file is damaged, or another program has changed it.
+    """
     meta = dict(said)
-    learn_table(json.loads(meta.pop("texts", "[]")))
-    events = tuple(Event(*event) for event in json.loads(meta.pop("events", "[]")))
+    known = meta.pop(CHECKS, None)
+    # a checksum without a space covers only the description, as in a log
+    is_whole = known is not None and " " in known
+    if known not in (None, _checks(meta, columns, *((time, values) if is_whole else ()))):
+        what = "values or names" if is_whole else "names or description"
+        warnings.warn(
+            f"the {what} in '{path}' differ from the saved ones: the file is damaged, or another "
+            "program has changed it",
+            RuntimeWarning,
+            stacklevel=5,
+        )
+    register_table(json.loads(meta.pop("texts", "[]")))
+    events = tuple(SavedEvent(*event) for event in json.loads(meta.pop("events", "[]")))
     ports = tuple(_port(**fields) for fields in json.loads(meta.pop("ports", "[]")))
     if [name for port in ports for name in port.element_names] != list(columns):
         ports = _ports(columns)
@@ -177,14 +358,14 @@ def _port(
     doc: str = "",
     type: str = "Real",  # noqa: A002 - the name in the file
 ) -> Port:
-    """A port with units that only its FMU may know."""
+    """Return a port from the description in a result file; its unit may be a unit of an FMU."""
     units = unit if isinstance(unit, str) else tuple(unit)
     meanings = {one: quantity_of(one) for one in ([unit] if isinstance(unit, str) else unit)}
     return Port(name, tuple(shape), units, doc, type=type, meanings=meanings)
 
 
 def _ports(columns: Mapping[str, str]) -> tuple[Port, ...]:
-    """The ports of columns by their names alone: q[1], q[2], ... side by side are one."""
+    """Return the ports of the named columns; the columns q[1], q[2], ... form one port q."""
     groups: list[tuple[str, list[str]]] = []
     for column in columns:
         match = _ELEMENT.fullmatch(column)
@@ -210,64 +391,70 @@ def _group(name: str, elements: list[str], units: Mapping[str, str]) -> Iterator
 # ---- Arrow and Parquet ----
 
 
-def _table(result: "Result") -> Any:
-    """The numbers of a result as an Arrow table, with what is said of it."""
+def _table(result: Content, said: Mapping[str, str]) -> Any:
+    """Return the values of a result as an Arrow table with the description `said` as metadata."""
     import pyarrow
 
-    form = schema(result.ports, _description(result))
+    form = schema(result.ports, said)
     if isinstance(result.values, LoggedValues):
         return result.values.table.cast(form)
     columns = [np.ascontiguousarray(column) for column in (result.time, *result.values.T)]
     return pyarrow.table([pyarrow.array(column) for column in columns], schema=form)
 
 
-def _of_arrow(time: Array, table: Any) -> Content:
-    units = {
-        field.name: (field.metadata or {}).get(b"unit", b"").decode() for field in table.schema
-    }
-    units.pop(table.schema[0].name)
-    said = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items()}
-    return _content(time, LoggedValues(table), units, said)
+def _result_from_arrow(
+    path: Path, time: Array, values: LoggedValues, form: Any, events: Sequence[Any] = ()
+) -> Content:
+    """Return the content of an Arrow file from its times, values, schema `form` and events."""
+    units = {field.name: (field.metadata or {}).get(b"unit", b"").decode() for field in form}
+    units.pop(form[0].name)
+    said = {k.decode(): v.decode() for k, v in (form.metadata or {}).items()}
+    content = _content(path, time, values, units, said)
+    return content._replace(events=(*content.events, *(SavedEvent(*event) for event in events)))
 
 
-def _write_arrow(result: "Result", path: Path) -> None:
+def _write_arrow(result: Content, path: Path) -> None:
     import pyarrow
 
-    table = _table(result)
+    said = _description(result)
+    said[CHECKS] = said[CHECKS].split()[-1]  # each chunk has the checksums of its values
+    table = _table(result, said)
     with pyarrow.ipc.new_stream(str(path), table.schema) as stream:
-        stream.write_table(table, max_chunksize=_SLAB)
+        for batch in table.to_batches(max_chunksize=_SLAB):
+            write_chunk(stream, batch, {})
 
 
 def _read_arrow(path: Path) -> Content:
-    return _of_arrow(*read_log(path))
+    return _result_from_arrow(path, *read_log(path))
 
 
-def _write_parquet(result: "Result", path: Path) -> None:
+def _write_parquet(result: Content, path: Path) -> None:
     import pyarrow.parquet
 
-    pyarrow.parquet.write_table(_table(result), path, use_dictionary=False)
+    table = _table(result, _description(result))
+    pyarrow.parquet.write_table(table, path, use_dictionary=False, write_page_checksum=True)
 
 
 def _read_parquet(path: Path) -> Content:
     import pyarrow.parquet
 
-    table = pyarrow.parquet.read_table(path)
-    return _of_arrow(table.column(0).to_numpy(), table)
+    table = pyarrow.parquet.read_table(path, page_checksum_verification=True)
+    return _result_from_arrow(path, table.column(0).to_numpy(), LoggedValues(table), table.schema)
 
 
-# ---- CSV, with what it cannot say beside it (W3C, Metadata Vocabulary for Tabular Data) ----
+# ---- CSV, with its metadata in a second file (W3C, Metadata Vocabulary for Tabular Data) ----
 
 
-def _beside(path: Path) -> Path:
-    return path.with_name(f"{path.name.removeprefix('.part.')}-metadata.json")
+def _metadata_path(path: Path) -> Path:
+    return path.with_name(f"{path.name}-metadata.json")
 
 
-def _write_csv(result: "Result", path: Path) -> None:
+def _write_csv(result: Content, path: Path) -> None:
     names = ["time", *result.columns]
     with open(path, "wb") as file:
         file.write(_csv_line(names))
         if find_spec("pyarrow") is None:
-            # %.17g gives every number back to the last bit
+            # %.17g reproduces every double to the last bit
             values = np.asarray(result.values)
             np.savetxt(file, np.column_stack([result.time, values]), "%.17g", ",")
         else:
@@ -278,29 +465,27 @@ def _write_csv(result: "Result", path: Path) -> None:
     ]
     about = {
         "@context": "http://www.w3.org/ns/csvw",
-        "url": path.name.removeprefix(".part."),
+        "url": path.name,
         "tableSchema": {"columns": columns},
         "notes": [_description(result)],
     }
-    with _part(_beside(path)) as part:
-        part.write_text(json.dumps(about, indent=1))
+    _metadata_path(path).write_text(json.dumps(about, indent=1))
 
 
 def _csv_line(names: list[str]) -> bytes:
-    """A header; names with commas are quoted."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerow(names)
-    return text.getvalue().encode()
+    """Return the header line of a CSV file; names with commas are quoted."""
+    return csv_line(names).encode()
 
 
-def _write_rows(result: "Result", file: Any) -> None:
-    """The rows in order, formatted by several threads; each number is the shortest text that is
-    read as the same double.
+def _write_rows(result: Content, file: Any) -> None:
+    """Write one line per sample in time order; several threads format the lines.
+
+    Each value is the shortest decimal string that parses to the same double.
     """
     import pyarrow
     import pyarrow.csv
 
-    table = _table(result)
+    table = _table(result, {})
     options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="none")
 
     def text(start: int) -> Any:
@@ -311,7 +496,7 @@ def _write_rows(result: "Result", file: Any) -> None:
     threads = os.cpu_count() or 1
     starts = range(0, table.num_rows, _SLAB)
     with ThreadPoolExecutor(threads) as pool:
-        for k in range(0, len(starts), threads):  # no more at once than are being formatted
+        for k in range(0, len(starts), threads):  # each thread formats one slab at a time
             for lines in pool.map(text, starts[k : k + threads]):
                 file.write(lines)
 
@@ -320,27 +505,34 @@ def _read_csv(path: Path) -> Content:
     with open(path, newline="") as file:
         names = next(csv.reader(file), None)
         if not names:
-            raise ValueError("it has no line of names")
-        with warnings.catch_warnings():  # of a run that ended before its first row
+            raise ValueError("the file has no header line with column names")
+        with warnings.catch_warnings():  # a run that ended before its first sample has no lines
             warnings.filterwarnings("ignore", "loadtxt: input contained no data")
             rows = np.loadtxt(file, delimiter=",", ndmin=2)
     if not rows.size:
         rows = rows.reshape(0, len(names))
     if rows.shape[1] != len(names):
-        raise ValueError(f"its rows have {rows.shape[1]} numbers below {len(names)} names")
+        raise ValueError(
+            f"its rows have {rows.shape[1]} numbers, but its header has {len(names)} names"
+        )
     units, said = dict.fromkeys(names[1:], ""), {}
-    if _beside(path).exists():
-        about = json.loads(_beside(path).read_text())
-        told = {c["titles"]: c["schema:unitText"] for c in about["tableSchema"]["columns"][1:]}
-        if list(told) == names[1:]:  # else it is of another file
-            units, said = told, about["notes"][0]
-    return _content(rows[:, 0], rows[:, 1:], units, said)
+    metadata_files = [
+        file for file in map(_metadata_path, (path, real_target(path))) if file.exists()
+    ]
+    if metadata_files:
+        about = json.loads(metadata_files[0].read_text())
+        units_by_title = {
+            c["titles"]: c["schema:unitText"] for c in about["tableSchema"]["columns"][1:]
+        }
+        if list(units_by_title) == names[1:]:  # otherwise the metadata are from another result
+            units, said = units_by_title, about["notes"][0]
+    return _content(path, rows[:, 0], rows[:, 1:], units, said)
 
 
 # ---- MDF4 ----
 
 
-def _write_mdf(result: "Result", path: Path) -> None:
+def _write_mdf(result: Content, path: Path) -> None:
     from asammdf import MDF, Signal
 
     docs = [port.doc for port in result.ports for _ in port.element_names]
@@ -357,7 +549,35 @@ def _write_mdf(result: "Result", path: Path) -> None:
         mdf.save(path, overwrite=True)
 
 
+# the reader writes the content to the original stdout; asammdf prints to stderr
+_MDF_READER = """
+import os, pickle, sys
+answer = os.fdopen(os.dup(1), "wb")
+os.dup2(2, 1)
+from rigidblocks.cosim.results.result_files import mdf_content
+pickle.dump(mdf_content(sys.argv[1]), answer)
+"""
+
+
 def _read_mdf(path: Path) -> Content:
+    """Read an MDF4 file in another process, because asammdf can crash on a damaged file."""
+    path.open("rb").close()  # raises OSError with the name of the file
+    command = [sys.executable, "-P", "-c", _MDF_READER, str(path)]
+    # first this package, because a Python FMU may have put a copy of it first in sys.path
+    package = str(Path(__file__).parents[3])
+    modules = os.pathsep.join([package, *(one for one in sys.path if one)])
+    environment = {**os.environ, "PYTHONPATH": modules}
+    done = subprocess.run(command, capture_output=True, env=environment, check=False)
+    if done.returncode < 0:
+        raise ValueError(f"it is damaged: signal {-done.returncode} ended the reader process")
+    if done.returncode:
+        lines = done.stderr.decode(errors="replace").split("\n")
+        raise ValueError(next((line for line in reversed(lines) if line.strip()), "no reason"))
+    return _content(path, *pickle.loads(done.stdout))
+
+
+def mdf_content(path: str) -> tuple[Array, Array, dict[str, str], dict[str, str]]:
+    """Return the times, values, units by name and description from an MDF4 file."""
     from asammdf import MDF
 
     with MDF(path) as mdf:
@@ -369,14 +589,12 @@ def _read_mdf(path: Path) -> Content:
         if Path(name).name == _ATTACHED:
             said = json.loads(data)
     values = np.reshape([signal.samples for signal in signals], (len(signals), len(time))).T
-    return _content(time, values, {signal.name: signal.unit for signal in signals}, said)
+    return time, values, {signal.name: signal.unit for signal in signals}, said
 
 
-_ARROW = {"pyarrow": FOR_ARROW}
-_MDF = {"asammdf": "needs asammdf: pip install 'rigidblocks[mdf]'"}
 FORMATS = {
-    ".arrow": Format(_write_arrow, _read_arrow, _ARROW),
-    ".csv": Format(_write_csv, _read_csv, {}, 19.0),
-    ".mf4": Format(_write_mdf, _read_mdf, _MDF),
-    ".parquet": Format(_write_parquet, _read_parquet, _ARROW),
+    ".arrow": Format(_write_arrow, _read_arrow, "pyarrow"),
+    ".csv": Format(_write_csv, _read_csv, None, 19.0),
+    ".mf4": Format(_write_mdf, _read_mdf, "asammdf"),
+    ".parquet": Format(_write_parquet, _read_parquet, "pyarrow"),
 }

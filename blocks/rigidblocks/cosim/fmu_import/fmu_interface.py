@@ -1,0 +1,720 @@
+"""FMI functions of FMUs, called through FMPy, with the files and log messages of the FMUs."""
+
+import abc
+import contextlib
+import ctypes
+import logging
+import os
+import shutil
+import sys
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from copy import copy
+from functools import cache
+from importlib import import_module
+from math import inf
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import fmpy
+import numpy as np
+from fmpy import freeLibrary
+from fmpy.fmi1 import _FMU
+from fmpy.fmi2 import (
+    FMU2Model,
+    FMU2Slave,
+    fmi2Boolean,
+    fmi2CallbackFunctions,
+    fmi2CallbackLoggerTYPE,
+    fmi2EventInfo,
+)
+from fmpy.fmi3 import FMU3Model, FMU3ScheduledExecution, FMU3Slave, fmi3Boolean, fmi3Float64
+from fmpy.logging import addLoggerProxy
+
+from rigidblocks.cosim.graph.fmu_file import (
+    CO_SIMULATION,
+    MODEL_EXCHANGE,
+    SCHEDULED_EXECUTION,
+    WORKING_FOLDER,
+    compile_sources,
+    place_library,
+    unpack_files,
+)
+from rigidblocks.cosim.graph.fmu_part import Fmu, FmuError
+from rigidblocks.cosim.graph.part import Part
+
+LOG = logging.getLogger("rigidblocks")
+WARNING = 1  # FMI status for a warning
+_MESSAGES = 50  # number of stored messages of an instance
+_WARNINGS = 10  # maximum number of logged warnings of an instance
+
+
+class FmuLog:
+    """Log of an FMU instance.
+
+    It stores the last messages, and writes warnings to the log `rigidblocks`. `clock` (1,) has the
+    time of the current step [s], or NaN before the first step.
+    """
+
+    def __init__(self, part: str):
+        self.part, self.last, self.warnings = part, deque[str](maxlen=_MESSAGES), 0
+        self.clock = np.full(1, np.nan)
+
+    def restart(self) -> None:
+        """Delete the messages of the previous run."""
+        self.last.clear()
+        self.warnings, self.clock[0] = 0, np.nan
+
+    @property
+    def time_text(self) -> str:
+        """Time of the current step for messages, or "" before the first step."""
+        t = self.clock[0]
+        return "" if np.isnan(t) else f" at t = {t:g} s"
+
+    def add(self, status: int, message: bytes | None) -> None:
+        """Store a log message of the FMU; also write warnings to the log `rigidblocks`."""
+        text = (message or b"").decode(errors="replace")
+        self.last.append(text)
+        if status == WARNING:
+            self.warn(f"{text}{self.time_text and f' ({self.time_text.strip()})'}")
+
+    def warn(self, message: str) -> None:
+        """Log a warning of the FMU."""
+        self.warnings += 1
+        if self.warnings <= _WARNINGS:
+            LOG.warning("'%s': %s", self.part, message)
+        elif self.warnings == _WARNINGS + 1:
+            LOG.warning("'%s' has more warnings; they are not shown", self.part)
+
+
+# log of each instance: by component environment in FMI 2.0, by component in FMI 1.0
+_logs: dict[int, FmuLog] = {}
+_instantiation = threading.local()  # log of the FMI 1.0 FMU that the thread instantiates
+
+
+def callbacks_to(log: FmuLog) -> Any:
+    """Return the FMI 2.0 callbacks that write the messages of an FMU instance to `log`."""
+    shared = _callbacks()
+    own = fmi2CallbackFunctions(shared.logger, shared.allocateMemory, shared.freeMemory)
+    own.componentEnvironment = id(log)
+    add_log(id(log), log)
+    return own
+
+
+def add_log(key: int, log: FmuLog) -> None:
+    """Register the log of an instance by `key`, the first argument of the logger callback."""
+    _logs[key] = log
+
+
+def forget(log: FmuLog) -> None:
+    """Remove the log of an instance; the counterpart of `callbacks_to` and `add_log`."""
+    for key in [key for key, one in list(_logs.items()) if one is log]:
+        _logs.pop(key, None)
+
+
+@contextlib.contextmanager
+def log_during_instantiation(log: FmuLog) -> Iterator[None]:
+    """Write the messages of an FMI 1.0 FMU to `log` while its component does not exist yet."""
+    _instantiation.log = log
+    try:
+        yield
+    finally:
+        _instantiation.log = None
+
+
+def shared_logger() -> Any:
+    """Return the C function that formats the messages of all instances."""
+    return _callbacks().logger
+
+
+@cache
+def _callbacks() -> Any:
+    """Return the callbacks that all instances share.
+
+    FMPy's proxy formats the messages and has one logger for the whole process.
+    """
+    callbacks = fmi2CallbackFunctions()
+    callbacks.logger = fmi2CallbackLoggerTYPE(_log_message)
+    callbacks.allocateMemory = fmpy.fmi2.defaultCallbacks.allocateMemory
+    callbacks.freeMemory = fmpy.fmi2.defaultCallbacks.freeMemory
+    addLoggerProxy(ctypes.byref(callbacks))
+    return callbacks
+
+
+def _log_message(
+    environment: int, instance: bytes, status: int, category: bytes, message: bytes
+) -> None:
+    del instance, category
+    log = _logs.get(environment) or getattr(_instantiation, "log", None)
+    if log is not None:
+        log.add(status, message)
+
+
+try:
+    import fcntl
+except ImportError:  # on Windows, the folders of killed processes remain
+    fcntl = None  # type: ignore[assignment]
+
+_PREFIX = "rigidblocks_fmu_"
+_LOCK = "in_use.lock"
+
+
+class Unpacked:
+    """FMU that is unpacked to a temporary folder, with its library.
+
+    One or several instances use the library. The last instance that releases it unloads the library
+    and removes the folder. The folder is locked while this process runs. Unlocked folders belong to
+    killed processes and are removed when the next folder is created.
+    """
+
+    def __init__(self, fmu: Fmu):
+        _remove_unused()
+        self._fmu, self._users, self.is_lost = fmu, 0, False
+        self._loaded: Any = None
+        self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        self._lock = os.open(self.folder / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC)
+        if fcntl is not None:
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+        try:
+            self._unpack()
+        except BaseException:
+            self._remove()
+            raise
+        if (self.folder / "resources" / "layout.json").exists():  # a Python FMU of rigidblocks
+            with contextlib.suppress(ImportError):  # the FMU then imports its bundled rigidblocks
+                import_module("pythonfmu.fmi2slave")
+
+    def _unpack(self) -> None:
+        """Unpack the files, and compile or rename the library."""
+        unpack_files(self._fmu.file, self.folder)
+        if not self._fmu.sources:
+            place_library(self.folder, self._fmu.library)
+            return
+        path = self.folder / self._fmu.library
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(compile_sources(self._fmu.file, self.folder, self._fmu.sources, path.name))
+
+    def acquire(self, kind: Any, name: str) -> Any:
+        """Return an object of the FMPy class `kind` for a new instance; load the library once."""
+        if self._loaded is None:
+            self._loaded = load_library(kind, self._fmu, str(self.folder), name)
+        self._users += 1
+        slave = copy(self._loaded)
+        slave.instanceName = name
+        return slave
+
+    def release(self) -> None:
+        """Release the library and the folder for one instance."""
+        self._users -= 1
+        if self._users <= 0:
+            if self._loaded is not None and not self.is_lost:
+                self._loaded.freeLibrary()
+            self._loaded = None
+            self._remove()
+
+    def _remove(self) -> None:
+        """Remove the folder, and the modules that a Python FMU has imported from it."""
+        _forget_imports(f"{self.folder}{os.sep}")
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _forget_imports(folder: str) -> None:
+    """Remove the paths in a folder from `sys.path`, and its modules from `sys.modules`.
+
+    A Python FMU puts its resources first in `sys.path`. After the folder is removed, any user of
+    the machine could create this folder with modules that replace modules of the standard library.
+    """
+    for path in [path for path in sys.path if isinstance(path, str) and path.startswith(folder)]:
+        with contextlib.suppress(ValueError):  # another thread has already removed the path
+            sys.path.remove(path)  # in place, because another FMU may be adding a path
+    for path in [path for path in list(sys.path_importer_cache) if path.startswith(folder)]:
+        sys.path_importer_cache.pop(path, None)
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None) or "").startswith(folder):
+            sys.modules.pop(name, None)
+
+
+def _remove_unused() -> None:
+    if fcntl is None:
+        return
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        # ignore a folder of another user, or one that another process is removing
+        with contextlib.suppress(OSError):
+            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(lock)
+
+
+_STATUS = ("ok", "warning", "discard", "error", "fatal", "pending")
+DISCARD, _FATAL = 2, 4
+WITHOUT_EVENT_MODE = (
+    "it declares hasEventMode but rejects event mode, so it runs without event mode"
+)
+
+# GUIDs of the FMUs that allow one instance per process and cannot be instantiated again, because
+# their instance exists or their library is still loaded
+_once: set[str] = set()
+
+
+class StepEnd(NamedTuple):
+    """End time of a step [s], and True if an event must be handled at this time."""
+
+    t: float
+    event: bool
+
+
+class Update(NamedTuple):
+    """Result of an update of the discrete states.
+
+    `again` requests another update. The next fields report changes of the nominal values and of the
+    continuous states. `next_event` is the time of the next event [s], or infinity.
+    """
+
+    again: bool
+    nominals_changed: bool
+    states_changed: bool
+    next_event: float
+
+
+class _LoadedFmu(_FMU):
+    """FMPy's FMU base class, with a constructor that does not change the working folder.
+
+    The constructor of FMPy changes the working folder of the process to load the library. This
+    affects relative paths in all threads.
+    """
+
+    def __init__(
+        self,
+        guid: str,
+        modelIdentifier: str,
+        unzipDirectory: str,
+        instanceName: str,
+        libraryPath: str,
+    ):
+        self.guid, self.modelIdentifier = guid, modelIdentifier
+        self.unzipDirectory, self.instanceName = unzipDirectory, instanceName
+        self.fmiCallLogger, self.requireFunctions = None, True
+        self._functions: dict[str, Any] = {}
+        self.component = self.callbacks = None
+        self.dll = _loaded_library(Path(libraryPath))
+        self._loadFunctions()
+
+
+def _loaded_library(path: Path) -> ctypes.CDLL:
+    """Load a library; if this fails, repeat with the library's folder as the working folder."""
+    if not path.is_file():
+        raise FileNotFoundError(f"library '{path.name}' does not exist")
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError:
+        with WORKING_FOLDER, contextlib.chdir(path.parent):
+            return ctypes.CDLL(str(path))
+
+
+def load_library(kind: type, fmu: Fmu, folder: str, name: str) -> Any:
+    """Load the binary of an unpacked FMU as an object of the FMPy class `kind`."""
+    return type(kind.__name__, (kind, _LoadedFmu), {})(
+        guid=fmu.description.guid,
+        modelIdentifier=fmu.interface.modelIdentifier,
+        unzipDirectory=folder,
+        instanceName=name,
+        libraryPath=os.path.join(folder, fmu.library),
+    )
+
+
+class Interface(abc.ABC):
+    """Instance of an FMU with its FMI functions, independent of the FMI version.
+
+    `shared` has the library that several instances use; by default, the instance has its own copy.
+    Raises FmuError for a status worse than a warning. The error message contains the part, the
+    function and the time.
+    """
+
+    prefix: str
+
+    def __init__(self, part: Part, shared: Unpacked | None = None):
+        assert isinstance(part.component, Fmu)
+        self.part, self.fmu, self.log = part, part.component, FmuLog(part.name)
+        self.slave: Any = None
+        self.failed = self.is_lost = False
+        self.has_changed_inputs = False  # True if inputs have changed since the initialization
+        self._unpacked = shared
+        self._is_only = False  # True for an FMU that allows one instance per process
+        try:
+            with WORKING_FOLDER:  # lock, because loading may change the working folder
+                self._make()
+        except Exception as error:
+            self.close(False)
+            raise FmuError(
+                f"'{part.name}' ({self.fmu.path}) cannot be instantiated: {error}{self._needs()}"
+                f"{self.log_text()}"
+            ) from error
+
+    def _make(self) -> None:
+        """Unpack and instantiate the FMU."""
+        self._check_once()
+        if self._unpacked is None:
+            self._unpacked = Unpacked(self.fmu)
+        self.slave = self._unpacked.acquire(self._class, self.part.name)
+        self._instantiate()
+
+    @property
+    @abc.abstractmethod
+    def _class(self) -> Any:
+        """FMPy class of the FMU."""
+
+    @property
+    def uses_events(self) -> bool:
+        """True if the importer handles the events of a co-simulation FMU."""
+        return False
+
+    @abc.abstractmethod
+    def _instantiate(self) -> None:
+        """Instantiate the FMU by the object `slave`."""
+
+    @abc.abstractmethod
+    def set_up(self, t: float) -> None:
+        """Prepare the FMU for a run from the time t [s], before its start values are set."""
+
+    @abc.abstractmethod
+    def enter_initialization(self, t: float) -> None:
+        """Enter initialization mode at the time t [s]."""
+
+    @abc.abstractmethod
+    def do_step(self, t: float, dt: float, may_return: bool) -> StepEnd:
+        """Execute one communication step; the master may repeat it only if `may_return` is true."""
+
+    @abc.abstractmethod
+    def update_discrete_states(self) -> Update:
+        """Update the discrete states once in event mode."""
+
+    @property
+    def needs_completed_step(self) -> bool:
+        """True if the FMU needs a call after each integrator step."""
+        return True
+
+    @abc.abstractmethod
+    def completed_step(self, may_return: bool) -> bool:
+        """Report a completed integrator step; return True if the FMU requests event mode.
+
+        The master may return to a state before this step only if `may_return` is true.
+        """
+
+    def call(self, function: str, *arguments: Any) -> None:
+        """Call an FMI function for this instance; `function` is its name without the FMI prefix."""
+        name, found, component = self.bound(function)
+        if status := found(component, *arguments):
+            self.judge(name, status)
+
+    def caller(self, function: str) -> Callable[..., None]:
+        """Return a function for repeated calls of an FMI function, equivalent to `call`."""
+        name, found, component = self.bound(function)
+
+        def call(*arguments: Any) -> None:
+            if status := found(component, *arguments):
+                self.judge(name, status)
+
+        return call
+
+    def bound(self, function: str) -> tuple[str, Any, Any]:
+        """Return the full name of an FMI function, the function, and its instance argument."""
+        name = self.prefix + function
+        return name, getattr(self.slave.dll, name), self.slave.component
+
+    def save(self, kept: ctypes.c_void_p) -> None:
+        """Save the state of the FMU; the handle `kept` then refers to the saved state."""
+        if not self.fmu.interface.canGetAndSetFMUstate:
+            raise FmuError(
+                f"'{self.part.name}' ({self.fmu.path}) cannot restore an earlier state, which "
+                "events need"
+            )
+        self.call(f"GetFMU{self._state}", ctypes.byref(kept))
+
+    def restore(self, kept: ctypes.c_void_p) -> None:
+        """Restore the saved state of the FMU to which the handle `kept` refers."""
+        self.call(f"SetFMU{self._state}", kept)
+
+    @property
+    @abc.abstractmethod
+    def _state(self) -> str:
+        """Spelling of "FMU state" in names of functions, which differs between FMI versions."""
+
+    def free(self, kept: ctypes.c_void_p) -> None:
+        """Free the saved state to which the handle `kept` refers."""
+        if kept and self.slave is not None and not self.is_lost:
+            function = getattr(self.slave.dll, f"{self.prefix}FreeFMU{self._state}")
+            function(self.slave.component, ctypes.byref(kept))
+
+    def reset(self, part: Part) -> None:
+        """Reset the FMU to the state after its instantiation, for the start values of a part."""
+        self.part = part
+        self.log.restart()
+        self.call("Reset")
+
+    def close(self, runs: bool) -> None:
+        """Free the instance, after terminating it if `runs` is true."""
+        if self.slave is not None and self.slave.component is not None and not self.is_lost:
+            if runs and not self.failed:
+                self.terminate()
+            self._free()
+        unpacked, self._unpacked = self._unpacked, None
+        if unpacked is not None:
+            library = unpacked.folder / self.fmu.library
+            unpacked.is_lost |= self.is_lost
+            unpacked.release()
+        if self._is_only and (unpacked is None or not _is_loaded(library)):
+            _once.discard(self.fmu.description.guid)
+        self._is_only = False
+        self.slave = None
+
+    @abc.abstractmethod
+    def _free(self) -> None:
+        """Free the instance of the FMU."""
+
+    def terminate(self) -> None:
+        """Terminate the FMU; an error is only logged, because the run has already ended."""
+        try:
+            self.call("Terminate")
+        except FmuError as error:
+            self.log.warn(str(error))
+
+    def _check_once(self) -> None:
+        """Raise RuntimeError for a second instance of an FMU that allows one per process."""
+        if self.fmu.interface.canBeInstantiatedOnlyOncePerProcess:
+            guid = self.fmu.description.guid
+            if guid in _once:
+                raise RuntimeError(
+                    "it allows only one instance in a process, or its library cannot be "
+                    "unloaded; add it with isolated=True"
+                )
+            _once.add(guid)
+            self._is_only = True
+
+    def judge(self, function: str, status: int) -> None:
+        """Raise FmuError if the status is error, discard or fatal; log a status of warning."""
+        name = _STATUS[status] if 0 <= status < len(_STATUS) else f"{status} (unknown in FMI)"
+        text = f"{function} gave status {name}{self.log.time_text}"
+        if status == WARNING:
+            if not self.log.warnings:  # otherwise the FMU itself has logged a warning
+                self.log.warn(text)
+            return
+        self.failed, self.is_lost = status != DISCARD, status == _FATAL
+        raise FmuError(f"'{self.part.name}': {text}{self.log_text()}")
+
+    def refuse(self, text: str) -> FmuError:
+        """Return an FmuError with the part, `text`, the time and the last log messages."""
+        return FmuError(f"'{self.part.name}': {text}{self.log.time_text}{self.log_text()}")
+
+    def check_end(self, terminates: Any, said_by: str = "terminateSimulation") -> None:
+        """Raise FmuError if `terminates` is true, so the FMU requests the end of the simulation."""
+        if terminates:
+            raise self.refuse(f"it requests the end of the simulation ({said_by})")
+
+    def _needs(self) -> str:
+        """Return a note about the tool that the FMU needs at run time, or ""."""
+        if not self.fmu.interface.needsExecutionTool:
+            return ""
+        tool = self.fmu.description.generationTool or "its export tool"
+        return f"; it needs a tool at run time (needsExecutionTool): {tool}"
+
+    def log_text(self) -> str:
+        """Return the last messages of the FMU, for error messages."""
+        last = list(self.log.last)[-3:]
+        return f"; its log ends: {' | '.join(last)}" if last else ""
+
+
+def _is_loaded(library: Path) -> bool:
+    """Return True if a library is loaded in this process, or if this cannot be determined."""
+    mode = getattr(os, "RTLD_NOLOAD", None)
+    if mode is None:
+        return True
+    try:
+        load_library = ctypes.CDLL(str(library), mode=mode | os.RTLD_LAZY)
+    except OSError:
+        return False
+    freeLibrary(load_library._handle)
+    return True
+
+
+_TERMINATED = 3  # fmi2Terminated of fmi2StatusKind
+
+
+class Fmi2(Interface):
+    """Instance of an FMI 2.0 FMU."""
+
+    prefix = "fmi2"
+
+    @property
+    def _class(self) -> Any:
+        return FMU2Slave if self.fmu.kind == CO_SIMULATION else FMU2Model
+
+    def _instantiate(self) -> None:
+        self._callbacks = callbacks_to(self.log)
+        self.slave.instantiate(callbacks=self._callbacks, loggingOn=True)
+
+    def _free(self) -> None:
+        self.slave.fmi2FreeInstance(self.slave.component)
+
+    def close(self, runs: bool) -> None:
+        super().close(runs)
+        forget(self.log)
+
+    def set_up(self, t: float) -> None:
+        tolerance = self.part.tolerance
+        self.call("SetupExperiment", tolerance is not None, tolerance or 0.0, t, 0, 0.0)
+
+    def enter_initialization(self, t: float) -> None:
+        del t
+        self.call("EnterInitializationMode")
+
+    def do_step(self, t: float, dt: float, may_return: bool) -> StepEnd:
+        self.call("DoStep", t, dt, 0 if may_return else 1)
+        return StepEnd(t + dt, False)
+
+    def judge(self, function: str, status: int) -> None:
+        """Check the status; for a discarded step, also report that the FMU requests the end."""
+        if status == DISCARD and function == "fmi2DoStep":
+            ends, get_status = fmi2Boolean(), self.slave.dll.fmi2GetBooleanStatus
+            known = get_status(self.slave.component, _TERMINATED, ctypes.byref(ends)) == 0
+            self.check_end(known and ends.value, "fmi2Terminated")
+        super().judge(function, status)
+
+    def update_discrete_states(self) -> Update:
+        info = fmi2EventInfo()
+        self.call("NewDiscreteStates", ctypes.byref(info))
+        self.check_end(info.terminateSimulation)
+        return Update(
+            bool(info.newDiscreteStatesNeeded),
+            bool(info.nominalsOfContinuousStatesChanged),
+            bool(info.valuesOfContinuousStatesChanged),
+            float(info.nextEventTime) if info.nextEventTimeDefined else inf,
+        )
+
+    @property
+    def needs_completed_step(self) -> bool:
+        return not self.fmu.interface.completedIntegratorStepNotNeeded
+
+    def completed_step(self, may_return: bool) -> bool:
+        if not self.needs_completed_step:
+            return False
+        event, ends = fmi2Boolean(), fmi2Boolean()
+        self.call(
+            "CompletedIntegratorStep", int(not may_return), ctypes.byref(event), ctypes.byref(ends)
+        )
+        self.check_end(ends.value)
+        return bool(event.value)
+
+    @property
+    def _state(self) -> str:
+        return "state"
+
+
+_CLASSES3 = {
+    CO_SIMULATION: FMU3Slave,
+    MODEL_EXCHANGE: FMU3Model,
+    SCHEDULED_EXECUTION: FMU3ScheduledExecution,
+}
+
+
+class Fmi3(Interface):
+    """Instance of an FMI 3.0 FMU; intermediate updates are not used.
+
+    A co-simulation FMU with event mode may return early; the importer then handles the event.
+    """
+
+    prefix = "fmi3"
+
+    _refuses_events = False
+
+    @property
+    def uses_events(self) -> bool:
+        declared = self.fmu.kind == CO_SIMULATION and bool(self.fmu.interface.hasEventMode)
+        return declared and not self._refuses_events
+
+    @property
+    def _class(self) -> Any:
+        return _CLASSES3[str(self.fmu.kind)]
+
+    def _free(self) -> None:
+        self.slave.fmi3FreeInstance(self.slave.component)
+
+    def _instantiate(self) -> None:
+        is_co_simulation, log = self.fmu.kind == CO_SIMULATION, self.log
+
+        def log_message(environment: int, status: int, category: bytes, message: bytes) -> None:
+            del environment, category
+            log.add(status, message)
+
+        def instantiate() -> None:
+            options = {"eventModeUsed": self.uses_events, "earlyReturnAllowed": self.uses_events}
+            self.slave.instantiate(
+                loggingOn=True, logMessage=log_message, **(options if is_co_simulation else {})
+            )
+
+        try:
+            instantiate()
+        except Exception:
+            if not self.uses_events:
+                raise
+            self._refuses_events = True
+            instantiate()
+            self.log.warn(WITHOUT_EVENT_MODE)
+
+    def reset(self, part: Part) -> None:
+        super().reset(part)
+        if self._refuses_events:
+            self.log.warn(WITHOUT_EVENT_MODE)
+
+    def set_up(self, t: float) -> None:
+        """Do nothing, because FMI 3.0 needs no preparation."""
+
+    def enter_initialization(self, t: float) -> None:
+        tolerance = self.part.tolerance
+        given = tolerance is not None, tolerance or 0.0
+        self.call("EnterInitializationMode", *given, t, False, 0.0)
+
+    def do_step(self, t: float, dt: float, may_return: bool) -> StepEnd:
+        event, ends, early, last = fmi3Boolean(), fmi3Boolean(), fmi3Boolean(), fmi3Float64(t)
+        results = (ctypes.byref(one) for one in (event, ends, early, last))
+        self.call("DoStep", t, dt, not may_return, *results)
+        self.check_end(ends.value)
+        if not early.value:
+            return StepEnd(t + dt, bool(event.value))
+        if not self.uses_events:
+            raise self.refuse("fmi3DoStep returned early although early return is not allowed")
+        return StepEnd(min(max(float(last.value), t), t + dt), bool(event.value))
+
+    def update_discrete_states(self) -> Update:
+        again, ends, nominals, values, timed = (fmi3Boolean() for _ in range(5))
+        next_time = fmi3Float64()
+        results = (ctypes.byref(one) for one in (again, ends, nominals, values, timed, next_time))
+        self.call("UpdateDiscreteStates", *results)
+        self.check_end(ends.value)
+        next_event = float(next_time.value) if timed.value else inf
+        return Update(bool(again), bool(nominals), bool(values), next_event)
+
+    @property
+    def needs_completed_step(self) -> bool:
+        return bool(self.fmu.interface.needsCompletedIntegratorStep)
+
+    def completed_step(self, may_return: bool) -> bool:
+        if not self.needs_completed_step:
+            return False
+        event, ends = fmi3Boolean(), fmi3Boolean()
+        self.call(
+            "CompletedIntegratorStep", not may_return, ctypes.byref(event), ctypes.byref(ends)
+        )
+        self.check_end(ends.value)
+        return bool(event.value)
+
+    @property
+    def _state(self) -> str:
+        return "State"

@@ -1,0 +1,273 @@
+"""Examination of FMUs: may instances share a library, and is a reset complete?
+
+FMI requires independent instances and a complete reset. Some FMUs have global variables in C, or
+their reset keeps values of the last run. A separate process therefore examines an FMU before its
+library is shared or its instances are reset. The result is stored in the cache folder.
+"""
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import cache
+from hashlib import file_digest
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rigidblocks.block.block import Port
+from rigidblocks.block.port import REAL, WHOLE
+from rigidblocks.cosim.fmu_import.fmu_instance import RunningFmu
+from rigidblocks.cosim.fmu_import.fmu_interface import Unpacked
+from rigidblocks.cosim.fmu_import.model_exchange import running_fmu
+from rigidblocks.cosim.graph.fmu_part import Configuration, Fmu, FmuError
+from rigidblocks.cosim.graph.part import Part
+from rigidblocks.cosim.graph.remote_fmu import RemoteFile
+from rigidblocks.spatial.spatial import Array
+from rigidblocks.tracing.compiler import digest, keep_text, known_text
+from rigidblocks.tracing.slow_operation_log import log_if_slow
+
+# number of instances of one FMU from which a shared library saves more than its examination costs;
+# found by trial
+_MANY = 8
+_STEPS = 5  # communication steps of the examination
+_TIME_LIMIT = 60.0  # of the examination [s]
+_BEGIN, _RESULT = "the examination begins", "result of the examination: "  # lines of the process
+
+
+Kind = tuple[str, Configuration]  # interface type, and configuration
+
+
+class Reuse(NamedTuple):
+    """Properties of an FMU that FMI requires and that an examination has confirmed.
+
+    `shares` means that two instances in one library are independent. `resets` means that an
+    instance after a reset behaves like a new instance.
+    """
+
+    shares: bool = False
+    resets: bool = False
+
+
+class SharedLibraries:
+    """Unpacked FMUs; several instances of a run may use the same loaded library.
+
+    Args:
+        parts: Parts of the run.
+        t_start: Start time of the run [s].
+        dt: Communication step of the run [s].
+    """
+
+    def __init__(self, parts: Collection[Part], t_start: float, dt: float):
+        self._times = t_start, dt
+        self._count = Counter(part.component for part in parts if _runs_here(part))
+        self._unpacked: dict[Fmu, Unpacked] = {}
+
+    def of(self, part: Part) -> Unpacked | None:
+        """Return the library that instances of a part share, or None if each needs a copy."""
+        fmu = part.component
+        assert isinstance(fmu, Fmu)
+        n = self._count[fmu]
+        if part.has_own_library or n < 2 or not (n >= _MANY or is_trusted(fmu)):
+            return None
+        if not reuse_of(fmu, *self._times).shares:
+            return None
+        if fmu not in self._unpacked:
+            self._unpacked[fmu] = Unpacked(fmu)
+        return self._unpacked[fmu]
+
+
+def _runs_here(part: Part) -> bool:
+    """Return True if an FMU runs in this process."""
+    is_remote = isinstance(part.component, Fmu) and isinstance(part.component.path, RemoteFile)
+    return isinstance(part.component, Fmu) and not part.isolated and not is_remote
+
+
+def is_trusted(fmu: Fmu) -> bool:
+    """Return True for a native FMU of this package, because functions of blocks are pure."""
+    tool = fmu.description.generationTool or ""
+    return tool.startswith("rigidblocks") and not fmu.is_python
+
+
+def reuse_of(fmu: Fmu, t_start: float, dt: float) -> Reuse:
+    """Return the `Reuse` properties of an FMU: shared library, and complete reset.
+
+    The FMU is examined once on this machine; the result is then read from the cache folder.
+
+    Args:
+        fmu: FMU file.
+        t_start: Start time of the examination [s].
+        dt: Communication step of the examination [s].
+    """
+    if is_trusted(fmu):
+        return Reuse(True, True)
+    interface = fmu.interface
+    if interface.canBeInstantiatedOnlyOncePerProcess or interface.needsExecutionTool:
+        return Reuse()
+    try:
+        stat = fmu.file.stat()
+    except OSError:  # the file was removed after it had been read
+        return Reuse()
+    kind = str(fmu.kind), fmu.configuration
+    return _reuse(fmu.file, kind, (stat.st_mtime_ns, stat.st_size), (t_start, dt))
+
+
+@cache
+def _reuse(file: Path, kind: Kind, version: tuple[int, int], times: tuple[float, float]) -> Reuse:
+    """Return the stored examination result of an FMU, or examine the FMU now.
+
+    `kind` has the interface type and the configuration. `version` has the modification time and
+    the size of the file. `times` has the start time and the communication step [s].
+    """
+    del version  # a part of the key of the cache
+    with file.open("rb") as content:
+        name = file_digest(content, "sha256").hexdigest()
+    texts = kind[0], json.dumps(kind[1])
+    key = digest(f"{__name__} {name} {texts} {times}".encode())
+    if (text := known_text(key)) is None:
+        text = _examine_in_process(file, texts, times)
+        if text is None:  # nothing is known about the FMU
+            return Reuse()
+        keep_text(key, text)
+    return Reuse(*json.loads(text))
+
+
+def _examine_in_process(
+    file: Path, kind: tuple[str, str], times: tuple[float, float]
+) -> str | None:
+    """Examine an FMU in another process, and return the result as JSON.
+
+    If the FMU ends the process or exceeds the time limit, the result confirms no reuse. The result
+    is None if this Python cannot start such a process.
+    """
+    if getattr(sys, "frozen", False) or "python" not in Path(sys.executable or "").name.lower():
+        return None  # the executable is another program, which must not be started again
+    command = [sys.executable, "-m", __name__, str(file), *kind, *map(repr, times)]
+    try:
+        with log_if_slow(f"examining the FMU {file.name}"):
+            # Ctrl-C does not reach a new session, because a partial result must not be stored
+            output = subprocess.run(
+                command, capture_output=True, timeout=_TIME_LIMIT, start_new_session=True
+            ).stdout
+    except subprocess.TimeoutExpired as error:
+        output = error.stdout or b""
+    except OSError:
+        return None
+    lines = output.decode(errors="replace").splitlines()  # the FMU may print other lines
+    if _BEGIN not in lines:
+        return None
+    results = [line.removeprefix(_RESULT) for line in lines if line.startswith(_RESULT)]
+    return results[-1] if results else json.dumps(Reuse())
+
+
+# ---- examination ----
+
+
+def examine(fmu: Fmu, t_start: float, dt: float) -> Reuse:
+    """Test if instances in one library, and instances after a reset, behave like new instances.
+
+    The reference is an instance that has its own copy of the library. The tested instances must
+    have the same outputs in the first steps, to the last bit. The two instances in one library have
+    different inputs and, if the FMU accepts them, different parameters and start values.
+    """
+    times = t_start, dt
+    with contextlib.suppress(FmuError):
+        sizes = {name: np.array(values) for name, values in fmu.configuration}
+        first = Part("first", fmu, frozenset(), sizes)
+        expected = [_run_separately(first, times)]
+        for start in _other_starts(fmu):
+            with contextlib.suppress(FmuError):
+                second = replace(first, name="second", start={**start, **sizes})
+                expected.append(_run_separately(second, times))
+                break
+        if len(expected) == 2 and expected[0].size and not _equal(expected[:1], expected[1:]):
+            shares = _equal(_run_in_one_library((first, second), times), expected)
+            return Reuse(shares, _equal(_run_after_reset((first, second), times), expected))
+    return Reuse()
+
+
+def _equal(found: list[Array], expected: list[Array]) -> bool:
+    """Return True if the outputs `found` and `expected` are equal to the last bit."""
+    return [np.array(one).tobytes() for one in found] == [one.tobytes() for one in expected]
+
+
+def _run_separately(part: Part, times: tuple[float, float]) -> Array:
+    """Return the outputs of an instance that does not share its library."""
+    with contextlib.closing(running_fmu(part)) as instance:
+        return _outputs_of([instance], times)[0]
+
+
+def _run_in_one_library(parts: tuple[Part, Part], times: tuple[float, float]) -> list[Array]:
+    """Return the outputs of two instances in one library; empty if a call fails."""
+    fmu = parts[0].component
+    assert isinstance(fmu, Fmu)
+    with contextlib.suppress(FmuError), ExitStack() as stack:
+        shared = Unpacked(fmu)
+        instances = []
+        for part in parts:
+            instances.append(running_fmu(part, shared))
+            stack.callback(instances[-1].close)
+        return _outputs_of(instances, times)
+    return []
+
+
+def _run_after_reset(parts: tuple[Part, Part], times: tuple[float, float]) -> list[Array]:
+    """Return the outputs of instances that were reset after a run with other start values."""
+    found = []
+    for part, other in (parts, parts[::-1]):
+        with contextlib.suppress(FmuError), contextlib.closing(running_fmu(other)) as instance:
+            _outputs_of([instance], times)
+            instance.end()
+            instance.restart(part)
+            found.append(_outputs_of([instance], times)[0])
+    return found
+
+
+def _outputs_of(instances: list[RunningFmu], times: tuple[float, float]) -> list[Array]:
+    """Return the outputs of each instance at the start and after each step; instances alternate."""
+    t_start, dt = times
+    found: list[list[Array]] = [[] for _ in instances]
+
+    def take(call: Callable[[RunningFmu], None]) -> None:
+        for instance, rows in zip(instances, found, strict=True):
+            call(instance)
+            rows.append(instance.outputs().copy())
+
+    for instance in instances:
+        instance.initialize(t_start)
+    take(RunningFmu.begin)
+    for k in range(_STEPS):
+        take(lambda instance, t=t_start + k * dt: instance.step(t, dt))  # type: ignore[misc]
+    return [np.concatenate(rows) for rows in found]
+
+
+def _other_starts(fmu: Fmu) -> Iterator[Mapping[str, Any]]:
+    """Yield sets of start values that differ from the declared values, the largest set first."""
+    groups = fmu.inputs, fmu.parameters, fmu.states
+    for n in (3, 2, 1):
+        yield dict(_changed_values(port for group in groups[:n] for port in group))
+
+
+def _changed_values(ports: Iterable[Port]) -> Iterator[tuple[str, Array]]:
+    """Yield the name and changed values of each port that has numbers."""
+    for port in ports:
+        value = np.zeros(port.shape) if port.start is None else np.asarray(port.start)
+        if port.type == "Boolean":
+            yield port.name, 1.0 - value
+        elif port.type in REAL:
+            yield port.name, np.clip(1.125 * value + 0.0625, port.lowest, port.max)
+        elif port.type in WHOLE and port.type != "Clock":
+            yield port.name, np.clip(value + 1.0, port.lowest, port.max)
+
+
+if __name__ == "__main__":
+    name, kind, sizes, *numbers = sys.argv[1:]
+    print(_BEGIN, flush=True)
+    configuration = tuple((one, tuple(values)) for one, values in json.loads(sizes))
+    result = examine(Fmu(Path(name), kind, configuration), *map(float, numbers))
+    print(f"\n{_RESULT}{json.dumps(result)}", flush=True)

@@ -1,0 +1,774 @@
+"""Model exchange FMUs, whose equations the importer integrates."""
+
+import ctypes
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from functools import cache, cached_property
+from math import inf, isfinite, nan
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rigidblocks.block.adaptive_methods import (
+    DEFAULT_METHOD,
+    ENOUGH_VOTES,
+    MAX_PATIENCE,
+    METHODS,
+    STABILITY_LIMIT,
+    Adaptive,
+    Method,
+    linearly_implicit_part,
+    longest_step,
+)
+from rigidblocks.block.dense_output import HALVINGS, Interpolant
+from rigidblocks.block.evaluators import evaluate_inputs
+from rigidblocks.block.integrators import SEMI_IMPLICIT_EULER, Integrator
+from rigidblocks.block.radau import (
+    JACOBIAN_FRACTION,
+    LOOSE_TOLERANCE,
+    MAX_CONTRACTION,
+    MAX_EXTRAPOLATION,
+    newton_tolerance,
+)
+from rigidblocks.block.stepper import inner_steps, time_tolerance
+from rigidblocks.cosim.fmu_import.fmu_instance import (
+    FmuInstance,
+    Moment,
+    RunningFmu,
+    ScheduledInstance,
+)
+from rigidblocks.cosim.fmu_import.fmu_interface import Interface, Unpacked
+from rigidblocks.cosim.graph.fmu_file import (
+    CO_SIMULATION,
+    MODEL_EXCHANGE,
+    SCHEDULED_EXECUTION,
+)
+from rigidblocks.cosim.graph.fmu_part import Fmu, FmuError
+from rigidblocks.cosim.graph.part import Part
+from rigidblocks.cosim.masters.c_loop_tables import (
+    CALLS,
+    COLLOCATION_NODES,
+    COMPLETED_STEP,
+    CONTROL,
+    ENTER_EVENT_MODE,
+    ENTER_STEP_MODE,
+    EVENTS,
+    FACTORED,
+    FMI2,
+    FMI3,
+    GET,
+    GET_DIRECTIONAL,
+    GET_INDICATORS,
+    GET_NOMINALS,
+    GET_RATES,
+    GET_STATES,
+    HAS_STEP,
+    HOSTED,
+    MANY_EVENTS,
+    MANY_UPDATES,
+    NEXT_EVENT,
+    NEXT_STEP,
+    POINT,
+    RATES_KNOWN,
+    SET,
+    SET_DISCRETE,
+    SET_STATES,
+    SET_TIME,
+    SHORT_STEP,
+    TERMINATES,
+    UPDATE,
+    CollocationTable,
+    Entry,
+    Events,
+    Exchange,
+    Loop,
+    Row,
+    Sparsity,
+    Tableau,
+)
+from rigidblocks.spatial.spatial import Array
+from rigidblocks.tracing.compiler import CacheError, CompilerError
+
+
+class ExchangeModel:
+    """State equations of a model exchange FMU in continuous-time mode.
+
+    If the inputs are polynomials in time, `set_inputs` evaluates them and sets the inputs.
+    """
+
+    def __init__(self, fmi: Interface):
+        self._fmi = fmi
+        n, m = self._sizes()
+        self._x, self._rates, self._z = np.zeros(n), np.zeros(n), np.zeros(m)
+        self.set_inputs: Callable[[float], None] | None = None
+        self._to_x, self._to_rates, self._to_z = map(_pointer, (self._x, self._rates, self._z))
+        self._set_time, self._set_states, self._get_rates, self._get_indicators = (
+            fmi.caller(name) for name in self.functions[:4]
+        )
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """Names of the FMI functions without the FMI prefix, in the order of `Exchange`."""
+        is_3 = self._fmi.fmu.version == 3
+        return (
+            "SetTime",
+            "SetContinuousStates",
+            "GetContinuousStateDerivatives" if is_3 else "GetDerivatives",
+            "GetEventIndicators",
+            "GetContinuousStates",
+            "GetNominalsOfContinuousStates",
+            "CompletedIntegratorStep",
+            "GetDirectionalDerivative",
+        )
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Number of continuous states and number of event indicators."""
+        return len(self._x), len(self._z)
+
+    def _sizes(self) -> tuple[int, int]:
+        """Return the number of continuous states and the number of event indicators."""
+        about = self._fmi.fmu.description
+        if self._fmi.fmu.version < 3:
+            return int(about.numberOfContinuousStates), int(about.numberOfEventIndicators)
+        sizes = []
+        for what in ("ContinuousStates", "EventIndicators"):
+            size = ctypes.c_size_t()
+            self._fmi.call(f"GetNumberOf{what}", ctypes.byref(size))
+            sizes.append(int(size.value))
+        return sizes[0], sizes[1]
+
+    @property
+    def states(self) -> Array:
+        """Continuous states of the FMU."""
+        if len(self._x):
+            self._fmi.call("GetContinuousStates", self._to_x, len(self._x))
+        return self._x.copy()
+
+    @property
+    def nominals(self) -> Array:
+        """Nominal values of the continuous states."""
+        values = np.ones(len(self._x))
+        if len(values):
+            self._fmi.call("GetNominalsOfContinuousStates", _pointer(values), len(values))
+        return np.where(values > 0, values, 1.0)
+
+    def set_state(self, t: float, x: Array) -> None:
+        """Set the time t [s] and the continuous states x."""
+        self._fmi.log.clock[0] = t
+        self._set_time(t)
+        if self.set_inputs is not None:
+            self.set_inputs(t)
+        if len(x):
+            self._x[:] = x
+            self._set_states(self._to_x, len(x))
+
+    def rates(self, t: Any, x: Array) -> Array:
+        """Return the derivatives of the continuous states x at the time t [s]."""
+        self.set_state(float(t), x)
+        if len(x):
+            self._get_rates(self._to_rates, len(x))
+        return self._rates.copy()
+
+    def indicators(self) -> Array:
+        """Return the current event indicators.
+
+        An event occurs when an event indicator becomes positive or ceases to be positive.
+        """
+        if len(self._z):
+            self._get_indicators(self._to_z, len(self._z))
+        return self._z.copy()
+
+
+def _pointer(values: Array) -> Any:
+    return values.ctypes.data_as(ctypes.POINTER(ctypes.c_double))
+
+
+class StepEnding(NamedTuple):
+    """End of an inner step: time [s], states, and True if an event occurs there."""
+
+    t: float
+    x: Array
+    event: bool
+
+
+def check_method(method: Method | None) -> Method:
+    """Return the method that integrates the equations of an FMU.
+
+    The default changes to implicit steps if the equations are stiff. Raises ValueError for a method
+    that needs more information on the states than an FMU provides.
+    """
+    method = DEFAULT_METHOD if method is None else method
+    if not _fits(method):
+        names = ", ".join(name for name, one in METHODS.items() if _fits(one))
+        raise ValueError(
+            f"a model exchange FMU cannot use the method '{method.name}', which needs to know the "
+            f"positions among the states; expected one of {names}"
+        )
+    if isinstance(method, Adaptive) and method.max_inner_steps is not None:
+        raise ValueError("max_inner_steps is only for blocks; use h for a model exchange FMU")
+    return method
+
+
+def _fits(method: Method) -> bool:
+    if isinstance(method, Adaptive):
+        return True
+    return method.collocation is None and method != SEMI_IMPLICIT_EULER
+
+
+def explicit_part(method: Method) -> Integrator | None:
+    """Return the explicit part of an integration method, or None."""
+    if isinstance(method, Adaptive):
+        return method.explicit
+    return method if method.implicit is None else None
+
+
+def jacobian_sparsity(rows: Sequence[Collection[int] | None], n: int) -> Sparsity:
+    """Return the sparsity of a Jacobian (n, n), with its columns grouped by a greedy algorithm.
+
+    Args:
+        rows: For each derivative, the states on which it depends; None for all states.
+        n: Number of states.
+
+    References:
+        Curtis, Powell and Reid, On the estimation of sparse Jacobian matrices, 1974.
+
+    """
+    pattern = np.zeros((n, n), dtype=np.int64)
+    for i, states in enumerate(rows):
+        pattern[i, slice(None) if states is None else sorted(states)] = 1
+    colours, used = np.zeros(n, dtype=np.int64), np.zeros((0, n), dtype=bool)
+    for j, column in enumerate(pattern.T.astype(bool)):
+        free = np.flatnonzero(~(used & column).any(axis=1))
+        colour = int(free[0]) if len(free) else len(used)
+        if colour == len(used):
+            used = np.vstack([used, np.zeros(n, dtype=bool)])
+        colours[j] = colour
+        used[colour] |= column
+    return Sparsity(colours, pattern)
+
+
+class ExchangeSteps:
+    """Inner steps between two events, with a fixed step size or with step size control.
+
+    `longest` is the maximum size of an inner step [s]. Times are relative to `origin` [s], which
+    reduces rounding errors of large times. `nominals` (n,) has the nominal values of the states.
+    `next_step` (1,) is the size of the next inner step [s] or 0. The steps are explicit, and do not
+    extend over a communication point; the C loop has no such limits.
+    """
+
+    def __init__(
+        self,
+        model: ExchangeModel,
+        method: Method,
+        longest: float,
+        nominals: Array,
+        next_step: Array,
+    ):
+        self._model, self._method, self._longest = model, method, longest
+        self.origin, self._nominals, self._next = 0.0, nominals, next_step
+
+    def step(self, t: float, x: Array, end: float, z: Array) -> StepEnding:
+        """Take one inner step from t towards `end`, or to the first event within the step.
+
+        z has the event indicators at t. Raises ArithmeticError if the error exceeds the tolerance
+        even at the minimum step size.
+        """
+        course, y, arrival = self._inner_step(t, x, end)
+        h = course.h if course is not None else end - t
+        self._model.set_state(self.origin + arrival, y)
+        if not _has_sign_change(z, self._model.indicators()):
+            return StepEnding(arrival, y, False)
+        low, high = 0.0, 1.0
+        for _ in range(HALVINGS):
+            middle = 0.5 * (low + high)
+            self._set_state_at(course, t, x, h, middle, arrival)
+            low, high = (
+                (low, middle) if _has_sign_change(z, self._model.indicators()) else (middle, high)
+            )
+            if high - low <= _CLOSE * max(abs(self.origin + arrival), h) / h:
+                break
+        return StepEnding(*self._set_state_at(course, t, x, h, high, arrival), True)
+
+    def _set_state_at(
+        self, course: Interpolant | None, t: float, x: Array, h: float, part: float, end: float
+    ) -> tuple[float, Array]:
+        """Set the time and states of the FMU at the fraction `part` of a step; return them."""
+        there, y = t + part * h if part < 1.0 else end, x if course is None else course(part)
+        self._model.set_state(self.origin + there, y)
+        return there, y
+
+    def _inner_step(
+        self, t: float, x: Array, end: float
+    ) -> tuple[Interpolant | None, Array, float]:
+        """Take an inner step; return its interpolant (None if stateless), states and end time."""
+        if not len(x):
+            return None, x, end
+        method = self._method
+        if isinstance(method, Integrator):
+            n = inner_steps(end - t, self._longest)
+            h = (end - t) / n
+            return *self._course(method, t, x, h), end if n == 1 else t + h
+        assert method.explicit is not None
+        return self._adaptive(method, method.explicit, t, x, end)
+
+    @np.errstate(over="ignore", invalid="ignore")  # a step with infinite stages is rejected
+    def _adaptive(
+        self, method: Adaptive, pair: Integrator, t: float, x: Array, end: float
+    ) -> tuple[Interpolant, Array, float]:
+        assert pair.error is not None
+        left = end - t
+        h = min(float(self._next[0]) or left, self._longest, left)
+        shortened = False
+        while True:
+            h = left if h > (1 - 1e-9) * left else h
+            course, y = self._course(pair, t, x, h)
+            error = self._error_norm(method, h * (np.array(pair.error) @ course.k), x, y)
+            factor = 0.9 * max(error, 1e-10) ** -0.2
+            if error <= 1.0:
+                longer = h * min(max(factor, 0.2), 1.0 if shortened else 5.0)
+                keeps = h == left and factor > 1
+                self._next[0] = max(float(self._next[0]), longer) if keeps else longer
+                return course, y, end if h == left else t + h
+            h, shortened = h * min(max(factor, 0.2), 0.5), True
+            if h < 16 * np.finfo(float).eps * max(abs(self.origin + t), abs(self.origin + end)):
+                raise short_step(method, self.origin + t)
+
+    def _error_norm(self, method: Adaptive, error: Array, x: Array, y: Array) -> float:
+        """Return the largest error of a step from x to y, divided by the tolerance."""
+        atol = method.rtol * self._nominals if method.atol is None else method.atol
+        unit = atol + method.rtol * np.maximum(np.abs(x), np.abs(y))
+        largest = float((np.abs(error) / unit).max())
+        return largest if isfinite(largest) else inf
+
+    def _course(
+        self, method: Integrator, t: float, x: Array, h: float
+    ) -> tuple[Interpolant, Array]:
+        """Take a step of an explicit method; return its interpolant and the final states."""
+        rows, b = _weights(method)
+        k = np.empty((method.stages, len(x)))
+        for i, (row, c) in enumerate(zip(rows, method.c, strict=True)):
+            k[i] = self._model.rates(self.origin + t + c * h, x + h * (row @ k[:i]))
+        return Interpolant(method, h, x, list(k), _NO), x + h * (b @ k)
+
+
+def _parts(method: Method) -> list[Integrator]:
+    """Return the explicit and the linearly implicit part of a method."""
+    return [one for one in (explicit_part(method), linearly_implicit_part(method)) if one]
+
+
+def _size(variable: Any) -> int:
+    """Return the declared number of elements of a variable."""
+    return int(np.prod(variable.shape)) if variable.shape else 1
+
+
+def short_step(method: Method, t: float) -> ArithmeticError:
+    """Return the exception for an error above the tolerance at the minimum step, at time t [s]."""
+    assert isinstance(method, Adaptive)
+    return ArithmeticError(
+        f"cannot integrate its equations to rtol = {method.rtol:g} at t = {t:g} s: the error "
+        "exceeds the tolerance even with the shortest step"
+    )
+
+
+@cache
+def _tableau(method: Integrator | None, error: tuple[float, ...] | None) -> Tableau | None:
+    """Return the coefficients of a method; `error` weights are None for steps of equal length."""
+    if method is None:
+        return None
+    implicit, s = method.implicit, method.stages
+
+    def square(rows: Sequence[Sequence[float]]) -> Array:
+        return np.array([(*row, *[0.0] * (s - len(row))) for row in rows])
+
+    b, c = np.array(method.b), np.array(method.c)
+    return Tableau(
+        method.order,
+        square(method.a),
+        b,
+        c,
+        b[:, None] if method.dense is None else np.array(method.dense),
+        None if error is None else np.array(error),
+        0.0 if implicit is None else implicit.gamma,
+        np.zeros((s, s)) if implicit is None else square(implicit.coupling),
+        np.zeros(s) if implicit is None else np.array(implicit.time),
+    )
+
+
+def _collocation_table(method: Integrator, rtol: float) -> CollocationTable:
+    """Return the coefficients and iteration limits of a collocation method for the C loop."""
+    assert method.collocation is not None
+    nodes, limits = method.collocation, (MAX_CONTRACTION, MAX_EXTRAPOLATION, JACOBIAN_FRACTION)
+    real, *pairs = nodes.roots
+    roots = [real.real, *(part for root in pairs for part in (root.real, root.imag))]
+    return CollocationTable(
+        np.array(method.a),
+        np.array(method.c),
+        np.array(nodes.error),
+        np.array(roots),
+        np.array(nodes.there),
+        np.array(nodes.back),
+        (newton_tolerance(rtol), LOOSE_TOLERANCE, *limits),
+    )
+
+
+def _tableaus(method: Method) -> tuple[Tableau | None, Tableau | None]:
+    """Return the explicit and the linearly implicit part of a method for the C loop."""
+    parts = explicit_part(method), linearly_implicit_part(method)
+    explicit, implicit = (
+        _tableau(part, part.error if part and isinstance(method, Adaptive) else None)
+        for part in parts
+    )
+    return explicit, implicit
+
+
+@cache
+def _weights(method: Integrator) -> tuple[list[Array], Array]:
+    return [np.array(row) for row in method.a], np.array(method.b)
+
+
+_NO = np.zeros((), dtype=bool)  # position mask: no state of an FMU is treated as a position
+_CLOSE = 4 * float(np.finfo(float).eps)  # tolerance of the event time, relative to the time
+
+
+def _has_sign_change(z_before: Array, z_after: Array) -> bool:
+    return bool(((z_before > 0) != (z_after > 0)).any())
+
+
+class ExchangeInstance(RunningFmu):
+    """Instance of a model exchange FMU in this process.
+
+    In a communication step, the inputs are held, and the method of the part integrates the states.
+    A state event occurs when an event indicator becomes positive or ceases to be positive; it is
+    located within the step. A time event occurs at the time that the FMU has defined. A step event
+    occurs if the FMU requests it after an inner step. At an event, the discrete states are updated
+    until convergence.
+    """
+
+    def __init__(self, part: Part, shared: Unpacked | None = None):
+        self._method = check_method(part.method)
+        super().__init__(part, shared)
+        self._model = ExchangeModel(self.fmi)
+        n, m = self._model.size
+        stages = max((one.stages for one in _parts(self._method)), default=COLLOCATION_NODES)
+        last = COLLOCATION_NODES if self._collocation is not None else 0
+        held = sum(group.n for group in self._held)
+        sizes = CONTROL, n, m, n, held, n, n, n, stages * n, last * n, n * n + n
+        # the C loop uses these arrays, so they keep their addresses
+        self._memory = tuple(map(np.zeros, sizes))
+        self._control, self._x, self._z, self._nominals = self._memory[:4]
+        self._forget()
+        # set by the C loop; an FMU for model exchange cannot reject event mode
+        self._entered, self._refused = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        self._longest = longest_step(self._method, part.h)
+        self._compiled_step: Callable[[float, float], None] | None = None
+        self._has_c = True  # until the first step shows that it has not
+        self._close = 0.0
+
+    def _forget(self) -> None:
+        """Reset the memory of the integrator."""
+        for values in self._memory:
+            values[:] = 0.0
+        self._nominals[:] = 1.0
+        self._control[NEXT_EVENT] = inf
+
+    def restart(self, part: Part) -> None:
+        super().restart(part)
+        self._forget()
+
+    def entry(self) -> Entry:
+        if not self._steps_in_c:
+            return super().entry()
+        method = self._method
+        rtol, atol = (method.rtol, method.atol) if isinstance(method, Adaptive) else (0.0, 0.0)
+        sparsity = self._sparsity
+        return Entry(
+            FMI2 if self._fmu.version == 2 else FMI3,
+            self.fmi.bound("SetTime")[2],
+            0,
+            [group.variables("Set") for group in self._held],
+            [group.variables("Get") for group in self.results.groups],
+            Events(
+                self._address("EnterEventMode"),
+                self._address(self._names[UPDATE]),
+                self._address("EnterContinuousTimeMode"),
+                [group.variables("Set") for group in self._discrete],
+                self._last,
+                self._entered,
+                self._refused,
+            ),
+            self.fmi.log.clock,
+            self.may_return,
+            Exchange(
+                self._addresses,
+                *_tableaus(method),
+                self._collocation,
+                (rtol, nan if atol is None else atol, self._longest),
+                (STABILITY_LIMIT, ENOUGH_VOTES, MAX_PATIENCE, self._relative_cost(sparsity)),
+                sparsity,
+                self._references,
+                self._memory,
+            ),
+        )
+
+    @cached_property
+    def _collocation(self) -> CollocationTable | None:
+        """Collocation method for the C loop, or None."""
+        method = self._method
+        if not isinstance(method, Adaptive) or not method.collocates(self._model.size[0]):
+            return None
+        assert method.collocation is not None
+        return _collocation_table(method.collocation, method.rtol)
+
+    @property
+    def _addresses(self) -> list[int]:
+        """Addresses of the FMI functions in the order of `Exchange`."""
+        optional = {
+            "CompletedIntegratorStep": self.fmi.needs_completed_step,
+            "GetDirectionalDerivative": self._has_directional_derivatives,
+        }
+        names = self._model.functions
+        return [self._address(name) if optional.get(name, True) else 0 for name in names]
+
+    @property
+    def _has_directional_derivatives(self) -> bool:
+        provided = bool(self._fmu.interface.providesDirectionalDerivative)
+        return provided and bool(self._references.shape[1])
+
+    def _relative_cost(self, sparsity: Sparsity) -> float:
+        """Return the number of explicit steps that cost as much as a linearly implicit step."""
+        method, n = self._method, self._model.size[0]
+        if not isinstance(method, Adaptive) or method.explicit is None or method.stiff is None:
+            return 0.0
+        saved = n - sparsity.n_colours
+        return method.relative_cost(n) - saved / (method.explicit.stages - 1)
+
+    @cached_property
+    def _derivatives(self) -> list[Any]:
+        """Unknowns of the model structure that are derivatives of continuous states."""
+        declared = self._fmu.description.derivatives if self._fmu.version > 1 else ()
+        return [one for one in declared if one.variable.derivative is not None]
+
+    @cached_property
+    def _references(self) -> Array:
+        """Value references (2, r) of the derivatives and of the states."""
+        pairs = [(one.variable, one.variable.derivative) for one in self._derivatives]
+        found = [[v.valueReference for v in pair] for pair in pairs]
+        return np.array(found, dtype=np.uint32).reshape(-1, 2).T.copy()
+
+    @cached_property
+    def _sparsity(self) -> Sparsity:
+        """Sparsity of the Jacobian, from the dependencies in the model structure.
+
+        In FMI 3.0 an array is one variable, so each element has all dependencies of the variable.
+        If the declared sizes of the states differ from the actual sizes, the result is dense.
+        """
+        n = self._model.size[0]
+        unknowns = self._derivatives
+        places: dict[int, range] = {}
+        first = 0
+        for one in unknowns:
+            state = one.variable.derivative
+            places[state.valueReference] = range(first, first + _size(state))
+            first += _size(state)
+        rows: list[Collection[int] | None] = []
+        for one in unknowns:
+            known = (
+                None
+                if one.dependencies is None
+                else {k for v in one.dependencies for k in places.get(v.valueReference, ())}
+            )
+            rows += [known] * _size(one.variable.derivative)
+        return jacobian_sparsity(rows if first == n else [None] * n, n)
+
+    @property
+    def _names(self) -> dict[int, str]:
+        """Names of the FMI functions, without the prefix, by the number of the call in C."""
+        first = SET_TIME, SET_STATES, GET_RATES, GET_INDICATORS
+        calls = (*first, GET_STATES, GET_NOMINALS, COMPLETED_STEP, GET_DIRECTIONAL)
+        return {
+            ENTER_EVENT_MODE: "EnterEventMode",
+            UPDATE: "NewDiscreteStates" if self._fmu.version == 2 else "UpdateDiscreteStates",
+            ENTER_STEP_MODE: "EnterContinuousTimeMode",
+            **dict(zip(calls, self._model.functions, strict=True)),
+        }
+
+    def judge(self, call: int, status: int, t: float, dt: float) -> None:
+        del t  # the log has the time
+        number, which = divmod(call, CALLS)
+        if which in (SET, SET_DISCRETE, GET):
+            self._judge_values(number, which, status)
+        elif status == SHORT_STEP:
+            raise short_step(self._method, float(self.fmi.log.clock[0]))
+        elif status == MANY_EVENTS:
+            raise self._many_events(dt)
+        elif status == MANY_UPDATES:
+            raise self._many_updates()
+        else:
+            self.fmi.check_end(status == TERMINATES)
+            self.fmi.judge(self.fmi.prefix + self._names[which], status)
+
+    def _begin(self) -> None:
+        self._clocks.start(self._t_start)
+        self._update(self._t_start, first=True)
+
+    def step(self, t: float, dt: float) -> None:
+        if self._compiled_step is None and self._has_c:
+            self._compiled_step = self._c_step()
+            self._has_c = self._compiled_step is not None
+        (self._step_in_python if self._compiled_step is None else self._compiled_step)(t, dt)
+
+    def _c_step(self) -> Callable[[float, float], None] | None:
+        """Return a function that steps the instance in C, or None if this is not possible."""
+        entry, errors = self.entry(), list[BaseException]()
+        if entry.kind == HOSTED:
+            return None
+
+        def judge(part: int, call: int, status: int, t: float, dt: float) -> bool:
+            del part  # the instance is the only part
+            try:
+                self.judge(call, status, t, dt)
+            except BaseException as error:
+                errors.append(error)
+                return True
+            return False
+
+        def host(*arguments: float) -> bool:
+            raise AssertionError(f"no part of the loop steps in Python, but got {arguments}")
+
+        try:
+            loop = Loop([Row(entry)], (), False, judge, host)
+        except (CompilerError, CacheError):
+            return None
+
+        def step(t: float, dt: float) -> None:
+            if loop.step(t, dt):
+                raise errors.pop()
+
+        return step
+
+    def _step_in_python(self, t: float, dt: float) -> None:
+        """Step the instance in Python with the explicit method of its integration method.
+
+        The Python step is used for polynomial inputs, for FMI 1.0 FMUs, for FMUs with clocks, and
+        on machines without a C compiler.
+        """
+        self.fmi.log.clock[0] = t
+        self._clocks.begin_step()
+        ends_step = self._control[HAS_STEP] and self.fmi.completed_step(bool(self.may_return[0]))
+        self._control[HAS_STEP] = self._control[RATES_KNOWN] = 0.0
+        self._set_held()
+        has_sign_change = np.any((self._z > 0) != (self._model.indicators() > 0))
+        if ends_step or self._has_discrete_news() or has_sign_change:
+            self._event(t)
+        else:
+            self._z[:] = self._model.indicators()
+        self._steps.origin, self._close = t, time_tolerance(t, dt)
+        s = 0.0  # time since the start of the step [s]
+        for _ in range(EVENTS):
+            s = self._to_event(s, dt)
+            if s >= dt and self._due(dt) > dt + self._close:
+                break
+        else:
+            raise self._many_events(dt)
+        self.results.get()
+
+    @cached_property
+    def _steps(self) -> ExchangeSteps:
+        """Inner steps in Python."""
+        method, explicit = self._method, explicit_part(self._method)
+        if explicit is None:
+            raise FmuError(
+                f"cannot integrate '{self._part.name}' by the method '{method.name}' in Python: it "
+                "is implicit; use an explicit method, such as 'adaptive'"
+            )
+        if isinstance(method, Adaptive):
+            method = replace(method, stiff=None, collocation=None)
+        memory = self._nominals, self._control[NEXT_STEP : NEXT_STEP + 1]
+        return ExchangeSteps(self._model, method, self._longest, *memory)
+
+    def change(self, name: str, values: Array) -> None:
+        super().change(name, values)
+        self._control[POINT] = nan  # the current inner step ends at the communication point
+
+    def follow(self, course: Array, t: float, dt: float) -> None:
+        def set_inputs(now: float) -> None:
+            self.given.flat[:] = evaluate_inputs(course, now - t)
+            self._set_held()
+
+        self.given.flat[:] = course[0]
+        self._model.set_inputs = set_inputs
+        try:
+            self._step_in_python(t, dt)
+        finally:
+            self._model.set_inputs = None
+        self.given.flat[:] = evaluate_inputs(course, dt)
+
+    def _to_event(self, s: float, end: float) -> float:
+        """Integrate to the next event or to `end`, and return the time that is reached.
+
+        All times are relative to the start of the communication step.
+        """
+        target = min(end, max(s, self._due(end)))
+        while s < target:
+            s, x, event = self._steps.step(s, self._x, target, self._z)
+            self._x[:] = x
+            if self.fmi.completed_step(bool(self.may_return[0])) or event:
+                self._event(self._steps.origin + s)
+                return s
+            self._z[:] = self._model.indicators()
+        if self._due(end) <= target:
+            self._event(self._steps.origin + s)
+        return s
+
+    def _due(self, end: float) -> float:
+        """Return the time of the next time event or clock tick.
+
+        The time is relative to the start of the communication step. If this time differs from `end`
+        only by rounding, the result is `end`.
+        """
+        due = min(float(self._control[NEXT_EVENT]), self._clocks.next) - self._steps.origin
+        return end if abs(due - end) <= self._close else due
+
+    def _event(self, t: float) -> None:
+        self.fmi.call("EnterEventMode")
+        self._update(t)
+
+    def _update(self, t: float, first: bool = False) -> None:
+        """Handle an event in event mode, and return to continuous-time mode."""
+        nominals, states, next_event = self._handle_event(t)
+        self.fmi.call("EnterContinuousTimeMode")
+        if nominals or first:
+            self._nominals[:] = self._model.nominals
+        if states or first:
+            self._x[:] = self._model.states
+        self._z[:] = self._model.indicators()
+        self._control[NEXT_EVENT], self._control[NEXT_STEP] = next_event, 0.0
+        self._control[RATES_KNOWN] = 0.0
+
+    def _moment(self) -> Moment:
+        motion = tuple(one.copy() for one in self._memory)
+        return replace(super()._moment(), motion=motion)
+
+    def _go_to(self, moment: Moment) -> None:
+        super()._go_to(moment)
+        for values, saved in zip(self._memory, moment.motion, strict=True):
+            values[:] = saved
+        self._control[FACTORED] = 0.0  # the factors are not saved
+
+
+def running_fmu(part: Part, shared: Unpacked | None = None) -> RunningFmu:
+    """Return an instance of the FMU of a part.
+
+    `shared` has the library that several instances use; by default, the instance has its own copy.
+    Raises FmuError if the FMU cannot be instantiated.
+    """
+    assert isinstance(part.component, Fmu)
+    return _INSTANCES[str(part.component.kind)](part, shared)
+
+
+_INSTANCES: dict[str, type[RunningFmu]] = {
+    CO_SIMULATION: FmuInstance,
+    MODEL_EXCHANGE: ExchangeInstance,
+    SCHEDULED_EXECUTION: ScheduledInstance,
+}

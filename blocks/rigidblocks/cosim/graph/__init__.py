@@ -1,0 +1,1 @@
+"""Systems: parts, connections between their ports, and systems that become one block."""

@@ -1,0 +1,571 @@
+"""Systems: named blocks and FMUs, the connections between their ports, and their diagrams."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, is_dataclass, replace
+from importlib import import_module
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+from rigidblocks.block.adaptive_methods import (
+    ADAPTIVE,
+    DEFAULT_METHOD,
+    Method,
+    longest_step,
+    method_of,
+)
+from rigidblocks.block.block import Block, Port
+from rigidblocks.block.port import close_match_hint
+from rigidblocks.block.units import Conversion, quantity_of
+from rigidblocks.common.display_hooks import Picture, picture
+from rigidblocks.common.escaping import mermaid_text
+from rigidblocks.common.optional_imports import install_command
+from rigidblocks.cosim.graph.combined_memory import EVERYTHING, Exposure
+from rigidblocks.cosim.graph.fmu_file import MODEL_EXCHANGE
+from rigidblocks.cosim.graph.fmu_part import Fmu
+from rigidblocks.cosim.graph.part import (
+    Part,
+    Selection,
+    component_of,
+    configure_fmu,
+    conversion_between,
+    name_list,
+    start_values,
+)
+from rigidblocks.cosim.graph.remote_fmu import RemoteFile
+from rigidblocks.cosim.graph.wiring import Connection, Wiring
+from rigidblocks.kernels.traced_evaluator import ImpureBlockError
+from rigidblocks.tracing.trace import TraceError
+
+_TIME_LIMIT = 60.0  # [s], default time limit of a call of an isolated or remote FMU
+
+
+class System:
+    """Named blocks and FMU files with connections between their ports.
+
+        system.add("robot", RobotPlant(planar2()))
+        system.add("pd", "pd.fmu")
+        system.connect("robot.q", "pd.q")
+        system.connect("robot.qd[1]", "scope.u[2]")
+
+    Each input element accepts one connection. An unconnected input element keeps its start value.
+    The order of the `add` calls does not affect the results.
+    """
+
+    def __init__(self) -> None:
+        self.parts: dict[str, Part] = {}
+        self.connections: list[Connection] = []
+        self.exposure = Exposure()
+
+    def add(
+        self,
+        name: str,
+        component: Block | str | Path,
+        *,
+        start: Mapping[str, Any] | None = None,
+        method: Method | str | None = None,
+        h: float | None = None,
+        rtol: float | None = None,
+        atol: float | None = None,
+        max_inner_steps: int | None = None,
+        isolated: bool | str = False,
+        time_limit: float | None = None,
+        kind: str | None = None,
+        key_file: str | Path | None = None,
+    ) -> None:
+        """Add a block, or an FMU by the path of its file, under a name.
+
+        The integration options apply to blocks (`method_of`, `longest_step`) and to FMUs for model
+        exchange, because rigidblocks integrates their equations. An FMU for co-simulation has its
+        own integrator and accepts only the option `rtol`.
+
+        An isolated FMU runs in its own process. If the FMU crashes, exits or exceeds the time
+        limit, the run ends with an error message and the calling process continues. Otherwise,
+        several instances of an FMU in a system may share its library. This requires that tests of
+        the FMU find no global variables; `isolated="library"` omits the tests and loads a copy.
+
+        Args:
+            name: Name of the part, without dots.
+            component: Block, path of an FMU file, or address of an FMU on a server
+                (`rigidblocks serve`), such as "tcp://host:5555/robot.fmu".
+            start: Start values of inputs, states and parameters by port name. Values of the
+                structural parameters of an FMU set the sizes of its arrays. The value of an input
+                clock with a fixed or tunable interval is this interval [s].
+            method: Integration method, by name or as an object. FMUs for model exchange support
+                only explicit methods; their default is an adaptive method.
+            h: Longest inner step [s].
+            rtol: Relative tolerance of an adaptive method. For an FMU for co-simulation, it
+                replaces the tolerance of the default experiment.
+            atol: Absolute tolerance of an adaptive method.
+            max_inner_steps: Maximum number of inner steps of an adaptive method.
+            isolated: True or "process" to run the FMU in its own process; "library" to load a copy
+                of its library for this part only.
+            time_limit: Time limit of each call of an isolated or remote FMU [s], by default 60.
+            kind: FMU interface type, "co-simulation" or "model exchange". The default is
+                co-simulation if the FMU file supports both types.
+            key_file: File with the key of the server. The default is the file in the environment
+                variable RIGIDBLOCKS_KEY_FILE.
+
+        Raises:
+            ValueError: The name is already used or has a dot; the part does not support an option;
+                or a start value has a wrong shape, is not finite or is outside the bounds of its
+                port.
+            FmuError: The FMU file cannot be used.
+            TypeError: `component` is neither a block nor a file, or an argument has a wrong type.
+            KeyError: The method is unknown, or a start value is given for an unknown port.
+            ImpureBlockError: The functions of the block are not pure.
+            TraceError: The functions of the block branch on the values of their arguments.
+        """
+        if not isinstance(name, str):
+            raise TypeError(
+                f"the name of a part must be a string, as in add('robot', ...), not {name!r}"
+            )
+        if name in self.parts or not name or "." in name:
+            raise ValueError(
+                f"cannot add '{name}': a part name must be new, not empty and without dots; used "
+                f"names: {name_list(self.parts)}"
+            )
+        _check_types(name, h=h, time_limit=time_limit, rtol=rtol, atol=atol)
+        try:
+            used, pairs = component_of(component, kind, key_file)
+        except (TraceError, ImpureBlockError) as error:
+            raise type(error)(f"cannot add '{name}': {error}") from error
+        if isolated not in (False, True, "process", "library"):
+            raise ValueError(
+                f"`isolated` of '{name}' must be False, True, 'process' or 'library', not "
+                f"{isolated!r}"
+            )
+        own_library, own_process = isolated == "library", isolated in (True, "process")
+        if isolated and not isinstance(used, Fmu):
+            raise ValueError(f"'{name}' is a block; only an FMU can be isolated")
+        is_remote = isinstance(used, Fmu) and isinstance(used.path, RemoteFile)
+        if isolated and is_remote:
+            raise ValueError(f"'{name}' runs in a process of its server; leave out `isolated`")
+        if time_limit is not None and not (own_process or is_remote):
+            raise ValueError(
+                "time_limit is only for FMUs that are isolated or run by a server, not for "
+                f"'{name}'; leave it out"
+            )
+        if time_limit is not None and not time_limit > 0:
+            raise ValueError(f"the time limit of '{name}' must be positive, not {time_limit} s")
+        if isinstance(used, Fmu):
+            used = configure_fmu(name, used, start)
+            pairs = used.feedthrough
+        values = start_values(name, used, {} if start is None else start)
+        limit = _TIME_LIMIT if time_limit is None else time_limit
+        part = Part(
+            name,
+            used,
+            pairs,
+            values,
+            isolated=own_process,
+            has_own_library=own_library,
+            time_limit=limit,
+        )
+        if isinstance(used, Fmu) and used.kind != MODEL_EXCHANGE:
+            unused = {"method": method, "h": h, "atol": atol, "max_inner_steps": max_inner_steps}
+            _check_own_steps(name, used, rtol, unused)
+            self.parts[name] = replace(part, rtol=None if rtol is None else float(rtol))
+            return
+        is_given = (method, rtol, atol, max_inner_steps) != (None,) * 4
+        chosen = (
+            method_of(method or DEFAULT_METHOD, rtol, atol, max_inner_steps) if is_given else None
+        )
+        longest_step(chosen or DEFAULT_METHOD, h)  # raises ValueError if h is not positive
+        self.parts[name] = replace(part, method=chosen, h=h)
+
+    def connect(self, source: str, target: str, *, conversion: Conversion | None = None) -> None:
+        """Connect an output `part.port` to an input `part.port` of the same shape and dimension.
+
+        If the units differ, the values are converted. The source and the target may be elements of
+        a port: `q[1]` is the first element, `q[1:3]` the first three elements, and `f_ext[2,:]` the
+        second row. Indices start at 1, as in element names, and a slice includes both ends.
+
+        The shapes of ports with a single element may differ: a vector with one element can be
+        connected to a scalar. Different elements of an input may be connected to different outputs.
+
+        Args:
+            source: Output, or elements of an output.
+            target: Input, or elements of an input.
+            conversion: Conversion of each element: a table that replaces single values, then
+                factor * value + offset; the units are not checked. At least one end must be an FMU;
+                between blocks use a `Gain`.
+
+        Raises:
+            KeyError: A part or port is unknown; the message lists the known names.
+            ValueError: An element does not exist. The shapes or the physical dimensions of source
+                and target differ. A string port is connected to a numeric port. An element of the
+                input is already connected. A conversion is given for a connection between blocks.
+            TypeError: `source` or `target` is not a string.
+        """
+        for given in (source, target):
+            if not isinstance(given, str):
+                raise TypeError(f"connect needs port names, such as 'robot.q', not {given!r}")
+        (a, y), (b, u) = self._locate(source), self._locate(target)
+        read, written = self.parts[a].selected_output(y), self.parts[b].selected_input(u)
+        new = Connection(
+            (a, read.port.name),
+            (b, written.port.name),
+            read.places,
+            written.places,
+            (source, target),
+            conversion,
+        )
+        self._check_free(new, written)
+        one_number = len(read.places) == len(written.places) == 1
+        text = f"cannot connect {_port_text(source, read)} to {_port_text(target, written)}"
+        if not (read.shape == written.shape or one_number):
+            raise ValueError(text)
+        if conversion is not None:
+            if isinstance(self.parts[a].component, Block) and isinstance(
+                self.parts[b].component, Block
+            ):
+                raise ValueError(
+                    f"{text}: unit conversion is supported only for FMUs; insert a Gain block"
+                )
+            self.connections.append(new)
+            return
+        try:
+            conversion_between(read.port, read.places, written.port, written.places)
+        except ValueError as error:
+            raise ValueError(f"{text}: {error}") from None
+        self.connections.append(new)
+
+    def insert(self, name: str, block: Block, source: str, target: str, **options: Any) -> None:
+        """Insert a block with the input u and the output y into a connection.
+
+            system.insert("encoder", Fault(1e-3, 2, "rad", deviation=1e-4), "robot.q", "pd.q")
+
+        The block then reads `source`, and `target` reads the block. In this example the block is a
+        `Fault`. If an exception is raised, the system stays unchanged. The method also raises the
+        exceptions of `add` and `connect`.
+
+        Args:
+            name: Name of the new part.
+            block: Block to insert.
+            source: Output of the existing connection.
+            target: Input of the existing connection.
+            **options: Options of `add`.
+
+        Raises:
+            KeyError: The connection does not exist.
+        """
+        old = next((one for one in self.connections if one.names == (source, target)), None)
+        if old is None:
+            known = ", ".join(f"{a} -> {b}" for a, b in (one.names for one in self.connections))
+            raise KeyError(f"no connection {source} -> {target}; the connections are: {known}")
+        before = list(self.connections)
+        self.add(name, block, **options)
+        try:
+            self.connections.remove(old)
+            self.connect(source, f"{name}.u")
+            self.connect(f"{name}.y", target, conversion=old.conversion)
+        except BaseException:
+            self.connections[:] = before
+            del self.parts[name]
+            raise
+
+    def _check_free(self, new: Connection, written: Selection) -> None:
+        """Raise ValueError if a target element of a connection is already connected."""
+        for old in self.connections:
+            if old.target != new.target or not (both := set(old.to) & set(new.to)):
+                continue
+            source, target = new.names
+            adder = "WrenchSum" if "f_ext" in target else "Sum"
+            whole = old.names[1] == target
+            taken = target if whole else f"{new.target[0]}.{written.port.element_names[min(both)]}"
+            raise ValueError(
+                f"cannot connect {source} to {target}: {taken} is already connected to "
+                f"{old.names[0]}; to add several sources, use a block such as {adder}"
+            )
+
+    def expose(
+        self, port: str | None = None, *, as_: str | None = None, hide: str | Iterable[str] = ()
+    ) -> None:
+        """Expose a port under a name when the system becomes one block or FMU.
+
+            system.expose("sum.y", as_="torque", hide="*")
+
+        A hidden output stays internal. A hidden input or parameter keeps its start value. A port
+        that is exposed by name is visible even if a pattern in `hide` matches the port. If no
+        pattern is given, all ports are visible. Runs of the system in Python ignore the exposure.
+
+        Args:
+            port: Output, unconnected input, state or parameter `part.port`.
+            as_: Name of the exposed port. The default is the name of the port in its part.
+            hide: Name patterns of the ports to hide, such as "robot.*".
+
+        Raises:
+            KeyError: The part or port is unknown.
+            ValueError: The name is already used, or neither a port nor a pattern is given.
+        """
+        patterns = (hide,) if isinstance(hide, str) else tuple(hide)
+        names = dict(self.exposure.names)
+        if port is not None:
+            part, name = self._locate(port)
+            known = self.parts[part].ports
+            if name not in known:
+                raise KeyError(
+                    f"'{part}' has no port '{name}'; it has: {name_list(known)}"
+                    f"{close_match_hint(name, known)}"
+                )
+            alias = port if as_ is None else as_
+            others = {value for key, value in names.items() if key != port}
+            taken = {f"{a}.{b}" for a in self.parts for b in self.parts[a].ports} - {port}
+            if not alias or alias in others | taken:
+                raise ValueError(
+                    f"cannot expose {port} as '{alias}': another port of the system has this name"
+                )
+            names[port] = alias
+        elif as_ is not None or not patterns:
+            raise ValueError(
+                "expose needs a port such as 'sum.y' with a new name, patterns to hide, or both"
+            )
+        self.exposure = Exposure(names, (*self.exposure.hidden, *patterns))
+
+    def draw(self, kind: str = "mermaid") -> Any:
+        """Draw the diagram of the system.
+
+        The diagram shows the parts in stepping order, with their ports, units and direct
+        feedthrough. A solid line is a connection whose input reads the output at the same time.
+
+        Args:
+            kind: Diagram type: "mermaid" for a string that notebooks, GitHub and GitLab draw, or
+                "graphviz" for a `graphviz.Digraph`.
+
+        Raises:
+            ValueError: The diagram type is unknown, or the system has an algebraic loop.
+            ImportError: The type is "graphviz" and the package graphviz is not installed.
+        """
+        kinds = {"mermaid": mermaid, "graphviz": graphviz}
+        if kind not in kinds:
+            raise ValueError(f"kind must be {' or '.join(kinds)}, not {kind!r}")
+        return kinds[kind](diagram_content(self.wiring()))
+
+    def __repr__(self) -> str:
+        n = len(self.connections)
+        return f"<System: {summary(self.parts.values()) or 'no parts'}; {n} connections>"
+
+    def show(self, path: str | Path | None = None) -> Picture:
+        """Return a page with the robots in their initial configuration and a slider per joint."""
+        return picture(self, None, path)
+
+    def _repr_markdown_(self) -> str | None:
+        """Return the Mermaid diagram for notebooks, or None if it cannot be drawn."""
+        try:
+            return str(self.draw()._repr_markdown_())
+        except ValueError:
+            return None
+
+    def wiring(self) -> Wiring:
+        """Return the current wiring; later changes of the system do not affect it."""
+        wiring = Wiring(self.parts, tuple(self.connections))
+        _check_open_units(wiring)
+        return wiring
+
+    def _locate(self, name: str) -> tuple[str, str]:
+        part, dot, port = name.partition(".")
+        if not dot and part in self.parts:
+            raise KeyError(f"'{name}' needs a port name; write '{name}.' followed by a port")
+        if not dot or part not in self.parts:
+            raise KeyError(
+                f"unknown part '{part}' in '{name}'; write part.port with one of the parts: "
+                f"{name_list(self.parts)}{close_match_hint(part, self.parts)}"
+            )
+        return part, port
+
+
+def _check_types(name: str, **numbers: Any) -> None:
+    for what, value in numbers.items():
+        if value is not None and (isinstance(value, bool) or not isinstance(value, Real)):
+            raise TypeError(f"{what} of '{name}' must be a number, not {value!r}")
+
+
+def _check_own_steps(name: str, fmu: Fmu, rtol: float | None, options: Mapping[str, Any]) -> None:
+    """Raise ValueError for an invalid tolerance or unsupported options of an FMU with own steps."""
+    unused = [f"{option}={value!r}" for option, value in options.items() if value is not None]
+    if unused:
+        mend = " or add it with kind='model exchange'" if fmu.description.modelExchange else ""
+        raise ValueError(
+            f"'{name}' is a {fmu.kind} FMU with its own integrator: it supports rtol, but not "
+            f"{', '.join(unused)}; leave out these options{mend}"
+        )
+    method_of(ADAPTIVE, rtol)
+
+
+def _port_text(name: str, chosen: Selection) -> str:
+    """Return the name, shape and units of a port for messages, such as `arm.q (2, rad)`."""
+    units = list(dict.fromkeys(chosen.units))
+    return f"{name} ({', '.join([*map(str, chosen.shape), '/'.join(units)])})".replace("(, ", "(")
+
+
+def wiring_and_exposure(system: System | Wiring) -> tuple[Wiring, Exposure]:
+    """Return the wiring and the exposure of a system; a `Wiring` exposes all ports."""
+    if isinstance(system, Wiring):
+        return system, EVERYTHING
+    return system.wiring(), system.exposure
+
+
+def _check_open_units(wiring: Wiring) -> None:
+    """Check that each block with an undefined `unit` is connected to ports of one unit.
+
+    All ports with the `unit` of their block share one unit, even if it is undefined. For example,
+    a `Sum` does not add N.m and rad. Blocks that are connected by such ports also share one unit.
+
+    Raises:
+        ValueError: The ports of such a block are connected to different units.
+    """
+    groups = {name: name for name, part in wiring.parts.items() if _open_ports(part.component)}
+
+    def root(name: str) -> str:
+        while groups[name] != name:
+            name = groups[name]
+        return name
+
+    known: dict[str, tuple[str, str]] = {}  # unit, and the port that defines it
+    ends = []
+    for one in wiring.connections if groups else ():
+        (a, y), (b, u) = one.source, one.target
+        output, target = wiring.parts[a].output(y), wiring.parts[b].input(u)
+        is_open = [n in groups and p in _open_ports(wiring.parts[n].component)
+                   for n, p in (one.source, one.target)]  # fmt: skip
+        if all(is_open):
+            groups[root(a)] = root(b)
+        elif any(is_open) and one.conversion is None:
+            port, places = (output, one.start) if is_open[1] else (target, one.to)
+            units = {port.units[k] for k in places} - {""}
+            if len(units) == 1 and not port.meanings:
+                ends.append(
+                    (b if is_open[1] else a, units.pop(), one.names[0 if is_open[1] else 1])
+                )
+    for name, unit, port_name in ends:
+        first, other = known.setdefault(root(name), (unit, port_name))
+        if quantity_of(first) != quantity_of(unit):
+            raise ValueError(
+                f"'{name}' has one unit for its signals, but is connected to {other} ({first}) "
+                f"and to {port_name} ({unit}); set its unit, for example unit='{first}', so that "
+                "other units are converted or rejected"
+            )
+
+
+def _open_ports(component: Any) -> frozenset[str]:
+    """Return the ports of a block whose common unit is not specified."""
+    if getattr(component, "unit", None) != "" or not is_dataclass(component):
+        return frozenset()
+    block: Any = component
+    try:
+        given = replace(block, unit="K")  # an arbitrary unit
+    except (TypeError, ValueError):
+        return frozenset()
+    ports = (*given.inputs, *given.outputs)
+    open_ports = [port for port in ports if port.unit == "K"]
+    same_shape = len({port.shape for port in open_ports}) == 1
+    return frozenset(port.name for port in open_ports) if same_shape else frozenset()
+
+
+class Diagram(str):
+    """Mermaid flowchart as a string, which notebooks display as a diagram."""
+
+    __slots__ = ()
+
+    def _repr_markdown_(self) -> str:
+        return f"```mermaid\n{self}\n```"
+
+
+@dataclass(frozen=True)
+class DiagramContent:
+    """Content of a diagram: the text lines of each part by name, and the connections.
+
+    A connection is a tuple (from, to, text, at_once).
+    """
+
+    parts: dict[str, tuple[str, ...]]
+    connections: tuple[tuple[str, str, str, bool], ...]
+
+
+def diagram_content(wiring: Wiring) -> DiagramContent:
+    """Return the content of a diagram, with the parts in stepping order.
+
+    A connection has `at_once` = True if an output of the target part depends directly on the
+    connected input (feedthrough).
+    """
+    order = wiring.stepping_order
+    parts = {name: tuple(_lines(wiring, k, wiring.parts[name])) for k, name in enumerate(order, 1)}
+    return DiagramContent(parts, tuple(_connection(wiring, one) for one in wiring.connections))
+
+
+def mermaid(content: DiagramContent) -> Diagram:
+    """Return the diagram as Mermaid text, which GitHub, GitLab and notebooks draw."""
+    ids, lines = _ids(content), ["flowchart LR"]
+    for name, texts in content.parts.items():
+        lines.append(f'    {ids[name]}["{"<br>".join(map(mermaid_text, texts))}"]')
+    for a, b, text, at_once in content.connections:
+        arrow = "-->" if at_once else "-.->"
+        lines.append(f'    {ids[a]} {arrow}|"{mermaid_text(text)}"| {ids[b]}')
+    return Diagram("\n".join(lines))
+
+
+def graphviz(content: DiagramContent) -> Any:
+    """Return the diagram as a `graphviz.Digraph`; raise ImportError if graphviz is missing."""
+    try:
+        package = import_module("graphviz")
+    except ImportError as error:
+        raise ImportError(
+            f"kind='graphviz' needs the package graphviz ({install_command('graphviz')}); "
+            "draw('mermaid') needs no package"
+        ) from error
+    graph, ids = package.Digraph(graph_attr={"rankdir": "LR"}), _ids(content)
+    for name, texts in content.parts.items():
+        graph.node(ids[name], package.escape("\n".join(texts)), shape="box")
+    for a, b, text, at_once in content.connections:
+        style = "solid" if at_once else "dashed"
+        graph.edge(ids[a], ids[b], package.escape(text), style=style)
+    return graph
+
+
+def _ids(content: DiagramContent) -> dict[str, str]:
+    """Return an identifier for each part that is valid in diagram languages."""
+    return {name: f"part{k}" for k, name in enumerate(content.parts)}
+
+
+def port_text(port: Port) -> str:
+    """Return the name, shape and units of a port, such as `q (2) rad`."""
+    shape = f" ({', '.join(map(str, port.shape))})" if port.shape else ""
+    units = " ".join(unit for unit in dict.fromkeys(port.units) if unit not in ("", "1"))
+    return f"{port.name}{shape} {units}".rstrip()
+
+
+def _lines(wiring: Wiring, k: int, part: Part) -> Iterator[str]:
+    component = part.component
+    kind = component.path.name if isinstance(component, Fmu) else type(component).__name__
+    yield f"{k}. {part.name}: {kind}"
+    sample_time = getattr(component, "sample_time", None)
+    if sample_time is not None:
+        yield f"every {sample_time:g} s"
+    taken = {one.target for one in wiring.connections}
+    for title, ports in (
+        ("open", [p for p in component.inputs if (part.name, p.name) not in taken]),
+        ("in", [p for p in component.inputs if (part.name, p.name) in taken]),
+        ("out", component.outputs),
+    ):
+        if ports:
+            yield f"{title}: {', '.join(map(port_text, ports))}"
+    pairs = sorted(wiring.feedthrough[part.name])
+    for output in dict.fromkeys(y for _, y in pairs):
+        inputs = [u for u, y in pairs if y == output]
+        yield f"at once: {', '.join(inputs)} -> {output}"
+
+
+def _connection(wiring: Wiring, connection: Connection) -> tuple[str, str, str, bool]:
+    (a, _), (b, u) = connection.source, connection.target
+    y, to = (name.partition(".")[2] for name in connection.names)
+    at_once = any(source == u for source, _ in wiring.feedthrough[b])
+    return a, b, y if y == to else f"{y} to {to}", at_once
+
+
+def summary(parts: Iterable[Part]) -> str:
+    """Return the parts in one line of text, such as `pd (PDController), robot (RobotPlant)`."""
+    return ", ".join(
+        f"{p.name} ({'FMU' if isinstance(p.component, Fmu) else type(p.component).__name__})"
+        for p in parts
+    )

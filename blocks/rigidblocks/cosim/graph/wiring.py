@@ -1,0 +1,782 @@
+"""Connections between parts, and the orders in which parts are evaluated and stepped."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from heapq import heappop, heappush
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from rigidblocks.block.adaptive_methods import Method
+from rigidblocks.block.block import Block, Port
+from rigidblocks.block.port import close_match_hint
+from rigidblocks.block.units import Conversion
+from rigidblocks.common.doc_links import with_doc_link
+from rigidblocks.cosim.graph.fmu_part import Fmu
+from rigidblocks.cosim.graph.part import (
+    Dependencies,
+    Part,
+    check_configuration,
+    conversion_between,
+    element_dependencies,
+    element_port,
+    name_list,
+    port_elements,
+    port_pairs,
+    split_name,
+    start_dependencies,
+    start_port_dependencies,
+    start_values,
+)
+from rigidblocks.kernels.traced_evaluator import DependencyGroup
+
+Reads = dict[tuple[Any, ...], set[tuple[Any, ...]]]  # nodes (part, kind, port[, element])
+T = TypeVar("T")
+_SAME = (  # cached properties that do not depend on the start values
+    "outputs",
+    "wires",
+    "evaluation_order",
+    "stepping_order",
+    "feedthrough",
+    "_ignored_dependencies",
+    "initialization",
+)
+_WHOLE = -1  # element index of a node that is a whole port
+PartPort = tuple[str, str]
+
+
+class Connection(NamedTuple):
+    """Connection of elements of an output with elements of an input.
+
+    `source` and `target` are pairs (part, port). `start` and `to` are the indices of the elements
+    of the output and of the input, in C order. `names` has the names of the source and the target
+    as passed to `connect`.
+    """
+
+    source: PartPort
+    target: PartPort
+    start: tuple[int, ...]
+    to: tuple[int, ...]
+    names: tuple[str, str]
+    conversion: Conversion | None = None
+
+
+class Wire(NamedTuple):
+    """Connection of `length` adjacent elements of an output to adjacent elements of an input.
+
+    `source` and `target` are pairs (part, port). `start` and `to` are the indices of the first
+    elements in the output and in the input.
+    """
+
+    source: PartPort
+    target: PartPort
+    start: int
+    to: int
+    length: int
+
+
+class Evaluation(NamedTuple):
+    """Evaluation of a part during initialization.
+
+    `outputs` has the output elements (port, index) whose values are final after this evaluation.
+    """
+
+    part: str
+    outputs: frozenset[tuple[str, int]]
+
+
+class StartGroup(NamedTuple):
+    """Parts in a loop of connections, or a single part, with their evaluations at initialization.
+
+    `is_circle` is true if the group reads its own outputs. `is_loop` is true if the declared
+    dependencies between its outputs form an algebraic loop at initialization.
+    """
+
+    parts: tuple[str, ...]
+    evaluations: tuple[Evaluation, ...]
+    is_circle: bool
+    is_loop: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Wiring:
+    """Immutable copy of the parts and connections of a system.
+
+    Properties that are derived from the parts and connections are computed once.
+
+    Each input element is the target of at most one of the `connections`. The port names of
+    `merged` parts contain the names of the original parts.
+    """
+
+    parts: Mapping[str, Part]
+    connections: tuple[Connection, ...] = ()
+    merged: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", MappingProxyType(dict(self.parts)))
+
+    def __reduce__(self) -> tuple[type["Wiring"], tuple[Any, ...]]:
+        return Wiring, (
+            dict(self.parts),
+            self.connections,
+            self.merged,
+        )  # a mapping proxy cannot be pickled
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """All outputs of the parts, each named `part.port`."""
+        return tuple(
+            port.rename(self.whole_name(name, port.name))
+            for name, part in self.parts.items()
+            for port in part.component.outputs
+        )
+
+    def whole_name(self, part: str, port: str) -> str:
+        """Return the name `part.port` of a port."""
+        return port if part in self.merged else f"{part}.{port}"
+
+    def locate_port(self, name: str) -> tuple[str, str]:
+        """Split a name such as `pd.kp[1]` into its part and its port; the port keeps its brackets.
+
+        A name with an unknown part is split at its first dot.
+        """
+        owner = self._owners.get(split_name(name)[0])
+        part, _, port = name.partition(".")
+        return (part, port) if owner is None else (owner, name)
+
+    @cached_property
+    def _owners(self) -> dict[str, str]:
+        """Name of the merged part to which each port `part.port` belongs."""
+        return {port: name for name in self.merged for port in self.parts[name].ports}
+
+    @cached_property
+    def wires(self) -> tuple[Wire, ...]:
+        """Connections as wires: each wire connects adjacent elements of two ports."""
+        return tuple(wire for connection in self.connections for wire in _runs(connection))
+
+    def wires_to(self, part: str) -> Sequence[Wire]:
+        """Return the wires to the inputs of a part."""
+        return self._wires_by_part.get(part, ())
+
+    @cached_property
+    def _wires_by_part(self) -> Mapping[str, Sequence[Wire]]:
+        wires: dict[str, list[Wire]] = {}
+        for wire in self.wires:
+            wires.setdefault(wire.target[0], []).append(wire)
+        return wires
+
+    def conversion(self, wire: Wire) -> Conversion | None:
+        """Return the unit conversion of a wire, or None if the values do not change.
+
+        Values between two blocks are never converted.
+        """
+        (a, y), (b, u), start, to, n = wire
+        if (b, u, to) in self._conversions:
+            given, k = self._conversions[b, u, to]
+            return _slice_conversion(given, slice(k, k + n))
+        output, target = self.parts[a].output(y), self.parts[b].input(u)
+        return conversion_between(output, range(start, start + n), target, range(to, to + n))
+
+    @cached_property
+    def _conversions(self) -> Mapping[tuple[str, str, int], tuple[Conversion, int]]:
+        """Conversion that the user has set, by input element (part, port, index)."""
+        return {
+            (*one.target, to): (one.conversion, k)
+            for one in self.connections
+            if one.conversion is not None
+            for k, to in enumerate(one.to)
+        }
+
+    def with_method(self, method: Method, h: float | None) -> "Wiring":
+        """Return a copy in which `method` and the longest inner step h [s] are the defaults."""
+        parts = {
+            name: part
+            if part.method is not None or not isinstance(part.component, Block)
+            else replace(part, method=method, h=h if part.h is None else part.h)
+            for name, part in self.parts.items()
+        }
+        return Wiring(parts, self.connections, self.merged)
+
+    def with_start_values(self, start: Mapping[str, Any]) -> "Wiring":
+        """Return a copy with other start values.
+
+        Args:
+            start: Start values by `part.port`.
+
+        Raises:
+            KeyError: A name is unknown.
+            ValueError: A value does not fit its port.
+            TypeError: `start` is not a mapping.
+        """
+        if not isinstance(start, Mapping):
+            raise TypeError(
+                f"start values must be a mapping by name, such as {{'pd.kp': 60.0}}, not {start!r}"
+            )
+        given: dict[str, dict[str, Any]] = {name: {} for name in self.parts}
+        for name, value in start.items():
+            part, port = self.locate_port(str(name))
+            if part in given and not port:
+                raise KeyError(
+                    f"the start value '{name}' needs a port name; write '{name}.' followed by a "
+                    "port"
+                )
+            if part not in given:
+                raise KeyError(
+                    f"unknown part '{part}' in the start value '{name}'; write part.port with one "
+                    f"of the parts: {name_list(given)}{close_match_hint(part, given)}"
+                )
+            given[part][port] = value
+        parts = dict(self.parts)
+        for name, values in given.items():
+            if values:
+                old = parts[name]
+                values = start_values(name, old.component, values)
+                check_configuration(name, old.component, values)
+                parts[name] = replace(old, start={**old.start, **values})
+        other = Wiring(parts, self.connections, self.merged)
+        vars(other).update({name: known for name, known in vars(self).items() if name in _SAME})
+        return other
+
+    @cached_property
+    def open_inputs(self) -> tuple[tuple[str, Port], ...]:
+        """Unconnected inputs as pairs (part, port), ordered by part name.
+
+        In a partly connected input, each unconnected element is a separate port, such as `tau[2]`.
+
+        Raises:
+            ValueError: An unconnected input has no start value.
+        """
+        return tuple(self._open_inputs())
+
+    def _open_inputs(self) -> Iterator[tuple[str, Port]]:
+        connected: dict[tuple[str, str], set[int]] = {}
+        for one in self.connections:
+            connected.setdefault(one.target, set()).update(one.to)
+        for name, part in sorted(self.parts.items()):
+            for port in part.component.inputs:
+                start = part.start.get(port.name, port.start)
+                taken = connected.get((name, port.name), set())
+                left = [k for k in range(port.size) if k not in taken]
+                if left and start is None:
+                    which = [port.element_names[k] for k in left] if taken else [port.name]
+                    inputs = ", ".join(f"{name}.{one}" for one in which)
+                    are = "inputs {} are open: connect them or give them start values"
+                    text = (
+                        are
+                        if len(which) > 1
+                        else ("input {} is open: connect it or give it a start value")
+                    )
+                    raise ValueError(f"the {text.format(inputs)}")
+                if not taken:
+                    yield name, port
+                else:
+                    yield from ((name, element_port(port, k, start)) for k in left)
+
+    @cached_property
+    def evaluation_order(self) -> tuple[str, ...]:
+        """Order of the parts in which all outputs can be computed from the states.
+
+        A part may occur repeatedly.
+
+        Raises:
+            ValueError: The ports form an algebraic loop (the message lists its ports), or the
+                system has no parts.
+        """
+        if not self.parts:
+            raise ValueError("the system has no parts: add blocks or FMU files")
+        try:
+            order = _parts_in_order(self._reads())
+        except CycleError:  # whole ports form a cycle; their elements may not
+            try:
+                order = _parts_in_order(self.element_reads())
+            except CycleError as error:
+                nodes = [node for node in error.args[1] if node[1] != "group"]
+                loop = dict.fromkeys(f"{name}.{port}" for name, _, port, _ in nodes)
+                refused = ValueError(
+                    "algebraic loop; each port reads the previous one at the same instant: "
+                    f"{' -> '.join((*loop, next(iter(loop))))}"
+                )
+                raise with_doc_link(refused, "algebraic loops") from None
+        order += sorted(name for name in self.parts if name not in order)  # parts without outputs
+        again = self.self_connected
+        return tuple(
+            name for k, name in enumerate(order) if k == 0 or order[k - 1] != name or name in again
+        )
+
+    @property
+    def self_connected(self) -> frozenset[str]:
+        """Parts that read their own outputs; they may be evaluated twice in succession."""
+        return frozenset(a for (a, _), (b, _), *_ in self.connections if a == b)
+
+    @cached_property
+    def has_loops(self) -> bool:
+        """True if the system has an algebraic loop."""
+        for reads in (self._reads, self.element_reads):  # a loop of elements is one of ports too
+            try:
+                _parts_in_order(reads())
+            except CycleError:
+                continue
+            return False
+        return True
+
+    def _reads(self) -> Reads:
+        """Graph of direct feedthrough: the ports that each port reads at the same time.
+
+        An input reads its source, and an output reads inputs of its part.
+        """
+        reads: Reads = {}
+        for (a, y), (b, u), *_ in self.connections:
+            reads.setdefault((b, "input", u), set()).add((a, "output", y))
+        for name, part in sorted(self.parts.items()):
+            for port in part.component.outputs:
+                reads[name, "output", port.name] = set()
+            for u, y in part.feedthrough:
+                reads[name, "output", y].add((name, "input", u))
+        return reads
+
+    def element_reads(self) -> Reads:
+        """Graph of direct feedthrough between port elements.
+
+        A node is (part, "input" or "output", port, index), or a group of inputs (part, "group",
+        name, number). An input reads its source. An output reads inputs or groups of inputs.
+        Undeclared dependencies that form a cycle are omitted.
+        """
+        return self._graph(self._element_dependencies, self._ignored_dependencies)
+
+    @cached_property
+    def _element_dependencies(self) -> Mapping[str, Dependencies]:
+        return {name: element_dependencies(part) for name, part in self.parts.items()}
+
+    def _graph(
+        self,
+        dependencies: Mapping[str, Dependencies],
+        ignored: Mapping[str, DependencyGroup],
+        by_element: bool = True,
+    ) -> Reads:
+        """Return the graph of dependencies between elements, or between ports."""
+        reads: Reads = {}
+        for name, part in sorted(self.parts.items()):
+            for port in part.component.outputs:
+                for k in range(port.size) if by_element else (_WHOLE,):
+                    reads[name, "output", port.name, k] = set()
+        for (a, y), (b, u), start, to, *_ in self.connections:
+            for i, j in zip(start, to, strict=True) if by_element else ((_WHOLE, _WHOLE),):
+                reads.setdefault((b, "input", u, j), set()).add((a, "output", y, i))
+        for name, part in sorted(self.parts.items()):
+            known, undeclared = dependencies[name]
+            for k, group in enumerate(known):
+                _read_group(reads, name, group, ("known", k))
+            if undeclared:
+                inputs = part.component.inputs
+                every = port_elements(inputs) if by_element else {(u.name, _WHOLE) for u in inputs}
+                without, some = ignored.get(name, DependencyGroup(frozenset(), frozenset()))
+                rest = DependencyGroup(frozenset(every - without), some)
+                whole = DependencyGroup(frozenset(every), undeclared - some)
+                _read_group(reads, name, rest, ("rest", 0))
+                _read_group(reads, name, whole, ("every", 0))
+        return reads
+
+    def _undeclared_circles(
+        self, dependencies: Mapping[str, Dependencies]
+    ) -> dict[str, DependencyGroup]:
+        """Return the undeclared dependencies that form cycles, by part.
+
+        If several undeclared outputs of a part are in cycles, they are in the same cycle, because
+        each of these outputs may depend on every input of the part.
+        """
+        found: dict[str, DependencyGroup] = {}
+        for circle in strong_components(self._graph(dependencies, {})):
+            ends: dict[str, tuple[set[Any], set[Any]]] = {}
+            for name, kind, port, k in circle if len(circle) > 1 else ():
+                if kind != "group":
+                    inputs, outputs = ends.setdefault(name, (set(), set()))
+                    (inputs if kind == "input" else outputs).add((port, k))
+            for name, (inputs, outputs) in ends.items():
+                if some := dependencies[name].undeclared & outputs:
+                    found[name] = DependencyGroup(frozenset(inputs), some)
+        return found
+
+    @cached_property
+    def _ignored_dependencies(self) -> Mapping[str, DependencyGroup]:
+        """Undeclared FMU dependencies that are omitted in the stepping order, by part."""
+        fmus = (one.component for one in self.parts.values() if isinstance(one.component, Fmu))
+        if not any(fmu.undeclared for fmu in fmus) or not _has_circle(self._reads()):
+            return {}
+        return self._undeclared_circles(self._element_dependencies)
+
+    @cached_property
+    def feedthrough(self) -> Mapping[str, frozenset[tuple[str, str]]]:
+        """Pairs (input, output) that determine the stepping order, by part.
+
+        Undeclared dependencies that form a cycle are omitted.
+        """
+        found = {name: part.feedthrough for name, part in self.parts.items()}
+        for name, (inputs, outputs) in self._ignored_dependencies.items():
+            known, undeclared = self._element_dependencies[name]
+            every = port_elements(self.parts[name].component.inputs)
+            groups = (
+                *known,
+                DependencyGroup(every - inputs, outputs),
+                DependencyGroup(every, undeclared - outputs),
+            )
+            found[name] = frozenset(port_pairs(groups))
+        return found
+
+    @property
+    def undeclared_parts(self) -> tuple[str, ...]:
+        """Names of the parts with omitted undeclared dependencies, in stepping order."""
+        names = self._ignored_dependencies
+        return tuple(name for name in self.stepping_order if name in names) if names else ()
+
+    @cached_property
+    def initialization(self) -> tuple[StartGroup, ...]:
+        """Parts in loops of connections, and single parts; each group follows its sources.
+
+        The evaluations of the groups determine all outputs at initialization. The order follows
+        from the declared dependencies (initial unknowns and outputs of an FMU, trace of a block),
+        and from undeclared dependencies outside loops.
+        """
+        reads, components = self._start_components()
+        loops = {node[0] for c in components if _is_circle(c, reads) for node in c}
+        sources: dict[str, set[str]] = {name: set() for name in sorted(self.parts)}
+        for (a, _), (b, _), *_ in self.connections:
+            sources[b].add(a)
+        groups = strong_components(sources)
+        number = {name: k for k, group in enumerate(groups) for name in group}
+        evaluations: list[list[Evaluation]] = [[] for _ in groups]
+        for one in _evaluations(components, reads):
+            evaluations[number[one.part]].append(self._expand_elements(one))
+        found = []
+        for group, own in zip(groups, evaluations, strict=True):
+            parts = tuple(dict.fromkeys([*(one.part for one in own), *sorted(group)]))
+            circle = len(group) > 1 or bool(sources[parts[0]] & group)
+            found.append(StartGroup(parts, tuple(own), circle, bool(loops & group)))
+        return tuple(found)
+
+    @cached_property
+    def initialization_order(self) -> tuple[str, ...]:
+        """Parts in the order of their evaluations at initialization.
+
+        A part may occur repeatedly. A part with sampled states occurs again after the parts that it
+        reads, even if its outputs do not depend on these parts at initialization.
+        """
+        sources: dict[str, set[str]] = {name: set() for name in self.parts}
+        for (a, _), (b, _), *_ in self.connections:
+            if getattr(self.parts[b].component, "sampled", ()):
+                sources[b].add(a)
+        order: list[str] = []
+        last: dict[str, int] = {}  # index of the last evaluation of each part
+        for group in self.initialization:
+            order += [one.part for one in group.evaluations]
+            last |= {name: k for k, name in enumerate(order)}
+            order += [
+                name
+                for name in group.parts
+                if name not in last or any(last.get(a, -1) > last[name] for a in sources[name])
+            ]
+        return tuple(order)
+
+    @property
+    def start_loop(self) -> tuple[str, ...]:
+        """Outputs `part.port` of an algebraic loop at initialization, or an empty tuple."""
+        reads, components = self._start_components()
+        loop = next((sorted(one) for one in components if _is_circle(one, reads)), [])
+        names = (self.whole_name(part, y) for part, kind, y, _ in loop if kind == "output")
+        return tuple(dict.fromkeys(names))
+
+    def _start_components(self) -> tuple[Reads, list[frozenset[tuple[Any, ...]]]]:
+        """Return the dependency graph at initialization, and its strongly connected components.
+
+        Each component follows the components that it reads.
+        The nodes are whole ports, or elements if whole ports form a cycle.
+        """
+        reads = self._graph(self._start_port_dependencies(), {}, by_element=False)
+        components = strong_components(reads)
+        if any(_is_circle(c, reads) for c in components):
+            elements = {name: start_dependencies(part) for name, part in self.parts.items()}
+            reads = self._graph(elements, self._undeclared_circles(elements))
+            components = strong_components(reads)
+        return reads, components
+
+    def _start_port_dependencies(self) -> dict[str, Dependencies]:
+        """Return the dependencies of each part at initialization, as pairs of ports."""
+        found = {}
+        for name, part in self.parts.items():
+            pairs, undeclared = start_port_dependencies(part)
+            groups = (
+                DependencyGroup(frozenset({(u, _WHOLE)}), frozenset({(y, _WHOLE)}))
+                for u, y in sorted(pairs)
+            )
+            found[name] = Dependencies(tuple(groups), frozenset((y, _WHOLE) for y in undeclared))
+        return found
+
+    def _expand_elements(self, evaluation: Evaluation) -> Evaluation:
+        """Return an evaluation in which each whole port is replaced by its elements."""
+        part = self.parts[evaluation.part]
+        return Evaluation(
+            evaluation.part,
+            frozenset(
+                (y, i)
+                for y, k in evaluation.outputs
+                for i in (range(part.output(y).size) if k == _WHOLE else (k,))
+            ),
+        )
+
+    @cached_property
+    def stepping_order(self) -> tuple[str, ...]:
+        """Parts in the order of a Gauss-Seidel step.
+
+        A part follows the parts on which its outputs depend by direct feedthrough.
+
+        Parts may form a cycle of such dependencies without an algebraic loop of their ports. In
+        this case, the part that depends on the fewest other parts through connected outputs steps
+        first. Parts outside the cycle that depend on this part follow it. A part that only
+        samples, such as a delay, follows the parts that it samples if the other rules permit it.
+
+        Undeclared dependencies of FMUs determine the order only if they form no cycle. In a cycle
+        of undeclared dependencies, the part that reads the fewest other parts through them steps
+        first; equal numbers are ordered by name.
+
+        Raises:
+            ValueError: Known dependencies form an algebraic loop.
+        """
+        _ = self.evaluation_order  # raises ValueError for an algebraic loop
+        waits = self._waits(connected=False)
+        sources = (waits, self._waits(connected=True), self._samples(), self._undeclared_sources())
+        # number of sources of each kind that are not in the order yet
+        counts = {name: [len(one[name]) for one in sources] for name in self.parts}
+        readers: dict[str, list[tuple[int, str]]] = {name: [] for name in self.parts}
+        for k, one in enumerate(sources):
+            for b, some in one.items():
+                for a in some:
+                    readers[a].append((k, b))
+
+        def readiness(name: str) -> tuple[Any, ...]:
+            return bool(counts[name][0]), *counts[name][1:], name
+
+        order: list[str] = []
+        left = set(self.parts)
+        queue = sorted(map(readiness, left))
+        while left:
+            later = []  # parts that depend on a remaining part outside their cycle
+            while True:
+                entry = heappop(queue)
+                name = entry[-1]
+                if name not in left or entry != readiness(name):
+                    continue  # the queue entry is obsolete
+                if _is_waited_for(name, waits, left):
+                    break
+                later.append(entry)
+            order.append(name)
+            left.remove(name)
+            changed = set[str]()
+            for k, b in readers[name]:
+                counts[b][k] -= 1
+                changed.add(b)
+            for again in (*later, *map(readiness, changed & left)):
+                heappush(queue, again)
+        return tuple(order)
+
+    def _samples(self) -> dict[str, set[str]]:
+        """Names of the sources of each part that has only sampled states."""
+        found: dict[str, set[str]] = {name: set() for name in self.parts}
+        for (a, _), (b, _), *_ in self.connections:
+            component = self.parts[b].component
+            if a == b or not isinstance(component, Block) or component.states:
+                continue
+            if component.sample_time is not None:
+                found[b].add(a)
+        return found
+
+    def _undeclared_sources(self) -> dict[str, set[str]]:
+        """Names of the parts that each part reads by omitted undeclared dependencies."""
+        read = {
+            (name, u) for name, group in self._ignored_dependencies.items() for u, _ in group.inputs
+        }
+        found: dict[str, set[str]] = {name: set() for name in self.parts}
+        for (a, _), (b, u), *_ in self.connections:
+            if a != b and (b, u) in read:
+                found[b].add(a)
+        return found
+
+    def _waits(self, connected: bool) -> dict[str, set[str]]:
+        """Return the parts on which each part depends by direct feedthrough.
+
+        If `connected` is true, only the connected outputs of the part are considered.
+        """
+        read = {one.source for one in self.connections}
+        waits: dict[str, set[str]] = {name: set() for name in self.parts}
+        for (a, _), (b, u), *_ in self.connections:
+            outputs = [y for source, y in self.feedthrough[b] if source == u]
+            if a != b and any(not connected or (b, y) in read for y in outputs):
+                waits[b].add(a)
+        return waits
+
+
+def strong_components(reads: Mapping[T, set[T]]) -> list[frozenset[T]]:
+    """Return the strongly connected components; each follows the components that it reads.
+
+    Source: Tarjan, Depth-first search and linear graph algorithms, 1972.
+    """
+    order: Callable[[Iterable[T]], list[T]] = sorted  # type: ignore[assignment]
+    index: dict[T, int] = {}
+    lowest: dict[T, int] = {}
+    stack: list[T] = []
+    found: list[frozenset[T]] = []
+    placed = set[T]()
+    for root in reads:
+        work = [] if root in index else [(root, iter([root]))]
+        while work:
+            node, more = work[-1]
+            if node not in index:
+                index[node] = lowest[node] = len(index)
+                stack.append(node)
+                more = iter(order(reads.get(node, ())))
+                work[-1] = node, more
+            for other in more:
+                if other not in index:
+                    work.append((other, iter([other])))
+                    break
+                if other not in placed:
+                    lowest[node] = min(lowest[node], index[other])
+            else:
+                work.pop()
+                if work:
+                    lowest[work[-1][0]] = min(lowest[work[-1][0]], lowest[node])
+                if lowest[node] == index[node]:
+                    component = {stack.pop()}
+                    while node not in component:
+                        component.add(stack.pop())
+                    found.append(frozenset(component))
+                    placed |= component
+    return found
+
+
+def _is_circle(component: frozenset[T], reads: Mapping[T, set[T]]) -> bool:
+    """Return True if the nodes of a strongly connected component form a cycle."""
+    return len(component) > 1 or any(node in reads.get(node, ()) for node in component)
+
+
+def _has_circle(reads: Mapping[T, set[T]]) -> bool:
+    return any(_is_circle(component, reads) for component in strong_components(reads))
+
+
+def _read_group(reads: Reads, name: str, group: DependencyGroup, number: tuple[str, int]) -> None:
+    """Add a dependency group to the graph, through an extra node if this saves edges."""
+    inputs = {(name, "input", u, i) for u, i in group.inputs}
+    outputs = [(name, "output", y, j) for y, j in group.outputs]
+    if len(inputs) * len(outputs) > len(inputs) + len(outputs):
+        node = (name, "group", *number)
+        reads[node] = inputs
+        inputs = {node}
+    for output in outputs:
+        reads[output] |= inputs
+
+
+def _evaluations(
+    components: Sequence[frozenset[tuple[Any, ...]]], reads: Reads
+) -> Iterator[Evaluation]:
+    """Yield evaluations that determine the output nodes (part, "output", port, index).
+
+    Each evaluation has all outputs of its part that can be determined at this point.
+    """
+    number = {node: k for k, component in enumerate(components) for node in component}
+    sources = [
+        {number[one] for node in component for one in reads.get(node, ())} - {k}
+        for k, component in enumerate(components)
+    ]
+    readers: list[list[int]] = [[] for _ in components]
+    for k, some in enumerate(sources):
+        for one in some:
+            readers[one].append(k)
+    outputs = [[node for node in one if node[1] == "output"] for one in components]
+    missing = [len(some) for some in sources]  # number of undetermined sources
+    ready: dict[str, set[int]] = {}  # output components of each part that can be evaluated now
+    known = [False] * len(components)
+
+    def mark(found: list[int]) -> None:
+        """Mark the components `found`, and components without outputs that depend only on them."""
+        while found:
+            k = found.pop()
+            known[k] = True
+            for one in readers[k]:
+                missing[one] -= 1
+                if not missing[one]:
+                    mark_ready(one, found)
+
+    def mark_ready(k: int, found: list[int]) -> None:
+        if not outputs[k]:
+            found.append(k)
+        elif len(components[k]) == 1:
+            ready.setdefault(outputs[k][0][0], set()).add(k)
+
+    first = [k for k, count in enumerate(missing) if not count]
+    found: list[int] = []
+    for k in first:
+        mark_ready(k, found)
+    mark(found)
+    for k, component in enumerate(components):
+        if known[k]:
+            continue
+        taken = sorted(ready.pop(outputs[k][0][0])) if len(component) == 1 else [k]
+        nodes = [node for one in taken for node in outputs[one]]
+        for part in sorted({node[0] for node in outputs[k]}):
+            yield Evaluation(part, frozenset((y, i) for a, _, y, i in nodes if a == part))
+        mark(taken)
+
+
+def _parts_in_order(reads: Reads) -> list[str]:
+    """Return the parts in an order that computes their outputs; raise CycleError for a cycle."""
+    ports = TopologicalSorter(reads).static_order()
+    return [name for name, kind, *_ in ports if kind == "output"]
+
+
+def _is_waited_for(name: str, waits: Mapping[str, set[str]], left: set[str]) -> bool:
+    """Return True if each part in `left` that `name` requires, directly or not, requires `name`."""
+    return all(
+        name in _prerequisites(one, waits, left) for one in _prerequisites(name, waits, left)
+    )
+
+
+def _prerequisites(name: str, waits: Mapping[str, set[str]], left: set[str]) -> set[str]:
+    """Return the parts in `left` that must step before a part, directly or through other parts."""
+    found, more = set[str](), [name]
+    while more:
+        new = (waits[more.pop()] & left) - found
+        found |= new
+        more += new
+    return found
+
+
+def _runs(connection: Connection) -> Iterator[Wire]:
+    source, target, start, to, *_ = connection
+    begin = 0
+    for k in range(1, len(to) + 1):
+        ends = k == len(to) or (start[k], to[k]) != (start[k - 1] + 1, to[k - 1] + 1)
+        if ends:
+            yield Wire(source, target, start[begin], to[begin], k - begin)
+            begin = k
+
+
+def _slice_conversion(given: Conversion, part: slice) -> Conversion | None:
+    """Return the elements `part` of a conversion, or None if the values do not change."""
+    factor, offset, table = given.factor[part], given.offset[part], given.table
+    changes = table or np.any(factor != 1.0) or np.any(offset)
+    return Conversion(factor, offset, table) if changes else None
+
+
+def check_start(wiring: Wiring, remedy: str) -> None:
+    """Check that no algebraic loop exists at initialization.
+
+    Raises:
+        ValueError: A loop exists; the message names its outputs and ends with `remedy`.
+    """
+    if loop := wiring.start_loop:
+        refused = ValueError(
+            f"algebraic loop at the start through {', '.join(loop)}: write the `initial` of one "
+            f"of the blocks such that it does not read its inputs{remedy}"
+        )
+        raise with_doc_link(refused, "algebraic loops")

@@ -1,0 +1,1 @@
+"""Master algorithms, which execute the communication steps of a system."""

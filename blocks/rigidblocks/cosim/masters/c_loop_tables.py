@@ -1,0 +1,610 @@
+"""C loop over the parts of a run, and the table of parts that it reads (`c/master/master.h`)."""
+
+import ctypes
+from collections.abc import Callable, Iterable, Sequence
+from ctypes import Structure, c_double, c_int, c_int64, c_void_p
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rigidblocks.block.units import Conversion
+from rigidblocks.spatial.spatial import Array
+from rigidblocks.tracing.ccode import c_text
+from rigidblocks.tracing.compiler import shared_library
+
+BLOCK, FMI2, FMI3, HOSTED = range(4)
+SET, STEP, GET, ENTER_EVENT_MODE, SET_DISCRETE, UPDATE, ENTER_STEP_MODE = range(7)
+SET_TIME, SET_STATES, GET_RATES, GET_INDICATORS, COMPLETED_STEP = range(7, 12)
+GET_STATES, GET_NOMINALS, GET_DIRECTIONAL = range(12, 15)
+CALLS = 16  # call `c` for the variable group k has the number c + CALLS k
+DONE, FAILED, NOT_FINITE = range(3)
+# status codes that FMI does not define
+EARLY_RETURN, TERMINATES, DOES_NOT_FIT, MANY_UPDATES, MANY_EVENTS, SHORT_STEP = range(100, 106)
+NEW_TEXTS = 106
+SOURCES = (
+    "exchange_integrator.h",
+    "exchange_stages.h",
+    "fmu_step.h",
+    "master.c",
+    "master.h",
+    "model_exchange.h",
+)
+EVENTS = 1000  # maximum number of events of a step, and of iterations of an event
+
+
+# vectors of the integrator of an FMU for model exchange that are part of a saved state, and others
+EXCHANGE_MEMORY = (
+    *("control", "states", "indicators", "nominals", "held"),
+    *("start_states", "end_states", "first_rates", "rates", "last_stages", "jacobian"),
+)
+_EXCHANGE_WORK = (
+    *("stage_states", "inner_states", "new_indicators"),
+    *("moved_rates", "near_states", "factors", "pivots", "newton"),
+)
+# elements of `control`
+NEXT_EVENT, NEXT_STEP, IS_IMPLICIT = 0, 1, 2
+HAS_STEP, STEP_KIND, RATES_KNOWN, POINT, FACTORED, CONTROL = 8, 13, 14, 15, 17, 22
+COLLOCATION_NODES = 5
+
+
+class _Copy(Structure):
+    _fields_ = (("start", c_void_p), ("to", c_void_p), ("n", c_int64))
+
+
+class _Scale(Structure):
+    _fields_ = (
+        ("value", c_void_p),
+        ("factor", c_double),
+        ("offset", c_double),
+        ("table", c_void_p),
+        ("n_table", c_int64),
+    )
+
+
+class _Variables(Structure):
+    _fields_ = (
+        ("function", c_void_p),
+        ("references", c_void_p),
+        ("n", c_int64),
+        ("values", c_void_p),
+        ("n_values", c_int64),
+        ("type", c_int64),
+        ("places", c_void_p),
+        ("buffer", c_void_p),
+        ("texts", c_void_p),
+    )
+
+
+class _Texts(Structure):
+    _fields_ = tuple((name, c_void_p) for name in ("numbers", "known", "known_sizes", "sizes"))
+
+
+class _Events(Structure):
+    _fields_ = (
+        ("enter_event_mode", c_void_p),
+        ("update", c_void_p),
+        ("enter_step_mode", c_void_p),
+        ("set", c_void_p),
+        ("n_set", c_int64),
+        ("last", c_void_p),
+        ("entered", c_void_p),
+        ("refused", c_void_p),
+    )
+
+
+class _Tableau(Structure):
+    _fields_ = (
+        *((name, c_int64) for name in ("stages", "degree")),
+        ("order", c_double),
+        *((name, c_void_p) for name in ("a", "b", "c", "dense", "error")),
+        ("gamma", c_double),
+        *((name, c_void_p) for name in ("coupling", "time")),
+    )
+
+
+class _Collocation(Structure):
+    _fields_ = (
+        *((name, c_void_p) for name in ("a", "c", "error", "roots", "there", "back")),
+        *((name, c_double) for name in ("newton_tolerance", "loose_tolerance")),
+        *((name, c_double) for name in ("max_contraction", "reach", "jacobian_place")),
+    )
+
+
+class _Exchange(Structure):
+    _fields_ = (
+        *((name, c_void_p) for name in ("set_time", "set_states", "get_rates", "get_indicators")),
+        *((name, c_void_p) for name in ("get_states", "get_nominals", "completed_step")),
+        ("directional", c_void_p),
+        *((name, c_int64) for name in ("n_states", "n_indicators")),
+        *((name, c_void_p) for name in ("explicit_method", "implicit_method", "collocation")),
+        *((name, c_double) for name in ("rtol", "atol", "longest")),
+        *((name, c_double) for name in ("stable", "enough_votes", "most_patience", "dearness")),
+        *((name, c_void_p) for name in ("colours", "pattern")),
+        ("n_colours", c_int64),
+        *((name, c_void_p) for name in ("rate_references", "state_references")),
+        ("n_references", c_int64),
+        *((name, c_void_p) for name in EXCHANGE_MEMORY),
+        *((name, c_void_p) for name in _EXCHANGE_WORK),
+    )
+
+
+class _Part(Structure):
+    _fields_ = (
+        ("kind", c_int64),
+        ("number", c_int64),
+        ("instance", c_void_p),
+        ("step", c_void_p),
+        ("set", c_void_p),
+        ("n_set", c_int64),
+        ("get", c_void_p),
+        ("n_get", c_int64),
+        ("events", c_void_p),
+        ("wires", c_void_p),
+        ("n_wires", c_int64),
+        ("scales", c_void_p),
+        ("n_scales", c_int64),
+        ("clock", c_void_p),
+        ("may_go_back", c_void_p),
+        ("exchange", c_void_p),
+    )
+
+
+_Judge = ctypes.CFUNCTYPE(c_int, c_int, c_int, c_int, c_double, c_double)
+_Host = ctypes.CFUNCTYPE(c_int, c_int, c_double, c_double)
+
+
+class _Loop(Structure):
+    _fields_ = (
+        ("parts", c_void_p),
+        ("n_parts", c_int64),
+        ("simultaneous", c_int64),
+        ("checked", c_void_p),
+        ("n_checked", c_int64),
+        ("kept", c_void_p),
+        ("n_kept", c_int64),
+        ("judge", _Judge),
+        ("host", _Host),
+        ("t_start", c_double),
+        ("dt", c_double),
+        ("k", c_int64),
+        ("end", c_int64),
+        ("every", c_int64),
+        ("time", c_void_p),
+        ("rows", c_void_p),
+        ("room", c_int64),
+        ("filled", c_int64),
+        ("patience", c_double),
+        ("part", c_int64),
+        ("status", c_int64),
+    )
+
+
+class Texts(NamedTuple):
+    """Strings or binary values of a group of n variables, after their last conversion in Python.
+
+    `numbers` (n,) has the hashes of the values, which ports store. `known` and `known_sizes` (n,)
+    have the address and the size of each output value in bytes. `sizes` (n,) are the sizes of the
+    binary values in the buffer of the group.
+    """
+
+    numbers: Array
+    known: Array
+    known_sizes: Array
+    sizes: Array
+
+
+class Variables(NamedTuple):
+    """Variables of one type that one C call sets or gets in an FMU.
+
+    `function` is the address of the FMI function. `references` (n,) has the value references as
+    unsigned 32-bit integers. `flat` is a contiguous array of doubles, and `places` (m,) are the
+    indices of the variables in it. `type` is the constant of the type in `c/master/master.h`.
+    `buffer` (m,) holds the values in this type; it is None for doubles that are adjacent in `flat`.
+    `texts` is None for numeric values.
+    """
+
+    function: int
+    references: Array
+    flat: Array
+    places: Array
+    type: int
+    buffer: Array | None
+    texts: Texts | None
+
+
+class Events(NamedTuple):
+    """Event mode of an FMU: the addresses of its functions, and its discrete inputs.
+
+    `last` has the values of the discrete inputs at the last event. The loop sets `entered` (1,) to
+    1 at the first event. `refused` (1,) is 1 if the FMU has rejected event mode at its first event.
+    Both are 64-bit integers.
+    """
+
+    enter_event_mode: int
+    update: int
+    enter_step_mode: int
+    set: Sequence[Variables]
+    last: Array
+    entered: Array
+    refused: Array
+
+
+class Tableau(NamedTuple):
+    """Explicit or linearly implicit method of an integrator.
+
+    The arrays are a (s, s), b (s,), c (s,), dense (s, d) and error (s,); `error` is None for steps
+    of equal length. A linearly implicit method has gamma > 0, `coupling` (s, s) and `time` (s,).
+    """
+
+    order: int
+    a: Array
+    b: Array
+    c: Array
+    dense: Array
+    error: Array | None
+    gamma: float
+    coupling: Array
+    time: Array
+
+
+class CollocationTable(NamedTuple):
+    """Collocation method with five stages, for Newton's method in decoupled coordinates.
+
+    The coefficients are a (5, 5), c (5,) and the weights `error` (5,) of the error estimate.
+    `there` (5, 5) transforms the stages to decoupled coordinates, and `back` (5, 5) is its inverse.
+    `roots` (5,) has the real eigenvalue of a, and the real and imaginary parts of two complex ones.
+
+    `limits` contains:
+
+    - the stage error at which Newton's method stops, divided by the tolerance,
+    - the largest accepted stage error, divided by the tolerance,
+    - the largest contraction rate of Newton's method,
+    - the largest ratio of step sizes for extrapolation,
+    - the fraction of the step at which the Jacobian is evaluated.
+    """
+
+    a: Array
+    c: Array
+    error: Array
+    roots: Array
+    there: Array
+    back: Array
+    limits: tuple[float, float, float, float, float]
+
+
+class Sparsity(NamedTuple):
+    """Sparsity of the Jacobian of the state derivatives, for its evaluation by groups of columns.
+
+    Columns with the same number in `colours` (n,) have no row in common (Curtis, Powell and Reid
+    1974). `pattern` (n, n) is 1 where an element may differ from zero. Both are 64-bit integers.
+    """
+
+    colours: Array
+    pattern: Array
+
+    @property
+    def n_colours(self) -> int:
+        """Number of column groups."""
+        return int(self.colours.max(initial=-1)) + 1
+
+
+class Exchange(NamedTuple):
+    """State equations of an FMU for model exchange, and the memory of its integrator.
+
+    `functions` has the addresses of the FMI functions for time, states, derivatives, event
+    indicators, states (get), nominal values, completed steps and directional derivatives; the last
+    two are 0 if not used. `tolerances` is rtol, atol (NaN for rtol times the nominal value) and
+    the longest inner step [s]. `switching` has the constants of the stiffness detection.
+    `references` (2, r) has the value references of the derivatives and of the states. `memory` has
+    a vector for each name in `EXCHANGE_MEMORY`, which the loop changes.
+    """
+
+    functions: Sequence[int]
+    explicit: Tableau | None
+    implicit: Tableau | None
+    collocation: CollocationTable | None
+    tolerances: tuple[float, float, float]
+    switching: tuple[float, float, float, float]
+    sparsity: Sparsity
+    references: Array
+    memory: Sequence[Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """Entry of a part in the table: its type, and the addresses of its step function and instance.
+
+    An FMU also has variables to set and to get, and `events` if it has event mode. Its `clock` (1,)
+    is the time of its step [s]. `may_go_back` (1,) is a 32-bit integer: 1 if the master may repeat
+    the current step. An FMU for model exchange has `exchange` instead of a step function.
+    """
+
+    kind: int
+    instance: int = 0
+    step: int = 0
+    set: Sequence[Variables] = ()
+    get: Sequence[Variables] = ()
+    events: Events | None = None
+    clock: Array | None = None
+    may_go_back: Array | None = None
+    exchange: Exchange | None = None
+
+
+Wire = tuple[Array, Array]  # views of the source values and of the target values
+Scale = tuple[Array, Conversion]  # values to convert in place, and their conversion
+
+
+class Row(NamedTuple):
+    """Data of one part for the C loop: its functions, its input wires, and unit conversions."""
+
+    entry: Entry
+    wires: Sequence[Wire] = ()
+    scales: Sequence[Scale] = ()
+
+
+@cache
+def library() -> Any:
+    """Return the C library of the loop, which is compiled once per machine.
+
+    Raises CompilerError if no C compiler is available.
+    """
+    sources = {name: c_text(f"master/{name}") for name in SOURCES}
+    loaded = ctypes.CDLL(str(shared_library(sources, "master.c")))
+    loaded.rb_master_run.argtypes = (c_void_p,)
+    loaded.rb_master_step.argtypes = (c_void_p, c_double, c_double)
+    return loaded
+
+
+class Loop:
+    """C loop that steps the parts in order.
+
+    `checked` has views of the outputs that the loop checks for infinite values and NaN, because
+    the parts do not check them. `judge(part, call, status, t, dt)` returns True if the status of an
+    FMU call ends the run. `host(part, t, dt)` steps a part that has no C function, and returns True
+    if the step failed. Parts are numbered in stepping order.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[Row],
+        checked: Iterable[Array],
+        simultaneous: bool,
+        judge: Callable[..., bool],
+        host: Callable[..., bool],
+    ):
+        self._alive: list[Any] = [parts]
+        table = (_Part * len(parts))(*(self._part(k, *part) for k, part in enumerate(parts)))
+        self._alive.append(table)
+        checks = self._copies((view, view) for view in checked)
+        self._loop = _Loop(
+            parts=ctypes.addressof(table),
+            n_parts=len(parts),
+            simultaneous=simultaneous,
+            checked=checks[0],
+            n_checked=checks[1],
+            judge=_Judge(judge),
+            host=_Host(host),
+        )
+        address = ctypes.addressof(self._loop)
+        self._run = partial(library().rb_master_run, address)
+        self._step = partial(library().rb_master_step, address)
+
+    def set_recorded_outputs(self, outputs: Iterable[Array]) -> None:
+        """Set the views of the outputs to record."""
+        self._loop.kept, self._loop.n_kept = self._copies((view, view) for view in outputs)
+
+    @property
+    def part(self) -> int:
+        """Index of the part that failed."""
+        return int(self._loop.part)
+
+    @property
+    def status(self) -> int:
+        """Status of the failed step of a block."""
+        return int(self._loop.status)
+
+    def step(self, t: float, dt: float) -> int:
+        """Step all parts from t to t + dt [s], and return DONE, FAILED or NOT_FINITE."""
+        ending: int = self._step(t, dt)
+        return ending
+
+    def run(
+        self,
+        points: tuple[float, float],
+        steps: tuple[int, int],
+        every: int,
+        room: tuple[Array, Array],
+        patience: float,
+    ) -> tuple[int, int, int]:
+        """Step from the communication point `steps[0]` to the communication point `steps[1]`.
+
+        Point k is at the time t_start + k dt, with `points` (t_start, dt) [s]. The loop writes the
+        time and the recorded outputs of every `every`-th step to the buffers `room`. It returns
+        early if the buffers are full, after `patience` [s], or after a failure.
+
+        Returns:
+            The ending code, the index of the reached step, and the number of recorded samples.
+
+        """
+        loop, (time, rows) = self._loop, room
+        loop.t_start, loop.dt = points
+        loop.k, loop.end = steps
+        loop.every, loop.patience = every, patience
+        loop.time, loop.rows = time.ctypes.data, rows.ctypes.data
+        loop.room, loop.filled = len(time), 0
+        ending: int = self._run()
+        return ending, loop.k, loop.filled
+
+    def _part(
+        self, number: int, entry: Entry, wires: Sequence[Wire], scales: Sequence[Scale]
+    ) -> _Part:
+        copies, n = self._copies(wires)
+        converted, n_scales = self._scales(scales)
+        to, of = self._variables(entry.set), self._variables(entry.get)
+        return _Part(
+            kind=entry.kind,
+            number=number,
+            instance=entry.instance,
+            step=entry.step,
+            set=to,
+            n_set=len(entry.set),
+            get=of,
+            n_get=len(entry.get),
+            events=self._events(entry.events),
+            wires=copies,
+            n_wires=n,
+            scales=converted,
+            n_scales=n_scales,
+            clock=None if entry.clock is None else entry.clock.ctypes.data,
+            may_go_back=None if entry.may_go_back is None else entry.may_go_back.ctypes.data,
+            exchange=self._exchange(entry.exchange),
+        )
+
+    def _variables(self, groups: Sequence[Variables]) -> int:
+        """Return the address of C structs that describe groups of FMU variables."""
+        all_places = [one.places - (one.places[0] if one.buffer is None else 0) for one in groups]
+        found = [
+            _Variables(
+                one.function,
+                one.references.ctypes.data,
+                len(one.references),
+                one.flat.ctypes.data + (0 if one.buffer is not None else 8 * int(one.places[0])),
+                len(one.places),
+                one.type,
+                places.ctypes.data,
+                None if one.buffer is None else one.buffer.ctypes.data,
+                self._texts(one.texts),
+            )
+            for one, places in zip(groups, all_places, strict=True)
+        ]
+        table = (_Variables * len(found))(*found)
+        self._alive += [table, all_places]
+        return ctypes.addressof(table)
+
+    def _texts(self, texts: Texts | None) -> int | None:
+        if texts is None:
+            return None
+        table = _Texts(*(values.ctypes.data for values in texts))
+        self._alive += [table, texts]
+        return ctypes.addressof(table)
+
+    def _events(self, events: Events | None) -> int | None:
+        """Return the address of the C struct for event mode; None for a part without event mode."""
+        if events is None:
+            return None
+        table = _Events(
+            events.enter_event_mode,
+            events.update,
+            events.enter_step_mode,
+            self._variables(events.set),
+            len(events.set),
+            events.last.ctypes.data,
+            events.entered.ctypes.data,
+            events.refused.ctypes.data,
+        )
+        self._alive.append(table)
+        return ctypes.addressof(table)
+
+    def _exchange(self, one: Exchange | None) -> int | None:
+        """Return the address of the C struct for model exchange; None for other types of parts."""
+        if one is None:
+            return None
+        n, m = len(one.memory[1]), len(one.memory[2])
+        matrices = 1 if one.collocation is None else COLLOCATION_NODES
+        sizes = n, n, m, n, n, matrices * n * n, 3 * n, 3 * COLLOCATION_NODES * n
+        work = [np.zeros(k) for k in sizes]
+        table = _Exchange(
+            *one.functions,
+            *(n, m),
+            *(self._tableau(method) for method in (one.explicit, one.implicit)),
+            self._collocation(one.collocation),
+            *one.tolerances,
+            *one.switching,
+            *(values.ctypes.data for values in one.sparsity),
+            one.sparsity.n_colours,
+            *(row.ctypes.data for row in one.references),
+            one.references.shape[1],
+            *(values.ctypes.data for values in (*one.memory, *work)),
+        )
+        self._alive += [table, work, one]
+        return ctypes.addressof(table)
+
+    def _tableau(self, one: Tableau | None) -> int | None:
+        """Return the address of the C struct of a method, or None without a method."""
+        if one is None:
+            return None
+        arrays = (one.a, one.b, one.c, one.dense, one.error, one.coupling, one.time)
+        *first, coupling, time = (None if w is None else w.ctypes.data for w in arrays)
+        table = _Tableau(*one.dense.shape, one.order, *first, one.gamma, coupling, time)
+        self._alive += [table, one]
+        return ctypes.addressof(table)
+
+    def _collocation(self, one: CollocationTable | None) -> int | None:
+        """Return the address of the C struct of a collocation method, or None."""
+        if one is None:
+            return None
+        *arrays, limits = one
+        table = _Collocation(*(values.ctypes.data for values in arrays), *limits)
+        self._alive += [table, one]
+        return ctypes.addressof(table)
+
+    def _scales(self, scales: Sequence[Scale]) -> tuple[int, int]:
+        """Return address and number of the C structs that convert single values."""
+        found = []
+        for target, (factors, offsets, pairs) in scales:
+            replacements = np.array(pairs, dtype=float)
+            self._alive.append(replacements)
+            found += [
+                _Scale(address, factor, offset, replacements.ctypes.data, len(pairs))
+                for address, factor, offset in zip(
+                    _addresses(target), factors, offsets, strict=True
+                )
+            ]
+        table = (_Scale * len(found))(*found)
+        self._alive.append(table)
+        return ctypes.addressof(table), len(found)
+
+    def _copies(self, pairs: Iterable[Wire]) -> tuple[int, int]:
+        """Return address and number of the C structs that copy outputs to inputs."""
+        found = list(runs(pairs))
+        copies = (_Copy * len(found))(*(_Copy(*one) for one in found))
+        self._alive.append(copies)
+        return ctypes.addressof(copies), len(found)
+
+
+def runs(pairs: Iterable[Wire]) -> Iterable[tuple[int, int, int]]:
+    """Yield copy operations (from, to, n) of n adjacent doubles between two addresses.
+
+    Each item of `pairs` has a source view and a target view of equal shape.
+    """
+    last: tuple[int, int, int] | None = None
+    for source, target in pairs:
+        for start, to, n in _pieces(source, target):
+            if last and (start, to) == (last[0] + 8 * last[2], last[1] + 8 * last[2]):
+                last = (last[0], last[1], last[2] + n)
+                continue
+            if last:
+                yield last
+            last = (start, to, n)
+    if last:
+        yield last
+
+
+def _pieces(source: Array, target: Array) -> Iterable[tuple[int, int, int]]:
+    assert source.dtype == target.dtype == float
+    assert source.shape == target.shape
+    if source.flags.c_contiguous and target.flags.c_contiguous:
+        return [(source.ctypes.data, target.ctypes.data, source.size)] if source.size else []
+    places = zip(_addresses(source), _addresses(target), strict=True)
+    return [(start, to, 1) for start, to in places]
+
+
+def _addresses(view: Array) -> list[int]:
+    """Return the address of each element, in C order."""
+    offsets = sum(
+        (np.multiply(i, s) for i, s in zip(np.indices(view.shape), view.strides, strict=True)),
+        np.zeros(view.shape, dtype=int),
+    )
+    return [view.ctypes.data + int(offset) for offset in np.ravel(offsets)]

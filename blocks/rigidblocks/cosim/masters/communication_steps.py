@@ -1,0 +1,739 @@
+"""Communication steps: held inputs, polynomial inputs, events, step size control, power bonds."""
+
+import abc
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import floor, inf, log2
+from typing import Any
+
+import numpy as np
+
+from rigidblocks.block.evaluators import MAX_INPUT_ORDER, evaluate_inputs, mean_inputs
+from rigidblocks.block.port import suggestion
+from rigidblocks.block.stepper import fits_sample_time, time_tolerance
+from rigidblocks.cosim.graph.part import places
+from rigidblocks.cosim.graph.wiring import Wiring
+from rigidblocks.cosim.masters.dependency_graph import InterfaceSlopes, Links
+from rigidblocks.cosim.masters.initialization import equations_of
+from rigidblocks.cosim.masters.network import Instances
+from rigidblocks.cosim.masters.run_plan import Coupling, Plan
+from rigidblocks.cosim.results.recording import Recording
+from rigidblocks.spatial.spatial import Array
+
+LOG = logging.getLogger("rigidblocks")
+CLOSE = 1e-12  # tolerance of the event time, relative to dt
+EVENTS = 100  # maximum number of events in one step of dt
+
+_WHOLE = -3  # key of the state that step size control saves at the beginning of a step
+_MOST_HALVINGS = 16  # the default minimum step is the longest step / 2^16
+_SAFETY = 0.9  # double the step if the predicted error is below 0.9 tol (found by trial)
+_NO_LESS, _ENOUGH = 0.7, 3  # stop after 3 successive halvings that leave over 70 % of the error
+
+
+class Scheme(abc.ABC):
+    """Scheme of communication steps: a method that steps all parts from t to t + dt."""
+
+    @abc.abstractmethod
+    def __call__(self, t: float, dt: float) -> None:
+        """Step all parts from t to t + dt [s]."""
+
+    def copy(self) -> Any:
+        """Return a copy of the state of the scheme between two steps."""
+        return None
+
+    def restore_state(self, kept: Any) -> None:
+        """Restore the state `kept` of the scheme, which `copy` has returned."""
+        del kept
+
+    def report(self) -> Mapping[str, object]:
+        """Return statistics of the run by name."""
+        return {}
+
+    def remarks(self) -> Iterator[tuple[int, str]]:
+        """Yield log messages about the run, each with its log level."""
+        yield from ()
+
+
+class HeldStep(Scheme):
+    """Communication step with constant inputs; the parts step in the stepping order of the plan."""
+
+    def __init__(self, plan: Plan, network: Instances):
+        self._parts, self._simultaneous = network, plan.is_simultaneous
+
+    def __call__(self, t: float, dt: float) -> None:
+        self.step_within((t, dt), t, dt)
+
+    def step_within(self, whole: tuple[float, float], t: float, dt: float) -> None:
+        """Step all parts from t to t + dt, within the communication step `whole`.
+
+        Events split a communication step. `whole` has its start time and its length [s].
+        """
+        for number in self._parts.read_inputs_in_order(self._simultaneous):
+            self._parts.step_within(whole, number, t, dt)
+
+
+class EventStep:
+    """Communication step with held inputs that stops at each event and records a sample there.
+
+    An event occurs when an event output of the plan falls through zero. Bisection locates the
+    event: the parts restore their saved states and repeat the step with a different length.
+    """
+
+    def __init__(self, plan: Plan, network: Instances, scheme: HeldStep):
+        self._parts, self._scheme = network, scheme
+        names = [name for port in plan.wiring.outputs for name in port.element_names]
+        self._events = np.array([names.index(one) for one in dict.fromkeys(plan.events)], dtype=int)
+
+    def __call__(self, recording: Recording, t: float, dt: float) -> None:
+        """Step from t to t + dt [s], with a stop at each event."""
+        start, done, rest = t, 0.0, dt
+        for _ in range(EVENTS + 1):
+            for instance in self._parts.by_name.values():
+                instance.save()
+            values_before = self._parts.row()[self._events]
+            self._scheme.step_within((t, dt), start, rest)
+            if not len(self._downward_crossings(values_before)):
+                return
+            done += self._locate((t, dt), start, rest, values_before)
+            start, rest = t + done, dt - done
+            recording.add_crossings(start, self._downward_crossings(values_before))
+            if rest <= 0:
+                return
+            recording.insert(start, self._parts.row())
+        raise ArithmeticError(f"more than {EVENTS} events occurred within one communication step")
+
+    def _locate(
+        self, whole: tuple[float, float], t: float, length: float, values_before: Array
+    ) -> float:
+        """Locate the first event by bisection, step to the event, and return this step's length."""
+        low, high = 0.0, length
+        while high - low > CLOSE * whole[1]:
+            middle = (low + high) / 2
+            self._step_again(whole, t, middle)
+            low, high = (
+                (low, middle) if len(self._downward_crossings(values_before)) else (middle, high)
+            )
+        self._step_again(whole, t, high)
+        return high
+
+    def _step_again(self, whole: tuple[float, float], t: float, dt: float) -> None:
+        for instance in self._parts.by_name.values():
+            instance.restore()
+        self._scheme.step_within(whole, t, dt)
+
+    def _downward_crossings(self, values_before: Array) -> Array:
+        """Return the indices of the event outputs that have fallen through zero in the step."""
+        now = self._parts.row()[self._events]
+        return np.asarray(self._events[(values_before > 0) & (now <= 0)])
+
+
+class OutputHistory:
+    """Outputs at the latest `most` communication points, the most recent first."""
+
+    def __init__(self, most: int):
+        self.most = most
+        self.times: tuple[float, ...] = ()
+        self.rows: tuple[Array, ...] = ()
+        self._next: tuple[float, Array] | None = None
+
+    def begin(self, t: float, row: Array, dt: float) -> None:
+        """Add the outputs `row` at the start time t of a step.
+
+        If these outputs differ from the outputs at the end of the previous step, for example after
+        a reset, the earlier points are discarded.
+        """
+        came = self._next is not None and abs(self._next[0] - t) <= time_tolerance(t, dt)
+        if not (came and self._next is not None and np.array_equal(self._next[1], row)):
+            self.times = self.rows = ()
+        self.times = (t, *self.times)[: self.most]
+        self.rows = (row, *self.rows)[: self.most]
+
+    def end(self, t: float, row: Array) -> None:
+        """Store the outputs `row` at the end time t of a step."""
+        self._next = t, row
+
+    def copy(self) -> "OutputHistory":
+        """Return a copy of the history."""
+        other = OutputHistory(self.most)
+        other.times, other.rows, other._next = self.times, self.rows, self._next
+        return other
+
+
+@dataclass(frozen=True, eq=False)
+class Extrapolation:
+    """Polynomials through the outputs at the latest communication points.
+
+    `c` (MAX_INPUT_ORDER + 1, n) has the coefficients in powers of the time since the latest point.
+    `end` (n,) has the polynomial values at the end of a step of dt. `zero` (MAX_INPUT_ORDER + 1,)
+    has the coefficients of the polynomial that is 0 at the past points and 1 at the end of the
+    step.
+    """
+
+    c: Array
+    end: Array
+    zero: Array
+    dt: float
+
+    def coefficients(self, new: Array, columns: Array, known: Array) -> Array:
+        """Return the polynomial coefficients of the outputs in `columns`.
+
+        For outputs marked in `known`, the degree is higher by one, because their polynomials also
+        interpolate the outputs `new` at the end of the step.
+        """
+        c: Array = self.c[:, columns]
+        missing = np.where(known, new[columns] - self.end[columns], 0.0)
+        return c + np.multiply.outer(self.zero, missing)
+
+
+def extrapolate(past: OutputHistory, dt: float) -> Extrapolation:
+    """Return the polynomials that extrapolate the outputs over the next step of dt [s]."""
+    s = np.subtract(past.times, past.times[0]) / dt
+    c = np.zeros((MAX_INPUT_ORDER + 1, len(past.rows[0])))
+    c[0] = past.rows[0]
+    if len(s) > 1:
+        powers = np.arange(1, len(s))
+        changes = np.subtract(past.rows[1:], past.rows[0])
+        c[1 : len(s)] = np.linalg.solve(s[1:, None] ** powers, changes) / dt ** powers[:, None]
+    zero = np.zeros(MAX_INPUT_ORDER + 1)  # this polynomial is 0 at past points and 1 at the end
+    zero[: len(s) + 1] = np.poly(s)[::-1] / np.prod(1.0 - s)
+    powers = np.arange(MAX_INPUT_ORDER + 1)
+    return Extrapolation(c, dt**powers @ c, zero / dt**powers, dt)
+
+
+_STEP = -2  # key of the state that `PolynomialStep` saves at the beginning of a step
+
+
+class PolynomialStep(Scheme):
+    """Communication step with inputs that are polynomials through the latest outputs.
+
+    In Gauss-Seidel order, the polynomials also interpolate the known outputs at t + dt. If
+    `iterate` is set, parts in a loop of connections repeat the step once or until convergence. Each
+    repetition uses the outputs of the previous iteration. All other parts step after the parts that
+    they read, whose outputs at t + dt are then known. Outputs that change only at samples are held.
+    """
+
+    def __init__(self, plan: Plan, network: Instances):
+        self._parts, self._coupling, self._links = network, plan.coupling, plan.links
+        self._simultaneous, n = plan.is_simultaneous, len(plan.links.owner)
+        self._past = OutputHistory(self._coupling.extrapolate + 1)
+        self._new, self._known = np.zeros(n), np.zeros(n, dtype=bool)
+        self._groups = [plan.links.sort_by_feedthrough(group) for group in plan.links.groups]
+        self._starts_well = all(
+            plan.wiring.parts[name].can_restore_state
+            for group in self._groups
+            if len(plan.links.interface(group))
+            for name in group
+        )
+        self._columns = {
+            group: columns for group in self._groups if len(columns := plan.links.interface(group))
+        }
+        self._equations = {
+            group: equations_of(plan.links, group, columns)
+            for group, columns in self._columns.items()
+        }
+        self._slopes = {
+            group: InterfaceSlopes(plan.links, group, columns, network.by_name)
+            for group, columns in self._columns.items()
+        }
+        self._outputs = {
+            name: np.flatnonzero(plan.links.owner == name) for name in plan.wiring.parts
+        }
+        self._repeats = 0
+
+    def __call__(self, t: float, dt: float) -> None:
+        self._past.begin(t, self._parts.row(), dt)
+        self._ahead, self._known[:] = extrapolate(self._past, dt), False
+        is_start = len(self._past.times) == 1 and self._starts_well
+        if self._coupling.iterate or is_start:
+            for group in self._groups:
+                self._step_group(group, t, dt)
+        else:
+            self._sweep(self._parts.order, t, dt, self._simultaneous)
+        self._past.end(t + dt, self._parts.row())
+
+    def copy(self) -> OutputHistory:
+        return self._past.copy()
+
+    def restore_state(self, kept: OutputHistory) -> None:
+        self._past = kept.copy()
+
+    def report(self) -> Mapping[str, object]:
+        evaluations = sum(one.evaluations for one in self._equations.values())
+        return {"repeated steps": self._repeats + evaluations}
+
+    def remarks(self) -> Iterator[tuple[int, str]]:
+        return follow_remarks(self._parts, self._links)
+
+    def _step_group(self, group: tuple[str, ...], t: float, dt: float) -> None:
+        """Step a single part, or a group of parts that form a loop of connections."""
+        if group not in self._equations:
+            self._sweep(group, t, dt, simultaneous=False)
+            return
+        for name in group:
+            self._parts.by_name[name].save_state(_STEP)
+        if self._coupling.solves:
+            self._solve(group, t, dt)
+            return
+        simultaneous = self._simultaneous and bool(self._coupling.iterate)
+        self._sweep(group, t, dt, simultaneous)
+        for _ in range(1 + self._links.depth(group) * simultaneous):
+            self._repeats += 1
+            self._repeat_step(group, t, dt, simultaneous)
+
+    def _solve(self, group: tuple[str, ...], t: float, dt: float) -> None:
+        """Solve y = Y(y), where Y(y) are the outputs of a group after a step with inputs from y."""
+        columns = self._columns[group]
+
+        def outputs(values: Array) -> Array:
+            self._new[columns], self._known[columns] = values, True
+            self._repeat_step(group, t, dt, simultaneous=True)
+            found: Array = self._new[columns]
+            return found
+
+        guess = self._ahead.end[columns]
+        scale = np.maximum(self._links.nominal[columns], np.abs(guess))
+        try:
+            self._equations[group].solve(
+                outputs, guess, scale, lambda: self._interface_jacobian(group)
+            )
+        except ArithmeticError as error:
+            raise ArithmeticError(f"in the step from t = {t:g} s, {error}") from error
+
+    def _interface_jacobian(self, group: tuple[str, ...]) -> Array:
+        """Return the Jacobian of the outputs at t + dt with respect to the exchanged outputs.
+
+        Entries that the parts do not provide are NaN.
+        """
+        mean = float(mean_inputs(self._ahead.zero[:, None], self._ahead.dt)[0])
+
+        def share(name: str, inputs: Array) -> Array:
+            at_end = self._parts.by_name[name].follows or np.isin(
+                inputs, self._links.loop_inputs[name]
+            )
+            return np.where(at_end, 1.0, mean)
+
+        return self._slopes[group](share)
+
+    def _repeat_step(self, group: tuple[str, ...], t: float, dt: float, simultaneous: bool) -> None:
+        """Restore the saved state of a group of parts, and step the group again."""
+        for name in group:
+            self._parts.by_name[name].restore_state(_STEP)
+        self._sweep(group, t, dt, simultaneous)
+
+    def _sweep(self, names: Sequence[str], t: float, dt: float, simultaneous: bool) -> None:
+        """Step the parts in order; a part reads new outputs unless `simultaneous` is true."""
+        for name in names:
+            self._parts.call_and_name_errors(name, partial(self._follow, name, t, dt))
+            if not simultaneous:
+                self._store_outputs(name)
+        if simultaneous:
+            for name in names:
+                self._store_outputs(name)
+
+    def _follow(self, name: str, t: float, dt: float) -> None:
+        """Step one part with polynomial inputs.
+
+        If a part does not support polynomial inputs, its inputs are constant during the step: the
+        means of the polynomials. Inputs in an algebraic loop are an exception: they have the values
+        at the end of the step, for consistency with the other parts.
+        """
+        part, course = self._parts.by_name[name], self._input_polynomials(name)
+        looped = self._links.loop_inputs[name]
+        if part.follows or not len(looped):
+            part.follow(course, t, dt)
+            return
+        end, held = evaluate_inputs(course, dt), np.zeros_like(course)
+        held[0] = mean_inputs(course, dt)
+        held[0, looped] = end[looped]
+        part.follow(held, t, dt)
+        part.inputs[:] = end
+
+    def _store_outputs(self, name: str) -> None:
+        """Store the new outputs of a part and mark them as known."""
+        columns = self._outputs[name]
+        self._new[columns], self._known[columns] = self._parts.by_name[name].outputs(), True
+
+    def _input_polynomials(self, name: str) -> Array:
+        """Return the coefficients of the input polynomials of a part in the current step."""
+        link, inputs = self._links.by_part[name], self._parts.by_name[name].inputs
+        c = self._ahead.coefficients(self._new, link.of, self._known[link.of])
+        held = self._links.held[link.of]
+        c[1:, held] = 0.0
+        if name in self._links.stateless:  # this part reads its inputs at the end of the step
+            new = held & self._known[link.of]
+            c[0, new] = self._new[link.of[new]]
+        course = np.zeros((len(c), len(inputs)))
+        course[0] = inputs
+        course[:, link.to] = link.inputs(c)
+        return course
+
+
+def follow_remarks(parts: Instances, links: Links) -> Iterator[tuple[int, str]]:
+    """Yield warnings about parts without polynomial inputs, which lower the order of accuracy."""
+    for name, link in links.by_part.items():
+        if not parts.by_name[name].follows and not links.held[link.of].all():
+            yield (
+                logging.WARNING,
+                f"'{name}' does not support polynomial inputs and receives their mean over each "
+                "step: this approximation is of second order, or of first order for outputs with "
+                "direct feedthrough; inputs in an algebraic loop have their values at the end of "
+                "the step",
+            )
+
+
+class StepSizeControl(Scheme):
+    """Step size control for a scheme of order p, by an error estimate per second of simulated time.
+
+        |y_2 - y_1| / (2^p - 1) <= tol h max(nominal, |y|)
+
+    y_1 are the outputs after one step of h, and y_2 the outputs after two half steps. The run
+    continues from y_2. The test covers all outputs that change within a step. For outputs with
+    direct feedthrough it omits the factor h, because their errors do not accumulate.
+
+    All sample times are multiples of the longest step. A step that fails the test is repeated with
+    half the step size. Step sizes are multiples of the shortest step, and each step starts at a
+    multiple of its size. Halving stops if it no longer reduces the error, for example if outputs
+    contain an error of an earlier step. If the error at the minimum step size exceeds the
+    tolerance, the log reports this once and suggests other options.
+    """
+
+    def __init__(self, plan: Plan, network: Instances, scheme: Scheme):
+        coupling = plan.coupling
+        assert coupling.step_tol is not None
+        self._parts, self._scheme, self._tol = network, scheme, coupling.step_tol
+        self._factor, self._p = 2.0**coupling.order - 1.0, coupling.order
+        self._advice = _advice(coupling)
+        self._spans = spans_between_samples(plan)
+        self._dt, longest = plan.dt, plan.dt / self._spans
+        most = _MOST_HALVINGS
+        if coupling.step_min is not None:
+            most = floor(log2(longest / coupling.step_min) + 1e-9)
+            if most < 1:
+                raise ValueError(
+                    f"step_min = {coupling.step_min} s is too large: it must be at most half "
+                    f"of the longest step of {longest:g} s, because the step size control compares "
+                    "a step with two half steps"
+                )
+        self._most = most - 1  # one halving fewer, because each step consists of two half steps
+        self._halvings = 0
+        self._nominal, self._judged = plan.links.nominal, ~plan.links.held
+        self._algebraic = plan.links.algebraic
+        self._taken = self._refused = self._above = 0
+        self._shortest, self._largest = inf, 0.0
+
+    def __call__(self, t: float, dt: float) -> None:
+        span = dt / self._spans
+        for k in range(self._spans):
+            self._step_over_span(t + k * span, span)
+
+    def copy(self) -> Any:
+        return self._halvings, self._scheme.copy()
+
+    def restore_state(self, kept: Any) -> None:
+        self._halvings, inner = kept
+        self._scheme.restore_state(inner)
+
+    def report(self) -> Mapping[str, object]:
+        return {
+            "steps": self._taken,
+            "refused": self._refused,
+            "shortest": self._shortest,
+            "above tolerance": self._above,
+            "largest error [step_tol]": self._largest,
+        }
+
+    def remarks(self) -> Iterator[tuple[int, str]]:
+        if self._above:
+            yield (
+                logging.WARNING,
+                f"{self._above} of {self._taken} coupling steps have an error above step_tol, up "
+                f"to {self._largest:.3g} times it; shorter steps were not allowed or did not "
+                "reduce it",
+            )
+
+    def _step_over_span(self, t: float, span: float) -> None:
+        """Step from t [s] over a time span [s] without sample instants, except at its end."""
+        done, whole = 0, 1 << self._most
+        while done < whole:
+            error, ticks = self._step_of(t, span, done)
+            self._count(error, t + span * done / whole, span * ticks / whole)
+            done += ticks
+            self._lengthen_step(error, done)
+
+    def _count(self, error: float, t: float, h: float) -> None:
+        """Count a step of size h [s] from t [s]; log the first error that exceeds the tolerance."""
+        is_told = self._above > 0
+        self._taken += 1
+        self._above += error > 1.0
+        self._shortest = min(self._shortest, h / 2)
+        self._largest = max(self._largest, error)
+        if error > 1.0 and not is_told and self._halvings == self._most:
+            LOG.warning(
+                "at t = %g s the error of the shortest steps (%.3g s) is %.3g times the error "
+                "that step_tol = %g allows; the run continues with these steps: %s",
+                *(t, h / 2, error, self._tol, self._advice),
+            )
+
+    def _step_of(self, t: float, span: float, done: int) -> tuple[float, int]:
+        """Take the next step within the span, with half the step size after each rejection.
+
+        `done` is the completed part of the span [shortest steps]. Returns the error divided by the
+        tolerance, and the step size [shortest steps].
+        """
+        whole, last, in_vain = 1 << self._most, inf, 0
+        while True:
+            ticks = whole >> self._halvings
+            is_last = self._halvings == self._most or in_vain == _ENOUGH
+            error = self._try_step(t + span * done / whole, span * ticks / whole, is_last)
+            if error <= 1.0 or is_last:
+                return error, ticks
+            self._refused += 1
+            self._halvings += 1
+            in_vain = in_vain + 1 if error > _NO_LESS * last else 0
+            last = error
+
+    def _lengthen_step(self, error: float, done: int) -> None:
+        """Double the step size if the error permits it and the next step starts at a multiple."""
+        doubled = (1 << self._most) >> max(self._halvings - 1, 0)
+        if self._halvings and error * 2.0**self._p <= _SAFETY and done % doubled == 0:
+            self._halvings -= 1
+
+    def _try_step(self, t: float, h: float, is_last: bool) -> float:
+        """Take one step and two half steps, and return the error relative to the tolerance.
+
+        The half steps are rolled back if the error is above 1, unless `is_last` is true.
+        """
+        self._parts.save_state(_WHOLE)
+        remembered = self._scheme.copy()
+        error = inf
+        try:
+            self._scheme(t, h)
+            one = self._parts.row()
+            self._roll_back(remembered)
+            self._scheme(t, h / 2)
+            self._scheme(t + h / 2, h / 2)
+            error = self._error(one, self._parts.row(), h)
+        except (ArithmeticError, RuntimeError):  # a shorter step may succeed
+            if is_last:
+                raise
+        if error > 1.0 and not is_last:
+            self._roll_back(remembered)
+        return error
+
+    def _roll_back(self, remembered: Any) -> None:
+        self._parts.restore_state(_WHOLE)
+        self._scheme.restore_state(remembered)
+
+    def _error(self, one: Array, two: Array, h: float) -> float:
+        share = np.where(self._algebraic, 1.0, h)
+        scale = self._tol * share * np.maximum(self._nominal, np.abs(two))
+        errors = (np.abs(two - one) / self._factor / scale)[self._judged]
+        largest = float(errors.max(initial=0.0))
+        return largest if np.isfinite(largest) else inf
+
+
+def _advice(coupling: Coupling) -> str:
+    """Return advice for the log: options that permit longer steps at the same tolerance."""
+    better = "a larger step_tol or a shorter step_min"
+    if coupling.order >= 3:
+        return f"use {better}"
+    more = "iterate=True" if coupling.extrapolate else "iterate=True with extrapolate=1"
+    return f"use {more}, whose error falls with a higher power of the step, or {better}"
+
+
+def spans_between_samples(plan: Plan) -> int:
+    """Return the number of equal spans of a communication step that have no samples inside.
+
+    Raises ValueError if a sample time below the step is not a multiple of the shortest sample time.
+    """
+    times = {
+        name: float(part.component.sample_time)  # type: ignore[attr-defined]
+        for name, part in plan.wiring.parts.items()
+        if getattr(part.component, "sample_time", None) is not None
+    }
+    for name, one in times.items():
+        if not fits_sample_time(one, plan.dt):
+            raise ValueError(
+                "with step_tol, dt must be a multiple of each sample time or divide it; dt is "
+                f"{plan.dt:g} s, and the sample time of '{name}' is {one:g} s"
+            )
+    shortest = min(times.values(), default=plan.dt)
+    if shortest >= plan.dt:
+        return 1
+    for name, one in times.items():
+        if abs(one / shortest - round(one / shortest)) > 1e-6:
+            raise ValueError(
+                f"with step_tol, sample times must be multiples of the shortest one, {shortest:g} "
+                f"s; the sample time of '{name}' is {one:g} s"
+            )
+    return round(plan.dt / shortest)
+
+
+_MUCH = 0.01  # ratio of generated to transmitted energy for a warning (found by trial)
+
+
+@dataclass(frozen=True, eq=False)
+class Bond:
+    """Power bond: one part exerts a force on a second part, which returns its velocity.
+
+    `parts` has the names of the force part and of the velocity part. `given` has the indices of the
+    force and the velocity in the outputs of all parts. `read` has the input indices of the force in
+    the velocity part and of the velocity in the force part.
+    """
+
+    name: str
+    parts: tuple[str, str]
+    given: tuple[Array, Array]
+    read: tuple[Array, Array]
+
+
+class PowerBonds:
+    """Power bonds of a run, with the energy that the coupling generates and transmits.
+
+        P = f_received v - f v_received
+
+    The velocity part receives the power f_received v, and the force part supplies f v_received. The
+    coupling generates the difference P (Sadjina et al., Engineering with Computers 33, 2017). P is
+    zero if each part receives the current output of the other part. The energy of a step is a
+    quadrature of P at both ends of the step; the weights depend on the order of the coupling.
+    """
+
+    def __init__(self, plan: Plan, network: Instances):
+        self._parts, self._weight = network, 1.0 / (plan.coupling.extrapolate + 2.0)
+        self._sees_new = not plan.is_simultaneous
+        self.bonds = bonds_of(plan.wiring, plan.links, plan.coupling.bonds)
+        self.made, self.through = np.zeros(len(self.bonds)), np.zeros(len(self.bonds))
+
+    def measure(self, scheme: Scheme) -> Scheme:
+        """Return a scheme that also measures the energy of each step."""
+        return _MeasuredScheme(self, scheme)
+
+    def start_outputs(self) -> Array:
+        """Return all outputs at the beginning of a step."""
+        return self._parts.row()
+
+    def add_energy(self, outputs_before: Array, dt: float) -> None:
+        """Add the energy that the bonds generate and transmit in a step of dt [s]."""
+        now = self._parts.row()
+        for k, bond in enumerate(self.bonds):
+            force_got, speed_got = self._received_values(bond)
+            f, v = (now[one] for one in bond.given)
+            made = self._weight * float(force_got @ v - f @ speed_got)
+            if self._sees_new:
+                f_0, v_0 = (outputs_before[one] for one in bond.given)
+                made += 0.5 * float(force_got @ v_0 - f_0 @ speed_got)
+            self.made[k] += dt * made
+            self.through[k] += dt * abs(float(f @ v))
+
+    def report(self) -> Mapping[str, object]:
+        """Return the generated and the transmitted energy [J] of each bond by name."""
+        return {
+            "energy made [J]": {
+                bond.name: [float(made), float(through)]
+                for bond, made, through in zip(self.bonds, self.made, self.through, strict=True)
+            }
+        }
+
+    def remarks(self) -> Iterator[tuple[int, str]]:
+        """Yield a remark, with its log level, on the bond that generates the most energy."""
+        if not len(self.bonds):
+            return
+        worst = int(np.argmax(np.abs(self.made)))
+        made, through = self.made[worst], self.through[worst]
+        is_much = abs(made) > _MUCH * through
+        yield (
+            logging.WARNING if is_much else logging.INFO,
+            f"the coupling generated {made:.3g} J at {self.bonds[worst].name}, which transmitted "
+            f"{through:.3g} J"
+            + ("; reduce dt or raise the order of the coupling" if is_much else ""),
+        )
+
+    def _received_values(self, bond: Bond) -> tuple[Array, Array]:
+        """Return the force and the velocity that the parts received in the step."""
+        giver, mover = bond.parts
+        to_mover, to_giver = bond.read
+        return self._parts.by_name[mover].inputs[to_mover], self._parts.by_name[giver].inputs[
+            to_giver
+        ]
+
+
+class _MeasuredScheme(Scheme):
+    """Scheme that also measures the energy of each step."""
+
+    def __init__(self, bonds: PowerBonds, scheme: Scheme):
+        self._bonds, self._scheme = bonds, scheme
+
+    def __call__(self, t: float, dt: float) -> None:
+        outputs_before = self._bonds.start_outputs()
+        self._scheme(t, dt)
+        self._bonds.add_energy(outputs_before, dt)
+
+    def copy(self) -> Any:
+        return self._bonds.made.copy(), self._bonds.through.copy(), self._scheme.copy()
+
+    def restore_state(self, kept: Any) -> None:
+        self._bonds.made[:], self._bonds.through[:], inner = kept
+        self._scheme.restore_state(inner)
+
+
+def bonds_of(wiring: Wiring, links: Links, given: Any) -> list[Bond]:
+    """Return the given bonds, or all pairs of outputs with the units of a force and a velocity.
+
+    Raises KeyError for an unknown output, and ValueError for a pair that is not a power bond.
+    """
+    exchanged = {(a, b) for a, b in _exchanged_pairs(wiring)}
+    if given is True:
+        pairs = [pair for pair in sorted(exchanged) if _is_power(wiring, *pair)]
+        return [_bond(wiring, links, *pair) for pair in pairs]
+    known = [port.name for port in wiring.outputs]
+    for pair in given:
+        for name in pair:
+            if name not in known:
+                raise KeyError(f"unknown output '{name}' in bonds; {suggestion(name, known)}")
+        if pair not in exchanged:
+            raise ValueError(
+                f"{pair[0]} and {pair[1]} are not a power bond: each output must be connected as "
+                "a whole to the part with the other output, and both must have the same number of "
+                "elements"
+            )
+    return [_bond(wiring, links, *pair) for pair in given]
+
+
+def _exchanged_pairs(wiring: Wiring) -> Iterator[tuple[str, str]]:
+    """Yield pairs of outputs of two parts, in which each output is read by the other part."""
+    whole = {
+        (one.source, one.target[0])
+        for one in wiring.connections
+        if len(one.start) == wiring.parts[one.source[0]].output(one.source[1]).size
+    }
+    for (a, y), b in whole:
+        for (other, z), to in whole:
+            if (other, to) != (b, a) or a == b:
+                continue
+            if wiring.parts[a].output(y).size == wiring.parts[b].output(z).size:
+                yield wiring.whole_name(a, y), wiring.whole_name(b, z)
+
+
+_FORCES = {"N": "m/s", "N.m": "rad/s"}
+
+
+def _is_power(wiring: Wiring, force: str, speed: str) -> bool:
+    """Return True if force unit times velocity unit is a unit of power for each element."""
+    units = {port.name: port.units for port in wiring.outputs}
+    return all(
+        _FORCES.get(one) == other for one, other in zip(units[force], units[speed], strict=True)
+    )
+
+
+def _bond(wiring: Wiring, links: Links, force: str, speed: str) -> Bond:
+    where = places(wiring.outputs)
+    columns = [np.arange(where[name].start, where[name].stop) for name in (force, speed)]
+    giver, mover = (str(links.owner[some[0]]) for some in columns)
+    read = []
+    for some, reader in zip(columns, (mover, giver), strict=True):
+        link = links.by_part[reader]
+        read.append(np.array([link.to[np.flatnonzero(link.of == k)[0]] for k in some]))
+    given = columns[0], columns[1]
+    return Bond(f"{force} and {speed}", (giver, mover), given, (read[0], read[1]))

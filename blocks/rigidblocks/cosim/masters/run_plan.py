@@ -1,0 +1,659 @@
+"""Plan of a run: options, argument checks, stepping order and compiled code.
+
+`simulate`, `prepare`, sweeps, fits and FMU export share the groups of options.
+"""
+
+import inspect
+import logging
+import numbers
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property, partial
+from math import isfinite
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypedDict, get_type_hints
+
+import numpy as np
+
+from rigidblocks.block.adaptive_methods import (
+    DEFAULT_METHOD,
+    Method,
+    longest_step,
+    memory_for,
+    method_of,
+)
+from rigidblocks.block.block import Block
+from rigidblocks.block.external_functions import PythonBlock
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.block.port import suggestion
+from rigidblocks.block.stepper import (
+    CompiledStepper,
+    Stepper,
+    check_resolution,
+    count_tolerance,
+    sample_spans,
+)
+from rigidblocks.cosim.fmu_import.model_exchange import check_method
+from rigidblocks.cosim.graph.block_merging import merge_blocks
+from rigidblocks.cosim.graph.fmu_file import CO_SIMULATION, MODEL_EXCHANGE
+from rigidblocks.cosim.graph.fmu_part import Fmu, FmuError
+from rigidblocks.cosim.graph.fused_system import GAUSS_SEIDEL, JACOBI, ORDERS, FusedSystem
+from rigidblocks.cosim.graph.part import Part
+from rigidblocks.cosim.graph.system import System
+from rigidblocks.cosim.graph.wiring import Wiring
+from rigidblocks.cosim.masters.dependency_graph import Links, check_loops
+from rigidblocks.cosim.results.provenance import provenance, start_content, system_content
+from rigidblocks.kernels.block_digest import content_digest
+from rigidblocks.kernels.compiled_stepper import compiled_stepper, numpy_stepper, traced_stepper
+from rigidblocks.spatial.spatial import Array
+
+CATCH_UP, SKIP, STOP = "catch-up", "skip", "stop"  # values of the option `overrun`
+
+
+class IntegrationOptions(TypedDict, total=False):
+    """Integration options of the blocks that were added without a method, as in `System.add`.
+
+    Attributes:
+        method: Integration method, or its name.
+        h: Longest inner step [s].
+        rtol: Relative tolerance.
+        atol: Absolute tolerance.
+        max_inner_steps: Maximum number of inner steps in a communication step.
+    """
+
+    method: Method | str | None
+    h: float | None
+    rtol: float | None
+    atol: float | None
+    max_inner_steps: int | None
+
+
+class CouplingOptions(TypedDict, total=False):
+    """Options for the exchange of signals between the parts (docs/masters.md).
+
+    Attributes:
+        order: Stepping order of the parts, "gauss-seidel" or "jacobi".
+        extrapolate: Degree of the input polynomials: 0, 1 or 2.
+        iterate: True repeats each step of a loop once; "newton" repeats it until convergence.
+        step_tol: Tolerance of the step size control.
+        step_min: Minimum communication step [s].
+        bonds: Pairs of a force output and a velocity output; True selects all pairs.
+        events: Names of the outputs that are event indicators.
+    """
+
+    order: str
+    extrapolate: int
+    iterate: bool | str
+    step_tol: float | None
+    step_min: float | None
+    bonds: bool | Sequence[tuple[str, str]]
+    events: Sequence[str]
+
+
+class PrepareOptions(IntegrationOptions, CouplingOptions, total=False):
+    """Options of `prepare`.
+
+    Attributes:
+        record: Name patterns of the recorded outputs.
+        every: Number of communication steps between two samples of the result.
+    """
+
+    record: Sequence[str]
+    every: int
+
+
+class RunOptions(PrepareOptions, total=False):
+    """Options of `simulate`.
+
+    Attributes:
+        transparent: True integrates all connected continuous blocks as one block.
+        save: Path of the file for the result.
+        real_time: Ratio of simulated time to wall-clock time; None runs as fast as possible.
+        overrun: Response to a late step, "catch-up", "skip" or "stop".
+    """
+
+    transparent: bool
+    save: str | Path | None
+    real_time: float | None
+    overrun: str
+
+
+DEFAULTS: Mapping[str, Any] = MappingProxyType(
+    {
+        "method": None,
+        "h": None,
+        "rtol": None,
+        "atol": None,
+        "max_inner_steps": None,
+        "order": GAUSS_SEIDEL,
+        "extrapolate": 0,
+        "iterate": False,
+        "step_tol": None,
+        "step_min": None,
+        "bonds": False,
+        "events": (),
+        "record": ("*",),
+        "every": 1,
+        "transparent": False,
+        "save": None,
+        "real_time": None,
+        "overrun": CATCH_UP,
+    }
+)
+
+
+def with_defaults(
+    function: Callable[..., Any],
+    given: Mapping[str, Any],
+    allowed: type,
+    defaults: Mapping[str, Any] = DEFAULTS,
+) -> dict[str, Any]:
+    """Return all options of a function: the given options, and defaults for the other options.
+
+    Args:
+        function: Function with the options, for the error messages.
+        given: Given options.
+        allowed: Typed dictionary of the allowed options.
+        defaults: Default values of the options.
+
+    Returns:
+        One value for each allowed option.
+
+    Raises:
+        TypeError: An option is unknown, or a value of a Boolean option is not True or False.
+    """
+    types = get_type_hints(allowed)
+    for name, value in given.items():
+        if name not in types:
+            known = (*inspect.signature(function).parameters, *types)
+            known = tuple(one for one in known if one != "options")
+            raise TypeError(
+                f"{function.__name__}() has no option '{name}'; {suggestion(name, known)}"
+            )
+        if types[name] is bool and not isinstance(value, bool | np.bool):
+            raise TypeError(f"{name} must be True or False, not {value!r}")
+    return {name: defaults[name] for name in types} | dict(given)
+
+
+def check_numbers(arguments: Mapping[str, Any]) -> None:
+    """Raise TypeError with the name of the argument for a value that is not a real number."""
+    for option, value in arguments.items():
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
+            raise TypeError(f"{option} must be a number, not {_describe(value)}")
+
+
+def check_names(arguments: Mapping[str, Any]) -> None:
+    """Raise TypeError with the name of the argument for a value that is not a list of names."""
+    for option, value in arguments.items():
+        if isinstance(value, str):
+            raise TypeError(f"{option} must be a list of names; write {option}=[{value!r}]")
+        if not isinstance(value, Iterable) or not all(isinstance(name, str) for name in value):
+            raise TypeError(f"{option} must be a list of names, not {_describe(value)}")
+
+
+def check_path(option: str, value: Any) -> None:
+    """Raise TypeError for a value other than a path or None, and ValueError for an empty path."""
+    if value is not None and not isinstance(value, str | Path):
+        raise TypeError(f"{option} must be the path of a file, not {_describe(value)}")
+    if value is not None and not Path(value).name:
+        raise ValueError(f"{option} must be the path of a file, not '{value}'")
+
+
+def _describe(value: Any) -> str:
+    return "None" if value is None else f"{value!r} of type {type(value).__name__}"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Communication points t_start + k dt, k = 0 .. n, without accumulated rounding errors."""
+
+    t_start: float
+    dt: float
+    n: int
+
+    @property
+    def times(self) -> Array:
+        """Times [s] of all communication points (n + 1,)."""
+        return self.t_start + self.dt * np.arange(self.n + 1)
+
+
+def communication_points(t_start: float, t_stop: float, dt: float) -> Grid:
+    """Return the communication points; raise ValueError if dt does not divide the duration."""
+    if not (all(map(isfinite, (t_start, t_stop, dt))) and dt > 0 and t_stop > t_start):
+        raise ValueError(
+            f"a run needs finite t_stop > t_start and dt > 0, not t_start = {t_start}, t_stop = "
+            f"{t_stop}, dt = {dt}"
+        )
+    check_resolution(max(t_start, t_stop, key=abs), dt)
+    steps = (t_stop - t_start) / dt
+    n = int(np.rint(steps))
+    if n < 1 or abs(steps - n) > count_tolerance(max(abs(t_start), abs(t_stop)) / dt):
+        fitting = (t_stop - t_start) / max(1, n)
+        raise ValueError(
+            f"dt = {dt} s does not divide the duration of the run, {t_stop - t_start} s; use for "
+            f"example dt = {fitting:.9g} s"
+        )
+    return Grid(t_start, dt, n)
+
+
+NEWTON = "newton"
+
+
+@dataclass(frozen=True)
+class Coupling:
+    """Coupling options of a run.
+
+    The constructor checks the value of each option. `check` checks whether the options suit a
+    system. `extrapolate` is the degree of the input polynomials. `iterate` repeats steps once
+    (True) or until convergence ("newton"). `step_tol` is the tolerance of the step size control,
+    and `step_min` the minimum step [s]. `bonds` are pairs of a force output and a velocity output,
+    whose coupling energy is measured; True selects all pairs by their units.
+    """
+
+    extrapolate: int = 0
+    iterate: bool | str = False
+    step_tol: float | None = None
+    step_min: float | None = None
+    bonds: bool | tuple[tuple[str, str], ...] = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.extrapolate, bool) or self.extrapolate not in (0, 1, 2):
+            raise ValueError(f"extrapolate must be 0, 1 or 2, not {self.extrapolate!r}")
+        if not isinstance(self.iterate, bool) and self.iterate != NEWTON:
+            raise ValueError(f"iterate must be True, False or '{NEWTON}', not {self.iterate!r}")
+        _check_positive("step_tol", self.step_tol)
+        _check_positive("step_min", self.step_min)
+        if self.step_min is not None and self.step_tol is None:
+            raise ValueError("step_min needs step_tol, the tolerance of the step size control")
+        if not isinstance(self.bonds, bool):
+            object.__setattr__(self, "bonds", _pairs(self.bonds))
+
+    @property
+    def is_plain(self) -> bool:
+        """True if no coupling option is set: inputs are held over steps of constant length."""
+        return self == Coupling()
+
+    @property
+    def follows(self) -> bool:
+        """True if inputs may be polynomials within a step."""
+        return bool(self.extrapolate or self.iterate)
+
+    @property
+    def solves(self) -> bool:
+        """True if algebraic loops are solved."""
+        return self.iterate == NEWTON
+
+    @property
+    def order(self) -> int:
+        """Order p of the coupling error O(dt^p)."""
+        return self.extrapolate + (2 if self.iterate else 1)
+
+    def check(self, wiring: Wiring, form: str, events: Any) -> None:
+        """Raise ValueError for options that exclude each other or do not fit the system."""
+        if self.is_plain:
+            return
+        given = ", ".join(name for name, value in vars(self).items() if value)
+        if form == "fused":
+            raise ValueError(
+                f"the form 'fused' does not support {given}; use the form compiled or numpy"
+            )
+        if events:
+            raise ValueError(f"events cannot be combined with {given}; leave out either")
+        if self.step_tol is not None:
+            for name, part in wiring.parts.items():
+                if isinstance(part.component, Fmu) and not part.component.takes_any_step:
+                    raise ValueError(
+                        f"step_tol needs variable communication step sizes, which '{name}' does "
+                        "not support (canHandleVariableCommunicationStepSize is false)"
+                    )
+            check_state_restoration(wiring, wiring.parts, "step_tol")
+
+
+def check_state_restoration(wiring: Wiring, names: Iterable[str], option: str) -> None:
+    """Raise ValueError for a part that cannot restore its state at the beginning of a step."""
+    for name in names:
+        if not wiring.parts[name].can_restore_state:
+            raise ValueError(
+                f"{option} repeats steps, but '{name}' cannot restore an earlier state "
+                "(canGetAndSetFMUstate is false)"
+            )
+
+
+def _check_positive(option: str, value: Any) -> None:
+    if value is None:
+        return
+    check_numbers({option: value})
+    if not (isfinite(value) and value > 0):
+        raise ValueError(f"{option} must be finite and positive, not {value}")
+
+
+def _pairs(given: Any) -> tuple[tuple[str, str], ...]:
+    text = (
+        f"bonds must be True or pairs of outputs, such as ('motor.tau', 'load.qd'), not {given!r}"
+    )
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise TypeError(text)
+    pairs = tuple(tuple(pair) if isinstance(pair, tuple | list) else (pair,) for pair in given)
+    if any(len(pair) != 2 or not all(isinstance(name, str) for name in pair) for pair in pairs):
+        raise TypeError(text)
+    return pairs
+
+
+FORMS = ("compiled", "numpy", "fused", "traced")
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Wiring of a system and the options of its runs.
+
+    The communication step `dt` and the start time `t_start` are in seconds. Plans that differ only
+    in their start values share the compiled code.
+    """
+
+    wiring: Wiring
+    t_start: float
+    dt: float
+    order: str
+    form: str
+    events: tuple[str, ...] = ()
+    coupling: Coupling = field(default_factory=Coupling)
+
+    @property
+    def is_simultaneous(self) -> bool:
+        """True if all parts read the outputs at the beginning of the step (Jacobi)."""
+        return self.order == JACOBI
+
+    @property
+    def stepping_order(self) -> tuple[str, ...]:
+        """Names of the parts in stepping order.
+
+        If algebraic loops are solved, each group of parts in a loop steps after the groups that it
+        reads.
+        """
+        if self.coupling.solves:
+            return tuple(name for group in self.links.groups for name in group)
+        return self.wiring.stepping_order
+
+    @cached_property
+    def links(self) -> Links:
+        """Signal links between the parts."""
+        return Links(self.wiring)
+
+    @cached_property
+    def steppers(self) -> Mapping[str, Stepper]:
+        """Steppers of the blocks by part name."""
+        return {
+            name: make_for_part(name, partial(self._stepper, part))
+            for name, part in self.wiring.parts.items()
+            if isinstance(part.component, Block)
+        }
+
+    @cached_property
+    def fused(self) -> CompiledStepper:
+        """Stepper of the whole system, which is compiled as one block."""
+        fused = FusedSystem(self.wiring, self.dt, self.order)
+        return compiled_stepper(Memory(fused), h=self.dt)
+
+    @cached_property
+    def meta(self) -> dict[str, str]:
+        """Metadata of the run.
+
+        Two runs have the same `digest` only if all inputs that affect the results are equal.
+        """
+        content, fmus = self.content
+        settings = self.order, self.dt, self.t_start, self.form, self.events, self.coupling
+        return {
+            "digest": content_digest(content, start_content(self.wiring), settings),
+            "order": self.order,
+            "dt": repr(self.dt),
+            "form": self.form,
+            **(
+                {"transparent": "; ".join(sorted(self.wiring.merged))} if self.wiring.merged else {}
+            ),
+            **{key: str(value) for key, value in vars(self.coupling).items() if value},
+            **provenance(self.wiring, fmus),
+        }
+
+    @cached_property
+    def content(self) -> tuple[str, dict[str, str]]:
+        """Digest of the system without its start values, and the digests of its FMUs."""
+        return system_content(self.wiring)
+
+    def compute_once(self, name: str, find: Callable[[], Any]) -> Any:
+        """Return the value that `find` computes; cache the value under the key `name`."""
+        if name not in self._computed:
+            self._computed[name] = find()
+        return self._computed[name]
+
+    @cached_property
+    def _computed(self) -> dict[str, Any]:
+        return {}
+
+    def compile(self) -> None:
+        """Compile all code of the plan."""
+        _ = self.fused if self.form == "fused" else self.steppers
+
+    def with_wiring(self, wiring: Wiring) -> "Plan":
+        """Return a copy of this plan with a wiring that differs only in its start values."""
+        plan = replace(self, wiring=wiring)
+        for name in ("steppers", "fused", "links", "content"):
+            if name in vars(self):
+                vars(plan)[name] = vars(self)[name]
+        return plan
+
+    def _stepper(self, part: Part) -> Stepper:
+        assert isinstance(part.component, Block)
+        method, h = part.stepping
+        called_back = self.form == "numpy" or isinstance(part.component, PythonBlock)
+        memory = memory_for(part.component, method)
+        if called_back:
+            return numpy_stepper(memory, method, h)
+        if self.form == "traced":
+            return traced_stepper(memory, method, h)
+        return compiled_stepper(memory, method, h, follows=self.coupling.follows)
+
+
+def make_for_part(name: str, make: Callable[[], Any]) -> Any:
+    """Call `make` for a part, and add the name of the part to the message of its errors."""
+    try:
+        return make()
+    except BaseException as error:
+        if not isinstance(error, FmuError):  # the message of an FmuError contains the name already
+            error.add_note(f"while preparing the part '{name}'")
+        raise
+
+
+LOG = logging.getLogger("rigidblocks")
+
+
+def make_plan(
+    system: System,
+    dt: float,
+    t_start: float = 0.0,
+    form: str = "compiled",
+    options: PrepareOptions = PrepareOptions(),  # noqa: B008 - not changed
+) -> Plan:
+    """Check the arguments of a run and return its plan; recording options are ignored."""
+    chosen = {**DEFAULTS, **options}
+    order, events = chosen["order"], chosen["events"]
+    method, h, transparent = chosen["method"], chosen["h"], chosen["transparent"]
+    coupling = Coupling(**{field.name: chosen[field.name] for field in fields(Coupling)})
+    if not isinstance(system, System):
+        raise TypeError(f"a run needs a System, not a {type(system).__name__}")
+    check_numbers({"dt": dt, "t_start": t_start})
+    check_names({"events": events})
+    for what, value, known in (("form", form, FORMS), ("order", order, ORDERS)):
+        if value not in known:
+            raise ValueError(f"{what} must be one of {', '.join(known)}, not {value!r}")
+    bounds = {name: chosen[name] for name in ("rtol", "atol", "max_inner_steps")}
+    method_of(method or DEFAULT_METHOD, **bounds)  # raises KeyError for an unknown method
+    wiring = merge_blocks(system.wiring(), form, transparent)
+    wiring = with_default_method(wiring, method, h, **bounds)
+    _check_steps(wiring, t_start, dt)
+    _ = wiring.open_inputs  # raises ValueError for an unconnected input without a start value
+    if coupling.solves:
+        check_loops(wiring)
+    else:
+        _ = wiring.stepping_order  # raises ValueError for an algebraic loop
+    _check_events(wiring, events, form)
+    coupling.check(wiring, form, events)
+    if not coupling.iterate:
+        _report_undeclared(wiring, order)
+    plan = Plan(wiring, float(t_start), float(dt), order, form, tuple(events), coupling)
+    if coupling.iterate:
+        circles = [group for group in plan.links.groups if len(plan.links.interface(group))]
+        check_state_restoration(wiring, (name for group in circles for name in group), "iterate")
+    return plan
+
+
+def _report_undeclared(wiring: Wiring, order: str) -> None:
+    """Log the stepping order of FMUs in a loop that do not declare their dependencies."""
+    late = "each FMU reads the outputs from the previous step"
+    if order == GAUSS_SEIDEL:
+        late = (
+            "they step in this order, and each FMU reads the outputs of later FMUs from the "
+            "previous step"
+        )
+    if names := wiring.undeclared_parts:
+        LOG.warning(
+            "%s: these FMUs form a loop and do not declare the dependencies of their outputs; %s",
+            ", ".join(map(repr, names)),
+            late,
+        )
+
+
+def _check_steps(wiring: Wiring, t_start: float, dt: float) -> None:
+    if not (np.isfinite([t_start, dt]).all() and dt > 0):
+        raise ValueError(f"a run needs a finite t_start and dt > 0, not {t_start} and {dt}")
+    check_resolution(t_start, dt)
+    for name, part in wiring.parts.items():
+        sample_time = getattr(part.component, "sample_time", None)
+        if isinstance(part.component, Fmu):  # the clocks of an FMU may tick within a step
+            try:
+                sample_spans(sample_time, dt)
+            except ValueError as error:
+                raise ValueError(f"'{name}': {error}") from None
+        if sample_time is None:
+            continue
+        check_resolution(t_start, sample_time)
+        samples = t_start / sample_time
+        if abs(samples - np.rint(samples)) > count_tolerance(samples):
+            raise ValueError(
+                f"'{name}': t_start = {t_start} s is not a multiple of its sample time "
+                f"{sample_time} s"
+            )
+
+
+def _check_events(wiring: Wiring, events: Sequence[str], form: str) -> None:
+    if not events:
+        return
+    if form == "fused":
+        raise ValueError("the form 'fused' does not support events; use the form compiled or numpy")
+    for name, part in wiring.parts.items():
+        if isinstance(part.component, Fmu) and not part.component.takes_any_step:
+            raise ValueError(
+                f"events need variable communication step sizes, which '{name}' does not support "
+                "(canHandleVariableCommunicationStepSize is false)"
+            )
+    known = [
+        wiring.whole_name(name, element)
+        for name, part in wiring.parts.items()
+        for y in part.component.outputs
+        for element in y.element_names
+    ]
+    if unknown := [event for event in events if event not in known]:
+        raise ValueError(
+            f"unknown output element '{unknown[0]}' in events; {suggestion(unknown[0], known)}"
+        )
+
+
+def with_default_method(
+    wiring: Wiring, method: Method | str | None, h: float | None, **bounds: Any
+) -> Wiring:
+    """Set the integration method of all parts that were added without a method.
+
+    The method applies to blocks and, if it is given explicitly, to FMUs for model exchange.
+    `bounds` are rtol, atol and max_inner_steps. rtol also applies to co-simulation FMUs that were
+    added without rtol.
+
+    Raises ValueError if all parts are FMUs that do not support a given option.
+    """
+    given = {"method": method, "h": h, **bounds}
+    named = {name: value for name, value in given.items() if value is not None}
+    own = method_of(method or DEFAULT_METHOD, **bounds)
+    longest_step(own, h)  # raises ValueError for an invalid step size
+    if named and any(isinstance(part.component, Fmu) for part in wiring.parts.values()):
+        wiring = _set_model_exchange_options(
+            wiring, method_of(method or DEFAULT_METHOD, **bounds), h, named
+        )
+    return wiring.with_method(own, h)
+
+
+def _set_model_exchange_options(
+    wiring: Wiring, method: Method, h: float | None, named: dict[str, Any]
+) -> Wiring:
+    """Set the explicitly given options for the FMUs for model exchange."""
+    wiring, unused = _set_tolerance(wiring, named)
+    takers = [name for name, part in wiring.parts.items() if _needs_method(part)]
+    if not any(isinstance(part.component, Block) for part in wiring.parts.values()):
+        if not takers and unused:
+            what = ", ".join(f"{name}={value!r}" for name, value in unused.items())
+            raise ValueError(f"no part supports {what}: {_reason(wiring, unused)}")
+        if takers:
+            check_method(method)
+    if not _supports_model_exchange(method):  # this method applies only to blocks
+        return wiring
+    parts = {
+        name: replace(part, method=method, h=h if part.h is None else part.h)
+        if name in takers
+        else part
+        for name, part in wiring.parts.items()
+    }
+    return Wiring(parts, wiring.connections, wiring.merged)
+
+
+def _set_tolerance(wiring: Wiring, named: dict[str, Any]) -> tuple[Wiring, dict[str, Any]]:
+    """Set rtol for the co-simulation FMUs; return the wiring and the remaining options."""
+    takers = [
+        name
+        for name, part in wiring.parts.items()
+        if _is_co_simulation(part) and part.rtol is None and "rtol" in named
+    ]
+    if not takers:
+        return wiring, named
+    parts = {
+        name: replace(part, rtol=float(named["rtol"])) if name in takers else part
+        for name, part in wiring.parts.items()
+    }
+    unused = {name: value for name, value in named.items() if name != "rtol"}
+    return Wiring(parts, wiring.connections, wiring.merged), unused
+
+
+def _is_co_simulation(part: Part) -> bool:
+    return isinstance(part.component, Fmu) and part.component.kind == CO_SIMULATION
+
+
+def _needs_method(part: Part) -> bool:
+    is_exchanged = isinstance(part.component, Fmu) and part.component.kind == MODEL_EXCHANGE
+    return is_exchanged and part.method is None
+
+
+def _supports_model_exchange(method: Method) -> bool:
+    try:
+        check_method(method)
+    except ValueError:
+        return False
+    return True
+
+
+def _reason(wiring: Wiring, unused: Iterable[str]) -> str:
+    """Return the reason why no FMU of the wiring supports the unused options."""
+    name, part = next(iter(wiring.parts.items()))
+    if part.method is not None:
+        return f"'{name}' was added with its own method"
+    if set(unused) == {"rtol"}:
+        return f"'{name}' was added with its own rtol"
+    both = isinstance(part.component, Fmu) and part.component.description.modelExchange
+    mend = f", or add '{name}' with kind='model exchange'" if both else ""
+    return f"'{name}' is a co-simulation FMU with its own integrator; leave out the option{mend}"

@@ -1,0 +1,1 @@
+"""Recording of runs, and result files."""

@@ -1,0 +1,629 @@
+"""Co-simulation of a system with a fixed communication step: `simulate` and the run itself.
+
+The run has a live view, warnings about unstable steps, a progress bar and a saved result. `prepare`
+compiles a system for repeated runs and single steps.
+"""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import logging
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic
+from typing import Any, TypeGuard, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike
+from tqdm import tqdm  # a rich progress bar would need ipywidgets in a notebook
+
+from rigidblocks.block.adaptive_methods import Adaptive, step_diagnostics
+from rigidblocks.block.block import Block, Port, Record, check_count, state_outputs
+from rigidblocks.block.external_functions import WrittenBlock
+from rigidblocks.block.integrators import Integrator
+from rigidblocks.common.doc_links import with_doc_link
+from rigidblocks.cosim.graph.fmu_part import FmuError
+from rigidblocks.cosim.graph.part import Part
+from rigidblocks.cosim.graph.system import System
+from rigidblocks.cosim.graph.wiring import Wire, Wiring
+from rigidblocks.cosim.masters.masters import Master, master_of
+from rigidblocks.cosim.masters.network import Network, error_text
+from rigidblocks.cosim.masters.real_time_pacing import Pace, StepTiming
+from rigidblocks.cosim.masters.run_plan import (
+    CATCH_UP,
+    Grid,
+    Plan,
+    RunOptions,
+    check_names,
+    check_numbers,
+    check_path,
+    communication_points,
+    make_plan,
+    with_defaults,
+)
+from rigidblocks.cosim.results import result_files as files
+from rigidblocks.cosim.results.recording import Recording, RecordOptions
+from rigidblocks.cosim.results.result import Result
+from rigidblocks.cosim.scenario import Scenario, apply_scenario, set_values
+from rigidblocks.cosim.signal_handling import Interrupts
+from rigidblocks.spatial.spatial import Array
+
+
+def simulate(
+    system: System,
+    t_stop: float,
+    dt: float,
+    *,
+    t_start: float = 0.0,
+    form: str = "compiled",
+    scenario: Scenario | Mapping[str, ArrayLike] | str | Path | None = None,
+    view: Watcher | None = None,
+    progress: bool = True,
+    **options: Unpack[RunOptions],
+) -> Result:
+    """Simulate a system and return its outputs at t_start, t_start + dt, ... t_stop.
+
+    In each communication step, every part integrates from t to t + dt with constant inputs. To run
+    a system several times, use `prepare`.
+
+    Steps:
+
+    - `order`: "gauss-seidel" or "jacobi". In "gauss-seidel" order, a part with direct feedthrough
+      steps after the parts that it reads, and reads their outputs at t + dt. In "jacobi" order, all
+      parts read the outputs at time t.
+    - `form`: implementation of the blocks. "compiled" runs each block in C, "numpy" in plain NumPy,
+      and "fused" runs the whole system as one C loop. "traced" evaluates the expression graphs of
+      the blocks in NumPy and needs no C compiler. The option does not affect FMUs.
+    - `method`, `h`, `rtol`, `atol` and `max_inner_steps`: as in `System.add`, for all blocks that
+      were added without a method. An explicit method also applies to FMUs for model exchange that
+      were added without a method. `rtol` also applies to co-simulation FMUs added without `rtol`.
+
+    Events: `events` lists outputs that are event indicators, such as "ball.gap" or "robot.q[1]". An
+    event occurs when an event indicator falls through zero. The run then restores the saved states
+    of all parts and repeats the step. The repeated step ends at the first zero crossing, where the
+    event indicator is zero or just below zero. The tolerance of the event time is 1e-12 dt, in
+    addition to the integration error of the parts.
+
+    At an event, all parts exchange their outputs, and the result has an additional sample. A
+    shorter step then continues to the next multiple of dt. Events do not shift the sample times of
+    blocks. `Result.events` has the time of each event and, as its type, the name of the output. The
+    run does not detect an output that falls below zero and rises above zero within one step.
+
+    Coupling options (docs/masters.md):
+
+    - `extrapolate`: degree 1 or 2 of the polynomials that extrapolate the inputs from the last
+      outputs, for "jacobi".
+    - `iterate`: True repeats each step of parts in a loop of connections once, from saved states.
+      In the second pass, the inputs are polynomials through the outputs of the first pass. "newton"
+      repeats the step until the outputs agree to 1e-12, and also solves algebraic loops.
+    - `step_tol`: tolerance of the error per second, relative to the magnitude of each output. The
+      step size control selects dt, dt / 2, dt / 4 and so on, but no step below `step_min`.
+    - `bonds`: pairs of a force output and the output of its conjugate velocity, such as
+      ("motor.tau", "load.qd"). True selects all pairs whose product is a power. The log has the
+      energy that the coupling generates at each pair.
+    - `transparent`: True integrates all connected continuous blocks as one block
+      (`ContinuousSystem`) by the method of the run, without a hold between the blocks. Algebraic
+      loops of these blocks are solved, as in a fused run. The log and `meta` list these blocks.
+
+    Recording: `record` has name patterns of the recorded outputs, such as ["robot.*", "pd.tau"].
+    The result has every `every`-th communication point, and the events. `save` is the path of an
+    .arrow, .csv, .parquet or .mf4 file for the result. The run checks the path before the first
+    step.
+
+    If pyarrow is installed, the run writes the recorded signals to a log in chunks of at most 1 MB
+    or 1 s. If `save` is an .arrow file, this file is the log. For other formats the log is a file
+    next to it, such as `run.csv.arrow`, and is converted at the end. The log of a killed run has
+    all complete chunks: `Result.load` opens the log, and `rigidblocks convert` converts it.
+
+    Scenario: `scenario` sets unconnected inputs and parameters during the run. It is a table of
+    columns, {"time": [0.5, 1.0], "pd.kp[1]": [20.0, 40.0]}, or a .csv, .yaml or .json file
+    (`Scenario.of`). Each value is set at the first step that begins at its time or later.
+
+    Real time: `real_time` is the ratio of simulated time to wall-clock time. `overrun` selects the
+    response to a step that ends after the next step is due: "catch-up", "skip" or "stop". For
+    "skip", the simulated time does not advance in the skipped steps. `meta["real_time"]` of the
+    result has the timing as JSON. `build_runner` builds a program with more accurate timing.
+
+    Live view: `view`, such as `LiveView(system)`, shows the run in a browser page about ten times
+    per second. The run never waits for the view.
+
+    A failed run raises SimulationError, and Ctrl-C or SIGTERM raises Interrupted. Both exceptions
+    contain the result up to that time, which is also saved. A second Ctrl-C or SIGTERM stops the
+    conversion of the log to the file and keeps the log.
+
+    Raises ValueError for an algebraic loop and for an unconnected input without a start value.
+    Raises ValueError if the duration or a sample time is not a multiple of dt. Raises TypeError for
+    an argument of a wrong type. Also raises the exceptions of `Result.save` for the file `save`.
+
+    The run warns if dt is longer than the longest stable hold of a block (`Block.longest_hold`). It
+    also warns if the inner steps of a block are too long for its springs (`Block.modes`). The
+    remarks of blocks on the run (`Block.remarks`) are written to the log `rigidblocks`.
+    """
+    chosen = with_defaults(simulate, options, RunOptions)
+    record, every, save = chosen["record"], chosen["every"], chosen["save"]
+    real_time, overrun = chosen["real_time"], chosen["overrun"]
+    check_numbers({"t_stop": t_stop, "dt": dt, "t_start": t_start})
+    check_names({"record": record})
+    check_count("every", every)
+    check_path("save", save)
+    check_watcher(view)
+    if real_time is not None:
+        check_numbers({"real_time": real_time})
+    elif overrun != CATCH_UP:
+        raise ValueError(f"overrun={overrun!r} needs real_time")
+    grid = communication_points(t_start, t_stop, dt)
+    if chosen["transparent"] and scenario is not None:
+        raise ValueError(
+            "a scenario cannot set values of parts that transparent=True merges; leave out one "
+            "of these two options"
+        )
+    plan = make_plan(system, dt, t_start, form, options)
+    loaded = None if scenario is None else Scenario.of(scenario)
+    if loaded is not None:
+        plan = apply_scenario(plan, loaded)
+    wanted = RecordOptions(tuple(record), every, None if save is None else Path(save))
+    wanted.check(plan.wiring, grid)
+    pace = None if real_time is None else Pace(real_time, dt, overrun)
+    return execute_run(plan, grid, wanted, progress, 1, pace=pace, view=view, scenario=loaded)
+
+
+class SimulationError(RuntimeError):
+    """Failure of a run; `result` has all samples up to the failure."""
+
+    def __init__(self, message: str, result: Result):
+        super().__init__(message)
+        self.result = result
+
+
+class Interrupted(KeyboardInterrupt):
+    """Interrupt of a run by Ctrl-C or SIGTERM; `result` has all samples up to the interrupt."""
+
+    def __init__(self, message: str, result: Result):
+        super().__init__(message)
+        self.result = result
+
+
+OFTEN = 0.08  # minimum time between two updates of a live view [s]
+
+
+class Watcher(abc.ABC):
+    """Live view of a run (base class); its methods delay the run and must return quickly."""
+
+    @abc.abstractmethod
+    def begin(self, wiring: Wiring) -> None:
+        """Start the view for a run of a system; raise ValueError for an unsupported system."""
+
+    @property
+    @abc.abstractmethod
+    def is_waiting(self) -> bool:
+        """True if the view has processed the previous sample and accepts the next sample."""
+
+    @abc.abstractmethod
+    def see(self, t: float, row: Array) -> None:
+        """Pass the values `row` of all outputs at the time t [s] to the view; it may keep them."""
+
+    @abc.abstractmethod
+    def end(self, result: Result) -> None:
+        """Show the result at the end of a run, including a failed run."""
+
+
+class ObserverThrottle:
+    """Limiter for the updates of a live view.
+
+    The interval between two updates is at least 0.08 s. A view that is not ready gets no update. If
+    there is no live view, `update` does nothing.
+    """
+
+    def __init__(self, watcher: Watcher | None, network: Network):
+        self._watcher, self._network, self._due = watcher, network, 0.0
+
+    def update(self, t: float) -> None:
+        """Send the current outputs at the time t [s] to the view if an update is due."""
+        if self._watcher is not None and (now := monotonic()) >= self._due:
+            if self._watcher.is_waiting:
+                self._watcher.see(t, self._network.row())
+            self._due = now + OFTEN
+
+
+LOG = logging.getLogger("rigidblocks")
+DELAY = 1.0  # time after which a run shows its progress bar [s]
+
+
+def execute_run(
+    plan: Plan,
+    grid: Grid,
+    wanted: RecordOptions,
+    progress: bool,
+    callers: int,
+    idle: list[Master] | None = None,
+    pace: StepTiming | None = None,
+    view: Watcher | None = None,
+    scenario: Scenario | None = None,
+) -> Result:
+    """Execute a run, save its result if requested, and return the result.
+
+    The result is saved also after a failure. `callers` is the number of stack frames of this
+    package above this function, for the location of warnings. `idle` has reusable masters of
+    earlier runs; the master of this run is added at the end. `pace` observes the timing of the
+    steps. `view` shows the run. `scenario` has the values that are set during the run.
+    """
+    with wanted.reserve(), Interrupts() as interrupts:
+        if view is not None:
+            view.begin(plan.wiring)
+        master = _reuse_master(idle, plan) or master_of(plan)
+        failure: BaseException | None = None
+        is_kept = False
+        with contextlib.ExitStack() as ending:
+            ending.callback(master.network.close)
+            meta = plan.meta if scenario is None else scenario.metadata(plan.meta)
+            rows = Recording(plan.wiring, grid, meta, wanted, interrupts.delayed_interrupts)
+            try:
+                try:
+                    _run(plan, master, rows, interrupts, progress, callers, pace, view, scenario)
+                finally:
+                    interrupts.delay_interrupts()
+            except (Exception, KeyboardInterrupt, SystemExit) as error:
+                failure = error
+            if failure is None and idle is not None and master.network.restarts:
+                master.network.end()
+                ending.pop_all()
+                is_kept = True
+        result, unwritten = rows.finish()
+        if pace is not None:
+            result = replace(result, meta={**result.meta, **pace.metadata()})
+        unsaved = save_result(result, wanted, unwritten, interrupts)
+        if view is not None:
+            view.end(result)
+    if failure is None and interrupts.is_pending:  # an interrupt was delayed until after the run
+        failure = KeyboardInterrupt()
+    if failure is not None or unsaved is not None:
+        if is_kept:
+            master.network.close()
+        raise run_error(failure, unsaved, wanted, interrupts.name, rows.t, result) from (
+            failure or unsaved
+        )
+    result = replace(result, meta={**result.meta, **master.report()})
+    for level, message in (*block_remarks(plan.wiring, result), *master.remarks()):
+        LOG.log(level, message)
+    if idle is not None and is_kept:
+        idle.append(master)
+    return result
+
+
+def _reuse_master(idle: list[Master] | None, plan: Plan) -> Master | None:
+    """Return an idle master, reset to the start values of the plan, or None if none is suitable."""
+    try:
+        master = (idle or []).pop()
+    except IndexError:
+        return None
+    with contextlib.suppress(FmuError):  # an FMU that cannot be reset is instantiated again
+        if master.network.restart(plan):
+            return master
+    master.network.close()
+    return None
+
+
+def _run(
+    plan: Plan,
+    master: Master,
+    rows: Recording,
+    interrupts: Interrupts,
+    progress: bool,
+    callers: int,
+    pace: StepTiming | None,
+    view: Watcher | None,
+    scenario: Scenario | None,
+) -> None:
+    """Take all steps of a run, and update its progress bar and its live view."""
+    throttle = ObserverThrottle(view, master.network)
+    with _bar(rows.grid.n, progress) as count_steps:
+        master.network.start(plan.t_start)
+        if pace is not None:
+            pace.begin(master.network)
+        rows.add(master.network.row())
+        throttle.update(rows.t)
+        for message in plan.compute_once(
+            "warnings", lambda: tuple(start_warnings(plan, master.network))
+        ):
+            warnings.warn(message, RuntimeWarning, stacklevel=callers + 3)
+        for count in _steps(plan, master, rows, interrupts, pace, scenario):
+            count_steps(count)
+            throttle.update(rows.t)
+        for name, steps in master.network.steps():
+            for level, text in step_diagnostics(steps):
+                LOG.log(level, f"'{name}' {text}")
+
+
+def _steps(
+    plan: Plan,
+    master: Master,
+    rows: Recording,
+    interrupts: Interrupts,
+    pace: StepTiming | None,
+    scenario: Scenario | None,
+) -> Iterator[int]:
+    """Take the steps of a run, and set the scenario values between the steps."""
+    if scenario is None:
+        yield from master.go(rows, interrupts.delayed_interrupts, pace)
+        return
+    whole = rows.grid
+    for k, values in scenario.changes(plan.wiring, whole):
+        rows.grid = replace(whole, n=k)
+        yield from master.go(rows, interrupts.delayed_interrupts, pace)
+        set_values(plan.wiring, master.network, values)
+
+
+@contextlib.contextmanager
+def _bar(steps: int, progress: bool) -> Iterator[Callable[[int], Any]]:
+    """Show a progress bar if it is requested and visible; yield the function that advances it."""
+    if not (progress and is_live_stream(sys.stderr)):
+        yield int  # accepts a number of steps and does nothing
+        return
+    with tqdm(total=steps, unit="step", delay=DELAY, leave=False) as bar:
+        yield bar.update
+
+
+def is_live_stream(stream: Any) -> bool:
+    """Return True if a stream is a terminal or the output of a notebook cell."""
+    if stream is None:
+        return False
+    return stream.isatty() or type(stream).__module__.partition(".")[0] == "ipykernel"
+
+
+def start_warnings(plan: Plan, network: Network) -> Iterator[str]:
+    """Yield warnings if the communication step is too long for held forces."""
+    shapes = {
+        plan.wiring.whole_name(name, port.name): port.shape
+        for name, part in plan.wiring.parts.items()
+        for port in part.component.outputs
+    }
+
+    def values(name: str) -> Array:
+        return network.outputs[name].reshape(shapes[name])
+
+    if not plan.is_simultaneous and not plan.coupling.solves:
+        yield from late_sample_warnings(plan.wiring)
+    yield from hold_warnings(plan.wiring, plan.dt, values)
+    yield from unstable_step_warnings(plan.wiring, plan.dt, values)
+
+
+def has_remarks(wiring: Wiring) -> bool:
+    """Return True if a block of the system defines `Block.remarks`."""
+    return any(_may_remark(part.component) for part in wiring.parts.values())
+
+
+def _may_remark(block: Any) -> TypeGuard[Block]:
+    return isinstance(block, Block) and type(block).remarks is not Block.remarks
+
+
+def block_remarks(wiring: Wiring, result: Result) -> Iterator[tuple[int, str]]:
+    """Yield the remarks of the blocks on a run, with their log levels.
+
+    The function omits blocks whose outputs are not all recorded. If the method of a block has fixed
+    steps, and therefore no error estimate, the remark recommends an adaptive method.
+    """
+    recorded = {port.name for port in result.ports}
+    for name, part in wiring.parts.items():
+        block = part.component
+        if not _may_remark(block):
+            continue
+        names = {port.name: wiring.whole_name(name, port.name) for port in block.outputs}
+        if recorded.issuperset(names.values()):
+            outputs = {port: result[whole] for port, whole in names.items()}
+            y = Record(outputs, "output", f"block '{name}'")
+            has_estimate = isinstance(part.stepping[0], Adaptive)
+            advice = "" if has_estimate else "; fixed steps may be inaccurate there, use 'adaptive'"
+            for text in block.remarks(result.time, y):
+                yield logging.WARNING, f"'{name}' {text}{advice}"
+
+
+def save_result(
+    result: Result, wanted: RecordOptions, unwritten: Exception | None, interrupts: Interrupts
+) -> BaseException | None:
+    """Write the result to the file of the run, unless this is the log; return the write error."""
+    if wanted.save is None:
+        return None
+    if wanted.save == wanted.log:
+        return unwritten
+    try:
+        if wanted.log is not None:  # the log is complete, so an interrupt may stop the conversion
+            interrupts.release()
+        try:
+            files.write(result.content, wanted.save)
+        finally:
+            interrupts.delay_interrupts()
+    except (Exception, KeyboardInterrupt) as error:
+        return error
+    if wanted.log is not None:
+        with contextlib.suppress(OSError):  # Windows cannot remove a memory-mapped file
+            wanted.log.unlink()
+    return None
+
+
+def run_error(
+    failure: BaseException | None,
+    unsaved: BaseException | None,
+    wanted: RecordOptions,
+    signal: str,
+    t: float,
+    result: Result,
+) -> SimulationError | Interrupted:
+    """Return the exception for a failed run, or for a result that was not saved completely."""
+    by_signal = isinstance(failure, KeyboardInterrupt)
+    ended = f"{signal} ended the run" if by_signal else "the run stopped"
+    text = f"{ended} at t = {t:g} s" if failure else f"the run ended at t = {t:g} s"
+    if failure is not None and not by_signal:
+        text += f": {error_text(failure)}"
+    if unsaved is not None and not (failure and error_text(failure) == error_text(unsaved)):
+        why = signal if isinstance(unsaved, KeyboardInterrupt) else error_text(unsaved)
+        text += f"; it could not be saved to '{wanted.save}' ({why})"
+    if unsaved is not None and wanted.log is not None and wanted.log.exists():
+        text += f"; its record is in '{wanted.log}'"
+    interrupted = by_signal or isinstance(unsaved, KeyboardInterrupt)
+    if interrupted:
+        return Interrupted(text, result)
+    error = SimulationError(text, result)
+    for note in getattr(failure, "__notes__", ()):
+        error.add_note(note)
+    is_lost = failure is not None and "finite" in error_text(failure)
+    return with_doc_link(error, "numbers that are not finite") if is_lost else error
+
+
+def check_watcher(watcher: Any) -> None:
+    """Raise TypeError for an object that is not a `Watcher`."""
+    if watcher is not None and not isinstance(watcher, Watcher):
+        raise TypeError(f"view must be a LiveView or another Watcher, not {watcher!r}")
+
+
+def hold_warnings(wiring: Wiring, dt: float, values: Callable[[str], Array]) -> Iterator[str]:
+    """Yield a warning for each block whose outputs are held longer than its stability permits.
+
+    The hold is the maximum of dt [s] and the sample time of the block. `values` returns the values
+    of an output `part.port` at the start of the run. FMUs and blocks with an infinite
+    `Block.longest_hold` cause no warning.
+    """
+    for name, part in wiring.parts.items():
+        block = part.component
+        if not isinstance(block, Block) or type(block).longest_hold is Block.longest_hold:
+            continue
+        held = max(dt, block.sample_time or 0.0)
+        longest = block.longest_hold(_upstream(wiring, name, values), _parameters(name, part))
+        if held > longest:
+            advice = (
+                f"use a step below {longest:.3g} s"
+                if longest > 0
+                else "no step is short enough without damping"
+            )
+            yield (
+                f"'{name}' holds its outputs for {held:g} s, which is unstable at the start of the "
+                f"run: {advice}; a ContinuousSystem has no hold"
+            )
+
+
+def late_sample_warnings(wiring: Wiring) -> Iterator[str]:
+    """Yield a warning for each sampled block that reads outputs of the previous sample time.
+
+    This occurs in a loop if, in Gauss-Seidel order, the sampled block steps before a block without
+    continuous states that it reads. Plants with a step written in C cause no warning, because their
+    inputs are held since the previous sample.
+    """
+    place = {name: k for k, name in enumerate(wiring.stepping_order)}
+    late = {(b, a) for (a, _), (b, _), *_ in wiring.connections if place[b] < place[a]}
+    for b, a in sorted(late):
+        sampler, source = wiring.parts[b].component, wiring.parts[a].component
+        if not isinstance(sampler, Block) or not isinstance(source, Block):
+            continue
+        holds = isinstance(sampler, WrittenBlock) and not sampler.reads_at_once
+        sampled = sampler.sample_time is not None and not sampler.states
+        if sampled and not holds and not source.states:
+            yield (
+                f"'{b}' is in a loop with '{a}' and samples before '{a}' steps: values in this "
+                "loop are delayed by one additional sample; write the loop as one block"
+            )
+
+
+def unstable_step_warnings(
+    wiring: Wiring, dt: float, values: Callable[[str], Array]
+) -> Iterator[str]:
+    """Yield a warning for each block whose explicit method with fixed steps is unstable.
+
+    `Block.modes` returns the eigenvalues that can occur in the block.
+    """
+    for name, part in wiring.parts.items():
+        block, (method, h) = part.component, part.stepping
+        if not isinstance(block, Block) or not _has_known_limit(method):
+            continue
+        if type(block).modes is Block.modes:
+            continue
+        shown = {port: values(wiring.whole_name(name, port)) for port in state_outputs(block)}
+        modes = block.modes(Record(shown, "state", f"block '{name}'"), _parameters(name, part))
+        if is_unstable(method, min(h, dt) * modes):
+            fastest = float(np.abs(modes).max())
+            longest = longest_stable_step(method, modes)
+            yield (
+                f"'{name}' is integrated by {method.name} in steps of {min(h, dt):g} s, which are "
+                f"unstable for its stiffest springs or dampers ({fastest:.3g} /s): use steps "
+                f"below {longest:.3g} s, a linearly implicit method or an adaptive one"
+            )
+
+
+def _has_known_limit(method: Any) -> TypeGuard[Integrator]:
+    """Return True if the stability limit of the method is known: explicit with fixed steps."""
+    fixed = isinstance(method, Integrator)
+    return fixed and method.implicit is None and method.a_position is None
+
+
+def _parameters(name: str, part: Part) -> Record:
+    """Return the start values of a block's parameters as a record."""
+    ports = part.component.parameters if isinstance(part.component, Block) else ()
+    given = {port.name: part.start.get(port.name, port.start) for port in ports}
+    return Record(given, "parameter", f"block '{name}'")
+
+
+def is_unstable(method: Integrator, z: Array) -> bool:
+    """Return True if one step of an explicit method amplifies a mode by more than 10 %.
+
+        |R(z)| > 1.1,    R(z) = 1 + z b^T (1 - z A)^-1 1
+
+    z is the eigenvalue of the mode times the step size. R is the stability function of the method,
+    and A and b are its Butcher tableau.
+    """
+    if not len(z):
+        return False
+    s = method.stages
+    A = np.array([[*row, *[0.0] * (s - len(row))] for row in method.a])
+    b, ones = np.array(method.b), np.ones(s)
+    z = np.minimum(z.real, 0.0) + 1j * z.imag
+    factors = [1 + one * (b @ np.linalg.solve(np.eye(s) - one * A, ones)) for one in z]
+    return bool(np.any(np.abs(factors) > 1.1))
+
+
+def longest_stable_step(method: Integrator, modes: Array) -> float:
+    """Return the longest stable step [s] for the eigenvalues `modes`, accurate to 1 %."""
+    h = 4.0 / float(np.abs(modes).max())
+    while is_unstable(method, h * modes):
+        h *= 0.99
+    return h
+
+
+def _upstream(wiring: Wiring, name: str, values: Callable[[str], Array]) -> Record:
+    """Return the inputs of a part, and of all parts from which they come by direct feedthrough.
+
+    The record has the inputs by name. If several parts have an input of the same name, the result
+    has the input of the nearest part.
+    """
+    found: dict[str, Any] = {}
+    parts, seen = [name], {name}
+    for part in parts:  # the loop appends upstream parts to this list
+        for port in wiring.parts[part].component.inputs:
+            wires = [wire for wire in wiring.wires_to(part) if wire.target[1] == port.name]
+            start = wiring.parts[part].start.get(port.name, port.start)
+
+            def read(wire: Wire) -> Array:
+                return values(wiring.whole_name(*wire.source))
+
+            found.setdefault(port.name, _read(port, start, wires, read))
+            for source in dict.fromkeys(wire.source for wire in wires):
+                if source[0] not in seen and _has_feedthrough(wiring, *source):
+                    parts.append(source[0])
+                    seen.add(source[0])
+    return Record(found, "input", f"block '{name}'")
+
+
+def _read(port: Port, start: Any, wires: list[Wire], values: Callable[[Wire], Array]) -> Any:
+    """Return an input, read from its sources; an unconnected element has its start value."""
+    if not wires:
+        return start
+    flat = np.array(np.broadcast_to(0.0 if start is None else start, port.shape)).ravel()
+    for wire in wires:
+        _, _, begin, to, length = wire
+        flat[to : to + length] = np.ravel(values(wire))[begin : begin + length]
+    return flat.reshape(port.shape)
+
+
+def _has_feedthrough(wiring: Wiring, part: str, output: str) -> bool:
+    return any(y == output for _, y in wiring.parts[part].feedthrough)

@@ -1,1 +1,0 @@
-"""Runs of systems, and what they leave."""

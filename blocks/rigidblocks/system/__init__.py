@@ -1,1 +1,0 @@
-"""Parts wired port to port, and a whole system as one block."""

@@ -1,0 +1,299 @@
+"""FMUs in the C master loop, with events and all value types: runs equal the Python loop."""
+
+from dataclasses import replace
+from functools import cache, partial
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from any_models import (
+    BOUNCING_BALL,
+    DAHLQUIST,
+    FEEDTHROUGH,
+    RESOURCE,
+    STAIR,
+    STATE_SPACE,
+    VAN_DER_POL,
+    any_fmu,
+)
+from rigidblocks import (
+    PDController,
+    RobotPlant,
+    SimulationError,
+    System,
+    export_fmu,
+    planar2,
+    prepare,
+    simulate,
+)
+from rigidblocks.cosim.fmu_import.fmu_instance import FmuInstance
+from rigidblocks.cosim.fmu_import.model_exchange import ExchangeInstance
+
+EVENT_MODE = 'hasEventMode="true" mightReturnEarlyFromDoStep="true"'
+TYPES = [v.type for v in FEEDTHROUGH.variables if v.causality == "input"]
+
+
+def with_event_mode(model, **fields):
+    fields = {"name": f"{model.name}Events", "attributes": EVENT_MODE, **fields}
+    return replace(model, **fields)
+
+
+WITHOUT_EVENTS = (BOUNCING_BALL, DAHLQUIST, FEEDTHROUGH, RESOURCE, STAIR, STATE_SPACE, VAN_DER_POL)
+WITH_EVENTS = (
+    *map(with_event_mode, (BOUNCING_BALL, DAHLQUIST, FEEDTHROUGH, STAIR, STATE_SPACE)),
+    with_event_mode(STAIR, name="Refusing", without_events="enter"),
+    with_event_mode(STAIR, name="Iterating", updates=7),
+)
+CASES = [
+    *((model, 3) for model in (*WITHOUT_EVENTS, *WITH_EVENTS)),
+    *((model, 2) for model in WITHOUT_EVENTS if model is not STATE_SPACE),  # FMI 2 has no arrays
+]
+
+
+@pytest.fixture(scope="module")
+def fmu(tmp_path_factory):
+    """Return a function that builds the FMU of a model for an FMI version."""
+    folder = tmp_path_factory.mktemp("fmus")
+    return cache(lambda model, version: any_fmu(folder, model, version, y="a"))
+
+
+@pytest.fixture
+def only_in_c(monkeypatch):
+    """Return a function that runs a system in the C loop, and fails if Python steps an FMU."""
+
+    def run(*arguments, **options):
+        def step(self, *times):
+            raise AssertionError(f"Python steps {self.fmi.part.name} at {times}")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(FmuInstance, "step", step)
+            patched.setattr(ExchangeInstance, "step", step)
+            return simulate(*arguments, form="compiled", **options)
+
+    return run
+
+
+def system_of(path, **options):
+    system = System()
+    system.add("part", path, **options)
+    return system
+
+
+def assert_equal_runs(result, expected):
+    for port in expected.ports:
+        assert_array_equal(result[port.name], expected[port.name], err_msg=port.name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "version"), CASES, ids=[f"{model.name} FMI {version}" for model, version in CASES]
+)
+@pytest.mark.parametrize("dt", [0.01, 0.37])
+def test_fmu_results_of_the_c_master_loop_match_the_python_master_loop(
+    fmu, only_in_c, model, version, dt
+):
+    system = system_of(fmu(model, version))
+    result = only_in_c(system, 20 * dt, dt)
+    assert_equal_runs(result, simulate(system, 20 * dt, dt, form="numpy"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", ["jacobi", "gauss-seidel"])
+@pytest.mark.parametrize("attributes", ["", EVENT_MODE])
+def test_c_master_loop_transfers_values_of_all_types_at_events(fmu, only_in_c, order, attributes):
+    """Discrete inputs change at every tenth communication point, the others at every point."""
+    model = replace(FEEDTHROUGH, name=f"Values{len(attributes)}", attributes=attributes)
+    system = System()
+    system.add("stair", fmu(with_event_mode(STAIR), 3))
+    system.add("first", fmu(model, 3))
+    system.add("second", fmu(model, 3))
+    system.connect("stair.counter", "first.Int32_input")
+    for name in TYPES:
+        system.connect(f"first.{name}_output", f"second.{name}_input")
+    inputs = {
+        "time": [0.0, 1.0, 2.5, 4.0],
+        "first.Float64_input": [0.1, -2.0, np.pi, 1e300],
+        "first.UInt64_input": [0, 2**53, 1, 7],
+        "first.Int8_input": [-128, 127, 0, 1],
+        "first.Boolean_input": [0, 1, 1, 0],
+        "first.String_input": ["a", "", "longer text, 世界", "a"],
+        "first.Binary_input": [b"", b"\x00\x01", b"\x00\x02", b"\x00"],
+    }
+    result = only_in_c(system, 5.0, 0.1, order=order, scenario=inputs)
+    expected = simulate(system, 5.0, 0.1, order=order, scenario=inputs, form="numpy")
+    assert_equal_runs(result, expected)
+    assert set(expected["second.Int32_output"]) >= {1, 2, 3, 4}
+    assert expected["second.UInt64_output"].max() == 2**53
+    assert set(expected["second.String_output"]) >= {"a", "", "longer text, 世界"}
+    assert set(expected["second.Binary_output"]) >= {b"", b"\x00\x01", b"\x00\x02", b"\x00"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "model",
+    [
+        with_event_mode(STAIR, name="Terminating"),  # after 10 s
+        with_event_mode(STAIR, name="Endless", updates=10**9),
+        with_event_mode(BOUNCING_BALL, name="Failing", refuses="return m->v[1][0] < 0.5;"),
+        replace(STAIR, name="Ending"),
+    ],
+    ids=lambda model: model.name,
+)
+def test_error_reports_of_fmus_are_equal_in_the_c_and_python_master_loops(fmu, only_in_c, model):
+    messages, times = [], []
+    for run in (only_in_c, lambda *arguments: simulate(*arguments, form="numpy")):
+        with pytest.raises(SimulationError) as caught:
+            run(system_of(fmu(model, 3)), 12.0, 0.1)
+        messages.append(str(caught.value))
+        times.append(caught.value.result.time)
+    assert messages[0] == messages[1]
+    assert_array_equal(*times)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [(0.5, "cannot be 0.5: it takes integers from -128 to 127"), (128, "cannot be 128")],
+)
+def test_c_master_loop_reports_a_value_outside_the_range_of_its_type(
+    fmu, only_in_c, value, message
+):
+    scenario = {"time": [0.0, 0.05], "part.Float64_input": [1.0, value]}
+    system = system_of(fmu(FEEDTHROUGH, 3))
+    system.add("other", fmu(FEEDTHROUGH, 3))
+    system.connect("part.Float64_output", "other.Int8_input")
+    for run in (only_in_c, lambda *all, **more: simulate(*all, form="numpy", **more)):
+        with pytest.raises(SimulationError, match=message):
+            run(system, 0.1, 0.01, scenario=scenario)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arrays", [True, False])
+def test_c_master_loop_steps_exported_fmi_3_fmus(tmp_path, only_in_c, arrays):
+    system = System()
+    pd = PDController([60.0, 30.0], [8.0, 4.0], sample_time=0.01)
+    for name, block in (("robot", RobotPlant(planar2())), ("pd", pd)):
+        path = tmp_path / f"{name}.fmu"
+        system.add(name, export_fmu(block, path, fmi=3, arrays=arrays))
+    for source, target in (("robot.q", "pd.q"), ("pd.tau", "robot.tau")):
+        for end in ("",) if arrays else ("[1]", "[2]"):
+            system.connect(f"{source}{end}", f"{target}{end}")
+    result = only_in_c(system, 0.5, 0.01)
+    assert_equal_runs(result, simulate(system, 0.5, 0.01, form="numpy"))
+
+
+# ---- model exchange ----
+
+# events: bounces by an indicator, and steps of a counter at event times
+EXCHANGE = (BOUNCING_BALL, DAHLQUIST, FEEDTHROUGH, STAIR, STATE_SPACE, VAN_DER_POL)
+METHODS = {
+    "adaptive": {"rtol": 1e-6},
+    "rk4": {"method": "rk4", "h": 2e-3},
+    "euler": {"method": "euler", "h": 1e-3},
+}
+
+
+def exchange_models():
+    return [
+        pytest.param(model, version, id=f"{model.name} FMI {version}")
+        for model in EXCHANGE
+        for version in (2, 3)
+        if version == 3 or model is not STATE_SPACE
+    ]
+
+
+def assert_close_runs(result, expected, tolerance):
+    for port in expected.ports:
+        compare = (
+            assert_array_equal
+            if port.type in ("String", "Binary")
+            else partial(np.testing.assert_allclose, rtol=tolerance, atol=tolerance)
+        )
+        compare(result[port.name], expected[port.name], err_msg=port.name)
+
+
+@pytest.mark.parametrize(("model", "version"), exchange_models())
+@pytest.mark.parametrize(
+    ("method", "dt"),
+    [
+        ("adaptive", 0.05),
+        *(
+            pytest.param(method, dt, marks=pytest.mark.slow)
+            for method in METHODS
+            for dt in (0.05, 0.37)
+            if (method, dt) != ("adaptive", 0.05)
+        ),
+    ],
+)
+def test_model_exchange_results_of_the_c_master_loop_match_the_python_master_loop(
+    fmu, only_in_c, monkeypatch, model, version, method, dt
+):
+    """Explicit steps in Python end at each communication point, adaptive steps in C need not."""
+    system = system_of(fmu(model, version), kind="model exchange", **METHODS[method])
+    result = only_in_c(system, 60 * dt if dt < 0.1 else 8 * dt, dt)
+    monkeypatch.setattr(ExchangeInstance, "_c_step", lambda _: None)
+    expected = simulate(system, result.time[-1], dt, form="numpy")
+    if method == "adaptive":
+        assert_close_runs(result, expected, 1e-5)
+    else:
+        assert_close_runs(result, expected, 1e-11)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_c_master_loop_solves_the_dahlquist_test_equation_to_the_tolerance(fmu, only_in_c, version):
+    """The solution of dx/dt = -k x is x = exp(-k t)."""
+    for rtol in (1e-4, 1e-8, 1e-12):
+        system = system_of(
+            fmu(DAHLQUIST, version), kind="model exchange", rtol=rtol, start={"k": 3.0}
+        )
+        result = only_in_c(system, 4.0, 2.0)
+        np.testing.assert_allclose(result["part.x"], np.exp(-3.0 * result.time), atol=5 * rtol)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_c_master_loop_locates_the_bounces_of_a_ball_up_to_rounding_errors(fmu, only_in_c, version):
+    """A ball from the height 1 m bounces with e = 0.7 first at sqrt(2 h / g)."""
+    system = system_of(fmu(BOUNCING_BALL, version), kind="model exchange")
+    result = only_in_c(system, 0.8, 0.05)
+    first = np.sqrt(2.0 / 9.81)
+    v = np.where(result.time < first, -9.81 * result.time, 0.7 * 9.81 * first)
+    v -= np.where(result.time < first, 0.0, 9.81 * (result.time - first))
+    np.testing.assert_allclose(result["part.v"], v, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        replace(STAIR, name="Ending"),  # after 10 s
+        replace(STAIR, name="Endless", updates=10**9),
+        replace(DAHLQUIST, name="Explosive", motion="dx[0] = m->v[2][0] = exp(exp(9 * m->t));"),
+        replace(BOUNCING_BALL, name="Failing", refuses="return m->v[1][0] < 0.5;"),
+    ],
+    ids=lambda model: model.name,
+)
+@pytest.mark.parametrize("version", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_model_exchange_error_reports_are_equal_in_the_c_and_python_master_loops(
+    fmu, only_in_c, model, version
+):
+    messages = []
+    for run in (only_in_c, lambda *arguments: simulate(*arguments, form="numpy")):
+        with pytest.raises(SimulationError) as caught:
+            run(system_of(fmu(model, version), kind="model exchange"), 12.0, 0.1)
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_run_of_a_model_exchange_fmu_continues_from_a_saved_state(fmu, version):
+    run = prepare(system_of(fmu(BOUNCING_BALL, version), kind="model exchange"), 0.05)
+    run.step(11)
+    moment, heights = run.save(), []
+    for _ in range(3):
+        run.restore(moment)
+        heights.append([])
+        for _ in range(20):
+            run.step()
+            heights[-1].append(run["part.h"])
+    run.close()
+    assert heights[0] == heights[1] == heights[2]
