@@ -5,5 +5,5 @@ from fmu_instance import Archive
 
 @pytest.fixture(scope="session")
 def archive(tmp_path_factory):
-    """The FMUs of BLOCKS, each built once for all tests of a process."""
+    """Return the FMUs of BLOCKS, each built once per process."""
     return Archive(tmp_path_factory.mktemp("fmus"))

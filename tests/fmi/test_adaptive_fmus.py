@@ -1,8 +1,8 @@
-"""FMUs whose inner steps know their error: the same numbers as in memory, in every form, for what
-the integrator remembers is part of the memory and so of the state of an FMU.
+"""FMUs with adaptive inner steps give the same values as the block without an FMU, in every form.
 
-The same C gives the same bytes. NumPy differs by the rounding of reordered operations, and so do
-runs whose host counts time in another way.
+The state of the step size control is part of the FMU state. The FMU and the block without an FMU
+use the same C code, so their values are equal bit for bit. Two runs differ by rounding if NumPy
+orders the operations differently, or if the importer computes the time differently.
 """
 
 import re
@@ -20,12 +20,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from fmu_blocks import BLOCKS
 from fmu_instance import Instance
 from rigidblocks import export_fmu
-from rigidblocks.block.adaptive import METHODS, memory_for, method_of
-from rigidblocks.block.control import Span, Steps
-from rigidblocks.kernels.evaluator import TracedEvaluator
-from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
+from rigidblocks.block.adaptive_methods import METHODS, memory_for, method_of
+from rigidblocks.block.adaptive_step import AdaptiveStepper, CommunicationStep
+from rigidblocks.kernels.compiled_stepper import compiled_stepper, numpy_stepper
+from rigidblocks.kernels.traced_evaluator import TracedEvaluator
 from rigidblocks.library import ClosedLoopPlant
-from rigidblocks.mechanisms import five_bar
+from rigidblocks.robot.robots import five_bar
 
 SAME = 1e-12
 DT = 0.01
@@ -37,7 +37,7 @@ NAMES = ["adaptive", "adaptive or stiff"]
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """The FMU of the plant by a method, unpacked."""
+    """Return the unpacked FMU of the plant with a method."""
     folder = tmp_path_factory.mktemp("adaptive")
 
     def archive(name, fmi):
@@ -63,8 +63,8 @@ def host(built):
         one.fmu.freeInstance()
 
 
-def in_memory(method, steps, form=compiled_stepper):
-    """The memory after each step, the forces of the lower links as in `force`."""
+def without_fmu(method, steps, form=compiled_stepper):
+    """Return the memory after each step, with the lower joint forces from `force`."""
     memory = memory_for(PLANT, method)
     stepper, m, rows = form(memory, method), memory.start(), []
     stepper.initialize(m, 0.0)
@@ -82,17 +82,17 @@ def force(k):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [FMU2Slave, FMU3Slave])
 @pytest.mark.parametrize("name", NAMES)
-def test_fmu_takes_the_same_steps_as_in_memory(host, name, kind):
+def test_native_fmu_takes_the_same_inner_steps_as_its_block_in_python(host, name, kind):
     memory, fmu = memory_for(PLANT, METHODS[name]), host(name, kind)
     fmu.initialize()
-    rows = in_memory(METHODS[name], 80)
+    rows = without_fmu(METHODS[name], 80)
     for k in range(80):
         fmu.set(memory.u, force(k))
         fmu.advance(k * DT, DT)
         assert_array_equal(fmu.m, rows[k])
-    assert rows[-1][memory.s][0] < DT  # there have been inner steps
-    plain = in_memory(METHODS[name], 80, numpy_stepper)
-    assert_array_equal(plain[:, memory.s.start], rows[:, memory.s.start])  # the same lengths
+    assert rows[-1][memory.s][0] < DT  # there were inner steps
+    plain = without_fmu(METHODS[name], 80, numpy_stepper)
+    assert_array_equal(plain[:, memory.s.start], rows[:, memory.s.start])  # equal step sizes
     assert_allclose(plain[:, memory.x], rows[:, memory.x], rtol=SAME, atol=SAME)
 
 
@@ -100,7 +100,7 @@ def test_fmu_takes_the_same_steps_as_in_memory(host, name, kind):
 @pytest.mark.parametrize(
     ("name", "kind"), [("adaptive", FMU2Slave), ("adaptive", FMU3Slave), ("radau", FMU3Slave)]
 )
-def test_a_saved_state_and_a_reset_go_on_with_the_same_steps(host, name, kind):
+def test_adaptive_fmu_repeats_its_inner_steps_after_restore_and_reset(host, name, kind):
     memory, fmu, rows = memory_for(PLANT, METHODS[name]), host(name, kind), []
     fmu.initialize()
     for k in range(65):
@@ -120,11 +120,11 @@ def test_a_saved_state_and_a_reset_go_on_with_the_same_steps(host, name, kind):
         fmu.set(memory.u, force(k))
         fmu.advance(k * DT, DT)
         assert_array_equal(fmu.m, rows[k])
-    assert_array_equal(np.array(rows), in_memory(METHODS[name], len(rows)))
+    assert_array_equal(np.array(rows), without_fmu(METHODS[name], len(rows)))
 
 
 @pytest.mark.slow
-def test_a_host_is_shown_each_inner_step_and_may_end_the_step_there(host):
+def test_intermediate_update_reports_each_inner_step_and_permits_early_return(host):
     method = METHODS["adaptive"]
     memory, times = memory_for(PLANT, method), []
 
@@ -142,17 +142,17 @@ def test_a_host_is_shown_each_inner_step_and_may_end_the_step_there(host):
     assert len(times) > 5
     stepper, m, done = numpy_stepper(memory, method), memory.start(), 0.0
     stepper.initialize(m, 0.0)
-    steps = Steps(TracedEvaluator(memory), method, np.inf)
+    steps = AdaptiveStepper(TracedEvaluator(memory), method, np.inf)
     for _ in range(3):
-        m, done = steps.step(Span(0.0, 0.5, 0.5), m, done)
+        m, done = steps._step(CommunicationStep(0.0, 0.5, 0.5), m, done)
     assert done == at
     stepper.step(m, at, 0.5 - at)
     assert_allclose(fmu.m, m, rtol=SAME, atol=SAME)
 
 
 @pytest.mark.slow
-def test_samples_that_are_events_leave_the_same_steps(tmp_path):
-    """A controller's samples end inner steps, whether the host takes them as events or not."""
+def test_event_mode_does_not_change_the_inner_steps_of_an_adaptive_fmu(tmp_path):
+    """Samples of a controller end inner steps, with and without event mode."""
     block, method = BLOCKS["servo"], METHODS["adaptive or stiff"]
     memory, sample, dt = memory_for(block, method), block.sample_time, 0.02
 
@@ -185,7 +185,7 @@ def test_samples_that_are_events_leave_the_same_steps(tmp_path):
     fmu.fmu.freeInstance()
 
 
-def test_python_fmu_takes_the_same_steps(tmp_path):
+def test_python_fmu_takes_the_same_inner_steps_as_its_block_in_python(tmp_path):
     path = export_fmu(PLANT, tmp_path / "five_bar.fmu", "python", method="adaptive")
     seen = fmpy.simulate_fmu(
         str(path), stop_time=0.5, step_size=DT, output_interval=DT, output=["energy", "q[1]"]
@@ -202,7 +202,7 @@ def test_python_fmu_takes_the_same_steps(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fmi", [2, 3])
-def test_the_description_has_what_is_remembered_and_no_fixed_step(built, fmi):
+def test_adaptive_fmu_has_a_step_counter_and_declares_no_fixed_internal_step(built, fmi):
     path, _ = built("adaptive", fmi)
     assert not fmpy.validation.validate_fmu(str(path))
     description = fmpy.read_model_description(str(path))
@@ -211,19 +211,19 @@ def test_the_description_has_what_is_remembered_and_no_fixed_step(built, fmi):
     with zipfile.ZipFile(path) as archive:
         text = archive.read("documentation/index.html").decode()
         root = ET.fromstring(archive.read("modelDescription.xml"))
-    assert "whose inner steps know their error" in text.replace("\n", " ")
+    assert "integrates the states with error control" in text.replace("\n", " ")
     assert "fixedInternalStepSize" not in root.find("CoSimulation").attrib
 
 
 @pytest.mark.slow
-def test_inner_steps_are_bounded_and_counted_where_asked_for(tmp_path):
+def test_fmu_counts_communication_steps_that_reach_max_inner_steps(tmp_path):
     method = method_of("adaptive", 1e-10, max_inner_steps=2)
     path = export_fmu(
         PLANT, tmp_path / "bounded.fmu", method="adaptive", rtol=1e-10, max_inner_steps=2
     )
     with zipfile.ZipFile(path) as archive:
         text = archive.read("documentation/index.html").decode()
-    assert re.search(r"at most 2, and one more, .* at most [0-9.e+]+ operations of", text)
+    assert re.search(r"at most 2 inner steps, and one more, .* at most [0-9.e+]+ arithmetic", text)
     seen = fmpy.simulate_fmu(
         str(path), stop_time=1.0, output_interval=DT, output=["steps.cut_short", "energy"]
     )

@@ -1,5 +1,6 @@
-"""What an FMU declares of the bounds of its variables it keeps: a value beyond one is refused with
-the bound, and nothing is set.
+"""FMUs enforce the declared bounds of their variables.
+
+An FMU rejects a value outside the bounds, names the bound and sets no value.
 """
 
 from xml.etree import ElementTree
@@ -12,12 +13,12 @@ from fmu_blocks import BLOCKS, Bounded
 from fmu_instance import ERROR, Instance, refused
 from model_exchange_host import FixedStepHost
 from rigidblocks import System
-from rigidblocks.block.memory import Memory
-from rigidblocks.fmi.native import native_fmu
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.fmi.native_fmu import native_fmu
 from rigidblocks.fmi.slave import BlockSlave
 
 MEMORY = Memory(BLOCKS["bounded"])
-BEYOND = {  # a variable, its values, and what is said of them
+BEYOND = {  # variable, values and message
     "parameter below": ("emissivity", (-1.0,), "emissivity must be at least 0, not -1"),
     "parameter above": ("emissivity", (1.5,), "emissivity must be at most 1, not 1.5"),
     "parameter that is zero": ("k", (1.0, 0.0), "k[2] must be positive, not 0"),
@@ -31,7 +32,7 @@ KINDS = (FMU2Slave, FMU2Model, FMU3Slave, FMU3Model)
 @pytest.mark.slow
 @pytest.mark.parametrize("case", BEYOND)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_a_start_value_beyond_its_bounds_is_refused_with_the_bound(archive, kind, case):
+def test_fmu_rejects_a_start_value_outside_its_bounds_and_names_the_bound(archive, kind, case):
     name, values, message = BEYOND[case]
     fmu = Instance(archive, "bounded", kind)
     refused(fmu, ERROR, message, lambda _: fmu.set(MEMORY.where[name], values))
@@ -40,8 +41,9 @@ def test_a_start_value_beyond_its_bounds_is_refused_with_the_bound(archive, kind
     fmu.fmu.freeInstance()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fmi", [2, 3])
-def test_of_several_values_none_is_set_where_one_is_beyond_its_bounds(archive, fmi):
+def test_fmu_sets_no_value_if_one_value_of_the_call_is_outside_its_bounds(archive, fmi):
     fmu = Instance(archive, "bounded", FMU2Slave if fmi == 2 else FMU3Slave)
     fmu.initialize()
     message = "emissivity must be at least 0, not -0.5"
@@ -52,19 +54,19 @@ def test_of_several_values_none_is_set_where_one_is_beyond_its_bounds(archive, f
 
 
 @pytest.mark.parametrize("fmi", [2, 3])
-def test_parameters_keep_their_bounds_during_a_run_and_inputs_are_as_they_come(archive, fmi):
+def test_fmu_enforces_bounds_of_parameters_but_not_of_inputs_during_a_run(archive, fmi):
     fmu = Instance(archive, "bounded", FMU2Slave if fmi == 2 else FMU3Slave)
     fmu.initialize()
     for case in ("parameter below", "parameter above", "parameter that is zero"):
         name, values, message = BEYOND[case]
         refused(fmu, ERROR, message, lambda _, n=name, v=values: fmu.set(MEMORY.where[n], v))
-    fmu.set(MEMORY.u, -1e-16)  # what drives it has rounding
+    fmu.set(MEMORY.u, -1e-16)  # rounding of the source
     fmu.advance(0.0, 1e-3)
     fmu.fmu.freeInstance()
 
 
 @pytest.mark.parametrize("fmi", [2, 3])
-def test_values_on_their_bounds_are_set(archive, fmi):
+def test_fmu_accepts_values_equal_to_their_bounds(archive, fmi):
     fmu = Instance(archive, "bounded", FMU2Slave if fmi == 2 else FMU3Slave)
     fmu.set(MEMORY.where["T"], (0.0, 1000.0))
     fmu.set(MEMORY.where["emissivity"], 1.0)
@@ -74,7 +76,7 @@ def test_values_on_their_bounds_are_set(archive, fmi):
 
 
 @pytest.mark.parametrize("fmi", [2, 3])
-def test_the_solver_of_a_host_may_go_beyond_the_bounds_of_states(archive, fmi):
+def test_importer_may_set_continuous_states_outside_their_bounds(archive, fmi):
     host = FixedStepHost(archive, "bounded", fmi)
     host.initialize()
     assert host.rates(0.0, [-1.0, 1001.0]).tolist() == [0.45 * 301.0, -0.45 * 701.0]
@@ -82,14 +84,14 @@ def test_the_solver_of_a_host_may_go_beyond_the_bounds_of_states(archive, fmi):
 
 
 @pytest.mark.parametrize("fmi", [2, 3])
-def test_what_must_be_positive_has_a_bound_in_the_description(archive, fmi):
+def test_positive_parameter_has_a_positive_minimum_in_the_model_description(archive, fmi):
     description = ElementTree.parse(archive("bounded", fmi)[1] / "modelDescription.xml")
     name = {2: ".//ScalarVariable[@name='k[1]']/Real", 3: ".//Float64[@name='k']"}[fmi]
     bound = float(description.find(name).get("min"))
     assert 0.0 < bound < 1e-300
 
 
-# ---- the Python FMU, and systems ----
+# ---- Python FMU and systems ----
 
 
 class BoundedSlave(BlockSlave):
@@ -106,7 +108,7 @@ def slave():
 
 
 @pytest.mark.parametrize("case", BEYOND)
-def test_a_python_fmu_refuses_a_start_value_with_the_bound(slave, case):
+def test_python_fmu_rejects_a_start_value_outside_its_bounds(slave, case):
     name, values, message = BEYOND[case]
     where = MEMORY.where[name]
     before = slave.get_real([*range(where.start, where.stop)])
@@ -120,7 +122,7 @@ def test_a_python_fmu_refuses_a_start_value_with_the_bound(slave, case):
     assert message in slave.said[-1]
 
 
-def test_a_python_fmu_keeps_the_bounds_of_parameters_during_a_run(slave):
+def test_python_fmu_rejects_a_parameter_outside_its_bounds_during_a_run(slave):
     slave.setup_experiment(0.0)
     slave.exit_initialization_mode()
     slave.set_real([MEMORY.u.start], [-1e-16])
@@ -135,7 +137,7 @@ def test_a_python_fmu_keeps_the_bounds_of_parameters_during_a_run(slave):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", BEYOND)
-def test_a_part_of_a_system_is_refused_with_the_bound(case, tmp_path):
+def test_system_rejects_a_start_value_outside_the_bounds_of_a_part(case, tmp_path):
     name, values, message = BEYOND[case]
     bound = message.partition("must be ")[2].partition(",")[0]
     value = values if len(values) > 1 else values[0]

@@ -1,5 +1,7 @@
-"""Co-simulation in FMI 2.0 and 3.0: the same numbers as the block in NumPy; a state that is
-restored goes on; what is illegal is refused. What only one version has: test_native_fmu, test_fmi3.
+"""Co-simulation FMUs of FMI 2.0 and 3.0 compared with the block in NumPy.
+
+Runs from saved states equal the original run bit for bit, and illegal calls are rejected. Tests of
+a single FMI version are in test_native_fmu and test_fmi3.
 """
 
 import re
@@ -15,12 +17,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from fmu_blocks import BLOCKS
 from fmu_instance import DISCARD, ERROR, Instance, refused
 from illegal_calls import ILLEGAL_BEFORE, ILLEGAL_IN_A_RUN
-from rigidblocks.block.evaluate import NumpyEvaluator
-from rigidblocks.block.memory import Memory
-from rigidblocks.block.step import initialize
-from rigidblocks.block.stepper import NumpyStepper
+from rigidblocks.block.evaluators import NumpyEvaluator
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.block.stepper import NumpyStepper, initialize
 
-SAME = 1e-12  # a short run differs from NumPy's by the rounding of reordered operations
+SAME = 1e-12  # rounding of reordered operations in a short run
 
 PLANAR2 = Memory(BLOCKS["planar2"])
 SLAVES = {2: FMU2Slave, 3: FMU3Slave}
@@ -28,7 +29,7 @@ SLAVES = {2: FMU2Slave, 3: FMU3Slave}
 
 @pytest.fixture
 def host(archive):
-    """Instances of the FMU of a block by name and version, freed at the end."""
+    """Return a function that instantiates the FMU of a block; the fixture frees the instances."""
     made = []
 
     def instance(name, fmi):
@@ -46,7 +47,7 @@ def fmi(request):
 
 
 def stepped(instance, inputs, first=0):
-    """All variables of planar2 after each step with the inputs (rows), from step `first`."""
+    """Return all variables of planar2 after each step with the inputs (rows), from step `first`."""
     rows = []
     for k, u in enumerate(inputs, first):
         instance.set(PLANAR2.u, u)
@@ -55,17 +56,19 @@ def stepped(instance, inputs, first=0):
     return np.array(rows)
 
 
-# ---- the same numbers ----
+# ---- equal values in C and NumPy ----
 
 
 @pytest.mark.parametrize("name", BLOCKS)
-def test_validates_without_a_message(archive, name, fmi):
+def test_co_simulation_fmu_passes_the_validator_without_messages(archive, name, fmi):
     assert validate_fmu(str(archive(name, fmi)[0])) == []
 
 
 @pytest.mark.parametrize("dt", [1e-3, 4e-3])
 @pytest.mark.parametrize("name", BLOCKS)
-def test_equals_the_block_in_numpy_under_random_inputs_and_parameters(host, rng, name, dt, fmi):
+def test_co_simulation_matches_the_results_of_numpy_for_random_inputs_and_parameters(
+    host, rng, name, dt, fmi
+):
     flat = Memory(BLOCKS[name])
     instance, numpy, m = host(name, fmi), NumpyStepper(flat), flat.start()
     numpy.initialize(m, 0.0)
@@ -84,14 +87,14 @@ def test_equals_the_block_in_numpy_under_random_inputs_and_parameters(host, rng,
 # ---- initialization ----
 
 
-def test_outputs_in_initialization_mode_follow_the_inputs_set_so_far(host, fmi):
+def test_fmu_outputs_in_initialization_mode_depend_on_the_latest_inputs(host, fmi):
     flat = Memory(BLOCKS["sampled pd"])
     instance, m = host("sampled pd", fmi), flat.start()
     instance.enter_initialization(0.5)
     for q_ref in ((1.0, 2.0), (0.1, -0.2), (0.1, -0.2)):
         m[flat.where["q_ref"]] = q_ref
         instance.set(flat.where["q_ref"], q_ref)
-        # of the start values: the last error and the first-sample mark do not build up
+        # repeated reads do not accumulate samples: the expected values begin with the start values
         expected = initialize(NumpyEvaluator(flat), m, 0.5)
         assert_allclose(instance.m, expected, rtol=SAME)
         assert_allclose(instance.m, expected, rtol=SAME)
@@ -99,7 +102,7 @@ def test_outputs_in_initialization_mode_follow_the_inputs_set_so_far(host, fmi):
     assert_allclose(instance.m, expected, rtol=SAME)
 
 
-def test_a_start_that_is_not_finite_is_refused_and_can_be_mended(host, fmi):
+def test_fmu_rejects_nonfinite_initial_outputs_until_start_values_are_corrected(host, fmi):
     instance = host("planar2", fmi)
     instance.enter_initialization()
     instance.set(PLANAR2.where["qd"], (1e200, 0.0))
@@ -123,10 +126,10 @@ def test_a_start_that_is_not_finite_is_refused_and_can_be_mended(host, fmi):
     assert np.all(np.isfinite(instance.m))
 
 
-# ---- saved states, reset, several instances ----
+# ---- saved states, reset, instances ----
 
 
-def test_a_restored_state_continues_exactly(host, rng, fmi):
+def test_run_from_a_restored_fmu_state_repeats_the_original_results_bit_for_bit(host, rng, fmi):
     inputs = rng.normal(size=(40, 2))
     instance, other = host("planar2", fmi), host("planar2", fmi)
     instance.initialize()
@@ -140,7 +143,7 @@ def test_a_restored_state_continues_exactly(host, rng, fmi):
     instance.for_states("free")(state)
 
 
-def test_reset_starts_the_same_run_again(host, rng, fmi):
+def test_reset_fmu_repeats_its_run_bit_for_bit(host, rng, fmi):
     inputs = rng.normal(size=(20, 2))
     instance = host("planar2", fmi)
     untouched = instance.saved()
@@ -152,7 +155,7 @@ def test_reset_starts_the_same_run_again(host, rng, fmi):
     assert_array_equal(stepped(instance, inputs), expected)
 
 
-def test_instances_do_not_know_of_each_other(host, rng, fmi):
+def test_interleaved_fmu_instances_match_the_results_of_separate_runs(host, rng, fmi):
     inputs = rng.normal(size=(3, 20, 2))
     alone = []
     for u in inputs:
@@ -169,28 +172,26 @@ def test_instances_do_not_know_of_each_other(host, rng, fmi):
     assert_array_equal(np.swapaxes(runs, 0, 1), alone)
 
 
-# ---- what is refused ----
+# ---- rejected calls ----
 
 
 @pytest.mark.parametrize(("fmi", "wrong"), ILLEGAL_BEFORE)
-def test_a_call_that_is_illegal_before_initialization_is_refused_and_changes_nothing(
-    host, fmi, wrong
-):
+def test_illegal_call_before_initialization_is_rejected_and_changes_no_state(host, fmi, wrong):
     instance = host("planar2", fmi)
     refused(instance, ERROR, *ILLEGAL_BEFORE[fmi, wrong])
-    instance.initialize()  # and the run can start
+    instance.initialize()  # the run can still start
 
 
 @pytest.mark.parametrize(("fmi", "wrong"), ILLEGAL_IN_A_RUN)
-def test_a_call_that_is_illegal_in_a_run_is_refused_and_changes_nothing(host, fmi, wrong):
+def test_illegal_call_during_a_run_is_rejected_and_changes_no_state(host, fmi, wrong):
     instance = host("planar2", fmi)
     instance.initialize(stop=1.0)
     instance.fmu.doStep(0.0, 1e-3)
     refused(instance, ERROR, *ILLEGAL_IN_A_RUN[fmi, wrong])
-    instance.fmu.doStep(0.001, 1e-3)  # and the run goes on
+    instance.fmu.doStep(0.001, 1e-3)  # the run continues
 
 
-def test_a_step_that_is_not_finite_is_undone_and_the_run_ends_there(host, fmi):
+def test_fmu_rolls_back_a_step_with_nonfinite_results_and_rejects_further_steps(host, fmi):
     instance = host("planar2", fmi)
     instance.initialize()
     instance.advance(0.0, 1e-3)
@@ -205,24 +206,15 @@ def test_a_step_that_is_not_finite_is_undone_and_the_run_ends_there(host, fmi):
     if fmi == 2:
         assert instance.fmu.getRealStatus(fmi2LastSuccessfulTime) == 1e-3
         assert instance.fmu.getBooleanStatus(fmi2Terminated) is False
-    message = f"fmi{fmi}DoStep is not allowed after a step that failed"
+    message = f"fmi{fmi}DoStep is not allowed after a failed step"
     refused(instance, ERROR, message, lambda fmu: fmu.doStep(1e-3, 1e-3))
     instance.restore(content)
     instance.set(PLANAR2.u, (1.0, -1.0))
     instance.advance(1e-3, 1e-3)
 
 
-def test_a_step_that_does_not_fit_the_sample_time_is_refused(host, fmi):
-    instance = host("sampled pd", fmi)
-    instance.initialize()
-    message = (
-        "the step 0.003 s does not fit the sample time 0.002 s: one must be a multiple of the other"
-    )
-    refused(instance, ERROR, message, lambda fmu: fmu.doStep(0.0, 3e-3))
-
-
 @pytest.mark.slow
-def test_an_instance_of_another_fmu_is_refused(archive, fmi):
+def test_instantiation_with_the_guid_of_another_fmu_is_rejected(archive, fmi):
     messages = []
     with pytest.raises(Exception, match="Failed to instantiate"):
         Instance(archive, "pd", SLAVES[fmi], guid="{0}", messages=messages)

@@ -1,8 +1,8 @@
-"""Model exchange of a block that projects: a host's solver is started anew only where its states
-have drifted, so that its error does not grow with the number of its steps.
+"""Model exchange of a block with a projection: the error does not grow with the number of steps.
 
-A solver of tolerance 1e-8 is asked for an event from a drift of 1e-6 on, one of tolerance r from
-100 r on, which is what the errors of many steps add up to.
+The FMU requests an event, which restarts the importer's solver, only if the drift exceeds 100 times
+the solver tolerance. For a tolerance of 1e-8 this limit is 1e-6. The errors of many steps add up to
+about this drift.
 """
 
 from dataclasses import dataclass
@@ -17,16 +17,16 @@ from scipy.integrate import solve_ivp
 from loop_models import closed, four_bar
 from model_exchange_host import FixedStepHost
 from rigidblocks import Block, ClosedLoopPlant, Port
-from rigidblocks.fmi.native import native_fmu
+from rigidblocks.fmi.native_fmu import native_fmu
 
-TOLERANCE = 1e-8  # of CVODE, relative
+TOLERANCE = 1e-8  # relative tolerance of CVODE
 DRIFT = 100 * TOLERANCE
 G = 9.81
 
 
 @dataclass(frozen=True)
 class Bob(Block):
-    """A point mass on a rod of length 1, in Cartesian coordinates, put back on its circle."""
+    """Point mass on a rod of length 1, in Cartesian coordinates, projected onto its circle."""
 
     outputs = (Port("p", (2,), "m", "position, x and up"),)
     states = (
@@ -44,7 +44,7 @@ class Bob(Block):
 
 
 def bob_positions(t):
-    """The positions of the bob from its angle, by a solver of another order and tolerance."""
+    """Return the bob positions (n, 2) [m] from the pendulum angle, by another solver."""
     angle = solve_ivp(
         lambda _, y: (y[1], -G * np.sin(y[0])),
         (0.0, t[-1]),
@@ -64,7 +64,7 @@ def fmi(request):
 
 @pytest.fixture
 def asked(monkeypatch):
-    """Whether an event was asked for after each step of the integrators of a run."""
+    """Return a list that records whether each integrator step of a run requests an event."""
     answers = []
     for kind in (FMU2Model, FMU3Model):
 
@@ -78,7 +78,7 @@ def asked(monkeypatch):
 
 
 def by_cvode(path, interval, names):
-    """The outputs over 2 s by FMPy's CVODE."""
+    """Return the outputs over 2 s by FMPy's CVODE."""
     rows = fmpy.simulate_fmu(
         str(path),
         fmi_type="ModelExchange",
@@ -93,7 +93,9 @@ def by_cvode(path, interval, names):
 
 
 @pytest.mark.slow
-def test_the_error_of_a_solver_does_not_grow_as_its_output_becomes_finer(tmp_path, fmi, asked):
+def test_model_exchange_error_of_a_pendulum_does_not_grow_with_more_output_times(
+    tmp_path, fmi, asked
+):
     path = native_fmu(Bob(), tmp_path / "bob.fmu", fmi=fmi)
     errors = []
     for interval in (0.1, 0.01, 0.001):
@@ -104,7 +106,7 @@ def test_the_error_of_a_solver_does_not_grow_as_its_output_becomes_finer(tmp_pat
 
 
 @pytest.mark.slow
-def test_the_error_of_a_four_bar_does_not_grow_as_the_output_becomes_finer(tmp_path, asked):
+def test_model_exchange_error_of_a_four_bar_does_not_grow_with_more_output_times(tmp_path, asked):
     model = four_bar()
     plant = ClosedLoopPlant(model, q0=closed(model, np.array([1.0, -0.6, -1.2])))
     path = native_fmu(plant, tmp_path / "four_bar.fmu")
@@ -123,7 +125,7 @@ def test_the_error_of_a_four_bar_does_not_grow_as_the_output_becomes_finer(tmp_p
 
 
 class Bobs:
-    """The FMU of the bob, for instances."""
+    """FMU of the bob, built and unpacked on request."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -140,7 +142,7 @@ class Bobs:
 @pytest.mark.parametrize(
     ("tolerance", "drift"), [(None, DRIFT), (1e-8, DRIFT), (1e-10, 1e-8), (1e-2, 1e-3)]
 )
-def test_an_event_is_asked_for_from_a_drift_on_that_the_solver_tolerates(
+def test_fmu_requests_a_projection_event_if_the_drift_exceeds_100_tolerances(
     tmp_path, fmi, tolerance, drift
 ):
     host = FixedStepHost(Bobs(tmp_path), "bob", fmi)
@@ -161,7 +163,7 @@ def test_an_event_is_asked_for_from_a_drift_on_that_the_solver_tolerates(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("radial", "wanted"), [(0.5, False), (2.0, True)])
-def test_a_drift_is_relative_to_states_of_more_than_their_nominal_value(
+def test_drift_limit_of_projection_events_is_relative_for_states_above_their_nominal_value(
     tmp_path, fmi, radial, wanted
 ):
     host = FixedStepHost(Bobs(tmp_path), "bob", fmi)

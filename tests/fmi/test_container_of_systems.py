@@ -1,4 +1,4 @@
-"""A system with FMUs in it as one FMU moves as the system does."""
+"""A system with FMUs, exported as one container FMU, equals its run in `simulate`."""
 
 import fmpy
 import numpy as np
@@ -8,16 +8,16 @@ from numpy.testing import assert_allclose
 from host_systems import hosted
 from planar2ctrl import CONNECTIONS, parts
 from rigidblocks import Port, System, export_fmu, python_block, simulate
-from rigidblocks.fmi.container import export_container
+from rigidblocks.fmi.fmu_container import export_container
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
-SAME = 1e-12  # the same FMUs take the same steps; only the hosts differ
+SAME = 1e-12  # the same FMUs take the same steps in two masters
 DT, T_STOP = 1e-3, 0.5
 
 
 def system(folder, foreign, **start):
-    """planar2ctrl, of which some parts are FMUs from files."""
+    """Return planar2ctrl with some parts as FMU files."""
     made = System()
     for name, block in parts().items():
         given = start.get(name, {})
@@ -30,7 +30,7 @@ def system(folder, foreign, **start):
 
 
 @pytest.mark.parametrize("foreign", [("pd",), ("robot",), ("robot", "command", "pd")])
-def test_it_is_our_run_of_the_old_outputs(tmp_path, foreign):
+def test_exported_container_fmu_matches_the_jacobi_results_of_the_system(tmp_path, foreign):
     start = {"pd": {"kp": [900.0, 800.0]}, "robot": {"q": [0.2, -0.1]}}
     made = system(tmp_path, foreign, **start)
     path = export_container(made, tmp_path / "out" / "whole.fmu", DT)
@@ -43,12 +43,12 @@ def test_it_is_our_run_of_the_old_outputs(tmp_path, foreign):
         assert_allclose(rows[name], expected[name], rtol=0, atol=SAME * max(1.0, scale))
 
 
-def test_an_fmu_of_another_hand_is_in_it_with_ours_fused(tmp_path):
+def test_container_fmu_of_blocks_and_a_foreign_fmu_matches_the_jacobi_results(tmp_path):
     made = System()
     for name, block in parts().items():
         if name != "pd":
             made.add(name, block)
-    made.add("pd", hosted("mixed", tmp_path).fmus["pd"])  # written in C
+    made.add("pd", hosted("mixed", tmp_path).fmus["pd"])  # FMU written in C
     for target, source in CONNECTIONS.items():
         if target != "pd.qd_ref":
             made.connect(source, target)
@@ -62,8 +62,8 @@ def test_an_fmu_of_another_hand_is_in_it_with_ours_fused(tmp_path):
         assert_allclose(rows[name], expected[name], rtol=0, atol=SAME * max(1.0, scale))
 
 
-def test_what_no_container_can_have_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="no FMU among its parts: export_fmu"):
+def test_container_fmu_export_rejects_unsupported_parts(tmp_path):
+    with pytest.raises(ValueError, match="no FMU among its parts; use export_fmu"):
         export_container(system(tmp_path, ()), tmp_path / "a.fmu", DT)
     third = system(tmp_path, ("pd",))
 

@@ -1,8 +1,8 @@
-"""What is told inside an FMU: a page about the block, and a reference run that the FMU itself
-reproduces.
-"""
+"""Documentation inside an FMU: a page about the block, and a reference run."""
 
 import csv
+import re
+import sys
 import textwrap
 import zipfile
 from dataclasses import dataclass
@@ -18,26 +18,24 @@ from drawn_curves import SVG, curves_in, legend, plots_of
 from fmu_blocks import BLOCKS
 from fmu_instance import Host
 from rigidblocks import (
-    RK4,
     Block,
     ContinuousSystem,
-    Frame,
-    FrameKinematics,
     Port,
     RobotPlant,
     System,
     export_fmu,
     planar2,
 )
-from rigidblocks.block.adaptive import DEFAULT_METHOD, memory_for
-from rigidblocks.block.memory import Memory
+from rigidblocks.block.adaptive_methods import DEFAULT_METHOD, memory_for
+from rigidblocks.block.integrators import RK4
+from rigidblocks.block.memory_layout import Memory
 from rigidblocks.block.stepper import NumpyStepper
+from rigidblocks.contact import BouncingBall
+from rigidblocks.fmi.docstring_html import as_html, formulas
 from rigidblocks.fmi.documentation import documentation_content, names, page, prose
-from rigidblocks.fmi.formulas import formulas
-from rigidblocks.fmi.prose import as_html
-from rigidblocks.fmi.reference import ReferenceRun, round_to_largest
-from rigidblocks.kernels.evaluator import TracedEvaluator
-from rigidblocks.library import BouncingBall, Constant, Gain
+from rigidblocks.fmi.reference_run import ReferenceRun, round_to_largest
+from rigidblocks.kernels.traced_evaluator import TracedEvaluator
+from rigidblocks.library import Constant, Frame, FrameKinematics, Gain
 from runaway import Runaway
 
 
@@ -59,7 +57,7 @@ PRINTED = 1e-6  # the reference has seven digits of the largest value
 
 
 class Tags(HTMLParser):
-    """Checks that every tag is closed, and keeps the text."""
+    """Parser that checks that every tag is closed, and stores the text."""
 
     def __init__(self):
         super().__init__()
@@ -87,8 +85,54 @@ def text_of(html):
     return "\n".join(tags.text)
 
 
+@dataclass(frozen=True)
+class Documented(Block):
+    """Gain with Google sections.
+
+        y = k u
+
+    Args:
+        k: Factor of the output, with a text that
+            has two lines.
+        label (str): Name on the page.
+
+    Returns:
+        Nothing.
+
+    Raises:
+        ValueError: k is not finite.
+
+    After the sections.
+    """
+
+    k: float = 1.0
+    label: str = ""
+    inputs = (Port("u", (), "", "input"),)
+    outputs = (Port("y", (), "", "output"),)
+
+    def output(self, u):
+        return {"y": self.k * u.u}
+
+
+def test_documentation_page_lists_arguments_and_omits_other_docstring_sections():
+    text = prose(Documented())
+    assert text.split("\n\n") == [
+        "Gain with Google sections.",
+        "    y = k u",
+        "Arguments:",
+        "- `k`: Factor of the output, with a text that has two lines.\n"
+        "- `label`: Name on the page.",
+        "After the sections.",
+    ]
+    html = page(ReferenceRun(TracedEvaluator(Memory(Documented())), RK4, 1e-3), "model")
+    assert "<li><code>k</code>: Factor of the output" in html
+    for absent in ("Args:", "Returns", "Raises", "ValueError", "Nothing."):
+        assert absent not in text_of(html)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BLOCKS)
-def test_the_page_tells_the_equations_and_every_port(name):
+def test_documentation_page_shows_the_equations_and_every_port(name):
     flat = Memory(BLOCKS[name], ())
     files = documentation_content(TracedEvaluator(flat), "model", RK4, 1e-3)
     html = files["documentation/index.html"].decode()
@@ -98,7 +142,8 @@ def test_the_page_tells_the_equations_and_every_port(name):
         if part.startswith("    "):
             assert formulas(textwrap.dedent(part), names(flat.block)) in html
         else:
-            assert "".join(part.replace("`", "").split()) in shown
+            items = re.split(r"^- ", part, flags=re.MULTILINE)
+            assert all("".join(item.replace("`", "").split()) in shown for item in items)
     for port in (
         *flat.block.inputs,
         *flat.block.outputs,
@@ -111,7 +156,8 @@ def test_the_page_tells_the_equations_and_every_port(name):
     assert ("Constants" in text) == bool(flat.block.parameters)
 
 
-def test_a_parameter_is_tunable_or_a_constant_and_rules_are_those_of_ports_that_are_there():
+@pytest.mark.slow
+def test_documentation_page_separates_tunable_parameters_from_constants():
     both = ReferenceRun(TracedEvaluator(Memory(BouncingBall(), ("e",))), RK4, 1e-3)
     text = text_of(page(both, "model"))
     tunable, constants = text.split("Tunable parameters")[1].split("Constants")
@@ -119,15 +165,15 @@ def test_a_parameter_is_tunable_or_a_constant_and_rules_are_those_of_ports_that_
     assert "\ng\n" not in tunable
     assert "\ne\n" not in constants
     assert "\ng\n" in constants
-    assert "one step later" not in text  # it has no inputs
+    assert "one step later" not in text  # the block has no inputs
     gain = text_of(page(ReferenceRun(TracedEvaluator(Memory(Gain(2.0))), RK4, 1e-3), "model"))
-    assert "one step later" not in gain  # its output reads its input at once
+    assert "one step later" not in gain  # the output has direct feedthrough
     assert "Constants" not in gain
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BLOCKS)
-def test_the_fmu_reproduces_its_reference_run(tmp_path, name):
+def test_fmu_reproduces_the_reference_run_in_its_archive(tmp_path, name):
     path, flat = export_fmu(BLOCKS[name], tmp_path / "a.fmu", name="model"), Memory(BLOCKS[name])
     zipfile.ZipFile(path).extractall(tmp_path / "files")
     documentation = tmp_path / "files/documentation"
@@ -159,7 +205,7 @@ def header(path):
 
 
 @pytest.mark.slow
-def test_the_files_keep_the_rules_of_the_cross_check():
+def test_reference_result_files_follow_the_fmi_cross_check_rules():
     content = documentation_content(
         TracedEvaluator(Memory(BLOCKS["mixed joints"])), "model", RK4, 1e-3
     )
@@ -175,7 +221,7 @@ def test_the_files_keep_the_rules_of_the_cross_check():
     )
 
 
-def test_the_traced_run_is_the_run_in_numpy():
+def test_traced_reference_run_matches_the_results_of_numpy():
     flat = Memory(BLOCKS["sampled pd"])
     run = ReferenceRun(TracedEvaluator(flat), RK4, 1e-3)
     numpy, m = NumpyStepper(flat), flat.start()
@@ -190,7 +236,7 @@ def test_the_traced_run_is_the_run_in_numpy():
 
 
 @pytest.mark.parametrize("h", [1e-2, 1e-3, 1e-5])
-def test_a_reference_run_is_of_bounded_length(h):
+def test_reference_run_has_10_to_100_steps(h):
     run = ReferenceRun(TracedEvaluator(Memory(BLOCKS["planar2"])), RK4, h)
     assert 10 <= len(run.rows) - 1 <= 100
     assert (len(run.rows) - 1) * run.dt / h <= 1000 * (1 + 1e-9)
@@ -198,8 +244,8 @@ def test_a_reference_run_is_of_bounded_length(h):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("frequency", [1e5, 1e6])
-def test_the_steps_of_a_reference_run_of_fast_motions_are_shorter(frequency):
-    """Ten of them at least, of x = cos(w t), however many of its periods pass in 10 ms."""
+def test_reference_run_of_a_fast_oscillation_has_ten_or_more_steps_per_period(frequency):
+    """A run of x = cos(w t) has at least ten steps, for any number of periods in 10 ms."""
     memory = memory_for(Swing(frequency), DEFAULT_METHOD)
     run = ReferenceRun(TracedEvaluator(memory), DEFAULT_METHOD, np.inf)
     assert 10 < len(run.rows) <= 101
@@ -208,14 +254,25 @@ def test_the_steps_of_a_reference_run_of_fast_motions_are_shorter(frequency):
     assert_allclose(run.rows[:, memory.where["x"]][:, 0], np.cos(frequency * t), atol=1e-3)
 
 
-def test_there_is_a_line_for_each_output():
+@pytest.mark.slow
+def test_documentation_page_plots_a_curve_for_each_output_element():
     flat = Memory(BLOCKS["planar2"])
     html = page(ReferenceRun(TracedEvaluator(flat), RK4, 1e-3), "model")
     count = sum(len(curves_in(svg)) for svg in plots_of(html))
     assert count == sum(port.size for port in flat.block.outputs)
 
 
-def test_the_page_of_a_system_tells_its_parts_draws_its_robot_and_plots_its_motion():
+def test_documentation_page_without_the_extra_plot_names_the_command_instead_of_curves(monkeypatch):
+    run = ReferenceRun(TracedEvaluator(Memory(Gain(2.0))), RK4, 1e-3)
+    assert plots_of(page(run, "model"))
+    monkeypatch.setitem(sys.modules, "pygal", None)
+    html = page(run, "model")
+    assert plots_of(html) == []
+    assert "pip install pygal" in text_of(html)
+
+
+@pytest.mark.slow
+def test_documentation_page_of_a_system_describes_its_parts_and_draws_its_robot():
     system = System()
     system.add("arm", RobotPlant(planar2(), [0.4, -0.8]), start={"tau": [0.0, 0.0]})
     system.add("tip", FrameKinematics(planar2(), [Frame("tip", 1)]))
@@ -227,12 +284,12 @@ def test_the_page_of_a_system_tells_its_parts_draws_its_robot_and_plots_its_moti
     for kind in (RobotPlant, FrameKinematics):
         assert kind.__doc__.split("\n")[0].strip() in text
     assert "Raises" not in text
-    assert "Limits of its use" in text
+    assert "Limits of use" in text
     assert "joint2" in html[html.index("<svg") : html.index("</svg>")]
     assert [*run.output_columns][:4] == ["arm.q[1]", "arm.q[2]", "arm.qd[1]", "arm.qd[2]"]
 
 
-def test_names_of_a_plot_leave_room_for_that_of_its_port():
+def test_plot_legends_of_the_documentation_page_have_at_most_60_characters():
     flat = Memory(FrameKinematics(planar2(), [Frame("far_end_of_the_tool", 1)]))
     html = page(ReferenceRun(TracedEvaluator(flat), RK4, 1e-3), "model")
     legends = {len(names): [*names] for svg in plots_of(html) if (names := legend(svg))}
@@ -240,16 +297,16 @@ def test_names_of_a_plot_leave_room_for_that_of_its_port():
     assert all(sum(map(len, names)) <= 60 for names in legends.values())
 
 
-def test_text_of_a_block_is_not_taken_for_html():
+def test_special_html_characters_in_docstrings_are_escaped():
     class Tricky(type(BLOCKS["pd"])):
-        """Where a < b & <script>."""
+        """Text with a < b & <script>."""
 
     text = page(ReferenceRun(TracedEvaluator(Memory(Tricky((1.0,), (1.0,)))), RK4, 1e-3), "a<b")
     assert "<script>" not in text
     assert "a &lt; b &amp; &lt;script&gt;" in text
 
 
-def test_text_is_set_in_paragraphs_equations_lists_and_code():
+def test_docstring_converts_to_html_paragraphs_equations_lists_and_code():
     text = "Some `x` and\nmore.\n\n    a.b(x)\n        + 'b' < 1\n\n- one\n  and on\n- two"
     assert [*as_html(text)] == [
         "<p>Some <code>x</code> and more.</p>",
@@ -258,7 +315,7 @@ def test_text_is_set_in_paragraphs_equations_lists_and_code():
     ]
 
 
-def test_the_page_says_which_inputs_an_output_reads_at_once():
+def test_documentation_page_lists_direct_feedthrough():
     text = page(ReferenceRun(TracedEvaluator(Memory(BLOCKS["pd"])), RK4, 1e-3), "model")
     read = "".join(f"<code>{name}</code>, " for name in ("q_ref", "q", "qd_ref"))
     assert f"<li><code>tau</code> reads {read}<code>qd</code> at the same instant.</li>" in text
@@ -268,13 +325,14 @@ def test_the_page_says_which_inputs_an_output_reads_at_once():
     ("start", "written"),
     [(1.5, "1.5"), ([0.0] * 3, "0, 0, 0"), ([0.0] * 9, "0 each"), ([0.0] * 8 + [-1], None)],
 )
-def test_a_table_of_ports_has_a_start_that_many_elements_share_once(start, written):
+def test_port_table_shows_the_common_start_value_of_many_elements_once(start, written):
     block = Constant(start)
     text = page(ReferenceRun(TracedEvaluator(Memory(block)), RK4, 1e-3), "model")
     assert f"<td>{written or '0, ' * 8 + '-1'}</td>" in text
 
 
-def test_elements_of_a_port_are_named_below_their_chart():
+@pytest.mark.slow
+def test_plot_legend_names_the_elements_of_a_port():
     html = page(ReferenceRun(TracedEvaluator(Memory(BLOCKS["planar2"])), RK4, 1e-3), "model")
     first, second, *_ = plots_of(html)
     assert [*legend(first)] == ["q[1]", "q[2]"]
@@ -282,13 +340,14 @@ def test_elements_of_a_port_are_named_below_their_chart():
     assert first.findtext(f"{SVG}title") == "q [rad]"
 
 
-def test_rounding_takes_what_machines_differ_in():
+def test_rounding_errors_do_not_change_the_rounded_values_of_reference_results():
     column = np.array([1.0, -1e-17, 1 / 3])
     assert round_to_largest(column).tolist() == round_to_largest(column * (1 + 1e-15)).tolist()
     assert str(round_to_largest(column)[1]) == "0.0"
     assert round_to_largest(np.array([1e-17, -1e-18])).tolist() == [0.0, 0.0]
 
 
-def test_the_reference_run_of_a_block_that_runs_away_ends_before_it_does():
+@pytest.mark.slow
+def test_reference_run_of_a_diverging_block_has_only_finite_values():
     run = ReferenceRun(TracedEvaluator(Memory(Runaway())), RK4, 1e-3)
     assert np.all(np.isfinite(run.rows))

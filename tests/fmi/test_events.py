@@ -1,6 +1,7 @@
-"""Events of model exchange: a host's solver locates where laws become others, and impacts.
+"""Events of model exchange: the importer's solver locates impacts and changes of force laws.
 
-CVODE at a relative tolerance of 1e-10 is within 1e-7 of closed forms, over up to thirty events.
+CVODE with a relative tolerance of 1e-10 agrees with closed forms within 1e-7, over up to thirty
+events.
 """
 
 import ctypes
@@ -17,12 +18,11 @@ from scipy.integrate import solve_ivp
 from blocks_with_events import BLOCKS, BRISTLES, HEIGHT, PULL, RADIUS, RUB, SWAY, G, K
 from model_exchange_host import FixedStepHost
 from rigidblocks import System
-from rigidblocks.fmi.native import native_fmu
-from rigidblocks.simulation.simulate import simulate
+from rigidblocks.cosim.simulate import simulate
+from rigidblocks.fmi.native_fmu import native_fmu
 
-pytestmark = pytest.mark.slow  # each compiles an FMU
 CLOSE = 1e-7
-SHIFT = 1e-12  # of an indicator
+SHIFT = 1e-12  # smallest magnitude of an event indicator after an event
 
 
 @pytest.fixture(params=[2, 3], ids=["fmi2", "fmi3"])
@@ -32,7 +32,7 @@ def fmi(request):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A function from a name in BLOCKS and a version to the path of its FMU, made once."""
+    """Return a function from a name in BLOCKS and a version to the path of its FMU."""
     folder = tmp_path_factory.mktemp("events")
 
     def path(name, fmi):
@@ -43,7 +43,7 @@ def made(tmp_path_factory):
 
 
 def by_cvode(path, t_stop, dt, kind="ModelExchange", rtol=1e-10, **settings):
-    """The rows of FMPy's run at the multiples of dt."""
+    """Return the rows of FMPy's run at the multiples of dt."""
     rows = fmpy.simulate_fmu(
         str(path),
         fmi_type=kind,
@@ -58,12 +58,12 @@ def by_cvode(path, t_stop, dt, kind="ModelExchange", rtol=1e-10, **settings):
 
 
 def values(rows, name, fmi):
-    """Those of an output of one element."""
+    """Return the values of an output with one element."""
     return rows[f"{name}[1]"] if fmi == 2 else rows[name][:, 0]
 
 
 def flights(t, e, v_rest):
-    """Height of a ball that is let go at HEIGHT: parabolas, the next e times as fast."""
+    """Return the height [m] of a ball dropped from HEIGHT; each bounce scales its speed by e."""
     start, v = -np.sqrt(2 * HEIGHT / G), np.sqrt(2 * HEIGHT * G)
     z = np.zeros_like(t)
     while v >= v_rest and start <= t[-1]:
@@ -74,11 +74,12 @@ def flights(t, e, v_rest):
     return z
 
 
-# ---- against closed forms and other solvers ----
+# ---- comparison with closed forms and other solvers ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["elastic", "inelastic"])
-def test_a_ball_bounces_as_in_closed_form_and_comes_to_rest(made, fmi, name):
+def test_bouncing_ball_motion_matches_the_closed_form_until_rest(made, fmi, name):
     e = {"elastic": 1.0, "inelastic": 0.7}[name]
     for kind in ("ModelExchange", "CoSimulation"):
         rows = by_cvode(made(name, fmi), 5.0, 0.01, kind)
@@ -87,7 +88,8 @@ def test_a_ball_bounces_as_in_closed_form_and_comes_to_rest(made, fmi, name):
             assert (rows["z"][-1], rows["v"][-1], rows["a"][-1]) == (0.0, 0.0, 0.0)
 
 
-def test_balls_that_arrive_at_one_time_bounce_both(made, fmi):
+@pytest.mark.slow
+def test_two_balls_with_simultaneous_impacts_both_bounce(made, fmi):
     rows = by_cvode(made("two", fmi), 3.0, 0.01)
     expected = flights(rows["time"], 0.5, 1e-3)
     assert_allclose(rows["left.z"], expected, atol=CLOSE)
@@ -95,37 +97,38 @@ def test_balls_that_arrive_at_one_time_bounce_both(made, fmi):
 
 
 def on_the_spring(t):
-    """Height of the mass over the ground: parabolas, and half waves about where it would rest."""
+    """Return the height [m]: parabolas in flight, and half waves about equilibrium in contact."""
     v, w = np.sqrt(2 * G * HEIGHT), np.sqrt(K)
     sag, size = G / w**2, np.hypot(G / w**2, v / w)
     contact = 2 * (np.pi - np.arctan2(v / w, sag)) / w
     period = contact + 2 * v / G
-    s = np.mod(t + v / G, period)  # from where it leaves the ground
+    s = np.mod(t + v / G, period)  # time since it left the ground
     touches = s - 2 * v / G
     phase = w * (touches - contact / 2)
     return np.where(touches < 0, v * s - G * s**2 / 2, -sag - size * np.cos(phase))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["spring", "soft"])
-def test_contact_is_located_where_it_begins_and_ends(made, fmi, name):
+def test_spring_contact_motion_matches_the_closed_form(made, fmi, name):
     rows = by_cvode(made(name, fmi), 5.0, 0.01, rtol=1e-12)
     assert_allclose(values(rows, "q", fmi) - RADIUS, on_the_spring(rows["time"]), atol=3 * CLOSE)
 
 
 def sticking(y):
-    """The force of the bristles where nothing slides."""
+    """Return the bristle force of the sticking mode."""
     return -(BRISTLES[0] * y[2] + BRISTLES[1] * y[1])
 
 
 def on_belt(t, y, side):
-    """The rates of position, velocity and bristles: it sticks, or slides to a side."""
+    """Return the derivatives of position, velocity and bristle deflection in a contact mode."""
     K_b, D_b = BRISTLES
     force = sticking(y) if side == 0 else side * RUB
     return y[1], PULL * (SWAY * np.sin(3.0 * t) - y[0]) + force, -(K_b * y[2] + force) / D_b
 
 
 def beyond(_, y, side):
-    """What is negative where the other law is that of the belt."""
+    """Return the margin of the contact mode; a negative value ends the mode."""
     f = sticking(y)
     return RUB - abs(f) if side == 0 else side * f - RUB
 
@@ -135,8 +138,9 @@ beyond.terminal, beyond.direction = True, -1
 
 @cache
 def belt_by_pieces(t_stop, dt):
-    """Where the mass is on the belt, by solve_ivp from one event to the next, each in its own
-    law.
+    """Return the position of the mass on the belt, and the number of mode changes.
+
+    `solve_ivp` integrates each contact mode up to the next event.
     """
     t, y, side, points, changes = 0.0, np.zeros(3), 0, [], 0
     grid = np.arange(0.0, t_stop + dt / 2, dt)
@@ -154,15 +158,17 @@ def belt_by_pieces(t_stop, dt):
     return np.concatenate(points)[: len(grid)], changes
 
 
-def test_stick_and_slip_on_a_belt_are_those_of_a_solver_with_the_law_of_each_piece(made, fmi):
+@pytest.mark.slow
+def test_stick_slip_motion_on_a_belt_matches_a_piecewise_solution(made, fmi):
     q = values(by_cvode(made("belt", fmi), 6.0, 0.01), "mass.q", fmi)
     expected, changes = belt_by_pieces(6.0, 0.01)
-    assert changes > 10  # it does stick and slip
+    assert changes > 10  # the mass sticks and slips
     assert_allclose(q, expected, atol=CLOSE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["inelastic", "two", "spring", "belt"])
-def test_our_own_master_locates_and_handles_the_same_events(made, fmi, name):
+def test_simulate_locates_the_events_of_model_exchange_fmus(made, fmi, name):
     system, t = System(), 0.01 * np.arange(501)
     path = made(name, fmi)
     system.add("it", path, kind="model exchange", method="adaptive", rtol=1e-10)
@@ -177,18 +183,20 @@ def test_our_own_master_locates_and_handles_the_same_events(made, fmi, name):
     assert_allclose(np.ravel(result[signal]), values, atol=CLOSE)
 
 
-# ---- what is hard on indicators ----
+# ---- difficult event indicators ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rtol", [1e-2, 1e-4, 1e-6])
-def test_a_loose_host_has_the_same_impacts(made, rtol):
+def test_bouncing_ball_comes_to_rest_at_a_loose_solver_tolerance(made, rtol):
     rows = by_cvode(made("inelastic", 2), 5.0, 0.01, rtol=rtol)
     assert rows["z"].min() > -10 * rtol - 2 * SHIFT
     assert (rows["z"][-1], rows["v"][-1]) == (0.0, 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stiffness", [1e2, 1e6, 1e9, 1e12])
-def test_a_contact_of_any_stiffness_throws_back_what_it_caught(made, stiffness):
+def test_elastic_contact_conserves_energy_at_any_stiffness(made, stiffness):
     rows = by_cvode(made("spring", 2), 3.0, 0.01, rtol=1e-12, start_values={"K": stiffness})
     flies = rows["q[1]"] > RADIUS
     energy = rows["energy"] - rows["energy"][0]
@@ -196,15 +204,17 @@ def test_a_contact_of_any_stiffness_throws_back_what_it_caught(made, stiffness):
     assert flies[-100:].any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("friction", [0.0, 1e-9])
-def test_without_friction_a_belt_drags_nothing(made, friction):
+def test_motion_on_a_frictionless_belt_matches_the_forced_oscillation(made, friction):
     rows = by_cvode(made("belt", 2), 3.0, 0.01, start_values={"mass.rub_coulomb": friction})
     w, a, t = np.sqrt(PULL), SWAY, rows["time"]
     swings = a * PULL / (PULL - 9.0) * (np.sin(3 * t) - 3.0 / w * np.sin(w * t))
     assert_allclose(rows["mass.q[1]"], swings, atol=CLOSE)
 
 
-def test_a_run_may_begin_at_an_event(made, fmi):
+@pytest.mark.slow
+def test_model_exchange_run_that_starts_at_a_contact_event_has_the_correct_contact_mode(made, fmi):
     start = {"q[1]": RADIUS} if fmi == 2 else {"q": [RADIUS]}
     rows = by_cvode(made("spring", fmi), 0.5, 0.01, start_values=start)
     wave = RADIUS - G / K * (1 - np.cos(np.sqrt(K) * rows["time"]))
@@ -214,12 +224,12 @@ def test_a_run_may_begin_at_an_event(made, fmi):
         assert (rows["z"].max() > 0.01) == rises
 
 
-# ---- the calls ----
+# ---- FMI calls ----
 
 
 @pytest.fixture
 def host(made, fmi, freed_host):
-    """A function from a name in BLOCKS to a host that calls one by one, in continuous-time mode."""
+    """Return a function that returns the importer of an FMU of BLOCKS in continuous-time mode."""
 
     def start(name):
         path = made(name, fmi)
@@ -235,7 +245,7 @@ def host(made, fmi, freed_host):
 
 @pytest.fixture
 def freed_host():
-    """A function that keeps an instance until the end of the test and frees it then."""
+    """Return a function that registers an instance to be freed after the test."""
     kept = []
     yield lambda one: kept.append(one) or one
     for one in kept:
@@ -258,21 +268,22 @@ def at_event(host, t=0.0):
 
 
 IN_THE_AIR, IN_THE_GROUND = RADIUS + 1e-3, RADIUS - 1e-3
-SPRING_STATES = 5  # q, qd, and a patch of three
+SPRING_STATES = 5  # q, qd, and three states of the contact patch
 
 
 def height(q):
     return np.array([q, *np.zeros(SPRING_STATES - 1)])
 
 
-def test_a_law_holds_until_the_event_and_in_saved_states(host):
+@pytest.mark.slow
+def test_active_branch_of_a_force_law_changes_only_at_events_and_is_saved_in_the_fmu_state(host):
     one = host("spring")
     pushed = K * 1e-3 - G
     assert_allclose(one.rates(0.0, height(IN_THE_AIR))[1], -G)
     assert indicators(one, 2)[0] < 0
     assert_allclose(one.rates(0.0, height(IN_THE_GROUND))[1], -G)  # held in a trial step
     assert indicators(one, 2)[0] > 0
-    assert one.fmu.completedIntegratorStep()[0]  # a host that has not seen it is told
+    assert one.fmu.completedIntegratorStep()[0]  # requests the missed event
     at_event(one)
     assert_allclose(one.rates(0.0, height(IN_THE_GROUND))[1], pushed, rtol=1e-9)
     in_contact = one.saved()
@@ -283,7 +294,7 @@ def test_a_law_holds_until_the_event_and_in_saved_states(host):
     assert_allclose(one.rates(0.0, height(IN_THE_GROUND))[1], pushed, rtol=1e-9)
 
 
-def test_derivatives_are_those_of_the_laws_that_hold(host):
+def test_directional_derivatives_use_the_active_branch_of_the_force_law(host):
     one = host("spring")
     references = {v.name: v.valueReference for v in one.description.modelVariables}
     index = "[1]" if one.fmi == 2 else ""
@@ -300,7 +311,8 @@ def test_derivatives_are_those_of_the_laws_that_hold(host):
     assert_allclose(stiffness(), -K)
 
 
-def test_an_indicator_is_never_zero_behind_an_event(host):
+@pytest.mark.slow
+def test_event_indicators_are_nonzero_after_an_event(host):
     one = host("spring")
     for q, side in ((IN_THE_GROUND, 1.0), (RADIUS, -1.0), (IN_THE_AIR, -1.0), (RADIUS, -1.0)):
         one.rates(0.0, height(q))
@@ -311,7 +323,8 @@ def test_an_indicator_is_never_zero_behind_an_event(host):
         assert not one.fmu.completedIntegratorStep()[0]
 
 
-def test_states_that_jump_are_said_to_have_changed(host):
+@pytest.mark.slow
+def test_event_update_reports_changed_continuous_states_after_a_state_jump(host):
     one = host("inelastic")
     one.rates(0.0, np.array([-SHIFT, -2.0]))
     one.fmu.enterEventMode()
@@ -322,7 +335,8 @@ def test_states_that_jump_are_said_to_have_changed(host):
     assert update()[3] is False
 
 
-def test_an_event_without_end_is_refused(host):
+@pytest.mark.slow
+def test_endless_event_iteration_is_rejected_after_1000_iterations(host):
     one = host("restless")
     before = one.rates(0.4, np.array([0.5, 0.4]))
     one.fmu.enterEventMode()
@@ -332,13 +346,14 @@ def test_an_event_without_end_is_refused(host):
     one.fmu.enterEventMode()
     with pytest.raises(FMICallException):
         one.handle_event(0.6)
-    message = "the event at t = 0.6 s has no end: its states moved 1000 times"
+    message = "the event at t = 0.6 s did not converge: its states changed 1000 times"
     assert one.messages[-1][-1] == message
     assert_allclose(one.x, (0.5, 0.6))
     assert_allclose(before, (-0.1, 1.0))
 
 
-def test_another_number_of_indicators_is_refused(host):
+@pytest.mark.slow
+def test_request_for_a_wrong_number_of_event_indicators_is_rejected(host):
     one = host("spring")
     with pytest.raises(FMICallException):
         indicators(one, 1)
@@ -349,7 +364,8 @@ def test_another_number_of_indicators_is_refused(host):
         indicators(one, 2)
 
 
-def test_the_description_names_them(made):
+@pytest.mark.slow
+def test_model_description_lists_the_event_indicators(made):
     two, three = (fmpy.read_model_description(str(made("spring", fmi))) for fmi in (2, 3))
     assert two.numberOfEventIndicators == 2
     (listed,) = three.eventIndicators

@@ -1,6 +1,4 @@
-"""One door to every kind of FMU: blocks, systems and scripts in, each target out; what makes no
-sense is refused.
-"""
+"""`export_fmu` exports blocks, systems and scripts, and rejects inconsistent options."""
 
 import hashlib
 import zipfile
@@ -16,9 +14,8 @@ from fmu_blocks import BLOCKS
 from fmu_instance import Host
 from planar2ctrl import parts, wired
 from rigidblocks import (
-    EULER,
-    RK4,
     Model,
+    RigidContactPlant,
     SixDoF,
     System,
     export_fmu,
@@ -26,11 +23,12 @@ from rigidblocks import (
     simulate,
     sphere_inertia,
 )
-from rigidblocks.algebra.spatial import identity
+from rigidblocks.block.integrators import EULER, RK4
 from rigidblocks.cli import main
 from rigidblocks.contact import Sphere
+from rigidblocks.spatial.spatial import identity
 
-SAME = 1e-9  # over 0.1 s a stiff loop lets the rounding of reordered operations grow a little
+SAME = 1e-9  # over 0.1 s a stiff loop amplifies the rounding of reordered operations
 
 SCRIPT = Path(__file__).parents[2] / "fmus/planar2_pd_fmu.py"
 
@@ -49,7 +47,7 @@ def parameters(path):
 
 
 @pytest.mark.parametrize("target", ["native", "source", "python"])
-def test_one_script_serves_every_target(tmp_path, target):
+def test_one_fmu_script_is_exported_to_every_target(tmp_path, target):
     path = export_fmu(SCRIPT, tmp_path / "a.fmu", target)
     assert validate_fmu(str(path)) == []
     assert fmpy.read_model_description(str(path)).modelName == "Planar2PD"
@@ -58,7 +56,7 @@ def test_one_script_serves_every_target(tmp_path, target):
 
 
 @pytest.mark.parametrize("target", ["native", "source"])
-def test_fmi_3_goes_through_the_same_door(tmp_path, target):
+def test_export_fmu_writes_valid_fmi_3_fmus(tmp_path, target):
     path = export_fmu(SCRIPT, tmp_path / "a.fmu", target, fmi=3)
     assert validate_fmu(str(path)) == []
     assert fmpy.read_model_description(str(path)).fmiVersion == "3.0"
@@ -71,7 +69,7 @@ def test_fmi_3_goes_through_the_same_door(tmp_path, target):
 
 
 @pytest.mark.slow
-def test_a_system_becomes_one_fmu_with_the_numbers_of_the_simulation(tmp_path):
+def test_fmu_of_a_system_matches_the_results_of_simulate(tmp_path):
     path = export_fmu(wired(parts()), tmp_path / "a.fmu", dt=1e-3, name="demo")
     assert validate_fmu(str(path)) == []
     instance = Host(path, tmp_path)
@@ -90,7 +88,7 @@ def test_a_system_becomes_one_fmu_with_the_numbers_of_the_simulation(tmp_path):
     instance.fmu.freeInstance()
 
 
-def test_options_of_a_block_are_those_of_the_fmu(tmp_path):
+def test_export_options_set_the_parameters_and_the_model_identifier(tmp_path):
     block = BLOCKS["pd"]
     assert parameters(export_fmu(block, tmp_path / "a.fmu", "source")) == [
         "kp[1]",
@@ -104,7 +102,7 @@ def test_options_of_a_block_are_those_of_the_fmu(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_script_says_how_it_is_stepped_unless_something_else_is_asked_for(tmp_path):
+def test_export_options_override_the_integration_settings_of_a_script(tmp_path):
     robot = SCRIPT.with_name("planar2_robot_fmu.py")
     made = {
         digest(export_fmu(robot, tmp_path / f"{k}.fmu", "source", **options))
@@ -112,11 +110,11 @@ def test_a_script_says_how_it_is_stepped_unless_something_else_is_asked_for(tmp_
             [{}, {"method": "adaptive or stiff"}, {"method": EULER}, {"h": 1e-4}]
         )
     }
-    assert len(made) == 3  # the first two are the same
+    assert len(made) == 3  # the first two are equal
 
 
 def named(name):
-    """A system whose part has this name."""
+    """Return a system with a part of this name."""
     system = System()
     system.add(name, library.Gain(2.0), start={"u": 1.0})
     return system
@@ -126,11 +124,12 @@ BLOCK, SYSTEM = BLOCKS["pd"], wired(parts())
 REFUSED = {
     "target": (BLOCK, {"target": "jar"}, "target must be one of native, source, python, not 'jar'"),
     "fmi": (BLOCK, {"fmi": 1}, "fmi must be one of 2.*, not 1"),
+    "scalars of FMI 2": (BLOCK, {"arrays": False}, "arrays=False is for FMI 3.0; FMI 2.0 has scal"),
     "tunable": (BLOCK, {"tunable": ["k"]}, "PDController has no parameter .'k'.; it has: kp, kd"),
     "system without step": (
         SYSTEM,
         {},
-        "a System needs the co-simulation step dt .s. that its FMU is to take",
+        "a System needs the co-simulation step dt .s. of its FMU",
     ),
     "system with method": (
         SYSTEM,
@@ -143,27 +142,27 @@ REFUSED = {
         {"dt": 1e-3, "order": "seidel"},
         "order must be one of gauss-seidel, jacobi, not 'seidel'",
     ),
-    "block with step": (BLOCK, {"dt": 1e-3}, "only a System is stepped by dt"),
+    "block with step": (BLOCK, {"dt": 1e-3}, "only a System supports dt"),
     "block with order": (
         BLOCK,
         {"dt": 1e-3, "order": "jacobi"},
-        "only a System is stepped by dt and order",
+        "only a System supports dt and order",
     ),
     "python system": (SYSTEM, {"target": "python"}, "a System needs the co-simulation step dt"),
     "python fmi 3": (
         SCRIPT,
         {"target": "python", "fmi": 3},
-        "a Python FMU is FMI 2.0 .* it takes no fmi",
+        "a Python FMU is FMI 2.0 .* it does not support fmi",
     ),
     "python platforms": (
         SCRIPT,
         {"target": "python", "platforms": "all"},
-        "a Python FMU .* it takes no platforms",
+        "a Python FMU .* it does not support platforms",
     ),
     "python h": (
         SCRIPT,
         {"target": "python", "h": 1e-3, "name": "a"},
-        "a script says what its FMU is: it takes no name and h",
+        "a script defines its FMU: it does not support name and h",
     ),
     "a name for FMI": (
         named("my arm"),
@@ -171,39 +170,40 @@ REFUSED = {
         "cannot have a variable 'my arm.y': names",
     ),
     "a name in Python": (named("für"), {"dt": 1e-3, "target": "python"}, "a variable 'für.y'"),
-    "bundle": (BLOCK, {"bundle": True}, "only a Python FMU has use for bundle"),
+    "bundle": (BLOCK, {"bundle": True}, "only a Python FMU supports bundle"),
     "platform": (
         BLOCK,
         {"platforms": ["vax"]},
-        "there is no platform 'vax'; choose among x86_64-linux, .*, or all",
+        "unknown platform 'vax'; choose among x86_64-linux, .*, or all",
     ),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_makes_no_sense_is_refused_and_nothing_is_written(tmp_path, case):
+def test_inconsistent_export_options_are_rejected_before_writing(tmp_path, case):
     source, options, message = REFUSED[case]
     with pytest.raises(ValueError, match=message):
         export_fmu(source, tmp_path / "a.fmu", **options)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_robots_file_is_no_script_and_a_folder_no_fmu(tmp_path):
+def test_fmu_export_rejects_a_robot_file_as_script_and_a_folder_as_output_path(tmp_path):
     (tmp_path / "arm.urdf").write_text("<robot/>")
     with pytest.raises(
-        ValueError, match=r"'arm.urdf' is no script: .* described_plant\(load_model"
+        ValueError, match=r"'arm.urdf' is not a script: .* described_plant\(load_model"
     ):
         export_fmu(tmp_path / "arm.urdf", tmp_path / "a.fmu")
     with pytest.raises(IsADirectoryError, match=r"cannot write the FMU '.*': it is a folder"):
         export_fmu(BLOCK, tmp_path)
-    with pytest.raises(OSError, match=r"cannot write '/dev/null/a.fmu': no file can be made in"):
+    with pytest.raises(OSError, match=r"cannot write '/dev/null/a.fmu': cannot create a file in"):
         export_fmu(BLOCK, "/dev/null/a.fmu", "source")
 
 
-def test_a_block_that_has_run_is_packaged_as_one_that_has_not(tmp_path):
+@pytest.mark.slow
+def test_simulation_of_a_block_does_not_change_its_exported_fmu(tmp_path):
     ball = sphere_inertia(0.1, mass=1.0)
     model = Model("ball", (-1,), (SixDoF(),), (identity(),), (ball,), contact=((Sphere(0.1),),))
-    block = library.RigidContactPlant(model, q0=[1, 0, 0, 0, 0, 0, 0.1])
+    block = RigidContactPlant(model, q0=[1, 0, 0, 0, 0, 0, 0.1])
     before = digest(export_fmu(block, tmp_path / "a.fmu", "python"))
     system = System()
     system.add("ball", block)
@@ -211,17 +211,24 @@ def test_a_block_that_has_run_is_packaged_as_one_that_has_not(tmp_path):
     assert digest(export_fmu(block, tmp_path / "b.fmu", "python")) == before
 
 
-def test_the_command_is_the_function(tmp_path, capsys):
-    arguments = ["--target", "source", "--fmi", "2", "--tunable", "kp,kd", "--name", "pd"]
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [(["--fmi", "2"], {}), (["--fmi", "3", "--no-arrays"], {"fmi": 3, "arrays": False})],
+)
+def test_fmu_command_and_export_fmu_write_byte_identical_files(
+    tmp_path, capsys, arguments, options
+):
+    arguments = [*arguments, "--target", "source", "--tunable", "kp,kd", "--name", "pd"]
     assert main(["fmu", str(SCRIPT), "-o", str(tmp_path / "a.fmu"), *arguments]) == 0
     assert capsys.readouterr().out == f"{tmp_path / 'a.fmu'}\n"
-    same = export_fmu(SCRIPT, tmp_path / "b.fmu", "source", tunable=["kp", "kd"], name="pd")
+    options = options | {"tunable": ["kp", "kd"], "name": "pd"}
+    same = export_fmu(SCRIPT, tmp_path / "b.fmu", "source", **options)
     assert digest(tmp_path / "a.fmu") == digest(same)
 
 
-def test_the_command_says_in_one_line_what_is_wrong(tmp_path, capsys):
+def test_errors_of_the_fmu_command_have_one_line(tmp_path, capsys):
     arguments = ["--platforms", "x86_64-linux,vax"]
     assert main(["fmu", str(SCRIPT), "-o", str(tmp_path / "a.fmu"), *arguments]) == 2
     assert capsys.readouterr().err.startswith(
-        "rigidblocks: there is no platform 'vax'; choose among x86_64-linux, "
+        "rigidblocks: unknown platform 'vax'; choose among x86_64-linux, "
     )

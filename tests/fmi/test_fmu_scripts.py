@@ -1,4 +1,4 @@
-"""A script is all that an FMU is made of: what it can say, and every way that one can be wrong."""
+"""FMU scripts: their options, and the error message for each type of invalid script."""
 
 import re
 import zipfile
@@ -8,17 +8,18 @@ import pytest
 
 from block_runs import assert_same, begun, go_on, random_inputs, reference_run
 from hosts import instantiated, references, start
-from rigidblocks.fmi.python import python_fmu
+from rigidblocks.fmi.python_fmu import python_fmu
 from rigidblocks.fmi.script import slave_of
 
 
-def test_a_kernel_steps_by_the_method_of_the_script(tmp_path):
+@pytest.mark.slow
+def test_python_fmu_uses_the_integration_method_of_its_script(tmp_path):
     script = tmp_path / "euler_fmu.py"
     script.write_text(
         "from rigidblocks.fmi.slave import BlockSlave\n"
         "from rigidblocks.block.integrators import SEMI_IMPLICIT_EULER\n"
         "from rigidblocks.library import RobotPlant\n"
-        "from rigidblocks.robots import planar2\n"
+        "from rigidblocks.robot.robots import planar2\n"
         "class Euler(BlockSlave):\n"
         "    def __init__(self, **kwargs):\n"
         "        super().__init__(RobotPlant(planar2()), method=SEMI_IMPLICIT_EULER, h=3e-4, "
@@ -36,8 +37,9 @@ def test_a_kernel_steps_by_the_method_of_the_script(tmp_path):
     slave.freeInstance()
 
 
-def test_a_script_can_have_a_block_of_its_own(tmp_path):
-    script = tmp_path / "a block-of its.own.py"  # no name for a module
+@pytest.mark.slow
+def test_fmu_script_may_define_its_own_block(tmp_path):
+    script = tmp_path / "a block-of its.own.py"  # not a valid module name
     script.write_text(
         "from __future__ import annotations\n"
         "from dataclasses import KW_ONLY, dataclass\n"
@@ -74,13 +76,14 @@ class Controller(BlockSlave):
 
 
 def pd_script(folder: Path, kp: float) -> Path:
-    """A script that differs from others of its name in the gain alone."""
+    """Write a script whose class name is fixed and whose proportional gain is `kp`."""
     folder.mkdir(exist_ok=True)
     (folder / "controller_fmu.py").write_text(PD_SCRIPT.format(kp=kp))
     return folder / "controller_fmu.py"
 
 
-def test_two_fmus_of_one_name_and_class_each_run_their_own_script(tmp_path):
+@pytest.mark.slow
+def test_two_fmus_with_the_same_script_name_run_their_own_scripts(tmp_path):
     slaves = []
     for kp in (2.0, 3.0):
         folder = tmp_path / f"{kp}"
@@ -97,7 +100,7 @@ def test_two_fmus_of_one_name_and_class_each_run_their_own_script(tmp_path):
         slave.freeInstance()
 
 
-def test_another_script_is_another_guid(tmp_path):
+def test_fmus_of_different_scripts_have_different_guids(tmp_path):
     guids = set()
     for kp in (2.0, 3.0):
         with zipfile.ZipFile(
@@ -127,11 +130,11 @@ CLASS = (
         ),
         (
             HEAD + CLASS.format("A") + "class B(A):\n    pass\n",
-            "class B of a_fmu.py needs an __init__ of its own",
+            "class B of a_fmu.py needs its own __init__",
         ),
         (
             HEAD + CLASS.format("A") + "B, A = A, None\n",
-            "class A of a_fmu.py must be there under its own name",
+            "class A of a_fmu.py must be an attribute of the module",
         ),
         (
             "from pythonfmu import Fmi2Slave\n"
@@ -141,7 +144,7 @@ CLASS = (
         ),
     ],
 )
-def test_a_script_without_exactly_one_slave_class_is_refused(tmp_path, text, message):
+def test_fmu_script_without_exactly_one_slave_class_is_rejected(tmp_path, text, message):
     script = tmp_path / "a_fmu.py"
     script.write_text(text)
     with pytest.raises(ValueError, match=re.escape(message)) as refusal:
@@ -152,14 +155,14 @@ def test_a_script_without_exactly_one_slave_class_is_refused(tmp_path, text, mes
     assert list(tmp_path.iterdir()) == [script]
 
 
-def test_an_error_of_the_script_says_where_it_is(tmp_path):
+def test_error_for_an_exception_in_an_fmu_script_names_the_script(tmp_path):
     script = tmp_path / "a_fmu.py"
     script.write_text(HEAD + CLASS.format("A").replace("[1], [1]", "[1], [1, 2]"))
-    with pytest.raises(ValueError, match="needs one kp and one kd a joint") as refusal:
+    with pytest.raises(ValueError, match=r"needs kp and kd of shape \(n,\)") as refusal:
         slave_of(script)
     assert refusal.value.__notes__ == [f"in the FMU script {script}"]
 
 
-def test_a_script_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"there is no script .*a_fmu\.py"):
+def test_error_for_a_missing_fmu_script_names_the_script(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"script .*a_fmu\.py does not exist"):
         slave_of(tmp_path / "a_fmu.py")

@@ -1,6 +1,4 @@
-"""Formulas of docstrings as MathML: read back they are what the docstring says, and those of all
-blocks are set.
-"""
+"""Formulas of docstrings keep their content as MathML, and all formulas of blocks are rendered."""
 
 import ast
 import inspect
@@ -13,7 +11,7 @@ import pytest
 import rigidblocks
 import rigidblocks.library
 from rigidblocks.block.block import Block
-from rigidblocks.fmi.formulas import SYMBOLS, NotFormulaError, formulas
+from rigidblocks.fmi.docstring_html import SYMBOLS, NotFormulaError, formulas
 
 PACKAGE = Path(rigidblocks.__file__).parent
 LETTERS = {sign: name for name, sign in SYMBOLS.items() if name != "th"}
@@ -22,14 +20,14 @@ SIGNS |= {"\N{MINUS SIGN}": "-", "\N{MULTIPLICATION SIGN}": "x", "\N{PRIME}": "'
 
 
 def displayed(docstring):
-    """The indented paragraphs of a docstring."""
+    """Return the indented paragraphs of a docstring."""
     for part in re.split(r"\n\s*\n", docstring or ""):
         if part and all(line.startswith("    ") for line in part.strip("\n").splitlines()):
             yield part
 
 
 def docstrings():
-    """Each docstring of the package with the place where it stands."""
+    """Yield each docstring of the package with the name of its module and object."""
     for path in sorted(PACKAGE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
@@ -37,12 +35,12 @@ def docstrings():
 
 
 def is_program(text):
-    """Whether a text is Python or C, a table or a layout of memory."""
+    """Return whether a paragraph is Python, C, a table or a memory layout."""
     return re.search(r"\w\.\w+\(|\"|\bself\b|@|\*\w|\{|\[0:2\]|  \w+ \w+ +\w+ \w+| \| \w", text)
 
 
 def read(element):
-    """An element of MathML in letters again, without brackets that a fraction has no need of."""
+    """Return the plain text of a MathML element, without redundant brackets of fractions."""
     inner, text = [read(child) for child in element], (element.text or "").strip()
     match element.tag:
         case "mfrac":
@@ -61,7 +59,7 @@ def read(element):
 
 
 def plain(text):
-    """What a formula says, without room, brackets, commas, and how a dot is spelled."""
+    """Return a formula without spaces, brackets and commas, with one spelling of derivatives."""
     text = re.sub(r"(?<=[A-Z])d(d?)ot", r"d\1", text)
     text = re.sub(r"dt\^2", "dt2", re.sub(r"d\^2(?=[a-z])", "d2", text)).replace("theta", "th")
     text = re.sub(r"\^(?=[-+*'](\W|$))", "", text)
@@ -69,19 +67,17 @@ def plain(text):
 
 
 def set_in(text, names=()):
-    """A formula in MathML, read back."""
+    """Return the plain text of the MathML of a formula."""
     html = formulas(text, names).replace("&emsp;", "\u2003").replace("&nbsp;", " ")
     return plain("".join(read(line) for line in ET.fromstring(html)))
 
 
 @pytest.mark.slow
-def test_formulas_of_all_docstrings_say_what_is_in_the_docstring():
-    """Read back by other code: no letter, index, sign, exponent or word is lost or in another
-    place.
-    """
-    told = [(place, part) for place, text in docstrings() for part in displayed(text)]
+def test_mathml_of_docstring_formulas_contains_every_symbol():
+    """The plain text of the MathML equals the formula: letters, indices, signs, and exponents."""
+    reported = [(place, part) for place, text in docstrings() for part in displayed(text)]
     found = 0
-    for place, part in told:
+    for place, part in reported:
         try:
             said = set_in(part)
         except NotFormulaError:
@@ -93,7 +89,7 @@ def test_formulas_of_all_docstrings_say_what_is_in_the_docstring():
 
 
 @pytest.mark.parametrize("name", rigidblocks.library.__all__)
-def test_the_formulas_of_every_block_are_set(name):
+def test_every_formula_of_a_block_docstring_converts_to_mathml(name):
     block = getattr(rigidblocks.library, name)
     if isinstance(block, type) and issubclass(block, Block):
         for part in displayed(inspect.cleandoc(block.__doc__)):
@@ -120,7 +116,7 @@ def test_the_formulas_of_every_block_are_set(name):
         ("", None),
     ],
 )
-def test_a_formula_is_set_or_refused(text, html):
+def test_valid_formulas_convert_to_mathml_and_invalid_ones_are_rejected(text, html):
     if html is None:
         with pytest.raises(NotFormulaError):
             formulas(text)
@@ -128,6 +124,6 @@ def test_a_formula_is_set_or_refused(text, html):
         assert html in formulas(text)
 
 
-def test_a_name_is_told_from_a_word():
+def test_mathml_formula_marks_declared_variable_names():
     assert '<mi class="name">gain</mi>' in formulas("y = gain u", {"gain"})
     assert "<mi>gain</mi>" in formulas("y = gain u")

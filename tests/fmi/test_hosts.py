@@ -1,6 +1,4 @@
-"""Systems of FMUs in other co-simulation tools: the trajectory is that of `simulate` with all parts
-reading the old time.
-"""
+"""Systems of FMUs in other masters have the trajectory of `simulate` in Jacobi order."""
 
 import importlib
 from functools import cache
@@ -16,7 +14,7 @@ from planar2ctrl import CONNECTIONS, parts
 from rigidblocks import System, export_fmu, simulate
 
 pytestmark = pytest.mark.interop
-SAME = 1e-12  # of the largest value of a signal: the same FMUs, and other sums of time
+SAME = 1e-12  # relative to the largest value of a signal; the masters sum the time differently
 DT, STEPS = 1e-3, 1000
 SCRIPTS = Path(__file__).parents[2] / "fmus"
 HOSTS = {"libcosimpy": run_in_libcosim, "ecospy": run_in_ecos}
@@ -25,7 +23,7 @@ SYSTEMS = ("planar2ctrl", "five-bar", "mixed")
 
 @pytest.fixture(scope="module")
 def case(tmp_path_factory):
-    """A system, what is observed of it, and our run."""
+    """Return a function that returns a system, its recorded signals, and its Jacobi run."""
 
     @cache
     def made(name: str):
@@ -39,20 +37,20 @@ def ours(one: Hosted):
     result = simulate(one.system(), STEPS * DT, DT, order="jacobi")
     observed = [column for column in result.columns if column.endswith("]")]
     expected = np.column_stack([result[name] for name in observed])
-    assert np.abs(expected[-1] - expected[0]).max() > 0.3  # it did move
+    assert np.abs(expected[-1] - expected[0]).max() > 0.3  # the robot moves
     return observed, expected
 
 
 def differ(found, expected) -> float:
-    """The largest difference of a signal by its largest value, or by 1 where that is less."""
+    """Return the largest difference of a signal relative to its largest value, or to 1."""
     assert found.shape == expected.shape
     return float((np.abs(found - expected) / np.maximum(1, np.abs(expected).max(0))).max())
 
 
 def in_fmpy(path: Path, observed):
-    """What FMPy's own simulation of an FMU with these outputs gives."""
+    """Return FMPy's simulation of an FMU with these outputs."""
     settings = {"stop_time": STEPS * DT, "step_size": DT, "output_interval": DT}
-    # not validated: the tools describe outputs that are states as no schema allows
+    # no validation: the tools describe outputs that are states against the schema
     rows = fmpy.simulate_fmu(str(path), validate=False, fmi_type="CoSimulation", **settings)
     return np.column_stack([rows[name.replace(".", "_")] for name in observed])
 
@@ -74,15 +72,24 @@ def loaded(host: str):
 
 @pytest.mark.parametrize("host", HOSTS)
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_another_tool_gives_the_same_trajectory(host, name, case):
+def test_fmu_trajectories_in_other_masters_match_the_jacobi_results_of_simulate(host, name, case):
     one, observed, expected = case(name)
     found = loaded(host)(one.fmus, list(one.wires()), STEPS, DT, observed)
     assert differ(found, expected[1:]) < SAME
 
 
+def test_trajectories_of_scalar_fmi3_fmus_in_ecos_match_the_jacobi_results_of_simulate(tmp_path):
+    one = hosted("planar2ctrl", tmp_path, fmi=3, arrays=False)
+    observed, expected = ours(one)
+    found = loaded("ecospy")(one.fmus, list(one.wires()), STEPS, DT, observed)
+    assert differ(found, expected[1:]) < SAME
+
+
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_the_calls_of_an_s_function_in_simulink_give_the_same_trajectory(name, case, tmp_path):
-    """Where the start values of inputs are what they read at the start."""
+def test_trajectories_of_simulink_s_functions_match_the_jacobi_results_of_simulate(
+    name, case, tmp_path
+):
+    """The start values of the inputs are the initial values of their sources."""
     one, observed, expected = case(name)
     wires = list(one.wires())
     first = dict(zip(observed, expected[0], strict=True))
@@ -92,8 +99,8 @@ def test_the_calls_of_an_s_function_in_simulink_give_the_same_trajectory(name, c
     assert differ(found, expected) < SAME
 
 
-def test_an_s_function_begins_with_the_start_values_of_its_inputs(case, tmp_path):
-    """No wire is read before the first step: kd (slope - qd) is 15 and 22.5 N.m when it is."""
+def test_s_function_uses_the_start_values_of_its_inputs_before_the_first_step(case, tmp_path):
+    """Connections are read after the first step; otherwise the torques are 15 and 22.5 N.m."""
     one, observed, expected = case("planar2ctrl")
     given = one.fmus, list(one.wires()), 1, DT, observed
     first = run_as_s_functions(*given, tmp_path, {})[0]
@@ -103,7 +110,9 @@ def test_an_s_function_begins_with_the_start_values_of_its_inputs(case, tmp_path
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_python_fmus_move_in_other_tools_as_here(host, tmp_path):
+def test_python_fmu_trajectories_in_other_masters_match_the_jacobi_results_of_simulate(
+    host, tmp_path
+):
     fmus = {
         name: export_fmu(SCRIPTS / f"planar2_{name}_fmu.py", tmp_path / f"{name}.fmu", "python")
         for name in parts()
@@ -115,19 +124,19 @@ def test_python_fmus_move_in_other_tools_as_here(host, tmp_path):
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_a_container_gives_the_same_trajectory_in_fmpy_and_in_our_master(name, case, tmp_path):
+def test_toolbox_container_matches_the_jacobi_results_in_fmpy_and_in_simulate(name, case, tmp_path):
     one, observed, expected = case(name)
     for path in one.fmus.values():
         (tmp_path / path.name).symlink_to(path)
     made = container(one, tmp_path, DT, observed)
     found = in_fmpy(made, observed)
-    # the tool starts a loop of parts without the values that go round in it
+    # the tool initializes a loop of parts without the connected values
     assert differ(found[1:], expected[1:]) < SAME
     assert differ(in_our_master(made, observed), found) < SAME
 
 
-def test_the_container_that_fmpy_brings_runs_in_our_master_as_in_fmpy(case, tmp_path):
-    """How it couples its parts is its own affair."""
+def test_fmpy_container_has_equal_results_in_fmpy_and_in_simulate(case, tmp_path):
+    """FMPy does not specify the coupling, so the test compares only the two masters."""
     one, observed, _ = case("planar2ctrl")
     made = fmpy_container(one, tmp_path, DT, observed)
     assert differ(in_our_master(made, observed), in_fmpy(made, observed)) < SAME

@@ -1,4 +1,4 @@
-"""Inputs that follow the derivatives that a host gives of them, within a step of FMI 2.0."""
+"""Inputs of FMI 2.0 change within a step according to the input derivatives of the importer."""
 
 from dataclasses import dataclass
 
@@ -10,19 +10,20 @@ from scipy.integrate import solve_ivp
 
 from fmu_blocks import BLOCKS
 from fmu_instance import Host
-from rigidblocks import EULER, HEUN, RK4, Block, Port, RobotPlant, planar2
-from rigidblocks.block.evaluate import NumpyEvaluator
-from rigidblocks.block.memory import Memory
-from rigidblocks.fmi.native import native_fmu
+from rigidblocks import Block, Port, RobotPlant, planar2
+from rigidblocks.block.evaluators import NumpyEvaluator
+from rigidblocks.block.integrators import EULER, HEUN, RK4
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.fmi.native_fmu import native_fmu
 
 SAME = 1e-12  # rounding of some tens of steps
-ORDER = 0.15  # how far the order fitted to the errors of three step sizes is from the method's
+ORDER = 0.15  # tolerance of the order fitted to the errors of three step sizes
 ERROR = 3
 
 
 @dataclass(frozen=True)
 class Integral(Block):
-    """The integral of its input, and twice the input."""
+    """Integral of the input, and twice the input."""
 
     inputs = (Port("u", (2,), "m/s", "input", 0.0),)
     outputs = (Port("x", (2,), "m", "integral"), Port("y", (2,), "m/s", "twice the input"))
@@ -37,7 +38,7 @@ class Integral(Block):
 
 @dataclass(frozen=True)
 class Hold(Block):
-    """A sample-and-hold of its input."""
+    """Sample-and-hold of the input."""
 
     sample_time: float | None = 1e-2
     inputs = (Port("u", (), "m", "input", 0.0),)
@@ -50,8 +51,9 @@ class Hold(Block):
 
 @pytest.fixture
 def host(tmp_path):
-    """A function that makes an instance of the FMU of a block with steps of RK4 unless asked for
-    others, freed at the end.
+    """Return a function that instantiates the FMU of a block, by default with RK4.
+
+    The fixture frees the instances.
     """
     made = []
 
@@ -66,19 +68,19 @@ def host(tmp_path):
 
 
 def give(instance, where, order, values):
-    """Sets derivatives of the inputs of a slice."""
+    """Set the derivatives of this order for a slice of inputs."""
     references = list(range(where.start, where.stop))
     instance.fmu.setRealInputDerivatives(references, [order] * len(references), list(values))
 
 
 @pytest.mark.slow
-def test_the_description_says_that_inputs_are_interpolated(host):
+def test_co_simulation_fmu_declares_input_interpolation(host):
     assert host(Integral()).description.coSimulation.canInterpolateInputs
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dt", [1e-3, 1e-1])
-def test_the_integral_of_a_ramp_is_exact_with_its_slope_and_that_of_stairs_without(host, dt):
+def test_integral_of_a_ramp_input_is_exact_with_one_input_derivative(host, dt):
     flat, slope = Memory(Integral()), np.array([3.0, -1.5])
     follows, holds = host(Integral(), h=0.02), host(Integral(), h=0.02)
     for instance in (follows, holds):
@@ -93,7 +95,7 @@ def test_the_integral_of_a_ramp_is_exact_with_its_slope_and_that_of_stairs_witho
         assert_allclose(follows.m[flat.where["x"]], slope * t**2 / 2, rtol=SAME)
         assert_allclose(
             follows.m[flat.where["y"]], 2 * slope * t, rtol=SAME
-        )  # the outputs are those of the end of the step
+        )  # output values at the end of the step
         assert_allclose(
             holds.m[flat.where["x"]], slope * dt**2 * k * (k + 1) / 2, rtol=SAME, atol=SAME
         )
@@ -101,7 +103,7 @@ def test_the_integral_of_a_ramp_is_exact_with_its_slope_and_that_of_stairs_witho
 
 
 @pytest.mark.slow
-def test_the_integral_of_a_cubic_is_exact_with_three_derivatives(host):
+def test_integral_of_a_cubic_input_is_exact_with_three_input_derivatives(host):
     flat, instance = Memory(Integral()), host(Integral(), h=0.03)
     cubic = np.polynomial.Polynomial([0.5, -1.0, 2.0, 4.0])
     instance.initialize(0.2)
@@ -116,7 +118,7 @@ def test_the_integral_of_a_cubic_is_exact_with_three_derivatives(host):
 
 
 @pytest.mark.slow
-def test_derivatives_are_those_of_one_step_after_which_the_inputs_are_held(host):
+def test_input_is_constant_after_the_step_for_which_its_derivatives_were_set(host):
     flat, instance = Memory(Integral()), host(Integral())
     instance.initialize()
     give(instance, flat.u, 1, (2.0, 4.0))
@@ -127,16 +129,17 @@ def test_derivatives_are_those_of_one_step_after_which_the_inputs_are_held(host)
     assert_allclose(instance.m[flat.where["x"]], (0.01 + 0.02, 0.02 + 0.04), rtol=SAME)
 
 
-def test_a_sample_reads_its_input_at_the_sample_instant(host):
+@pytest.mark.slow
+def test_sampled_block_reads_the_extrapolated_input_at_the_sample_instant(host):
     flat, instance = Memory(Hold()), host(Hold())
     instance.initialize()
     give(instance, flat.u, 1, (3.0,))
-    instance.fmu.doStep(0.0, 4e-2)  # the last of four samples is at its end
+    instance.fmu.doStep(0.0, 4e-2)  # the last of four samples is at the end
     assert_allclose(instance.m[flat.where["z"]], 0.12, rtol=SAME)
 
 
 @pytest.mark.slow
-def test_derivatives_of_zero_are_inputs_held_to_the_last_bit(host, rng):
+def test_zero_input_derivatives_and_constant_inputs_give_bitwise_equal_results(host, rng):
     block = BLOCKS["planar2"]
     flat, follows, holds = Memory(block), host(block), host(block)
     for instance in (follows, holds):
@@ -151,7 +154,8 @@ def test_derivatives_of_zero_are_inputs_held_to_the_last_bit(host, rng):
     assert_array_equal(follows.m, holds.m)
 
 
-def test_a_restored_state_has_the_derivatives_that_were_given(host):
+@pytest.mark.slow
+def test_saved_fmu_state_contains_the_input_derivatives(host):
     flat, instance = Memory(Integral()), host(Integral())
     instance.initialize()
     give(instance, flat.u, 1, (2.0, 4.0))
@@ -163,7 +167,7 @@ def test_a_restored_state_has_the_derivatives_that_were_given(host):
     assert_array_equal(instance.m, expected)
 
 
-# ---- a loop with a master that knows the slope of the force ----
+# ---- a loop whose master provides the slope of the force ----
 
 KP, KD, Q_REF, END = 40.0, 6.0, np.array([0.5, -0.3]), 0.2
 ROBOT = Memory(RobotPlant(planar2(), q0=(0.3, -0.5), qd0=(1.0, 2.0)))
@@ -171,8 +175,9 @@ Q, QD, QDD, TAU = (ROBOT.where[name] for name in ("q", "qd", "qdd", "tau"))
 
 
 def position_after_loop(plant, dt, with_slopes):
-    """The position at END of a robot under the PD law in steps of dt, its force held or
-    extrapolated in each of them.
+    """Return the position at END of a robot under PD control, with communication steps dt.
+
+    The force is constant in each step, or extrapolated with its slope.
     """
     plant.fmu.reset()
     plant.initialize()
@@ -189,7 +194,7 @@ def position_after_loop(plant, dt, with_slopes):
 
 
 def position_without_steps():
-    """The same of the loop without any hold, by a method of high order."""
+    """Return the position at END of the continuous closed loop, by a method of high order."""
     m = ROBOT.start()
 
     def rate(t, x):
@@ -203,7 +208,7 @@ def position_without_steps():
 
 
 @pytest.mark.slow
-def test_a_loop_is_of_second_order_with_slopes_and_of_first_without(host):
+def test_input_derivatives_increase_the_coupling_order_from_one_to_two(host):
     plant, steps, exact = host(ROBOT.block), np.array([4e-3, 2e-3, 1e-3]), position_without_steps()
     assert QDD.start == ROBOT.y.start
     for with_slopes, order in ((False, 1), (True, 2)):
@@ -213,14 +218,14 @@ def test_a_loop_is_of_second_order_with_slopes_and_of_first_without(host):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", [EULER, HEUN, RK4], ids=lambda method: method.name)
-def test_inputs_are_followed_at_the_stages_of_the_integrator(host, method):
+def test_integration_error_with_input_derivatives_has_the_order_of_the_integrator(host, method):
     flat, steps, errors = Memory(Integral()), np.array([0.1, 0.05, 0.025]), []
     for h in steps:
         instance = host(Integral(), method=method, h=h)
         instance.initialize()
         give(
             instance, flat.u, 3, (6.0, 6.0)
-        )  # u = t^3, whose integral no method of less than fourth order has exactly
+        )  # u = t^3: only methods of at least fourth order integrate it exactly
         instance.fmu.doStep(0.0, 1.0)
         errors.append(abs(instance.m[flat.where["x"]][0] - 0.25))
     if method.order >= 4:
@@ -231,13 +236,13 @@ def test_inputs_are_followed_at_the_stages_of_the_integrator(host, method):
         )
 
 
-# ---- what is refused ----
+# ---- rejected calls ----
 
 U = Memory(Integral()).u.start
 SET = "fmi2SetRealInputDerivatives: "
 REFUSED = {
-    "of a state": (SET + "x[1] is no input", ([U - 2], [1], [1.0])),
-    "of nothing": (SET + "there is no variable 99; the last is 8", ([99], [1], [1.0])),
+    "of a state": (SET + "x[1] is not an input", ([U - 2], [1], [1.0])),
+    "of nothing": (SET + "unknown variable 99; the last is 8", ([99], [1], [1.0])),
     "order 0": (
         SET + "the order of a derivative of u[1] must be from 1 to 3, not 0",
         ([U, U + 1], [0, 1], [1.0, 1.0]),
@@ -253,8 +258,9 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", REFUSED)
-def test_derivatives_that_make_no_sense_are_refused_and_change_nothing(host, case):
+def test_invalid_input_derivatives_are_rejected_and_change_no_state(host, case):
     instance = host(Integral())
     instance.initialize()
     before = instance.saved()
@@ -266,7 +272,7 @@ def test_derivatives_that_make_no_sense_are_refused_and_change_nothing(host, cas
     assert instance.saved() == before
 
 
-def test_a_course_that_leaves_the_finite_is_undone_with_the_step(host):
+def test_fmu_rolls_back_a_step_with_an_infinite_extrapolated_input(host):
     instance, flat = host(Integral()), Memory(Integral())
     instance.initialize()
     give(instance, flat.u, 3, (1e308, 0.0))

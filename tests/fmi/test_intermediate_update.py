@@ -1,6 +1,4 @@
-"""Co-simulation of FMI 3.0 in which the host takes part in steps: intermediate updates, early
-return and event mode.
-"""
+"""Co-simulation of FMI 3.0 with intermediate updates, early return and event mode."""
 
 import xml.etree.ElementTree as ET
 import zipfile
@@ -16,11 +14,11 @@ from fmu_blocks import BLOCKS
 from fmu_instance import Instance
 from planar2ctrl import parts, wired
 from rigidblocks import FusedSystem, export_fmu
-from rigidblocks.block.memory import Memory
+from rigidblocks.block.memory_layout import Memory
 from rigidblocks.block.stepper import NumpyStepper
 
-SAME = 1e-12  # a short run in which times are counted in another way
-OTHER_STEPS = 1e-9  # one in other inner steps of at most 1 ms, of a method of fourth order
+SAME = 1e-12  # rounding of the times in a short run
+OTHER_STEPS = 1e-9  # error of a fourth-order method with different inner steps of at most 1 ms
 
 ERROR = 3
 H = 1e-3
@@ -30,9 +28,9 @@ TAU, Q, QDD, ENERGY = (PLANAR2.where[name].start for name in ("tau", "q", "qdd",
 
 
 class Host:
-    """A host that keeps when it is called back, and does there what `act(time, wanted)` does.
+    """Importer that records its callbacks and calls `act(time, inputs_wanted)` in them.
 
-    What `act` returns is None, or the time at which the step shall end.
+    `act` returns None, or the requested end of the step.
     """
 
     def __init__(self, archive, name, act=None, **settings):
@@ -56,7 +54,7 @@ class Host:
 
 @pytest.fixture
 def host(archive):
-    """A function that makes hosts, whose instances are freed at the end."""
+    """Return a function that makes importers; the fixture frees their instances."""
     made = []
 
     def make(name, act=None, **settings):
@@ -70,9 +68,7 @@ def host(archive):
 
 @pytest.fixture
 def plain(archive):
-    """The rows of a run in steps that the host takes no part in, by name, step and number of
-    steps.
-    """
+    """Return a function that returns the memory after each step of a run without callbacks."""
 
     def run(name, dt, steps, inputs):
         instance, flat, rows = Instance(archive, name, FMU3Slave), Memory(BLOCKS[name]), []
@@ -88,7 +84,7 @@ def plain(archive):
 
 
 def refused(host, message, call):
-    """Asserts that the call is refused with that message and that it changes nothing."""
+    """Assert that the call is rejected with the message and changes no state."""
     before = host.instance.saved()
     with pytest.raises(FMICallException) as error:
         call(host.fmu)
@@ -98,7 +94,7 @@ def refused(host, message, call):
 
 
 @pytest.mark.slow
-def test_a_block_that_has_nothing_to_show_within_a_step_offers_no_intermediate_update(tmp_path):
+def test_fmu_without_continuous_variables_does_not_declare_intermediate_updates(tmp_path):
     path = export_fmu(FusedSystem(wired(parts()), 1e-3), tmp_path / "fused.fmu", "source", fmi=3)
     with zipfile.ZipFile(path) as fmu:
         root = ET.fromstring(fmu.read("modelDescription.xml"))
@@ -109,7 +105,8 @@ def test_a_block_that_has_nothing_to_show_within_a_step_offers_no_intermediate_u
     assert not [v for v in root.find("ModelVariables") if v.get("intermediateUpdate")]
 
 
-def test_the_description_tells_what_takes_part_in_steps(host, archive):
+@pytest.mark.slow
+def test_model_description_lists_the_variables_of_intermediate_updates(host, archive):
     steps = host("servo").instance.description.coSimulation
     assert steps.providesIntermediateUpdate
     assert steps.mightReturnEarlyFromDoStep
@@ -128,7 +125,8 @@ def test_the_description_tells_what_takes_part_in_steps(host, archive):
 # ---- intermediate updates ----
 
 
-def test_the_host_is_shown_the_end_of_each_inner_step(host, plain):
+@pytest.mark.slow
+def test_intermediate_updates_report_the_values_after_each_inner_step(host, plain):
     seen = []
     shown = host(
         "planar2",
@@ -144,7 +142,7 @@ def test_the_host_is_shown_the_end_of_each_inner_step(host, plain):
     assert [wanted for _, wanted, _ in shown.calls] == [True, True, True, False]
 
 
-def test_inputs_set_in_updates_make_the_run_of_short_steps(host, plain):
+def test_inputs_set_in_intermediate_updates_have_the_same_effect_as_shorter_steps(host, plain):
     def inputs(t):
         return np.array([np.sin(900 * t), np.cos(700 * t)])
 
@@ -161,7 +159,7 @@ def test_inputs_set_in_updates_make_the_run_of_short_steps(host, plain):
     assert_allclose(shared.instance.m, expected, rtol=SAME, atol=SAME)
 
 
-def test_what_is_not_required_or_not_wanted_is_refused_in_an_update(host):
+def test_intermediate_update_rejects_variables_that_were_not_required(host):
     refusals = []
 
     def act(time, wanted):
@@ -190,7 +188,7 @@ def test_what_is_not_required_or_not_wanted_is_refused_in_an_update(host):
         "fmi3Reset is not allowed in an intermediate update",
         "fmi3GetFMUState is not allowed in an intermediate update",
         "fmi3Terminate is not allowed in an intermediate update",
-        "fmi3SetFloat64: at the end of a step no inputs are wanted",
+        "fmi3SetFloat64: inputs cannot be set at the end of a step",
     ]
     assert_allclose(shared.instance.m[0], 2 * H)
 
@@ -198,11 +196,11 @@ def test_what_is_not_required_or_not_wanted_is_refused_in_an_update(host):
 @pytest.mark.parametrize(
     ("required", "message"),
     [
-        ([PLANAR2.where["gravity"].start], "gravity[1] is no variable for intermediate updates"),
-        ([99], "fmi3InstantiateCoSimulation: there is no variable 99; the last is 15"),
+        ([PLANAR2.where["gravity"].start], "gravity[1] is not available in intermediate updates"),
+        ([99], "fmi3InstantiateCoSimulation: unknown variable 99; the last is 15"),
     ],
 )
-def test_an_instance_cannot_require_what_is_not_for_updates(host, required, message):
+def test_instantiation_rejects_variables_without_intermediate_updates(host, required, message):
     fmu, messages = host("planar2").fmu, []
     other = FMU3Slave(
         guid=fmu.guid,
@@ -226,7 +224,7 @@ def test_an_instance_cannot_require_what_is_not_for_updates(host, required, mess
     [(2.4 * H, 2.4 * H), (0.0, 2 * H), (2 * H, 2 * H)],
     ids=["later", "past", "now"],
 )
-def test_a_step_ends_at_the_time_that_the_host_asks_for(host, wish, end):
+def test_step_ends_at_the_requested_early_return_time(host, wish, end):
     shared = host("planar2", lambda t, _: wish if t == 2 * H else None, earlyReturnAllowed=True)
     shared.instance.initialize()
     assert shared.fmu.doStep(0.0, 5 * H) == (False, False, True, end)
@@ -243,17 +241,17 @@ def test_a_step_ends_at_the_time_that_the_host_asks_for(host, wish, end):
         False,
         False,
         5 * H,
-    )  # and the run goes on
+    )  # the run continues
 
 
-def test_a_host_that_does_not_allow_early_return_cannot_ask_for_it(host):
+def test_early_return_request_is_ignored_unless_early_return_is_allowed(host):
     shared = host("planar2", lambda t, _: t)
     shared.instance.initialize()
     assert shared.fmu.doStep(0.0, 5 * H) == (False, False, False, 5 * H)
     assert not any(may_return for *_, may_return in shared.calls)
 
 
-def test_a_run_of_early_returns_takes_the_same_samples(host, plain, rng):
+def test_early_returns_do_not_change_the_results_of_a_sampled_fmu(host, plain, rng):
     shared = host("servo", lambda t, _: t + rng.uniform(0, 3 * H), earlyReturnAllowed=True)
     shared.instance.initialize()
     t, steps = 0.0, 0
@@ -266,7 +264,9 @@ def test_a_run_of_early_returns_takes_the_same_samples(host, plain, rng):
 
 
 @pytest.mark.parametrize("dt", [0.7 * SAMPLE, 1.5 * SAMPLE, 2 * SAMPLE, 3.25 * SAMPLE])
-def test_steps_of_any_length_fit_where_early_return_is_allowed(host, plain, dt):
+def test_results_of_an_fmu_with_early_return_do_not_depend_on_the_communication_step(
+    host, plain, dt
+):
     shared = host("servo", earlyReturnAllowed=True)
     shared.instance.initialize()
     steps = int(20 * SAMPLE / dt)
@@ -282,7 +282,7 @@ def test_steps_of_any_length_fit_where_early_return_is_allowed(host, plain, dt):
 
 @pytest.fixture
 def with_events(host):
-    """A host of the servo in step mode, in which samples are events."""
+    """Return the importer of the servo in step mode, with samples as events."""
     shared = host("servo", eventModeUsed=True, earlyReturnAllowed=True)
     shared.instance.initialize()
     assert shared.fmu.updateDiscreteStates() == (False, False, False, False, True, SAMPLE)
@@ -291,7 +291,7 @@ def with_events(host):
 
 
 def stepped_with_events(shared, t, dt, inputs=None):
-    """The times of the events in one communication step."""
+    """Return the times of the events in one communication step."""
     end, events = t + dt, []
     while t < end:
         event, stop, early, t = shared.fmu.doStep(t, end - t)
@@ -309,7 +309,7 @@ def stepped_with_events(shared, t, dt, inputs=None):
     return events
 
 
-def test_a_run_with_events_is_the_run_without(with_events, plain):
+def test_event_mode_does_not_change_the_results_of_a_sampled_fmu(with_events, plain):
     inputs = np.array([0.2, 0.8, 1.0, -2.0])
     dt, rows = 2 * SAMPLE, []
     for k in range(20):
@@ -320,16 +320,16 @@ def test_a_run_with_events_is_the_run_without(with_events, plain):
     assert_allclose(rows, plain("servo", dt, 20, lambda _: inputs), rtol=SAME, atol=SAME)
 
 
-def test_events_are_at_exact_multiples_of_the_sample_time(with_events):
+def test_sample_events_occur_at_multiples_of_the_sample_time(with_events):
     events = [t for k in range(30) for t in stepped_with_events(with_events, k * 7e-3, 7e-3)]
     assert_allclose(
         events, SAMPLE * np.arange(1, 106), rtol=SAME
-    )  # those at the end of a step have the host's time
+    )  # events at the end of a step have the importer's time
     inside = [k for k in range(105) if (k + 1) * 2 % 7]
     assert [events[k] for k in inside] == [(k + 1) * SAMPLE for k in inside]
 
 
-def test_a_sample_in_event_mode_reads_the_inputs_that_are_set_there(with_events):
+def test_sample_in_event_mode_reads_the_inputs_set_in_event_mode(with_events):
     with_events.fmu.doStep(0.0, SAMPLE)
     with_events.fmu.enterEventMode()
     q = with_events.instance.m[SERVO.where["q"]]
@@ -345,9 +345,9 @@ def test_a_sample_in_event_mode_reads_the_inputs_that_are_set_there(with_events)
     )
 
 
-def test_an_event_that_is_due_comes_before_the_next_step(with_events):
+def test_step_with_a_pending_sample_event_is_rejected(with_events):
     with_events.fmu.doStep(0.0, SAMPLE)
-    text = "the sample at 0.002 s is an event, which comes first"
+    text = "the sample at 0.002 s is an event; handle this event first"
     refused(with_events, f"fmi3DoStep: {text}", lambda fmu: fmu.doStep(SAMPLE, SAMPLE))
     with_events.fmu.enterEventMode()
     refused(with_events, f"fmi3EnterStepMode: {text}", lambda fmu: fmu.enterStepMode())
@@ -361,7 +361,7 @@ def test_an_event_that_is_due_comes_before_the_next_step(with_events):
     with_events.fmu.doStep(SAMPLE, SAMPLE)
 
 
-def test_model_exchange_is_refused_in_the_event_mode_of_co_simulation(with_events):
+def test_model_exchange_calls_are_rejected_in_co_simulation_event_mode(with_events):
     with_events.fmu.enterEventMode()
     refused(
         with_events,
@@ -372,7 +372,7 @@ def test_model_exchange_is_refused_in_the_event_mode_of_co_simulation(with_event
     refused(with_events, message, lambda fmu: fmu.fmi3EnterContinuousTimeMode(fmu.component))
 
 
-def test_without_early_return_samples_are_taken_in_the_step(host, plain):
+def test_fmu_executes_its_samples_within_the_step_if_early_return_is_not_allowed(host, plain):
     shared = host("servo", eventModeUsed=True)
     shared.instance.initialize()
     shared.fmu.enterStepMode()
@@ -382,7 +382,7 @@ def test_without_early_return_samples_are_taken_in_the_step(host, plain):
     assert_allclose(shared.instance.m, expected, rtol=SAME, atol=SAME)
 
 
-def test_a_restored_state_has_the_same_events(with_events):
+def test_restored_fmu_state_repeats_its_sample_events(with_events):
     stepped_with_events(with_events, 0.0, 1.5 * SAMPLE)
     content = with_events.instance.saved()
     expected = stepped_with_events(with_events, 1.5 * SAMPLE, SAMPLE), with_events.instance.m
@@ -393,7 +393,7 @@ def test_a_restored_state_has_the_same_events(with_events):
 
 
 @pytest.mark.parametrize("interval", [1e-3, 5e-3])
-def test_fmpy_simulates_with_events_what_it_does_without(archive, interval):
+def test_event_mode_does_not_change_the_results_in_fmpy(archive, interval):
     path, folder = archive("servo", 3)
     runs = [
         fmpy.simulate_fmu(
@@ -418,13 +418,13 @@ def test_fmpy_simulates_with_events_what_it_does_without(archive, interval):
     [
         (
             1.5e6,
-            "the step of 1.5e+06 s has too many inner steps of 0.001 s: at most 1e+09 can be taken",
+            "the step of 1.5e+06 s has too many inner steps of 0.001 s: at most 1e+09 are allowed",
         ),
         (np.inf, "the step must be finite, not inf s"),
         (0.0, "the step must be positive, not 0 s"),
     ],
 )
-def test_a_step_that_the_host_takes_part_in_is_refused_as_any_step_is(host, dt, message):
+def test_invalid_step_sizes_are_rejected_with_intermediate_updates(host, dt, message):
     running = host("servo")
     running.instance.initialize()
     refused(running, message, lambda fmu: fmu.doStep(0.0, dt))

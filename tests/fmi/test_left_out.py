@@ -1,5 +1,6 @@
-"""Contacts without room: how many are left out is said, exactly, and which are kept is known; in
-NumPy, in the kernel, and in native FMUs of both versions.
+"""Contacts that exceed `max_contacts` are omitted and counted exactly.
+
+The counts agree in NumPy, in the kernel, and in native FMUs of both FMI versions.
 """
 
 from functools import cache
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from contact_runs import G, H, as_fmu, free, in_memory
+from contact_runs import G, H, as_fmu, free, without_fmu
 from rigidblocks import (
     RigidContactPlant,
     RobotPlant,
@@ -17,8 +18,8 @@ from rigidblocks import (
     sphere_inertia,
 )
 from rigidblocks.contact import TriangleMesh
-from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
-from rigidblocks.model.shapes import Box, Sphere
+from rigidblocks.kernels.compiled_stepper import compiled_stepper, numpy_stepper
+from rigidblocks.robot.shapes import Box, Sphere
 
 pytestmark = pytest.mark.slow  # each compiles a plant
 RADIUS, BALLS, ROOM, STEPS = 0.1, 5, 3, 100
@@ -31,15 +32,16 @@ def balls(n, **options):
 
 @cache
 def too_many_balls():
-    """On a plane, each on a point."""
+    """Return a plant of more balls on a plane than `max_contacts`; each ball has one contact."""
     q0 = np.concatenate([[1, 0, 0, 0, 0.3 * k, 0, RADIUS] for k in range(BALLS)])
     return RigidContactPlant(balls(BALLS), q0=q0, max_contacts=ROOM, sample_time=H)
 
 
 @cache
 def spikes():
-    """Directions (SPIKES, 3) from the middle of a ball, by how much spikes that stand along them
-    are in it [m], and their mesh.
+    """Return unit vectors (SPIKES, 3) from the ball centre, depths [m], and a mesh of spikes.
+
+    Each spike points along its unit vector and penetrates the ball by its depth.
     """
     turn, tilt = 2 * np.pi / SPIKES * np.arange(SPIKES), np.tile([0.4, 0.8], SPIKES // 2)
     out = np.stack([np.sin(tilt) * np.cos(turn), np.sin(tilt) * np.sin(turn), -np.cos(tilt)], 1)
@@ -56,14 +58,15 @@ def spikes():
 
 @cache
 def too_many_normals():
-    """A ball on spikes, at rest in no gravity."""
+    """Return a ball on spikes, at rest without gravity."""
     robot = RobotPlant(balls(1, gravity=(0, 0, 0)), [1, 0, 0, 0, 0, 0, 0])
     return SoftContactPlant(robot, K, ground=(spikes()[2],))
 
 
 def check_balls(q, left_out):
-    """The first ROOM stay, the others fall through; each of those counts once, as long as it is in
-    the ground.
+    """Check that the first ROOM balls stay on the plane and the others fall through it.
+
+    Each falling ball counts as one omitted contact while it penetrates the plane.
     """
     z = q.reshape(len(q), BALLS, 7)[:, :, 6]
     t = H * np.arange(len(z))[:, None]
@@ -73,28 +76,28 @@ def check_balls(q, left_out):
 
 
 @pytest.mark.parametrize("stepper", [numpy_stepper, compiled_stepper])
-def test_what_finds_no_room_among_rigid_contacts_is_counted_once(stepper):
-    y = in_memory(too_many_balls(), ("q", "left_out", "contacts"), STEPS, stepper)
+def test_each_rigid_contact_above_max_contacts_is_counted_once_as_omitted(stepper):
+    y = without_fmu(too_many_balls(), ("q", "left_out", "contacts"), STEPS, stepper)
     check_balls(y["q"], y["left_out"])
     assert (y["contacts"][1:] == ROOM).all()
 
 
 def counted_alike(plant, names, fmi, folder, **tolerance):
-    """The outputs of a plant as an FMU, which are those in memory."""
-    found, expected = as_fmu(plant, names, STEPS, fmi, folder), in_memory(plant, names, STEPS)
+    """Assert that the outputs of the plant as an FMU equal the outputs without an FMU."""
+    found, expected = as_fmu(plant, names, STEPS, fmi, folder), without_fmu(plant, names, STEPS)
     for name in names:
         assert_allclose(found[name], expected[name][:, -1], **tolerance)
     return found
 
 
 @pytest.mark.parametrize("fmi", [2, 3])
-def test_fmus_of_rigid_contact_count_alike(tmp_path, fmi):
+def test_rigid_contact_fmu_counts_the_same_omitted_contacts_as_its_block(tmp_path, fmi):
     names = ("left_out", "contacts", "q")
     counted_alike(too_many_balls(), names, fmi, tmp_path, atol=1e-15)
 
 
-def test_what_is_kept_and_what_is_left_out_are_together_all_that_touches():
-    """Boxes thrown into each other, at rest, so that nothing else comes to touch in a step."""
+def test_solved_and_omitted_contacts_add_to_the_number_of_all_contacts():
+    """Overlapping boxes at rest keep their number of contacts within a step."""
     rng, n = np.random.default_rng(3), 6
     turns = rng.normal(size=(n, 4))
     turns /= np.linalg.norm(turns, axis=1)[:, None]
@@ -104,7 +107,7 @@ def test_what_is_kept_and_what_is_left_out_are_together_all_that_touches():
 
     def counts(room):
         plant = RigidContactPlant(model, q0=q0, max_contacts=room)
-        y = in_memory(plant, ("contacts", "left_out"), 1)
+        y = without_fmu(plant, ("contacts", "left_out"), 1)
         return y["contacts"][1, 0], y["left_out"][1, 0]
 
     touching, none = counts(200)
@@ -114,7 +117,7 @@ def test_what_is_kept_and_what_is_left_out_are_together_all_that_touches():
 
 
 def check_spikes(force, left_out):
-    """Of those with normals of their own the deepest are kept, each on its spring."""
+    """Check that the NORMALS deepest spikes exert their spring forces."""
     out, depth, _ = spikes()
     kept = np.argsort(depth)[-NORMALS:]
     assert_allclose(force, -K * depth[kept] @ out[kept], rtol=1e-12)
@@ -122,14 +125,14 @@ def check_spikes(force, left_out):
 
 
 @pytest.mark.parametrize("stepper", [numpy_stepper, compiled_stepper])
-def test_normals_without_room_in_soft_contact_are_counted_and_are_the_shallowest(stepper):
-    y = in_memory(too_many_normals(), ("f_contact", "left_out"), 0, stepper)
+def test_compliant_contact_omits_and_counts_the_contact_normals_of_smallest_depth(stepper):
+    y = without_fmu(too_many_normals(), ("f_contact", "left_out"), 0, stepper)
     check_spikes(y["f_contact"][0, 3:], y["left_out"][0, 0])
 
 
 @pytest.mark.parametrize("fmi", [2, 3])
-def test_fmus_of_soft_contact_count_alike(tmp_path, fmi):
+def test_compliant_contact_fmu_counts_the_same_omitted_contacts_as_its_block(tmp_path, fmi):
     names = ("left_out", "f_contact", "q")
     found = counted_alike(too_many_normals(), names, fmi, tmp_path, rtol=1e-12, atol=1e-15)
-    assert len(np.unique(found["left_out"])) > 1  # it is thrown out, and leaves the spikes
+    assert len(np.unique(found["left_out"])) > 1  # the ball leaves the spikes
     assert found["left_out"][-1] == 0

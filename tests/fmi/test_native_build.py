@@ -1,5 +1,6 @@
-"""How native FMUs are built: strict C99, the same bytes each time, with or without a system
-compiler; and a plain C host.
+"""Builds of native FMUs: strict C99, reproducible with and without a system compiler.
+
+An importer in plain C runs the built FMUs.
 """
 
 import ctypes
@@ -18,16 +19,16 @@ from numpy.testing import assert_allclose
 from fmu_blocks import BLOCKS
 from fmu_instance import Host
 from rigidblocks.block.integrators import RK4
-from rigidblocks.block.memory import Memory
+from rigidblocks.block.memory_layout import Memory
 from rigidblocks.block.stepper import NumpyStepper
-from rigidblocks.fmi.native import MAIN, fmu_sources, model_identifier, native_fmu
+from rigidblocks.fmi.native_fmu import MAIN, fmu_sources, model_identifier, native_fmu
 from rigidblocks.fmi.variables import Variables
-from rigidblocks.kernels.evaluator import TracedEvaluator
-from rigidblocks.tracing.ccode import c_string
+from rigidblocks.kernels.traced_evaluator import TracedEvaluator
+from rigidblocks.tracing.c_notation import c_string
 from rigidblocks.tracing.compiler import PORTABLE_FLAGS, compiler, run_compiler, shared_library
 
-SAME = 1e-12  # a short run differs from NumPy's by the rounding of reordered operations
-SAME_LONG = 1e-9  # over 10 s a free robot lets that rounding grow
+SAME = 1e-12  # rounding of reordered operations in a short run
+SAME_LONG = 1e-9  # over 10 s an uncontrolled robot amplifies the rounding
 
 ZIG = (sys.executable, "-m", "ziglang", "cc")
 FMI_HEADERS = str(files("fmpy").joinpath("c-code"))
@@ -35,7 +36,7 @@ FMI_HEADERS = str(files("fmpy").joinpath("c-code"))
 
 @pytest.fixture
 def no_system_compiler(monkeypatch, tmp_path):
-    """A machine with the ziglang package alone."""
+    """Simulate a machine with only the ziglang package."""
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     monkeypatch.delenv("CC", raising=False)
     compiler.cache_clear()
@@ -44,13 +45,14 @@ def no_system_compiler(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["two-link", "2link", "", "a b", "näh"])
-def test_a_name_that_is_no_identifier_is_refused(tmp_path, name):
-    with pytest.raises(ValueError, match=f"'{name}': it must be letters, digits and _"):
+def test_native_fmu_with_an_invalid_model_identifier_is_rejected(tmp_path, name):
+    reported = f"'{name}' of an FMU: it must consist of letters, digits and _"
+    with pytest.raises(ValueError, match=reported):
         native_fmu(BLOCKS["pd"], tmp_path / "pd.fmu", name=name)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_inner_step_that_is_not_positive_is_refused(tmp_path):
+def test_native_fmu_with_a_nonpositive_inner_step_is_rejected(tmp_path):
     with pytest.raises(ValueError, match="the inner step h must be positive, not 0 s"):
         native_fmu(BLOCKS["planar2"], tmp_path / "a.fmu", h=0)
 
@@ -61,11 +63,12 @@ def sources_of(name):
     )[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BLOCKS)
 @pytest.mark.parametrize("command", [("gcc",), ZIG], ids=["gcc", "ziglang"])
-def test_the_sources_are_strict_c99_without_a_warning(command, name):
+def test_fmi2_sources_compile_as_strict_c99_without_warnings(command, name):
     if not shutil.which(command[0]):
-        pytest.skip(f"there is no {command[0]} on the PATH")
+        pytest.skip(f"{command[0]} is not on the PATH")
     shared_library(
         sources_of(name),
         MAIN,
@@ -75,7 +78,7 @@ def test_the_sources_are_strict_c99_without_a_warning(command, name):
 
 
 @pytest.mark.slow
-def test_the_library_shows_the_functions_of_fmi_and_nothing_else():
+def test_shared_library_of_an_fmu_exports_only_the_fmi2_functions():
     library = ctypes.CDLL(str(shared_library(sources_of("sampled pd"), MAIN)))
     for name in (name for name in dir(FMU2Slave) if name.startswith("fmi2")):
         assert hasattr(library, name)
@@ -84,7 +87,7 @@ def test_the_library_shows_the_functions_of_fmi_and_nothing_else():
 
 
 def built_twice(tmp_path, monkeypatch):
-    """The same FMU built in two folders, each with a cache that is empty."""
+    """Yield the paths of the same FMU built in two folders, each with an empty cache."""
     for folder in (tmp_path / "one", tmp_path / "another folder"):
         monkeypatch.setenv("RIGIDBLOCKS_CACHE", str(folder / "cache"))
         yield native_fmu(BLOCKS["sampled pd"], folder / "pd.fmu", name="pd")
@@ -98,13 +101,15 @@ def assert_identical(paths):
 
 
 @pytest.mark.slow
-def test_two_builds_are_byte_identical(tmp_path, monkeypatch):
+def test_two_builds_of_a_native_fmu_are_byte_identical(tmp_path, monkeypatch):
     assert_identical(built_twice(tmp_path, monkeypatch))
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_system_compiler")
-def test_without_a_system_compiler_two_builds_are_byte_identical_and_run(tmp_path, monkeypatch):
+def test_builds_with_ziglang_are_byte_identical_and_match_the_results_of_numpy(
+    tmp_path, monkeypatch
+):
     assert compiler()[: len(ZIG)] == ZIG
     paths = list(built_twice(tmp_path, monkeypatch))
     assert_identical(paths)
@@ -120,12 +125,12 @@ def test_without_a_system_compiler_two_builds_are_byte_identical_and_run(tmp_pat
     instance.fmu.freeInstance()
 
 
-def test_a_c_literal_is_the_text_to_any_compiler():
+def test_c_string_literal_escapes_quotes_trigraphs_and_utf8():
     assert c_string('a[1,2] "x"\\??=é%') == '"a[1,2] \\042x\\042\\134\\077\\077=\\303\\251\\045"'
 
 
 def c_host(folder):
-    """The program of the C host."""
+    """Compile the C importer and return its path."""
     program = folder / "host"
     flags = ("-std=c99", "-D_DEFAULT_SOURCE", "-O2", "-rdynamic", "-I", FMI_HEADERS)
     source = Path(__file__).with_name("c_host") / "host.c"
@@ -134,7 +139,7 @@ def c_host(folder):
 
 
 @pytest.mark.slow
-def test_in_a_c_host_ten_seconds_equal_numpy_and_allocate_nothing(tmp_path):
+def test_native_fmu_in_a_c_importer_matches_numpy_and_allocates_no_memory_in_steps(tmp_path):
     dt, steps, flat = 1e-2, 1000, Memory(BLOCKS["planar2"])
     program = c_host(tmp_path)
     path = native_fmu(BLOCKS["planar2"], tmp_path / "a.fmu", method=RK4, h=dt)
@@ -155,6 +160,6 @@ def test_in_a_c_host_ten_seconds_equal_numpy_and_allocate_nothing(tmp_path):
         f"\na step in a C host takes {nanoseconds:.0f} ns; 10 s differ from NumPy by "
         f"{np.abs(run - expected).max():.1e}"
     )
-    assert in_all > 0  # the host does count
+    assert in_all > 0  # the importer counts allocations
     assert in_steps == 0
     loaded.fmu.freeInstance()

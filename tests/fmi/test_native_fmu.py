@@ -1,5 +1,6 @@
-"""Native FMUs of FMI 2.0 in co-simulation, and their integrators and parameters. What FMI 3.0 has
-too is tested in test_co_simulation.
+"""Native FMUs of FMI 2.0 in co-simulation, with their integrators and parameters.
+
+Tests of the features that FMI 3.0 has too are in test_co_simulation.
 """
 
 import fmpy
@@ -11,16 +12,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from fmu_blocks import BLOCKS
 from fmu_instance import DISCARD, ERROR, Host, Instance, refused
 from rigidblocks.block.integrators import INTEGRATORS
-from rigidblocks.block.memory import Memory
-from rigidblocks.fmi.native import native_fmu
-from rigidblocks.kernels.stepper import numpy_stepper
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.fmi.native_fmu import native_fmu
+from rigidblocks.kernels.compiled_stepper import numpy_stepper
 
-SAME = 1e-12  # a short run differs from NumPy's by the rounding of reordered operations
+SAME = 1e-12  # rounding of reordered operations in a short run
 
 
 @pytest.fixture
 def host(archive):
-    """Instances of the FMU of a block by name, freed at the end."""
+    """Return a function that instantiates the FMU of a block; the fixture frees the instances."""
     made = []
 
     def instance(name):
@@ -32,11 +33,12 @@ def host(archive):
         one.fmu.freeInstance()
 
 
-# ---- the same numbers ----
+# ---- equal values in C and NumPy ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", INTEGRATORS.values(), ids=INTEGRATORS)
-def test_every_integrator_equals_its_numpy_form(tmp_path, method):
+def test_every_integrator_has_equal_results_in_c_and_in_numpy(tmp_path, method):
     block = BLOCKS["gravity"]
     instance = Host(native_fmu(block, tmp_path / "a.fmu", method=method, h=0.5e-3), tmp_path)
     numpy, m = numpy_stepper(Memory(block), method, 0.5e-3), Memory(block).start()
@@ -50,7 +52,7 @@ def test_every_integrator_equals_its_numpy_form(tmp_path, method):
 
 
 @pytest.mark.slow
-def test_a_parameter_that_is_not_tunable_is_a_constant(tmp_path):
+def test_parameter_that_is_not_declared_tunable_is_a_constant(tmp_path):
     instance = Host(native_fmu(BLOCKS["pd"], tmp_path / "pd.fmu", tunable=("kd",)), tmp_path)
     names = [v.name for v in instance.description.modelVariables if v.causality == "parameter"]
     assert names == ["kd[1]", "kd[2]"]
@@ -62,7 +64,7 @@ def test_a_parameter_that_is_not_tunable_is_a_constant(tmp_path):
 
 
 @pytest.mark.slow
-def test_fmpy_simulates_it_to_the_stop_time(archive):
+def test_fmpy_simulates_a_sequence_fmu_to_the_stop_time(archive):
     result = fmpy.simulate_fmu(
         str(archive("sequence", 2)[0]), stop_time=0.02, output_interval=1e-3, output=["y[1]"]
     )
@@ -73,7 +75,7 @@ def test_fmpy_simulates_it_to_the_stop_time(archive):
 # ---- initialization ----
 
 
-def test_start_values_can_be_set_until_the_run_starts(host):
+def test_start_values_of_states_are_settable_until_initialization_ends(host):
     flat = Memory(BLOCKS["planar2"])
     instance = host("planar2")
     instance.set(flat.where["q"], (0.7, 0.8))
@@ -93,7 +95,8 @@ def test_start_values_can_be_set_until_the_run_starts(host):
 # ---- saved states ----
 
 
-def test_bytes_that_are_no_state_are_refused(host):
+@pytest.mark.slow
+def test_invalid_serialized_fmu_states_are_rejected(host):
     instance, stranger = host("planar2"), host("pd")
     content = instance.saved()
     strange = stranger.saved()
@@ -117,14 +120,14 @@ def test_bytes_that_are_no_state_are_refused(host):
         lambda fmu: fmu.deSerializeFMUstate(no_mode),
     )
     refused(
-        instance, ERROR, "fmi2SetFMUstate: there is no state", lambda fmu: fmu.setFMUstate(None)
+        instance, ERROR, "fmi2SetFMUstate: the FMU state is null", lambda fmu: fmu.setFMUstate(None)
     )
 
 
-def test_a_state_of_another_instance_is_refused(host):
+def test_fmu_state_of_another_instance_is_rejected(host):
     instance, other = host("planar2"), host("planar2")
     state = other.fmu.getFMUstate()
-    message = "{}: this is no state that the instance has saved"
+    message = "{}: the instance has not saved this state"
     refused(instance, ERROR, message.format("fmi2SetFMUstate"), lambda fmu: fmu.setFMUstate(state))
     refused(
         instance,
@@ -139,22 +142,22 @@ def test_a_state_of_another_instance_is_refused(host):
     other.fmu.freeFMUstate(state)
 
 
-# ---- what is refused ----
+# ---- rejected calls ----
 
 
-def test_nothing_is_pending(host):
+def test_fmu_discards_status_requests_because_its_steps_are_never_pending(host):
     instance = host("planar2")
     instance.initialize()
     refused(
         instance,
         DISCARD,
-        "fmi2GetStatus: there is no status of kind 0",
+        "fmi2GetStatus: unknown status kind 0",
         lambda fmu: fmu.getStatus(0),
     )
     refused(
         instance,
         DISCARD,
-        "fmi2GetStringStatus: there is no status of kind 1",
+        "fmi2GetStringStatus: unknown status kind 1",
         lambda fmu: fmu.getStringStatus(1),
     )
     instance.fmu.terminate()

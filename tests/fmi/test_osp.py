@@ -1,4 +1,4 @@
-"""System structures of the Open Simulation Platform: the trajectory is that of its own libcosim."""
+"""System structures of the Open Simulation Platform (OSP) give the trajectories of libcosim."""
 
 import logging
 import re
@@ -9,9 +9,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from hosts import run_osp_in_libcosim
-from rigidblocks import Block, Port, export_fmu, load_osp, simulate
+from rigidblocks import Block, Port, export_fmu, simulate
 from rigidblocks.cli import main
-from rigidblocks.formats.refusal import FormatError
+from rigidblocks.fmi.ssp.osp import load_osp
+from rigidblocks.robot_description.format_error import FormatError
 
 DT, STEPS = 1e-3, 400
 SAME = 1e-12
@@ -19,7 +20,7 @@ SAME = 1e-12
 
 @dataclass(frozen=True)
 class Mass(Block):
-    """m a = f - d v, and where it is from another point."""
+    """m a = f - d v."""
 
     inputs = (Port("f", (2,), "N", "force", 0.0),)
     outputs = (Port("v", (2,), "m/s", "velocity"), Port("x", (2,), "m", "place"))
@@ -35,7 +36,7 @@ class Mass(Block):
 
 @dataclass(frozen=True)
 class Spring(Block):
-    """How it pulls at what it is shifted by."""
+    """f = k x."""
 
     inputs = (Port("x", (2,), "m", "shift", 0.0),)
     outputs = (Port("f", (2,), "N", "force"),)
@@ -46,7 +47,7 @@ class Spring(Block):
 
 
 def structure(connections="", values='<Real value="2.5"/>', step="", algorithm="fixedStep"):
-    """The text of a file: two directions, one through a transformation."""
+    """Return an OSP file with variable connections and two linear transformations."""
     return f"""<?xml version="1.0" encoding="UTF-8"?>
 <OspSystemStructure xmlns="http://opensimulationplatform.com/MSMI/OSPSystemStructure" version="0.1">
   <StartTime>0.0</StartTime>
@@ -109,7 +110,7 @@ def file(folder, text):
 
 
 @pytest.mark.interop
-def test_libcosim_runs_the_same_file_to_the_same_motion(folder):
+def test_simulated_osp_system_matches_the_results_of_libcosim(folder):
     path = file(folder, structure())
     system, run = load_osp(folder)
     assert run == {"order": "jacobi", "t_start": 0.0, "dt": DT}
@@ -122,30 +123,53 @@ def test_libcosim_runs_the_same_file_to_the_same_motion(folder):
 
 
 @pytest.mark.slow
-def test_the_command_runs_it_and_what_it_cannot_do_is_told(folder, caplog, capsys):
+def test_run_command_runs_an_osp_file_and_logs_unsupported_features(folder, caplog, capsys):
     path = file(folder, structure(step=' stepSize="2e-3"', algorithm="ecco"))
     with caplog.at_level(logging.WARNING):
         load_osp(path)
-    assert "steps of their own, of 0.002 s" in caplog.text
-    assert "asks for the algorithm 'ecco'" in caplog.text
+    assert "their own steps of 0.002 s" in caplog.text
+    assert "requests the algorithm 'ecco'" in caplog.text
     assert main(["run", str(path), "--stop", "0.01", "-o", str(folder / "run.csv")]) == 0
     capsys.readouterr()
 
 
 WRONG = {
-    "a sum": ("<LinearTransformation name=", "<Sum name=", "of the kind Sum are not read"),
+    "a sum": ("<LinearTransformation name=", "<Sum name=", "function type Sum is not supported"),
     "groups": ("<VariableConnection>", "<VariableGroupConnection>", "groups of variables are not"),
-    "a part": ('simulator="spring" name="x[1]"', 'simulator="sprig" name="x[1]"', "no simulator"),
+    "a part": (
+        'simulator="spring" name="x[1]"',
+        'simulator="sprig" name="x[1]"',
+        "unknown simulator",
+    ),
     "a variable": ('simulator="spring" name="x[1]"', 'simulator="spring" name="z"', "output 'z'"),
-    "a start": ('variable="k"', 'variable="kk"', "nothing to start with a value 'kk'"),
-    "a value": ('<Real value="40"/>', '<Real value="4o"/>', "'4o' is no Real"),
+    "a start": ('variable="k"', 'variable="kk"', "no start value 'kk'"),
+    "a value": ('<Real value="40"/>', '<Real value="4o"/>', "invalid Real '4o'"),
     "a file": ("fmus/spring.fmu", "fmus/sprig.fmu", "simulator 'spring'"),
-    "a server": ("fmus/spring.fmu", "proxyfmu://x?file=a.fmu", "is no file, and nothing else"),
+    "a server": ("fmus/spring.fmu", "proxyfmu://x?file=a.fmu", "is not a file; only FMU files"),
     "two outputs": ('simulator="spring" name="x[1]"', 'simulator="spring" name="f[1]"', "an input"),
-    "a function": ('function="pull" name="in"', 'function="pul" name="in"', "no function 'pul'"),
+    "a function": (
+        'function="pull" name="in"',
+        'function="pul" name="in"',
+        "unknown function 'pul'",
+    ),
     "one end": ('<Signal function="pull" name="in"/>', "", "a connection needs two ends"),
-    "an open one": ('function="pull" name="in"', 'function="turn" name="in"', "input of 'pull'"),
-    "a number": (f"<BaseStepSize>{DT}", "<BaseStepSize>fast", "'fast' is no number"),
+    "two inputs": ('function="pull" name="in"', 'function="turn" name="in"', "has two connections"),
+    "an open one": (
+        "</Functions>\n  <Connections>",
+        '<LinearTransformation name="spare"/></Functions><Connections><SignalConnection>'
+        '<Variable simulator="mass" name="f[1]"/><Signal function="spare" name="out"/>'
+        "</SignalConnection>",
+        "input of 'spare'",
+    ),
+    "a signal": ('function="pull" name="in"', 'function="pull" name="inn"', "has no signal 'inn'"),
+    "an element": ("<Simulators>", "<Simulators><Model/>", "<Model> of the namespace"),
+    "no name": ('variable="k"', 'variabel="k"', "needs the attribute variable"),
+    "an empty number": (f"<BaseStepSize>{DT}", "<BaseStepSize>", "invalid number ''"),
+    "two values": ('<Real value="40"/>', '<Real value="4"/><Real value="40"/>', "a second <Real>"),
+    "two starts": ('variable="x[1]"', 'variable="m"', "'m' has two initial values"),
+    "no element": ('variable="x[1]"', 'variable="x[3]"', "must be from 1 to 2"),
+    "a text": ('<Real value="40"/>', '<String value="40"/>', "does not accept String"),
+    "a number": (f"<BaseStepSize>{DT}", "<BaseStepSize>fast", "invalid number 'fast'"),
     "names": ('<Simulator name="spring"', '<Simulator name="mass"', "have the same name"),
     "another root": ("OspSystemStructure ", "OspModelDescription ", "must be an OspSystem"),
 }
@@ -153,7 +177,7 @@ WRONG = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_not_read_is_refused_with_its_line(folder, name):
+def test_unsupported_osp_elements_are_rejected_with_their_line(folder, name):
     old, new, said = WRONG[name]
     text = structure().replace(old, new)
     for tag in ("VariableGroupConnection", "OspModelDescription"):

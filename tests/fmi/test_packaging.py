@@ -1,5 +1,7 @@
-"""What FMUs carry beside their code: who made them, pictures, terminals, licenses, the reference
-run by the layered standard, and Python FMUs of what is no script.
+"""Content of FMUs besides their code: metadata, icons, terminals, licenses and reference run.
+
+The reference run follows the layered standard FMI-LS-REF. The module also tests Python FMUs of
+block and system objects.
 """
 
 import os
@@ -21,12 +23,11 @@ from numpy.testing import assert_allclose
 
 from planar2ctrl import parts, wired
 from rigidblocks import PDController, RobotPlant, System, export_fmu, planar2, simulate
-from rigidblocks.fmi.icon import SIZE, icon
-from rigidblocks.fmi.metadata import Metadata
-from rigidblocks.fmi.related import FOLDER
-from rigidblocks.fmi.terminals import terminals
+from rigidblocks.fmi.model_description import Metadata
+from rigidblocks.fmi.reference_run import FOLDER
+from rigidblocks.fmi.terminals_and_icons import SIZE, icon, terminals
 
-FORMS_AGREE = 1e-12  # a Python FMU runs the kernel that the block runs in memory
+FORMS_AGREE = 1e-12  # a Python FMU runs the same kernel as the block without an FMU
 METADATA = Metadata("A. Author", "1.2", "(c) A. Author", "MIT", "an arm & its <base>")
 WITHOUT = """
 import sys
@@ -46,7 +47,7 @@ def names(fmu: Path) -> set[str]:
 
 
 @pytest.mark.parametrize(("target", "fmi"), [("native", 2), ("native", 3), ("python", 2)])
-def test_metadata_are_in_the_model_description(tmp_path, target, fmi):
+def test_model_description_contains_the_metadata_of_the_export(tmp_path, target, fmi):
     path = tmp_path / "pd.fmu"
     export_fmu(PDController([1.0], [1.0]), path, target, fmi=fmi, metadata=METADATA)
     root = ElementTree.fromstring(zipfile.ZipFile(path).read("modelDescription.xml"))
@@ -55,13 +56,15 @@ def test_metadata_are_in_the_model_description(tmp_path, target, fmi):
     assert "documentation/licenses/license.txt" in names(path)
 
 
-def test_metadata_are_lines_of_text():
-    with pytest.raises(ValueError, match=r"the author of an FMU is one line of text, not 'a\\nb'"):
+def test_fmu_metadata_with_line_breaks_is_rejected():
+    with pytest.raises(
+        ValueError, match=r"the author of an FMU must be one line of text, not 'a\\nb'"
+    ):
         Metadata(author="a\nb")
 
 
 @pytest.mark.slow
-def test_a_deflated_archive_is_smaller_and_the_same_each_time(tmp_path):
+def test_deflated_fmu_archive_is_smaller_and_reproducible(tmp_path):
     block = PDController([1.0], [1.0])
     stored, one, two = (
         export_fmu(block, tmp_path / name, deflate=deflate)
@@ -74,13 +77,13 @@ def test_a_deflated_archive_is_smaller_and_the_same_each_time(tmp_path):
     }
 
 
-def test_the_icon_is_a_picture(tmp_path):
+def test_fmu_icon_is_a_png_image_of_the_declared_size(tmp_path):
     path = tmp_path / "icon.png"
     path.write_bytes(icon())
     assert image.imread(path).shape[:2] == (SIZE, SIZE)
 
 
-def test_robot_and_controller_have_terminals_that_match():
+def test_robot_and_controller_fmus_have_matching_terminals():
     members = {}
     for block in (RobotPlant(planar2()), PDController([1, 1], [1, 1])):
         text = terminals(port.name for port in (*block.inputs, *block.outputs))
@@ -93,14 +96,14 @@ def test_robot_and_controller_have_terminals_that_match():
     assert members["rigidblocks.reference"] == [{"position", "velocity"}]
 
 
-def test_the_parts_of_a_system_have_terminals_of_their_own():
+def test_system_fmu_has_separate_terminals_for_each_part():
     text = terminals(["robot.q", "robot.qd", "pd.tau", "pd.q_ref", "pd.qd_ref"])
     found = [terminal.get("name") for terminal in ElementTree.fromstring(text).iter("Terminal")]
     assert found == ["robot.joints", "pd.reference"]
 
 
 @pytest.mark.slow
-def test_the_reference_run_is_related_as_the_layered_standard_says(tmp_path):
+def test_reference_run_follows_the_fmi_ls_ref_layered_standard(tmp_path):
     archive = zipfile.ZipFile(export_fmu(RobotPlant(planar2()), tmp_path / "robot.fmu"))
     manifest = ElementTree.fromstring(archive.read(f"{FOLDER}/fmi-ls-manifest.xml"))
     assert manifest.get("{http://fmi-standard.org/fmi-ls-manifest}fmi-ls-name") == (
@@ -120,7 +123,7 @@ def test_the_reference_run_is_related_as_the_layered_standard_says(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_python_fmu_of_a_block_object_is_the_block(tmp_path):
+def test_python_fmu_exported_from_a_block_object_matches_the_results_of_the_block(tmp_path):
     block = RobotPlant(planar2(), q0=(0.3, -0.2))
     path = export_fmu(block, tmp_path / "robot.fmu", "python", name="Arm", tunable=["gravity"])
     theirs = simulate_fmu(str(path), stop_time=0.1, output_interval=1e-3, step_size=1e-3)
@@ -132,7 +135,7 @@ def test_a_python_fmu_of_a_block_object_is_the_block(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_python_fmu_of_a_system_object_is_the_system(tmp_path):
+def test_python_fmu_exported_from_a_system_object_matches_the_results_of_the_system(tmp_path):
     path = export_fmu(wired(parts()), tmp_path / "demo.fmu", "python", dt=1e-3)
     theirs = simulate_fmu(str(path), stop_time=0.1, output_interval=1e-3, step_size=1e-3)
     ours = simulate(wired(parts()), 0.1, 1e-3)
@@ -140,7 +143,8 @@ def test_a_python_fmu_of_a_system_object_is_the_system(tmp_path):
     assert_allclose(q, ours["robot.q"], rtol=FORMS_AGREE, atol=FORMS_AGREE)
 
 
-def test_a_python_fmu_runs_again_when_the_folder_of_its_first_run_is_gone(tmp_path):
+@pytest.mark.slow
+def test_python_fmu_runs_repeatedly_in_one_process(tmp_path):
     block = PDController([1.0], [1.0])
     system = System()
     system.add("pd", export_fmu(block, tmp_path / "pd.fmu", "python"), start={"q_ref": [2.0]})
@@ -179,7 +183,7 @@ class Amp(BlockSlave):
 
 
 def beside(folder: Path, gain: float) -> Path:
-    """A script with a module and a package beside it, under the same names in every folder."""
+    """Write a script with a module and a package of fixed names next to it."""
     (folder / "constants").mkdir(parents=True)
     (folder / "constants/__init__.py").write_text("from constants.gains import GAIN\n")
     (folder / "constants/gains.py").write_text(f"GAIN = {gain}\n")
@@ -188,19 +192,20 @@ def beside(folder: Path, gain: float) -> Path:
     return folder / "amp_fmu.py"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["python", "native"])
-def test_a_script_imports_modules_beside_it_and_each_script_its_own(tmp_path, target):
+def test_python_fmus_with_modules_of_equal_names_import_their_own_modules(tmp_path, target):
     fmus = [
         export_fmu(beside(tmp_path / str(k), gain), tmp_path / f"{k}.fmu", target)
         for k, gain in enumerate((2.0, 3.0))
     ]
     assert "amplifier" not in sys.modules
-    for path, gain in zip(fmus, (2.0, 3.0), strict=True):  # both in this one process
+    for path, gain in zip(fmus, (2.0, 3.0), strict=True):  # both in this process
         assert simulate_fmu(str(path), stop_time=0.1, output_interval=0.1)["y"][-1] == gain
 
 
 @pytest.mark.slow
-def test_a_block_of_an_own_module_takes_the_module_along(tmp_path, monkeypatch):
+def test_python_fmu_contains_the_modules_of_its_block(tmp_path, monkeypatch):
     folder = tmp_path / "own"
     folder.mkdir()
     (folder / "numbers_of_mine.py").write_text("GAIN = 5.0\n")
@@ -217,9 +222,10 @@ def test_a_block_of_an_own_module_takes_the_module_along(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_interpreter_of_a_host_ends_without_a_crash(tmp_path):
-    """pythonfmu gives back a reference to the script's namespace that is not its own, and malloc
-    that overwrites what is freed shows whoever reads it then.
+def test_interpreter_exits_without_a_crash_after_a_python_fmu(tmp_path):
+    """pythonfmu releases a reference to the script's namespace that it does not own.
+
+    malloc overwrites freed memory, so that a later read of this memory crashes.
     """
     path = export_fmu(PDController([1.0], [0.1]), tmp_path / "pd.fmu", "python")
     program = (
@@ -232,10 +238,10 @@ def test_the_interpreter_of_a_host_ends_without_a_crash(tmp_path):
 
 
 @pytest.mark.interop
-def test_no_library_of_a_python_fmu_touches_memory_after_its_end(tmp_path):
-    # pythonfmu gives up its hold of the interpreter twice, once after it is freed
+def test_python_fmu_does_not_access_a_finalized_interpreter(tmp_path):
+    # pythonfmu releases the interpreter twice; the second release accesses freed memory
     if shutil.which("valgrind") is None:
-        pytest.skip("there is no valgrind")
+        pytest.skip("valgrind is not installed")
     path = export_fmu(PDController([1.0], [0.1]), tmp_path / "pd.fmu", "python")
     program = (
         "import sys\n"
@@ -259,7 +265,7 @@ def test_no_library_of_a_python_fmu_touches_memory_after_its_end(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_block_of_the_main_program_is_refused_for_a_python_fmu(tmp_path):
+def test_python_export_rejects_a_block_defined_in_the_main_program(tmp_path):
     program = OWN.format(constants="math").replace("GAIN", "pi") + (
         "\nfrom rigidblocks import export_fmu\nexport_fmu(Amplifier(), 'amp.fmu', 'python')\n"
     )
@@ -267,10 +273,11 @@ def test_a_block_of_the_main_program_is_refused_for_a_python_fmu(tmp_path):
     run = subprocess.run(
         [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert "the main program cannot be imported: put the class into a module" in run.stderr
+    assert "from the main program: move the class to a module" in run.stderr
 
 
-def test_without_rigidblocks_the_log_says_what_to_do(tmp_path):
+@pytest.mark.slow
+def test_python_fmu_without_rigidblocks_logs_how_to_install_it(tmp_path):
     path = export_fmu(PDController([1.0], [1.0]), tmp_path / "pd.fmu", "python")
     run = subprocess.run(
         [sys.executable, "-c", WITHOUT, str(path)], capture_output=True, text=True, check=False

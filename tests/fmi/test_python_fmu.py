@@ -1,5 +1,6 @@
-"""A Python FMU is its block: the same numbers alone, in company, in every host, and after every
-kind of restart.
+"""A Python FMU equals its block in every importer.
+
+The cases are one or several instances and every type of restart.
 """
 
 import itertools
@@ -11,30 +12,32 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fmpy import read_model_description
+from fmpy.fmi1 import FMICallException
 from fmpy.validation import validate_fmu
 from numpy.testing import assert_allclose
 
 from block_runs import DT, assert_same, begun, go_on, memory, random_inputs, reference_run
 from hosts import instantiated, references, run_in_ecos, run_in_fmpy, run_in_libcosim, start
-from rigidblocks.block.adaptive import memory_for, method_of
+from rigidblocks.block.adaptive_methods import memory_for, method_of
 from rigidblocks.block.stepper import NumpyStepper
 from rigidblocks.fmi.archive import write_archive
-from rigidblocks.fmi.python import python_fmu
+from rigidblocks.fmi.python_fmu import python_fmu
 from rigidblocks.fmi.script import slave_of
 from rigidblocks.fmi.slave import KERNEL, BlockSlave
 from rigidblocks.fmi.variables import Variables
-from rigidblocks.kernels.evaluator import TracedEvaluator
+from rigidblocks.kernels.traced_evaluator import TracedEvaluator
 
 SCRIPTS = sorted(Path(__file__).parents[2].glob("fmus/*_fmu.py"))
 ROBOT = SCRIPTS[0].with_name("planar2_robot_fmu.py")
-# hosts count time in their own ways; the loop's gain of 1000 acts on the command's rounding
+# importers compute the time differently; the loop gain of 1000 amplifies the command's rounding
 HOSTS_AGREE = 1e-10
 
 each_script = pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 
 
 class Fmus(dict):
-    """The FMU of every script by the script's stem, made when it is first asked for."""
+    """FMUs by the stem of their script, built on request."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -50,7 +53,7 @@ def fmus(tmp_path_factory) -> Fmus:
 
 
 def without_kernel(fmu: Path, path: Path) -> Path:
-    """A copy of the FMU that has lost its kernel."""
+    """Return a copy of the FMU without its kernel."""
     with zipfile.ZipFile(fmu) as archive:
         content = {
             name: archive.read(name) for name in archive.namelist() if name != f"resources/{KERNEL}"
@@ -59,21 +62,32 @@ def without_kernel(fmu: Path, path: Path) -> Path:
     return write_archive(path, content)
 
 
+@pytest.mark.slow
 @each_script
-def test_every_fmu_passes_the_validator_with_no_message(fmus, script):
+def test_python_fmu_passes_the_validator_without_messages(fmus, script):
     assert validate_fmu(str(fmus[script.stem])) == []
 
 
 @each_script
-def test_value_references_are_the_indices_of_the_memory(fmus, script):
+def test_value_references_of_a_python_fmu_are_memory_indices(fmus, script):
     variables = Variables(TracedEvaluator(slave_of(script).memory))
     assert references(fmus[script.stem]) == {v.name: v.index for v in variables.all}
 
 
+def test_library_of_pythonfmu_rejects_output_derivatives(fmus, tmp_path):
+    """The Python FMU declares no output derivatives, because the library rejects the call."""
+    fmu = fmus[ROBOT.stem]
+    assert not read_model_description(str(fmu)).coSimulation.maxOutputDerivativeOrder
+    slave = start(instantiated(fmu, tmp_path))
+    with pytest.raises(FMICallException, match="fmi2GetRealOutputDerivatives"):
+        slave.getRealOutputDerivatives([references(fmu)["q[1]"]], [1])
+
+
 @each_script
-@pytest.mark.parametrize("t", [0.0, 2.5])
-def test_an_fmu_is_its_block_in_numpy(fmus, script, t, tmp_path):
-    inputs = random_inputs(script, 60)
+def test_python_fmu_with_a_nonzero_start_time_matches_the_numpy_results_of_the_block(
+    fmus, script, tmp_path
+):
+    inputs, t = random_inputs(script, 60), 2.5
     expected = reference_run(script, inputs, t)
     slave = begun(instantiated(fmus[script.stem], tmp_path), script, inputs, t)
     assert_same(memory(slave, script), expected[0])
@@ -82,8 +96,9 @@ def test_an_fmu_is_its_block_in_numpy(fmus, script, t, tmp_path):
     slave.freeInstance()
 
 
+@pytest.mark.slow
 @each_script
-def test_without_its_kernel_an_fmu_does_the_same_in_numpy_and_says_so(fmus, script, tmp_path):
+def test_python_fmu_without_a_kernel_runs_in_numpy_and_logs_it(fmus, script, tmp_path):
     inputs = random_inputs(script, 10)
     expected = reference_run(script, inputs)
     paths = {"steps by its compiled kernel": fmus[script.stem]}
@@ -98,8 +113,9 @@ def test_without_its_kernel_an_fmu_does_the_same_in_numpy_and_says_so(fmus, scri
         assert [status for status, text in log if message in text] == [0]
 
 
+@pytest.mark.slow
 @each_script
-def test_three_instances_of_one_fmu_do_not_know_each_other(fmus, script, tmp_path):
+def test_three_instances_of_a_python_fmu_are_independent(fmus, script, tmp_path):
     inputs = [random_inputs(script, 10, seed) for seed in range(3)]
     slaves = [
         begun(
@@ -119,7 +135,7 @@ def test_three_instances_of_one_fmu_do_not_know_each_other(fmus, script, tmp_pat
 
 
 @pytest.mark.slow
-def test_all_fmus_run_together_in_one_process(fmus, tmp_path):
+def test_python_fmus_of_all_scripts_run_in_one_process(fmus, tmp_path):
     inputs = {script: random_inputs(script, 5) for script in SCRIPTS}
     slaves = {
         s: begun(instantiated(fmus[s.stem], tmp_path / s.stem), s, inputs[s]) for s in SCRIPTS
@@ -132,16 +148,20 @@ def test_all_fmus_run_together_in_one_process(fmus, tmp_path):
         slave.freeInstance()
 
 
+@pytest.mark.slow
 @each_script
-def test_two_builds_are_the_same_bytes(fmus, script, tmp_path, monkeypatch):
+def test_two_builds_of_a_python_fmu_are_byte_identical(fmus, script, tmp_path, monkeypatch):
     first = fmus[script.stem].read_bytes()
     monkeypatch.setenv("RIGIDBLOCKS_CACHE", str(tmp_path / "compiled again"))
     again = python_fmu(script, tmp_path / "again.fmu")
     assert again.read_bytes() == first
 
 
+@pytest.mark.slow
 @each_script
-def test_a_saved_state_continues_exactly(fmus, script, tmp_path):
+def test_run_from_a_restored_python_fmu_state_repeats_the_original_results_bit_for_bit(
+    fmus, script, tmp_path
+):
     inputs = random_inputs(script, 12)
     slave = begun(instantiated(fmus[script.stem], tmp_path), script, inputs)
     go_on(slave, script, inputs[1:6])
@@ -151,7 +171,7 @@ def test_a_saved_state_continues_exactly(fmus, script, tmp_path):
     slave.setFMUstate(saved)
     assert np.array_equal(go_on(slave, script, inputs[6:], 5), first)
     slave.freeFMUstate(saved)
-    # the bytes continue in another instance that has not even been started
+    # a new instance, which is not initialized, continues from the bytes
     other = instantiated(fmus[script.stem], tmp_path, "other")
     state = other.deSerializeFMUstate(data)
     other.setFMUstate(state)
@@ -162,7 +182,9 @@ def test_a_saved_state_continues_exactly(fmus, script, tmp_path):
 
 
 @each_script
-def test_a_state_saved_before_the_start_starts_again(fmus, script, tmp_path):
+def test_restoring_a_python_fmu_state_saved_before_initialization_restarts_the_run(
+    fmus, script, tmp_path
+):
     inputs = random_inputs(script, 3)
     slave = instantiated(fmus[script.stem], tmp_path)
     new = slave.getFMUstate()
@@ -174,7 +196,7 @@ def test_a_state_saved_before_the_start_starts_again(fmus, script, tmp_path):
 
 
 @each_script
-def test_a_reset_fmu_starts_again(fmus, script, tmp_path):
+def test_reset_python_fmu_repeats_its_run_bit_for_bit(fmus, script, tmp_path):
     inputs = random_inputs(script, 3)
     slave = begun(instantiated(fmus[script.stem], tmp_path), script, inputs)
     first = go_on(slave, script, inputs[1:])
@@ -183,9 +205,7 @@ def test_a_reset_fmu_starts_again(fmus, script, tmp_path):
     slave.freeInstance()
 
 
-def test_outputs_in_initialization_mode_follow_the_inputs_and_start_the_samples_once(
-    fmus, tmp_path
-):
+def test_repeated_reads_in_initialization_mode_execute_the_first_sample_once(fmus, tmp_path):
     fmu = fmus["planar2_sampled_pd_fmu"]
     vr = references(fmu)
     slave = instantiated(fmu, tmp_path)
@@ -193,7 +213,7 @@ def test_outputs_in_initialization_mode_follow_the_inputs_and_start_the_samples_
     slave.enterInitializationMode()
     for q_ref in (1.0, 2.0, -0.5):
         slave.setReal([vr["q_ref[1]"]], [q_ref])
-        # no difference of errors: there is no sample before the start
+        # the first sample has no previous error, so its difference quotient is zero
         assert slave.getReal([vr["tau[1]"], vr["e_last[1]"], vr["primed"]]) == [
             1000 * q_ref,
             q_ref,
@@ -206,7 +226,7 @@ def test_outputs_in_initialization_mode_follow_the_inputs_and_start_the_samples_
     slave.freeInstance()
 
 
-def test_start_values_of_states_and_parameters_can_be_set(fmus, tmp_path):
+def test_python_fmu_uses_the_start_values_set_by_the_importer(fmus, tmp_path):
     fmu = fmus["planar2_robot_fmu"]
     vr = references(fmu)
     slave = instantiated(fmu, tmp_path)
@@ -227,9 +247,7 @@ def test_start_values_of_states_and_parameters_can_be_set(fmus, tmp_path):
 def driven_without_packages(
     fmu: Path, folder: Path, inputs: np.ndarray, *, installed: bool
 ) -> dict:
-    """What the slave of the FMU does in a Python that has NumPy and, where `installed`,
-    rigidblocks.
-    """
+    """Return the results of the slave in a Python with NumPy and, if `installed`, rigidblocks."""
     with zipfile.ZipFile(fmu) as archive:
         archive.extractall(folder)
     numpy_only = folder / "numpy only"
@@ -253,9 +271,10 @@ def driven_without_packages(
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 @each_script
 @pytest.mark.parametrize("kernel", [True, False], ids=["kernel", "numpy"])
-def test_at_run_time_there_is_need_of_numpy_and_rigidblocks_alone(fmus, script, kernel, tmp_path):
+def test_python_fmu_imports_only_numpy_and_rigidblocks(fmus, script, kernel, tmp_path):
     inputs = random_inputs(script, 5)
     fmu = (
         fmus[script.stem] if kernel else without_kernel(fmus[script.stem], tmp_path / "without.fmu")
@@ -267,7 +286,7 @@ def test_at_run_time_there_is_need_of_numpy_and_rigidblocks_alone(fmus, script, 
 
 
 @pytest.mark.slow
-def test_a_bundling_fmu_brings_its_own_rigidblocks(tmp_path):
+def test_bundled_python_fmu_uses_its_own_copy_of_rigidblocks(tmp_path):
     script = ROBOT
     inputs = random_inputs(script, 5)
     fmu = python_fmu(script, tmp_path / "bundled.fmu", bundle=True)
@@ -299,7 +318,9 @@ HOSTS = {"libcosimpy": run_in_libcosim, "ecospy": run_in_ecos}
 @pytest.mark.interop
 @pytest.mark.parametrize("pd", ["planar2_pd_fmu", "planar2_sampled_pd_fmu"])
 @pytest.mark.parametrize("host", HOSTS)
-def test_every_host_gives_the_same_loop(fmus, host, pd, tmp_path):
+def test_control_loop_of_python_fmus_has_equal_trajectories_in_other_masters(
+    fmus, host, pd, tmp_path
+):
     try:
         __import__(host)
     except (ImportError, OSError) as error:  # OSError: a library of the system is missing
@@ -318,11 +339,12 @@ def test_every_host_gives_the_same_loop(fmus, host, pd, tmp_path):
     expected = run_in_fmpy(loop, connections, 1000, DT, OBSERVED, tmp_path)
     actual = HOSTS[host](loop, connections, 1000, DT, OBSERVED)
     assert_allclose(actual, expected, rtol=HOSTS_AGREE, atol=HOSTS_AGREE)
-    assert np.abs(expected[:, 0]).max() > 0.9  # the robot did move
+    assert np.abs(expected[:, 0]).max() > 0.9  # the robot moves
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["rk4", "adaptive or stiff"])
-def test_what_pythonfmu_knows_of_a_slave_is_what_the_model_description_says(method):
+def test_python_and_native_fmus_have_equal_variables_and_value_references(method):
     for script in SCRIPTS:
         read = slave_of(script).memory
         flat = memory_for(read.block, method_of(method), read.tunable)

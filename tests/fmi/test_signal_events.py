@@ -1,5 +1,7 @@
-"""Signals with jumps and corners in model exchange: a host's solver locates them, so that what is
-integrated behind them is exact where it is pieces of polynomials, at any tolerance.
+"""Signals with jumps and corners in model exchange.
+
+The solver of the importer locates jumps and corners, so integrals of piecewise polynomials are
+exact at any tolerance.
 """
 
 from io import StringIO
@@ -10,7 +12,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from rigidblocks import System, simulate
-from rigidblocks.fmi.native import native_fmu
+from rigidblocks.cosim.graph.block_merging import ContinuousSystem
+from rigidblocks.fmi.native_fmu import native_fmu
 from rigidblocks.library import (
     Compare,
     Constant,
@@ -23,10 +26,9 @@ from rigidblocks.library import (
     Step,
     Switch,
 )
-from rigidblocks.system.continuous import ContinuousSystem
 
 pytestmark = pytest.mark.slow  # each compiles an FMU
-T, DT, RATE, PHASE = 2.0, 0.05, 0.7, 0.4  # of the run, of the record, and of sines [Hz, rad]
+T, DT, RATE, PHASE = 2.0, 0.05, 0.7, 0.4  # duration, record step, and sine [Hz, rad]
 POINTS, VALUES = np.array([-0.8, -0.3, 0.1, 0.15, 0.9]), np.array([0.5, -1.0, 2.0, 0.0, 1.0])
 TIMES, CYCLE = np.array([0.0, 0.1, 0.37, 0.53]), np.array([0.2, 1.0, -0.5, 0.3])
 FRO, ENDS = np.array([0.0, 0.7, 1.3]), np.array([-1.2, 1.2, -1.2])
@@ -38,7 +40,7 @@ def swing(t):
 
 
 def crossings(level):
-    """When the sine is there, up to the end."""
+    """Return the times at which the sine equals `level`, beyond the stop time too."""
     k = np.arange(-2, 8)[:, None]
     way = np.array([np.arcsin(level), np.pi - np.arcsin(level)])
     return ((way + 2 * np.pi * k - PHASE) / (2 * np.pi * RATE)).ravel()
@@ -49,7 +51,7 @@ def to_and_fro(t):
 
 
 def arrivals():
-    """When that is at points of the table, or turns."""
+    """Return the times at which the triangle wave reaches a table point or reverses."""
     there = np.interp(POINTS, ENDS[:2], FRO[:2]), np.interp(-POINTS, -ENDS[1:], FRO[1:])
     return np.concatenate([k * FRO[-1] + one for k in range(3) for one in (*there, FRO)])
 
@@ -74,7 +76,7 @@ def ones(condition):
     return np.where(condition, 1.0, 0.0)
 
 
-# the block, its signal over time, and where that has corners
+# block, its signal over time, and the corners of the signal
 CASES = {
     "step": (Step(0.3137, -1.0, 2.0, unit=""), lambda t: np.where(t < 0.3137, -1.0, 2.0), [0.3137]),
     "at_once": (Step(0.0, unit=""), np.ones_like, []),
@@ -95,7 +97,7 @@ CASES = {
 
 
 def system():
-    """All cases side by side, each with an integrator behind it."""
+    """Return one system with all cases, each followed by an integrator."""
     whole = System()
     whole.add("sine", Sine(1.0, RATE, PHASE, unit=""))
     whole.add("late", Step(0.9, unit=""))
@@ -116,7 +118,7 @@ def system():
 
 
 def integral(signal, corners):
-    """At the multiples of DT, by Gauss's rule between corners."""
+    """Return the integrals at the multiples of DT, by Gauss quadrature between corners."""
     grid = DT * np.arange(round(T / DT) + 1)
     inside = np.asarray(corners, dtype=float)
     ends = np.unique(np.concatenate([grid, inside[(inside > 0) & (inside < T)]]))
@@ -129,12 +131,12 @@ def integral(signal, corners):
 
 @pytest.fixture(scope="module", params=[2, 3], ids=["fmi2", "fmi3"])
 def made(request, tmp_path_factory):
-    """The path of the FMU of a version."""
+    """Return the path of the FMU of a version."""
     folder = tmp_path_factory.mktemp("signals")
     return native_fmu(system(), folder / "it.fmu", name="it", fmi=request.param)
 
 
-def test_a_loose_solver_integrates_jumps_exactly(made):
+def test_integrals_of_discontinuous_signals_in_fmpy_are_exact_at_a_loose_tolerance(made):
     rows = fmpy.simulate_fmu(
         str(made), fmi_type="ModelExchange", stop_time=T, output_interval=DT,
         relative_tolerance=1e-6, record_events=False,
@@ -146,8 +148,8 @@ def test_a_loose_solver_integrates_jumps_exactly(made):
     assert_allclose(rows["time"], t, atol=1e-12)
 
 
-def test_our_own_master_integrates_jumps_and_corners_exactly(made):
-    """Pieces of polynomials, however loose the tolerance is."""
+def test_integrals_of_signals_with_jumps_and_kinks_in_simulate_are_exact(made):
+    """Integrals of piecewise polynomials are exact at any tolerance."""
     whole = System()
     whole.add("it", made, kind="model exchange", method="adaptive", rtol=1e-4)
     result = simulate(whole, T, DT)

@@ -1,5 +1,7 @@
-"""Soft contact on a height field and on a mesh as native FMUs: the numbers of memory, and where a
-ball comes to rest between two slopes in closed form.
+"""Compliant contact on a height field and on a mesh.
+
+Native FMUs equal the run without an FMU. The depth of a ball at rest between two slopes has a
+closed form.
 """
 
 from functools import cache
@@ -8,13 +10,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from contact_runs import G, as_fmu, free, in_memory
+from contact_runs import G, as_fmu, free, without_fmu
 from rigidblocks import RobotPlant, SoftContactPlant, box_inertia, sphere_inertia
 from rigidblocks.contact import HeightField, TriangleMesh
-from rigidblocks.model.shapes import Box, Sphere
+from rigidblocks.robot.shapes import Box, Sphere
 
 pytestmark = pytest.mark.slow  # each compiles an FMU
-LEFT, RIGHT = 0.5, 0.3  # how steep the slopes are [rad]
+LEFT, RIGHT = 0.5, 0.3  # angles of the slopes [rad]
 RADIUS, SIDES, K, D, MASS = 0.1, (0.3, 0.2, 0.1), 1e4, 300.0, 2.0
 CORNERS = np.array([[x, y, -np.tan(LEFT) * x if x < 0 else np.tan(RIGHT) * x]
                     for x in (-2.0, 0.0, 2.0) for y in (-2.0, 2.0)])  # fmt: skip
@@ -27,7 +29,7 @@ NAMES = ("normal_force", "depth", "f_contact", "left_out", "q", "qd")
 
 @cache
 def valley(kind):
-    """A smooth ball that is let go above the bottom, and a box that tumbles down."""
+    """Return a frictionless ball above the valley, and a box that tumbles down."""
     bodies = (
         (Sphere(RADIUS), sphere_inertia(RADIUS, mass=MASS)),
         (Box(SIDES), box_inertia(SIDES, mass=MASS)),
@@ -40,16 +42,16 @@ def valley(kind):
 
 @cache
 def of_memory(kind):
-    return in_memory(valley(kind), NAMES, 2000)
+    return without_fmu(valley(kind), NAMES, 2000)
 
 
 def loads():
-    """Of the slopes on the ball at rest."""
+    """Return the normal forces [N] of the two slopes on the resting ball."""
     return MASS * G * np.sin([RIGHT, LEFT]) / np.sin(LEFT + RIGHT)
 
 
 @pytest.mark.parametrize("kind", GROUNDS)
-def test_a_ball_rests_between_two_slopes_as_deep_as_its_loads_say(kind):
+def test_penetration_depth_of_a_ball_between_two_slopes_equals_its_closed_form(kind):
     rows = of_memory(kind)
     q, deep = rows["q"][-1, :7], loads() / K
     normals = np.array([[np.sin(LEFT), np.cos(LEFT)], [-np.sin(RIGHT), np.cos(RIGHT)]])
@@ -61,8 +63,8 @@ def test_a_ball_rests_between_two_slopes_as_deep_as_its_loads_say(kind):
 
 @pytest.mark.parametrize("kind", GROUNDS)
 @pytest.mark.parametrize("fmi", [2, 3])
-def test_fmus_on_such_ground_move_as_memory_does(tmp_path, kind, fmi):
+def test_compliant_contact_fmu_on_two_slopes_matches_the_results_of_its_block(tmp_path, kind, fmi):
     found, expected = as_fmu(valley(kind), NAMES, 600, fmi, tmp_path), of_memory(kind)
-    assert expected["depth"][:600].any(axis=0).all()  # both bodies touch
+    assert expected["depth"][:600].any(axis=0).all()  # both bodies touch the ground
     for name in NAMES:
         assert_allclose(found[name], expected[name][:601, -1], atol=1e-12)

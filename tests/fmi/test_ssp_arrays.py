@@ -1,4 +1,4 @@
-"""Array variables of FMI 3.0 in files of SSP 2.0: written with dimensions, and read back equal."""
+"""Array variables of FMI 3.0 are written to SSP 2.0 with their dimensions and load unchanged."""
 
 import zipfile
 
@@ -8,8 +8,8 @@ from lxml import etree
 from numpy.testing import assert_array_equal
 
 from rigidblocks import PDController, System, export_fmu, load_system, save_system, simulate
-from rigidblocks.block.quantities import Conversion
-from rigidblocks.ssp.schema import found
+from rigidblocks.block.units import Conversion
+from rigidblocks.fmi.ssp.schema import find_all
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def pd(tmp_path_factory):
 
 
 def chain(pd, factors):
-    """Two controllers, of which the second gets the torques of the first for angles."""
+    """Return two controllers; the torque of the first is the angle input of the second."""
     system = System()
     system.add("a", pd, start={"kp": [800.0, 900.0], "q": [-1.0, -2.0], "q_ref": [0.0, 0.0]})
     system.add("b", pd, start={"kp": [3.0, 4.0], "q_ref": [0.0, 0.0]})
@@ -28,13 +28,13 @@ def chain(pd, factors):
 
 
 @pytest.mark.slow
-def test_arrays_are_written_and_read_back_equal(pd, tmp_path):
+def test_saved_ssp_arrays_load_with_equal_values(pd, tmp_path):
     path = save_system(chain(pd, [2.0, 2.0]), tmp_path / "a.ssp", dt=0.01, t_stop=0.05)
     with zipfile.ZipFile(path) as file:
         root = etree.fromstring(file.read("SystemStructure.ssd"))
     assert root.get("version") == "2.0"
     at = "ssd:System/ssd:Elements/ssd:Component"
-    sizes = [one.get("size") for one in found(root, f"{at}/ssd:Connectors/*/ssc:Dimension")]
+    sizes = [one.get("size") for one in find_all(root, f"{at}/ssd:Connectors/*/ssc:Dimension")]
     assert sizes == ["2"] * 14  # seven variables of each part
     system, run = load_system(path)
     result = simulate(system, **run, progress=False)
@@ -45,7 +45,7 @@ def test_arrays_are_written_and_read_back_equal(pd, tmp_path):
 
 
 @pytest.mark.slow
-def test_factors_that_differ_within_an_array_are_refused(pd, tmp_path):
-    with pytest.raises(ValueError, match="one factor and one offset for all of their elements"):
+def test_ssp_export_rejects_unequal_conversion_factors_within_an_array(pd, tmp_path):
+    with pytest.raises(ValueError, match="one factor and one offset for all elements"):
         save_system(chain(pd, [2.0, 3.0]), tmp_path / "a.ssp")
     assert not (tmp_path / "a.ssp").exists()

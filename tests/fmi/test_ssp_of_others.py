@@ -1,9 +1,9 @@
-"""What the files of SSP that others publish have in them, with FMUs of ours in the place of theirs.
+"""Published foreign SSP files, with FMUs of this package instead of the original FMUs.
 
-The system is that of the DC motor among the examples of the SSP traceability specification
-(modelica/ssp-ls-traceability-examples, DC-Motor): units of one meaning with several names, sets of
-parameters that bring their own units, connections that are written from their end to their start,
-outputs of the system itself, a system in the system, and FMUs as model exchange.
+The system is the DC motor of the SSP traceability examples
+(modelica/ssp-ls-traceability-examples, DC-Motor). It has several names for one unit, parameter sets
+with their own units, connections written from end to start, outputs of the system itself, an inner
+system, and FMUs for model exchange.
 """
 
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from numpy.testing import assert_allclose
 from rigidblocks import Block, Port, export_fmu, load_system, simulate
 from ssp_archive import archive
 
-M, J, D = 1.0, 0.002, 0.001  # N.m, kg.m2, N.m.s/rad: to 1000 rad/s
+M, J, D = 1.0, 0.002, 0.001  # N.m, kg.m2, N.m.s/rad: the final speed is 1000 rad/s
 
 
 @dataclass(frozen=True)
 class Stimuli(Block):
-    """A constant torque."""
+    """Constant torque."""
 
     outputs = (Port("M_load", (), "N.m", "torque"),)
     parameters = (Port("k", (), "N.m", "torque", 0.0),)
@@ -45,7 +45,7 @@ class Mass(Block):
         return {"wB": (u.M_A - p.d * x.wB) / p.J}
 
 
-UNITS = {  # names of the files, some of which are none of ours
+UNITS = {  # unit names of the SSP files; this package does not know all of them
     "Nm": 'kg="1" m="2" s="-2"',
     "N.m": 'kg="1" m="2" s="-2"',
     "rad/s": 's="-1" rad="1"',
@@ -82,7 +82,7 @@ def given(version, defined="", **values):
 
 
 def motor(version, inertia, defined=""):
-    """The description, with the mass in a system of its own."""
+    """Return the system description, with the mass in an inner system."""
     fmu = 'type="application/x-fmu-sharedlibrary" implementation="ModelExchange"'
     mass = (
         f'<ssd:Component name="edrive_mass" source="resources/mass.fmu" {fmu}>'
@@ -132,10 +132,12 @@ def fmus(tmp_path_factory):
     ("inertia", "defined"),
     [
         ((J, "kg.m2"), ""),
-        ((J * 1e7, "gcm2"), units("ssv", "gcm2")),  # a unit that the set itself explains
+        ((J * 1e7, "gcm2"), units("ssv", "gcm2")),  # a unit that the set defines
     ],
 )
-def test_the_dc_motor_comes_to_its_speed(fmus, tmp_path, version, inertia, defined):
+def test_dc_motor_of_a_published_ssp_file_matches_its_closed_form(
+    fmus, tmp_path, version, inertia, defined
+):
     path = archive(tmp_path / "motor.ssp", motor(version, inertia, defined), fmus)
     system, run = load_system(path)
     assert system.parts["SuT/edrive_mass"].component.kind == "model exchange"

@@ -1,5 +1,7 @@
-"""FMUs that speak XCP, as FMI-LS-XCP asks: they compute what they compute without, tools measure
-and calibrate them while a host steps them, and the host says whether and where they listen.
+"""FMUs with XCP (layered standard FMI-LS-XCP).
+
+XCP does not change the results, and tools measure and calibrate during a run. FMU parameters set
+the address of XCP and disable it.
 """
 
 import contextlib
@@ -30,7 +32,7 @@ NAMES = ("robot.q[1]", "robot.q[2]", "robot.qd[1]", "pd.tau[2]", "pd.kp[1]")
 
 @pytest.fixture(scope="module", params=[2, 3])
 def made(request, tmp_path_factory):
-    """An FMU with XCP, the same without, its default address and its addresses of variables."""
+    """Return an FMU with XCP, the FMU without XCP, the default address, and variable addresses."""
     fmi, folder = request.param, tmp_path_factory.mktemp("xcp")
     (address,) = free_ports(1)
     port = address.partition(":")[2]
@@ -45,7 +47,7 @@ def made(request, tmp_path_factory):
 
 @contextlib.contextmanager
 def instance(path, initialize=True, **settings):
-    """An instance of an FMU for co-simulation, its settings of XCP set, and its references."""
+    """Yield a co-simulation instance with these XCP settings, and its value references."""
     folder = fmpy.extract(str(path))
     description = fmpy.read_model_description(folder)
     references = {v.name: v.valueReference for v in description.modelVariables}
@@ -83,7 +85,7 @@ def step(fmu, k):
 
 
 def listens(address):
-    """Whether something has the port."""
+    """Return whether the port is in use."""
     host, port = address.split(":")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own:
         try:
@@ -93,7 +95,7 @@ def listens(address):
     return False
 
 
-def test_it_is_valid_and_has_what_the_standard_wants(made):
+def test_xcp_fmu_follows_the_fmi_ls_xcp_layered_standard(made):
     path, without, address, places = made
     assert validate_fmu(str(path)) == []
     description = fmpy.read_model_description(str(path))
@@ -126,7 +128,7 @@ def test_it_is_valid_and_has_what_the_standard_wants(made):
         assert not [name for name in archive.namelist() if "xcp" in name]
 
 
-def test_it_computes_what_it_computes_without(made):
+def test_xcp_does_not_change_the_results_of_an_fmu(made):
     path, without, _, _ = made
     runs = [
         fmpy.simulate_fmu(str(one), stop_time=0.5, output_interval=DT) for one in (path, without)
@@ -134,7 +136,7 @@ def test_it_computes_what_it_computes_without(made):
     assert runs[0].tobytes() == runs[1].tobytes()
 
 
-def test_every_signal_comes_after_each_step_and_a_gain_holds_from_the_next_on(made):
+def test_xcp_measures_every_step_and_a_written_gain_takes_effect_in_the_next_step(made):
     path, _, address, places = made
     with instance(path) as (fmu, _), connected(address) as master:
         master.measure([places[name] for name in NAMES])
@@ -155,7 +157,7 @@ def test_every_signal_comes_after_each_step_and_a_gain_holds_from_the_next_on(ma
     assert_array_equal(rows[:, -1], np.where(np.arange(LONG) < LONG // 2, 1000.0, 2500.0))
 
 
-def test_the_host_says_whether_and_where_it_listens(made):
+def test_fmu_parameters_set_the_xcp_address_and_disable_xcp(made):
     path, _, address, _ = made
     (other,) = free_ports(1)
     with instance(path, EnableXcpService=False):
@@ -174,7 +176,7 @@ def test_the_host_says_whether_and_where_it_listens(made):
     assert not listens(address)
 
 
-def test_settings_that_are_none_are_refused(made):
+def test_invalid_xcp_settings_are_rejected(made):
     path, _, address, _ = made
     with instance(path, initialize=False) as (fmu, references):
         for name, value in (
@@ -196,7 +198,7 @@ def test_settings_that_are_none_are_refused(made):
         )
 
 
-def test_a_port_that_is_taken_stops_nothing(made):
+def test_fmu_runs_without_xcp_if_its_xcp_port_is_occupied(made):
     path, _, address, _ = made
     with instance(path) as (first, _), instance(path) as (second, _), connected(address):
         for k in range(10):
@@ -204,7 +206,7 @@ def test_a_port_that_is_taken_stops_nothing(made):
             step(second, k)
 
 
-def test_what_cannot_be_written_is_refused_and_noise_changes_nothing(made):
+def test_xcp_rejects_invalid_writes_and_ignores_random_packets(made):
     path, _, address, places = made
     rng = np.random.default_rng(19)
     with instance(path) as (fmu, _), connected(address) as master:
@@ -216,18 +218,21 @@ def test_what_cannot_be_written_is_refused_and_noise_changes_nothing(made):
                 for _ in range(25):
                     noise.send(rng.bytes(int(rng.integers(0, 300))))
                 step(fmu, k)
-        master.connect()  # commands may have been lost, or another may have connected by chance
+        master.connect()  # commands may be lost, or another master may be connected
         last = master.read(places["robot.q[1]"], 2)
     result = simulate(wired(parts()), LONG * DT, DT, progress=False)
     assert last == tuple(result["robot.q"][-1])
 
 
-def test_what_has_no_xcp_is_refused(tmp_path):
+def test_xcp_export_rejects_unsupported_targets_and_addresses(tmp_path):
     system, path = wired(parts()), tmp_path / "never.fmu"
     for options, text in (
-        ({"platforms": ["x86_64-windows"]}, "XCP in an FMU is for Linux, not for x86_64-windows"),
-        ({"target": "source"}, "in FMUs that have binaries alone"),
-        ({"target": "python"}, "takes no xcp"),
+        (
+            {"platforms": ["x86_64-windows"]},
+            "supports only Linux, not x86_64-windows",
+        ),
+        ({"target": "source"}, "needs an FMU with binaries"),
+        ({"target": "python"}, "does not support xcp"),
     ):
         with pytest.raises(ValueError, match=text):
             export_fmu(system, path, dt=DT, xcp="5555", **options)

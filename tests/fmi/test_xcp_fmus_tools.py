@@ -1,5 +1,6 @@
-"""An FMU that FMPy steps is measured and calibrated by pyxcp, and pya2ldb reads its A2L: tools that
-others wrote, on both sides.
+"""Foreign tools on both sides of an FMU with XCP.
+
+pyxcp measures and calibrates an FMU that FMPy steps, and pya2ldb reads its A2L file.
 """
 
 import logging
@@ -26,7 +27,7 @@ NAMES = ("robot.q[1]", "robot.q[2]", "robot.qd[2]", "pd.tau[1]", "pd.kp[1]")
 
 @pytest.fixture(scope="module", params=[2, 3])
 def made(request, tmp_path_factory):
-    """An FMU, its A2L, and where it listens."""
+    """Return an FMU with XCP, the text of its A2L file, and its address."""
     (address,) = free_ports(1)
     path = tmp_path_factory.mktemp("xcp") / "arm.fmu"
     port = address.partition(":")[2]
@@ -36,7 +37,7 @@ def made(request, tmp_path_factory):
         return path, archive.read(name).decode(), address
 
 
-def test_pya2ldb_reads_the_a2l(made, tmp_path):
+def test_pya2ldb_reads_units_and_addresses_from_the_a2l_of_an_fmu(made, tmp_path):
     pya2l = pytest.importorskip("pya2l")
     from pya2l.api.inspect import Project
 
@@ -53,8 +54,8 @@ def test_pya2ldb_reads_the_a2l(made, tmp_path):
     assert f"XCP_ON_UDP_IP 0x0100 {address.split(':')[1]}" in str(module.if_data)
 
 
-def test_pyxcp_records_and_tunes_it_while_fmpy_steps(made, monkeypatch):
-    """All rows are those of `simulate` with the same gain from the same step on."""
+def test_pyxcp_measures_and_calibrates_an_fmu_while_fmpy_steps_it(made, monkeypatch):
+    """All rows equal a run of `simulate` in which the gain changes at the same step."""
     path, text, address = made
     steps = threading.Thread(target=_stepped, args=(path,))
     rows = _recorded(address, addresses_in(text), steps, monkeypatch)
@@ -67,17 +68,17 @@ def test_pyxcp_records_and_tunes_it_while_fmpy_steps(made, monkeypatch):
     result = simulate(wired(parts()), last * DT, DT, scenario=scenario, progress=False)
     for k, name in enumerate(NAMES[:-1], 1):
         expected = result.values[first:, list(result.columns).index(name)]
-        assert_allclose(rows[:, k], expected, rtol=1e-9, atol=1e-9)  # FMPy adds up the time
+        assert_allclose(rows[:, k], expected, rtol=1e-9, atol=1e-9)  # FMPy sums the time
 
 
 def _step_of(q):
-    """The number of the step that ended there: the tool hides the clock."""
+    """Return the index of the step that ends at joint angle `q`; pyxcp hides the clock."""
     before = simulate(wired(parts()), STEPS * DT, DT, progress=False)
     return int(np.argmin(np.abs(before["robot.q"][:, 0] - q)))
 
 
 def _stepped(path):
-    """A run by FMPy at a tenth of the pace of the clock or slower."""
+    """Run FMPy at a tenth of real time or slower."""
 
     def finished(time_now, recorder):  # noqa: ARG001
         time.sleep(1e-3)
@@ -87,19 +88,19 @@ def _stepped(path):
 
 
 def _configured(address, monkeypatch):
-    """How pyxcp reaches a slave."""
+    """Return the connection settings of pyxcp."""
     config = pytest.importorskip("pyxcp.config")
     host, port = address.split(":")
     given = {"Transport": {"Eth": {"host": host, "port": int(port), "protocol": "UDP"}}}
     app = config.create_application_from_config(given, logging.WARNING)
     app.transport.layer = "ETH"
-    monkeypatch.setattr(sys, "argv", ["pyxcp"])  # it reads the command line, which is ours
+    monkeypatch.setattr(sys, "argv", ["pyxcp"])  # pyxcp reads the command line
     monkeypatch.setattr(config, "application", app)
     return app
 
 
 def _recorded(address, places, steps, monkeypatch):
-    """Time [ns] and signals, as pyxcp has them; it writes the gain half-way."""
+    """Record time [ns] and signals with pyxcp, and write the gain half-way."""
     app = _configured(address, monkeypatch)
     from pyxcp.daq_stim import DaqList, DaqOnlinePolicy
     from pyxcp.master import Master

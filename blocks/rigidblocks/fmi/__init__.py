@@ -1,1 +1,1 @@
-"""FMUs: Python and native ones made of blocks, and any FMU as a block."""
+"""FMU export of blocks, systems and scripts, and import of SSP and OSP system structures."""

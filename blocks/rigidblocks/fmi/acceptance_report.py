@@ -1,4 +1,4 @@
-"""The acceptance sheet of an FMU: what a bench asks before it takes one."""
+"""Acceptance report of an FMU: validation, resources of a step, and code size."""
 
 import ctypes
 import platform
@@ -15,16 +15,15 @@ from typing import Any, NamedTuple
 import fmpy
 import numpy as np
 
-from rigidblocks.system.fmu_file import FmuError
-from rigidblocks.system.fmu_sources import check_compiler, compiled, source_sets
+from rigidblocks.cosim.graph.fmu_file import FmuError, check_compiler, compile_sources, source_sets
 
 ALLOCATION = {"malloc", "calloc", "realloc", "free", "posix_memalign", "aligned_alloc"}
 STEPS = 500
-STACK = 8 << 20  # of the thread in which the depth is measured
+STACK = 8 << 20  # stack size [bytes] of the thread that measures the stack depth
 
 
 class Entry(NamedTuple):
-    """A line of the sheet: of what, what was found, and whether it is as it should be."""
+    """Line of the report: subject, result, and whether the result is acceptable."""
 
     subject: str
     text: str
@@ -32,13 +31,28 @@ class Entry(NamedTuple):
 
 
 def acceptance(path: str | Path, dt: float = 1e-3) -> tuple[Entry, ...]:
-    """The sheet of an FMU: what FMPy's validation says, a run of 500 steps of `dt` [s], the time of
-    a step, its stack, the heap it takes, the size of its code, which functions it needs from
-    outside that allocate, and the operations in its C where it carries that and is one of ours.
+    """Return the acceptance report of an FMU.
 
-    Sources without a binary for here are compiled first, where there is a compiler. Raises
-    ValueError for a file that is no FMU. Stack, heap and code are those of an FMI 2.0 FMU
-    with a binary for Linux on this machine; of others the sheet says that they are not known.
+    The report contains:
+
+    - the result of FMPy's validation, and of a run of 500 steps,
+    - the time, stack depth and heap growth of a step,
+    - the code size, and the imported functions that allocate memory,
+    - the operation count, if rigidblocks generated the sources.
+
+    If the FMU has only sources for this platform and a compiler is installed, the function compiles
+    the sources. Stack, heap and code size are available for FMI 2.0 FMUs with a Linux binary for
+    this machine. Otherwise the report says that they are not measured.
+
+    Args:
+        path: FMU file.
+        dt: Communication step [s].
+
+    Returns:
+        Lines of the report.
+
+    Raises:
+        ValueError: The file is not an FMU.
     """
     try:
         description = fmpy.read_model_description(str(path), validate=False)
@@ -51,10 +65,10 @@ def acceptance(path: str | Path, dt: float = 1e-3) -> tuple[Entry, ...]:
 
 def _entries(path: Path, description: Any, names: list[str], dt: float) -> Iterator[Entry]:
     yield _validation(path)
-    yield Entry("platforms", ", ".join(_platforms(names)) or "none: sources alone")
+    yield Entry("platforms", ", ".join(_platforms(names)) or "none: sources only")
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         fmpy.extract(str(path), folder)
-        missing = _missing(path, Path(folder), description, names)
+        missing = _reason_not_runnable(path, Path(folder), description, names)
         yield Entry("run", f"not run: {missing}") if missing else _run(folder, dt)
         if (description.generationTool or "").startswith("rigidblocks"):
             yield from _operations(Path(folder, "sources"))
@@ -66,24 +80,25 @@ def _entries(path: Path, description: Any, names: list[str], dt: float) -> Itera
             yield from _binary(library)
             yield from _steps(folder, description, name, dt)
         else:
-            yield Entry("stack, heap", "not measured: not FMI 2.0 with a Linux binary for here")
+            yield Entry("stack, heap", "not measured: this needs FMI 2.0 and a Linux binary")
 
 
-def _missing(path: Path, folder: Path, description: Any, names: list[str]) -> str:
-    """Why there is no binary for here in the folder to which the FMU was unpacked, nothing where
-    there is one; sources alone are compiled into it.
+def _reason_not_runnable(path: Path, folder: Path, description: Any, names: list[str]) -> str:
+    """Return the reason why the unpacked FMU has no binary for this platform, or "".
+
+    If the FMU has only sources, the function compiles them into the folder.
     """
-    if {fmpy.platform, fmpy.platform_tuple} & set(_platforms(names)):  # FMI 2, FMI 3
+    if {fmpy.platform, fmpy.platform_tuple} & set(_platforms(names)):  # FMI 2 and FMI 3 names
         return ""
     kind = description.coSimulation
     sets = [] if kind is None else source_sets(description, kind.modelIdentifier, names)
     if not sets:
-        return f"there is no binary for {fmpy.platform}"
+        return f"the FMU has no binary for {fmpy.platform}"
     here = fmpy.platform if description.fmiVersion == "2.0" else fmpy.platform_tuple
     library = folder / "binaries" / here / f"{kind.modelIdentifier}{fmpy.sharedLibraryExtension}"
     try:
         check_compiler(path)
-        built = compiled(path, folder, sets, library.name)
+        built = compile_sources(path, folder, sets, library.name)
     except FmuError as error:
         return " ".join(str(error).split())
     library.parent.mkdir(parents=True, exist_ok=True)
@@ -96,7 +111,7 @@ def _platforms(names: list[str]) -> list[str]:
 
 
 def _validation(path: Path) -> Entry:
-    """What FMPy's validator says of the archive."""
+    """Return the validation result of FMPy as a line of the report."""
     from fmpy.validation import validate_fmu
 
     found = validate_fmu(str(path))
@@ -105,7 +120,7 @@ def _validation(path: Path) -> Entry:
 
 
 def _run(folder: str, dt: float) -> Entry:
-    """A run by FMPy of an FMU that is unpacked."""
+    """Simulate an unpacked FMU with FMPy, and return the result as a line of the report."""
     stop = STEPS * dt
     try:
         result = fmpy.simulate_fmu(folder, stop_time=stop, output_interval=dt, validate=True)
@@ -118,16 +133,16 @@ def _run(folder: str, dt: float) -> Entry:
 
 
 def _operations(sources: Path) -> Iterator[Entry]:
-    """The arithmetic in the generated C, if the FMU carries it."""
+    """Yield the operation count of the generated C code, if the FMU contains this code."""
     model = sources / "model.h"
     if model.exists():
         text = model.read_text()
         operations = len(re.findall(r"(?<=[\w)\]]) ?[-+*/] ?(?=[\w(])", text))
         calls = len(re.findall(r"\b(?:sin|cos|sqrt|exp|atan2|fabs)\(", text))
-        yield Entry("operations", f"{operations} + - * / and {calls} functions in its C, each once")
+        yield Entry("operations", f"{operations} + - * / and {calls} function calls in the C code")
 
 
-# ---- the binary: an ELF file of 64 bits ----
+# ---- binary for Linux: a 64-bit ELF file ----
 
 
 def _binary(library: Path) -> Iterator[Entry]:
@@ -137,13 +152,17 @@ def _binary(library: Path) -> Iterator[Entry]:
     sections = _sections(data)
     size = sections.get(".text", (0, 0))[1]
     yield Entry("code", f"{size} bytes of text")
-    needed = ALLOCATION & set(_undefined(data, sections))
-    text = f"it calls {', '.join(sorted(needed))}" if needed else "it has no call that allocates"
-    yield Entry("allocations", f"{text}; the heap below says whether steps do")
+    needed = ALLOCATION & set(_undefined_symbols(data, sections))
+    text = (
+        f"it calls {', '.join(sorted(needed))}"
+        if needed
+        else "it has no call that allocates memory"
+    )
+    yield Entry("allocations", f"{text}; see heap for allocations in steps")
 
 
 def _sections(data: bytes) -> dict[str, tuple[int, int]]:
-    """Where each section starts, and its size."""
+    """Return the offset and size [bytes] of each section of an ELF file, by section name."""
     (start,) = struct.unpack_from("<Q", data, 40)
     size, count, names = struct.unpack_from("<HHH", data, 58)
     rows = [struct.unpack_from("<IIQQQQ", data, start + k * size) for k in range(count)]
@@ -152,8 +171,8 @@ def _sections(data: bytes) -> dict[str, tuple[int, int]]:
     return {name: (row[4], row[5]) for name, row in named.items()}
 
 
-def _undefined(data: bytes, sections: dict[str, tuple[int, int]]) -> Iterator[str]:
-    """The names of the symbols that other libraries give."""
+def _undefined_symbols(data: bytes, sections: dict[str, tuple[int, int]]) -> Iterator[str]:
+    """Yield the names of the symbols that an ELF file imports from other libraries."""
     if not {".dynsym", ".dynstr"} <= sections.keys():
         return
     (at, size), (strings, _) = sections[".dynsym"], sections[".dynstr"]
@@ -167,7 +186,7 @@ def _undefined(data: bytes, sections: dict[str, tuple[int, int]]) -> Iterator[st
 
 
 def _steps(folder: str, description: Any, name: str, dt: float) -> Iterator[Entry]:
-    """Time, heap and stack of steps, measured."""
+    """Measure the time, heap growth and stack depth of the steps of an FMI 2.0 FMU."""
     from fmpy.fmi2 import FMU2Slave
 
     fmu = FMU2Slave(
@@ -178,14 +197,14 @@ def _steps(folder: str, description: Any, name: str, dt: float) -> Iterator[Entr
         fmu.setupExperiment(startTime=0.0)
         fmu.enterInitializationMode()
         fmu.exitInitializationMode()
-        yield from _measured(fmu, dt)
+        yield from _measure_steps(fmu, dt)
         fmu.terminate()
         fmu.freeInstance()
     except Exception as error:
         yield Entry("steps", f"a step fails: {' '.join(str(error).split())}", False)
 
 
-def _measured(fmu: Any, dt: float) -> Iterator[Entry]:
+def _measure_steps(fmu: Any, dt: float) -> Iterator[Entry]:
     done = 0
 
     def step() -> None:
@@ -194,38 +213,41 @@ def _measured(fmu: Any, dt: float) -> Iterator[Entry]:
         done += 1
 
     step()
-    times = [_time_of(step) for _ in range(STEPS)]
+    times = [_step_time(step) for _ in range(STEPS)]
     text = f"median {np.median(times):.3g} us, longest {max(times):.3g} us from Python, of {dt:g} s"
     yield Entry("time of a step", text)
     if grown := _heap_growth(step):
-        yield Entry("heap", f"{grown} bytes more after {STEPS} steps", False)
+        yield Entry("heap", f"growth of {grown} bytes in {STEPS} steps", False)
     elif grown == 0:
-        yield Entry("heap", f"no byte more after {STEPS} steps")
+        yield Entry("heap", f"no growth in {STEPS} steps")
     depth = _stack(fmu, done * dt, dt)
-    text = "not known here" if depth is None else f"{depth} bytes of a step"
+    text = "not measured" if depth is None else f"{depth} bytes in a step"
     yield Entry("stack", text)
 
 
-def _time_of(step: Callable[[], None]) -> float:
-    """The time of a step [us]."""
+def _step_time(step: Callable[[], None]) -> float:
+    """Return the duration of a step [us]."""
     start = time.perf_counter_ns()
     step()
     return (time.perf_counter_ns() - start) / 1e3
 
 
 def _heap_growth(step: Callable[[], None]) -> int | None:
-    """By how many bytes the C heap in use grows over the steps; None where that is not told."""
+    """Return the heap growth over `STEPS` steps [bytes], or None if mallinfo2 is missing.
+
+    A growth of less than one byte per step counts as zero.
+    """
     try:
-        told = ctypes.CDLL(None).mallinfo2
+        mallinfo = ctypes.CDLL(None).mallinfo2
     except (AttributeError, OSError):
         return None
-    told.restype = type("Mallinfo", (ctypes.Structure,), {"_fields_": _MALLINFO})
+    mallinfo.restype = type("Mallinfo", (ctypes.Structure,), {"_fields_": _MALLINFO})
     least = []
-    for _ in range(3):  # Python itself may take some
-        before = told().uordblks
+    for _ in range(3):  # use the minimum, because Python itself may allocate memory
+        before = mallinfo().uordblks
         for _ in range(STEPS):
             step()
-        least.append(told().uordblks - before)
+        least.append(mallinfo().uordblks - before)
     return max(0, min(least)) if min(least) >= STEPS else 0
 
 
@@ -239,8 +261,10 @@ _MALLINFO = [
 
 
 def _stack(fmu: Any, t: float, dt: float) -> int | None:
-    """How deep a step reaches on the stack of a thread of its own, below its call; None where that
-    is not known. All below the call is made zero first, and then looked at.
+    """Return the stack depth of a step below its call [bytes], or None if it is not available.
+
+    The step runs in its own thread. The function fills the stack below the call with zeros, steps
+    the FMU, and finds the lowest address with a value other than zero.
     """
     if platform.machine() != "x86_64" or platform.system() != "Linux":
         return None
@@ -251,10 +275,10 @@ def _stack(fmu: Any, t: float, dt: float) -> int | None:
     def measure() -> None:
         low, context = _lowest(libc), ctypes.create_string_buffer(4096)
         libc.getcontext(context)
-        (top,) = struct.unpack_from("<Q", context.raw, 40 + 15 * 8)  # RSP
+        (top,) = struct.unpack_from("<Q", context.raw, 40 + 15 * 8)  # RSP register
         libc.memset(ctypes.c_void_p(low), 0, ctypes.c_size_t(top - low - FRAME))
         do_step(*given)
-        found.append(top - low - _untouched(low, top - low))
+        found.append(top - low - _unused_stack_bytes(low, top - low))
 
     earlier = threading.stack_size(STACK)
     try:
@@ -266,11 +290,11 @@ def _stack(fmu: Any, t: float, dt: float) -> int | None:
     return found[0] if found else None
 
 
-FRAME = 512  # [bytes] below the call that memset itself may use
+FRAME = 512  # bytes below the call that memset itself may use; they are not set to zero
 
 
 def _lowest(libc: Any) -> int:
-    """The lowest address of the running thread's stack, above its guard."""
+    """Return the lowest usable address of the stack of the current thread."""
     attributes = ctypes.create_string_buffer(128)
     libc.pthread_self.restype = ctypes.c_void_p
     libc.pthread_getattr_np(ctypes.c_void_p(libc.pthread_self()), attributes)
@@ -279,8 +303,8 @@ def _lowest(libc: Any) -> int:
     return int(low.value or 0) + (1 << 16)
 
 
-def _untouched(low: int, size: int) -> int:
-    """How many bytes from the lowest on are still zero."""
+def _unused_stack_bytes(low: int, size: int) -> int:
+    """Return the number of zero bytes at the lower end of the stack."""
     page = 1 << 12
     for k in range(0, size, page):
         block = ctypes.string_at(low + k, page)

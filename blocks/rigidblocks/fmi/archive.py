@@ -1,27 +1,42 @@
-"""Reproducible FMU archives: the same content gives the same bytes."""
+"""Files of an FMU: sources, licenses, digests, and the reproducible zip archive."""
 
+import hashlib
 import os
 import tempfile
 import zipfile
 from collections.abc import Mapping
+from importlib.resources import files
 from pathlib import Path
+from xml.etree.ElementTree import Element, SubElement, fromstring, indent, tostring
 
-_EARLIEST = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip archive can hold
+import rigidblocks
+
+_EARLIEST = (1980, 1, 1, 0, 0, 0)  # earliest time that a zip archive supports
 
 
 def write_archive(path: str | Path, content: Mapping[str, bytes], *, deflate: bool = False) -> Path:
-    """Writes a zip archive of `content`, bytes by path, sorted and without times; replaces the file
-    whole or not at all.
+    """Write a zip archive with sorted names and without timestamps.
 
-    Nothing is compressed unless asked for by `deflate`: what compression makes of the same content
-    depends on the version of the library that does it.
+    The archive replaces an existing file atomically. The same content gives the same bytes. If
+    `deflate` is True, the bytes also depend on the version of zlib.
+
+    Args:
+        path: Path of the archive.
+        content: File content (bytes) by path in the archive.
+        deflate: True to compress the content.
+
+    Returns:
+        Path of the archive.
+
+    Raises:
+        OSError: The file cannot be written.
     """
     path = Path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     except OSError as error:
-        why = f"no file can be made in the folder '{path.parent}'"
+        why = f"cannot create a file in the folder '{path.parent}'"
         raise type(error)(f"cannot write '{path}': {why}: {error.strerror}") from None
     try:
         with (
@@ -30,7 +45,7 @@ def write_archive(path: str | Path, content: Mapping[str, bytes], *, deflate: bo
         ):
             for name in sorted(content):
                 entry = zipfile.ZipInfo(name, _EARLIEST)
-                entry.create_system = 3  # Unix, whatever made it
+                entry.create_system = 3  # Unix, so that the bytes are the same on every machine
                 entry.external_attr = 0o644 << 16
                 entry.compress_type = zipfile.ZIP_DEFLATED if deflate else zipfile.ZIP_STORED
                 archive.writestr(entry, content[name])
@@ -40,3 +55,82 @@ def write_archive(path: str | Path, content: Mapping[str, bytes], *, deflate: bo
         os.unlink(temporary)
         raise
     return path
+
+
+def package_sources(folder: str | Path) -> dict[str, bytes]:
+    """Return the files of a package by path, except compiled files."""
+    files = (
+        path
+        for path in sorted(Path(folder).rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts
+    )
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def digest(content: Mapping[str, bytes]) -> str:
+    """Return a digest (16 hexadecimal digits) of files; `content` has their bytes by path."""
+    sha = hashlib.sha256()
+    for name, data in sorted(content.items()):
+        sha.update(f"{name}\0{len(data)}\0".encode() + data)
+    return sha.hexdigest()[:16]
+
+
+def sources_digest(folder: str | Path = Path(rigidblocks.__file__).parent) -> str:
+    """Return the digest of the source files of a package, by default of rigidblocks."""
+    return digest(package_sources(folder))
+
+
+LICENSE = "documentation/licenses/license.txt"
+
+
+def source_content(
+    sources: Mapping[str, str], main: str, identifier: str, fmi: int
+) -> dict[str, bytes]:
+    """Return the content of an FMU's `sources` folder by path.
+
+    `main` is the only file that an importer compiles; it includes the other files.
+    """
+    content = {f"sources/{name}": text.encode() for name, text in sources.items()}
+    if fmi == 3:
+        content["sources/buildDescription.xml"] = build_description(main, identifier).encode()
+    return content
+
+
+def build_description(main: str, identifier: str) -> str:
+    """Return buildDescription.xml of FMI 3.0 for one C99 source file and the math library."""
+    root = Element("fmiBuildDescription", fmiVersion="3.0")
+    configuration = SubElement(root, "BuildConfiguration", modelIdentifier=identifier)
+    file_set = SubElement(configuration, "SourceFileSet", language="C99")
+    SubElement(file_set, "SourceFile", name=main)
+    SubElement(configuration, "Library", name="m", external="true", description="needed on Linux")
+    return _text(root)
+
+
+def add_source_files(description: str, main: str) -> str:
+    """Add the source file `main` to each interface of an FMI 2.0 model description."""
+    root = fromstring(description)
+    for kind in ("ModelExchange", "CoSimulation"):
+        for element in root.findall(kind):
+            SubElement(SubElement(element, "SourceFiles"), "File", name=main)
+    return _text(root)
+
+
+def license_text(headers: Mapping[str, str]) -> str:
+    """Return the licenses of the C runtime and of the FMI headers."""
+    header = next(text for _, text in sorted(headers.items()))
+    notice = header[header.index("Copyright") : header.index("*/", header.index("Copyright"))]
+    names = ", ".join(sorted(headers))
+    return (
+        f"All but the headers of the FMI standard:\n\n{own_license()}\n\n{names}:\n\n"
+        f"{notice.rstrip()}\n"
+    )
+
+
+def own_license() -> str:
+    """Return the license of rigidblocks and of its C runtime."""
+    return files("rigidblocks").joinpath("c/license.txt").read_text()
+
+
+def _text(root: Element) -> str:
+    indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + tostring(root, encoding="unicode") + "\n"

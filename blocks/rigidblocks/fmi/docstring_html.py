@@ -1,25 +1,31 @@
-"""The formulas of docstrings as MathML, which browsers set without a script.
+"""Conversion of docstrings to HTML, with formulas as MathML, which browsers render natively.
 
-A docstring has its formulas on indented lines, in a notation that a terminal can show:
+Formulas are the indented lines of a docstring. Their notation is also readable in a terminal:
 
-- `qd` and `qdd` are the first and the second derivative of q by time, `Gdot` and `Gddot` those of
-  G, and `dq` is a change of q,
+- `qd` and `qdd` are the first and second time derivatives of q, `Gdot` and `Gddot` the derivatives
+  of G; `dq` is a change of q,
 - `K_s`, `T_stab`, `b0` and `kp` have an index, `H^-1`, `K^T` and `a_s^vp` an exponent,
-- `a b` is a product, `a . b` an inner one and `v x f` a cross product (`v x* f` that with a force),
-- ` / ` divides the product before it by the factor behind it, `a/b` a factor by a factor,
+- `a b` is a product, `a . b` an inner product and `v x f` a cross product (`v x* f` with a force),
+- ` / ` with spaces divides the whole preceding product by the next factor, `a/b` without spaces
+  divides one factor by another,
 - `[a, b; c, d]` and `[[a, b], [c, d]]` are matrices, `x[k]` is a sample of x,
-- two spaces separate formulas and text on one line.
+- two spaces separate formulas from text on the same line.
 
-Letters are symbols, and so are names of Greek letters. Longer names stay as they are; in those that
-are not names of ports and parameters one sees words.
+Single letters and names of Greek letters are symbols. A longer name is printed unchanged: as a
+variable if it is a port, a parameter or a function, and otherwise as a word.
 """
 
 import re
+import textwrap
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from html import escape
 from itertools import groupby
 
+from rigidblocks.common.escaping import html_text
+
+# No library reads this notation. In AsciiMath, which is similar, `H^-1` has the exponent "-" only,
+# `W_nn` has an intersection sign as its index, and `[a, b; c, d]` is invalid. LaTeX is hard to read
+# in a terminal, and its converter would be one more core dependency.
 _FROM_ALPHA = """alpha beta gamma delta epsilon zeta eta theta iota kappa lam mu nu xi omicron pi
     rho varsigma sigma tau upsilon phi chi psi omega"""
 SYMBOLS = {name: chr(0x3B1 + k) for k, name in enumerate(_FROM_ALPHA.split())}
@@ -58,20 +64,21 @@ _THIN, _WIDE = (f'<mspace width="{width}em"></mspace>' for width in (0.17, 0.3))
 
 
 class NotFormulaError(ValueError):
-    """A text that is none in the notation of formulas."""
+    """Error for a text that does not follow the formula notation."""
 
 
 @dataclass(frozen=True)
 class _Token:
     text: str
-    tight: bool  # nothing is between it and the token before it
-    spaced: bool  # a space is behind it, or the end
+    tight: bool  # no space before the token
+    spaced: bool  # a space, or the end of the text, after the token
 
 
 @dataclass(frozen=True)
 class _Piece:
-    """A part of a row: its `kind` is factor or what brackets make of it, word, product or
-    operator, and `inner` what is between brackets, by rows and columns.
+    """Element of a formula row; its `kind` is factor, bracket type, word, product or operator.
+
+    `inner` has the content of brackets as rows of cells.
     """
 
     html: str
@@ -80,9 +87,17 @@ class _Piece:
 
 
 def formulas(text: str, names: Collection[str] = ()) -> str:
-    """The lines of a docstring's formulas as HTML, `names` those of its ports and parameters.
+    """Convert the formula lines of a docstring to HTML.
 
-    Raises ValueError where the text is not in this notation, as a program is.
+    Args:
+        text: Lines of formulas.
+        names: Names of ports and parameters.
+
+    Returns:
+        HTML with MathML.
+
+    Raises:
+        ValueError: The text does not follow the notation, for example because it is code.
     """
     lines = text.splitlines()
     margin = min((len(line) - len(line.lstrip()) for line in lines), default=0)
@@ -100,7 +115,7 @@ def _line(line: str, names: Collection[str]) -> str:
 
 
 def _segments(line: str) -> Iterator[str]:
-    """The parts of a line between two spaces or more outside brackets, sources apart."""
+    """Split a line at two spaces outside brackets and before sources; yield the segments."""
     depth, begin = 0, 0
     for match in re.finditer(r"(?=\((?:RBDA|Spencer))|[([]|[)\]]|  +", line):
         if match.group() in ("(", "["):
@@ -115,12 +130,12 @@ def _segments(line: str) -> Iterator[str]:
 
 def _segment(text: str, names: Collection[str]) -> str:
     if _SOURCE.fullmatch(text):
-        return f"<small>{escape(text)}</small>"
+        return f"<small>{html_text(text)}</small>"
     reader = _Reader([*_tokens(text)], names)
     pieces = reader.row("")
     if all(piece.kind == "word" for piece in pieces):
-        return escape(text.replace("`", ""))
-    return f'<math displaystyle="true"><mrow>{_joined(pieces)}</mrow></math>'
+        return html_text(text.replace("`", ""))
+    return f'<math displaystyle="true"><mrow>{_join(pieces)}</mrow></math>'
 
 
 def _tokens(text: str) -> Iterator[_Token]:
@@ -138,38 +153,38 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 class _Reader:
-    """Reads tokens from the left to the right."""
+    """Parser of a formula, with the position of the next token."""
 
     def __init__(self, tokens: list[_Token], names: Collection[str]) -> None:
         self.tokens, self.names, self.place = tokens, names, 0
 
-    def next(self, ahead: int = 0) -> _Token:
-        """The next token, one without text behind the last."""
+    def peek(self, ahead: int = 0) -> _Token:
+        """Return the token `ahead` positions after the next one, or an empty token at the end."""
         place = self.place + ahead
         return self.tokens[place] if place < len(self.tokens) else _Token("", False, True)
 
     def take(self) -> _Token:
         self.place += 1
-        return self.next(-1)
+        return self.peek(-1)
 
     def row(self, closing: str) -> list[_Piece]:
-        """The pieces up to a bracket that closes, a comma or a semicolon within brackets."""
+        """Read the symbols and operators of a row, up to the closing bracket or a separator."""
         pieces = list[_Piece]()
         ends = {"", closing, ",", ";"} if closing else {""}
-        while self.next().text not in ends:
-            pieces = self.with_next(pieces)
-        if self.next().text != closing and (not closing or self.next().text == ""):
-            raise NotFormulaError("a bracket is open")
+        while self.peek().text not in ends:
+            pieces = self.append_next(pieces)
+        if self.peek().text != closing and (not closing or self.peek().text == ""):
+            raise NotFormulaError("a bracket is not closed")
         return pieces
 
-    def with_next(self, pieces: list[_Piece]) -> list[_Piece]:
-        """A row and what comes behind it."""
-        token, after = self.next(), bool(pieces) and pieces[-1].kind in _FACTORS
+    def append_next(self, pieces: list[_Piece]) -> list[_Piece]:
+        """Append the next symbol or operator to the row, and return the row."""
+        token, after = self.peek(), bool(pieces) and pieces[-1].kind in _FACTORS
         if token.text == "/":
-            return self.divided(pieces)
+            return self.append_fraction(pieces)
         if token.text in ("x", "x*") and after and self.is_cross():
             return [*pieces, _operator(self.take().text, False)]
-        if token.text == "sum" and self.next(1).text != "of":
+        if token.text == "sum" and self.peek(1).text != "of":
             self.take()
             return [*pieces, _Piece("<mo>∑</mo>", "operator")]
         if token.text == "a" and pieces and pieces[-1].kind == "word":
@@ -177,21 +192,22 @@ class _Reader:
         if token.text == "|" or re.match(r"[\w`([]", token.text):
             return [*pieces, self.factor()]
         if token.text == "." and (token.tight or not token.spaced):
-            raise NotFormulaError("a point within a name")
+            raise NotFormulaError("a name contains a dot")
         if token.text in ")]'^!*":
             raise NotFormulaError(token.text)
         self.take()
         return [*pieces, _operator(token.text, not token.spaced and not (after and token.tight))]
 
     def is_cross(self) -> bool:
-        """Whether the next token, an x, stands for a cross product."""
-        return self.next().text == "x*" or (
-            self.next().spaced and bool(re.match(r"[\w(\[]", self.next(1).text))
+        """Return True if the next token, an x, is the operator of a cross product."""
+        return self.peek().text == "x*" or (
+            self.peek().spaced and bool(re.match(r"[\w(\[]", self.peek(1).text))
         )
 
-    def divided(self, pieces: list[_Piece]) -> list[_Piece]:
-        """A row with a fraction at its end: of the last factor where the stroke is tight, else of
-        the product before it.
+    def append_fraction(self, pieces: list[_Piece]) -> list[_Piece]:
+        """Replace the numerator at the end of the row by a fraction and return the row.
+
+        A slash without spaces divides only the last factor, ` / ` the whole product.
         """
         tight = self.take().tight
         begin = len(pieces)
@@ -200,20 +216,20 @@ class _Reader:
             if tight:
                 break
         if begin == len(pieces) and not (begin and pieces[-1].kind == "word"):
-            raise NotFormulaError("nothing is above a stroke")
+            raise NotFormulaError("a fraction has no numerator")
         begin -= begin == len(pieces)
         above, below = pieces[begin:], self.factor()
-        html = f"<mfrac>{_alone(above)}{_alone([below])}</mfrac>"
+        html = f"<mfrac>{_single_element(above)}{_single_element([below])}</mfrac>"
         return [*pieces[:begin], _Piece(html, "factor")]
 
     def factor(self) -> _Piece:
-        """A symbol, a number, a word or brackets, with the exponents, primes and indices at it."""
+        """Read a symbol, number, word or bracket with its superscripts and indices."""
         piece = self.atom()
-        while piece.kind != "word" and self.next().tight:
-            token = self.next()
+        while piece.kind != "word" and self.peek().tight:
+            token = self.peek()
             sign = token.text in ("+", "-", "*") and token.spaced and piece.kind == "factor"
             if token.text in ("^", "'") or sign:
-                piece = self.raised(piece)
+                piece = self.superscript(piece)
             elif token.text == "!":
                 self.take()
                 piece = _Piece(f"<mrow>{piece.html}<mo>!</mo></mrow>", "factor")
@@ -224,14 +240,14 @@ class _Reader:
                 break
         return piece
 
-    def raised(self, piece: _Piece) -> _Piece:
-        """A piece with an exponent, a prime or a sign above it."""
+    def superscript(self, piece: _Piece) -> _Piece:
+        """Return a symbol with the following exponent, prime or sign as a superscript."""
         sign = self.take().text
         above = f"<mo>{_OPERATORS.get(sign, sign)}</mo>"
         if sign == "^":
-            minus = self.take().text if self.next().text in "+-*" else ""
-            digits = self.next().text.isdigit() or not minus or minus == "-"
-            factor = _alone([self.atom()]) if digits else ""
+            minus = self.take().text if self.peek().text in "+-*" else ""
+            digits = self.peek().text.isdigit() or not minus or minus == "-"
+            factor = _single_element([self.atom()]) if digits else ""
             factor = factor.replace("<mi>T</mi>", '<mi mathvariant="normal">T</mi>')
             above = f"<mrow>{_operator(minus, True).html if minus else ''}{factor}</mrow>"
         base = piece.html
@@ -243,21 +259,21 @@ class _Reader:
     def atom(self) -> _Piece:
         token = self.take()
         if token.text in _CLOSED_BY:
-            return self.bracketed(token.text)
+            return self.read_brackets(token.text)
         if token.text[:1].isdigit():
             return _Piece(f"<mn>{token.text}</mn>", "factor")
         if not re.match(r"[\w`]", token.text):
-            raise NotFormulaError(token.text or "it ends in an operator")
-        called = self.next().tight and self.next().text in ("(", "^")
-        return _named(token.text, self.names, called)
+            raise NotFormulaError(token.text or "the formula ends with an operator")
+        called = self.peek().tight and self.peek().text in ("(", "^")
+        return _name_piece(token.text, self.names, called)
 
-    def bracketed(self, opening: str) -> _Piece:
-        """What is between brackets, a matrix where there are several rows."""
+    def read_brackets(self, opening: str) -> _Piece:
+        """Read the content of brackets up to the closing bracket; several rows form a matrix."""
         closing = _CLOSED_BY[opening]
         rows, cells = list[tuple[_Piece, ...]](), list[_Piece]()
         while True:
             row = self.row(closing)
-            cells.append(row[0] if len(row) == 1 else _Piece(_alone(row), "factor"))
+            cells.append(row[0] if len(row) == 1 else _Piece(_single_element(row), "factor"))
             end = self.take().text
             if end == ",":
                 continue
@@ -268,11 +284,11 @@ class _Reader:
         inner = tuple(tuple(cell.html for cell in row) for row in rows)
         if opening == "[" and all(cell.kind == "matrix" for row in rows for cell in row):
             inner = tuple(cell.inner[0] for cell in rows[0])
-        html = _fenced(opening, closing, inner)
+        html = _fence(opening, closing, inner)
         return _Piece(html, _KINDS[opening], inner)
 
 
-def _fenced(opening: str, closing: str, inner: tuple[tuple[str, ...], ...]) -> str:
+def _fence(opening: str, closing: str, inner: tuple[tuple[str, ...], ...]) -> str:
     if len(inner) > 1:
         rows = ("".join(f"<mtd>{cell}</mtd>" for cell in row) for row in inner)
         body = f"<mtable>{''.join(f'<mtr>{row}</mtr>' for row in rows)}</mtable>"
@@ -286,8 +302,8 @@ def _fenced(opening: str, closing: str, inner: tuple[tuple[str, ...], ...]) -> s
     )
 
 
-def _named(name: str, names: Collection[str], called: bool) -> _Piece:
-    """A name: a function, a symbol with what its letters say, a port or parameter, or a word."""
+def _name_piece(name: str, names: Collection[str], called: bool) -> _Piece:
+    """Convert a name to the MathML of a function, symbol, port, parameter or word."""
     plain = name.strip("`")
     if called and plain in _FUNCTIONS:
         return _Piece(f"<mi>{plain}</mi>", "factor")
@@ -300,7 +316,7 @@ def _named(name: str, names: Collection[str], called: bool) -> _Piece:
         html = f'<msub><mi class="name">{indexed[1]}</mi>{_index(indexed[2])}</msub>'
         return _Piece(html, "factor")
     if called or plain in names or "_" in plain or name != plain:
-        return _Piece(f'<mi class="name">{escape(plain)}</mi>', "factor")
+        return _Piece(f'<mi class="name">{html_text(plain)}</mi>', "factor")
     return _Piece(plain, "word")
 
 
@@ -322,24 +338,24 @@ def _symbol(match: re.Match[str]) -> str:
 def _index(text: str) -> str:
     if text.isdigit():
         return f"<mn>{text}</mn>"
-    return f"<mi>{escape(text)}</mi>"
+    return f"<mi>{html_text(text)}</mi>"
 
 
 def _operator(text: str, prefix: bool) -> _Piece:
     form = ' form="prefix"' if prefix and text in "+-+-+" else ""
     kind = "product" if text in (".", "x", "x*") else "operator"
-    return _Piece(f"<mo{form}>{escape(_OPERATORS.get(text, text))}</mo>", kind)
+    return _Piece(f"<mo{form}>{html_text(_OPERATORS.get(text, text))}</mo>", kind)
 
 
-def _alone(pieces: list[_Piece]) -> str:
-    """A row as one element, without the parentheses around the whole of it."""
+def _single_element(pieces: list[_Piece]) -> str:
+    """Return the MathML of a row as one element, without enclosing parentheses."""
     if len(pieces) == 1 and pieces[0].kind == "group" and len(pieces[0].inner) == 1:
         return f"<mrow>{'<mo>,</mo>'.join(pieces[0].inner[0])}</mrow>"
-    return f"<mrow>{_joined(pieces)}</mrow>"
+    return f"<mrow>{_join(pieces)}</mrow>"
 
 
-def _room(left: _Piece, right: _Piece) -> str:
-    """What is between two pieces where they have no room of their own."""
+def _space_between(left: _Piece, right: _Piece) -> str:
+    """Return the HTML of the space between two adjacent symbols or words."""
     kinds = {left.kind, right.kind}
     if kinds == {"factor"}:
         return _THIN
@@ -347,16 +363,44 @@ def _room(left: _Piece, right: _Piece) -> str:
     return _WIDE if "word" in kinds and ("operator" not in kinds or signed) else ""
 
 
-def _joined(pieces: list[_Piece]) -> str:
-    """Pieces beside each other: factors with a little room, words with more."""
+def _join(pieces: list[_Piece]) -> str:
+    """Return the HTML of a row: thin spaces between factors, wide spaces around words."""
     html, before = list[str](), _Piece("", "operator")
     for of_words, group in groupby(pieces, lambda piece: piece.kind == "word"):
         if of_words:
-            html.append(_room(before, _Piece("", "word")))
-            html.append(f"<mi>{escape(' '.join(piece.html for piece in group))}</mi>")
+            html.append(_space_between(before, _Piece("", "word")))
+            html.append(f"<mi>{html_text(' '.join(piece.html for piece in group))}</mi>")
             before = _Piece("", "word")
             continue
         for piece in group:
-            html.append(_room(before, piece) + piece.html)
+            html.append(_space_between(before, piece) + piece.html)
             before = piece
     return "".join(html)
+
+
+def as_html(text: str, names: Collection[str] = ()) -> Iterator[str]:
+    """Convert a docstring to HTML and yield its paragraphs.
+
+    Indented lines are formulas with the port names `names`, or code. Lines that begin with a dash
+    are list items. Text between backticks is code.
+    """
+    for part in re.split(r"\n\s*\n", text.strip("\n")):
+        lines = part.splitlines()
+        if all(line.startswith("    ") for line in lines):
+            yield _display_html(textwrap.dedent(part), names)
+        elif lines[0].startswith("- "):
+            items = re.split(r"^- ", part, flags=re.MULTILINE)[1:]
+            yield f"<ul>{''.join(f'<li>{_inline(item)}</li>' for item in items)}</ul>"
+        else:
+            yield f"<p>{_inline(part)}</p>"
+
+
+def _display_html(text: str, names: Collection[str]) -> str:
+    try:
+        return formulas(text, names)
+    except NotFormulaError:
+        return f"<pre>{html_text(text)}</pre>"
+
+
+def _inline(text: str) -> str:
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html_text(" ".join(text.split())))

@@ -1,32 +1,34 @@
-"""The documentation inside an FMU: a page about the block, and the reference run as the FMI
-cross-check rules ask for it.
-"""
+"""Documentation files of an FMU: a page about the block, and the reference run."""
 
 import inspect
 import re
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import rigidblocks
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.block.adaptive import Adaptive, Method, is_implicit
+from rigidblocks.block.adaptive_methods import Adaptive, Method, is_implicit
 from rigidblocks.block.block import Block, Port
-from rigidblocks.block.collocation import MOST_TRIES
-from rigidblocks.fmi.curves import curves
-from rigidblocks.fmi.prose import as_html
-from rigidblocks.fmi.reference import ReferenceRun
-from rigidblocks.fmi.related import related_content
-from rigidblocks.kernels.evaluator import TracedEvaluator
-from rigidblocks.kernels.feedthrough import feedthrough
-from rigidblocks.system.memories import PortsOfParts
+from rigidblocks.block.radau import MAX_ITERATIONS
+from rigidblocks.common.escaping import html_text
+from rigidblocks.cosim.graph.combined_memory import PortsOfParts
+from rigidblocks.fmi.docstring_html import as_html
+from rigidblocks.fmi.reference_run import ReferenceRun, curves, related_content
+from rigidblocks.kernels.traced_evaluator import TracedEvaluator, feedthrough
+from rigidblocks.spatial.spatial import Array
 
 if TYPE_CHECKING:
-    from rigidblocks.view.robot import DrawnRobot
+    from rigidblocks.view.drawn_robot import DrawnRobot
 
-FEW = 6  # numbers that are the same are still written one by one
+# section of a Google style docstring: its name and its indented lines
+_SECTION = re.compile(
+    r"^(?P<name>Args|Attributes|Returns|Yields|Raises):[ ]*\n(?P<body>(?:[ ]+\S.*\n|[ ]*\n)+)",
+    re.MULTILINE,
+)
+_ENTRY = re.compile(r"^(\*{0,2}\w+(?:, \w+)*)(?: \([^()]*\))?: ")  # entry `name (type): text`
+FEW = 6  # largest number of equal values that are printed one by one
 _STYLE = (
     "body{font:15px/1.5 sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
     "pre{white-space:pre-wrap;background:#f4f4f4;padding:.6em 1em}code{font-size:95%}"
@@ -37,35 +39,36 @@ _STYLE = (
     'math{font-family:"STIX Two Math","Cambria Math","Latin Modern Math",math;font-size:112%}'
 )
 
-_LATER = "Every other output follows an input one step later."
+_LATER = "All other outputs respond to an input one step later."
 _CONVENTIONS = (
-    "Elements are counted from 1, and matrices go by rows: <code>q[1]</code>, <code>R[2,3]</code>.",
-    "A start value that is set on an output that is a state sets the state.",
+    "Elements count from 1, matrices by row and column: <code>q[1]</code>, <code>R[2,3]</code>.",
+    "A start value of an output that is a state sets the state.",
 )
 _LIMITS = (
-    "Inputs are held over a communication step: what closes a loop around it sees it a step late, "
-    "so stiff loops need short steps, or belong into one FMU.",
+    "Inputs are held over a communication step, so a loop around the FMU has a delay of one step. "
+    "Stiff loops need short steps, or one FMU for the whole loop.",
     "A start value or a parameter outside its range is refused, with the bound in the log.",
     "A step whose result is not finite is undone and discarded, with a message in the log.",
 )
 _ROBOT_LIMITS = (
-    "Bodies are rigid. Positions, velocities and forces of joints are limited by what the tables "
-    "above name, and else not."
+    "Bodies are rigid. Positions, velocities and forces of joints have only the limits in the "
+    "tables above."
 )
 _ROBOT_PORTS = {"q", "qd", "tau", "f_ext"}
 _ROBOT_CONVENTIONS = (
-    "Places, velocities and wrenches are in base coordinates unless a port says otherwise; a "
-    "wrench has its moment, about the origin of the base, before its force.",
-    "Quaternions have the scalar first. The force of a joint acts in the direction in which its "
-    "position grows.",
+    "Positions, velocities and wrenches are in base coordinates unless a port says otherwise. A "
+    "wrench has the moment about the base origin first, then the force.",
+    "Quaternions have the scalar first. A joint force acts in the direction of increasing "
+    "position.",
 )
 
 
 def documentation_content(
     evaluator: TracedEvaluator, identifier: str, method: Method, h: float
 ) -> dict[str, bytes]:
-    """The files of an FMU's documentation by their path, its reference run among them as FMI-LS-REF
-    has it; there is none of a block that does not start.
+    """Return the documentation files of an FMU by path, including the reference run.
+
+    A block without finite start values has no reference run.
     """
     run = ReferenceRun(evaluator, method, h)
     content = {"index.html": page(run, identifier)}
@@ -79,19 +82,20 @@ def documentation_content(
 
 
 def page(run: ReferenceRun, identifier: str) -> str:
-    """The text of index.html."""
+    """Return the HTML of index.html, the documentation page of an FMU."""
     return "\n".join(
         [
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">',
-            f"<title>{escape(identifier)}</title><style>{_STYLE}</style></head><body>",
-            f"<h1>{escape(identifier)}</h1>",
+            f"<title>{html_text(identifier)}</title><style>{_STYLE}</style></head><body>",
+            f"<h1>{html_text(identifier)}</h1>",
             *as_html(prose(run.memory.block), names(run.memory.block)),
-            f"<p>{escape(_stepping(run))} Made by rigidblocks {rigidblocks.__version__}.</p>",
+            f"<p>{html_text(_stepping_text(run))} "
+            f"Made by rigidblocks {rigidblocks.__version__}.</p>",
             *_parts(run.memory.block),
             *ports_and_run(run),
             *_limits(run.memory.block),
-            f"<p>The values are in {escape(identifier)}_ref.csv, the inputs in "
-            f"{escape(identifier)}_in.csv.</p>"
+            f"<p>The values are in {html_text(identifier)}_ref.csv, the inputs in "
+            f"{html_text(identifier)}_in.csv.</p>"
             if len(run.rows)
             else "",
             "</body></html>\n",
@@ -100,7 +104,7 @@ def page(run: ReferenceRun, identifier: str) -> str:
 
 
 def ports_and_run(run: ReferenceRun) -> Iterator[str]:
-    """What a block's ports are, how they are connected, and its reference run, as HTML."""
+    """Yield the HTML of the port tables, the connection rules and the reference run."""
     memory, block = run.memory, run.memory.block
     tunable = {port.name for port in memory.parameters}
     constants = [port for port in block.parameters if port.name not in tunable]
@@ -115,47 +119,61 @@ def ports_and_run(run: ReferenceRun) -> Iterator[str]:
     yield from _reference(run)
 
 
-def docstring(block: Block) -> str:
-    """The docstring of the block's type, its type's name without one."""
+def block_docstring(block: Block) -> str:
+    """Return the docstring of the block's class, or the class name if it has no docstring."""
     return inspect.cleandoc(type(block).__doc__ or type(block).__name__)
 
 
 def prose(block: Block) -> str:
-    """The docstring without what is raised in Python."""
-    paragraphs = re.split(r"\n\s*\n", docstring(block))
+    """Return the docstring of the block's class without the parts for Python users.
+
+    The sections `Raises:`, `Returns:` and `Yields:` are omitted. `Args:` and `Attributes:` become
+    lists.
+    """
+    text = _SECTION.sub(_section_as_list, block_docstring(block) + "\n").strip("\n")
+    paragraphs = re.split(r"\n\s*\n", text)
     return "\n\n".join(one for one in paragraphs if not one.startswith("Raises "))
 
 
+def _section_as_list(section: re.Match[str]) -> str:
+    """Convert a docstring section to a list of its entries, or to "" for Python users only."""
+    if section["name"] not in ("Args", "Attributes"):
+        return "\n"
+    entries = re.split(r"^(?=\S)", textwrap.dedent(section["body"]), flags=re.MULTILINE)
+    items = [_ENTRY.sub(r"`\1`: ", " ".join(entry.split())) for entry in entries if entry.strip()]
+    return "\n".join(["Arguments:", "", *(f"- {item}" for item in items), "", ""])
+
+
 def names(block: Block) -> frozenset[str]:
-    """What the docstring of a block calls by name: its ports and its fields."""
+    """Return the names of ports and fields that formulas in the docstring may contain."""
     ports = (*block.inputs, *block.outputs, *block.states, *block.sampled, *block.parameters)
     return frozenset(port.name for port in ports) | {*getattr(block, "__dataclass_fields__", ())}
 
 
 def _parts(block: Block) -> Iterator[str]:
-    """What the parts of a system are."""
+    """Yield the HTML descriptions of the parts, if the block is a system."""
     if isinstance(block, PortsOfParts):
         yield "<h2>Parts</h2>"
         for name, part in block.parts.items():
             kind = type(part.memory.block).__name__
-            yield f"<h3><code>{escape(name)}</code>: {escape(kind)}</h3>"
+            yield f"<h3><code>{html_text(name)}</code>: {html_text(kind)}</h3>"
             yield from as_html(prose(part.memory.block), names(part.memory.block))
 
 
 def _picture(block: Block) -> Iterator[str]:
-    """The robots of a block where they start, if it has some; what draws is loaded for these."""
+    """Yield a drawing of the robots in the initial configuration, if the block has robots."""
     if not _is_robot(block):
         return
-    from rigidblocks.view.drawing import drawing
+    from rigidblocks.view.video_export import drawing
 
     robots = [one for one in _robots(block, {}) if np.all(np.isfinite(one.q))]
     if robots and (drawn := drawing(robots)):
-        yield f"<figure>{drawn}<figcaption>Where it starts, the axes of the base, and the joints."
+        yield f"<figure>{drawn}<figcaption>Start configuration with the base axes and the joints."
         yield "</figcaption></figure>"
 
 
 def _robots(block: Block, start: Mapping[str, Any]) -> Iterator["DrawnRobot"]:
-    from rigidblocks.view.show import PLANTS, drawn_plant
+    from rigidblocks.view.robot_page import PLANTS, drawn_plant
 
     if isinstance(block, PortsOfParts):
         for part in block.parts.values():
@@ -168,7 +186,7 @@ def _table(title: str, ports: Iterable[Port]) -> Iterator[str]:
     if rows := [_row(port) for port in ports]:
         yield f"<h2>{title}</h2><table><tr><th>name</th><th>shape</th><th>unit</th>"
         yield "<th>start</th><th>range</th>"
-        yield "<th>what it is</th></tr>"
+        yield "<th>description</th></tr>"
         yield from rows
         yield "</table>"
 
@@ -177,31 +195,32 @@ def _row(port: Port) -> str:
     shape = " x ".join(map(str, port.shape)) or "scalar"
     start = "" if port.start is None else _numbers(np.ravel(port.start))
     cells = (shape, ", ".join(dict.fromkeys(port.units)), start, _range(port), port.doc)
-    name = f"<td><code>{escape(port.name)}</code></td>"
-    return f"<tr>{name}{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+    name = f"<td><code>{html_text(port.name)}</code></td>"
+    return f"<tr>{name}{''.join(f'<td>{html_text(cell)}</td>' for cell in cells)}</tr>"
 
 
 def _numbers(values: Array) -> str:
-    """Each number, or the one that more than a few of them are."""
+    """Format values for a table; more than `FEW` equal values become one value with "each"."""
     texts = [f"{value:.6g}" for value in values]
     return f"{texts[0]} each" if len(texts) > FEW and len(set(texts)) == 1 else ", ".join(texts)
 
 
 def _range(port: Port) -> str:
-    """The bounds of a port, those of its elements with commas where they differ."""
+    """Format the bounds of a port; bounds that differ between elements are listed with commas."""
     bounds = zip(np.ravel(port.min).tolist(), np.ravel(port.max).tolist(), strict=True)
     texts = dict.fromkeys(f"{low:.6g} to {high:.6g}" for low, high in bounds)
     return "" if set(texts) == {"-inf to inf"} else ", ".join(texts)
 
 
 def _wiring(run: ReferenceRun) -> Iterator[str]:
-    """What one has to know to connect the ports."""
+    """Yield the HTML of the connection rules: direct feedthrough, conventions and delay."""
     pairs, block = feedthrough(run.evaluator), run.memory.block
-    yield "<h2>Connecting it</h2><ul>"
+    yield "<h2>Connections</h2><ul>"
     for output in block.outputs:
         if read := [port.name for port in block.inputs if (port.name, output.name) in pairs]:
-            names = ", ".join(f"<code>{escape(name)}</code>" for name in read)
-            yield f"<li><code>{escape(output.name)}</code> reads {names} at the same instant.</li>"
+            names = ", ".join(f"<code>{html_text(name)}</code>" for name in read)
+            named = html_text(output.name)
+            yield f"<li><code>{named}</code> reads {names} at the same instant.</li>"
     if block.inputs and {port.name for port in block.outputs} - {output for _, output in pairs}:
         yield f"<li>{_LATER}</li>"
     yield from (f"<li>{rule}</li>" for rule in _CONVENTIONS)
@@ -211,29 +230,29 @@ def _wiring(run: ReferenceRun) -> Iterator[str]:
 
 
 def _limits(block: Block) -> Iterator[str]:
-    """How far it may be used."""
+    """Yield the HTML of the limits of use of a robot block."""
     rules = _LIMITS if not _is_robot(block) else (*_LIMITS, _ROBOT_LIMITS)
-    yield "<h2>Limits of its use</h2><ul>"
+    yield "<h2>Limits of use</h2><ul>"
     yield from (f"<li>{rule}</li>" for rule in rules)
     yield "</ul>"
 
 
 def _is_robot(block: Block) -> bool:
-    """Whether some of its ports are those of a robot."""
+    """Return True if a port has the name of a robot port."""
     return any(p.name.split(".")[-1] in _ROBOT_PORTS for p in (*block.inputs, *block.outputs))
 
 
-def _stepping(run: ReferenceRun) -> str:
+def _stepping_text(run: ReferenceRun) -> str:
     sample = run.memory.block.sample_time
     parts = []
     if run.memory.block.states:
-        parts.append(_integration(run))
+        parts.append(_integration_text(run))
     if sample is not None:
-        parts.append(f"There is a sample every {sample:g} s; a communication step fits it.")
+        parts.append(f"The block samples every {sample:g} s, also within a communication step.")
     return " ".join(parts)
 
 
-def _integration(run: ReferenceRun) -> str:
+def _integration_text(run: ReferenceRun) -> str:
     method = run.method
     if not isinstance(method, Adaptive):
         return (
@@ -241,62 +260,64 @@ def _integration(run: ReferenceRun) -> str:
             f"{run.h:g} s."
         )
     bound = method.max_inner_steps
-    most = "as many as it takes"
+    most = "any number of inner steps"
     if bound is not None:
         most = (
-            f"at most {bound}, and one more, in a communication step or a sample time within it, "
-            f"which is at most {most_operations(run.evaluator, method, bound):.2g} operations of "
-            "arithmetic; steps.cut_short counts where they were used up"
+            f"at most {bound} inner steps, and one more, per communication step or sample time "
+            f"within it, at most {most_operations(run.evaluator, method, bound):.2g} arithmetic "
+            "operations; steps.cut_short counts the steps that used them up"
         )
     return (
-        f"The states are integrated by the method '{method.name}', whose inner steps know their "
-        f"error, to the relative tolerance {method.rtol:g}: {most}."
+        f"The method '{method.name}' integrates the states with error control to the relative "
+        f"tolerance {method.rtol:g}: {most}."
     )
 
 
 def most_operations(evaluator: TracedEvaluator, method: Adaptive, bound: int) -> float:
-    """The most operations of a communication step of at most `bound` tries of an inner step and the
-    one step that covers the rest, with a sample and the outputs.
+    """Return an upper bound of the arithmetic operations of one communication step.
+
+    The bound counts `bound` attempted inner steps, one final step without error control, a sample
+    and the outputs.
     """
 
     def operations(name: str) -> int:
         return evaluator.graph(name).operation_count
 
-    moved = operations("project") if evaluator.projects else 0
-    seen = 4 * operations("margins") if evaluator.margin_count else 0
+    moved = operations("project") if evaluator.has_projection else 0
+    seen = 4 * operations("switching_functions") if evaluator.switching_count else 0
     ends = operations("output") + operations("update") + operations("derivative")
     most = max(_operations_of_tries(evaluator, method), default=0.0)
     return (bound + 1) * (most + moved + seen) + ends
 
 
 def _operations_of_tries(evaluator: TracedEvaluator, method: Adaptive) -> Iterator[float]:
-    """Of each kind of method that an inner step may be tried with."""
+    """Yield the operations of one attempted inner step, for each method that `method` may use."""
     n = evaluator.memory.x.stop - evaluator.memory.x.start
     rates = evaluator.graph("derivative").operation_count
     if method.explicit is not None:
         stages = method.explicit.stages
         yield stages * rates + n * stages * (stages + 8)
     slopes = (n + 1) * (rates + 2 * n)
-    if is_implicit(method) and method.exact:
+    if is_implicit(method) and method.exact_jacobian:
         slopes = evaluator.rate_slopes.operation_count
     if method.stiff is not None:
         stages = method.stiff.stages
         linear = 2 / 3 * n**3 + stages * 2 * n**2
         yield slopes + linear + stages * rates + 2 * n * stages * (stages + 8)
     if method.collocation is not None and method.collocates(n):
-        # with an old Jacobian, and with a new one; of its pairs of roots complex equations
+        # at most two Jacobians; each complex pair of collocation roots needs one complex solution
         stages = method.collocation.stages
         linear, newton = 6 * n**3, stages * rates + 18 * n**2 + 8 * n * stages * (stages + 1)
-        yield slopes + 2 * (linear + MOST_TRIES * newton) + 2 * rates + 4 * n**2
+        yield slopes + 2 * (linear + MAX_ITERATIONS * newton) + 2 * rates + 4 * n**2
 
 
 def _reference(run: ReferenceRun) -> Iterator[str]:
     if not len(run.rows):
-        yield "<p>There is no reference run: the values at the start are not finite.</p>"
+        yield "<p>There is no reference run, because the start values are not finite.</p>"
         return
     yield f"<h2>Reference run</h2><p>Communication steps of {run.dt:g} s from the start values; "
     yield (
         "input i, counted from 0 over all elements, is its start value + 0.1 sin(2 pi t + i) "
-        "[its unit], held in a step.</p>"
+        "[its unit], held in each step.</p>"
     )
     yield curves(run)

@@ -1,23 +1,79 @@
-"""One door to every kind of FMU."""
+"""Export of blocks, systems and scripts as native, source or Python FMUs."""
 
 import tempfile
+import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
-from rigidblocks.block.adaptive import DEFAULT_METHOD, Method, method_of
+import numpy as np
+
+from rigidblocks.block.adaptive_methods import DEFAULT_METHOD, Method, method_of
 from rigidblocks.block.block import Block
-from rigidblocks.fmi.metadata import Metadata
-from rigidblocks.fmi.native import model_identifier, native_fmu
-from rigidblocks.fmi.object_script import object_script
-from rigidblocks.fmi.python import python_fmu
-from rigidblocks.fmi.script import Script, slave_of
-from rigidblocks.simulation.arguments import check_numbers
-from rigidblocks.system.fused import GAUSS_SEIDEL, FusedSystem
-from rigidblocks.system.system import System
+from rigidblocks.cosim.graph.fused_system import GAUSS_SEIDEL, FusedSystem
+from rigidblocks.cosim.graph.system import System
+from rigidblocks.cosim.masters.run_plan import (
+    DEFAULTS,
+    IntegrationOptions,
+    check_numbers,
+    with_defaults,
+)
+from rigidblocks.fmi.archive import write_archive
+from rigidblocks.fmi.model_description import Metadata
+from rigidblocks.fmi.native_fmu import model_identifier, native_fmu
+from rigidblocks.fmi.python_fmu import python_fmu
+from rigidblocks.fmi.script import Script, object_script, slave_of
 
 TARGETS = ("native", "source", "python")
+INDEX, PAGE = "documentation/index.html", "documentation/page.html"
+PAGE_LINK = '<p><a href="page.html">Run the model in the browser.</a></p>\n'
+PAGE_STEP = 1e-3  # default communication step of the simulation page [s]
+
+
+class ExportOptions(IntegrationOptions, total=False):
+    """Options of `export_fmu`: integration of a block, and content of the archive.
+
+    Attributes:
+        bundle: True to include rigidblocks in a Python FMU.
+        metadata: Author, version, copyright, license and description.
+        deflate: True to compress the archive; its bytes then depend on the version of zlib.
+        page: True to add a page that simulates the robot to the documentation; requires ziglang.
+        xcp: Port or address, such as 127.0.0.1:5555, for measurement and calibration tools
+            (FMI-LS-XCP); None for no XCP server.
+        arrays: In FMI 3.0, True for array variables, False for scalar variables such as q[1], for
+            importers that do not support arrays.
+        output_derivatives: Highest order of the time derivatives of the outputs that a native FMU
+            provides in co-simulation, 0 to 2; None for the order that adds little code.
+        interval: Interval of the clock [s] of an FMI 3.0 FMU for scheduled execution; None for an
+            FMU for co-simulation and model exchange.
+        binary: Names of the inputs, outputs and parameters that become binary variables of an
+            FMI 3.0 FMU; a binary variable has the elements of its port as little-endian doubles.
+    """
+
+    bundle: bool
+    metadata: Metadata
+    deflate: bool
+    page: bool
+    xcp: str | None
+    arrays: bool
+    output_derivatives: int | None
+    interval: float | None
+    binary: str | Iterable[str]
+
+
+_DEFAULTS: Mapping[str, Any] = {
+    **DEFAULTS,
+    "bundle": False,
+    "metadata": Metadata(),
+    "deflate": False,
+    "page": False,
+    "xcp": None,
+    "arrays": True,
+    "output_derivatives": None,
+    "interval": None,
+    "binary": (),
+}
 
 
 def export_fmu(
@@ -29,66 +85,71 @@ def export_fmu(
     platforms: str | Iterable[str] | None = None,
     tunable: str | Iterable[str] | None = None,
     name: str | None = None,
-    method: Method | str | None = None,
-    h: float | None = None,
-    rtol: float | None = None,
-    atol: float | None = None,
-    max_inner_steps: int | None = None,
     dt: float | None = None,
     order: str | None = None,
-    bundle: bool = False,
-    metadata: Metadata = Metadata(),  # noqa: B008 - frozen
-    deflate: bool = False,
-    page: bool = False,
-    xcp: str | None = None,
+    **options: Unpack[ExportOptions],
 ) -> Path:
-    """The path of the FMU written there, made of a block, of a system or of an FMU script.
+    """Export a block, a system or an FMU script as an FMU.
 
-    target      "native": binaries, which need no Python; "source": C code, with binaries too if
-                `platforms` are given; "python": for hosts that are Python programs, with all of
-                rigidblocks when `bundle` is set
-    fmi         the version of the standard
-    platforms   "all", or names as in FMI 3.0 (x86_64-linux), built by ziglang; this machine's alone
-                unless given
-    tunable     the names of the parameters that can be set in the FMU; the others are constants;
-                all unless given
-    name        the model identifier; the name of the script's class or of the block's type unless
-                given
-    method, h, rtol, atol, max_inner_steps
-                how a block is integrated, as in `System.add`, or as the script says
-    dt, order   the co-simulation step [s] of a system and the order of its parts; it becomes one
-                FMU as a FusedSystem
-    metadata    author, version, copyright, license and description of the FMU
-    deflate     whether to compress the archive; its bytes then depend on the version of zlib
-    xcp         where the FMU listens for tools for measurement and calibration (FMI-LS-XCP): a
-                port of this machine, or an address such as 127.0.0.1:5555; nowhere unless given
-    page        whether its documentation has a page in which the robot runs, compiled by ziglang
+    A system becomes one FMU, which contains its blocks as one `FusedSystem`.
 
-    Raises ValueError for what is not known and for an option that the source or the target has no
-    use for, TypeError for a source that is none, IsADirectoryError for the path of a folder, and
-    what `native_fmu`, `python_fmu` and
-    `FusedSystem` raise.
+    Args:
+        source: Block, system, or path of a script.
+        path: Path of the FMU.
+        target: "native": binaries that do not need Python; "source": C code, with binaries only for
+            the given `platforms`; "python": an FMU for importers that are Python programs.
+        fmi: FMI version, 2 or 3.
+        platforms: "all", or platform names as in FMI 3.0 (x86_64-linux), built with ziglang; by
+            default only this machine.
+        tunable: Names of the tunable parameters of the FMU; by default all. The other parameters
+            are constants.
+        name: Model identifier; by default the script's class or the block's type.
+        dt: Communication step of a system [s].
+        order: Stepping order of the parts of a system, "gauss-seidel" or "jacobi".
+        **options: Integration of a block (`method`, `h`, `rtol`, `atol`, `max_inner_steps`, by
+            default from the script) and content of the archive (`bundle`, `metadata`, `deflate`,
+            `page`, `xcp`, `arrays`, `output_derivatives`, `interval`, `binary`); see
+            `ExportOptions`.
+
+    Returns:
+        Path of the FMU.
+
+    Raises:
+        ValueError: A value is unknown, or the source or target does not support an option.
+        TypeError: `source` is not a block, a system or a path, or an option is unknown.
+        IsADirectoryError: `path` is a folder.
+
+    `native_fmu`, `python_fmu` and `FusedSystem` may raise further exceptions.
     """
+    chosen = with_defaults(export_fmu, options, ExportOptions, _DEFAULTS)
+    method, h, rtol, atol, max_inner_steps = (chosen[o] for o in IntegrationOptions.__annotations__)
+    bundle, metadata, deflate = chosen["bundle"], chosen["metadata"], chosen["deflate"]
+    page, xcp, arrays = chosen["page"], chosen["xcp"], chosen["arrays"]
+    output_derivatives, interval = chosen["output_derivatives"], chosen["interval"]
+    binary = chosen["binary"]
+    binary = (binary,) if isinstance(binary, str) else tuple(binary)
+    if not arrays and fmi != 3:
+        raise ValueError("arrays=False is for FMI 3.0; FMI 2.0 has scalar variables only")
     _check(source, path, target)
     tunable = (tunable,) if isinstance(tunable, str) else tunable
     _refuse(
         None if isinstance(source, System) else {"dt": dt, "order": order},
-        "only a System is stepped by",
+        "only a System supports",
     )
-    stepping = {
-        "method": method, "h": h, "rtol": rtol, "atol": atol, "max_inner_steps": max_inner_steps,
-    }  # fmt: skip
+    stepping = {name: chosen[name] for name in IntegrationOptions.__annotations__}
     if isinstance(source, System):
         _refuse(stepping, "each part of a System has its own")
     if target == "python":
-        options = {"fmi": None if fmi == 2 else fmi, "platforms": platforms, "xcp": xcp}
-        _refuse(options, "a Python FMU is FMI 2.0 for all platforms: it takes no")
+        unsupported = {"fmi": None if fmi == 2 else fmi, "platforms": platforms, "xcp": xcp}
+        unsupported |= {"output_derivatives": output_derivatives, "interval": interval}
+        unsupported |= {"binary": binary or None}
+        _refuse(unsupported, "a Python FMU is FMI 2.0 for all platforms: it does not support")
         changes = {"tunable": tunable, "name": name} | stepping
         packaging = {"bundle": bundle, "metadata": metadata, "deflate": deflate}
         fmu = _python_fmu(source, path, (dt, order), changes, packaging)
-        return _with_page(fmu, source, dt, deflate) if page else fmu
-    _refuse({"bundle": bundle or None}, "only a Python FMU has use for")
-    made = _made(source, dt, order)
+        return _add_page_of(fmu, source, dt, deflate) if page else fmu
+    _refuse({"bundle": bundle or None}, "only a Python FMU supports")
+    made = _block_of(source, dt, order)
     fmu = native_fmu(
         made.block,
         path,
@@ -102,8 +163,12 @@ def export_fmu(
         metadata=metadata,
         deflate=deflate,
         xcp=xcp,
+        arrays=arrays,
+        output_derivatives=output_derivatives,
+        interval=interval,
+        binary=binary,
     )
-    return _with_page(fmu, source, dt, deflate) if page else fmu
+    return _add_page_of(fmu, source, dt, deflate) if page else fmu
 
 
 def _python_fmu(
@@ -113,29 +178,55 @@ def _python_fmu(
     changes: dict[str, Any],
     packaging: dict[str, Any],
 ) -> Path:
-    """A Python FMU of a script, or of an object as it is."""
+    """Build the Python FMU of a script, or of a block or system that is pickled into a script."""
     if isinstance(source, str | Path):
-        _refuse(changes, "a script says what its FMU is: it takes no")
+        _refuse(changes, "a script defines its FMU: it does not support")
         return python_fmu(source, path, **packaging)
     with tempfile.TemporaryDirectory() as folder:
-        script = _object_script(_made(source, *steps), Path(folder), changes)
+        script = _object_script(_block_of(source, *steps), Path(folder), changes)
         return python_fmu(script, path, **packaging)
 
 
-def _with_page(
+def _add_page_of(
     fmu: Path, source: Block | System | str | Path, dt: float | None, deflate: bool
 ) -> Path:
-    """The FMU with a page in which it runs."""
-    from rigidblocks.fmi.page import add_page  # only where it is wanted: it needs what draws robots
-
-    shown = source if isinstance(source, System) else _made(source, None, None).block
+    """Add a simulation page to an FMU's documentation and return the path of the FMU."""
+    shown = source if isinstance(source, System) else _block_of(source, None, None).block
     add_page(fmu, shown, dt, deflate)
     return fmu
 
 
+def add_page(fmu: Path, source: Block | System, dt: float | None, deflate: bool) -> None:
+    """Add an interactive simulation page to the documentation of the FMU of a block or system.
+
+    The communication step of the page is `dt` [s], by default 1 ms. index.html links to the page.
+
+    Raises:
+        ValueError: `simulation_page` does not support the block, for example because it is not a
+            robot.
+    """
+    from rigidblocks.view.simulation_page import simulation_page  # needs an optional package
+
+    system = source if isinstance(source, System) else _system_of(source)
+    html = simulation_page(system, PAGE_STEP if dt is None else dt).html
+    with zipfile.ZipFile(fmu) as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    index = content[INDEX].decode()
+    content[INDEX] = index.replace("</h1>\n", f"</h1>\n{PAGE_LINK}", 1).encode()
+    write_archive(fmu, {**content, PAGE: html.encode()}, deflate=deflate)
+
+
+def _system_of(block: Block) -> System:
+    """Return a system with one block; the default start value of its inputs is zero."""
+    system = System()
+    start = {port.name: np.zeros(port.shape) for port in block.inputs if port.start is None}
+    system.add("robot", block, start=start)
+    return system
+
+
 @dataclass(frozen=True, eq=False)
 class _Made:
-    """A block with how it is packaged unless something else is asked for."""
+    """Block to export, with the default options of its export."""
 
     block: Block
     name: str | None = None
@@ -144,12 +235,12 @@ class _Made:
     tunable: tuple[str, ...] | None = None
 
 
-def _made(source: Block | System | str | Path, dt: float | None, order: str | None) -> _Made:
+def _block_of(source: Block | System | str | Path, dt: float | None, order: str | None) -> _Made:
     if isinstance(source, Block):
         return _Made(source)
     if isinstance(source, System):
         if dt is None:
-            raise ValueError("a System needs the co-simulation step dt [s] that its FMU is to take")
+            raise ValueError("a System needs the co-simulation step dt [s] of its FMU")
         check_numbers({"dt": dt})
         return _Made(FusedSystem(source, dt, GAUSS_SEIDEL if order is None else order))
     script = slave_of(source)
@@ -157,7 +248,7 @@ def _made(source: Block | System | str | Path, dt: float | None, order: str | No
 
 
 def _object_script(made: _Made, folder: Path, changes: Mapping[str, Any]) -> Script:
-    """A script written to `folder` that says what has been made, with what is to be different."""
+    """Write a script for a block to `folder`, with `changes` of its export options."""
     given = {key: value for key, value in changes.items() if value is not None}
     name = model_identifier(given.pop("name", type(made.block).__name__))
     options = {"method": made.method, "h": made.h, "tunable": None} | given
@@ -165,12 +256,12 @@ def _object_script(made: _Made, folder: Path, changes: Mapping[str, Any]) -> Scr
 
 
 def _check(source: object, path: str | Path, target: str) -> None:
-    """Raises for an unknown target, for a source that is none, and for the path of a folder."""
+    """Check the type of the source, the target, and that the path is not a folder."""
     if target not in TARGETS:
         raise ValueError(f"target must be one of {', '.join(TARGETS)}, not '{target}'")
     if not isinstance(source, Block | System | str | Path):
         raise TypeError(
-            f"an FMU is made of a block, a System or a script, not of a {type(source).__name__}; "
+            f"source must be a block, a System or a script, not {type(source).__name__}; "
             "RobotPlant(model) is the block of a model"
         )
     if Path(path).is_dir():
@@ -178,6 +269,6 @@ def _check(source: object, path: str | Path, target: str) -> None:
 
 
 def _refuse(options: Mapping[str, object] | None, reason: str) -> None:
-    """Raises ValueError when one of the options has been given."""
+    """Raise ValueError with the reason if any of the options has a value."""
     if given := [name for name, value in (options or {}).items() if value is not None]:
         raise ValueError(f"{reason} {' and '.join(given)}")

@@ -1,47 +1,232 @@
-"""Native FMUs: a block as an FMU in C, as binaries, as sources or as both, which needs no Python at
-run time.
-"""
+"""Native FMUs: generation of the C sources, compilation for each platform, and packaging."""
 
 import re
+import struct
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib.resources import files
 from math import inf
 from pathlib import Path
 from xml.etree import ElementTree
 
+import fmpy
 import numpy as np
 
-from rigidblocks.block.adaptive import DEFAULT_METHOD, Adaptive, Method, longest_step, memory_for
+from rigidblocks.block.adaptive_methods import (
+    DEFAULT_METHOD,
+    Adaptive,
+    Method,
+    longest_step,
+    memory_for,
+)
 from rigidblocks.block.block import Block
-from rigidblocks.block.memory import Memory
-from rigidblocks.fmi.archive import write_archive
-from rigidblocks.fmi.description import LOG_CATEGORIES, TOLERANCE, model_description
-from rigidblocks.fmi.description3 import array_variables, model_description3
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.fmi.archive import (
+    LICENSE,
+    add_source_files,
+    license_text,
+    source_content,
+    write_archive,
+)
 from rigidblocks.fmi.documentation import documentation_content
-from rigidblocks.fmi.icon import ICON, icon
-from rigidblocks.fmi.metadata import Metadata
-from rigidblocks.fmi.platforms import binaries
-from rigidblocks.fmi.source import LICENSE, license_text, source_content, with_source_files
-from rigidblocks.fmi.sparsity import sparsity_header
-from rigidblocks.fmi.terminals import terminals_content
-from rigidblocks.fmi.variables import Variable, Variables
-from rigidblocks.fmi.watch import CLOSE, STEPS, condition_places, step_places
+from rigidblocks.fmi.model_description import (
+    CLOCK,
+    LOG_CATEGORIES,
+    TOLERANCE,
+    Metadata,
+    array_variables,
+    model_description,
+    model_description3,
+    output_order_attribute,
+)
+from rigidblocks.fmi.run_diagnostics import CLOSE, STEPS, condition_places, step_places
+from rigidblocks.fmi.terminals_and_icons import ICON, icon, terminals_content
+from rigidblocks.fmi.variables import Variable, Variables, sparsity_header
 from rigidblocks.fmi.xcp import FILES as XCP_FILES
 from rigidblocks.fmi.xcp import FLAGS as XCP_FLAGS
 from rigidblocks.fmi.xcp import XcpAddress, check_platforms, plan_header, xcp_content
-from rigidblocks.kernels.evaluator import TracedEvaluator
-from rigidblocks.kernels.events import events_header
-from rigidblocks.kernels.kernel import KERNEL, model_header
-from rigidblocks.kernels.tangent import tangent_header
-from rigidblocks.tracing.ccode import c_number, c_string, c_text
+from rigidblocks.kernels.event_indicators import Tangents, events_header, tangent_header
+from rigidblocks.kernels.model_header import KERNEL, model_header
+from rigidblocks.kernels.traced_evaluator import TracedEvaluator
+from rigidblocks.tracing.c_notation import c_string
+from rigidblocks.tracing.ccode import c_number, c_text
+from rigidblocks.tracing.compiler import (
+    PORTABLE_FLAGS,
+    cross_compiler,
+    shared_library,
+    straight_line_compiler,
+)
+
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Platform:
+    """Target platform with its FMI 3.0 name and its FMI 2.0 binary folder."""
+
+    name: str
+    fmi2_folder: str
+    suffix: str
+    target: str
+    flags: tuple[str, ...] = ()
+    link: tuple[str, ...] = ("-lm",)
+
+    def folder(self, fmi: int) -> str:
+        """Return the folder of the platform's binaries in the FMU."""
+        return f"binaries/{self.fmi2_folder if fmi == 2 else self.name}"
+
+    def install_name(self, identifier: str) -> tuple[str, ...]:
+        """Return the compiler flags that set the install name of a macOS library.
+
+        Without these flags, the install name would be the build path.
+        """
+        return (
+            (f"-Wl,-install_name,@rpath/{identifier}{self.suffix}",)
+            if self.suffix == ".dylib"
+            else ()
+        )
+
+
+# without these flags the compilation of a large straight-line function takes over a minute
+_WINDOWS_FLAGS = ("-fno-stack-check", "-mno-stack-arg-probe")
+# C functions need no tables for exceptions; without them, the code takes fewer pages of 16 kB
+_MAC_FLAGS = ("-fno-asynchronous-unwind-tables",)
+_PLATFORMS = (
+    Platform("x86_64-linux", "linux64", ".so", "x86_64-linux-gnu.2.17"),
+    Platform(
+        "aarch64-linux", "aarch64-linux", ".so", "aarch64-linux-gnu.2.17"
+    ),  # FMI 2.0.4, section 2.3: platform name of FMI 3.0
+    Platform("x86_64-windows", "win64", ".dll", "x86_64-windows-gnu", _WINDOWS_FLAGS, ()),
+    Platform("x86_64-darwin", "darwin64", ".dylib", "x86_64-macos", _MAC_FLAGS),
+    Platform("aarch64-darwin", "aarch64-darwin", ".dylib", "aarch64-macos", _MAC_FLAGS),
+)
+PLATFORMS = {platform.name: platform for platform in _PLATFORMS}
+
+
+def binaries(
+    sources: Mapping[str, str],
+    main: str,
+    identifier: str,
+    fmi: int,
+    platforms: str | Iterable[str] | None,
+    flags: tuple[str, ...] = (),
+) -> dict[str, bytes]:
+    """Build the shared libraries of an FMU.
+
+    If `platforms` is None, the C compiler of this machine builds one library for this machine.
+    Otherwise ziglang builds the libraries of all given platforms in parallel. FMI 2.0 importers
+    search darwin64 on both Mac architectures. If both are built, the library in darwin64 contains
+    both binaries.
+
+    Args:
+        sources: Text of the C sources by file name.
+        main: Source file to compile.
+        identifier: Model identifier.
+        fmi: FMI version.
+        platforms: Platform names, "all", or None.
+        flags: Additional compiler flags.
+
+    Returns:
+        Libraries (bytes) by path in the FMU.
+
+    Raises:
+        ValueError: A platform is unknown.
+        NotImplementedError: This machine is not a supported platform.
+        CompilerError: No C compiler is installed.
+    """
+    if platforms is None:
+        here = _this_platform()
+        built = {here: _library(sources, main, identifier, here, flags, cross=False)}
+    else:
+        wanted = platforms_named(platforms)
+        with ThreadPoolExecutor() as pool:
+            libraries = pool.map(
+                lambda platform: _library(sources, main, identifier, platform, flags, cross=True),
+                wanted,
+            )
+            built = dict(zip(wanted, libraries, strict=True))
+    content = {
+        f"{platform.folder(fmi)}/{identifier}{platform.suffix}": library
+        for platform, library in built.items()
+    }
+    mac = [
+        built[PLATFORMS[name]]
+        for name in ("x86_64-darwin", "aarch64-darwin")
+        if PLATFORMS[name] in built
+    ]
+    if fmi == 2 and len(mac) == 2:
+        content[f"binaries/darwin64/{identifier}.dylib"] = universal(*mac)
+    return content
+
+
+def _unknown_platform(name: str) -> str:
+    """Return the start of the error for an unknown platform, with the platform that is meant.
+
+    Names of FMI 2.0, such as linux64, stand for the platform of the folder with this name.
+    """
+    folders = {platform.fmi2_folder: platform.name for platform in _PLATFORMS}
+    close = [folders[name]] if name in folders else get_close_matches(name, PLATFORMS, 1)
+    return f"unknown platform '{name}'" + (f" (did you mean {close[0]}?)" if close else "")
+
+
+def platforms_named(platforms: str | Iterable[str]) -> tuple[Platform, ...]:
+    """Return the platforms with the given names, or all platforms for "all".
+
+    Raises:
+        ValueError: A name is unknown, or the list is empty.
+    """
+    if isinstance(platforms, str):
+        platforms = PLATFORMS if platforms == ALL else [platforms]
+    names = tuple(dict.fromkeys(platforms))
+    if not names or (unknown := [name for name in names if name not in PLATFORMS]):
+        problem = "no platform to build for" if not names else _unknown_platform(unknown[0])
+        raise ValueError(f"{problem}; choose among {', '.join(PLATFORMS)}, or {ALL}")
+    return tuple(PLATFORMS[name] for name in names)
+
+
+def universal(x86_64: bytes, arm64: bytes) -> bytes:
+    """Combine two macOS libraries into one universal library, each binary aligned to 16 KiB.
+
+    loader.h and fat.h of macOS define the format.
+    """
+    align = 14
+    offsets = [1 << align, (len(x86_64) + (2 << align) - 1) >> align << align]
+    header = struct.pack(">2I", 0xCAFEBABE, 2)
+    header += struct.pack(">5I", 0x01000007, 3, offsets[0], len(x86_64), align)
+    header += struct.pack(">5I", 0x0100000C, 0, offsets[1], len(arm64), align)
+    return (header.ljust(offsets[0], b"\0") + x86_64).ljust(offsets[1], b"\0") + arm64
+
+
+def _library(
+    sources: Mapping[str, str],
+    main: str,
+    identifier: str,
+    platform: Platform,
+    more: tuple[str, ...],
+    *,
+    cross: bool,
+) -> bytes:
+    command = cross_compiler(platform.target) if cross else straight_line_compiler()
+    flags = (*PORTABLE_FLAGS, *more, *platform.flags, *platform.install_name(identifier))
+    name = f"{identifier}{platform.suffix}"
+    return shared_library(sources, main, flags, command, name=name, link=platform.link).read_bytes()
+
+
+def _this_platform() -> Platform:
+    if fmpy.platform_tuple not in PLATFORMS:
+        raise NotImplementedError(
+            f"native FMUs can be built for {', '.join(PLATFORMS)}, not for {fmpy.platform_tuple}"
+        )
+    return PLATFORMS[fmpy.platform_tuple]
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """The C runtime of an FMI version: the file to compile, all of its files by their path in `c`,
-    and the headers of the standard.
+    """C runtime of an FMI version.
+
+    The fields are the file to compile, the paths of the runtime files in `c`, and the FMI headers.
     """
 
     main: str
@@ -51,50 +236,17 @@ class Runtime:
 
 SHARED = tuple(f"kernel/{name}" for name in KERNEL) + tuple(
     f"fmi/{name}.h"
-    for name in (
-        "instance",
-        "pool",
-        "run",
-        "saved",
-        "settings",
-        "sides",
-        "state",
-        "values",
-        "watch",
-    )
+    for name in ("fmu_state", "host", "instance", "simulation_run", "variable_access")
 )
 RUNTIMES = {
     2: Runtime(
         "fmi2.c",
-        tuple(
-            f"fmi/fmi2/{name}"
-            for name in (
-                "fmi2.c",
-                "fmi2_prefix.h",
-                "fmi2_settings.c",
-                "fmi2_unused.c",
-                "host.h",
-                "slopes.h",
-            )
-        )
-        + SHARED,
+        ("fmi/fmi2.c", *SHARED),
         ("fmi2Functions.h", "fmi2FunctionTypes.h", "fmi2TypesPlatform.h"),
     ),
     3: Runtime(
         "fmi3.c",
-        tuple(
-            f"fmi/fmi3/{name}"
-            for name in (
-                "adjoint.h",
-                "depends.h",
-                "fmi3.c",
-                "fmi3_settings.c",
-                "fmi3_unused.c",
-                "host.h",
-                "intermediate.h",
-            )
-        )
-        + SHARED,
+        ("fmi/fmi3.c", *SHARED),
         ("fmi3Functions.h", "fmi3FunctionTypes.h", "fmi3PlatformTypes.h"),
     ),
 }
@@ -115,19 +267,45 @@ def native_fmu(
     metadata: Metadata = Metadata(),  # noqa: B008 - frozen
     deflate: bool = False,
     xcp: str | None = None,
+    arrays: bool = True,
+    output_derivatives: int | None = None,
+    interval: float | None = None,
+    binary: Iterable[str] = (),
 ) -> Path:
-    """The path of the FMU written there: `block`, stepped by `method` with inner steps of at most
-    `h` [s].
+    """Export a block as a native FMU.
 
-    `name` is the model identifier, the block's type unless given. The parameters named in
-    `tunable`, all by default, can be set in the FMU; the others are constants. There is a binary
-    for each of `platforms` as in `platforms.binaries`, with `sources` the C code too, and then
-    there may be no platform. With an address or a port `xcp` it speaks XCP there, on Linux alone
-    (FMI-LS-XCP). The same block gives the same bytes: with `platforms` on any machine
-    that has this ziglang, without them where the C compiler is the same.
+    The same block gives the same bytes if the C compiler is the same. If `platforms` is given, the
+    bytes are the same on all machines that have the same ziglang version.
 
-    Raises ValueError for a name that is no C identifier, for an FMI version that there is no
-    runtime for, and for XCP elsewhere or with sources, and what `platforms.binaries` raises.
+    Args:
+        block: Block to export.
+        path: Path of the FMU.
+        name: Model identifier; by default the block's type.
+        method: Integration method.
+        h: Maximum inner step [s].
+        tunable: Names of the tunable parameters; by default all. The other parameters are
+            constants.
+        fmi: FMI version, 2 or 3.
+        platforms: Platforms as in `binaries`; may be empty if `sources` is True.
+        sources: True to include the C code.
+        metadata: Author, version and other attributes.
+        deflate: True to compress the archive.
+        xcp: Address or port of the XCP server (FMI-LS-XCP), only on Linux.
+        arrays: True for one array variable per port in FMI 3.0, False for scalar variables.
+        output_derivatives: Highest order of the time derivatives of the outputs, 0 to 2. By default
+            2 if this adds little code, else 1, or 0 if no output changes between samples.
+        interval: Interval of the clock [s] of an FMI 3.0 FMU for scheduled execution; None for an
+            FMU for co-simulation and model exchange.
+        binary: Names of the ports that become binary variables in FMI 3.0.
+
+    Returns:
+        Path of the FMU.
+
+    Raises:
+        ValueError: The name is not a C identifier; the FMI version is not supported; a platform is
+            unknown; XCP is combined with `sources` or with a platform other than Linux; or the
+            block does not provide derivatives of the order `output_derivatives`.
+        NotImplementedError, CompilerError: As in `binaries`.
     """
     runtime = runtime_of(fmi)
     identifier = model_identifier(type(block).__name__ if name is None else name)
@@ -137,9 +315,13 @@ def native_fmu(
         None if platforms is None else platforms if isinstance(platforms, str) else tuple(platforms)
     )
     address = _xcp_address(xcp, wanted, sources)
-    variables = Variables(evaluator)
-    description, texts = fmu_sources(variables, identifier, method, h, fmi, metadata, address)
-    with ThreadPoolExecutor(1) as pool:  # the compiler works while the reference run is made
+    if (names := frozenset(binary)) and fmi != 3:
+        raise ValueError(f"binary variables need FMI 3.0: {', '.join(sorted(names))}")
+    variables = Variables(evaluator, arrays, names)
+    description, texts = fmu_sources(
+        variables, identifier, method, h, fmi, metadata, address, output_derivatives, interval
+    )
+    with ThreadPoolExecutor(1) as pool:  # compile while the reference run is computed
         without = sources and wanted == ()
         built = (
             None
@@ -152,21 +334,24 @@ def native_fmu(
         content[LICENSE] = license_text(
             {header: texts[header] for header in runtime.headers}
         ).encode()
-        content |= _pictures(evaluator.memory, fmi)
+        content |= _pictures(variables, fmi)
         content |= built.result() if built else {}
         if address:
             folders = {path.split("/")[1] for path in content if path.startswith("binaries/")}
             content |= xcp_content(variables, identifier, address, sorted(folders))
     if sources:
         content |= source_content(texts, runtime.main, identifier, fmi)
-        description = with_source_files(description, runtime.main) if fmi == 2 else description
+        description = add_source_files(description, runtime.main) if fmi == 2 else description
     content["modelDescription.xml"] = description.encode()
     return write_archive(path, content, deflate=deflate)
 
 
-def _pictures(memory: Memory, fmi: int) -> dict[str, bytes]:
-    """The icon, in FMI 3.0 with the terminals."""
-    return {ICON: icon()} if fmi == 2 else terminals_content(port.name for port in memory.ports)
+def _pictures(variables: Variables, fmi: int) -> dict[str, bytes]:
+    """Return the icon file, and in FMI 3.0 also the terminals file, by path."""
+    if fmi == 2:
+        return {ICON: icon()}
+    ports = variables.memory.ports if variables.arrays else ()  # terminals connect array variables
+    return terminals_content(port.name for port in ports)
 
 
 def _xcp_address(
@@ -175,13 +360,13 @@ def _xcp_address(
     if xcp is None:
         return None
     if sources:
-        raise ValueError("XCP is in FMUs that have binaries alone, not in source code")
+        raise ValueError("XCP needs an FMU with binaries; source code FMUs do not support it")
     check_platforms(platforms)
     return XcpAddress(xcp)
 
 
 def runtime_of(fmi: int) -> Runtime:
-    """The runtime of an FMI version; raises ValueError when there is none."""
+    """Return the C runtime of an FMI version; raise ValueError for an unsupported version."""
     if fmi not in RUNTIMES:
         raise ValueError(f"fmi must be one of {', '.join(map(str, RUNTIMES))}, not {fmi!r}")
     return RUNTIMES[fmi]
@@ -195,18 +380,29 @@ def fmu_sources(
     fmi: int = 2,
     metadata: Metadata = Metadata(),  # noqa: B008 - frozen
     xcp: XcpAddress | None = None,
+    output_derivatives: int | None = None,
+    interval: float | None = None,
 ) -> tuple[str, Mapping[str, str]]:
-    """The text of modelDescription.xml, and the C sources by file name; the guid in both is a
-    digest of all the rest.
+    """Return the text of modelDescription.xml, and the C sources by file name.
+
+    Both contain the same guid, a digest of all other content.
     """
     runtime = runtime_of(fmi)
+    if interval is not None:
+        _check_interval(interval, variables, fmi, xcp)
     sources = {Path(path).name: c_text(path) for path in runtime.files}
     sources |= {
         name: files("fmpy").joinpath(f"c-code/{name}").read_text() for name in runtime.headers
     }
     sources["model.h"] = model_header(variables.evaluator, method, h)
     sources["events.h"] = events_header(variables.events)
-    sources["tangent.h"] = tangent_header(variables.events)
+    tangents = Tangents(variables.events)
+    order = 0
+    if interval is None:
+        order = tangents.output_order(output_derivatives, has_input_rates=fmi == 2)
+    elif output_derivatives:
+        raise ValueError("FMUs for scheduled execution do not support output derivatives")
+    sources["tangent.h"] = tangent_header(tangents, order)
     if fmi == 3:
         sources["sparsity.h"] = sparsity_header(variables)
     if xcp:
@@ -216,7 +412,9 @@ def fmu_sources(
     if fmi == 3:
         has_fixed_steps = variables.memory.block.states and not isinstance(method, Adaptive)
         inner_step = h if has_fixed_steps else None
-        description = model_description3(variables, identifier, content, metadata, inner_step, xcp)
+        description = model_description3(
+            variables, identifier, content, metadata, inner_step, xcp, order, interval
+        )
         guid = ElementTree.fromstring(description).attrib["instantiationToken"]
     else:
         description = model_description(
@@ -227,16 +425,36 @@ def fmu_sources(
             metadata=metadata,
             xcp=xcp,
             canInterpolateInputs="true",
+            **output_order_attribute(order),
         )
         guid = ElementTree.fromstring(description).attrib["guid"]
-    return description, {**sources, "fmu.h": fmu_header(variables, guid, fmi)}
+    header = fmu_header(variables, guid, fmi, scheduled=interval is not None)
+    return description, {**sources, "fmu.h": header}
 
 
-def fmu_header(variables: Variables, guid: str, fmi: int) -> str:
-    """The text of fmu.h: what the C runtime knows of an FMU and of its variables, by index."""
+def _check_interval(
+    interval: float, variables: Variables, fmi: int, xcp: XcpAddress | None
+) -> None:
+    """Raise ValueError if an FMU for scheduled execution with this clock is not possible."""
+    if fmi != 3 or xcp:
+        raise ValueError(
+            "an FMU for scheduled execution must be exported for FMI 3.0 and without XCP"
+        )
+    if not 0.0 < interval < inf:
+        raise ValueError(f"the interval of the clock must be positive, not {interval} s")
+    if any(port.name == CLOCK for port in variables.memory.ports):
+        raise ValueError(f"the name '{CLOCK}' is reserved for the clock; rename the port")
+
+
+def fmu_header(variables: Variables, guid: str, fmi: int, *, scheduled: bool = False) -> str:
+    """Return the text of fmu.h with the constants of the FMU and tables of its variables."""
     scalars = (*variables.all, *variables.rates, *variables.indicators)
     names = ",\n    ".join(c_string(v.name) for v in scalars)
     settable = ", ".join(_settable(v) for v in scalars)
+    binary = _binary_elements(variables)
+    outputs = ", ".join(
+        str(int(v.causality == "output" and v.index not in binary)) for v in scalars
+    )
     lengths = _lengths(variables) if fmi == 3 else _scalar_lengths(variables)
     last = max(k for k, length in enumerate(lengths) if length)
     categories = ", ".join(map(c_string, LOG_CATEGORIES))
@@ -249,22 +467,26 @@ def fmu_header(variables: Variables, guid: str, fmi: int) -> str:
         [
             "#ifndef RB_FMU_H\n#define RB_FMU_H\n\n#include <math.h>\n",
             f"#define RB_GUID {c_string(guid)}",
-            f"#define RB_SUSPICION {c_string(_suspicion(variables.memory))}",
+            f"#define RB_SCHEDULED {int(scheduled)} /* 1 for scheduled execution */",
+            f"#define RB_CLOCK {variables.count}u /* the clock of its model partition */",
+            *_binary_lines(variables),
+            f"#define RB_SUSPICION {c_string(_suspected_causes(variables.memory))}",
             f"static const char *const RB_LOG_CATEGORIES[] = {{{categories}, 0}};",
             f"static const char *const RB_NAMES[] = {{\n    {names}}};",
-            "/* how many elements the variable with a value reference has; 0 where there is none "
-            "*/",
+            "/* number of elements of a variable by value reference; 0 for an unknown reference */",
             f"static const unsigned short RB_LENGTH[] = {{{', '.join(map(str, lengths))}}};",
             f"enum {{ RB_LAST_VARIABLE = {last} }};",
             "/* when a variable may be set; a start value until the run starts */",
             "enum { RB_NEVER, RB_START_VALUE, RB_TUNABLE, RB_ALWAYS };",
             f"static const unsigned char RB_SETTABLE[] = {{{settable}}};",
+            "/* whether a variable is an output */",
+            f"static const unsigned char RB_IS_OUTPUT[] = {{{outputs}}};",
             "/* of the solver of a host that names none */",
             f"static const double RB_TOLERANCE = {TOLERANCE};",
             "/* the bounds that parameters and start values keep */",
             f"static const double RB_MIN[] = {{{lowest}}};",
             f"static const double RB_MAX[] = {{{highest}}};",
-            *_watched(variables.memory),
+            *_diagnostics_lines(variables.memory),
             "/* the order of magnitude of each continuous state, and one more */",
             f"static const double RB_NOMINAL[] = {{{nominals}}};\n",
             "#endif\n",
@@ -272,17 +494,30 @@ def fmu_header(variables: Variables, guid: str, fmi: int) -> str:
     )
 
 
-def _suspicion(memory: Memory) -> str:
-    """What in the states may be why a step fails, in brackets behind a space; empty where there is
-    nothing.
-    """
+def _binary_elements(variables: Variables) -> set[int]:
+    """Return the memory indices of the elements of binary variables."""
+    places = (variables.memory.where[name] for name in variables.binary)
+    return {k for where in places for k in range(where.start, where.stop)}
+
+
+def _binary_lines(variables: Variables) -> Iterator[str]:
+    """Yield the lines of fmu.h that mark the binary variables, if there are any."""
+    if variables.binary:
+        elements = _binary_elements(variables)
+        marks = ", ".join(str(int(k in elements)) for k in range(variables.count))
+        yield "#define RB_BINARY /* some variables are binary: little-endian doubles */"
+        yield f"static const unsigned char RB_IS_BINARY[] = {{{marks}}};"
+
+
+def _suspected_causes(memory: Memory) -> str:
+    """Return the states that may cause a failed step, in parentheses; "" if there are none."""
     unknown = np.full(memory.size, np.nan)
     suspects = "; ".join(memory.block.suspects(memory.argument("x", unknown)))
     return f" ({suspects})" if suspects else ""
 
 
-def _watched(memory: Memory) -> Iterator[str]:
-    """The lines of fmu.h on what the log is told of."""
+def _diagnostics_lines(memory: Memory) -> Iterator[str]:
+    """Yield the lines of fmu.h with the memory indices that the run diagnostics read."""
     loops, steps = tuple(condition_places(memory)), tuple(step_places(memory))
     yield "/* conditions and ranks of loops, what inner steps count, and one more of each */"
     yield f"enum {{ RB_LOOPS = {len(loops)}, RB_STEPPED = {len(steps)} }};"
@@ -294,23 +529,23 @@ def _watched(memory: Memory) -> Iterator[str]:
 
 
 def _lengths(variables: Variables) -> list[int]:
-    """The number of elements of the array that starts at each index, 0 where none does."""
+    """Return for each index the length of the array that starts there, or 0 within an array."""
     sizes = {array.reference: len(array.elements) for array in array_variables(variables)}
     every = (*variables.all, *variables.rates, *variables.indicators)
     return [sizes.get(v.index, 0) for v in every]
 
 
 def _scalar_lengths(variables: Variables) -> list[int]:
-    """The same of scalars; FMI 2.0 has no variables for event indicators."""
+    """Return the length 1 for each scalar; event indicators are not variables in FMI 2.0."""
     return [1] * len((*variables.all, *variables.rates)) + [0] * len(variables.indicators)
 
 
 def model_identifier(name: str) -> str:
-    """The name, which is a C identifier; raises ValueError when it is not."""
+    """Return the name if it is a C identifier; otherwise raise ValueError."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise ValueError(
-            f"an FMU cannot have the model identifier '{name}': it must be letters, digits and _, "
-            "with no digit first"
+            f"invalid model identifier '{name}' of an FMU: it must consist of letters, digits and "
+            "_ and must not begin with a digit"
         )
     return name
 

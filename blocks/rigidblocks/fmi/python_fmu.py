@@ -1,4 +1,4 @@
-"""Python FMUs: a script, the kernel of its block and pythonfmu's binaries in one archive."""
+"""Python FMUs: a script, the compiled kernel of its block, and the binaries of pythonfmu."""
 
 import json
 from importlib.metadata import files
@@ -7,32 +7,29 @@ from pathlib import Path
 import pythonfmu
 
 import rigidblocks
-from rigidblocks.fmi.archive import write_archive
-from rigidblocks.fmi.description import model_description
+from rigidblocks.fmi.archive import LICENSE, digest, own_license, package_sources, write_archive
 from rigidblocks.fmi.documentation import documentation_content
-from rigidblocks.fmi.icon import ICON, icon
-from rigidblocks.fmi.metadata import Metadata
-from rigidblocks.fmi.package import digest, package_sources
+from rigidblocks.fmi.model_description import Metadata, model_description
 from rigidblocks.fmi.script import Script, slave_of
 from rigidblocks.fmi.slave import KERNEL, LAYOUT
-from rigidblocks.fmi.source import LICENSE, own_license
+from rigidblocks.fmi.terminals_and_icons import ICON, icon
 from rigidblocks.fmi.variables import Variables
-from rigidblocks.kernels.evaluator import TracedEvaluator
-from rigidblocks.kernels.stepper import kernel_library
+from rigidblocks.kernels.compiled_stepper import kernel_library
+from rigidblocks.kernels.traced_evaluator import TracedEvaluator
 
 _PYTHONFMU = Path(pythonfmu.__file__).parent
-_SCRIPT = "script"  # the folder of the script in the resources
-_STUB = '''"""What pythonfmu imports: it runs {script} with the modules that lie beside it."""
+_SCRIPT = "script"  # folder of the script within the resources
+_STUB = '''"""What pythonfmu imports: it runs {script} with the modules in its folder."""
 
 from pathlib import Path
 
 try:
-    from rigidblocks.fmi.beside import slave_class
+    from rigidblocks.fmi.script import slave_class
 except ImportError as error:
     raise ImportError(
         "this FMU runs on rigidblocks, which is not there ("
         + str(error)
-        + "): install rigidblocks {version}, or build the FMU with --bundle"
+        + "): install rigidblocks {version} from its source, or build the FMU with --bundle"
     ) from error
 
 {name} = slave_class("{name}", Path(__file__).parent / "{folder}" / "{script}", globals())
@@ -47,13 +44,24 @@ def python_fmu(
     metadata: Metadata = Metadata(),  # noqa: B008 - frozen
     deflate: bool = False,
 ) -> Path:
-    """Builds the Python FMU of a script at `path`, `<stem>.fmu` in the working folder unless given;
-    returns its path.
+    """Build the Python FMU of a script.
 
-    It runs in hosts that are Python programs and have NumPy and rigidblocks; with `bundle` it
-    brings its own rigidblocks. Modules that lie beside the script and that it imports on its top
-    level come along. The same script and rigidblocks give the same bytes. Raises what `slave_of`
-    raises.
+    The FMU needs an importer that is a Python program with NumPy and rigidblocks. It contains the
+    local modules that the script imports at its top level. The same script and rigidblocks version
+    give the same bytes.
+
+    Args:
+        script: Path of the script, or its content.
+        path: Path of the FMU; by default `<stem>.fmu` in the working folder.
+        bundle: True to include rigidblocks in the FMU.
+        metadata: Author, version and other attributes.
+        deflate: True to compress the archive.
+
+    Returns:
+        Path of the FMU.
+
+    Raises:
+        FileNotFoundError, ValueError: The script is missing or invalid (see `slave_of`).
     """
     read = script if isinstance(script, Script) else slave_of(script)
     evaluator = TracedEvaluator(read.memory)
@@ -75,22 +83,24 @@ def python_fmu(
 
 
 def _licenses(bundle: bool) -> str:
-    """The licenses of what an FMU brings along that others have made, and of our own."""
+    """Return the licenses of the software in the FMU, and of rigidblocks."""
     (theirs,) = (f for f in files("pythonfmu") or [] if f.name.startswith("LICENSE"))
     ours = "rigidblocks, which is in resources/rigidblocks" if bundle else "the kernel"
     return f"{ours}:\n\n{own_license()}\n\npythonfmu:\n\n{theirs.read_text().rstrip()}\n"
 
 
 def _resources(script: Script, variables: Variables, bundle: bool) -> dict[str, bytes]:
-    """The files by their path in the resources: the script, a module of its own name that runs it,
-    and all that it runs on.
+    """Return the files of the resources folder by path.
+
+    The files are the script, a module with a unique name that runs the script, and all files that
+    the script needs.
     """
     resources = {
         KERNEL: kernel_library(script.memory, script.method, script.h).read_bytes(),
         LAYOUT: _layout(variables),
         f"{_SCRIPT}/{script.path.name}": script.path.read_bytes(),
     }
-    resources |= {f"{_SCRIPT}/{name}": data for name, data in script.beside.items()}
+    resources |= {f"{_SCRIPT}/{name}": data for name, data in script.extra_files.items()}
     resources |= {
         f"pythonfmu/{name}": data
         for name, data in package_sources(_PYTHONFMU).items()
@@ -110,9 +120,7 @@ def _is_run_time(name: str) -> bool:
 
 
 def _layout(variables: Variables) -> bytes:
-    """The variables that the kernel and the model description are made for; a slave compares them
-    with its own.
-    """
+    """Return the variables and the kernel description as JSON; the slave checks them on load."""
     layout = {
         "made_with": f"rigidblocks {rigidblocks.__version__}",
         "variables": [v.name for v in variables.all],
@@ -124,7 +132,7 @@ def _layout(variables: Variables) -> bytes:
 
 
 def _binaries(name: str) -> dict[str, bytes]:
-    """pythonfmu's library for each platform that it has, under the FMU's name."""
+    """Return the pythonfmu libraries of all platforms, renamed to the name of the FMU."""
     folder = _PYTHONFMU / "resources" / "binaries"
     libraries = [
         path for path in sorted(folder.glob("*/*")) if path.suffix in (".so", ".dll", ".dylib")

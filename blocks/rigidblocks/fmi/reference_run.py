@@ -1,39 +1,44 @@
-"""The reference run of a block: what its FMU must reproduce, as the FMI cross-check rules 4.1,
-9.1.4 and 10, ask for it.
-"""
+"""Reference run of an FMU: results, plots and the files of the layered standard FMI-LS-REF."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.util import find_spec
 from itertools import count
+from xml.etree.ElementTree import Element, SubElement
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.block.adaptive import Method
-from rigidblocks.block.memory import Memory
-from rigidblocks.block.staged import StagedBlock
-from rigidblocks.block.step import advance, initialize
-from rigidblocks.kernels.evaluator import TracedEvaluator
+from rigidblocks.block.adaptive_methods import Method
+from rigidblocks.block.block import Port
+from rigidblocks.block.external_functions import StagedBlock
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.block.stepper import advance, initialize
+from rigidblocks.common.charts import Chart, chart_style, chart_svg
+from rigidblocks.common.escaping import csv_line, xml_text
+from rigidblocks.common.optional_imports import install_command
+from rigidblocks.kernels.traced_evaluator import TracedEvaluator
+from rigidblocks.spatial.spatial import Array
 from rigidblocks.tracing.trace import Graph
 
-AMPLITUDE = 0.1  # of the sine that is added to the start value of each input
-MOST_OUTPUTS = 10  # the rules recommend no more
-MOST_RATES = 6000  # evaluations of the rates: those of 1000 steps of a pair of order 5
-LEAST_STEPS = 10  # communication steps, which are shortened where there would be fewer
-_SHORTER = (1.0, 0.1, 0.01, 0.001)  # to so much of their usual length
-_DIGITS = 7  # fewer than machines differ in, so that the text is the same on all
-_DUST = 1e-12  # what is smaller is the rounding of zero
+AMPLITUDE = 0.1  # amplitude of the sine wave on each input, in the unit of the input
+MOST_OUTPUTS = 10  # maximum number of outputs according to the FMI cross-check rules
+MOST_RATES = 6000  # maximum number of derivative evaluations: 1000 steps of a method of order 5
+LEAST_STEPS = 10  # minimum number of steps; a run with fewer steps uses a smaller step size
+_SHORTER = (1.0, 0.1, 0.01, 0.001)  # factors of the communication step that are tried in order
+_DIGITS = 7  # significant digits in files; all machines agree in these digits
+_DUST = 1e-12  # columns with only smaller values are zero up to rounding errors
 
 
 class _SpentError(Exception):
-    """A run has evaluated the rates as often as it may."""
+    """Error: a run exceeds its limit of evaluations of the derivative."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Sparing(TracedEvaluator):
-    """Runs the graphs of another, that of the rates `MOST_RATES` times, a tenth of them where a
-    stage between graphs is in C, which are run in NumPy then, and then raises _SpentError.
+    """Evaluator that raises _SpentError after `MOST_RATES` derivative evaluations.
+
+    For blocks with a C stage the limit is `MOST_RATES` / 10, because NumPy runs this stage slowly.
     """
 
     inner: TracedEvaluator
@@ -57,12 +62,16 @@ class _Sparing(TracedEvaluator):
 
 @dataclass(frozen=True, eq=False)
 class ReferenceRun:
-    """The run of a block from its start at t = 0, with the inputs u_i(t) = start + 0.1 sin(2 pi t +
-    i) held in each step.
+    """Run of a block from its start values at t = 0; its FMU must reproduce the results.
 
-    A run of about 1 s and at most about 1000 inner steps, which ends before the first value that is
-    not finite. Where those are used up in a few steps, as by light fingers of a hand, the
-    communication steps are shorter, and so is the run.
+    Each input is a sine wave around its start value, constant during each step:
+
+        u_i(t) = start + 0.1 sin(2 pi t + i)
+
+    The FMI cross-check rules 4.1, 9.1.4 and 10 require such a run. It covers about 1 s, has at most
+    about 1000 inner steps, and ends before the first value that is not finite. If a model needs
+    very short inner steps, such as a hand with light fingers, the communication step and the run
+    are shorter.
     """
 
     evaluator: TracedEvaluator
@@ -71,24 +80,26 @@ class ReferenceRun:
 
     @property
     def memory(self) -> Memory:
-        """The layout of the memory."""
+        """Memory layout."""
         return self.evaluator.memory
 
     @property
     def dt(self) -> float:
-        """The communication step [s]: 10 ms, less for small inner steps and where a run would have
-        fewer than ten of them; a multiple of the sample time.
+        """Communication step [s], a multiple of the sample time.
+
+        It is 10 ms by default. It is shorter for small inner steps, or if the run would otherwise
+        have fewer than ten steps.
         """
         return self._run[0]
 
     @property
     def rows(self) -> Array:
-        """The memory at t = 0, dt, 2 dt, ..., each with the inputs of the step that follows."""
+        """Memory vectors at t = 0, dt, 2 dt, ..., each with the inputs of the next step."""
         return self._run[1]
 
     @cached_property
     def _run(self) -> tuple[float, Array]:
-        """The communication step and the rows."""
+        """Communication step [s] and the memory vector at each communication point."""
         usual, sample = min(1e-2, 100 * self.h), self.memory.block.sample_time
         if sample is not None:
             dt = sample * max(1, round(usual / sample))
@@ -100,7 +111,7 @@ class ReferenceRun:
         return part * usual, rows
 
     def _rows(self, dt: float) -> tuple[Array, bool]:
-        """The memory every dt, and whether the run ended since it evaluated the rates too often."""
+        """Return the memory vectors at multiples of dt, and True if the run was cut short."""
         rows, is_spent = list[Array](), False
         try:
             with np.errstate(all="ignore"):
@@ -126,15 +137,13 @@ class ReferenceRun:
                 m = advance(evaluator, m, k * dt, dt, self.method, self.h)
 
     def inputs(self, t: float) -> Array:
-        """The inputs that are held from t."""
+        """Return the inputs of the step that begins at time t [s]."""
         start = self.memory.start()[self.memory.u]
         return np.asarray(start + AMPLITUDE * np.sin(2 * np.pi * t + np.arange(len(start))))
 
     @property
     def output_columns(self) -> dict[str, int]:
-        """The places in a row of the first outputs, those first that are states, by the name of the
-        element.
-        """
+        """Memory indices of the first ten outputs by element name; states come first."""
         block = self.memory.block
         states = {port.name for port in (*block.states, *block.sampled)}
         places = {
@@ -146,20 +155,20 @@ class ReferenceRun:
 
     @property
     def input_columns(self) -> dict[str, int]:
-        """The places of the inputs in a row, by the name of the element."""
+        """Memory indices of the inputs by element name."""
         names = [name for port in self.memory.block.inputs for name in port.element_names]
         return {name: self.memory.u.start + k for k, name in enumerate(names)}
 
     def csv(self, columns: dict[str, int]) -> str:
-        """The text of a CSV file with the time and these columns."""
+        """Return a CSV file with the time and the given memory columns as text."""
         values = [[f"{k * self.dt:.9g}" for k in range(len(self.rows))]]
         values += [_numbers(self.rows[:, place]) for place in columns.values()]
-        header = ",".join(f'"{name}"' for name in ("time", *columns))
-        return "\n".join([header, *(",".join(row) for row in zip(*values, strict=True))]) + "\n"
+        header = csv_line(("time", *columns), in_quotes=True)
+        return header + "".join(f"{','.join(row)}\n" for row in zip(*values, strict=True))
 
     @property
     def options(self) -> str:
-        """The text of the _ref.opt file."""
+        """Text of the file _ref.opt, the options of the reference run."""
         stop = (len(self.rows) - 1) * self.dt
         steps = (
             f"StepSize, {self.dt:.9g}",
@@ -170,13 +179,96 @@ class ReferenceRun:
 
 
 def round_to_largest(column: Array) -> Array:
-    """The values, rounded to seven digits of the largest; so they are the same on all machines."""
+    """Round the values to seven digits of the largest value, so that all machines agree."""
     largest = float(np.max(np.abs(column), initial=0.0))
     if largest < _DUST:
         return np.zeros(len(column))
     unit = 10.0 ** (np.floor(np.log10(largest)) + 1 - _DIGITS)
-    return np.asarray(np.rint(column / unit) * unit + 0.0)  # + 0.0: no -0
+    return np.asarray(np.rint(column / unit) * unit + 0.0)  # + 0.0 replaces -0 by 0
 
 
 def _numbers(column: Array) -> list[str]:
     return [f"{value:.{_DIGITS}g}" for value in round_to_largest(column)]
+
+
+_LETTERS = 60  # maximum number of characters of the element names in a chart legend
+
+
+def curves(run: ReferenceRun) -> str:
+    """Return the outputs over time as SVG: a style element, and one chart per port.
+
+    The package pygal draws the charts; without this package, a paragraph replaces them.
+    """
+    if find_spec("pygal") is None:
+        return (
+            "<p>The curves are left out, because pygal is not installed: "
+            f"<code>{install_command('pygal')}</code>.</p>"
+        )
+    charts = [*_charts(run)]
+    style = chart_style(max((chart.count for chart in charts), default=0))
+    return "".join([f"<style>{style}</style>", *map(chart_svg, charts)])
+
+
+def _charts(run: ReferenceRun) -> Iterator[Chart]:
+    columns, t = run.output_columns, run.dt * np.arange(len(run.rows))
+    for port in run.memory.block.outputs:
+        if shown := [name for name in port.element_names if name in columns]:
+            rows = [round_to_largest(run.rows[:, columns[name]]) for name in shown]
+            title = f"{port.name} [{', '.join(dict.fromkeys(port.units))}]"
+            yield Chart(title, t, dict(zip(_names(port, shown), rows, strict=True)))
+
+
+def _names(port: Port, names: list[str]) -> list[str]:
+    """Return the element names for a chart, or only their indices if the names are too long."""
+    many = sum(map(len, names)) > _LETTERS
+    return [name.removeprefix(port.name) for name in names] if many else names
+
+
+FOLDER = "extra/org.fmi-standard.fmi-ls-ref"
+_NAMESPACE = "http://fmi-standard.org/fmi-ls-manifest"
+_DOCUMENTATION = "../../documentation"  # path relative to FOLDER
+
+
+def related_content(run: ReferenceRun, identifier: str) -> dict[str, bytes]:
+    """Return the files of the layered standard FMI-LS-REF by path: manifest and experiment."""
+    return {
+        f"{FOLDER}/fmi-ls-manifest.xml": _manifest().encode(),
+        f"{FOLDER}/experiments.xml": _experiments(run, identifier).encode(),
+    }
+
+
+def _manifest() -> str:
+    root = Element(
+        "fmiReferences",
+        {
+            "xmlns:fmi-ls": _NAMESPACE,
+            "fmi-ls:fmi-ls-name": "org.fmi-standard.fmi-ls-ref",
+            "fmi-ls:fmi-ls-version": "1.0.0-alpha.1",
+            "fmi-ls:fmi-ls-description": "Layered Standard providing information on related files "
+            "included in an FMU.",
+        },
+    )
+    related = (
+        ("application/xml", "experiments.xml", "experiment/smoke-test", "a run to be reproduced"),
+        ("text/html", f"{_DOCUMENTATION}/index.html", "document", "what the FMU is and does"),
+    )
+    for kind, source, role, description in related:
+        SubElement(root, "Related", type=kind, source=source, role=role, description=description)
+    return xml_text(root)
+
+
+def _experiments(run: ReferenceRun, identifier: str) -> str:
+    root = Element("Experiments")
+    experiment = SubElement(
+        root,
+        "Experiment",
+        name="reference",
+        description="from the start values, the inputs held in each step",
+        startTime="0",
+        stopTime=f"{(len(run.rows) - 1) * run.dt:.9g}",
+        stepSize=f"{run.dt:.9g}",
+    )
+    if run.input_columns:
+        SubElement(experiment, "Stimuli", source=f"{_DOCUMENTATION}/{identifier}_in.csv")
+    SubElement(experiment, "References", source=f"{_DOCUMENTATION}/{identifier}_ref.csv")
+    return xml_text(root)

@@ -1,30 +1,136 @@
-"""The scripts of FMUs: Python files with one class that names a block. They serve Python and native
-FMUs alike.
-"""
+"""Scripts of Python FMUs: loading, writing, and collecting the files that they import."""
 
+import _ctypes
+import ast
+import contextlib
+import ctypes
 import inspect
+import io
+import os
+import pickle
 import re
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from pythonfmu.fmi2slave import Fmi2Slave
 
-from rigidblocks.block.adaptive import Method
-from rigidblocks.block.memory import Memory
-from rigidblocks.fmi.beside import run_script
-from rigidblocks.fmi.package import digest
+from rigidblocks.block.adaptive_methods import Method
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.fmi.archive import digest, package_sources
 from rigidblocks.fmi.slave import BlockSlave
+
+_namespaces: list[dict[str, Any]] = []  # namespaces that `slave_class` must keep alive
+
+
+class _Beside(MetaPathFinder):
+    """Module finder for one folder, which takes precedence over the other finders of Python."""
+
+    def __init__(self, folder: Path):
+        self._folder = str(folder)
+        self.names = {
+            path.stem
+            for path in folder.iterdir()
+            if path.suffix == ".py" or (path / "__init__.py").is_file()
+        } - set(sys.stdlib_module_names)
+
+    def owns(self, name: str) -> bool:
+        """Return True if the folder contains the top-level module or package of a name."""
+        return name.partition(".")[0] in self.names
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if path is not None or fullname not in self.names:
+            return None
+        return PathFinder.find_spec(fullname, [self._folder], target)
+
+
+@contextlib.contextmanager
+def local_modules(folder: Path) -> Iterator[dict[str, bytes]]:
+    """Import modules of `folder` with precedence, and restore `sys.modules` afterwards.
+
+    A module of the folder also takes precedence over an imported module of the same name.
+
+    Yields:
+        Dictionary that on exit contains the files of the imported local modules, as bytes by path
+        relative to `folder`.
+    """
+    finder, files = _Beside(folder), dict[str, bytes]()
+    others = {name: sys.modules.pop(name) for name in list(sys.modules) if finder.owns(name)}
+    sys.meta_path.insert(0, finder)
+    try:
+        yield files
+    finally:
+        sys.meta_path.remove(finder)
+        for name in [name for name in sys.modules if finder.owns(name)]:
+            file = getattr(sys.modules.pop(name), "__file__", None)
+            if file and Path(file).is_relative_to(folder):
+                files[Path(file).relative_to(folder).as_posix()] = Path(file).read_bytes()
+        sys.modules.update(others)
+
+
+def run_script(path: Path, namespace: dict[str, object]) -> dict[str, bytes]:
+    """Run a script in a namespace, and return the files of the local modules that it imports.
+
+    Local modules are in the folder of the script. The script must import them at its top level.
+    """
+    own = namespace.get("__file__")
+    namespace["__file__"] = str(path)
+    with local_modules(path.parent) as files:
+        exec(compile(path.read_bytes(), str(path), "exec"), namespace)
+    namespace["__file__"] = own
+    return files
+
+
+def _give_up_once(folder: Path) -> None:
+    """Make the library of a Python FMU release its interpreter object before the process ends.
+
+    pythonfmu 0.7 releases this object twice when the library is unloaded. The second release writes
+    into freed memory, and the process sometimes crashed at its end. The running instance has its
+    own reference to the interpreter. On Windows the function does nothing, because the library may
+    own the interpreter.
+    """
+    if sys.platform == "win32":
+        return
+    for path in folder.glob("binaries/*/*"):
+        with contextlib.suppress(OSError, AttributeError):
+            library = ctypes.CDLL(str(path), mode=os.RTLD_NOLOAD)  # fails if it is not loaded
+            library.finalizePythonInterpreter()
+            _ctypes.dlclose(library._handle)
+
+
+def slave_class(name: str, path: Path, namespace: dict[str, Any]) -> Any:
+    """Run the script of a Python FMU once, and return its slave class.
+
+    The script runs in the namespace of the module that pythonfmu imports. pythonfmu 0.7 runs this
+    module again for each instance, when the files of the first instance may no longer exist. Each
+    time, pythonfmu releases a reference to the namespace that it does not own. To compensate, this
+    function adds a reference. If the C API of Python is not accessible, `_namespaces` stores the
+    namespace instead.
+    """
+    _give_up_once(Path(namespace["__file__"]).parents[1])
+    try:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(namespace))
+    except AttributeError:
+        _namespaces.append(namespace)
+    if name not in namespace:
+        run_script(path, namespace)
+    return namespace[name]
 
 
 @dataclass(frozen=True, eq=False)
 class Script:
-    """What the script of an FMU says: the name of its class, its block with what is tunable, and
-    how it is stepped; `beside` has the files of the modules beside it that it imports, and what
-    else has to lie there, by path.
+    """Content of an FMU script.
+
+    The fields are the name of the class, the block with its tunable parameters, and the integration
+    settings. `extra_files` has the files of the script's folder that the FMU needs: imported
+    modules, as bytes by path.
     """
 
     path: Path
@@ -32,48 +138,51 @@ class Script:
     memory: Memory
     method: Method
     h: float
-    beside: Mapping[str, bytes]
+    extra_files: Mapping[str, bytes]
 
     def module_name(self, salt: str) -> str:
-        """A module name from the script's stem and a digest of its text and `salt`, which no other
-        module has.
-        """
+        """Return a module name from the script's stem and a digest of its text and `salt`."""
         stem = re.sub(r"\W", "_", self.path.stem)
         return f"{stem}_{digest({'text': self.path.read_bytes(), 'salt': salt.encode()})}"
 
 
 def slave_of(path: str | Path) -> Script:
-    """What the script at `path` says.
+    """Load the script of a Python FMU.
 
-    Raises FileNotFoundError when there is none, ValueError when it is no file of Python or has not
-    exactly one slave class with an __init__ of its own, and what the script itself raises, with a
-    note.
+    Args:
+        path: Python file with exactly one class derived from `BlockSlave`.
+
+    Returns:
+        Content of the script.
+
+    Raises:
+        FileNotFoundError: The script does not exist.
+        ValueError: The file is not a Python file, or does not have exactly one slave class with its
+            own `__init__`. An exception of the script itself is raised with a note.
     """
     path = Path(path).resolve()
     if not path.is_file():
-        raise FileNotFoundError(f"there is no script {path}")
+        raise FileNotFoundError(f"script {path} does not exist")
     if path.suffix != ".py":
         raise ValueError(
-            f"'{path.name}' is no script: its name must end in .py; the plant of a robot's file is "
-            "described_plant(load_model(...)), of rigidblocks.library.described"
+            f"'{path.name}' is not a script: its name must end in .py; for the plant of a robot "
+            "file use described_plant(load_model(...)) from rigidblocks.library.plant_from_file"
         )
     try:
-        module, beside = _module(path)
+        module, extra_files = _module(path)
         slave_class = _slave_class(module, path)
         slave: BlockSlave = slave_class(instance_name=slave_class.__name__)
     except Exception as error:
         error.add_note(f"in the FMU script {path}")
         raise
     stepper = slave.stepper
-    return Script(path, slave_class.__name__, slave.layout, stepper.method, stepper.h, beside)
+    return Script(path, slave_class.__name__, slave.layout, stepper.method, stepper.h, extra_files)
 
 
 def _module(path: Path) -> tuple[ModuleType, dict[str, bytes]]:
-    """The script as a module under a name of its own, and the files that it imports from beside
-    it.
-    """
+    """Import a script as a module with a unique name; return the module and its local imports."""
     module = ModuleType(f"rigidblocks_script_{digest({path.name: path.read_bytes()})}")
-    sys.modules[module.__name__] = module  # dataclasses look their module up there
+    sys.modules[module.__name__] = module  # dataclasses look up their module by name
     try:
         return module, run_script(path, module.__dict__)
     except BaseException:
@@ -82,8 +191,10 @@ def _module(path: Path) -> tuple[ModuleType, dict[str, bytes]]:
 
 
 def _slave_class(module: ModuleType, path: Path) -> Any:
-    """The one class that pythonfmu takes: it wants the deepest, under its own name, in the
-    module.
+    """Return the slave class of a script; raise ValueError if pythonfmu cannot use the class.
+
+    The slave class must be the only most derived class of the module. The class must have its own
+    `__init__` and must be an attribute of the module with the name of the class.
     """
     classes = {
         c for _, c in inspect.getmembers(module, inspect.isclass) if issubclass(c, Fmi2Slave)
@@ -99,9 +210,127 @@ def _slave_class(module: ModuleType, path: Path) -> Any:
     (slave,) = own
     if "__init__" not in vars(slave):
         raise ValueError(
-            f"class {slave.__name__} of {path.name} needs an __init__ of its own that names the "
-            "block"
+            f"class {slave.__name__} of {path.name} needs its own __init__ that defines the block"
         )
     if getattr(module, slave.__name__, None) is not slave:
-        raise ValueError(f"class {slave.__name__} of {path.name} must be there under its own name")
+        raise ValueError(
+            f"class {slave.__name__} of {path.name} must be an attribute of the module with the "
+            "same name"
+        )
     return slave
+
+
+PICKLE = "block.pickle"
+_PROTOCOL = 4  # pickle protocol that gives the same bytes in all supported Python versions
+_TEXT = '''"""{what}, as it was in the program that made this FMU."""
+
+import pickle
+from pathlib import Path
+
+from rigidblocks.fmi.slave import BlockSlave
+
+BLOCK, OPTIONS = pickle.loads(Path(__file__).with_name("{pickle}").read_bytes())
+
+
+class {name}(BlockSlave):
+    """{what}."""
+
+    def __init__(self, **kwargs):
+        super().__init__(BLOCK, **OPTIONS, **kwargs)
+'''
+
+
+def object_script(folder: Path, name: str, source: Any, options: Mapping[str, Any]) -> Script:
+    """Write a script that loads a pickled block, and collect the files that the script needs.
+
+    Args:
+        folder: Folder of the script.
+        name: Name of the slave class.
+        source: Block, pickled next to the script.
+        options: Arguments of `BlockSlave`.
+
+    Returns:
+        Content of the script.
+
+    Raises:
+        ValueError: `source` cannot be imported in another program.
+    """
+    try:
+        data = pickle.dumps((source, dict(options)), _PROTOCOL)
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"a Python FMU of {name} cannot load its block in another program: {error}; write a "
+            "script whose class creates the block"
+        ) from error
+    files = _own_modules(name, data) | {PICKLE: data}
+    for file, content in files.items():
+        path = folder / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    path = folder / f"{name}_fmu.py"
+    path.write_text(_TEXT.format(what=name, name=name, pickle=PICKLE))
+    return replace(slave_of(path), extra_files=files)
+
+
+class _Names(pickle.Unpickler):
+    """Unpickler that collects the names of the modules that a pickle imports."""
+
+    def __init__(self, data: bytes):
+        super().__init__(io.BytesIO(data))
+        self.modules: set[str] = set()
+
+    def find_class(self, module_name: str, global_name: str) -> Any:
+        self.modules.add(module_name)
+        return super().find_class(module_name, global_name)
+
+
+def _own_modules(name: str, data: bytes) -> dict[str, bytes]:
+    """Return the files of the modules that a pickle imports, by path.
+
+    Modules of the standard library and installed packages are omitted.
+    """
+    reader = _Names(data)
+    reader.load()
+    files: dict[str, bytes] = {}
+    for module in sorted({module.partition(".")[0] for module in reader.modules}):
+        if module == "__main__":
+            raise ValueError(
+                f"a Python FMU cannot import class {name} from the main program: move the class to "
+                "a module, or write a script"
+            )
+        file = Path(getattr(sys.modules[module], "__file__", None) or sys.executable)
+        if module not in sys.stdlib_module_names and not _is_installed(file.parents):
+            _add(files, file.parent.parent if file.name == "__init__.py" else file.parent, module)
+    return files
+
+
+def _add(files: dict[str, bytes], folder: Path, module: str) -> None:
+    """Add the files of a module or package in `folder`, and of the local modules it imports."""
+    package, file = folder / module, folder / f"{module}.py"
+    if (package / "__init__.py").is_file():
+        sources = package_sources(package).items()
+        new = {f"{module}/{path}": content for path, content in sources}
+    elif file.is_file():
+        new = {file.name: file.read_bytes()}
+    else:
+        return
+    if new.keys() <= files.keys():
+        return
+    files |= new
+    for path in new:
+        for imported in _imports(new[path]) if path.endswith(".py") else ():
+            _add(files, folder, imported)
+
+
+def _imports(source: bytes) -> Iterator[str]:
+    """Yield the top-level names of the modules that a source file imports."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]
+
+
+def _is_installed(folders: Iterable[Path]) -> bool:
+    own = Path(__file__).parents[1]
+    return any(f.name in ("site-packages", "dist-packages") or f == own for f in folders)

@@ -1,10 +1,12 @@
-"""The slave class that the scripts of Python FMUs derive from."""
+"""Base class of the FMI slaves in the scripts of Python FMUs."""
 
+import _ctypes
 import contextlib
 import ctypes
 import json
 import platform
 import sys
+import weakref
 from collections.abc import Iterable
 from functools import partial
 from math import isfinite, nan
@@ -17,39 +19,39 @@ from pythonfmu.fmi2slave import Fmi2Slave
 from pythonfmu.variables import Real
 
 import rigidblocks
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.block.adaptive import (
+from rigidblocks.block.adaptive_methods import (
     DEFAULT_METHOD,
     Method,
-    has_exact_slopes,
     longest_step,
     memory_for,
     method_of,
+    needs_exact_jacobian,
 )
 from rigidblocks.block.block import Block, state_outputs
-from rigidblocks.block.memory import Memory
+from rigidblocks.block.memory_layout import Memory
 from rigidblocks.block.port import bound_text
 from rigidblocks.block.stepper import CompiledStepper, NumpyStepper, Stepper
-from rigidblocks.fmi.package import sources_digest
-from rigidblocks.fmi.watch import Watch
+from rigidblocks.fmi.archive import sources_digest
+from rigidblocks.fmi.run_diagnostics import Diagnostics
+from rigidblocks.spatial.spatial import Array
 
 PLATFORM = f"{platform.machine().lower()}-{sys.platform}"
-KERNEL = f"kernels/{PLATFORM}/kernel.so"  # in the FMU's resources
-LAYOUT = "layout.json"  # in the FMU's resources: the variables that it was built for
+KERNEL = f"kernels/{PLATFORM}/kernel.so"  # path of the kernel in the resources of the FMU
+LAYOUT = "layout.json"  # path in the resources of the variables at build time
 
 
 class BlockSlave(Fmi2Slave):
-    """A block as an FMI 2.0 co-simulation slave; a value reference is an index into the block's
-    flat memory.
+    """FMI 2.0 co-simulation slave of a block.
 
-    A script has one class derived from this one, with an __init__ of its own that names the block.
-    Steps run the compiled kernel of the FMU's resources, or NumPy where there is none for the
-    platform; a log message says which.
+    A value reference is an index into the flat memory of the block. A script defines one subclass,
+    whose `__init__` selects the block. The compiled kernel in the resources of the FMU executes the
+    steps. If the FMU has no kernel for the platform, NumPy executes them. A log message reports
+    which of the two is used.
 
-    pythonfmu turns an exception into fmi2Fatal in every callback and has fmi2Discard for do_step
-    alone. So nothing raises once the slave is there: what is refused (a value that is not finite, a
-    variable that cannot be set) logs an error, changes nothing, and every step is discarded until
-    it is put right. A discarded step changes nothing either.
+    pythonfmu turns an exception in any callback into fmi2Fatal, and supports fmi2Discard only for
+    `do_step`. Therefore an instantiated slave never raises. An invalid request, such as a value
+    that is not finite or a variable that cannot be set, logs an error and changes nothing. The
+    slave then discards every step until the request is corrected. A discarded step changes nothing.
     """
 
     def __init__(
@@ -69,15 +71,15 @@ class BlockSlave(Fmi2Slave):
         h = longest_step(method, h)
         self.layout = memory_for(block, method, tunable)
         self.names = ("time", *(name for port in self.layout.ports for name in port.element_names))
-        self._watch = Watch(self.layout, self.names)
+        self._diagnostics = Diagnostics(self.layout, self.names)
         self._allocate()
-        # the memory as it will be at the start, unless something is set
+        # initial memory, or None if a value has been set since its computation
         self._started: Array | None = None
         self._running = False
-        # what is wrong, by the value reference that it is wrong with
+        # reasons for refused values, by value reference
         self._refused: dict[int, str] = {}
-        self._try_step: Any = None  # the kernel's step
-        self._quick = False  # whether a step needs nothing but the kernel
+        self._try_step: Any = None  # step function of the compiled kernel
+        self._quick = False  # True if one kernel call does a complete step
         self._sort_references()
         self._register()
         self.stepper: Stepper
@@ -90,30 +92,26 @@ class BlockSlave(Fmi2Slave):
         self._run(False)
 
     def _allocate(self) -> None:
-        """Makes the memory, with places before it for a step dt from t and the end of the run, as
-        the kernel is asked for them.
-        """
+        """Allocate [t, dt, end time, memory] as one array, in the order that the kernel expects."""
         self._request = np.concatenate([[0.0, 0.0, np.inf], self.layout.start()])
         self._array = self._request[3:]
-        # quicker than arrays, one element at a time
+        # a memoryview accesses single elements faster than an array
         self._call: Any = memoryview(self._request.data)
         self._memory: Any = memoryview(self._array.data)
-        # of a type that ctypes need not convert
+        # ctypes passes this type without conversion
         self._address = ctypes.c_void_p(self._request.ctypes.data)
 
     def _sort_references(self) -> None:
-        """Finds which value references there are, which can be set when, and within what bounds."""
+        """Collect the value references that can be set before and during a run, and the bounds."""
         layout = self.layout
         self._known = frozenset(range(layout.size))
-        self._inputs = frozenset(range(layout.u.start, layout.p.stop))  # settable at any time
+        self._inputs = frozenset(range(layout.u.start, layout.p.stop))  # can be set at any time
         states = range(layout.x.start, layout.z.stop)
         self._start_values = self._inputs | frozenset(states)
         self._min, self._max = layout.bounds
 
     def _register(self) -> None:
-        """Registers every variable, so that pythonfmu's value references are the indices of the
-        memory.
-        """
+        """Register all variables in memory order, so that value references are memory indices."""
         for name, index in zip(self.names, range(self.layout.size), strict=True):
             get, put = (
                 partial(self._memory.__getitem__, index),
@@ -140,18 +138,18 @@ class BlockSlave(Fmi2Slave):
         )
 
     def _load(self, resources: Path) -> None:
-        """Takes from the FMU what was found when it was built: its kernel, and which states have
-        start values.
+        """Load the kernel and the list of states with start values from the FMU.
 
-        Raises RuntimeError when the block has other variables now than then.
+        Raises:
+            RuntimeError: The variables of the block differ from the variables at build time.
         """
         layout = json.loads((resources / LAYOUT).read_text())
         here = f"rigidblocks {rigidblocks.__version__}"
         if layout["variables"] != list(self.names):
             raise RuntimeError(
-                f"this FMU was built with {layout['made_with']} for other variables of "
-                f"{self.layout.name} than {here} has: "
-                "build it again, or with its rigidblocks bundled"
+                f"this FMU was built with {layout['made_with']}, and its variables of "
+                f"{self.layout.name} differ from those of {here}: export the FMU again, or bundle "
+                "rigidblocks"
             )
         self._start_values = frozenset(layout["settable"])
         if layout["made_with"] != here:
@@ -160,15 +158,17 @@ class BlockSlave(Fmi2Slave):
             resources / "rigidblocks"
         ) != sources_digest():
             self._say(
-                "runs another copy of rigidblocks, loaded before, than the one in this FMU",
+                "runs a previously loaded copy of rigidblocks instead of the copy in this FMU",
                 Fmi2Status.warning,
             )
 
     def _choose_stepper(self, resources: Path, method: Method, h: float) -> None:
         kernel = CompiledStepper(self.layout, method, h, path=resources / KERNEL)
         try:
-            # PyDLL keeps the interpreter's lock: to hand it over takes longer than a step
-            self._try_step = ctypes.PyDLL(str(kernel.path)).block_try_step
+            # PyDLL does not release the GIL; releasing it takes longer than a step
+            library = ctypes.PyDLL(str(kernel.path))
+            weakref.finalize(self, _unload, library, kernel).atexit = False
+            self._try_step = library.rb_block_try_step
         except (OSError, AttributeError) as error:
             self.stepper = _numpy_stepper(self.layout, method, h)
             self._say(f"steps in NumPy: no compiled kernel for {PLATFORM} ({error})")
@@ -179,7 +179,7 @@ class BlockSlave(Fmi2Slave):
     def setup_experiment(
         self, start_time: float, stop_time: float | None = None, tolerance: float | None = None
     ) -> None:
-        """Keeps the times [s]; steps of fixed length have no tolerance to keep."""
+        """Store the start and stop times [s]; a block with fixed steps ignores the tolerance."""
         del tolerance
         end = np.inf if stop_time is None else stop_time
         if self._running:
@@ -193,35 +193,35 @@ class BlockSlave(Fmi2Slave):
             self._accept(0)
 
     def exit_initialization_mode(self) -> None:
-        """Makes the values computed from the start values and inputs the state at the start."""
+        """Compute the initial state from the start values and inputs."""
         self._array[:] = self._start()
         self._run(True)
-        self._watch.begin()
-        self._warn(self._watch.after_step(self._memory))
+        self._diagnostics.begin()
+        self._warn(self._diagnostics.step_messages(self._memory))
         if bad := [self.names[k] for k in np.flatnonzero(~np.isfinite(self._array))[:8]]:
-            self._refuse(0, f"the start failed, there is no value of {', '.join(bad)}")
+            self._refuse(0, f"the initialization failed: no finite value of {', '.join(bad)}")
 
     def do_step(self, current_time: float, step_size: float) -> bool:
-        """Steps the memory; False, for fmi2Discard, leaves it as it was."""
+        """Take a step; if it fails, restore the memory vector and return False (fmi2Discard)."""
         self._call[0] = current_time
         self._call[1] = step_size
         taken = (self._quick and self._try_step(self._address) == 0) or self._step_or_explain(
             current_time, step_size
         )
-        if self._watch and taken:
-            self._warn(self._watch.after_step(self._memory))
+        if self._diagnostics and taken:
+            self._warn(self._diagnostics.step_messages(self._memory))
         return taken
 
     def terminate(self) -> None:
-        """Tells the log what there is to be said of the run."""
-        self._warn(self._watch.at_end(self._memory))
+        """Log the diagnostics of the run."""
+        self._warn(self._diagnostics.summary(self._memory))
 
     def _warn(self, messages: Iterable[str]) -> None:
         for message in messages:
             self._say(message, Fmi2Status.warning)
 
     def get_real(self, vrs: list[int]) -> list[float]:
-        """The values; what is unknown or not computable is NaN, with a logged error."""
+        """Return the values of variables; unknown or undefined ones are NaN, with a log message."""
         if not self._known.issuperset(vrs):
             self._say(
                 f"has no variable with the value reference {sorted({*vrs} - self._known)}",
@@ -232,7 +232,7 @@ class BlockSlave(Fmi2Slave):
         return [memory[vr] for vr in vrs]
 
     def set_real(self, vrs: list[int], values: list[float]) -> None:
-        """Sets what can be set; the rest is refused."""
+        """Set the values that can be set, and log an error for all other values."""
         memory = self._memory
         if self._refused or not (self._unbounded.issuperset(vrs) and isfinite(sum(values))):
             for vr, value in zip(vrs, values, strict=True):
@@ -243,9 +243,13 @@ class BlockSlave(Fmi2Slave):
         self._started = None
 
     def set_integer(self, vrs: list[int], values: list[Any]) -> None:
-        """Refuses: every variable is real."""
+        """Log an error, because all variables are real."""
         for vr, value in zip(vrs, values, strict=True):
-            self._refuse(vr, f"{self._name(vr)} is no {type(value).__name__} variable, it is real")
+            self._refuse(
+                vr,
+                f"{self._name(vr)} does not accept {type(value).__name__} values: it is a real "
+                "variable",
+            )
 
     set_boolean = set_string = set_integer
 
@@ -263,32 +267,33 @@ class BlockSlave(Fmi2Slave):
             self._accept(vr)
 
     def _start(self) -> Array:
-        """The memory at the start, computed from what has been set so far; NaN where that fails,
-        with a logged error.
+        """Return the memory after initialization from the current start values.
+
+        If the initialization fails, log an error and return NaN for the computed values.
         """
         if self._started is None:
             self._started = self._array.copy()
             try:
                 if self._refused:
                     raise ValueError("; ".join(self._refused.values()))
-                with np.errstate(all="ignore"):  # what is not finite is an error, no warning
+                with np.errstate(all="ignore"):  # the caller reports values that are not finite
                     self.stepper.initialize(self._started, self._memory[0])
-            except Exception as error:  # whatever a block raises: pythonfmu would make it fatal
+            except Exception as error:  # pythonfmu would turn an exception into fmi2Fatal
                 self._say(f"cannot start: {_text(error)}", Fmi2Status.error)
                 self._started[sorted(self._known - self._start_values - {0})] = nan
         return self._started
 
     def _step_or_explain(self, current_time: float, step_size: float) -> bool:
-        """Steps with the reason logged when it cannot be done."""
+        """Take a step; if it fails, restore the memory vector, log the reason and return False."""
         before = self._array.copy()
         try:
             self._check_step(current_time, step_size)
-            with np.errstate(all="ignore"):  # what is not finite is an error, no warning
+            with np.errstate(all="ignore"):  # the caller reports values that are not finite
                 self.stepper.step(self._array, current_time, step_size)
         except (
             Exception,
             KeyboardInterrupt,
-        ) as error:  # whatever a block raises: pythonfmu would make it fatal
+        ) as error:  # pythonfmu would turn an exception into fmi2Fatal
             self._array[:] = before
             step = f"the step of {step_size!r} s from t = {current_time!r} s"
             self._say(f"discards {step}: {_text(error)}", Fmi2Status.discard)
@@ -296,11 +301,11 @@ class BlockSlave(Fmi2Slave):
         return True
 
     def _check_step(self, current_time: float, step_size: float) -> None:
-        """Raises ValueError when a step cannot be tried."""
+        """Raise ValueError with the reason if the slave cannot execute this step."""
         if self._refused:
             raise ValueError("; ".join(self._refused.values()))
         if not self._running:
-            raise ValueError("the initialization is not finished")
+            raise ValueError("the initialization is not complete")
         end = self._call[2]
         if refusal := self.stepper.refusal(self._array, current_time, step_size, end):
             now, sample_time = self._memory[0], self.layout.block.sample_time
@@ -309,17 +314,17 @@ class BlockSlave(Fmi2Slave):
     def _refuse(self, vr: int, reason: str) -> None:
         self._refused[vr] = reason
         self._run(self._running)
-        self._say(f"refuses: {reason}; no step is taken until it is put right", Fmi2Status.error)
+        self._say(f"refuses: {reason}; all steps fail until it is corrected", Fmi2Status.error)
 
     def _accept(self, vr: int) -> None:
         self._refused.pop(vr, None)
         self._run(self._running)
 
     def _run(self, running: bool) -> None:
-        """Before the start or, `running`, after it."""
+        """Store whether the run has started, and the value references that can be set now."""
         self._running = running
         self._settable = self._inputs if running else self._start_values
-        # inputs of a run are not asked: what drives them may be beyond their bounds by rounding
+        # bounds of inputs are not checked during a run, because outputs may exceed them by rounding
         bounded = np.flatnonzero(np.isfinite(self._min) | np.isfinite(self._max)).tolist()
         inputs = range(self.layout.u.start, self.layout.u.stop) if running else ()
         self._unbounded = self._settable.difference(set(bounded).difference(inputs))
@@ -330,9 +335,7 @@ class BlockSlave(Fmi2Slave):
         return self.names[vr] if vr in self._known else f"the value reference {vr}"
 
     def _say(self, message: str, status: Fmi2Status = Fmi2Status.ok) -> None:
-        """Logs a message; hosts take it for a format, and pythonfmu for text that can be
-        encoded.
-        """
+        """Log a message, with % replaced and characters that cannot be encoded replaced by ?."""
         text = f"{self.layout.name} {message}".replace("%", "_")
         self.log(text.encode(errors="replace").decode(), status)
 
@@ -343,7 +346,7 @@ class BlockSlave(Fmi2Slave):
             "end": self._call[2],
             "running": self._running,
             "refused": list(self._refused.items()),
-            "watch": json.dumps(self._watch.state),
+            "watch": json.dumps(self._diagnostics.state),
         }
 
     @staticmethod
@@ -352,26 +355,36 @@ class BlockSlave(Fmi2Slave):
             read = json.loads(state)
         except ValueError:
             read = None
-        return read if isinstance(read, dict) else {}  # restoring what is no state is refused
+        return read if isinstance(read, dict) else {}  # `_set_fmu_state` refuses an empty state
 
     def _set_fmu_state(self, state: dict[str, Any]) -> None:
         if state.get("variables") != list(self.names):
-            self._refuse(0, "the state to restore is not of this block")
+            self._refuse(0, "the state to restore belongs to another block")
             return
         self._memory[:] = memoryview(bytes.fromhex(state["memory"])).cast("d")
         self._call[2] = state["end"]
         self._refused = dict(map(tuple, state["refused"]))
-        self._watch.state = json.loads(state["watch"])
+        self._diagnostics.state = json.loads(state["watch"])
         self._run(state["running"])
 
 
+def _unload(library: ctypes.CDLL, kernel: CompiledStepper) -> None:
+    """Unload the kernel library of a terminated slave; each FMU has its own library file."""
+    close = getattr(_ctypes, "dlclose", None) or getattr(_ctypes, "FreeLibrary", None)
+    for one in (library, vars(kernel).get("kernel")):
+        if one is not None and close is not None:
+            close(one._handle)
+
+
 def _numpy_stepper(layout: Memory, method: Method, h: float) -> NumpyStepper:
-    """The stepper in NumPy; where there is no CasADi it has no exact Jacobian, and a step by a
-    linearly implicit method says so.
+    """Return a stepper that runs in NumPy.
+
+    If CasADi is missing, the stepper has no exact Jacobian, and linearly implicit methods report an
+    error.
     """
-    if has_exact_slopes(method, layout.block):
+    if needs_exact_jacobian(method, layout.block):
         with contextlib.suppress(ImportError):
-            from rigidblocks.kernels.stepper import numpy_stepper
+            from rigidblocks.kernels.compiled_stepper import numpy_stepper
 
             return numpy_stepper(layout, method, h)
     return NumpyStepper(layout, method, h)

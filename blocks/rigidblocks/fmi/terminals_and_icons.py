@@ -1,13 +1,65 @@
-"""Terminals and icon of an FMI 3.0 FMU: which variables are plugged together as one."""
+"""Icon and terminals of an FMU (folder terminalsAndIcons)."""
 
+import struct
+import zlib
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from xml.etree.ElementTree import Element, SubElement
 
-from rigidblocks.fmi.icon import icon
-from rigidblocks.fmi.xml import xml_text
+import numpy as np
+
+from rigidblocks.common.escaping import xml_text
+from rigidblocks.spatial.spatial import Array
+
+ICON = "model.png"  # path of the icon in an FMI 2.0 FMU
+SIZE = 64  # width and height of the icon [pixels]
+_COLORS = ((255, 255, 255), (31, 58, 95), (226, 125, 44), (120, 140, 160))  # RGB by colour index
+# joints from the base to the tip, and half line widths [pixels]
+_JOINTS = ((18.0, 50.0), (26.0, 22.0), (50.0, 16.0))
+_LINK, _JOINT, _BASE = 3.5, 5.5, (8, 28, 54, 58)
+
+
+def icon() -> bytes:
+    """Return a PNG file of 64 x 64 pixels in four colours, with the same bytes on every machine."""
+    header = struct.pack(">2I5B", SIZE, SIZE, 2, 3, 0, 0, 0)
+    palette = bytes(value for color in _COLORS for value in color)
+    pixels = _drawing().reshape(SIZE, -1, 4)
+    rows = (pixels << np.array([6, 4, 2, 0])).sum(2).astype(np.uint8)
+    # stored without compression, because compressed bytes depend on the version of zlib
+    data = zlib.compress(b"".join(b"\0" + row.tobytes() for row in rows), 0)
+    chunks = (b"IHDR", header), (b"PLTE", palette), (b"IDAT", data), (b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(*one) for one in chunks)
+
+
+def _drawing() -> Array:
+    """Return the colour index of each pixel (64, 64)."""
+    y, x = np.mgrid[0:SIZE, 0:SIZE] + 0.5
+    colors = np.zeros((SIZE, SIZE), dtype=int)
+    left, right, top, bottom = _BASE
+    colors[(x > left) & (x < right) & (y > top) & (y < bottom)] = 3
+    for a, b in pairwise(_JOINTS):
+        colors[_distance(x, y, np.array(a), np.array(b)) < _LINK] = 1
+    for joint in _JOINTS:
+        colors[np.hypot(x - joint[0], y - joint[1]) < _JOINT] = 2
+    return colors
+
+
+def _distance(x: Array, y: Array, a: Array, b: Array) -> Array:
+    """Return the distance of each point (x, y) from the line segment between a and b [pixels]."""
+    along = np.clip(
+        ((x - a[0]) * (b - a)[0] + (y - a[1]) * (b - a)[1]) / np.sum((b - a) ** 2), 0, 1
+    )
+    distance: Array = np.hypot(x - a[0] - along * (b - a)[0], y - a[1] - along * (b - a)[1])
+    return distance
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    check = zlib.crc32(kind + data)
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", check)
+
 
 FOLDER = "terminalsAndIcons"
-# for each kind of terminal its members, and the ports that may be a member
+# members of each terminal type, and the port names that each member may have
 KINDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "joints": {"q": ("q",), "qd": ("qd",), "tau": ("tau",)},
     "reference": {
@@ -29,7 +81,7 @@ _DESCRIPTIONS = {
 
 
 def terminals_content(ports: Iterable[str]) -> dict[str, bytes]:
-    """The files of the folder terminalsAndIcons of an FMU with these variables, by path."""
+    """Return the files of the folder terminalsAndIcons by path, for the ports of an FMU."""
     return {
         f"{FOLDER}/terminalsAndIcons.xml": terminals(ports).encode(),
         f"{FOLDER}/icon.png": icon(),
@@ -37,11 +89,11 @@ def terminals_content(ports: Iterable[str]) -> dict[str, bytes]:
 
 
 def terminals(ports: Iterable[str]) -> str:
-    """The text of terminalsAndIcons.xml.
+    """Return the text of terminalsAndIcons.xml.
 
-    A terminal has at least two members. Terminals of one kind match member by member (`plug`): the
-    joints of a robot and of its controller are connected at once. The parts of a system have
-    terminals of their own.
+    A terminal has at least two members. Its matching rule is `plug`: one connection of two
+    terminals connects all members of the same name, for example of a robot and its controller.
+    Each part of a system has its own terminals.
     """
     root = Element("fmiTerminalsAndIcons", fmiVersion="3.0")
     picture = SubElement(root, "GraphicalRepresentation")
@@ -71,7 +123,7 @@ def terminals(ports: Iterable[str]) -> str:
 
 
 def _terminals(ports: Iterable[str]) -> Iterable[tuple[str, str, dict[str, str]]]:
-    """The name, the kind and the ports by member of each terminal."""
+    """Yield the name and type of each terminal, and its ports by member name."""
     known = list(ports)
     for part in dict.fromkeys(name.rpartition(".")[0] for name in known):
         prefix = f"{part}." if part else ""

@@ -1,20 +1,18 @@
-"""The FMI variables of a block, read off its ports and its trace: the one source of every model
-description.
-"""
+"""FMI variables of a block and their dependencies, from which the model descriptions are made."""
 
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Port, state_outputs
-from rigidblocks.block.memory import Memory
-from rigidblocks.kernels.evaluator import TracedEvaluator
-from rigidblocks.kernels.events import Events
-from rigidblocks.kernels.feedthrough import after_sample, after_start, rates
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.kernels.event_indicators import Events
+from rigidblocks.kernels.traced_evaluator import TracedEvaluator, rates, sample_graph, start_graph
+from rigidblocks.spatial.spatial import Array
 from rigidblocks.tracing.trace import Graph
 
 INDICATORS = "event_indicators"
@@ -24,10 +22,10 @@ _STRUCTURED = re.compile(rf"{_NAME}(?:\.{_NAME})*", re.ASCII)
 
 @dataclass(frozen=True)
 class Variable:
-    """One scalar of a block as FMI describes it.
+    """Scalar FMI variable of a block.
 
-    `index` is its value reference and its place in the flat memory; the rates of the continuous
-    states and the event indicators follow behind it.
+    `index` is both the value reference and the index in the flat memory. The indices of the state
+    derivatives and of the event indicators follow the indices of the memory.
     """
 
     name: str
@@ -38,94 +36,115 @@ class Variable:
     unit: str
     doc: str
     start: float | None
-    state: int | None = None  # of the rate of a continuous state: the index of the state
+    state: int | None = None  # for a state derivative: the index of its continuous state
     min: float | None = None
     max: float | None = None
-    nominal: float | None = None  # 1 where it is None, as FMI has it
+    nominal: float | None = None  # None means 1, as in FMI
 
 
 @dataclass(frozen=True, eq=False)
 class Variables:
-    """The variables of a block in the order of its memory, which starts with the time, and what
-    depends on what.
+    """FMI variables of a block in memory order; the first variable is the time.
 
-    Raises ValueError for a name that is none in FMI's structured convention.
+    The class also computes the dependencies of the variables. In FMI 3.0 a port is one array
+    variable, or if `arrays` is False, one scalar variable for each element. The ports in `binary`
+    are binary variables, which contain the elements as little-endian doubles.
+
+    Raises:
+        ValueError: A name does not follow the structured naming convention of FMI, or a port cannot
+            be a binary variable.
     """
 
     evaluator: TracedEvaluator
+    arrays: bool = True
+    binary: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
+        self._check_binary()
         for port in self.memory.ports:
             if port.name == "time":
-                raise ValueError("an FMU has a variable 'time' already; call the port otherwise")
+                raise ValueError("the name 'time' is reserved in an FMU; rename the port")
             if not _STRUCTURED.fullmatch(port.name):
                 raise ValueError(
                     f"an FMU cannot have a variable '{port.name}': names of parts and ports must "
-                    "be letters, digits and _, with no digit first"
+                    "consist of letters, digits and _ and must not begin with a digit"
                 )
+
+    def _check_binary(self) -> None:
+        """Raise ValueError if a port in `binary` is not an input, parameter or computed output."""
+        memory = self.memory
+        ranges = (memory.u, memory.p, memory.y)
+        fitting = [
+            port.name
+            for port in memory.ports
+            if port.size and any(r.start <= memory.where[port.name].start < r.stop for r in ranges)
+        ]
+        if wrong := sorted(self.binary - set(fitting)):
+            raise ValueError(
+                f"'{wrong[0]}' cannot be a binary variable; inputs, tunable parameters and outputs "
+                f"that are not states can: {', '.join(fitting) or 'none'}"
+            )
+        if self.binary and not self.arrays:
+            raise ValueError("binary variables need arrays=True")
 
     @property
     def memory(self) -> Memory:
-        """The layout of the memory."""
+        """Memory layout."""
         return self.evaluator.memory
 
     @cached_property
     def all(self) -> tuple[Variable, ...]:
-        """Every variable; `all[k].index == k`."""
+        """All variables; `all[k].index == k`."""
         time = Variable("time", 0, "independent", "continuous", None, "s", "time", None)
-        return (time, *(v for port in self.memory.ports for v in self._of_port(port)))
+        return (time, *(v for port in self.memory.ports for v in self._port_variables(port)))
 
     @cached_property
     def rates(self) -> tuple[Variable, ...]:
-        """The rates of the continuous states, which model exchange has as variables behind all
-        others.
-        """
+        """Derivatives of the continuous states; their indices follow the memory."""
         return tuple(_rate(x, self.memory.size + k) for k, x in enumerate(self.all[self.memory.x]))
 
     @cached_property
     def events(self) -> Events:
-        """What model exchange knows of events."""
+        """Event indicators and their functions for model exchange."""
         return Events(self.evaluator)
 
     @cached_property
     def indicators(self) -> tuple[Variable, ...]:
-        """The event indicators, which FMI 3.0 has as variables behind the rates."""
+        """Event indicators; in FMI 3.0 they are variables after the state derivatives."""
         first = self.memory.size + len(self.rates)
         return tuple(_indicator(k, first + k) for k in range(self.events.count))
 
     @property
     def count(self) -> int:
-        """How many numbers have a value reference: the first that is left."""
+        """Number of value references, equal to the first free value reference."""
         return len(self.all) + len(self.rates) + len(self.indicators)
 
     @cached_property
     def inputs(self) -> tuple[Variable, ...]:
-        """The inputs."""
-        return self._with_causality("input")
+        """Input variables."""
+        return self._filter_by_causality("input")
 
     @cached_property
     def outputs(self) -> tuple[Variable, ...]:
-        """The outputs, states among them."""
-        return self._with_causality("output")
+        """Output variables, including the states."""
+        return self._filter_by_causality("output")
 
     @cached_property
     def initial_unknowns(self) -> tuple[Variable, ...]:
-        """The outputs that are computed at the start."""
+        """Outputs whose initial values the FMU computes."""
         return tuple(v for v in self.outputs if v.initial == "calculated")
 
-    def direct(self, output: Variable) -> tuple[Variable, ...]:
-        """The inputs that the output reads at the same instant."""
-        return tuple(v for v in self.inputs if self._after_sample.depends[output.index, v.index])
+    def feedthrough_inputs(self, output: Variable) -> tuple[Variable, ...]:
+        """Return the inputs with direct feedthrough to an output."""
+        return tuple(v for v in self.inputs if self._sample_graph.depends[output.index, v.index])
 
-    def at_start(self, unknown: Variable) -> tuple[Variable, ...]:
-        """The inputs, parameters and start values that an initial unknown is computed from."""
+    def start_dependencies(self, unknown: Variable) -> tuple[Variable, ...]:
+        """Return the inputs, parameters and start values on which an initial unknown depends."""
         reads = self._reads_at_start[unknown.index]
         return tuple(v for v in self.all if v.initial != "calculated" and reads[v.index])
 
-    def flow(self, unknown: Variable) -> tuple[Variable, ...]:
-        """The time, continuous states and inputs that an output or a rate is computed from at the
-        same instant.
-        """
+    def dependencies(self, unknown: Variable) -> tuple[Variable, ...]:
+        """Return the time, states and inputs on which an output or derivative depends."""
         reads = self._reads[unknown.index]
         return tuple(
             v for v in (self.all[0], *self.all[self.memory.x], *self.inputs) if reads[v.index]
@@ -133,15 +152,13 @@ class Variables:
 
     @cached_property
     def _reads(self) -> Array:
-        """Which variable, a row for each of all, of the rates and of the indicators, reads which of
-        the memory after a sample instant.
-        """
-        return np.vstack([self._after_sample.depends, self._rate_reads, self.events.reads])
+        """Boolean matrix: row k marks the variables on which variable k depends after a sample."""
+        return np.vstack([self._sample_graph.depends, self._rate_reads, self.events.reads])
 
     @cached_property
     def _reads_at_start(self) -> Array:
-        """The same for the start values."""
-        started = self._after_start.depends
+        """Boolean matrix: row k marks the start values that affect the initial variable k."""
+        started = self._start_graph.depends
         behind = (reads @ started for reads in (self._rate_reads, self.events.reads))
         return np.vstack([started, *behind])
 
@@ -150,19 +167,21 @@ class Variables:
         return rates(self.evaluator).depends
 
     @cached_property
-    def _after_sample(self) -> Graph:
-        return after_sample(self.evaluator)
+    def _sample_graph(self) -> Graph:
+        return sample_graph(self.evaluator)
 
     @cached_property
-    def _after_start(self) -> Graph:
-        return after_start(self.evaluator)
+    def _start_graph(self) -> Graph:
+        return start_graph(self.evaluator)
 
-    def _with_causality(self, causality: str) -> tuple[Variable, ...]:
+    def _filter_by_causality(self, causality: str) -> tuple[Variable, ...]:
         return tuple(v for v in self.all if v.causality == causality)
 
-    def _of_port(self, port: Port) -> list[Variable]:
+    def _port_variables(self, port: Port) -> list[Variable]:
         where = self.memory.where[port.name]
         causality, variability, initial = self._kind(port, where.start)
+        if port.name in self.binary and variability == "continuous":
+            variability = "discrete"
         starts: list[float | None] = [None] * port.size
         if initial != "calculated":
             starts = self.memory.start()[where].tolist()
@@ -187,9 +206,7 @@ class Variables:
         ]
 
     def _kind(self, port: Port, index: int) -> tuple[str, str, str | None]:
-        """Causality, variability and initial of a port by the segment of the memory that it is
-        in.
-        """
+        """Return the FMI attributes causality, variability and initial of a port element."""
         memory = self.memory
         if memory.u.start <= index < memory.u.stop:
             return "input", "continuous", None
@@ -204,13 +221,13 @@ class Variables:
             return (
                 causality,
                 "discrete",
-                "exact" if self._after_start.copies.get(index) == index else "calculated",
+                "exact" if self._start_graph.copies.get(index) == index else "calculated",
             )
         return causality, "continuous", "exact"
 
 
 def _worth_saying(low: float, high: float, nominal: float) -> tuple[float | None, ...]:
-    """The bounds and the nominal value where they say something."""
+    """Return the bounds and the nominal value, each None if it equals the FMI default."""
     return (
         low if isfinite(low) else None,
         high if isfinite(high) else None,
@@ -219,7 +236,7 @@ def _worth_saying(low: float, high: float, nominal: float) -> tuple[float | None
 
 
 def _rate(x: Variable, index: int) -> Variable:
-    """The rate of change of a continuous state."""
+    """Return the variable for the time derivative of a continuous state."""
     unit = _per_second(x.unit)
     return Variable(
         f"der({x.name})",
@@ -235,14 +252,57 @@ def _rate(x: Variable, index: int) -> Variable:
 
 
 def _indicator(k: int, index: int) -> Variable:
-    """An event indicator."""
-    doc = "event indicators: laws become others where one changes its sign"
+    """Return the variable of the k-th event indicator."""
+    doc = "event indicators: a sign change selects another law"
     name = f"{INDICATORS}[{k + 1}]"
     return Variable(name, index, "local", "continuous", "calculated", "", doc, None)
 
 
 def _per_second(unit: str) -> str:
-    """The unit of the rate of what has the unit: m/s2 of m/s, N.m/rad.s of N.m/rad."""
+    """Return a unit divided by seconds: m/s2 for m/s, N.m/rad.s for N.m/rad."""
     if not unit or unit.endswith("/s"):
         return f"{unit}2" if unit else ""
     return f"{unit}.s" if "/" in unit else f"{unit}/s"
+
+
+def sparsity_header(variables: Variables) -> str:
+    """Return the text of sparsity.h for FMI 3.0, with the dependencies of each element.
+
+    sparsity.h also lists the variables that are available in intermediate updates.
+    """
+    unknowns = sorted(
+        (*variables.outputs, *variables.rates, *variables.indicators), key=lambda v: v.index
+    )
+    started = sorted((*variables.initial_unknowns, *variables.rates), key=lambda v: v.index)
+    every = (*variables.all, *variables.rates, *variables.indicators)
+    seen = ", ".join(str(int(is_in_intermediate_updates(v))) for v in every)
+    return "\n".join(
+        [
+            "#ifndef RB_SPARSITY_H\n#define RB_SPARSITY_H\n",
+            "/* what elements of unknowns are computed from: sorted pairs, and a last one that "
+            "counts for nothing */",
+            *_table("RB_IN_THE_RUN", unknowns, variables.dependencies),
+            *_table("RB_AT_START", started, variables.start_dependencies),
+            "/* which variables may be used in intermediate updates */",
+            f"static const unsigned char RB_INTERMEDIATE_UPDATE[] = {{{seen}}};\n",
+            "#endif\n",
+        ]
+    )
+
+
+def is_in_intermediate_updates(variable: Variable) -> bool:
+    """Return True if a variable is available in intermediate updates.
+
+    These variables are the inputs, and the outputs that change between samples.
+    """
+    return variable.variability == "continuous" and variable.causality in ("input", "output")
+
+
+def _table(
+    name: str, unknowns: Iterable[Variable], knowns: Callable[[Variable], Iterable[Variable]]
+) -> Iterable[str]:
+    rows = [
+        f"{{{unknown.index}, {known.index}}}" for unknown in unknowns for known in knowns(unknown)
+    ]
+    yield f"enum {{ {name}_ROWS = {len(rows)} }};"
+    yield f"static const unsigned short {name}[][2] = {{{', '.join([*rows, '{0, 0}'])}}};"

@@ -1,11 +1,11 @@
-/* A host in plain C, with no Python: runs a native FMU and prints its trajectory.
+/* Importer in plain C, without Python, that runs a native FMU and prints its trajectory.
 
        host LIBRARY GUID DT STEPS FIRST_INPUT INPUTS VARIABLES
 
-   Input i (value references from FIRST_INPUT) is sin(t + i) in the step from t. Each line is the values of all variables
-   (value references from 0) after a step. Then a second instance steps for the time alone, and the last line is the time of
-   a step [ns], and how many allocations there were while the first one set, stepped and got, and in all, where the C library
-   is glibc: elsewhere they are not counted. */
+   Input i (value references from FIRST_INPUT) is sin(t + i) in the step from t. Each line has the values of all variables
+   (value references from 0) after a step. A second instance then steps only for the time measurement. The last line has
+   the time of a step [ns], the number of allocations while the first instance is set, stepped and read, and the number of
+   all allocations. The program counts allocations only with glibc. */
 
 #if defined(_WIN32)
 #include <windows.h>
@@ -41,7 +41,7 @@ typedef struct {
     fmi2ValueReference input[LIMIT], variable[LIMIT];
 } Run;
 
-/* Every allocation of the process comes through these, which hide those of the C library. */
+/* These functions replace the allocation functions of the C library and count the calls. */
 static long allocations;
 
 #if defined(__GLIBC__) && !defined(UNCOUNTED)
@@ -146,7 +146,7 @@ static void finish(const Functions *f, fmi2Component fmu)
     f->free(fmu);
 }
 
-/* The allocations that the FMU made in the steps. */
+/* Number of allocations of the FMU during the steps. */
 static long print_trajectory(const Functions *f, const Run *run)
 {
     double u[LIMIT], values[LIMIT];
@@ -179,7 +179,7 @@ static double nanoseconds(void)
 #endif
 }
 
-/* The time of a step [ns], on the average. */
+/* Mean time of a step [ns]. */
 static double step_time(const Functions *f, const Run *run)
 {
     fmi2Component fmu = started(f, run, "timed");

@@ -1,11 +1,11 @@
-/* A program that two source-code FMUs are linked into, as on a bench: the planar robot and its PD controller in one loop.
+/* Program with two linked source-code FMUs, as on a test bench: the planar robot and its PD controller in one loop.
 
        linked ROBOT_GUID PD_GUID DT STEPS
 
    Each FMU is compiled with its own FMI2_FUNCTION_PREFIX, robot_ and pd_, and with FIXED_INSTANCES. The value references
-   come from references.h, which the test writes. Prints q[1] q[2], how many allocations the run made, from the first
-   fmi2Instantiate to the last fmi2FreeInstance, how many were made after it to see that they are counted, and whether an
-   instance too many was refused. */
+   come from references.h, which the test writes. The program prints q[1] q[2], the number of allocations from the first
+   fmi2Instantiate to the last fmi2FreeInstance, the number of later allocations (one, on purpose), and whether an
+   instance beyond the last slot is rejected. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,7 +107,7 @@ int main(int count, char **arguments)
     robot_fmi2FreeInstance(arm);
     pd_fmi2FreeInstance(controller);
     const long made = allocations;
-    void *volatile counted = malloc(1); /* and the count does count */
+    void *volatile counted = malloc(1); /* shows that allocations are counted */
     printf("%.17g %.17g %ld %ld %d\n", state[0], state[1], made, allocations - made, refused);
     free(counted);
     return 0;

@@ -1,8 +1,9 @@
-/* Laws of saved states, with the FMU's own functions at hand:  saved STATES
+/* Laws of saved states, with access to the FMU's own functions:  saved STATES
 
-   So many states are saved, then freed from the oldest on. Each is in a list that is short, whatever their number is, so
-   that to find one takes no longer when there are many. Then every bit of a serialized state is damaged, which its checksum
-   tells. Prints the length of the longest list, and how many damaged states were accepted. */
+   The program saves STATES states, then frees them from the oldest one on. The lists of the hash table stay short for any
+   number of states, so the search time does not grow. Then the program changes every bit of a serialized state; its
+   checksum must detect each change. The program prints the length of the longest list and the number of accepted
+   damaged states. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +28,7 @@ static size_t longest_list(const SavedStates *states)
     return longest;
 }
 
-/* How many states with one damaged bit are taken for good ones. */
+/* Return the number of accepted states with one damaged bit. */
 static int accepted_damage(fmi2Component c, fmi2FMUstate saved)
 {
     static char bytes[RB_SERIALIZED_SIZE];

@@ -1,5 +1,5 @@
-/* Compiled with FIXED_INSTANCES=2: prints what a state and an instance are told when there is no slot for
-   them, and a message with numbers. */
+/* Compiled with FIXED_INSTANCES=2: prints the messages for a state and an instance without a free slot, and a message
+   with numbers. */
 
 #include <stdio.h>
 

@@ -1,20 +1,20 @@
-/* Random calls of an FMU, valid and invalid, and what must hold after each of them.
+/* Random valid and invalid calls of an FMU, and the laws that the fuzzer checks after each call.
 
-   fuzz2.c and fuzz3.c include the runtime of an FMU and tell what its version calls by another name:
+   fuzz2.c and fuzz3.c include the runtime of an FMU and define common names for the calls of their FMI version:
      FMI(name)                                       the function of that name
      GET, SET (c, vr, n, values, elements)           fmi2GetReal, fmi3SetFloat64 and so on
      SAVE, RESTORE, FREE_STATE, STATE_SIZE, SERIALIZE, DESERIALIZE, RATES
-   They include this, and define what it has in another way:
-     void *make(int i)                      instance i, or none
-     Status call_for_derivatives(void *c)   directional derivatives, and what only this version can tell
-     Status call_for_nothing(void *c)       functions that no FMU of ours provides
+   They include this file, and define the functions that differ between the versions:
+     void *make(int i)                      instance i, or NULL
+     Status call_for_derivatives(void *c)   directional derivatives, and queries of this version only
+     Status call_for_nothing(void *c)       functions that these FMUs do not provide
      Status call_for_events(void *c), call_to_initialize(void *c), call_to_step(void *c, double t)
-     int is_quiet(const Instance *)         whether it has nowhere to send messages
-     void report_more(void)                 prints what else it has counted
+     int is_quiet(const Instance *)         whether the instance cannot send messages
+     void report_more(void)                 prints further counts
 
-   What must hold: a call that is refused has changed nothing that can be seen and has said why; a step that fails has
-   ended the run besides; the memory is finite after every call; no instance changes another. The program stops at the
-   first call after which it does not, and prints in the end how often each function was accepted and refused. */
+   Laws: a rejected call has no visible effect and logs the reason; a failed step also ends the run; the memory is finite
+   after every call; no instance changes another instance. The program stops at the first violation. At its end it prints
+   the numbers of accepted and rejected calls of each function. */
 
 #include <limits.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@
 
 enum { INSTANCES = 2, STATES = 5, MOST = 6 };
 
-/* All that can be seen of an instance: its variables, those that are no rates on their own, and its serialized state. */
+/* Visible state of an instance: its variables except dependent rates, and its serialized state. */
 typedef struct {
     Status variables, memory;
     double values[RB_COUNT], m[RB_COUNT];
@@ -32,8 +32,8 @@ typedef struct {
 } Observation;
 
 static Instance *instances[INSTANCES];
-static void *observed[INSTANCES]; /* a saved state for each observation, used again and again */
-static void *states[STATES];      /* states that the host has saved, of whichever instance, some freed long ago */
+static void *observed[INSTANCES]; /* a saved state for each observation, reused */
+static void *states[STATES];      /* states that the importer saved, of any instance; some are freed */
 static char kept[RB_SERIALIZED_SIZE + 1];
 static const char *called = "nothing";
 static long calls, messages;
@@ -52,11 +52,11 @@ static Status call_to_step(void *c, double t);
 static int is_quiet(const Instance *fmu);
 static void report_more(void);
 
-/* Calls a function and keeps its name. */
+/* Call a function and store its name. */
 #define NAME(function) #function
 #define CALL(function, ...) (called = NAME(function), function(__VA_ARGS__))
 
-/* ---- chance ---- */
+/* ---- random values ---- */
 
 static uint64_t chance_state;
 
@@ -87,7 +87,7 @@ static double number(void)
     return ((double)below(20001) - 10000.0) * 1e-3;
 }
 
-/* A step of the host: some inner steps, or nothing that can be stepped; never one of millions of inner steps. */
+/* Communication step of some inner steps, or an invalid step; never millions of inner steps. */
 static double step_size(void)
 {
     static const double NO_STEP[] = {NAN, INFINITY, -1e-3, 0.0, -0.0, 5e-324, 1e-300, 1e12, DBL_MAX, 1.7e-3, 3e-3};
@@ -116,7 +116,7 @@ static Reference reference(int start, int n)
     return wild && percent(10) ? k : first;
 }
 
-/* Up to MOST value references of one segment of the memory, and the number of their elements, or nearly so. */
+/* Up to MOST value references of one segment of the memory, and the number of their elements, or a wrong number. */
 static size_t references(int start, int n, Reference vr[MOST], size_t *elements)
 {
     const size_t count = n == 0 && !wild ? 0 : below(MOST + 1);
@@ -130,7 +130,7 @@ static size_t references(int start, int n, Reference vr[MOST], size_t *elements)
     return count;
 }
 
-/* Mostly the address, sometimes NULL. */
+/* Return mostly the address, sometimes NULL. */
 static void *maybe(void *address)
 {
     return wild && percent(15) ? NULL : address;
@@ -141,7 +141,7 @@ static void *state(void)
     return maybe(states[below(STATES)]);
 }
 
-/* Damages bytes of a state in some places, mostly in those that are not its guid. */
+/* Change some bytes of a serialized state, mostly outside its GUID. */
 static void damage(char *bytes, size_t size)
 {
     for (unsigned k = below(4); k > 0; k--) {
@@ -150,7 +150,7 @@ static void damage(char *bytes, size_t size)
     }
 }
 
-/* ---- memory and messages of the host ---- */
+/* ---- memory and messages of the importer ---- */
 
 static void *host_memory(size_t n, size_t size)
 {
@@ -172,7 +172,7 @@ static void check_message(Status status, const char *category, const char *text)
     messages++;
 }
 
-/* ---- the calls ---- */
+/* ---- calls ---- */
 
 static void instantiate(int i)
 {
@@ -183,7 +183,7 @@ static void instantiate(int i)
         fail("the state of a new instance cannot be saved");
 }
 
-/* All that a host can see of an instance, by calls that change nothing. */
+/* Read the visible state of an instance by calls that change no state. */
 static void observe(int i, Observation *seen)
 {
     const char *tested = called;
@@ -237,10 +237,10 @@ static Status call_for_states(void *c)
     switch (below(6)) {
     case 0:
         if (percent(50))
-            *slot = NULL; /* what it was stays with its instance */
+            *slot = NULL; /* the state stays with its instance */
         return CALL(SAVE, c, maybe(slot));
     case 1: return CALL(RESTORE, c, state());
-    case 2: return CALL(FREE_STATE, c, wild ? maybe(&copy) : slot); /* a copy leaves a freed state behind */
+    case 2: return CALL(FREE_STATE, c, wild ? maybe(&copy) : slot); /* a copy leaves a pointer to a freed state */
     case 3: return CALL(STATE_SIZE, c, state(), maybe(&size));
     case 4: return CALL(SERIALIZE, c, state(), maybe(percent(50) ? kept : bytes), size);
     default:
@@ -285,14 +285,14 @@ static Status call_of_model_exchange(void *c, double t)
     }
 }
 
-static void free_instance(int i)
+static void release_instance(int i)
 {
     CALL(FMI(FreeInstance), wild ? NULL : instances[i]);
     if (!wild)
         instances[i] = observed[i] = NULL;
 }
 
-/* One random call of instance i, its name in `called`. */
+/* Make one random call of instance i, and store its name in `called`. */
 static Status call(int i)
 {
     Instance *fmu = instances[i], *c = wild && percent(5) ? NULL : fmu;
@@ -308,7 +308,7 @@ static Status call(int i)
     case 6: case 7: status = call_for_states(c); break;
     case 8: status = call_for_nothing(c); break;
     case 9: case 10: case 11: case 12: case 13: status = call_for_the_course(c); break;
-    case 14: if (percent(2)) free_instance(i); break;
+    case 14: if (percent(2)) release_instance(i); break;
     case 15: status = call_for_events(c); break;
     default: status = own ? call_to_step(c, t) : call_of_model_exchange(c, t);
     }
@@ -323,11 +323,11 @@ static int same(const Observation *a, const Observation *b)
            memcmp(a->values, b->values, sizeof a->values) == 0 && memcmp(a->m, b->m, sizeof a->m) == 0;
 }
 
-/* Fails unless a call that was refused left all as it was; after a failed step, all but the mode. */
+/* Fail unless a rejected call left the state unchanged; after a failed step, only the mode may change. */
 static void check_refusal(int i, Status status, const Observation *before, const Observation *after, long said)
 {
     Observation expected = *before;
-    if (status == RB_DISCARD && strstr(called, "DoStep")) {
+    if (status == RB_DISCARD && (strstr(called, "DoStep") || strstr(called, "ActivateModelPartition"))) {
         memcpy(expected.bytes + sizeof RB_GUID + offsetof(State, mode), &(int){RB_FAILED}, sizeof(int));
         seal(expected.bytes);
     }
@@ -392,7 +392,7 @@ int main(int argc, char *argv[])
             instantiate(i);
     }
     for (int i = 0; i < INSTANCES; i++)
-        discard(instances[i]);
+        free_instance(instances[i]);
     report_more();
     for (int k = 0; counts[k].function; k++)
         printf("%s %ld %ld\n", counts[k].function, counts[k].accepted, counts[k].refused);

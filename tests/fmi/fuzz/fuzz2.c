@@ -59,11 +59,12 @@ static Status call_for_derivatives(void *c)
     size_t elements;
     if (percent(50))
         return call_for_directional_derivatives(c);
-    const size_t n = references(RB_U, RB_NU, vr, &elements);
+    const int inputs = percent(70);
+    const size_t n = inputs ? references(RB_U, RB_NU, vr, &elements) : references(RB_Y, RB_NY, vr, &elements);
     numbers(MOST, values);
     for (size_t k = 0; k < MOST; k++)
         order[k] = wild && percent(30) ? (fmi2Integer[]){0, -1, 99, INT_MIN}[below(4)] : 1 + (fmi2Integer)below(2);
-    if (percent(80))
+    if (inputs)
         return CALL(fmi2SetRealInputDerivatives, c, maybe(vr), n, maybe(order), maybe(values));
     return CALL(fmi2GetRealOutputDerivatives, c, maybe(vr), n, maybe(order), maybe(values));
 }

@@ -16,7 +16,7 @@ typedef fmi3Boolean Boolean;
 
 #include "fuzz.h"
 
-static long updates, asked; /* intermediate updates, and how often an early return was asked for */
+static long updates, asked; /* intermediate updates, and requests for an early return */
 
 static void log_message(fmi3InstanceEnvironment environment, fmi3Status status, fmi3String category, fmi3String message)
 {
@@ -24,8 +24,24 @@ static void log_message(fmi3InstanceEnvironment environment, fmi3Status status, 
     check_message(status, category, message);
 }
 
-/* What the host does in an intermediate update: it reads and sets, which is refused for most variables, and what it must
-   not do. A call that is refused changes nothing. */
+/* Request random output derivatives, and check that the query changes no state. */
+static fmi3Status get_output_derivatives(fmi3Instance c, const State *before)
+{
+    Reference vr[MOST];
+    fmi3Int32 order[MOST];
+    double values[MOST * RB_COUNT];
+    size_t elements;
+    const size_t n = references(RB_Y, RB_NY, vr, &elements);
+    for (size_t k = 0; k < MOST; k++)
+        order[k] = wild && percent(30) ? (fmi3Int32[]){0, -1, 99, INT_MIN}[below(4)] : 1 + (fmi3Int32)below(2);
+    const fmi3Status status = fmi3GetOutputDerivatives(c, maybe(vr), n, maybe(order), maybe(values), elements);
+    if (memcmp(before, &((const Instance *)c)->now, sizeof *before) != 0)
+        fail("a query of output derivatives has changed the instance");
+    return status;
+}
+
+/* Actions of the importer in an intermediate update: it gets and sets variables, most of which are rejected, gets
+   derivatives, and makes forbidden calls. A rejected call changes no state. Only inputs can be set. */
 static void take_part(fmi3InstanceEnvironment environment, fmi3Float64 time, fmi3Boolean inputs_wanted,
                       fmi3Boolean outputs_kept, fmi3Boolean finished, fmi3Boolean may_return, fmi3Boolean *early,
                       fmi3Float64 *early_time)
@@ -46,13 +62,16 @@ static void take_part(fmi3InstanceEnvironment environment, fmi3Float64 time, fmi
         fail("an intermediate update that is not of a finished step");
     for (size_t k = 0; k < MOST * RB_COUNT; k++)
         values[k] = number();
-    switch (below(8)) {
+    switch (below(11)) {
     case 0: status = fmi3DoStep(c, time, step_size(), fmi3True, flags, flags + 1, flags + 2, values); break;
     case 1: status = fmi3SetFMUState(c, states[0]); break;
     case 2: status = fmi3Reset(c); break;
     case 3: status = percent(50) ? fmi3Terminate(c) : (fmi3FreeInstance(c), fmi3Error); break;
     case 4: status = fmi3EnterEventMode(c); break;
     case 5: status = fmi3GetFloat64(c, vr, n, values, elements); break;
+    case 6: status = fmi3ActivateModelPartition(c, RB_CLOCK, time); break;
+    case 7: status = get_output_derivatives(c, &before); break;
+    case 8: status = fmi3GetDirectionalDerivative(c, vr, n, vr, n, values, elements, values, elements); break;
     default: status = fmi3SetFloat64(c, vr, n, values, elements);
     }
     if (status == fmi3OK && !inputs_wanted && memcmp(&before, &fmu->now, sizeof before) != 0)
@@ -68,7 +87,7 @@ static void take_part(fmi3InstanceEnvironment environment, fmi3Float64 time, fmi
     }
 }
 
-/* An instance for co-simulation with any of what FMI 3.0 has for it. */
+/* Instance for co-simulation with random optional features of FMI 3.0. */
 static fmi3Instance co_simulation(int i, const char *name, const char *token, fmi3LogMessageCallback log)
 {
     static int numbers[INSTANCES] = {0, 1};
@@ -83,20 +102,42 @@ static fmi3Instance co_simulation(int i, const char *name, const char *token, fm
                                        &numbers[i], log, percent(60) ? take_part : NULL);
 }
 
+/* Instance of an interface type that the FMU does not have. */
+static fmi3Instance unavailable(const char *name, const char *token, fmi3LogMessageCallback log)
+{
+#if RB_SCHEDULED
+    return percent(50) ? fmi3InstantiateModelExchange(name, token, "", fmi3False, fmi3False, NULL, log)
+                       : fmi3InstantiateCoSimulation(name, token, "", fmi3False, fmi3False, fmi3False, fmi3False, NULL, 0,
+                                                     NULL, log, NULL);
+#else
+    return fmi3InstantiateScheduledExecution(name, token, "", fmi3False, fmi3False, NULL, log, NULL, NULL, NULL);
+#endif
+}
+
 static void *make(int i)
 {
     const fmi3LogMessageCallback log = percent(10) ? NULL : log_message;
     const char *name = maybe(wild && percent(10) ? "" : "%s fuzz %n"), *token = maybe(wild && percent(10) ? "{}" : RB_GUID);
+#if RB_SCHEDULED
+    (void)i;
+    if (wild && percent(15)) {
+        if (unavailable(name, token, log))
+            fail("an instance of an interface type that the FMU does not have");
+        return NULL;
+    }
+    return fmi3InstantiateScheduledExecution(name, token, maybe(""), fmi3False, fmi3False, NULL, log, NULL, NULL, NULL);
+#else
     switch (below(wild ? 6 : 5)) {
     case 0:
     case 1:
     case 2: return co_simulation(i, name, token, log);
     case 5:
-        if (fmi3InstantiateScheduledExecution(name, token, "", fmi3False, fmi3False, NULL, log, NULL, NULL, NULL))
-            fail("an instance for scheduled execution, which there is not");
+        if (unavailable(name, token, log))
+            fail("an instance of an interface type that the FMU does not have");
         return NULL;
     default: return fmi3InstantiateModelExchange(name, token, maybe(""), fmi3False, fmi3False, NULL, log);
     }
+#endif
 }
 
 static int is_quiet(const Instance *fmu)
@@ -117,6 +158,18 @@ static Status call_for_dependencies(void *c)
     return CALL(fmi3GetVariableDependencies, c, vr, maybe(elements), maybe(from), maybe(of), maybe(kinds), n);
 }
 
+static Status call_for_output_derivatives(void *c)
+{
+    Reference vr[MOST];
+    double values[MOST * RB_COUNT];
+    fmi3Int32 order[MOST];
+    size_t elements;
+    const size_t n = references(RB_Y, RB_NY, vr, &elements);
+    for (size_t k = 0; k < MOST; k++)
+        order[k] = wild && percent(30) ? (fmi3Int32[]){0, -1, 99, INT_MIN}[below(4)] : 1 + (fmi3Int32)below(2);
+    return CALL(fmi3GetOutputDerivatives, c, maybe(vr), n, maybe(order), maybe(values), elements);
+}
+
 static Status call_for_derivatives(void *c)
 {
     Reference vr[MOST], knowns[MOST];
@@ -124,7 +177,8 @@ static Status call_for_derivatives(void *c)
     size_t elements, n_seed, size;
     const size_t n = references(RB_Y, RB_NY + RB_NX, vr, &elements), n_knowns = references(RB_U, RB_NU + RB_NP, knowns, &n_seed);
     numbers(MOST * RB_COUNT, seed);
-    switch (below(5)) {
+    switch (below(6)) {
+    case 5: return call_for_output_derivatives(c);
     case 0:
         return CALL(fmi3GetDirectionalDerivative, c, maybe(vr), n, maybe(knowns), n_knowns, maybe(seed), n_seed,
                     maybe(values), elements);
@@ -139,9 +193,9 @@ static Status call_for_derivatives(void *c)
 
 static Status call_for_nothing(void *c)
 {
-    const Reference vr[MOST] = {0, 1};
+    const Reference vr[MOST] = {percent(50) ? 0 : RB_CLOCK, 1};
     void *none = maybe((void *)vr);
-    switch (below(13)) {
+    switch (below(16)) {
     case 0: return CALL(fmi3EvaluateDiscreteStates, c);
     case 1: return CALL(fmi3GetInt32, c, none, below(2), NULL, below(2));
     case 2: return CALL(fmi3SetBoolean, c, none, below(2), NULL, below(2));
@@ -152,8 +206,11 @@ static Status call_for_nothing(void *c)
     case 7: return CALL(fmi3ExitConfigurationMode, c);
     case 8: return CALL(fmi3GetIntervalDecimal, c, none, below(2), NULL, NULL);
     case 9: return CALL(fmi3SetShiftFraction, c, none, below(2), NULL, NULL);
-    case 10: return CALL(fmi3ActivateModelPartition, c, below(9), number());
-    case 11: return CALL(fmi3GetOutputDerivatives, c, none, below(2), NULL, NULL, below(2));
+    case 10: return CALL(fmi3ActivateModelPartition, c, percent(50) ? RB_CLOCK : below(9), number());
+    case 11: return CALL(fmi3GetIntervalFraction, c, none, below(2), NULL, NULL, NULL);
+    case 12: return CALL(fmi3SetIntervalDecimal, c, none, below(2), NULL);
+    case 13: return CALL(fmi3SetClock, c, none, below(2), NULL);
+    case 14: return CALL(fmi3GetShiftDecimal, c, none, below(2), NULL);
     default: return CALL(fmi3GetFloat32, c, none, below(2), NULL, below(2));
     }
 }
@@ -169,6 +226,9 @@ static Status call_to_step(void *c, double t)
     const double dt = step_size();
     fmi3Boolean event, terminate, early;
     double last;
+    if (RB_SCHEDULED && percent(95))
+        return CALL(fmi3ActivateModelPartition, c, wild && percent(20) ? below(RB_COUNT + 3) : RB_CLOCK,
+                    wild && percent(30) ? start_time() : percent(10) ? t : t + dt);
     return CALL(fmi3DoStep, c, wild && percent(30) ? start_time() : t, dt, fmi3True, maybe(&event), maybe(&terminate),
                 maybe(&early), maybe(&last));
 }

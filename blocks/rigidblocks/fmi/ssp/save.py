@@ -1,4 +1,4 @@
-"""A system as a file of SSP."""
+"""Export of a system to an SSP file."""
 
 import re
 import tempfile
@@ -13,22 +13,27 @@ import numpy as np
 
 import rigidblocks
 from rigidblocks.block.block import Block
-from rigidblocks.block.port import Port
-from rigidblocks.block.python_block import PythonBlock
-from rigidblocks.block.quantities import quantity_of
-from rigidblocks.block.signal_types import REAL, TEXTUAL, text
+from rigidblocks.block.external_functions import PythonBlock
+from rigidblocks.block.port import REAL, TEXTUAL, Port, text
+from rigidblocks.block.units import Conversion, Quantity
+from rigidblocks.common.escaping import xml_boolean, xml_text
+from rigidblocks.cosim.graph.fmu_part import Fmu
+from rigidblocks.cosim.graph.fused_system import ORDERS
+from rigidblocks.cosim.graph.part import Part
+from rigidblocks.cosim.graph.system import System
+from rigidblocks.cosim.graph.wiring import Connection
+from rigidblocks.cosim.masters.run_plan import communication_points
 from rigidblocks.fmi.archive import write_archive
 from rigidblocks.fmi.export import export_fmu
-from rigidblocks.fmi.xml import xml_boolean, xml_text
-from rigidblocks.simulation.grid import communication_points
-from rigidblocks.ssp.load import DESCRIPTION
-from rigidblocks.ssp.schema import OUR_SPACE, OURS, SPACES
-from rigidblocks.system.fmu import Fmu
-from rigidblocks.system.fused import ORDERS
-from rigidblocks.system.part import Part
-from rigidblocks.system.system import System
-from rigidblocks.system.wiring import Connection
+from rigidblocks.fmi.ssp.package import DESCRIPTION
+from rigidblocks.fmi.ssp.schema import OMSIMULATOR, OUR_SPACE, OURS, SPACES, TOOL
 
+# OMSimulator does not simulate a system without its annotation (its schema oms.xsd)
+_OMS_SPACE = "https://raw.githubusercontent.com/OpenModelica/OMSimulator/master/schema/oms.xsd"
+_OMS_STEP = 1e-3  # [s] step of the master if the file has no other
+_OMS_TOLERANCE = 1e-6  # of the integrators of model exchange
+
+_SET = "start"  # name of all parameter sets, as Ecos applies the sets of one name
 _IMPLEMENTATIONS = {"co-simulation": "CoSimulation", "model exchange": "ModelExchange"}
 
 
@@ -43,17 +48,34 @@ def save_system(
     name: str | None = None,
     platforms: str | Iterable[str] | None = None,
 ) -> Path:
-    """The path of the file of SSP 1.0 (.ssp) written there: the FMUs of the parts, the connections
-    with their units and transformations, the start values as parameter sets, and the default
-    experiment. It is of SSP 2.0 where a part has array variables of FMI 3.0, which 1.0 has not.
+    """Save a system as an SSP 1.0 file (.ssp).
 
-    Blocks become native FMUs of FMI 2.0 for `platforms`, as in `export_fmu`, with their methods. In
-    an annotation of our own are `dt` [s], `order` and the sample times; other tools step as they
-    choose. What the system exposes when it is made one block is not in the file.
+    The file contains the FMUs of the parts, the connections with their units and transformations,
+    the start values as parameter sets, and the default experiment. The file has version SSP 2.0 if
+    a part has array variables of FMI 3.0, which SSP 1.0 does not support.
 
-    Raises ValueError for a system without parts, a run that dt does not divide, an order that there
-    is not, a Python part, which no other tool can run, and elements of an array variable of FMI
-    3.0, to which SSP has no connectors.
+    Blocks become native FMUs of FMI 2.0 with their integration methods. An annotation of
+    rigidblocks contains `dt`, `order` and the sample times. An annotation for OMSimulator contains
+    a fixed-step master with the step dt, by default 1 ms; other tools select their own steps. The
+    file does not contain the exposed ports of the system.
+
+    Args:
+        system: System to save.
+        path: Path of the file.
+        dt: Communication step [s].
+        t_start: Start time of the default experiment [s].
+        t_stop: Stop time of the default experiment [s].
+        order: Order of the parts in a step, "gauss-seidel" or "jacobi".
+        name: Name of the system; by default the stem of the path.
+        platforms: Platforms of the FMUs of blocks, as in `export_fmu`.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        ValueError: The system has no parts, dt does not divide the run, or the order is unknown.
+            Also raised for a Python part, which no other tool can run, and for a connection to
+            elements of an FMI 3.0 array variable, which have no connectors in SSP.
     """
     if not system.parts:
         raise ValueError("the system has no parts: add blocks or FMU files")
@@ -74,7 +96,7 @@ def save_system(
 
 
 def _check_run(t_start: float, t_stop: float | None, dt: float | None) -> None:
-    """Raises ValueError for a run that cannot be, of what is given of it."""
+    """Raise ValueError for an invalid default experiment, or if dt does not divide its duration."""
     if dt is not None and not (isfinite(dt) and dt > 0):
         raise ValueError(f"dt must be finite and positive, not {dt} s")
     if t_stop is not None:
@@ -88,28 +110,28 @@ def _file_names(parts: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _fmu(part: Part, platforms: str | Iterable[str] | None) -> bytes:
-    """The bytes of a part's FMU."""
+    """Return the content of the FMU of a part; a block is exported as a native FMU."""
     component = part.component
     if isinstance(component, Fmu):
         return component.file.read_bytes()
     if isinstance(component, PythonBlock):
         raise ValueError(
             f"'{part.name}' is a Python part, which other tools cannot run; make it an FMU by a "
-            "script (export_fmu with target='python') and add that"
+            "script (export_fmu with target='python') and add this FMU"
         )
     assert isinstance(component, Block)
     method, h = part.stepping
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "part.fmu")
         longest = h if np.isfinite(h) else None
-        export_fmu(_started(component, part), file, platforms=platforms, method=method, h=longest)
+        export_fmu(
+            _with_start_values(component, part), file, platforms=platforms, method=method, h=longest
+        )
         return file.read_bytes()
 
 
-def _started(block: Block, part: Part) -> Block:
-    """The block with the start values of a part as its own, for the hosts that set parameters
-    alone.
-    """
+def _with_start_values(block: Block, part: Part) -> Block:
+    """Return a block with the start values of a part; some importers set only parameters."""
     kinds = ("inputs", "outputs", "states", "sampled", "parameters")
     ports = {
         kind: tuple(
@@ -128,7 +150,7 @@ def _started(block: Block, part: Part) -> Block:
 
 def _description(system: System, name: str, files: Mapping[str, str]) -> Element:
     spaces = {f"xmlns:{prefix}": space for prefix, space in SPACES.items()}
-    tool = f"rigidblocks {rigidblocks.__version__}"
+    tool = f"{TOOL} {rigidblocks.__version__}"
     root = Element(
         "ssd:SystemStructureDescription",
         spaces,
@@ -138,7 +160,7 @@ def _description(system: System, name: str, files: Mapping[str, str]) -> Element
     )
     around = SubElement(root, "ssd:System", name=name)
     elements = SubElement(around, "ssd:Elements")
-    units: dict[str, None] = {}
+    units: dict[str, Quantity] = {}
     for part in system.parts.values():
         _component(elements, part, files[part.name], units)
     if system.connections:
@@ -149,7 +171,7 @@ def _description(system: System, name: str, files: Mapping[str, str]) -> Element
     return root
 
 
-def _component(parent: Element, part: Part, file: str, units: dict[str, None]) -> None:
+def _component(parent: Element, part: Part, file: str, units: dict[str, Quantity]) -> None:
     component = part.component
     kind = component.kind if isinstance(component, Fmu) else None
     element = SubElement(
@@ -166,83 +188,124 @@ def _component(parent: Element, part: Part, file: str, units: dict[str, None]) -
     if listed:
         connectors = SubElement(element, "ssd:Connectors")
         for causality, port in listed:
-            for name, unit in zip(_names(part, port), port.units, strict=False):
+            elements = zip(_names(part, port), port.units, port.quantities, strict=False)
+            for name, unit, quantity in elements:
                 one = SubElement(connectors, "ssd:Connector", name=name, kind=causality)
-                _type(one, port, unit, units)
+                _type(one, port, unit, quantity, units)
                 _dimensions(one, part, port)
     if part.start:
         binding = SubElement(SubElement(element, "ssd:ParameterBindings"), "ssd:ParameterBinding")
         values = SubElement(binding, "ssd:ParameterValues")
-        how = {"version": _version([part]), "name": f"{part.name} start"}
+        how = {"version": _version([part]), "name": _SET}
         chosen = SubElement(values, "ssv:ParameterSet", how)
         _values(SubElement(chosen, "ssv:Parameters"), part)
 
 
 def _names(part: Part, port: Port) -> tuple[str, ...]:
-    """The names of the variables of a port; an array variable of FMI 3.0 has one."""
+    """Return the names of the FMU variables of a port; an FMI 3.0 array has one name."""
     component = part.component
     return component.variable_names(port.name) if isinstance(component, Fmu) else port.element_names
 
 
 def _is_array(part: Part, port: Port) -> bool:
-    """Whether a port is one array variable of FMI 3.0."""
+    """Return True if a port is one array variable of FMI 3.0."""
     return len(_names(part, port)) != port.size
 
 
 def _version(parts: Iterable[Part]) -> str:
-    """The version of SSP that has what these parts have."""
+    """Return the lowest SSP version that supports the arrays and start values of the parts."""
     ports = ((part, port) for part in parts for port in _ports(part, _KINDS))
-    return "2.0" if any(_is_array(part, port) for part, port in ports) else "1.0"
+    needs_2 = any(
+        _is_array(part, port) or (port.type in _LARGE and port.name in part.start)
+        for part, port in ports
+    )
+    return "2.0" if needs_2 else "1.0"
+
+
+_SMALL = ("Int8", "UInt8", "Int16", "UInt16", "Int32")  # values of the type Integer of SSP 1.0
+_LARGE = ("UInt32", "Int64", "UInt64")  # types of SSP 2.0
+
+
+def _type_name(of_type: str) -> str:
+    """Return the SSP type for a port type, if possible a type of SSP 1.0."""
+    return "Real" if of_type in REAL else "Integer" if of_type in _SMALL else of_type
 
 
 _KINDS = ("inputs", "outputs", "parameters", "states")
 
 
 def _ports(part: Part, kinds: Iterable[str]) -> Iterator[Port]:
-    """The ports of these kinds that a part has."""
+    """Yield the ports of a part with the causalities `kinds`."""
     for kind in kinds:
         yield from getattr(part.component, kind, ())
 
 
 def _dimensions(parent: Element, part: Part, port: Port) -> None:
-    """The sizes of an array variable, as SSP 2.0 has them."""
+    """Add the dimensions of an array variable, as in SSP 2.0."""
     if _is_array(part, port):
         for size in port.shape:
             SubElement(parent, "ssc:Dimension", size=str(size))
 
 
-def _type(parent: Element, port: Port, unit: str, units: dict[str, None]) -> None:
-    """The type of a connector, as far as it has a name in SSP 1.0."""
+def _type(
+    parent: Element,
+    port: Port,
+    unit: str,
+    quantity: Quantity | None,
+    units: dict[str, Quantity],
+) -> None:
+    """Add the type of a connector if SSP 1.0 supports this type, and add its unit to `units`.
+
+    An SSP file must define each unit. A unit is omitted if it has no definition, or if `units` has
+    a different definition. The connector then has the unit of its variable.
+    """
     if port.type in REAL:
-        SubElement(parent, "ssc:Real", {"unit": unit} if unit else {})
-        units.setdefault(unit)
-    elif port.type in ("Integer", "Boolean", "String"):
-        SubElement(parent, f"ssc:{port.type}")
+        is_defined = (
+            unit != ""
+            and quantity is not None
+            and all(power == int(power) for _, power in quantity.exponents)
+            and units.setdefault(unit, quantity) == quantity
+        )
+        SubElement(parent, "ssc:Real", {"unit": unit} if is_defined else {})
+    elif (kind := _type_name(port.type)) in ("Integer", "Boolean", "String"):
+        SubElement(parent, f"ssc:{kind}")
 
 
 def _values(parent: Element, part: Part) -> None:
-    """The start values of a part's variables."""
-    for port in _ports(part, ("inputs", "parameters", "states")):
+    """Add the start values of a part as an inline parameter set."""
+    for port in _ports(part, ("inputs", "parameters", "states", "configurable")):
         if port.name not in part.start:
             continue
         values = np.ravel(np.broadcast_to(part.start[port.name], port.shape)).tolist()
         texts = [_literal(value, port.type) for value in values]
-        if _is_array(part, port):
-            if port.type in TEXTUAL:
-                raise ValueError(
-                    f"'{part.name}.{port.name}' is an array of texts, whose start values cannot be "
-                    "saved; leave them to the FMU"
-                )
-            texts = [" ".join(texts)]
-        for name, value in zip(_names(part, port), texts, strict=True):
+        if port.type == "Enumeration":
+            texts = [_item(part, port, k, text) for k, text in enumerate(texts)]
+        is_array = _is_array(part, port)
+        grouped = [texts] if is_array else [[text] for text in texts]
+        for name, group in zip(_names(part, port), grouped, strict=True):
             parameter = SubElement(parent, "ssv:Parameter", name=name)
-            kind = "Real" if port.type in REAL else port.type
-            SubElement(parameter, f"ssv:{kind}", value=value)
+            kind = _type_name(port.type)
+            if is_array and port.type in _LISTED:
+                element = SubElement(parameter, f"ssv:{kind}")
+                for text in group:
+                    SubElement(element, "ssv:Value").text = text
+            else:
+                SubElement(parameter, f"ssv:{kind}", value=" ".join(group))
             _dimensions(parameter, part, port)
 
 
+_LISTED = (*TEXTUAL, "Enumeration")  # types whose arrays are written with one element per value
+
+
+def _item(part: Part, port: Port, k: int, value: str) -> str:
+    """Return the name of an enumeration item, or its number if the FMU does not define a name."""
+    assert isinstance(part.component, Fmu)
+    items = part.component.enumeration_items(port.name, k)
+    return next((name for name, number in items.items() if str(number) == value), value)
+
+
 def _literal(value: float, of_type: str) -> str:
-    """A value as XML Schema writes it."""
+    """Format a value as in XML Schema."""
     if of_type in REAL:
         return repr(value)
     if of_type == "Boolean":
@@ -254,47 +317,64 @@ def _literal(value: float, of_type: str) -> str:
 
 
 def _connect(parent: Element, one: Connection, parts: Mapping[str, Part]) -> None:
-    """The connections of a connection's elements, or of its array variables."""
+    """Add the SSP connections for a connection, one per element or per array variable."""
     (a, y), (b, u) = one.source, one.target
     ends = [(parts[a], parts[a].output(y), one.start), (parts[b], parts[b].input(u), one.to)]
-    names = [_chosen(part, port, places) for part, port, places in ends]
+    names = [_element_names(part, port, places) for part, port, places in ends]
     if len(names[0]) != len(names[1]):
         raise ValueError(
-            f"cannot save the connection of {one.names[0]} to {one.names[1]}: one is an array "
-            "variable, and the other has a variable for each element"
+            f"cannot save the connection of {one.names[0]} to {one.names[1]}: one end is an array "
+            "variable, and the other end has a variable for each element"
         )
-    if one.conversion is not None and len(names[0]) == 1 and any(map(np.ptp, one.conversion)):
+    if one.conversion is not None and len(names[0]) == 1 and any(map(np.ptp, one.conversion[:2])):
         raise ValueError(
-            f"cannot save the connection of {one.names[0]} to {one.names[1]}: array variables are "
-            "connected as a whole, with one factor and one offset for all of their elements"
+            f"cannot save the connection of {one.names[0]} to {one.names[1]}: SSP connects array "
+            "variables as a whole, with one factor and one offset for all elements"
         )
     for k, (start, end) in enumerate(zip(*names, strict=True)):
         ends_of = {"startElement": a, "startConnector": start, "endElement": b, "endConnector": end}
         element = SubElement(parent, "ssd:Connection", ends_of)
         if one.conversion is not None:
-            element.set("suppressUnitConversion", "true")
-            factor, offset = (repr(float(v[k])) for v in one.conversion)
-            SubElement(element, "ssc:LinearTransformation", factor=factor, offset=offset)
+            types = {ends[0][1].type, ends[1][1].type}
+            _transform(element, one.conversion, k, types)
 
 
-def _chosen(part: Part, port: Port, places: tuple[int, ...]) -> list[str]:
+def _transform(connection: Element, conversion: Conversion, k: int, types: set[str]) -> None:
+    """Add the conversion of the k-th element of a connection between ports of some types."""
+    if types <= set(REAL):
+        connection.set("suppressUnitConversion", "true")
+    factor, offset = (float(v[k]) for v in conversion[:2])
+    if conversion.table:
+        if (factor, offset) != (1.0, 0.0):
+            raise ValueError("SSP does not combine a linear conversion with a table")
+        is_boolean = types == {"Boolean"}
+        kind = "Boolean" if is_boolean else "Integer"
+        mapping = SubElement(connection, f"ssc:{kind}MappingTransformation")
+        for pair in conversion.table:
+            value, replacement = (_literal(one, kind) for one in pair)
+            SubElement(mapping, "ssc:MapEntry", source=value, target=replacement)
+    elif (factor, offset) != (1.0, 0.0):
+        texts = {"factor": repr(factor), "offset": repr(offset)}
+        SubElement(connection, "ssc:LinearTransformation", texts)
+
+
+def _element_names(part: Part, port: Port, places: tuple[int, ...]) -> list[str]:
     names = _names(part, port)
     if len(names) == port.size:
         return [names[k] for k in places]
     if places != tuple(range(port.size)):
         raise ValueError(
-            f"elements of '{part.name}.{port.name}' are connected, which is an array variable; SSP "
-            "connects whole variables"
+            f"elements of the array variable '{part.name}.{port.name}' are connected; SSP "
+            "connects only whole variables"
         )
     return list(names)
 
 
-def _define(root: Element, units: Iterable[str]) -> None:
-    """The definitions of the units whose meaning is known."""
-    known = {unit: quantity for unit in units if unit and (quantity := quantity_of(unit))}
-    if known:
+def _define(root: Element, units: Mapping[str, Quantity]) -> None:
+    """Add the definitions of the units."""
+    if units:
         group = SubElement(root, "ssd:Units")
-        for unit, (exponents, factor, offset) in known.items():
+        for unit, (exponents, factor, offset) in units.items():
             powers: dict[str, Any] = {name: str(int(power)) for name, power in exponents}
             powers |= {"factor": repr(factor)} if factor != 1.0 else {}
             powers |= {"offset": repr(offset)} if offset else {}
@@ -302,11 +382,12 @@ def _define(root: Element, units: Iterable[str]) -> None:
 
 
 def _annotate(system: Element, parts: Iterable[Part], dt: float | None, order: str | None) -> None:
-    """Our own annotation: what SSP has no words for."""
+    """Add the annotations of rigidblocks and of OMSimulator, with data beyond SSP."""
     sampled = {p.name: t for p in parts if (t := getattr(p.component, "sample_time", None))}
+    annotations = SubElement(system, "ssd:Annotations")
+    _annotate_for_omsimulator(annotations, dt)
     if dt is None and order is None and not sampled:
         return
-    annotations = SubElement(system, "ssd:Annotations")
     annotation = SubElement(annotations, "ssc:Annotation", type=OURS)
     ours = SubElement(annotation, "rb:Run", {"xmlns:rb": OUR_SPACE})
     if dt is not None:
@@ -315,3 +396,23 @@ def _annotate(system: Element, parts: Iterable[Part], dt: float | None, order: s
         ours.set("order", order)
     for name, sample_time in sampled.items():
         SubElement(ours, "rb:Part", name=name, sampleTime=repr(sample_time))
+
+
+def _annotate_for_omsimulator(annotations: Element, dt: float | None) -> None:
+    """Add the annotation with the fixed-step master of OMSimulator."""
+    annotation = SubElement(annotations, "ssc:Annotation", type=OMSIMULATOR)
+    theirs = SubElement(annotation, "oms:Annotations", {"xmlns:oms": _OMS_SPACE})
+    step = _OMS_STEP if dt is None else float(dt)
+    SubElement(
+        SubElement(theirs, "oms:SimulationInformation"),
+        "oms:FixedStepMaster",
+        description="oms-ma",
+        stepSize=_decimal(step),
+        absoluteTolerance=_decimal(_OMS_TOLERANCE),
+        relativeTolerance=_decimal(_OMS_TOLERANCE),
+    )
+
+
+def _decimal(value: float) -> str:
+    """Format a value as a decimal of XML Schema, which has no exponent."""
+    return np.format_float_positional(value, trim="0")

@@ -1,0 +1,623 @@
+"""Model descriptions of FMI 2.0 and FMI 3.0, generated from the variables of a block.
+
+The base class writes the elements that both FMI versions share, and determines their order. Each
+subclass writes the elements of one version. FMI 2.0 has one scalar variable per element of a port,
+FMI 3.0 has one array variable per port.
+"""
+
+import hashlib
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any, ClassVar
+from xml.etree.ElementTree import Element, SubElement
+
+import rigidblocks
+from rigidblocks.block.block import Block
+from rigidblocks.block.units import base_units, display_unit
+from rigidblocks.common.escaping import xml_boolean, xml_text
+from rigidblocks.fmi.variables import INDICATORS, Variable, Variables, is_in_intermediate_updates
+from rigidblocks.fmi.xcp import XcpAddress, describe_settings
+
+# tolerance of the default experiment, which importers use for their solver in model exchange; the
+# default tolerances of importers gave errors in the third digit
+TOLERANCE = "1e-08"
+LOG_CATEGORIES = {
+    "logStatusWarning": "Warnings.",
+    "logStatusDiscard": "Steps that were not computed.",
+    "logStatusError": "Errors.",
+    "logStatusFatal": "Errors after which the FMU cannot be used.",
+    "logAll": "All messages.",
+}
+_CAPABILITIES3 = {
+    "canGetAndSetFMUState": "true",
+    "canSerializeFMUState": "true",
+    "providesDirectionalDerivatives": "true",
+    "providesAdjointDerivatives": "true",
+    "providesPerElementDependencies": "true",
+}
+_STEPS3 = {
+    "canHandleVariableCommunicationStepSize": "true",
+    "mightReturnEarlyFromDoStep": "true",
+    "hasEventMode": "true",
+}
+_INTERMEDIATE_UPDATE = {
+    "providesIntermediateUpdate": "true",
+    "canReturnEarlyAfterIntermediateUpdate": "true",
+}
+Unknowns = tuple[str, Iterable[Variable], Callable[[Variable], Iterable[Variable]]]
+"""Name of a list in ModelStructure, its unknowns, and the variables that an unknown depends on."""
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """Attributes of a model description that the user provides.
+
+    Attributes that are None are omitted. `description` replaces the first line of the block's
+    docstring.
+    """
+
+    author: str | None = None
+    version: str | None = None
+    copyright: str | None = None
+    license: str | None = None
+    description: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in self.attributes().items():
+            if not (isinstance(value, str) and value.isprintable()):
+                raise ValueError(f"the {name} of an FMU must be one line of text, not {value!r}")
+
+    def attributes(self) -> dict[str, str]:
+        """Return the attributes that are not None, by attribute name."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+def model_description(
+    variables: Variables,
+    identifier: str,
+    content: Iterable[bytes],
+    model_exchange: bool = False,
+    metadata: Metadata = Metadata(),
+    xcp: XcpAddress | None = None,
+    **capabilities: str,
+) -> str:
+    """Return the text of modelDescription.xml of FMI 2.0.
+
+    The guid is a digest of the description and of `content`, so equal FMUs have equal guids.
+
+    Args:
+        variables: Variables of the block.
+        identifier: Model name and model identifier.
+        content: All other files of the FMU, for the guid.
+        model_exchange: True to also describe model exchange, with the state derivatives and event
+            indicators.
+        metadata: Author, version and other attributes.
+        xcp: Address of the XCP server of the FMU.
+        **capabilities: Additional attributes of CoSimulation.
+
+    Returns:
+        XML text.
+    """
+    return _Writer2(variables, identifier, metadata, xcp, model_exchange, capabilities).description(
+        content
+    )
+
+
+def model_description3(
+    variables: Variables,
+    identifier: str,
+    content: Iterable[bytes],
+    metadata: Metadata = Metadata(),
+    inner_step: float | None = None,
+    xcp: XcpAddress | None = None,
+    output_order: int = 0,
+    interval: float | None = None,
+) -> str:
+    """Return the text of modelDescription.xml of FMI 3.0.
+
+    The instantiation token is a digest of the description and of `content`.
+
+    Args:
+        variables: Variables of the block.
+        identifier: Model name and model identifier.
+        content: All other files of the FMU, for the instantiation token.
+        metadata: Author, version and other attributes.
+        inner_step: Step size of the integrator [s], if it is fixed.
+        xcp: Address of the XCP server of the FMU.
+        output_order: Highest order of output derivatives.
+        interval: Interval of the clock [s] of an FMU for scheduled execution, or None.
+
+    Returns:
+        XML text.
+    """
+    options = inner_step, output_order
+    if interval is not None:
+        return _ScheduledWriter(
+            variables, identifier, metadata, xcp, *options, interval=interval
+        ).description(content)
+    writer = _BinaryWriter if variables.binary else _Writer3
+    return writer(variables, identifier, metadata, xcp, *options).description(content)
+
+
+def output_order_attribute(order: int) -> dict[str, str]:
+    """Return the attribute of CoSimulation for the highest order of output derivatives."""
+    return {"maxOutputDerivativeOrder": str(order)} if order else {}
+
+
+@dataclass(frozen=True, eq=False)
+class _Writer(ABC):
+    """Base class of the model description writers of both FMI versions."""
+
+    variables: Variables
+    identifier: str
+    metadata: Metadata
+    xcp: XcpAddress | None
+
+    fmi: ClassVar[int]
+    token: ClassVar[str]  # name of the attribute with the digest of the FMU
+
+    def description(self, content: Iterable[bytes]) -> str:
+        """Return the XML text of the model description, with the digest of the FMU."""
+        token = {self.token: ""}
+        root = Element(
+            "fmiModelDescription",
+            {"fmiVersion": f"{self.fmi}.0", "modelName": self.identifier} | token,
+        )
+        block = self.variables.memory.block
+        _describe_tool(root, block, self.metadata)
+        self.add_interfaces(root)
+        _describe_units(root, self.units())
+        _describe_run(root, block)
+        parent = SubElement(root, "ModelVariables")
+        self.add_variables(parent)
+        if self.xcp:
+            describe_settings(parent, self.variables.count, self.xcp, self.fmi)
+        structure = SubElement(root, "ModelStructure")
+        for name, unknowns, knowns in self.unknowns():
+            self.add_unknowns(structure, name, [*unknowns], knowns)
+        root.set(self.token, _content_digest(root, content))
+        return xml_text(root)
+
+    @property
+    def needs_completed_step(self) -> bool:
+        """Return True if the importer must call completedIntegratorStep after each step."""
+        return self.variables.evaluator.has_projection or self.variables.events.count > 0
+
+    @abstractmethod
+    def add_interfaces(self, root: Element) -> None:
+        """Add the elements ModelExchange and CoSimulation with their attributes."""
+
+    @abstractmethod
+    def units(self) -> Iterable[str]:
+        """Return the units of all variables."""
+
+    @abstractmethod
+    def add_variables(self, parent: Element) -> None:
+        """Add an XML element for each variable."""
+
+    @abstractmethod
+    def unknowns(self) -> tuple[Unknowns, ...]:
+        """Return the lists of unknowns of the element ModelStructure."""
+
+    @abstractmethod
+    def add_unknowns(
+        self,
+        structure: Element,
+        name: str,
+        unknowns: Sequence[Variable],
+        knowns: Callable[[Variable], Iterable[Variable]],
+    ) -> None:
+        """Add one list of unknowns with their dependencies to the element ModelStructure."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Writer2(_Writer):
+    """Writer of FMI 2.0 model descriptions, with one scalar variable for each port element."""
+
+    model_exchange: bool = False
+    capabilities: Mapping[str, str] = field(default_factory=dict)
+
+    fmi = 2
+    token = "guid"
+
+    @property
+    def scalars(self) -> tuple[Variable, ...]:
+        """Return the scalar variables; derivatives of states are only for model exchange."""
+        return (*self.variables.all, *self.rates)
+
+    @property
+    def rates(self) -> tuple[Variable, ...]:
+        """Return the derivatives of the continuous states, for model exchange."""
+        return self.variables.rates if self.model_exchange else ()
+
+    def add_interfaces(self, root: Element) -> None:
+        states = {"canGetAndSetFMUstate": "true", "canSerializeFMUstate": "true"}
+        if self.model_exchange:
+            states["providesDirectionalDerivative"] = "true"
+            unused = xml_boolean(not self.needs_completed_step)
+            attributes = {"completedIntegratorStepNotNeeded": unused} | states
+            SubElement(root, "ModelExchange", modelIdentifier=self.identifier, attrib=attributes)
+        steps = {"canHandleVariableCommunicationStepSize": "true", **states, **self.capabilities}
+        SubElement(root, "CoSimulation", modelIdentifier=self.identifier, attrib=steps)
+        if self.model_exchange and self.variables.events.count:
+            root.set("numberOfEventIndicators", str(self.variables.events.count))
+
+    def units(self) -> Iterable[str]:
+        return (variable.unit for variable in self.scalars)
+
+    def add_variables(self, parent: Element) -> None:
+        for variable in self.scalars:
+            _add_scalar(parent, variable)
+
+    def unknowns(self) -> tuple[Unknowns, ...]:
+        variables = self.variables
+        knowns = variables.dependencies if self.model_exchange else variables.feedthrough_inputs
+        initial = (*variables.initial_unknowns, *self.rates)
+        return (
+            ("Outputs", variables.outputs, knowns),
+            ("Derivatives", self.rates, variables.dependencies),
+            ("InitialUnknowns", initial, variables.start_dependencies),
+        )
+
+    def add_unknowns(
+        self,
+        structure: Element,
+        name: str,
+        unknowns: Sequence[Variable],
+        knowns: Callable[[Variable], Iterable[Variable]],
+    ) -> None:
+        """Add one list of unknowns; FMI 2.0 refers to variables by their position from 1 on."""
+        if not unknowns:
+            return
+        parent = SubElement(structure, name)
+        for unknown in unknowns:
+            dependencies = " ".join(str(known.index + 1) for known in knowns(unknown))
+            SubElement(parent, "Unknown", index=str(unknown.index + 1), dependencies=dependencies)
+
+
+@dataclass(frozen=True, eq=False)
+class _Writer3(_Writer):
+    """Writer of FMI 3.0 model descriptions, with one array variable for each port."""
+
+    inner_step: float | None = None
+    output_order: int = 0
+
+    fmi = 3
+    token = "instantiationToken"
+
+    @cached_property
+    def arrays(self) -> tuple["ArrayVariable", ...]:
+        """Return the array variables of the block."""
+        return array_variables(self.variables)
+
+    @cached_property
+    def owners(self) -> dict[int, "ArrayVariable"]:
+        """Return the array variable that contains each scalar index, by index."""
+        return {element.index: array for array in self.arrays for element in array.elements}
+
+    def add_interfaces(self, root: Element) -> None:
+        needed = {"needsCompletedIntegratorStep": xml_boolean(self.needs_completed_step)}
+        name = {"modelIdentifier": self.identifier}
+        SubElement(root, "ModelExchange", needed | _CAPABILITIES3 | name)
+        updates = any(map(is_in_intermediate_updates, self.variables.all))
+        steps = _STEPS3 | (_INTERMEDIATE_UPDATE if updates else {})
+        if self.inner_step is not None:
+            steps |= {"fixedInternalStepSize": repr(self.inner_step)}
+        steps |= output_order_attribute(self.output_order)
+        SubElement(root, "CoSimulation", steps | _CAPABILITIES3 | name)
+
+    def units(self) -> Iterable[str]:
+        return (array.unit for array in self.arrays if array.unit)
+
+    def add_variables(self, parent: Element) -> None:
+        for array in self.arrays:
+            if array.name in self.variables.binary:
+                self._add_binary(parent, array)
+            else:
+                self._add_float64(parent, array)
+
+    def _add_binary(self, parent: Element, array: "ArrayVariable") -> None:
+        """Add the Binary element of an array variable, with little-endian doubles."""
+        first = array.elements[0]
+        size = 8 * len(array.elements)
+        shape = " x ".join(map(str, array.shape)) or "1"
+        attributes = {
+            "name": array.name,
+            "valueReference": str(array.reference),
+            "description": f"{array.description} ({shape} little-endian doubles)".strip(),
+            "causality": first.causality,
+            "variability": first.variability,
+            **self.clock_attributes(first),
+            "initial": first.initial,
+            "mimeType": BINARY_TYPE,
+            "maxSize": str(size),
+        }
+        present = {key: value for key, value in attributes.items() if value}
+        element = SubElement(parent, "Binary", present)
+        if first.start is not None:
+            starts = struct.pack(f"<{len(array.elements)}d", *(e.start for e in array.elements))
+            SubElement(element, "Start", value=starts.hex())
+
+    def _add_float64(self, parent: Element, array: "ArrayVariable") -> None:
+        """Add the Float64 element of an array variable."""
+        first = array.elements[0]
+        state = None if first.state is None else str(self.owners[first.state].reference)
+        starts = [repr(element.start) for element in array.elements]
+        bounds = (array.common(name) for name in ("min", "max", "nominal"))
+        attributes = {
+            "name": array.name,
+            "valueReference": str(array.reference),
+            "description": array.description,
+            "causality": first.causality,
+            "variability": first.variability,
+            "intermediateUpdate": "true" if is_in_intermediate_updates(first) else None,
+            **self.clock_attributes(first),
+            "initial": first.initial,
+            "unit": array.unit,
+            **_range_attributes(array.unit, *bounds),
+            "derivative": state,
+            "start": None if first.start is None else " ".join(starts),
+        }
+        present = {key: value for key, value in attributes.items() if value}
+        element = SubElement(parent, "Float64", present)
+        for length in array.shape:
+            SubElement(element, "Dimension", start=str(length))
+
+    def clock_attributes(self, variable: Variable) -> dict[str, str | None]:
+        """Return the XML attributes of a variable that a clock activates; {} without clocks."""
+        del variable
+        return {}
+
+    def unknowns(self) -> tuple[Unknowns, ...]:
+        variables = self.variables
+        initial = (*variables.initial_unknowns, *variables.rates)
+        return (
+            ("Output", variables.outputs, variables.dependencies),
+            ("ContinuousStateDerivative", variables.rates, variables.dependencies),
+            ("InitialUnknown", initial, variables.start_dependencies),
+            ("EventIndicator", variables.indicators, variables.dependencies),
+        )
+
+    def add_unknowns(
+        self,
+        structure: Element,
+        name: str,
+        unknowns: Sequence[Variable],
+        knowns: Callable[[Variable], Iterable[Variable]],
+    ) -> None:
+        """Add one list of unknowns; FMI 3.0 refers to variables by their value reference."""
+        owners = self.owners
+        for unknown in dict.fromkeys(owners[variable.index] for variable in unknowns):
+            references = {owners[k.index].reference for v in unknown.elements for k in knowns(v)}
+            attributes = {
+                "valueReference": str(unknown.reference),
+                "dependencies": " ".join(map(str, sorted(references))),
+            }
+            SubElement(structure, name, attributes)
+
+
+@dataclass(frozen=True, eq=False)
+class _BinaryWriter(_Writer3):
+    """Writer of FMI 3.0 model descriptions with binary variables, only for co-simulation.
+
+    Binary variables cannot be continuous, so the FMU has neither model exchange nor event mode.
+    """
+
+    def add_interfaces(self, root: Element) -> None:
+        super().add_interfaces(root)
+        for exchange in root.findall("ModelExchange"):
+            root.remove(exchange)
+        for steps in root.findall("CoSimulation"):
+            for name in ("mightReturnEarlyFromDoStep", "hasEventMode"):
+                del steps.attrib[name]
+
+
+BINARY_TYPE = "application/octet-stream"
+CLOCK = "activation_clock"  # name of the clock of an FMU for scheduled execution
+
+
+@dataclass(frozen=True, eq=False)
+class _ScheduledWriter(_Writer3):
+    """Writer of FMI 3.0 model descriptions for scheduled execution, with one periodic clock.
+
+    The variables change only when the clock ticks. State derivatives and event indicators are not
+    variables.
+    """
+
+    interval: float = field(kw_only=True)
+
+    @cached_property
+    def arrays(self) -> tuple["ArrayVariable", ...]:
+        arrays = array_variables(self.variables)
+        return tuple(array for array in arrays if array.reference < self.variables.memory.size)
+
+    def add_interfaces(self, root: Element) -> None:
+        name = {"modelIdentifier": self.identifier}
+        SubElement(root, "ScheduledExecution", _CAPABILITIES3 | name)
+
+    def add_variables(self, parent: Element) -> None:
+        super().add_variables(parent)
+        attributes = {
+            "name": CLOCK,
+            "valueReference": str(self.variables.count),
+            "description": "tick of the model partition",
+            "causality": "input",
+            "variability": "discrete",
+            "intervalVariability": "constant",
+            "priority": "0",
+            "intervalDecimal": repr(self.interval),
+        }
+        SubElement(parent, "Clock", attributes)
+
+    def clock_attributes(self, variable: Variable) -> dict[str, str | None]:
+        is_value = variable.variability == "continuous" or variable.name in self._binary_names
+        if not is_value or variable.causality == "independent":
+            return {}
+        attributes: dict[str, str | None] = {"variability": "discrete", "intermediateUpdate": None}
+        if variable.causality in ("input", "output"):
+            attributes["clocks"] = str(self.variables.count)
+        return attributes
+
+    @cached_property
+    def _binary_names(self) -> frozenset[str]:
+        """Names of the elements of the binary inputs and outputs."""
+        arrays = (array for array in self.arrays if array.name in self.variables.binary)
+        elements = (element for array in arrays for element in array.elements)
+        return frozenset(one.name for one in elements if one.variability == "discrete")
+
+    def unknowns(self) -> tuple[Unknowns, ...]:
+        return (("Output", self.variables.outputs, self.variables.dependencies),)
+
+
+@dataclass(frozen=True)
+class ArrayVariable:
+    """Array variable of a port in FMI 3.0, with its elements in C order.
+
+    Its value reference is the index of its first element.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    doc: str
+    elements: tuple[Variable, ...]
+
+    @property
+    def reference(self) -> int:
+        """Value reference, the index of the first element."""
+        return self.elements[0].index
+
+    @property
+    def unit(self) -> str | None:
+        """Unit of the array, or None if the elements have different units.
+
+        FMI 3.0 allows only one unit per array.
+        """
+        units = {element.unit for element in self.elements}
+        return units.pop() if len(units) == 1 else None
+
+    def common(self, name: str) -> Any:
+        """Return the common value of the attribute `name`, or None if the elements differ.
+
+        FMI 3.0 allows only one bound per array.
+        """
+        values = {getattr(element, name) for element in self.elements}
+        return values.pop() if len(values) == 1 else None
+
+    @property
+    def description(self) -> str:
+        """Description of the port, with the list of units if the elements have different units."""
+        return (
+            self.doc
+            if self.unit is not None
+            else f"{self.doc} [{', '.join(element.unit for element in self.elements)}]"
+        )
+
+
+def array_variables(variables: Variables) -> tuple[ArrayVariable, ...]:
+    """Return the FMI 3.0 variables of a block by value reference.
+
+    They are the time, the ports, the state derivatives and the event indicators. If
+    `variables.arrays` is False, each element is a variable.
+    """
+    if not variables.arrays:
+        scalars = (*variables.all, *variables.rates, *variables.indicators)
+        return tuple(ArrayVariable(v.name, (), v.doc, (v,)) for v in scalars)
+    memory = variables.memory
+    time = ArrayVariable("time", (), "time", variables.all[:1])
+    ports = [
+        ArrayVariable(p.name, p.shape, p.doc, variables.all[memory.where[p.name]])
+        for p in memory.ports
+        if p.size
+    ]
+    rates, start = [], memory.x.start
+    for p in memory.block.states:
+        where = memory.where[p.name]
+        elements = variables.rates[where.start - start : where.stop - start]
+        if elements:
+            rates.append(ArrayVariable(f"der({p.name})", p.shape, f"rate of {p.name}", elements))
+    found = variables.indicators
+    indicators = [ArrayVariable(INDICATORS, (len(found),), found[0].doc, found)] if found else []
+    return (time, *ports, *rates, *indicators)
+
+
+def first_docstring_line(block: Block) -> str:
+    """Return the first line of the block's docstring."""
+    return (type(block).__doc__ or type(block).__name__).strip().splitlines()[0]
+
+
+def _describe_tool(root: Element, block: Block, metadata: Metadata) -> None:
+    """Set the attributes for the description, the author and the generation tool of the FMU."""
+    described = {"description": first_docstring_line(block)} | metadata.attributes()
+    for name, value in described.items():
+        root.set(name, value)
+    root.set("generationTool", f"rigidblocks {rigidblocks.__version__}")
+    root.set("variableNamingConvention", "structured")
+
+
+def _describe_run(root: Element, block: Block) -> None:
+    """Add the log categories and the default experiment."""
+    categories = SubElement(root, "LogCategories")
+    for name, text in LOG_CATEGORIES.items():
+        SubElement(categories, "Category", name=name, description=text)
+    SubElement(
+        root,
+        "DefaultExperiment",
+        startTime="0",
+        stopTime="10",
+        tolerance=TOLERANCE,
+        stepSize=repr(block.sample_time or 1e-3),
+    )
+
+
+def _describe_units(root: Element, units: Iterable[str]) -> None:
+    """Add the unit definitions."""
+    definitions = SubElement(root, "UnitDefinitions")
+    for unit in sorted(filter(None, set(units))):
+        exponents = {base: str(exponent) for base, exponent in base_units(unit).items()}
+        element = SubElement(definitions, "Unit", name=unit)
+        SubElement(element, "BaseUnit", exponents)
+        if shown := display_unit(unit):
+            SubElement(element, "DisplayUnit", name=shown[0], factor=repr(shown[1]))
+
+
+def _range_attributes(
+    unit: str | None, low: float | None, high: float | None, nominal: float | None
+) -> dict[str, str]:
+    """Return the attributes displayUnit, min, max and nominal; None values are omitted."""
+    shown = display_unit(unit) if unit else None
+    numbers = {"min": low, "max": high, "nominal": nominal}
+    attributes = {name: repr(value) for name, value in numbers.items() if value is not None}
+    return {"displayUnit": shown[0]} | attributes if shown else attributes
+
+
+def _add_scalar(parent: Element, variable: Variable) -> None:
+    """Add the ScalarVariable element of a variable in FMI 2.0."""
+    attributes = {
+        "name": variable.name,
+        "valueReference": str(variable.index),
+        "description": variable.doc,
+        "causality": variable.causality,
+        "variability": variable.variability,
+        "initial": variable.initial,
+    }
+    present = {key: value for key, value in attributes.items() if value}
+    element = SubElement(parent, "ScalarVariable", present)
+    shown = _range_attributes(variable.unit, variable.min, variable.max, variable.nominal)
+    unit = {"unit": variable.unit} if variable.unit else {}  # omit an empty unit
+    real = SubElement(element, "Real", unit | shown)
+    if variable.start is not None:
+        real.set("start", repr(variable.start))
+    if variable.state is not None:
+        real.set("derivative", str(variable.state + 1))
+
+
+def _content_digest(root: Element, content: Iterable[bytes]) -> str:
+    """Return a digest of the description and of the other files, in the format of a guid."""
+    digest = hashlib.sha256(xml_text(root).encode())
+    for part in content:
+        digest.update(part)
+    return "{" + digest.hexdigest()[:32] + "}"

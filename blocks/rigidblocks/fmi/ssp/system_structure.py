@@ -1,0 +1,662 @@
+"""Reading of SSP system structure descriptions."""
+
+import logging
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from math import inf
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urldefrag
+
+from rigidblocks.block.units import Quantity
+from rigidblocks.cosim.graph.fused_system import ORDERS
+from rigidblocks.cosim.graph.system import System
+from rigidblocks.fmi.ssp.package import DESCRIPTION, Package, Subfolder, read_archive
+from rigidblocks.fmi.ssp.parameter_sets import (
+    Given,
+    Items,
+    Location,
+    Transformation,
+    Value,
+    bound_values,
+    enumerations_in,
+    transformation_of,
+    units_in,
+)
+from rigidblocks.fmi.ssp.schema import (
+    DICTIONARY,
+    INWARD,
+    OURS,
+    OUTWARD,
+    STRUCTURE,
+    Element,
+    file_name,
+    find_all,
+    place_of,
+    read,
+    tag,
+)
+from rigidblocks.robot_description.xml_reader import format_error, number
+
+
+class Node(NamedTuple):
+    """Connector of an element, identified by the path of the element and the connector name.
+
+    The path consists of the names of the enclosing systems and the element, such as `inner/pd`. The
+    path of the outermost system is "".
+    """
+
+    path: str
+    connector: str
+
+    def __str__(self) -> str:
+        return f"{self.path}.{self.connector}" if self.path else self.connector
+
+
+class Connector(NamedTuple):
+    """Connector with its causality, its unit, the quantity of the unit, and its XML element.
+
+    `items` are the items of its enumeration.
+    """
+
+    kind: str
+    unit: str | None = None
+    meaning: Quantity | None = None
+    element: Any = None
+    items: Mapping[str, int] = {}
+
+
+class Hop(NamedTuple):
+    """Segment of the path of a value: the next connector, and the transformation to it.
+
+    `element` is the XML element of the connection or of the mapping entry.
+    """
+
+    to: Node
+    transformation: Transformation = Transformation()
+    element: Any = None
+
+
+class Component(NamedTuple):
+    """FMU component with the files of its description and the name of the FMU in these files."""
+
+    source: str
+    kind: str | None
+    files: Package
+    element: Any = None
+
+
+class Link(NamedTuple):
+    """Path from an output of one FMU to an input of another, through connectors of systems."""
+
+    source: Node
+    hops: tuple[Hop, ...]
+
+    @property
+    def target(self) -> Node:
+        """Input at the end of the path."""
+        return self.hops[-1].to
+
+
+class Bound(NamedTuple):
+    """Value for a variable of a component, and its path from the parameter binding.
+
+    The first hop leads to the connector or variable that the binding names. `depth` is the number
+    of systems that enclose the element with the binding. The value with the smallest depth takes
+    precedence.
+    """
+
+    value: Value
+    hops: tuple[Hop, ...] = ()
+    depth: int = 0
+
+
+@dataclass(frozen=True)
+class Structure:
+    """Content of a description: components by path, connections, start values and experiment."""
+
+    name: str
+    components: Mapping[str, Component]
+    connectors: Mapping[Node, Connector]
+    links: tuple[Link, ...]
+    values: Mapping[Node, Bound]
+    units: Mapping[str, Quantity]
+    experiment: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Loaded(NamedTuple):
+    """System and run options from a file, for `simulate(system, **run)`."""
+
+    system: System
+    run: Mapping[str, Any]
+
+
+_LOG = logging.getLogger("rigidblocks")
+
+
+_FMU, _SSD, _SSP = (
+    "application/x-fmu-sharedlibrary",
+    "application/x-ssp-definition",
+    "application/x-ssp-package",
+)
+_KINDS = {"CoSimulation": "co-simulation", "ModelExchange": "model exchange", "any": None}
+_BUS_KIND = "application/x-ssp-signal-dictionary"
+_COMPONENT, _BUS = tag("ssd:Component"), tag("ssd:SignalDictionaryReference")
+Elements = Mapping[str, Element]
+Connectors = Mapping[Node, Connector]
+Feeds = Mapping[Node, tuple[Node, Hop]]
+
+
+class Document(NamedTuple):
+    """Description of an SSP system (.ssd) with the units and enumerations that it defines.
+
+    Attributes:
+        root: Root element of the XML file.
+        files: Files to which the description may refer, such as FMUs and parameter files.
+        path: Path of the archive or folder that contains the description.
+        units: Units by name.
+        enumerations: Items of each enumeration by name.
+    """
+
+    root: Element
+    files: Package
+    path: Path
+    units: Mapping[str, Quantity]
+    enumerations: Mapping[str, Items]
+
+
+class Place(NamedTuple):
+    """Element in the tree of systems, with its description and the number of enclosing systems.
+
+    A component that refers to another system is replaced by this system. `component` is then the
+    XML element of the component, and `outer` the description with the component.
+    """
+
+    element: Element
+    document: Document
+    depth: int = 0
+    component: Element = None
+    outer: Document | None = None
+
+
+class Tree(NamedTuple):
+    """Elements of a description by path, and the path that owns the connectors of each element.
+
+    The owner of the connectors differs from the element for a reference to a signal dictionary,
+    because the dictionary owns them.
+    """
+
+    places: Mapping[str, Place]
+    owners: Mapping[str, str]
+
+
+def structure_of(files: Package, name: str, path: Path, given: Mapping[str, Value]) -> Structure:
+    """Read the description `name` from the files of the system at `path`.
+
+    `given` maps hierarchical names, such as `inner.pd.kp`, to parameter values.
+
+    Raises:
+        FormatError: The description violates the standard, or cannot be simulated.
+        KeyError: A name in `given` is unknown.
+    """
+    document = _document(files, name, path)
+    (system,) = find_all(document.root, "ssd:System")
+    places: dict[str, Place] = {}
+    for at, place in _places(Place(system, document), "", ()):
+        if at in places:
+            raise format_error(
+                place.element if place.component is None else place.component,
+                f"two elements have the path '{at}'",
+            )
+        places[at] = place
+    dictionaries = dict(_dictionaries(places, "", {}))
+    owners = {at: f"{scope}<{one.get('name')}>" for at, (scope, one) in dictionaries.items()}
+    tree = Tree(places, {at: owners.get(at, at) for at in places})
+    components = {at: _component(p) for at, p in places.items() if p.element.tag == _COMPONENT}
+    connectors = _connectors(tree, dictionaries)
+    feeds = _feeds(tree, connectors)
+    ways = [_way(node, feeds, components) for node in feeds if node.path in components]
+    values = _values(tree, connectors)
+    for key, value in given.items():
+        if not (nodes := list(_nodes_named(key, "", tree, connectors))):
+            raise KeyError(f"the system '{document.root.get('name')}' of {path} has no '{key}'")
+        values |= {node: _bind_value(node, Given(value), -1, connectors) for node in nodes}
+    return Structure(
+        str(document.root.get("name")),
+        components,
+        connectors,
+        tuple(way for way in ways if way.source.path in components),
+        _starts(values, ways, components),
+        document.units,
+        _experiment(document.root, system),
+    )
+
+
+def _document(files: Package, name: str, path: Path) -> Document:
+    """Read a description file, and the units and enumerations that it defines."""
+    root = read(files, name, STRUCTURE, path)
+    units, enumerations = units_in(root, "ssd:Units"), enumerations_in(root, "ssd:Enumerations")
+    return Document(root, files, path, units, enumerations)
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}/{name}" if path else name
+
+
+def _places(
+    place: Place, path: str, opened: tuple[tuple[str, str], ...]
+) -> Iterator[tuple[str, Place]]:
+    """Yield an element and its descendants, with their paths.
+
+    `opened` are the enclosing systems, which a component may not contain again.
+    """
+    yield path, place
+    for child in find_all(place.element, "ssd:Elements/*"):
+        inner = Place(child, place.document, place.depth + 1)
+        if child.tag == _COMPONENT and _is_system(child):
+            inner = _referenced_system(inner)
+            if _identity(inner.element) in (*opened, _identity(place.element)):
+                raise format_error(child, f"component '{child.get('name')}' contains itself")
+        around = (*opened, _identity(place.element))
+        yield from _places(inner, _join(path, child.get("name")), around)
+
+
+def _identity(system: Element) -> tuple[str, str]:
+    """Return the file of a system and its position in the file."""
+    tree = system.getroottree()
+    return posixpath.normpath(tree.docinfo.URL), tree.getpath(system)
+
+
+def _is_system(component: Element) -> bool:
+    """Return True if a component refers to a system of this file or of another file."""
+    source = component.get("source", "")
+    return source.startswith("#") or (component.get("type", _FMU) in (_SSD, _SSP) and source != "")
+
+
+def _referenced_system(place: Place) -> Place:
+    """Return the system that a component refers to by the URI of an SSD, an SSP or an element.
+
+    Raises:
+        FormatError: The file or the system does not exist, or the file is invalid.
+    """
+    component, (_, files, path, _, _) = place.element, place.document
+    kind, (source, fragment) = component.get("type", _FMU), urldefrag(component.get("source"))
+    if not source:
+        systems = place.document.root.iter(tag("ssd:System"))
+        found = [one for one in systems if one.get("id") == fragment]
+        if len(found) != 1:
+            text = f"the file has {len(found)} systems with the id '{fragment}'; expected one"
+            raise format_error(component, text)
+        return place._replace(element=found[0], component=component, outer=place.document)
+    name = file_name(source, files)
+    if name not in files:
+        text = f"component '{component.get('name')}': '{source}' is missing in {path}"
+        raise format_error(component, text)
+    if kind == _SSP:
+        inner = _document(
+            read_archive(path / name, files[name]), fragment or DESCRIPTION, path / name
+        )
+    else:
+        folder, _, file = name.rpartition("/")
+        inside = Path(posixpath.normpath(path / folder))
+        inner = _document(Subfolder(files, folder), file, inside)
+    (system,) = find_all(inner.root, "ssd:System")
+    return Place(system, inner, place.depth, component, place.document)
+
+
+def _children(places: Mapping[str, Place], path: str) -> Iterator[tuple[str, str, Place]]:
+    """Yield the name, the path and the XML element with its file of each part of a system."""
+    for child in find_all(places[path].element, "ssd:Elements/*"):
+        at = _join(path, child.get("name"))
+        yield child.get("name"), at, places[at]
+
+
+def _dictionaries(
+    places: Mapping[str, Place], path: str, visible: Mapping[str, tuple[str, Element]]
+) -> Iterator[tuple[str, tuple[str, Element]]]:
+    """Yield each reference to a signal dictionary, with the dictionary.
+
+    Each item has the path of the reference, the path of the defining system, and the dictionary.
+    A name refers to the dictionary in the innermost enclosing system that defines this name.
+    """
+    own = dict[str, Element]()
+    for one in find_all(places[path].element, "ssd:SignalDictionaries/ssd:SignalDictionary"):
+        if own.setdefault(one.get("name"), one) is not one:
+            raise format_error(one, f"two signal dictionaries have the name '{one.get('name')}'")
+    visible = {**visible, **{name: (path, one) for name, one in own.items()}}
+    for _, at, child in _children(places, path):
+        if child.element.tag == _BUS:
+            name = child.element.get("dictionary")
+            if name not in visible:
+                raise format_error(child.element, f"unknown signal dictionary '{name}'")
+            yield at, visible[name]
+        yield from _dictionaries(places, at, visible)
+
+
+def _component(place: Place) -> Component:
+    """Return the FMU of a component."""
+    element = place.element
+    name, kind, source = element.get("name"), element.get("type", _FMU), element.get("source")
+    if kind != _FMU:
+        expected = ", ".join((_FMU, _SSD, _SSP))
+        raise format_error(
+            element, f"component '{name}' has the type '{kind}'; expected {expected}"
+        )
+    if not source:
+        raise format_error(element, f"component '{name}' needs a source")
+    if ":" in source and not source.startswith("file:"):
+        text = f"'{source}' is not in the archive; other sources are not supported"
+        raise format_error(element, text)
+    implementation = element.get("implementation", "any")
+    if implementation not in _KINDS:
+        known = ", ".join(_KINDS)
+        raise format_error(
+            element, f"component '{name}' has the implementation {implementation}; expected {known}"
+        )
+    files = place.document.files
+    file = file_name(source, files)
+    if file not in files:
+        raise format_error(element, f"FMU '{source}' is missing in {place.document.path}")
+    return Component(file, _KINDS[implementation], files, element)
+
+
+def _connectors(
+    tree: Tree, dictionaries: Mapping[str, tuple[str, Element]]
+) -> dict[Node, Connector]:
+    """Read the connectors of all elements, including the entries of signal dictionaries."""
+    connectors: dict[Node, Connector] = {}
+    for at, (scope, dictionary) in dictionaries.items():
+        connectors |= _entries(tree.owners[at], dictionary, tree.places[scope].document)
+    for at, (element, document, *_) in tree.places.items():
+        names = set()
+        for one in find_all(element, "ssd:Connectors/ssd:Connector"):
+            name = one.get("name")
+            if name in names:
+                raise format_error(one, f"two connectors have the name '{name}'")
+            names.add(name)
+            node = Node(tree.owners[at], name)
+            connector = _connector(one, one.get("kind"), document.units, document.enumerations)
+            if element.tag != _BUS:
+                connectors[node] = connector
+            elif node not in connectors:
+                raise format_error(one, f"the signal dictionary has no entry '{name}'")
+            elif connector.unit and connector.unit != connectors[node].unit:
+                entry = connectors[node].unit
+                raise format_error(
+                    one,
+                    f"'{name}' has the unit {connector.unit}, but its dictionary entry has "
+                    f"{entry or 'no unit'}",
+                )
+    return connectors
+
+
+def _connector(
+    element: Element, kind: str, units: Mapping[str, Quantity], enumerations: Mapping[str, Items]
+) -> Connector:
+    """Return a connector or an entry of a signal dictionary, with the unit of its type element."""
+    unit = next((unit for one in element if (unit := one.get("unit")) is not None), None)
+    items: Mapping[str, int] = {}
+    for one in find_all(element, "ssc:Enumeration"):
+        if one.get("name") not in enumerations:
+            text = "%s: the file does not define the enumeration '%s'"
+            _LOG.warning(text, place_of(one), one.get("name"))
+        items = enumerations.get(one.get("name"), {})
+    return Connector(kind, unit, units.get(unit or ""), element, items)
+
+
+def _entries(
+    owner: str, dictionary: Element, document: Document
+) -> Iterator[tuple[Node, Connector]]:
+    """Read the entries of a signal dictionary, inline or in a separate file, as connectors."""
+    kind, source = dictionary.get("type", _BUS_KIND), dictionary.get("source")
+    if kind != _BUS_KIND:
+        raise format_error(dictionary, f"unsupported type '{kind}'; expected '{_BUS_KIND}'")
+    inline = list(find_all(dictionary, DICTIONARY))
+    if source and inline:
+        raise format_error(
+            dictionary, f"a dictionary has both the source '{source}' and inline entries"
+        )
+    where = document.files, source, DICTIONARY, document.path, dictionary
+    roots = [read(*where)] if source else inline
+    names = set()
+    for root in roots:
+        units, enumerations = units_in(root, "ssb:Units"), enumerations_in(root, "ssb:Enumerations")
+        for one in find_all(root, "ssb:DictionaryEntry"):
+            if one.get("name") in names:
+                raise format_error(one, f"two entries have the name '{one.get('name')}'")
+            names.add(one.get("name"))
+            yield Node(owner, one.get("name")), _connector(one, "inout", units, enumerations)
+
+
+class _End(NamedTuple):
+    """End of a connection; `is_system` is True if the connector is one of the system itself."""
+
+    node: Node
+    kind: str | None
+    is_system: bool
+
+    @property
+    def gives(self) -> bool | None:
+        """True if the connector is a source of values within the system, None if unknown."""
+        if self.kind is None or self.kind not in INWARD + OUTWARD:
+            return None
+        return (self.kind in INWARD) == self.is_system
+
+
+def _feeds(tree: Tree, connectors: Connectors) -> dict[Node, tuple[Node, Hop]]:
+    """Return the source of each connector, with the hop from the source.
+
+    In SSP, the ends of a connection have no direction. The causalities of the connectors determine
+    the direction. Otherwise, an end that another connection feeds is the source. If neither end is
+    fed, the start is the source.
+    """
+    feeds: dict[Node, tuple[Node, Hop]] = {}
+    undirected = []
+    for path, place in tree.places.items():
+        for one in find_all(place.element, "ssd:Connections/ssd:Connection"):
+            for name in ("startIndices", "endIndices"):
+                if one.get(name) is not None:
+                    raise format_error(
+                        one,
+                        f"the attribute {name} is not supported: elements of an array cannot be "
+                        "connected separately; connect the whole array",
+                    )
+            start, end = (_end(one, side, path, tree, connectors) for side in ("start", "end"))
+            if start.gives is end.gives is None:
+                undirected.append((one, start, end))
+                continue
+            if start.gives is end.gives:
+                text = f"{start.node} and {end.node} both {_BOTH[start.gives]}"
+                raise format_error(one, text)
+            is_reverse = start.gives is False or end.gives is True
+            _feed(feeds, one, *((end, start) if is_reverse else (start, end)))
+    while undirected:
+        fed = [(one.node in feeds, other.node in feeds) for _, one, other in undirected]
+        k = next((k for k, ends in enumerate(fed) if ends[0] != ends[1]), 0)
+        one, start, end = undirected.pop(k)
+        _feed(feeds, one, *((end, start) if fed[k] == (False, True) else (start, end)))
+    return feeds
+
+
+_BOTH: Mapping[bool | None, str] = {True: "provide a value", False: "expect a value"}
+
+
+def _feed(
+    feeds: dict[Node, tuple[Node, Hop]], connection: Element, source: _End, target: _End
+) -> None:
+    """Add a connection from a source to a target; a combination outside of SSP is logged."""
+    if target.node in feeds:
+        raise format_error(
+            connection, f"{target.node} is connected twice; an input has only one connection"
+        )
+    kinds = source.kind, target.kind
+    if not {None, "unspecified", "inout"} & set(kinds) and not any(
+        source.kind in sources and target.kind in targets
+        for sources, targets in _ALLOWED[source.is_system, target.is_system]
+    ):
+        text = "%s: SSP does not allow a connection from %s (%s) to %s (%s)"
+        where = place_of(connection)
+        _LOG.warning(text, where, source.node, source.kind, target.node, target.kind)
+    hop = Hop(target.node, transformation_of(connection), connection)
+    feeds[target.node] = source.node, hop
+
+
+_STRUCTURAL = ("structuralParameter",)
+_ALLOWED = {  # kinds of sources and targets, by whether each end is a connector of the system
+    (True, True): (
+        (("input", "parameter", *_STRUCTURAL), ("output", "local")),
+        (("parameter", *_STRUCTURAL), ("calculatedParameter",)),
+    ),
+    (True, False): (
+        (("input", "parameter", *_STRUCTURAL), ("input",)),
+        (("parameter", *_STRUCTURAL), ("parameter",)),
+        (_STRUCTURAL, _STRUCTURAL),
+    ),
+    (False, False): (
+        (("output", "local", "calculatedParameter", "constant"), ("input",)),
+        (("calculatedParameter", "constant"), ("parameter",)),
+        (("constant",), _STRUCTURAL),
+    ),
+    (False, True): (
+        (("output", "local", "calculatedParameter", "constant"), ("output", "local")),
+        (("calculatedParameter", "constant"), ("calculatedParameter",)),
+        (("constant",), ("constant",)),
+    ),
+}
+
+
+def _end(connection: Element, side: str, path: str, tree: Tree, connectors: Connectors) -> _End:
+    """Return the connector at an end of a connection, or the entry of a signal dictionary."""
+    name, connector = connection.get(f"{side}Element"), connection.get(f"{side}Connector")
+    inner = _join(path, name) if name else path
+    if inner not in tree.places:
+        raise format_error(connection, f"unknown element '{name}' in {path or 'the system'}")
+    node, element = Node(tree.owners[inner], connector), tree.places[inner].element
+    kind = connectors[node].kind if node in connectors else None
+    if element.tag == _BUS:  # the reference may restrict the direction of the entry
+        for one in find_all(element, "ssd:Connectors/ssd:Connector"):
+            kind = one.get("kind") if one.get("name") == connector else kind
+    return _End(node, kind, inner == path)
+
+
+def _way(target: Node, feeds: Feeds, components: Mapping[str, Any]) -> Link:
+    """Return the path of the connections that lead from a source to the input `target`."""
+    hops: list[Hop] = []
+    node = target
+    while node in feeds and (node == target or node.path not in components):
+        source, hop = feeds[node]
+        if len(hops) > len(feeds):
+            text = f"the connections to {target} form a loop through systems"
+            raise format_error(hop.element, text)
+        hops.insert(0, hop)
+        node = source
+    return Link(node, tuple(hops))
+
+
+def _starts(
+    values: Mapping[Node, Bound], ways: list[Link], components: Mapping[str, Any]
+) -> dict[Node, Bound]:
+    """Propagate the values of system connectors to the variables of components.
+
+    `ways` are the paths from the sources to the inputs of components.
+
+    If a variable has several values, the value of the outermost binding takes precedence. For
+    bindings at the same depth, the value of the outermost connector takes precedence. Values that
+    reach no component are logged.
+    """
+    starts = {node: bound for node, bound in values.items() if node.path in components}
+    used = set(starts)
+    for way in ways:
+        if way.source.path in components:
+            nodes = [hop.to for hop in way.hops[:-1]]
+        else:
+            nodes = [way.source, *(hop.to for hop in way.hops[:-1])]
+        start = len(way.hops) - len(nodes)
+        used |= set(nodes)
+        outer = [
+            values[node]._replace(hops=(*values[node].hops, *way.hops[start + k :]))
+            for k, node in enumerate(nodes)
+            if node in values
+        ]
+        own = [starts[way.target]] if way.target in starts else []
+        if outer or own:
+            starts[way.target] = min((*outer, *own), key=lambda bound: bound.depth)
+    for node in values.keys() - used:
+        element = values[node].value.element
+        _LOG.warning("%s: the value of '%s' reaches no component", place_of(element), node)
+    return starts
+
+
+def _values(tree: Tree, connectors: Connectors) -> dict[Node, Bound]:
+    """Read the values that bindings set; bindings of outer elements take precedence."""
+    values: dict[Node, Bound] = {}
+    for at in sorted(tree.places, key=lambda at: tree.places[at].depth, reverse=True):
+        for name, given in _bound_values(tree.places[at]):
+            nodes = list(_nodes_named(name, at, tree, connectors))
+            if not nodes:
+                where = place_of(given.value.element)
+                _LOG.warning("%s: unknown name '%s' in '%s'", where, name, at or "the system")
+            depth = tree.places[at].depth
+            values |= {node: _bind_value(node, given, depth, connectors) for node in nodes}
+    return values
+
+
+def _bound_values(place: Place) -> Iterable[tuple[str, Given]]:
+    """Return the values of an element by name.
+
+    Bindings of a component replace equal names of the system to which the component refers.
+    """
+    (_, files, path, *_), element = place.document, place.element
+    source = element.get("source") if element.tag == _COMPONENT else None
+    values = bound_values(element, Location(files, path, source))
+    if place.component is not None:
+        assert place.outer is not None
+        document = place.outer
+        location = Location(document.files, document.path, place.component.get("source"))
+        values |= bound_values(place.component, location)
+    return values.items()
+
+
+def _bind_value(node: Node, given: Given, depth: int, connectors: Connectors) -> Bound:
+    """Return the value `given` for a connector or variable, by default in the connector's unit."""
+    value, own = given.value, connectors.get(node)
+    if own is not None and not value.unit:
+        value = value._replace(unit=own.unit, meaning=own.meaning)
+    return Bound(value, (Hop(node, given.transformation, given.entry),), depth)
+
+
+def _nodes_named(name: str, path: str, tree: Tree, connectors: Connectors) -> Iterator[Node]:
+    """Yield the connectors and variables to which a hierarchical name refers."""
+    node = Node(tree.owners[path], name)
+    if node in connectors or tree.places[path].element.tag == _COMPONENT:
+        yield node
+    for child, inner, _ in _children(tree.places, path):
+        if name.startswith(f"{child}."):
+            yield from _nodes_named(name[len(child) + 1 :], inner, tree, connectors)
+
+
+def _experiment(root: Element, system: Element) -> dict[str, Any]:
+    """Return the run options in the default experiment and in the annotation of rigidblocks."""
+    run: dict[str, Any] = {}
+    for one in find_all(root, "ssd:DefaultExperiment"):
+        for name, attribute in (("t_start", "startTime"), ("t_stop", "stopTime")):
+            if one.get(attribute) is not None:
+                run[name] = number(one, attribute)
+        if run.get("t_stop", inf) < run.get("t_start", 0.0):
+            text = (
+                f"the stop time {run['t_stop']} s is before the start time "
+                f"{run.get('t_start', 0.0)} s"
+            )
+            raise format_error(one, text)
+    for one in find_all(system, "ssd:Annotations/ssc:Annotation"):
+        for ours in one if one.get("type") == OURS else ():
+            if ours.get("dt") is not None:
+                run["dt"] = number(ours, "dt")
+                if run["dt"] <= 0.0:
+                    raise format_error(ours, f"dt must be positive, not {run['dt']} s")
+            if ours.get("order") is not None:
+                run["order"] = ours.get("order")
+                if run["order"] not in ORDERS:
+                    raise format_error(ours, f"order must be one of {', '.join(ORDERS)}")
+    return run

@@ -1,1 +1,0 @@
-"""Systems in files of the standard System Structure and Parameterization (SSP)."""
