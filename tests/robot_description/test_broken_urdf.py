@@ -1,4 +1,4 @@
-"""What is no robot is refused in one line that names the file and the line of the mistake."""
+"""Errors of invalid robot files consist of one line with the file and the line number."""
 
 import re
 import zipfile
@@ -8,13 +8,13 @@ import pytest
 
 from broken_urdf import BOMB, BROKEN
 from mutated_text import JUNK, mutated_pieces
-from rigidblocks.formats.load import load_model
-from rigidblocks.formats.refusal import FormatError
+from rigidblocks.robot_description.format_error import FormatError
+from rigidblocks.robot_description.load import load_model
 from urdf_text import ARM, line_of
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_a_broken_urdf_is_refused_with_its_line(tmp_path, kind):
+def test_invalid_urdf_is_rejected_with_its_line_number(tmp_path, kind):
     text, part, said = BROKEN[kind]
     path = tmp_path / "robot.urdf"
     path.write_text(text)
@@ -24,14 +24,14 @@ def test_a_broken_urdf_is_refused_with_its_line(tmp_path, kind):
     assert "\n" not in str(refusal.value)
 
 
-def test_entities_in_utf_16_are_refused_too(tmp_path):
+def test_robot_file_with_xml_entities_in_utf_16_is_rejected(tmp_path):
     path = tmp_path / "robot.urdf"
     path.write_text(BOMB, encoding="utf-16")
     with pytest.raises(FormatError, match="declares entities"):
         load_model(path)
 
 
-def test_what_is_no_file_of_a_robot_is_refused(tmp_path):
+def test_file_that_is_not_a_robot_description_is_rejected(tmp_path):
     fmu, large = tmp_path / "robot.fmu", tmp_path / "large.urdf"
     with zipfile.ZipFile(fmu, "w") as archive:
         archive.writestr("modelDescription.xml", "<fmiModelDescription/>")
@@ -39,11 +39,11 @@ def test_what_is_no_file_of_a_robot_is_refused(tmp_path):
         file.truncate(100 * 2**20)
     (tmp_path / "empty.urdf").touch()
     for name, said in {
-        "": "this is a folder; a robot is a file",
+        "": "this is a folder; expected a robot file",
         "no.urdf": "the file cannot be read: no such file or directory",
         "a\0b.urdf": "the file cannot be read: embedded null",
         "robot.fmu": "this is an archive, such as an FMU",
-        "large.urdf": "the file has more than 32 MB",
+        "large.urdf": "the file is larger than the limit of 32 MB",
         "empty.urdf": "the file is empty",
     }.items():
         with pytest.raises(FormatError, match=said) as refusal:
@@ -52,15 +52,16 @@ def test_what_is_no_file_of_a_robot_is_refused(tmp_path):
 
 
 def mutated(rng):
-    """The arm with a few of its pieces left out, doubled, exchanged or replaced."""
+    """Return the URDF of the arm with random pieces removed, duplicated, exchanged or replaced."""
     pieces = re.findall(r"<[^>]*>|\"[^\"]*\"|\s+|[^<\"\s]+", ARM)
     return mutated_pieces(pieces, JUNK, rng)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(s, marks=pytest.mark.slow) for s in range(1, 6))]
 )
-def test_mutated_urdfs_are_read_or_refused_in_one_line(tmp_path, seed):
+def test_mutated_urdf_file_is_read_or_rejected_with_a_one_line_error(tmp_path, seed):
     path, rng, read = tmp_path / "robot.urdf", np.random.default_rng(seed), 0
     for _ in range(100):
         path.write_text(mutated(rng), encoding="utf-8")
@@ -75,7 +76,7 @@ def test_mutated_urdfs_are_read_or_refused_in_one_line(tmp_path, seed):
 
 
 def attempted(path):
-    """The robot and None, or None and the refusal."""
+    """Return the robot and None, or None and the error."""
     try:
         return load_model(path), None
     except FormatError as refusal:

@@ -1,4 +1,4 @@
-"""Robots built by name are the models written by number."""
+"""Robots of `RobotBuilder` compared with models that are written with body numbers."""
 
 import numpy as np
 import pytest
@@ -7,19 +7,19 @@ from numpy.testing import assert_allclose
 from rigidblocks import (
     Fixed,
     Prismatic,
-    Reversed,
     Revolute,
     RobotBuilder,
     aba,
     assemble,
     box_inertia,
-    closed_loop_dynamics,
     crba,
-    planar_n,
     rnea,
 )
-from rigidblocks.algebra.spatial import mcI, rotz, xlt
 from rigidblocks.dynamics.kinematics import point_position
+from rigidblocks.dynamics.loops import closed_loop_dynamics
+from rigidblocks.joints import Reversed
+from rigidblocks.robot.robots import planar_n
+from rigidblocks.spatial.spatial import mcI, rotz, xlt
 
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
 ROD = mcI(1.0, [0.5, 0.0, 0.0], np.diag([0.0, 1 / 12, 1 / 12]))
@@ -34,7 +34,7 @@ def chain(order=(0, 1, 2)):
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (2, 1, 0)])
-def test_bodies_in_any_order_make_the_same_tree(order, rng):
+def test_kinematic_tree_does_not_depend_on_the_order_in_which_bodies_are_added(order, rng):
     model = chain(order).model()
     assert model.body_names == ("link0", "link1", "link2")
     assert model.parent == (-1, 0, 1)
@@ -43,7 +43,7 @@ def test_bodies_in_any_order_make_the_same_tree(order, rng):
     assert_allclose(rnea(model, q, qd, qdd), expected, **EXACT)
 
 
-def test_a_loop_is_closed_at_the_joint_that_is_farthest_from_the_base():
+def test_loop_is_cut_at_the_joint_farthest_from_the_base():
     robot = RobotBuilder("five")
     for name, parent in (("a", "base"), ("b", "a"), ("c", "b"), ("d", "c")):
         robot.add_body(name, parent, Revolute(), (1, 0, 0), ROD)
@@ -52,13 +52,13 @@ def test_a_loop_is_closed_at_the_joint_that_is_farthest_from_the_base():
     depth = [0] * model.nb
     for i, p in enumerate(model.parent):
         depth[i] = 1 + (depth[p] if p >= 0 else 0)
-    assert max(depth) == 2  # 4 along the chain as it was given
+    assert max(depth) == 2  # the depth is 4 in the given chain
     assert model.loop_names == ("c_joint",)
     assert model.joint_names[model.body_names.index("d")] == "closing"
 
 
 def linkage(*joints):
-    """Four bars in a square with sides of 1 m; the joints of the coupler in any order."""
+    """Return a square four-bar with sides of 1 m and the coupler joints in the given order."""
     robot = RobotBuilder("square")
     robot.add_body("crank", joint=Revolute(), inertia=ROD)
     robot.add_body("rocker", joint=Revolute(), at=(1, 0, 0), inertia=ROD)
@@ -77,9 +77,10 @@ COUPLER = {
 
 
 @pytest.mark.parametrize("joints", [("pin", "tip"), ("turned", "tip"), ("tip", "pin")])
-def test_a_linkage_moves_alike_however_its_joints_are_given(joints):
-    """Crank and rocker are parallel bars: the torque of 1 N m moves them alike, against the inertia
-    of both and of the coupler, which only moves along: 2/3 + 1 kg m^2.
+def test_accelerations_do_not_depend_on_the_order_of_loop_joints(joints):
+    """Crank and rocker are parallel, so both have the acceleration 1 N m / (2/3 + 1) kg m^2.
+
+    2/3 is the inertia of crank and rocker; 1 is the contribution of the coupler, which translates.
     """
     model = linkage(*joints).with_gravity((0.0, 0.0, 0.0))
     names = model.body_names
@@ -94,7 +95,7 @@ def test_a_linkage_moves_alike_however_its_joints_are_given(joints):
         assert_allclose(qdd[names.index(name)], 1 / (2 / 3 + 1), rtol=1e-9)
 
 
-def test_a_merged_body_moves_as_one_on_a_rigid_joint(rng):
+def test_merged_body_has_the_dynamics_of_a_body_on_a_fixed_joint(rng):
     robot = chain()
     robot.merge("link2", 0.7)
     model = robot.model()
@@ -108,7 +109,7 @@ def test_a_merged_body_moves_as_one_on_a_rigid_joint(rng):
     assert np.all(np.isfinite(aba(model, q, qd, tau)))
 
 
-def test_frames_of_merged_bodies_stay_where_they_are(rng):
+def test_merging_a_body_does_not_change_the_poses_of_its_frames(rng):
     robot = chain()
     robot.add_frame("tool", "link2", (1, 0, 0))
     robot.merge("link2", 0.4)
@@ -119,7 +120,7 @@ def test_frames_of_merged_bodies_stay_where_they_are(rng):
     assert_allclose(point_position(described.model, q, body, X.r), expected, **EXACT)
 
 
-def test_cutting_a_body_removes_what_hangs_on_it():
+def test_removing_a_body_removes_its_descendants_frames_and_couplings():
     robot = chain()
     robot.add_body("finger", "link2", Prismatic(), inertia=ROD)
     robot.add_frame("tip", "finger")
@@ -131,14 +132,14 @@ def test_cutting_a_body_removes_what_hangs_on_it():
     assert described.couplings == ()
 
 
-def test_what_is_said_of_a_joint_is_kept():
+def test_robot_builder_stores_the_limits_and_friction_of_joints():
     robot = RobotBuilder("one")
     robot.add_body("a", joint=Revolute(), inertia=ROD, lower=-1.0, upper=2.0, damping=0.5)
-    freedoms = robot.description().freedoms
+    freedoms = robot.description().joint_properties
     assert (freedoms.lower[0], freedoms.upper[0], freedoms.damping[0]) == (-1.0, 2.0, 0.5)
 
 
-def test_inertias_add_up():
+def test_robot_builder_adds_all_inertias_that_belong_to_one_body():
     robot = RobotBuilder("two")
     halves = [box_inertia((1, 1, 1), mass=1.0, at=xlt([s, 0.0, 0.0])) for s in (-0.5, 0.5)]
     robot.add_body("a", joint=Revolute(), inertia=halves)
@@ -146,45 +147,47 @@ def test_inertias_add_up():
     assert_allclose(robot.model().inertia[0].matrix(), whole.matrix(), **EXACT)
 
 
-def test_a_mass_is_no_inertia():
-    with pytest.raises(TypeError, match=r"the inertia of body 'a' is a RigidInertia, .* not 3.0"):
+def test_robot_builder_rejects_a_number_as_inertia():
+    with pytest.raises(
+        TypeError, match=r"the inertia of body 'a' must be a RigidInertia, .* not 3.0"
+    ):
         RobotBuilder("one").add_body("a", joint=Revolute(), inertia=3.0)
 
 
 def at_rest():
-    """A robot of one body that is fixed to the base."""
+    """Return a robot with one body that is fixed to the base."""
     robot = RobotBuilder("post")
     robot.add_body("post", joint=Fixed(), inertia=ROD)
     return robot
 
 
 WRONG = {
-    "twice": (lambda r: r.add_body("link0"), "has a body or frame 'link0' already"),
-    "base": (lambda r: r.add_body("base"), "has a body or frame 'base' already"),
+    "twice": (lambda r: r.add_body("link0"), "already has a body or frame 'link0'"),
+    "base": (lambda r: r.add_body("base"), "already has a body or frame 'base'"),
     "joint": (
         lambda r: r.add_joint("link1_joint", "base", "link2", Fixed()),
-        "has a joint 'link1_joint' already",
+        "already has a joint 'link1_joint'",
     ),
     "parent": (
         lambda r: (r.add_body("x", "lnk1", Revolute(), inertia=ROD), r.model()),
-        "is on 'lnk1', which is no body of it; did you mean 'link1'?",
+        "is on unknown body 'lnk1'; did you mean 'link1'?",
     ),
     "loose": (
         lambda r: (r.add_body("x", None, inertia=ROD), r.model()),
-        "nothing connects x of robot 'chain' with the base",
+        "no joints connect x of robot 'chain' to the base",
     ),
-    "cut": (lambda r: r.cut("lnk1"), "no joint hangs body 'lnk1' on another"),
+    "cut": (lambda r: r.cut("lnk1"), "body 'lnk1' has no joint to a parent"),
     "freedom": (
         lambda r: r.add_body("x", "link0", Revolute(), stiff=1.0),
-        "a joint has no stiff; it has: lower",
+        "unknown joint property 'stiff'; expected one of lower",
     ),
     "limits": (
         lambda r: r.add_body("x", "link0", Revolute(), inertia=ROD, lower=2.0, upper=1.0),
-        "the limits of joint 'x_joint' are upside down: lower = .2.0. must not",
+        "the limits of joint 'x_joint' are reversed: lower = .2.0. must not",
     ),
     "at rest": (
         lambda _: at_rest().model(),
-        "no joint that moves; its base can, on a floating base: floating=True, --floating",
+        "no movable joint; for a floating base, use floating=True or the option --floating",
     ),
     "frame": (lambda r: r.add_frame("link1", "link0"), "already"),
     "at": (lambda r: r.add_frame("f", "link0", (np.nan, 0, 0)), "frame 'f'"),
@@ -192,7 +195,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_is_told_by_name(name):
+def test_robot_builder_errors_name_the_invalid_argument(name):
     act, message = WRONG[name]
     with pytest.raises(ValueError, match=message.replace("?", r"\?")):
         act(chain())

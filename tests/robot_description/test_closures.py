@@ -1,13 +1,13 @@
-"""Loops as files have them: with the digits of a file, and with no room to move."""
+"""Loops in robot files: rounded coordinates and infinitesimal mechanisms."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from rigidblocks.formats.load import load_model
-from rigidblocks.loops import loop_constraints
-from rigidblocks.loops.trembling import trembling_loops
-from rigidblocks.mechanisms import bennett, four_bar, sarrus, slider_crank, stewart_platform
+from rigidblocks.dynamics.loops import loop_constraints
+from rigidblocks.dynamics.loops.diagnostics import infinitesimal_mechanisms
+from rigidblocks.robot.robots import bennett, four_bar, sarrus, slider_crank, stewart_platform
+from rigidblocks.robot_description.load import load_model
 
 INERTIAL = """<inertial><mass>2</mass>
 <inertia><ixx>0.01</ixx><iyy>0.02</iyy><izz>0.03</izz></inertia></inertial>"""
@@ -34,7 +34,7 @@ def read(tmp_path):
 
 
 def triangle(slide):
-    """Two rods that turn about the base 1 m apart, a slider between them, and a pendulum."""
+    """Return two rods with pivots 1 m apart, a slider between the rods, and a pendulum."""
     return (
         link("a", "0 0 0 0 0 0"),
         link("b", "1 0 0 0 0 0"),
@@ -46,28 +46,29 @@ def triangle(slide):
     )
 
 
-def test_a_triangle_that_can_only_tremble_is_fixed(read):
+def test_joints_of_an_infinitesimal_mechanism_are_fixed(read):
     robot = read(*triangle("0 1 0"))
     assert robot.model.joint_names == ("pendulum",)
     assert not robot.model.loops
-    assert "the loop of 'slider' can only tremble; its joints" in robot.warnings[0]
+    assert "the loop of 'slider' is an infinitesimal mechanism; its joints" in robot.warnings[0]
 
 
-def test_a_triangle_that_is_rigid_at_once_keeps_its_loop(read):
+def test_rigid_triangle_of_links_is_not_treated_as_an_infinitesimal_mechanism(read):
     robot = read(*triangle("1 0 0"))
     assert robot.model.loop_names == ("slider",)
     assert not robot.warnings
 
 
 @pytest.mark.parametrize("linkage", [four_bar, slider_crank, bennett, sarrus, stewart_platform])
-def test_a_linkage_that_moves_does_not_tremble(linkage):
+def test_movable_linkages_are_not_infinitesimal_mechanisms(linkage):
     mechanism = linkage()
-    assert not trembling_loops(mechanism.model, mechanism.q0)
+    assert not infinitesimal_mechanisms(mechanism.model, mechanism.q0)
 
 
-def test_axes_that_digits_leave_apart_are_parallel(read):
-    """A parallelogram of rods of 1 m, of which two are written upright in five digits: it closes at
-    every angle, t for the cranks and -t for the coupler.
+def test_joint_axes_that_are_parallel_up_to_rounding_become_exactly_parallel(read):
+    """A parallelogram of 1 m rods closes at each angle t of the cranks and -t of the coupler.
+
+    The file writes the poses of two rods with five digits.
     """
     upright, flat = "1.5708 0 0", "0 0 0"
     axis = {upright: "<axis><xyz>0 0 1</xyz></axis>", flat: "<axis><xyz>0 -1 0</xyz></axis>"}
@@ -86,4 +87,4 @@ def test_axes_that_digits_leave_apart_are_parallel(read):
         q[[model.joint_names.index(name) for name in ("a", "b", "c")]] = t, -t, t
         assert_allclose(
             loop_constraints(model, q, 0.0 * q).delta, 0.0, atol=1e-11
-        )  # 7e-12 shorter rods
+        )  # the rods are shorter by 7e-12 m

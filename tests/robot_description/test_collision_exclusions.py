@@ -1,5 +1,7 @@
-"""Which geoms of an MJCF touch which: what MuJoCo's collision finds between bodies that overlap is
-what the pairs apart leave. Springs between two sites pull as MuJoCo's tendons do.
+"""Collision exclusions and tendon springs of MJCF files compared with MuJoCo.
+
+All bodies of a scene overlap, so MuJoCo finds contacts for exactly the pairs that are not
+excluded.
 """
 
 import numpy as np
@@ -7,19 +9,17 @@ import pytest
 from numpy.testing import assert_allclose
 
 from rigidblocks.block.block import Record
-from rigidblocks.formats.json_file import save_model
-from rigidblocks.formats.load import load_model
-from rigidblocks.library.described import described_plant
-from rigidblocks.library.world import World
-from rigidblocks.model.configuration import random_configuration
-from rigidblocks.model.material import Material
-from rigidblocks.model.shapes import Box, Plane
-from rigidblocks.simulation.simulate import simulate
-from rigidblocks.system.system import System
+from rigidblocks.contact.world import World
+from rigidblocks.cosim.graph.system import System
+from rigidblocks.cosim.simulate import simulate
+from rigidblocks.library.plant_from_file import described_plant
+from rigidblocks.robot.configuration import random_configuration
+from rigidblocks.robot.material import Material
+from rigidblocks.robot.shapes import Box, Plane
+from rigidblocks.robot_description.json_file import save_model
+from rigidblocks.robot_description.load import load_model
 
-mujoco = pytest.importorskip(
-    "mujoco", reason="MuJoCo is not installed (`pip install rigidblocks[mujoco]`)"
-)
+mujoco = pytest.importorskip("mujoco", reason="MuJoCo is not installed (`pip install mujoco`)")
 pytestmark = pytest.mark.interop
 
 NAMES = ("a", "b", "c", "d")
@@ -39,7 +39,7 @@ TENDONS = """<spatial name="1st" stiffness="200" damping="3" springlength="0.4">
 
 
 def scene(rng):
-    """Overlapping balls with random masks, exclusions and pairs, over two things at rest."""
+    """Return overlapping balls with random masks, exclusions and pairs, and two static geoms."""
     masks = [MASKS[k] for k in rng.integers(len(MASKS), size=len(NAMES))]
     balls = "".join(
         f'<body name="{name}" pos="0 0 {0.1 * k}"><freejoint/><geom name="{name}" size="1" '
@@ -54,7 +54,7 @@ def scene(rng):
 
 
 def touching(text):
-    """The pairs of bodies between which MuJoCo finds contacts, 0 what is at rest."""
+    """Return the pairs of bodies that have contacts in MuJoCo; body 0 is the world."""
     m = mujoco.MjModel.from_xml_string(text)
     mujoco.mj_forward(m, d := mujoco.MjData(m))
     bodies = m.geom_bodyid[d.contact.geom]
@@ -62,7 +62,7 @@ def touching(text):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_pairs_apart_are_those_that_mujoco_does_not_try(seed, tmp_path):
+def test_collision_exclusions_of_mjcf_files_match_mujoco(seed, tmp_path):
     path, text = tmp_path / "scene.xml", scene(np.random.default_rng(seed))
     path.write_text(text)
     robot = load_model(path)
@@ -74,7 +74,7 @@ def test_the_pairs_apart_are_those_that_mujoco_does_not_try(seed, tmp_path):
     assert left == touching(text)
 
 
-def test_what_is_at_rest_is_the_base(tmp_path):
+def test_static_mjcf_bodies_become_shapes_of_the_base(tmp_path):
     path = tmp_path / "scene.xml"
     path.write_text(f"<mujoco><worldbody>{REST}<body><freejoint/><geom size='1'/></body>"
                     "</worldbody></mujoco>")  # fmt: skip
@@ -88,16 +88,18 @@ def test_what_is_at_rest_is_the_base(tmp_path):
     mujoco.mj_forward(m, d := mujoco.MjData(m))
     assert_allclose(plane.normal, d.geom_xmat[0].reshape(3, 3)[:, 2], atol=1e-12)
     assert_allclose(plane.point, d.geom_xpos[0], atol=1e-15)
-    assert len(robot.base_appearance) == 2  # of planes there is nothing to draw
+    assert len(robot.base_appearance) == 2  # planes have no visual shape
     save_model(robot, tmp_path / "scene.json")
     again = load_model(tmp_path / "scene.json")
     assert_allclose(again.base_contact[1].normal, plane.normal, rtol=0, atol=1e-15)
 
 
 @pytest.mark.slow
-def test_a_world_has_the_planes_and_the_pairs_of_a_file(tmp_path):
-    """Two balls in one place, which the file keeps apart, come to rest on its plane, at 0.5, and
-    on its box, 0.7 higher; the one on the plane is in the box, which masks keep from it.
+def test_world_uses_the_static_geoms_and_collision_exclusions_of_the_mjcf_file(tmp_path):
+    """Two balls start at the same position and do not collide with each other.
+
+    One ball stops on the ground, because its mask excludes the box. The other ball stops on the
+    box, 0.7 m higher.
     """
     path = tmp_path / "scene.xml"
     path.write_text("""<mujoco><worldbody><geom type="box" size="1 1 0.1" pos="0 0 0.6"/>
@@ -115,12 +117,12 @@ def test_a_world_has_the_planes_and_the_pairs_of_a_file(tmp_path):
     assert_allclose(q[[6, 13]], [3.5, 4.2], atol=2e-3)
 
 
-def test_tendons_between_two_sites_are_springs(tmp_path, rng):
+def test_tendons_between_two_sites_have_the_spring_forces_of_mujoco(tmp_path, rng):
     path, text = tmp_path / "sprung.xml", SPRUNG.format(TENDONS)
     path.write_text(text)
     robot = load_model(path)
     assert not robot.warnings
-    plant = described_plant(robot, resistance=True)
+    plant = described_plant(robot, joint_friction=True)
     parameters = Record({port.name: port.start for port in plant.parameters})
     m = mujoco.MjModel.from_xml_string(text)
     d = mujoco.MjData(m)
@@ -134,5 +136,5 @@ def test_tendons_between_two_sites_are_springs(tmp_path, rng):
     assert [spring.name for spring in robot.springs] == ["1st", "tendon1", "tendon2"]
     world = World("yard")
     world.add_robot("arm", robot)
-    with pytest.raises(ValueError, match="'yard' has springs between points, arm_1st the first"):
+    with pytest.raises(ValueError, match=r"springs between points .arm_1st of world 'yard'"):
         world.plant()

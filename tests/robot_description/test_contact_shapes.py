@@ -1,18 +1,17 @@
-"""What files say of the shapes with which bodies touch, and of their friction."""
+"""Contact shapes and friction in MJCF and SDF files."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from rigidblocks.algebra.rotation import quaternion_rotation
-from rigidblocks.formats.load import load_model
-from rigidblocks.formats.refusal import FormatError
-from rigidblocks.library.rigid_contact_plant import RigidContactPlant
-from rigidblocks.model.convex import Capsule, ConvexHull, Ellipsoid
-from rigidblocks.model.material import Material
-from rigidblocks.model.shapes import Box, Plane
-from rigidblocks.simulation.simulate import simulate
-from rigidblocks.system.system import System
+from rigidblocks.contact.rigid_contact_plant import RigidContactPlant
+from rigidblocks.cosim.graph.system import System
+from rigidblocks.cosim.simulate import simulate
+from rigidblocks.robot.material import Material
+from rigidblocks.robot.shapes import Box, Capsule, ConvexHull, Ellipsoid, Plane
+from rigidblocks.robot_description.format_error import FormatError
+from rigidblocks.robot_description.load import load_model
+from rigidblocks.spatial.rigid_motion import quaternion_rotation
 
 GEOMS = """<mujoco><asset>
 <mesh name="wedge" vertex="0 0 0  1 0 0  0 1 0  0 0 1  0.2 0.2 0.2"/>
@@ -48,7 +47,7 @@ def in_order(points):
 
 
 @pytest.mark.interop
-def test_geoms_are_shapes_with_their_friction(read):
+def test_mjcf_geoms_become_contact_shapes_with_friction(read):
     mujoco = pytest.importorskip("mujoco")
     robot = read(GEOMS)
     (capsule, ellipsoid, wedge, ball), there = (
@@ -67,25 +66,25 @@ def test_geoms_are_shapes_with_their_friction(read):
     assert wedge.material == Material(mu=1.0)
     corners = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
     E = quaternion_rotation(np.array([4.0, 3.0, 2.0, 1.0]) / np.sqrt(30.0))
-    # MuJoCo has vertices in single precision
+    # MuJoCo stores vertices in single precision
     assert_allclose(in_order(wedge.points), in_order([0, 0, 5] + corners @ E), atol=1e-6)
     assert there.mesh_vertnum[1] > len(ball.points) > 100
 
 
 @pytest.mark.interop
-def test_a_hull_of_many_vertices_keeps_its_shape(read, rng):
+def test_hull_of_an_mjcf_ellipsoid_deviates_by_less_than_three_percent(read, rng):
     pytest.importorskip("mujoco")
     ball = read(GEOMS).model.contact[0][3]
     u = rng.normal(size=(100, 3))
     u /= np.linalg.norm(u, axis=1)[:, None]
     farthest = (u @ ball.points.T).max(axis=1)
-    whole = np.linalg.norm(u * [0.1, 0.2, 0.3], axis=1)  # the support of an ellipsoid
+    whole = np.linalg.norm(u * [0.1, 0.2, 0.3], axis=1)  # support function of the ellipsoid
     assert np.all(farthest < whole + 1e-6)
     assert np.all(farthest > 0.97 * whole)
 
 
 @pytest.mark.interop
-def test_geoms_without_friction_have_none(read):
+def test_frictionless_mjcf_geoms_have_zero_friction_coefficient(read):
     pytest.importorskip("mujoco")
     bodies = "<body><freejoint/><geom size='1' condim='1'/></body>"
     smooth, rough = (
@@ -95,7 +94,7 @@ def test_geoms_without_friction_have_none(read):
     assert (smooth.material.mu, rough.material.mu) == (0.0, 1.0)
 
 
-def test_a_surface_of_sdf_is_a_material(read):
+def test_sdf_surface_element_is_read_as_a_contact_material(read):
     box = "<box><size>1 2 3</size></box>"
     shape = read(SDF.format(box, SURFACE), floating=True).model.contact[0][0]
     assert isinstance(shape, Box)
@@ -108,7 +107,7 @@ def test_a_surface_of_sdf_is_a_material(read):
         read(SDF.format(box, "\n\n" + wrong), floating=True)
 
 
-def test_an_ellipsoid_of_sdf_is_one(read):
+def test_sdf_ellipsoid_is_read_as_an_ellipsoid(read):
     text = SDF.format("<ellipsoid><radii>1 2 3</radii></ellipsoid>", "")
     shape = read(text, floating=True).model.contact[0][0]
     assert isinstance(shape, Ellipsoid)
@@ -117,8 +116,11 @@ def test_an_ellipsoid_of_sdf_is_one(read):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("factor", [0.9, 1.1])
-def test_a_block_slides_where_the_slope_is_steeper_than_its_friction(factor, read):
-    """tan(slope) = factor mu: below it stays, above it slides by g (sin - mu cos) t^2 / 2."""
+def test_block_with_friction_from_mjcf_slides_if_the_slope_exceeds_the_friction_angle(factor, read):
+    """tan(slope) = factor mu: the block sticks for factor < 1.
+
+    For factor > 1 the sliding distance is g (sin - mu cos) t^2 / 2.
+    """
     surface = "<surface><friction><ode><mu>0.4</mu><mu2>0.4</mu2></ode></friction></surface>"
     text = SDF.format("<box><size>0.2 0.2 0.2</size></box>", surface)
     model = read(text.replace("0 0 1 0 0 0", "0 0 0 0 0 0"), floating=True).model

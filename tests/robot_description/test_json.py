@@ -1,6 +1,4 @@
-"""A robot that is saved and read again is the same robot to the last bit, so nothing here has a
-tolerance.
-"""
+"""Saved and loaded robots are equal bit by bit, so the tests need no tolerance."""
 
 import copy
 import json
@@ -14,37 +12,48 @@ from jsonschema import Draft202012Validator
 from loop_models import LOOP_MODELS, loop_model
 from planar_models import random_planar_tree
 from random_models import joints_of_all_types, random_inertia, random_transform, random_tree
-from rigidblocks.formats.description import (
+from rigidblocks.joints import Joint, Revolute, StringConstraint
+from rigidblocks.robot.configuration import random_configuration
+from rigidblocks.robot.material import Material
+from rigidblocks.robot.robots import planar2, quadruped
+from rigidblocks.robot.shapes import (
+    Box,
+    Capsule,
+    ConvexHull,
+    Cylinder,
+    Ellipsoid,
+    Plane,
+    PointSet,
+    Polyhedron,
+    Polyline,
+    Sphere,
+)
+from rigidblocks.robot_description.format_error import FormatError
+from rigidblocks.robot_description.json_file import SCHEMA, document, save_model
+from rigidblocks.robot_description.load import load_model
+from rigidblocks.robot_description.robot_description import (
     Actuator,
     Coupling,
-    Freedoms,
+    JointProperties,
+    Keyframe,
     Place,
     PointSpring,
     RobotDescription,
 )
-from rigidblocks.formats.json_file import SCHEMA, document, save_model
-from rigidblocks.formats.load import load_model
-from rigidblocks.formats.refusal import FormatError
-from rigidblocks.joint import Joint, Revolute, StringConstraint
-from rigidblocks.model.convex import Capsule, ConvexHull, Ellipsoid
-from rigidblocks.model.figures import Polyhedron, Polyline
-from rigidblocks.model.later import Later
-from rigidblocks.model.material import Material
-from rigidblocks.model.shapes import Box, Cylinder, Plane, PointSet, Sphere
-from rigidblocks.robots import planar2, quadruped
+from rigidblocks.spatial.immutable_data import LazyTuple
 from urdf_text import ARM
 
 VALIDATOR = Draft202012Validator(json.loads(SCHEMA.read_text()))
 
 
 def bits(value):
-    """All of a value that could differ, numbers as their bytes."""
+    """Return all comparable data of a value, with numbers as bytes."""
     match value:
         case None | str() | bool() | type():
             return value
         case dict():
             return {key: bits(v) for key, v in value.items()}
-        case tuple() | list() | Later():
+        case tuple() | list() | LazyTuple():
             return [bits(v) for v in value]
         case int() | float() | np.ndarray() | np.number():
             return np.asarray(value, dtype=float).tobytes(), np.shape(value)
@@ -76,11 +85,11 @@ def of_all_joints(rng):
 def described(rng):
     model = of_all_joints(rng)
     single = [i for i, joint in enumerate(model.joint) if joint.nv == 1]
-    values = {f.name: rng.uniform(0.0, 1.0, model.nv) for f in fields(Freedoms)}
+    values = {f.name: rng.uniform(0.0, 1.0, model.nv) for f in fields(JointProperties)}
     values["lower"] = np.where(values["lower"] < 0.5, -np.inf, -values["lower"])
     return RobotDescription(
         model,
-        Freedoms(**values),
+        JointProperties(**values),
         {"tool 工具": Place(3, random_transform(rng)), "base": Place(-1, random_transform(rng))},
         (Coupling(single[0], single[1], 1 / 3, -0.1),),
         shapes(rng),
@@ -95,11 +104,14 @@ def described(rng):
             PointSpring("2. Feder", 0, (1.0, 2.0, 3.0), 1, (0.1, 0.2, 0.3), 5e-324),
         ),
         ((-1, 2), (0, 3)),
+        random_configuration(model, rng),
+        rng.normal(size=model.nv),
+        {"home 1": Keyframe(random_configuration(model, rng), rng.normal(size=model.nv))},
     )
 
 
 def with_strings(model):
-    """The model with a string over a pulley, and a closed one around discs."""
+    """Return the model with a string over a pulley and a closed string around discs."""
     n, last = len(model.gravity), model.nb - 1
     points = tuple((k - 1, np.arange(n) / 3 + k) for k in range(3))
     strings = (
@@ -141,7 +153,7 @@ ROBOTS = (
 
 
 @pytest.mark.parametrize("name", ROBOTS)
-def test_a_robot_comes_back_to_the_last_bit(name, rng, tmp_path):
+def test_robot_loaded_from_its_saved_json_file_is_bitwise_equal(name, rng, tmp_path):
     robot, path = made(name, rng), tmp_path / "robot.json"
     save_model(robot, path)
     back = load_model(path)
@@ -150,7 +162,7 @@ def test_a_robot_comes_back_to_the_last_bit(name, rng, tmp_path):
     VALIDATOR.validate(json.loads(path.read_text()))
 
 
-def test_a_urdf_with_an_inertia_as_published_comes_back(tmp_path):
+def test_saved_urdf_with_an_unphysical_inertia_loads_bitwise_equal(tmp_path):
     urdf, path = tmp_path / "arm.urdf", tmp_path / "arm.json"
     urdf.write_text(ARM.replace('izz="0.04"', 'izz="0.4"'))
     save_model(robot := load_model(urdf), path)
@@ -159,7 +171,7 @@ def test_a_urdf_with_an_inertia_as_published_comes_back(tmp_path):
         load_model(path, inertia="strict")
 
 
-def test_a_unit_axis_stays_what_it_is(rng):
+def test_normalization_of_unit_joint_axes_does_not_change_any_bit(rng):
     for axis in rng.normal(size=(1000, 3)):
         joint = Revolute(tuple(axis))
         assert Revolute(joint.axis).axis == joint.axis
@@ -167,7 +179,7 @@ def test_a_unit_axis_stays_what_it_is(rng):
         assert np.array_equal(Plane(plane.normal).normal, plane.normal)
 
 
-def test_the_schema_knows_all_joints_and_no_more():
+def test_json_schema_lists_exactly_the_supported_joint_types():
     VALIDATOR.check_schema(VALIDATOR.schema)
     types = VALIDATOR.schema["$defs"]["joint"]["properties"]["type"]["enum"]
     rng = np.random.default_rng(0)
@@ -177,10 +189,10 @@ def test_the_schema_knows_all_joints_and_no_more():
 
 
 class Homemade(Revolute):
-    """A joint that is none of the library's."""
+    """User-defined joint type."""
 
 
-def test_a_joint_of_a_type_of_ones_own_is_not_saved(rng, tmp_path):
+def test_saving_a_user_defined_joint_is_rejected(rng, tmp_path):
     model = random_tree(rng, (-1,), (Homemade(),))
     assert isinstance(model.joint[0], Joint)
     with pytest.raises(TypeError, match="a Homemade cannot be saved; it must be one of Blade, Cyl"):
@@ -188,7 +200,7 @@ def test_a_joint_of_a_type_of_ones_own_is_not_saved(rng, tmp_path):
     assert not any(tmp_path.iterdir())
 
 
-def test_a_string_of_a_length_in_time_is_not_saved(tmp_path):
+def test_saving_a_string_with_time_dependent_length_is_rejected(tmp_path):
     points = ((-1, np.zeros(3)), (1, np.ones(3)))
     winch = StringConstraint(points, lambda t: 1.0 + t, name="winch")
     with pytest.raises(TypeError, match="length of string 'winch' is a function of time"):
@@ -197,33 +209,39 @@ def test_a_string_of_a_length_in_time_is_not_saved(tmp_path):
 
 
 def spring(**changes):
-    """A spring of planar2 as it is in a document."""
+    """Return the JSON object of a spring of planar2."""
     one = {"name": "s", "body": 0, "point": [0, 0, 1], "other": -1, "other_point": [0, 0, 0]}
     return one | {"stiffness": 1, "damping": 0, "rest": 0} | changes
 
 
 def string(**changes):
-    """A string of planar2 as it is in a document."""
+    """Return the JSON object of a string of planar2."""
     ends = [{"body": body, "point": [0, 0, body]} for body in (-1, 1)]
     return {"name": "cord", "points": ends, "length": 1, "radius": 0} | changes
 
 
 def changed(change):
-    """The document of planar2 after a change, as text."""
-    text = document(RobotDescription(planar2(), Freedoms.of(2)))
+    """Return the changed JSON document of planar2."""
+    text = document(RobotDescription(planar2(), JointProperties.from_values(2)))
     change(text)
     return json.dumps(text)
 
 
 BROKEN = {
-    "no JSON": ("{\n1", r"robot\.json:2: this is no JSON: expecting property name"),
-    "not a number": ('{"format": NaN}', "this is no JSON of a robot: NaN is no number"),
-    "too deep": ('{"a":' * 100000, "this is no JSON"),
-    "something else": ("{}", "the document needs format"),
+    "no JSON": ("{\n1", r"robot\.json:2: invalid JSON: expecting property name"),
+    "not a number": ('{"format": NaN}', "invalid JSON in robot file: NaN is not a number"),
+    "too deep": ('{"a":' * 100000, "invalid JSON"),
+    "something else": ("{}", "the document needs the key 'format'"),
     "another format": ('{"format": "x"}', "format must be 'rigidblocks robot', not 'x'"),
     "a later version": (changed(lambda d: d.update(version=2)), "version must be 1, not 2"),
-    "an unknown key": (changed(lambda d: d.update(more=1)), "the document has more, of which"),
-    "no bodies": (changed(lambda d: d["model"].update(bodies=[])), "model is none: .* no bodies"),
+    "an unknown key": (
+        changed(lambda d: d.update(more=1)),
+        "the document has unknown keys: more",
+    ),
+    "no bodies": (
+        changed(lambda d: d["model"].update(bodies=[])),
+        "model is not valid: .* no bodies",
+    ),
     "an unknown joint": (
         changed(lambda d: d["model"]["bodies"][1]["joint"].update(type="Screw")),
         r"model\.bodies\[1\]\.joint has the type 'Screw'; it must be one of Blade, Cyl",
@@ -242,7 +260,7 @@ BROKEN = {
     ),
     "a wrong parent": (
         changed(lambda d: d["model"]["bodies"][0].update(parent=1)),
-        "model is none: body 0 of model 'planar2' has parent 1",
+        "model is not valid: body 0 of model 'planar2' has the parent 1",
     ),
     "a short list of freedoms": (
         changed(lambda d: d["freedoms"].update(damping=[1])),
@@ -250,15 +268,15 @@ BROKEN = {
     ),
     "a coupling of no joint": (
         changed(lambda d: d["couplings"].append({"joint": 5, "source": 0})),
-        r"couplings\[0\].joint is 5, which is no joint",
+        r"couplings\[0\].joint is 5, which is not a joint",
     ),
     "a spring of no body": (
         changed(lambda d: d["springs"].append(spring(other=7))),
-        r"springs\[0\]\.other must be one of -1 \(the base\) \.\. 1, not 7",
+        r"springs\[0\]\.other must be a body index from -1 \(the base\) to 1, not 7",
     ),
     "a spring of one body": (
         changed(lambda d: d["springs"].append(spring(other=0))),
-        r"springs\[0\] needs two bodies, of which the second may be the base",
+        r"springs\[0\] must connect a body to another body or to the base",
     ),
     "a spring of a negative stiffness": (
         changed(lambda d: d["springs"].append(spring(stiffness=-1))),
@@ -266,11 +284,11 @@ BROKEN = {
     ),
     "bodies apart that are one": (
         changed(lambda d: d["apart"].append([1, 1])),
-        r"apart\[0\] must be the numbers of two bodies, not \[1, 1\]",
+        r"apart\[0\] must be the indices of two bodies, not \[1, 1\]",
     ),
     "a string of one point": (
         changed(lambda d: d["model"]["strings"].append(string(points=string()["points"][:1]))),
-        "model is none: string cord of model 'planar2' has 1 points; it needs 2 or more",
+        "model is not valid: string cord of model 'planar2' has 1 points; it needs at least 2",
     ),
     "a string of no body": (
         changed(
@@ -278,7 +296,7 @@ BROKEN = {
                 string(points=[{"body": 2, "point": [0, 0, 0]}] * 2)
             )
         ),
-        "model is none: string cord of model 'planar2' has a point on body 2",
+        "model is not valid: string cord of model 'planar2' has a point on unknown body 2",
     ),
     "a string of no length": (
         changed(lambda d: d["model"]["strings"].append(string(length=0))),
@@ -290,13 +308,13 @@ BROKEN = {
     ),
     "a frame of no body": (
         changed(lambda d: d["frames"].update(a={"body": 7, "placement": {}})),
-        r"frames\.a\.body must be one of -1 \(the base\) \.\. 1, not 7",
+        r"frames\.a\.body must be a body index from -1 \(the base\) to 1, not 7",
     ),
 }
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_a_broken_document_is_refused_with_its_place(kind, tmp_path):
+def test_error_for_an_invalid_json_robot_file_names_the_location(kind, tmp_path):
     text, said = BROKEN[kind]
     path = tmp_path / "robot.json"
     path.write_text(text)
@@ -307,7 +325,7 @@ def test_a_broken_document_is_refused_with_its_place(kind, tmp_path):
 
 
 def places(value, path=()):
-    """The paths to all members of a document."""
+    """Yield the paths to all members of a document."""
     yield path
     children = list(enumerate(value)) if isinstance(value, list) else []
     for key, child in value.items() if isinstance(value, dict) else children:
@@ -316,7 +334,7 @@ def places(value, path=()):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_mutated_documents_are_read_or_refused(seed, tmp_path):
+def test_mutated_json_robot_file_is_read_or_rejected_with_a_one_line_error(seed, tmp_path):
     whole = document(described(np.random.default_rng(0)))
     draw, path = random.Random(seed), tmp_path / "robot.json"
     junk = [None, True, -1, 0, 10**400, 1e300, "x", [], [[1]], {}, {"type": "Box"}, {"E": []}]
@@ -336,7 +354,7 @@ def test_mutated_documents_are_read_or_refused(seed, tmp_path):
 
 
 def read_or_refused_in_one_line(path):
-    """Whether the file is read, or what is wrong with it is said in one line."""
+    """Return True if the file is read, or rejected with a one-line error that contains its path."""
     try:
         load_model(path)
     except FormatError as refusal:
@@ -344,9 +362,9 @@ def read_or_refused_in_one_line(path):
     return True
 
 
-def test_the_base_of_a_saved_model_floats_or_not_as_it_says(tmp_path, rng):
+def test_floating_option_for_a_json_file_is_rejected(tmp_path, rng):
     path = tmp_path / "robot.json"
     save_model(random_tree(rng, (-1,), (Revolute(),)), path)
-    with pytest.raises(ValueError, match="says itself whether its base floats"):
+    with pytest.raises(ValueError, match="defines whether its base floats"):
         load_model(path, floating=True)
     assert random_inertia(rng).m > 0

@@ -1,7 +1,7 @@
-"""Mimic joints of published robots against Pinocchio's, which reduces H and C to the joints that
-are free.
+"""Mimic joints of published robots compared with Pinocchio.
 
-Both sum the same inertias in another order: 1e-9 of the largest acceleration is far above that.
+Pinocchio reduces H and C to the free joints. The libraries add the same inertias in a different
+order; the tolerance is 1e-9 of the largest acceleration.
 """
 
 import numpy as np
@@ -10,19 +10,17 @@ from numpy.testing import assert_allclose
 
 from published import published
 from rigidblocks.block.block import Record
-from rigidblocks.formats.load import load_model
-from rigidblocks.library.described import described_plant
-from rigidblocks.model.configuration import random_configuration
+from rigidblocks.library.plant_from_file import described_plant
+from rigidblocks.robot.configuration import random_configuration
+from rigidblocks.robot_description.load import load_model
 
-pin = pytest.importorskip(
-    "pinocchio", reason="Pinocchio is not installed (`pip install rigidblocks[interop]`)"
-)
+pin = pytest.importorskip("pinocchio", reason="Pinocchio is not installed (`pip install pin`)")
 ROBOTS = published(".urdf")
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.skipif(
         not ROBOTS,
-        reason="example-robot-data is not installed (`pip install rigidblocks[interop]`)",
+        reason="example-robot-data is not installed (`pip install example-robot-data`)",
     ),
 ]
 RTOL = 1e-9
@@ -35,7 +33,7 @@ MIMICS = (
 
 
 @pytest.mark.parametrize("name", MIMICS)
-def test_mimic_joints_move_as_pinocchio_says(name, rng):
+def test_accelerations_with_mimic_joints_match_pinocchio(name, rng):
     robot = load_model(ROBOTS[name])
     theirs = pin.buildModelFromUrdf(str(ROBOTS[name]), True)
     assert theirs.nv == robot.model.nv - len({c.joint for c in robot.couplings})
@@ -48,7 +46,7 @@ def test_mimic_joints_move_as_pinocchio_says(name, rng):
 
 
 def geared_motion(robot, rng):
-    """q, qd and tau of which those of joints that follow others are as the gears have them."""
+    """Return q, qd and tau that satisfy the couplings of the mimic joints."""
     q, qd = random_configuration(robot.model, rng), rng.normal(size=robot.model.nv)
     tau = rng.normal(size=robot.model.nv)
     for c in robot.couplings:
@@ -58,14 +56,14 @@ def geared_motion(robot, rng):
 
 
 def free_joints(robot, theirs):
-    """For each joint that follows no other its number in Pinocchio's model."""
+    """Return the Pinocchio index of each joint that is not a mimic joint."""
     driven = {c.joint for c in robot.couplings}
     names = enumerate(robot.model.joint_names)
     return {i: theirs.getJointId(name) for i, name in names if i not in driven}
 
 
 def in_pinocchio(theirs, order, q, qd, tau):
-    """The motion and forces of the free joints in the order of Pinocchio's variables."""
+    """Convert motion and forces of the free joints to the order of Pinocchio's variables."""
     there, v, f = np.zeros(theirs.nq), np.zeros(theirs.nv), np.zeros(theirs.nv)
     for i, k in order.items():
         mine = [np.cos(q[i]), np.sin(q[i])] if theirs.nqs[k] == 2 else [q[i]]
@@ -75,7 +73,7 @@ def in_pinocchio(theirs, order, q, qd, tau):
 
 
 def reduced_acceleration(theirs, q, v, f):
-    """H qdd = tau - C, both of Pinocchio."""
+    """Solve H qdd = tau - C with H and C of Pinocchio."""
     data = theirs.createData()
     bias = pin.rnea(theirs, data, q, v, np.zeros(theirs.nv)).copy()
     H = np.triu(pin.crba(theirs, data, q))
@@ -83,7 +81,7 @@ def reduced_acceleration(theirs, q, v, f):
 
 
 def acceleration(robot, q, qd, tau):
-    """qdd of the plant."""
+    """Return the acceleration qdd of the plant."""
     plant = described_plant(robot)
     parameters = Record({port.name: port.start for port in plant.parameters})
     x, u = Record({"q": q, "qd": qd}), Record({"tau": tau})

@@ -1,4 +1,4 @@
-"""Mutated MJCF files are read or refused in one line that names the file, never more."""
+"""Mutated MJCF files are read, or rejected with a one-line error that names the file."""
 
 import re
 
@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from mutated_text import JUNK, mutated_pieces
-from rigidblocks.formats.load import load_model
-from rigidblocks.formats.mujoco_parser import is_installed
-from rigidblocks.formats.refusal import FormatError
+from rigidblocks.robot_description.external_parsers import is_installed
+from rigidblocks.robot_description.format_error import FormatError
+from rigidblocks.robot_description.load import load_model
 
 pytestmark = pytest.mark.slow
 
@@ -29,13 +29,13 @@ MJCF = """\
 
 
 def mutated(text, rng):
-    """The text with a few of its pieces left out, doubled, exchanged or replaced."""
+    """Return the text with random pieces removed, duplicated, exchanged or replaced."""
     pieces = re.findall(r"<[^>\s]*|>|\"[^\"]*\"|\s+|[^<>\"\s]+", text)
     return mutated_pieces(pieces, [*JUNK, "-0"], rng)
 
 
 def attempted(path):
-    """The robot and None, or None and the refusal."""
+    """Return the robot and None, or None and the error."""
     try:
         return load_model(path), None
     except FormatError as refusal:
@@ -43,9 +43,9 @@ def attempted(path):
 
 
 @pytest.mark.interop
-@pytest.mark.skipif(not is_installed(), reason="MuJoCo is not installed")
+@pytest.mark.skipif(not is_installed("mujoco"), reason="MuJoCo is not installed")
 @pytest.mark.parametrize("seed", range(4))
-def test_mutated_mjcfs_are_read_or_refused_in_one_line(tmp_path, seed):
+def test_mutated_mjcf_file_is_read_or_rejected_with_a_one_line_error(tmp_path, seed):
     path, rng = tmp_path / "robot.xml", np.random.default_rng(seed)
     path.write_text(MJCF)
     assert load_model(path).model.nv == 11

@@ -1,8 +1,8 @@
-"""The robots of PyPI's example-robot-data, read by us and by Pinocchio.
+"""Robots of the PyPI package example-robot-data compared with Pinocchio.
 
-Both compute with doubles from the same file. What differs are the last digits that each sum of
-inertias rounds away, which the condition of H carries into accelerations: 1e-9 of the largest
-element is far above what these robots show (5e-11 at most) and far below any mistake in a file.
+Both libraries read the same file and use double precision. Their rounding errors differ, and the
+condition number of H amplifies them in accelerations. The tolerance is 1e-9 of the largest
+element; observed differences are at most 5e-11.
 """
 
 import numpy as np
@@ -11,31 +11,29 @@ from numpy.testing import assert_allclose
 
 from published import published
 from rigidblocks.dynamics import aba, crba, rnea
-from rigidblocks.formats.load import load_model
-from rigidblocks.formats.refusal import FormatError
-from rigidblocks.joint import Revolute, SixDoF
-from rigidblocks.model.configuration import random_configuration
+from rigidblocks.joints import Revolute, SixDoF
+from rigidblocks.robot.configuration import random_configuration
+from rigidblocks.robot_description.format_error import FormatError
+from rigidblocks.robot_description.load import load_model
 
-pin = pytest.importorskip(
-    "pinocchio", reason="Pinocchio is not installed (`pip install rigidblocks[interop]`)"
-)
+pin = pytest.importorskip("pinocchio", reason="Pinocchio is not installed (`pip install pin`)")
 ROBOTS = published(".urdf")
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.skipif(
         not ROBOTS,
-        reason="example-robot-data is not installed (`pip install rigidblocks[interop]`)",
+        reason="example-robot-data is not installed (`pip install example-robot-data`)",
     ),
 ]
 
 RTOL = 1e-9
 
-# whose joints Pinocchio, too, can only move by dividing by zero
+# Pinocchio also divides by zero for the joints of these robots
 IMMOBILE = {
     "romeo_description/urdf/romeo.urdf": "1647: joint RThumb3 of model 'romeo' moves no mass",
     "romeo_description/urdf/romeo_laas_small.urdf": "1037: joint r_gripper_joint .* moves no mass",
 }
-EMPTY = "ur_description/urdf/ur3.urdf"  # nor does Pinocchio load it
+EMPTY = "ur_description/urdf/ur3.urdf"  # Pinocchio does not load this file either
 SINGLE = {
     "hector_description/robots/quadrotor_base.urdf",
     "iris_description/robots/iris_simple.urdf",
@@ -43,7 +41,7 @@ SINGLE = {
 
 
 def both(path, floating):
-    """The robot as we read it, as Pinocchio does, and where our variables are in theirs."""
+    """Return the robot, the Pinocchio model and the indices of its variables in that model."""
     ours = load_model(path, floating=floating).model
     roots = (pin.JointModelFreeFlyer(),) if floating else ()
     theirs = pin.buildModelFromUrdf(str(path), *roots)
@@ -51,7 +49,7 @@ def both(path, floating):
 
 
 def in_pinocchios_order(ours, theirs, q):
-    """Pinocchio's configuration, and the indices of its velocities in our order."""
+    """Return Pinocchio's configuration and the indices of its velocities in rigidblocks order."""
     there, order = np.zeros(theirs.nq), np.zeros(ours.nv, dtype=int)
     for i, (name, joint) in enumerate(zip(ours.joint_names, ours.joint, strict=True)):
         k = theirs.getJointId(name)
@@ -96,9 +94,9 @@ def differences(path, floating, rng):
 
 @pytest.mark.parametrize("floating", [False, True], ids=["fixed", "floating"])
 @pytest.mark.parametrize("name", sorted(ROBOTS.keys() - IMMOBILE.keys() - {EMPTY}))
-def test_published_robots_move_as_pinocchio_says(name, floating, rng):
+def test_dynamics_of_published_robots_match_pinocchio(name, floating, rng):
     if name in SINGLE and not floating:
-        with pytest.raises(FormatError, match="has no joint that moves"):
+        with pytest.raises(FormatError, match="has no movable joint"):
             load_model(ROBOTS[name])
         return
     for ours, theirs in differences(ROBOTS[name], floating, rng):
@@ -106,11 +104,11 @@ def test_published_robots_move_as_pinocchio_says(name, floating, rng):
 
 
 @pytest.mark.parametrize("name", IMMOBILE)
-def test_a_joint_that_moves_nothing_is_refused_with_its_line(name):
+def test_published_robot_with_a_joint_without_inertia_is_rejected(name):
     with pytest.raises(FormatError, match=IMMOBILE[name]):
         load_model(ROBOTS[name])
 
 
-def test_a_robot_without_links_is_refused():
+def test_published_robot_without_links_is_rejected():
     with pytest.raises(FormatError, match=r"ur3\.urdf: robot 'ur3' has no link"):
         load_model(ROBOTS[EMPTY])

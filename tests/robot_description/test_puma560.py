@@ -1,7 +1,8 @@
-"""The PUMA 560 as published. The forces are those that the Robotics Toolbox of Corke computes from
-the same parameters, printed to four decimals, by its own recursive Newton-Euler algorithm in the
-frames of the links: at its configuration `qn` at rest, at 1 rad/s on all joints, and with 1 rad/s^2
-besides.
+"""PUMA 560 compared with published joint forces.
+
+The Robotics Toolbox of Corke computes the forces from the same parameters with its own recursive
+Newton-Euler algorithm and prints four decimals. The three motions at the configuration `qn` are
+rest, 1 rad/s on all joints, and 1 rad/s with 1 rad/s^2 on all joints.
 """
 
 from math import pi
@@ -11,13 +12,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from rigidblocks import puma560, rnea
+from rigidblocks import rnea
 from rigidblocks.block.block import Record
 from rigidblocks.cli import main
 from rigidblocks.dynamics.kinematics import body_poses
-from rigidblocks.formats.published import PUMA560
-from rigidblocks.library.described import described_plant
-from rigidblocks.robots import DHRow, dh_chain, dh_frames
+from rigidblocks.library.plant_from_file import described_plant
+from rigidblocks.robot.robots import DHRow, dh_chain, dh_frames
+from rigidblocks.robot_description.load import PUMA560, puma560
 
 PRINTED = 5.1e-5
 QN = np.array([0.0, pi / 4, pi, 0.0, pi / 4, 0.0])
@@ -37,28 +38,30 @@ ROWS = [  # a, alpha, d, theta
 
 
 @pytest.mark.parametrize("motion", FORCES)
-def test_inverse_dynamics_are_the_published_ones(motion):
+def test_inverse_dynamics_of_the_puma_match_the_published_forces(motion):
     robot, (v, a) = puma560(), motion
-    qd, qdd, f = np.full(6, v), np.full(6, a), robot.freedoms
+    qd, qdd, f = np.full(6, v), np.full(6, a), robot.joint_properties
     motors = f.armature * qdd + f.damping * qd + f.friction * np.sign(qd)
     assert_allclose(rnea(robot.model, QN, qd, qdd) + motors, FORCES[motion], rtol=0, atol=PRINTED)
 
 
-def test_the_plant_has_motors_gears_and_friction():
-    """Its acceleration under the published forces is what they were computed for."""
-    plant = described_plant(puma560(), resistance=True)
+def test_accelerations_of_the_puma_plant_match_the_published_motion():
+    """The published forces cause the published accelerations, including motors and friction."""
+    plant = described_plant(puma560(), joint_friction=True)
     parameters = Record({port.name: port.start for port in plant.parameters})
     for (v, a), tau in FORCES.items():
         motion = Record({"q": QN, "qd": np.full(6, v)})
         qdd = plant.output(0.0, motion, Record({"tau": np.array(tau)}), parameters)["qdd"]
-        assert_allclose(qdd, a, rtol=0, atol=2e-3)  # of the printed digits over 0.19 kg m^2
+        assert_allclose(
+            qdd, a, rtol=0, atol=2e-3
+        )  # error of the printed digits divided by 0.19 kg m^2
 
 
 @pytest.mark.slow
-def test_its_file_becomes_an_fmu_in_one_command(tmp_path):
-    """Which starts from the published motions with the published accelerations."""
+def test_accelerations_of_the_puma_fmu_match_the_published_motion(tmp_path):
+    """The FMU has the published accelerations at the published states and forces."""
     path = tmp_path / "puma.fmu"
-    assert main(["fmu", str(PUMA560), "--resistance", "-o", str(path)]) == 0
+    assert main(["fmu", str(PUMA560), "--joint-friction", "-o", str(path)]) == 0
     names = [f"qdd[{k + 1}]" for k in range(6)]
     for (v, a), tau in FORCES.items():
         values = {"q": QN, "qd": np.full(6, v), "tau": np.array(tau)}
@@ -69,14 +72,14 @@ def test_its_file_becomes_an_fmu_in_one_command(tmp_path):
         assert_allclose([rows[name][0] for name in names], a, rtol=0, atol=2e-3)  # as above
 
 
-def test_friction_is_not_the_same_both_ways():
-    f = puma560().freedoms
+def test_dry_friction_of_the_puma_depends_on_the_direction_of_motion():
+    f = puma560().joint_properties
     assert_allclose(f.friction[0], 62.6111 * 0.395, rtol=1e-12)
     assert_allclose(f.backward[0], 62.6111 * 0.435, rtol=1e-12)
 
 
 def matrix(row, q):
-    """The 4 x 4 matrix of a standard Denavit-Hartenberg row, as Paul writes it."""
+    """Return Paul's homogeneous matrix (4, 4) of a standard Denavit-Hartenberg row."""
     a, alpha, d, theta = row
     ct, st, ca, sa = np.cos(theta + q), np.sin(theta + q), np.cos(alpha), np.sin(alpha)
     return np.array(
@@ -89,7 +92,7 @@ def matrix(row, q):
     )
 
 
-def test_standard_parameters_place_the_frames_as_their_matrices_do(rng):
+def test_link_poses_of_the_puma_equal_products_of_denavit_hartenberg_matrices(rng):
     model, q = puma560().model, rng.normal(size=6)
     poses = body_poses(model, q)
     T = np.eye(4)
@@ -102,6 +105,6 @@ def test_standard_parameters_place_the_frames_as_their_matrices_do(rng):
         assert_allclose(described.placement.matrix(), X.matrix(), atol=1e-14)
 
 
-def test_a_convention_that_there_is_not_is_refused():
+def test_unknown_denavit_hartenberg_convention_is_rejected():
     with pytest.raises(ValueError, match="must be 'modified' or 'standard', not 'craig'"):
         dh_chain(ROWS, [None] * 6, convention="craig")

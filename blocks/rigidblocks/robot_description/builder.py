@@ -1,4 +1,4 @@
-"""Robots built body by body, by name: numbers and the spanning tree are the library's business."""
+"""Robot builder: assemble a robot from named bodies, joints and frames."""
 
 from __future__ import annotations
 
@@ -9,21 +9,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rigidblocks.algebra.frames import check_frame
-from rigidblocks.algebra.spatial import RigidInertia, Transform, xlt
-from rigidblocks.formats.description import Freedoms, RobotDescription
-from rigidblocks.formats.document import nearest
-from rigidblocks.formats.links import described
-from rigidblocks.formats.listed import NOTHING, WORLD, Assembly, Connection, Following, Link
-from rigidblocks.joint import Fixed, Joint, Reversed
-from rigidblocks.model.model import STANDARD_GRAVITY, Model
-from rigidblocks.model.shapes import Shape
+from rigidblocks.joints import Fixed, Joint, Reversed
+from rigidblocks.robot.model import STANDARD_GRAVITY, Model
+from rigidblocks.robot.shapes import Shape
+from rigidblocks.robot_description.model_from_links import describe_robot
+from rigidblocks.robot_description.parsed_links import (
+    NOTHING,
+    WORLD,
+    Assembly,
+    Connection,
+    Link,
+    ParsedMimicJoint,
+)
+from rigidblocks.robot_description.robot_description import JointProperties, RobotDescription
+from rigidblocks.robot_description.xml_reader import nearest
+from rigidblocks.spatial.spatial import RigidInertia, Transform, check_frame, xlt
 
 BASE = "base"
 
 
 class RobotBuilder:
-    """A robot that is put together by name.
+    """Builder that assembles a robot by name and computes body indices and the spanning tree.
 
         robot = RobotBuilder("arm")
         robot.add_body("link1", joint=Revolute(), inertia=box_inertia((1, 0.1, 0.1), mass=1))
@@ -31,10 +37,10 @@ class RobotBuilder:
         robot.add_frame("tool", "link2", at=(1, 0, 0))
         model = robot.model()
 
-    The base is called "base". Bodies and joints may come in any order. Joints beyond those that
-    hang a body on another close loops: the spanning tree is one of minimum depth (RBDA 10.2), its
-    bodies are numbered depth first (RBDA 4.1), and the other joints are the `loops` of the model. A
-    body on a `Fixed` joint is merged with the one that it hangs on, and is a frame of it.
+    The base is called "base". Bodies and joints may be added in any order. Joints that are not
+    needed to connect the bodies close loops. The spanning tree has minimum depth (RBDA 10.2), its
+    bodies are numbered depth first (RBDA 4.1), and the remaining joints are the `loops` of the
+    model. A body on a `Fixed` joint is merged with its parent and becomes a frame of its parent.
     """
 
     def __init__(self, name: str, gravity: ArrayLike = STANDARD_GRAVITY):
@@ -43,7 +49,7 @@ class RobotBuilder:
         self._links: dict[str, Link] = {}
         self._joints: dict[str, Connection] = {}
         self._frames: dict[str, tuple[str, str, Transform]] = {}
-        self._followings: list[Following] = []
+        self._followings: list[ParsedMimicJoint] = []
 
     def __repr__(self) -> str:
         return f"<RobotBuilder '{self.name}': {len(self._links)} links, {len(self._joints)} joints>"
@@ -61,16 +67,26 @@ class RobotBuilder:
         contact: Sequence[Shape] = (),
         **freedoms: Any,
     ) -> None:
-        """Adds a body and, unless `parent` is None, the joint that hangs it on its parent.
+        """Add a body and, unless `parent` is None, the joint between the body and its parent.
 
-        `at` is where the joint is on the parent: a position (3,) [m], or the transform from the
-        parent's coordinates to the joint's, which are the body's own. `inertia` is in the body's
-        coordinates; of several the sum. The joint is called as the body with _joint unless
-        `joint_name` is given. `freedoms` are what `Freedoms` has of it: lower, upper, damping, ...
-        Raises ValueError for a name that is taken, and TypeError for an inertia that is none.
+        Args:
+            name: The name of the body.
+            parent: The name of the parent, or None.
+            joint: The joint, fixed by default.
+            at: The placement of the joint on the parent: a position (3,) [m], or the transform from
+                parent to joint coordinates. The body coordinates are the joint coordinates.
+            inertia: The inertia in body coordinates; several inertias are added.
+            joint_name: The name of the joint, by default the name of the body followed by _joint.
+            appearance: The visual shapes.
+            contact: The collision shapes.
+            **freedoms: The joint properties: fields of `JointProperties`, such as damping.
+
+        Raises:
+            ValueError: The name is taken.
+            TypeError: The inertia is not a `RigidInertia`.
         """
         if name == BASE or name in self._links or name in self._frames:
-            raise ValueError(f"robot '{self.name}' has a body or frame '{name}' already")
+            raise ValueError(f"robot '{self.name}' already has a body or frame '{name}'")
         parts = _inertias(name, inertia)
         total = sum(parts[1:], parts[0]) if parts else NOTHING
         self._links[name] = Link(name, 0, total, tuple(appearance), tuple(contact))
@@ -78,7 +94,9 @@ class RobotBuilder:
             joint_name = joint_name or f"{name}_joint"
             self.add_joint(joint_name, parent, name, joint or Fixed(), at, **freedoms)
         elif joint is not None or joint_name is not None:
-            raise ValueError(f"body '{name}' has no parent for a joint; give one, or use add_joint")
+            raise ValueError(
+                f"body '{name}' has a joint but no parent; specify a parent or use add_joint"
+            )
 
     def add_joint(
         self,
@@ -90,51 +108,62 @@ class RobotBuilder:
         at_child: Transform | ArrayLike = (0.0, 0.0, 0.0),
         **freedoms: Any,
     ) -> None:
-        """Adds a joint between two bodies, which closes a loop where they are connected already.
+        """Add a joint between two bodies; if they are already connected, the joint closes a loop.
 
-        `at` and `at_child` are where it is on the one and on the other, as in `add_body`. Raises
-        ValueError for a name that is taken and for limits upside down.
+        `at` and `at_child` are the placements of the joint on the parent and on the child, as in
+        `add_body`.
+
+        Raises:
+            ValueError: The name is taken, or a lower limit is above the upper limit.
         """
         if name in self._joints:
-            raise ValueError(f"robot '{self.name}' has a joint '{name}' already")
-        Xp, Xs = _placement(at, f"at of joint '{name}'"), _placement(at_child, f"joint '{name}'")
-        said = Freedoms.of(joint.nv, **_known(freedoms))  # refuses what does not fit
+            raise ValueError(f"robot '{self.name}' already has a joint '{name}'")
+        Xp, Xs = (
+            _placement(at, f"`at` of joint '{name}'"),
+            _placement(at_child, f"`at_child` of joint '{name}'"),
+        )
+        said = JointProperties.from_values(
+            joint.nv, **_check_property_names(freedoms)
+        )  # rejects values with a wrong shape
         if np.any(said.lower > said.upper):
             raise ValueError(
-                f"the limits of joint '{name}' are upside down: lower = {said.lower.tolist()} must "
+                f"the limits of joint '{name}' are reversed: lower = {said.lower.tolist()} must "
                 f"not be above upper = {said.upper.tolist()}"
             )
         ends = [WORLD if end == BASE else end for end in (parent, child)]
         self._joints[name] = Connection(name, 0, ends[0], ends[1], joint, Xp, Xs, freedoms)
 
     def add_frame(self, name: str, body: str, at: Transform | ArrayLike = (0.0, 0.0, 0.0)) -> None:
-        """Adds a named frame on a body, `at` as in `add_body`; raises ValueError for a name that is
-        taken.
+        """Add a named frame on a body, with `at` as in `add_body`.
+
+        Raises:
+            ValueError: The name is taken.
         """
         if name == BASE or name in self._links or name in self._frames:
-            raise ValueError(f"robot '{self.name}' has a body or frame '{name}' already")
+            raise ValueError(f"robot '{self.name}' already has a body or frame '{name}'")
         place = _placement(at, f"frame '{name}'")
         self._frames[name] = (name, WORLD if body == BASE else body, place)
 
     def add_coupling(self, joint: str, source: str, ratio: float, offset: float = 0.0) -> None:
-        """Makes a joint follow another: q = ratio q_source + offset."""
-        self._followings.append(Following(0, joint, source, ratio, offset))
+        """Couple a joint to another joint: q = ratio q_source + offset."""
+        self._followings.append(ParsedMimicJoint(0, joint, source, ratio, offset))
 
     def merge(self, body: str, q: ArrayLike | None = None) -> None:
-        """Makes the joint that hangs a body on its parent rigid, at the position `q`, that of the
-        neutral configuration unless given: the body is merged with its parent.
+        """Fix the joint of a body at the position `q` and merge the body with its parent.
+
+        By default `q` is the neutral configuration.
         """
-        name = self._hanging(body)
+        name = self._parent_joint_name(body)
         old = self._joints[name]
         position = old.joint.neutral() if q is None else np.atleast_1d(np.asarray(q, dtype=float))
         XJ = old.joint.jcalc(position, np.zeros(old.joint.nv)).XJ
-        self._joints[name] = old._replace(joint=Fixed(), Xp=XJ @ old.Xp, freedoms={})
+        self._joints[name] = old._replace(joint=Fixed(), Xp=XJ @ old.Xp, joint_properties={})
 
     def cut(self, body: str) -> None:
-        """Removes a body and all that hangs on nothing but it, their joints and frames."""
-        del self._links[self._joints[self._hanging(body)].child]
+        """Remove a body, the bodies connected only through it, and their joints and frames."""
+        del self._links[self._joints[self._parent_joint_name(body)].child]
         self._joints = {n: c for n, c in self._joints.items() if body not in (c.parent, c.child)}
-        reached = self._reached()
+        reached = self._bodies_connected_to_base()
         gone = {body, *(name for name in self._links if name not in reached)}
         self._links = {name: link for name, link in self._links.items() if name not in gone}
         self._joints = {n: c for n, c in self._joints.items() if c.child not in gone}
@@ -143,18 +172,19 @@ class RobotBuilder:
         self._followings = [f for f in self._followings if {f.joint, f.source} <= kept]
 
     def description(self) -> RobotDescription:
-        """The robot with its frames, limits and couplings, as one from a file.
+        """Return the robot with its frames, limits and couplings, as if read from a file.
 
-        Raises ValueError for a body that is not there or that nothing connects with the base, and
-        for what `Model` refuses.
+        Raises:
+            ValueError: A body does not exist or is not connected to the base, or `Model` rejects
+                the robot.
         """
         self._check_ends()
-        reached = self._reached()
+        reached = self._bodies_connected_to_base()
         if loose := [name for name in self._links if name not in reached]:
             raise ValueError(
-                f"nothing connects {', '.join(loose)} of robot '{self.name}' with the base"
+                f"no joints connect {', '.join(loose)} of robot '{self.name}' to the base"
             )
-        return described(
+        return describe_robot(
             Assembly(
                 Path(f"robot '{self.name}'"),
                 self.name,
@@ -169,17 +199,17 @@ class RobotBuilder:
         )
 
     def model(self) -> Model:
-        """The model alone; raises what `description` raises."""
+        """Return the robot model; `description` documents the exceptions."""
         model = self.description().model
         assert isinstance(model, Model)
         return model
 
-    def _hanging(self, body: str) -> str:
-        """The joint that hangs a body on the others."""
+    def _parent_joint_name(self, body: str) -> str:
+        """Return the name of the joint between a body and its parent."""
         names = [name for name, c in self._joints.items() if c.child == body]
         if not names:
             there = list(self._links)
-            raise ValueError(f"no joint hangs body '{body}' on another{nearest(body, there)}")
+            raise ValueError(f"body '{body}' has no joint to a parent{nearest(body, there)}")
         return names[0]
 
     def _check_ends(self) -> None:
@@ -190,11 +220,11 @@ class RobotBuilder:
         used += [(f"frame '{name}'", body) for name, body, _ in self._frames.values()]
         for what, end in used:
             if end != WORLD and end not in self._links:
-                text = f"{what} of robot '{self.name}' is on '{end}', which is no body of it"
+                text = f"{what} of robot '{self.name}' is on unknown body '{end}'"
                 raise ValueError(text + nearest(end, there))
 
-    def _reached(self) -> dict[str, int]:
-        """The bodies that joints connect with the base, and over how few of them."""
+    def _bodies_connected_to_base(self) -> dict[str, int]:
+        """Return the bodies connected to the base, with their distance to it in joints."""
         depth, front = {WORLD: 0}, [WORLD]
         while front:
             reached = []
@@ -208,9 +238,7 @@ class RobotBuilder:
 
 
 def _outward(c: Connection, depth: dict[str, int]) -> Connection:
-    """The joint from the body that is nearer to the base, turned round where it was given from the
-    other.
-    """
+    """Return the joint directed away from the base, reversed if its parent is farther away."""
     if depth[c.parent] <= depth[c.child]:
         return c
     joint = c.joint.joint if isinstance(c.joint, Reversed) else Reversed(c.joint)
@@ -218,26 +246,28 @@ def _outward(c: Connection, depth: dict[str, int]) -> Connection:
     return c._replace(parent=c.child, child=c.parent, joint=turned, Xp=c.Xs, Xs=c.Xp)
 
 
-def _inertias(name: str, given: Any) -> list[RigidInertia]:
-    alone = [] if given is None else [given]
-    parts = list(given) if isinstance(given, Sequence) else alone
+def _inertias(name: str, inertia: Any) -> list[RigidInertia]:
+    single = [] if inertia is None else [inertia]
+    parts = list(inertia) if isinstance(inertia, Sequence) else single
     for one in parts:
         if not isinstance(one, RigidInertia):
             raise TypeError(
-                f"the inertia of body '{name}' is a RigidInertia, as of box_inertia(...) or "
-                f"mcI(mass, com, moments), or several, not {one!r:.60}"
+                f"the inertia of body '{name}' must be a RigidInertia, such as box_inertia(...) or "
+                f"mcI(mass, com, moments), or a sequence of them, not {one!r:.60}"
             )
     return parts
 
 
-def _placement(at: Transform | ArrayLike, where: str) -> Transform:
+def _placement(at: Transform | ArrayLike, subject: str) -> Transform:
     X = at if isinstance(at, Transform) else xlt(np.asarray(at, dtype=float))
-    check_frame(X, where)
+    check_frame(X, subject)
     return X
 
 
-def _known(freedoms: dict[str, Any]) -> dict[str, Any]:
-    names = list(Freedoms.__dataclass_fields__)
+def _check_property_names(freedoms: dict[str, Any]) -> dict[str, Any]:
+    names = list(JointProperties.__dataclass_fields__)
     if unknown := [name for name in freedoms if name not in names]:
-        raise ValueError(f"a joint has no {unknown[0]}; it has: {', '.join(names)}")
+        raise ValueError(
+            f"unknown joint property '{unknown[0]}'; expected one of {', '.join(names)}"
+        )
     return freedoms

@@ -1,53 +1,275 @@
-"""Our own format: a robot as JSON, to the last bit. `robot.schema.json` beside this file describes
-it.
-"""
+"""JSON format of rigidblocks, which stores numbers without rounding (`robot.schema.json`)."""
 
 import json
-from dataclasses import fields
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra import planar, spatial
-from rigidblocks.formats.description import (
+from rigidblocks import joints as joints
+from rigidblocks.joints import Joint, LoopJoint, StringConstraint
+from rigidblocks.robot.configuration import check_quaternions
+from rigidblocks.robot.material import Material
+from rigidblocks.robot.model import Model, PlanarModel
+from rigidblocks.robot.shapes import (
+    Box,
+    Capsule,
+    ConvexHull,
+    Cylinder,
+    Ellipsoid,
+    Plane,
+    PointSet,
+    Polyhedron,
+    Polyline,
+    Shape,
+    Sphere,
+)
+from rigidblocks.robot_description.format_error import FormatError, file_error
+from rigidblocks.robot_description.robot_description import (
     Actuator,
+    BodyDrag,
     Coupling,
-    Freedoms,
+    JointProperties,
+    JointTendon,
+    Keyframe,
     Place,
     PointSpring,
     RobotDescription,
+    Weightless,
 )
-from rigidblocks.formats.node import Node
-from rigidblocks.formats.parts import (
-    AT_REST,
-    JOINTS,
-    SHAPES,
-    at_rest_from_json,
-    inertia,
-    joint_from_json,
-    part_to_json,
-    shape_from_json,
-    to_json,
-    transform,
-)
-from rigidblocks.formats.refusal import FormatError, wrong
-from rigidblocks.joint import LoopJoint, StringConstraint
-from rigidblocks.model.model import Model
-from rigidblocks.model.planar import PlanarModel
+from rigidblocks.spatial import planar, spatial
+from rigidblocks.spatial.immutable_data import read_only
+from rigidblocks.spatial.spatial import Array, Transform
+
+
+@dataclass(frozen=True)
+class Node:
+    """Value at the position `place` in a document from the file `path`."""
+
+    path: Path
+    value: Any
+    place: str = ""
+
+    def error(self, text: str) -> FormatError:
+        """Return the error with the message `text` at this value."""
+        return file_error(self.path, None, f"{self.place or 'the document'} {text}")
+
+    def get(self, key: str) -> "Node | None":
+        """Return the member of an object with this key, or None."""
+        if not isinstance(self.value, dict):
+            raise self.error("must be a JSON object")
+        place = f"{self.place}.{key}" if self.place else key
+        return Node(self.path, self.value[key], place) if key in self.value else None
+
+    def __getitem__(self, key: str) -> "Node":
+        member = self.get(key)
+        if member is None:
+            raise self.error(f"needs the key '{key}'")
+        return member
+
+    def keys(self, known: set[str]) -> None:
+        """Reject the members of an object whose keys are not in `known`."""
+        if not isinstance(self.value, dict):
+            raise self.error("must be a JSON object")
+        if more := sorted(self.value.keys() - known):
+            raise self.error(f"has unknown keys: {', '.join(more)}")
+
+    def members(self) -> Iterator[tuple[str, "Node"]]:
+        """Yield the members of an object by key."""
+        self.keys(set(self.value) if isinstance(self.value, dict) else set())
+        return ((key, self[key]) for key in self.value)
+
+    def items(self, key: str) -> list["Node"]:
+        """Return the items of the list with this key; empty if the list is missing."""
+        member = self.get(key)
+        return [] if member is None else list(member)
+
+    def __iter__(self) -> Iterator["Node"]:
+        if not isinstance(self.value, list):
+            raise self.error("must be a list")
+        items = enumerate(self.value)
+        return iter([Node(self.path, item, f"{self.place}[{k}]") for k, item in items])
+
+    def text(self) -> str:
+        """Return the value, which must be a string."""
+        if not isinstance(self.value, str):
+            raise self.error("must be a string")
+        return self.value
+
+    def integer(self) -> int:
+        """Return the value, which must be an integer."""
+        if not isinstance(self.value, int) or isinstance(self.value, bool):
+            raise self.error("must be an integer")
+        if abs(self.value) > 2**53:
+            raise self.error("must be an integer between -2^53 and 2^53")
+        return self.value
+
+    def number(self) -> float:
+        """Return the value, which must be a finite number."""
+        if isinstance(self.value, bool) or not isinstance(self.value, int | float):
+            raise self.error("must be a number")
+        try:
+            number = float(self.value)
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number):
+            raise self.error("must be a finite number")
+        return number
+
+    def array(self, *shape: int) -> Array:
+        """Return the value as an array of this shape; -1 allows any length."""
+        if not shape:
+            return np.array(self.number())
+        rows = [item.array(*shape[1:]) for item in self]
+        if len(rows) != shape[0] and shape[0] >= 0:
+            raise self.error(f"must have {shape[0]} items, not {len(rows)}")
+        return np.array(rows).reshape(len(rows), *shape[1:])
+
+
+_PUBLIC = [getattr(joints, name) for name in joints.__all__]
+JOINTS = {c.__name__: c for c in _PUBLIC if isinstance(c, type) and issubclass(c, Joint)}
+del JOINTS["Joint"]
+SHAPES = {
+    cls.__name__: cls
+    for cls in (
+        Box,
+        Capsule,
+        ConvexHull,
+        Cylinder,
+        Ellipsoid,
+        PointSet,
+        Polyhedron,
+        Polyline,
+        Sphere,
+    )
+}
+AT_REST = SHAPES | {"Plane": Plane}  # collision shapes of the base
+
+
+def part_to_json(part: Joint | Shape | Plane, types: Mapping[str, type]) -> dict[str, Any]:
+    """Return a joint or a shape as JSON, with its type and its fields.
+
+    Raises:
+        TypeError: The type is not among `types`.
+    """
+    name = type(part).__name__
+    if types.get(name) is not type(part):
+        raise TypeError(f"a {name} cannot be saved; it must be one of {', '.join(types)}")
+    values = {f.name: getattr(part, f.name) for f in fields(part)}
+    return {"type": name} | {k: to_json(v) for k, v in values.items() if v is not None}
+
+
+def to_json(value: Any) -> Any:
+    """Return a field of a part as JSON: a joint, material, transform, string, number or array."""
+    if isinstance(value, Joint):
+        return part_to_json(value, JOINTS)
+    if isinstance(value, Material):
+        return {k: v for k, v in asdict(value).items() if v is not None}
+    if isinstance(value, str):
+        return value
+    if hasattr(value, "E"):
+        return {"E": to_json(value.E), "r": to_json(value.r)}
+    array = np.asarray(value)
+    if array.dtype == object:
+        raise TypeError(f"{value!r} is not a number and cannot be saved")
+    if array.dtype != int:
+        array = array.astype(float)
+    return array.tolist()
+
+
+def joint_from_json(node: Node) -> Joint:
+    """Return the joint of a node; raise FormatError if it is invalid."""
+    return _part(node, JOINTS)  # type: ignore[no-any-return]
+
+
+def shape_from_json(node: Node) -> Shape:
+    """Return the shape of a node; raise FormatError if it is invalid."""
+    return _part(node, SHAPES)  # type: ignore[no-any-return]
+
+
+def base_shape_from_json(node: Node) -> Shape | Plane:
+    """Return the static shape or plane of a node; raise FormatError if it is invalid."""
+    return _part(node, AT_REST)  # type: ignore[no-any-return]
+
+
+def _part(node: Node, types: Mapping[str, Any]) -> Any:
+    name = node["type"].text()
+    if name not in types:
+        raise node.error(f"has the type '{name}'; it must be one of {', '.join(types)}")
+    known = [f.name for f in fields(types[name])]
+    node.keys({"type", *known})
+    values = {key: _field(key, member) for key in known if (member := node.get(key)) is not None}
+    try:
+        return types[name](**values)
+    except (TypeError, ValueError) as error:
+        raise node.error(f"is not a valid {name}: {error}") from None
+
+
+def _field(name: str, node: Node) -> Any:
+    if name == "joint":
+        return joint_from_json(node)
+    if name == "placement":
+        return transform(node)
+    if name == "material":
+        return material(node)
+    if isinstance(node.value, str):
+        return node.value
+    if isinstance(node.value, list):
+        nested = bool(node.value) and isinstance(node.value[0], list)
+        return node.array(-1, 3) if nested else tuple(node.array(-1).tolist())
+    return node.integer() if isinstance(node.value, int) else node.number()
+
+
+def material(node: Node) -> Material:
+    """Return the material of a node; raise FormatError if it is invalid."""
+    known = [f.name for f in fields(Material)]
+    node.keys(set(known))
+    found = {key: member for key in known if (member := node.get(key)) is not None}
+    values: dict[str, Any] = {
+        key: member.text() if key == "name" else member.number() for key, member in found.items()
+    }
+    try:
+        return Material(**values)
+    except ValueError as error:
+        raise node.error(f"is not a valid material: {error}") from None
+
+
+def transform(node: Node, algebra: ModuleType | None = None) -> Any:
+    """Return the transform of a node: planar if `algebra` is planar, else spatial."""
+    node.keys({"E", "r"})
+    n = 3 if algebra is None else _dimensions(algebra)
+    cls = Transform if algebra is None else algebra.Transform
+    return cls(node["E"].array(n, n), node["r"].array(n))
+
+
+def inertia(node: Node, algebra: ModuleType) -> Any:
+    """Return the rigid-body inertia of a node in a spatial or planar algebra."""
+    node.keys({"m", "h", "I"})
+    n = _dimensions(algebra)
+    I = node["I"].array(3, 3) if n == 3 else node["I"].number()
+    return algebra.RigidInertia(node["m"].number(), node["h"].array(n), I)
+
+
+def _dimensions(algebra: ModuleType) -> int:
+    return 3 if len(algebra.zero()) == 6 else 2
+
 
 FORMAT, VERSION = "rigidblocks robot", 1
 SCHEMA = Path(__file__).with_name("robot.schema.json")
 
 
 def save_model(robot: Model | PlanarModel | RobotDescription, path: str | Path) -> None:
-    """Writes a robot, or a model alone, to a JSON file that `load_model` reads to the last bit.
+    """Write a robot or a model to a JSON file for `load_model`, without rounding numbers.
 
-    Raises TypeError for joints and shapes of types that the library does not have, and for numbers
-    that are traced.
+    Raises:
+        TypeError: The type of a joint or shape is not part of the library, or a value is traced.
     """
     if not isinstance(robot, RobotDescription):
-        robot = RobotDescription(robot, Freedoms.of(robot.nv))
+        robot = RobotDescription(robot, JointProperties.from_values(robot.nv))
     text = json.dumps(document(robot), indent=1, ensure_ascii=False, allow_nan=False)
     Path(path).write_text(text + "\n", encoding="utf-8")
 
@@ -56,14 +278,14 @@ def save_model(robot: Model | PlanarModel | RobotDescription, path: str | Path) 
 
 
 def document(robot: RobotDescription) -> dict[str, Any]:
-    """The JSON document of a robot."""
+    """Return the JSON document of a robot."""
     return {
         "format": FORMAT,
         "version": VERSION,
         "model": _model_to_json(robot.model),
         "freedoms": {
-            f.name: [_finite(value) for value in getattr(robot.freedoms, f.name).tolist()]
-            for f in fields(robot.freedoms)
+            f.name: [_finite(value) for value in getattr(robot.joint_properties, f.name).tolist()]
+            for f in fields(robot.joint_properties)
         },
         "couplings": [coupling._asdict() for coupling in robot.couplings],
         "frames": {
@@ -72,11 +294,35 @@ def document(robot: RobotDescription) -> dict[str, Any]:
         },
         "base_appearance": [part_to_json(shape, SHAPES) for shape in robot.base_appearance],
         "base_contact": [part_to_json(shape, AT_REST) for shape in robot.base_contact],
-        "warnings": list(robot.warnings),
+        "warnings": [*robot.warnings, *_omissions(robot)],
         "actuators": [_actuator_to_json(actuator) for actuator in robot.actuators],
         "springs": [_spring_to_json(spring) for spring in robot.springs],
         "apart": [list(pair) for pair in robot.apart],
+        **{
+            name: to_json(value)
+            for name, value in (("q0", robot.q0), ("qd0", robot.qd0))
+            if value is not None
+        },
+        "keyframes": {
+            name: {"q": to_json(state.q), "qd": to_json(state.qd)}
+            for name, state in robot.keyframes.items()
+        },
+        "weightless": [_spring_to_json(one) for one in robot.weightless],
+        "tendons": [_tendon_to_json(one) for one in robot.tendons],
+        "drags": [_spring_to_json(one) for one in robot.drags],
     }
+
+
+def _omissions(robot: RobotDescription) -> list[str]:
+    """Return a warning about the sensors, which the format does not contain."""
+    if not robot.sensors:
+        return []
+    return [f"its {len(robot.sensors)} sensors are not stored in a JSON file"]
+
+
+def _tendon_to_json(tendon: JointTendon) -> dict[str, Any]:
+    values = {key: to_json(value) for key, value in tendon._asdict().items() if key != "limits"}
+    return values | {"limits": [*map(_finite, tendon.limits)]}
 
 
 def _actuator_to_json(actuator: Actuator) -> dict[str, Any]:
@@ -84,12 +330,12 @@ def _actuator_to_json(actuator: Actuator) -> dict[str, Any]:
     return {**actuator._asdict(), **limits}
 
 
-def _spring_to_json(spring: PointSpring) -> dict[str, Any]:
+def _spring_to_json(spring: PointSpring | Weightless | BodyDrag) -> dict[str, Any]:
     return {key: to_json(value) for key, value in spring._asdict().items()}
 
 
 def _finite(value: float) -> float | None:
-    """A limit: null where there is none."""
+    """Return a limit as JSON: null if it is infinite."""
     return value if np.isfinite(value) else None
 
 
@@ -152,49 +398,73 @@ def _body_to_json(model: Model | PlanarModel, i: int) -> dict[str, Any]:
 
 
 def read_json(data: bytes, path: Path) -> RobotDescription:
-    """The robot of a JSON document; raises FormatError, with the line or the place in it, for what
-    is none.
+    """Return the robot of a JSON document.
+
+    Raises:
+        FormatError: The document is not a robot; the message contains the line or the position.
     """
     try:
         return _robot(Node(path, json.loads(data, parse_constant=_refuse_constant)))
     except json.JSONDecodeError as error:
-        raise wrong(path, error.lineno, f"this is no JSON: {error.msg.lower()}") from None
+        raise file_error(path, error.lineno, f"invalid JSON: {error.msg.lower()}") from None
     except FormatError:
         raise
     except (ValueError, RecursionError) as error:
-        raise wrong(path, None, f"this is no JSON of a robot: {error}") from None
+        raise file_error(path, None, f"invalid JSON in robot file: {error}") from None
 
 
 def _robot(node: Node) -> RobotDescription:
     if node["format"].text() != FORMAT:
-        raise node["format"].refused(f"must be '{FORMAT}', not '{node['format'].value}'")
+        raise node["format"].error(f"must be '{FORMAT}', not '{node['format'].value}'")
     if node["version"].integer() != VERSION:
-        raise node["version"].refused(f"must be {VERSION}, not {node['version'].value}")
-    node.keys({"format", "version", *(f.name for f in fields(RobotDescription))})
-    model = _model(node["model"])
+        raise node["version"].error(f"must be {VERSION}, not {node['version'].value}")
+    names = {f.name for f in fields(RobotDescription)} - {"joint_properties", "sensors"}
+    node.keys({"format", "version", "freedoms", *names})
+    model, q0, qd0 = _model(node["model"]), node.get("q0"), node.get("qd0")
     return RobotDescription(
         model,
-        _freedoms(node.get("freedoms"), model.nv),
+        _joint_properties(node.get("freedoms"), model.nv),
         _frames(node.get("frames"), model.nb),
         tuple(_coupling(item, model) for item in node.items("couplings")),
         tuple(map(shape_from_json, node.items("base_appearance"))),
-        tuple(map(at_rest_from_json, node.items("base_contact"))),
+        tuple(map(base_shape_from_json, node.items("base_contact"))),
         tuple(item.text() for item in node.items("warnings")),
         tuple(_actuator(item, model) for item in node.items("actuators")),
         tuple(_spring(item, model) for item in node.items("springs")),
         tuple(_pair(item, model.nb) for item in node.items("apart")),
+        None if q0 is None else _configuration(q0, model),
+        None if qd0 is None else read_only(qd0.array(model.nv)),
+        _keyframes(node.get("keyframes"), model),
+        tuple(_weightless(item, model) for item in node.items("weightless")),
+        tuple(_tendon(item, model) for item in node.items("tendons")),
+        tuple(_drag(item, model) for item in node.items("drags")),
     )
 
 
+def _configuration(node: Node, model: Model | PlanarModel) -> Array:
+    q = read_only(node.array(model.nq))
+    check_quaternions(model, q)
+    return q
+
+
+def _keyframes(node: Node | None, model: Model | PlanarModel) -> dict[str, Keyframe]:
+    found = {}
+    for name, member in node.members() if node is not None else ():
+        member.keys(set(Keyframe._fields))
+        q, qd = _configuration(member["q"], model), read_only(member["qd"].array(model.nv))
+        found[name] = Keyframe(q, qd)
+    return found
+
+
 def _refuse_constant(token: str) -> float:
-    raise ValueError(f"{token} is no number")
+    raise ValueError(f"{token} is not a number")
 
 
 def _model(node: Node) -> Model | PlanarModel:
     node.keys({"dimensions", "name", "gravity", "bodies", "loops", "strings"})
     dimensions, bodies = node["dimensions"].integer(), node.items("bodies")
     if dimensions not in (2, 3):
-        raise node["dimensions"].refused(f"must be 2 or 3, not {dimensions}")
+        raise node["dimensions"].error(f"must be 2 or 3, not {dimensions}")
     algebra = spatial if dimensions == 3 else planar
     for body in bodies:
         body.keys(_BODY | _SPATIAL if dimensions == 3 else _BODY)
@@ -208,11 +478,11 @@ def _model(node: Node) -> Model | PlanarModel:
     try:
         return Model(**parts) if dimensions == 3 else PlanarModel(**parts)
     except (TypeError, ValueError) as error:
-        raise node.refused(f"is none: {error}") from None
+        raise node.error(f"is not valid: {error}") from None
 
 
 def _body_parts(bodies: list[Node], algebra: Any) -> dict[str, Any]:
-    """The fields of a model that have an entry for each body, those that say something."""
+    """Return the nonempty model fields that have one entry per body."""
     names = [body["name"].text() for body in bodies]
     parts: dict[str, Any] = {
         "parent": tuple(body["parent"].integer() for body in bodies),
@@ -223,7 +493,7 @@ def _body_parts(bodies: list[Node], algebra: Any) -> dict[str, Any]:
         "joint_names": tuple(body["joint_name"].text() for body in bodies),
     }
     for mark in ("massless", "unphysical"):
-        if marked := tuple(n for n, body in zip(names, bodies, strict=True) if _is(body, mark)):
+        if marked := tuple(n for n, body in zip(names, bodies, strict=True) if _flag(body, mark)):
             parts[mark] = marked
     for kind in ("appearance", "contact"):
         if any(body.get(kind) for body in bodies):
@@ -235,10 +505,10 @@ _BODY = {"name", "parent", "joint_name", "joint", "Xtree", "inertia", "massless"
 _SPATIAL = {"unphysical", "appearance", "contact"}
 
 
-def _is(owner: Node, mark: str) -> bool:
+def _flag(owner: Node, mark: str) -> bool:
     node = owner.get(mark)
     if node is not None and not isinstance(node.value, bool):
-        raise node.refused("must be true or false")
+        raise node.error("must be true or false")
     return node is not None and bool(node.value)
 
 
@@ -261,21 +531,23 @@ def _string(node: Node, dimensions: int) -> StringConstraint:
         item.keys({"body", "point"})
         points.append((item["body"].integer(), item["point"].array(dimensions)))
     length, radius = (node[key].number() for key in ("length", "radius"))
-    return StringConstraint(tuple(points), length, _is(node, "closed"), radius, node["name"].text())
+    return StringConstraint(
+        tuple(points), length, _flag(node, "closed"), radius, node["name"].text()
+    )
 
 
-def _freedoms(node: Node | None, nv: int) -> Freedoms:
+def _joint_properties(node: Node | None, nv: int) -> JointProperties:
     if node is None:
-        return Freedoms.of(nv)
-    names = [f.name for f in fields(Freedoms)]
+        return JointProperties.from_values(nv)
+    names = [f.name for f in fields(JointProperties)]
     node.keys(set(names))
     values: dict[str, Any] = {}
     for name, member in node.members():
-        none = getattr(Freedoms.of(1), name)[0]
+        none = getattr(JointProperties.from_values(1), name)[0]
         values[name] = [none if item.value is None else item.number() for item in member]
         if len(values[name]) != nv:
-            raise member.refused(f"must have {nv} items, not {len(values[name])}")
-    return Freedoms.of(nv, **values)
+            raise member.error(f"must have {nv} items, not {len(values[name])}")
+    return JointProperties.from_values(nv, **values)
 
 
 def _frames(node: Node | None, nb: int) -> dict[str, Place]:
@@ -287,10 +559,10 @@ def _frames(node: Node | None, nb: int) -> dict[str, Place]:
 
 
 def _body(node: Node, nb: int) -> int:
-    """The number of a body, -1 of the base."""
+    """Return the index of a body, -1 for the base."""
     body = node.integer()
     if not -1 <= body < nb:
-        raise node.refused(f"must be one of -1 (the base) .. {nb - 1}, not {body}")
+        raise node.error(f"must be a body index from -1 (the base) to {nb - 1}, not {body}")
     return body
 
 
@@ -298,21 +570,82 @@ def _spring(node: Node, model: Model | PlanarModel) -> PointSpring:
     node.keys(set(PointSpring._fields))
     body, other = (_body(node[key], model.nb) for key in ("body", "other"))
     if body < 0 or body == other:
-        raise node.refused("needs two bodies, of which the second may be the base")
+        raise node.error(
+            "must connect a body to another body or to the base: expected body >= 0 and another "
+            f"index as `other`, not {body} and {other}"
+        )
     n = len(model.gravity)
     point, other_point = (tuple(node[k].array(n).tolist()) for k in ("point", "other_point"))
     law = [node[key].number() for key in ("stiffness", "damping", "rest")]
     for key, value in zip(("stiffness", "damping"), law, strict=False):
         if value < 0.0:
-            raise node[key].refused(f"must not be negative, as {value}")
+            raise node[key].error(f"must not be negative, but is {value}")
     return PointSpring(node["name"].text(), body, point, other, other_point, *law)
 
 
+def _moving_body(node: Node, nb: int) -> int:
+    body = _body(node, nb)
+    if body < 0:
+        raise node.error("must be a body, not the base")
+    return body
+
+
+def _weightless(node: Node, model: Model | PlanarModel) -> Weightless:
+    node.keys(set(Weightless._fields))
+    centre = tuple(node["centre"].array(len(model.gravity)).tolist())
+    body = _moving_body(node["body"], model.nb)
+    return Weightless(node["name"].text(), body, node["mass"].number(), centre)
+
+
+def _tendon(node: Node, model: Model | PlanarModel) -> JointTendon:
+    node.keys(set(JointTendon._fields))
+    joints = tuple(_single(item, model) for item in node["joints"])
+    if not joints:
+        raise node["joints"].error("must list one or more joints")
+    lower, upper = (item.value if item.value is None else item.number() for item in node["limits"])
+    return JointTendon(
+        node["name"].text(),
+        joints,
+        tuple(node["coefficients"].array(len(joints)).tolist()),
+        _not_negative(node["stiffness"]),
+        _not_negative(node["damping"]),
+        _two(node["rest"]),
+        _not_negative(node["friction"]),
+        (-np.inf if lower is None else lower, np.inf if upper is None else upper),
+    )
+
+
+def _two(node: Node) -> tuple[float, float]:
+    first, second = node.array(2).tolist()
+    return first, second
+
+
+def _not_negative(node: Node) -> float:
+    value = node.number()
+    if value < 0.0:
+        raise node.error(f"must not be negative, but is {value}")
+    return value
+
+
+def _drag(node: Node, model: Model | PlanarModel) -> BodyDrag:
+    node.keys(set(BodyDrag._fields))
+    if isinstance(model, PlanarModel):
+        raise node.error("needs a spatial model, not a planar one")
+    laws = (tuple(map(_not_negative, node[key])) for key in ("linear", "quadratic"))
+    linear, quadratic = laws
+    if len(linear) != 6 or len(quadratic) != 6:
+        raise node.error(
+            f"needs 6 linear and 6 quadratic coefficients, not {len(linear)} and {len(quadratic)}"
+        )
+    body, placement = _moving_body(node["body"], model.nb), transform(node["placement"])
+    return BodyDrag(node["name"].text(), body, placement, linear, quadratic)
+
+
 def _pair(node: Node, nb: int) -> tuple[int, int]:
-    """The numbers of two bodies."""
+    """Return the indices of two bodies."""
     numbers = [_body(item, nb) for item in node]
     if len(set(numbers)) != 2 or len(numbers) != 2:
-        raise node.refused(f"must be the numbers of two bodies, not {numbers}")
+        raise node.error(f"must be the indices of two bodies, not {numbers}")
     return numbers[0], numbers[1]
 
 
@@ -333,8 +666,8 @@ def _actuator(node: Node, model: Model | PlanarModel) -> Actuator:
 
 
 def _single(node: Node, model: Model | PlanarModel) -> int:
-    """The number of a joint of one freedom."""
+    """Return the index of a joint with one degree of freedom."""
     number = node.integer()
     if not 0 <= number < model.nb or model.joint[number].nv != 1:
-        raise node.refused(f"is {number}, which is no joint of one freedom")
+        raise node.error(f"is {number}, which is not a joint with one degree of freedom")
     return number

@@ -1,77 +1,191 @@
 """SDF, the Simulation Description Format of Gazebo, versions 1.4 to 1.12, with one model."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array, RigidInertia, Transform
-from rigidblocks.formats.closures import with_parallel_axes
-from rigidblocks.formats.document import SAME, Element, children, floats, nearest, refused, required
-from rigidblocks.formats.inertias import inertia
-from rigidblocks.formats.listed import WORLD, Assembly, Connection, Following, Link
-from rigidblocks.formats.poses import MODEL, Poses, base_of, pose
-from rigidblocks.joint import (
+from rigidblocks.joints import (
     Fixed,
     Helical,
     Joint,
     Prismatic,
     Revolute,
+    SixDoF,
     Spherical,
     Universal,
 )
-from rigidblocks.model.convex import Capsule, Ellipsoid
-from rigidblocks.model.material import Material
-from rigidblocks.model.model import STANDARD_GRAVITY
-from rigidblocks.model.shapes import Box, Cylinder, Shape, Sphere
+from rigidblocks.robot.material import Material
+from rigidblocks.robot.model import STANDARD_GRAVITY
+from rigidblocks.robot.shapes import Box, Capsule, Cylinder, Ellipsoid, Shape, Sphere
+from rigidblocks.robot_description.model_from_links import align_parallel_axes
+from rigidblocks.robot_description.parsed_links import (
+    WORLD,
+    Assembly,
+    Connection,
+    Link,
+    ParsedMimicJoint,
+    ParsedSensor,
+    inertia,
+    weightless,
+)
+from rigidblocks.robot_description.schema_coverage import SDF, unread_elements
+from rigidblocks.robot_description.sdf_sensors import (
+    LARGEST_STEP,
+    MAGNETIC_FIELD,
+    PICTURES,
+    SensorPlace,
+    sensor_outputs,
+)
+from rigidblocks.robot_description.sdf_sensors import READ as SENSORS
+from rigidblocks.robot_description.spanning_tree import root_name
+from rigidblocks.robot_description.unit_heuristics import suspicious_numbers
+from rigidblocks.robot_description.xml_reader import (
+    SAME,
+    Element,
+    children,
+    floats,
+    format_error,
+    namespace_warnings,
+    nearest,
+    placement,
+    required_attribute,
+)
+from rigidblocks.spatial.rigid_motion import quaternion_rotation
+from rigidblocks.spatial.spatial import Array, RigidInertia, Transform, identity
 
-UNLIMITED = 1e16  # what a limit is at least where there is none
+MODEL = "__model__"
+
+
+def pose(element: Element) -> Transform:
+    """Return the <pose> of an element, the identity if it is missing or empty."""
+    given = element.find("pose")
+    if given is None or not (given.text or "").strip():
+        return identity()
+    if given.get("rotation_format") == "quat_xyzw":
+        *r, x, y, z, w = floats(given, given.text, 7, "a <pose> with a quaternion")
+        q = np.array([w, x, y, z])
+        if not np.any(q):
+            raise format_error(given, "the quaternion of a <pose> must not be zero")
+        return Transform(quaternion_rotation(q / np.linalg.norm(q)), np.array(r))
+    x, y, z, *rpy = floats(given, given.text, 6, "a <pose>")
+    turn = np.radians(rpy).tolist() if given.get("degrees") == "true" else rpy
+    return placement([x, y, z], turn)
+
+
+def base_of(element: Element) -> str:
+    """Return the name of the reference frame of the <pose> of an element, or ""."""
+    given = element.find("pose")
+    return "" if given is None else (given.get("relative_to") or given.get("frame") or "").strip()
+
+
+@dataclass(frozen=True)
+class Poses:
+    """Poses of the links, joints and frames of a model in world coordinates.
+
+    `attached` maps each name to its element and to the default reference frame of its pose. `found`
+    contains the known poses by name, initially only the pose of the model.
+    """
+
+    attached: dict[str, tuple[Element, str]]
+    found: dict[str, Transform] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Transform:
+        return self._place(name, ())
+
+    def _place(self, name: str, waiting: tuple[str, ...]) -> Transform:
+        if name in ("", "world"):
+            return identity()
+        if name not in self.found:
+            element, default = self.attached[name]
+            base = base_of(element) or default
+            if base not in self.attached and base not in self.found and base not in ("", "world"):
+                hint = nearest(base, list(self.attached))
+                raise format_error(
+                    element,
+                    f"the pose of '{name}' is relative to '{base}', which does not exist{hint}",
+                )
+            if base in (*waiting, name) or len(waiting) > DEEPEST:
+                raise format_error(
+                    element,
+                    f"the pose of '{name}' is relative to itself; it needs another reference frame",
+                )
+            self.found[name] = pose(element) @ self._place(base, (*waiting, name))
+        return self.found[name]
+
+
+DEEPEST = 500
+
+
+UNLIMITED = 1e16  # limits of this absolute value or more count as infinite
 VERSIONS = [f"1.{k}" for k in range(4, 13)]
+IN_PHYSICS = VERSIONS[:2]  # versions with <gravity> in <physics>
+GRAVITY_OF_WORLDS = (0.0, 0.0, -9.8)  # m/s2, the default of <gravity> in the specification
 
 
 def read_sdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Assembly:
-    """What the one <model> in the <sdf> element lists."""
-    version = required(root, "version")
+    """Return the contents of the single <model> in the <sdf> element."""
+    version = required_attribute(root, "version")
     if version not in VERSIONS:
-        raise refused(root, f"this is SDF {version}; {VERSIONS[0]} to {VERSIONS[-1]} are read")
+        raise format_error(
+            root, f"unsupported SDF version {version}; expected {VERSIONS[0]} to {VERSIONS[-1]}"
+        )
     models = list(root.iter("model"))
     if len(models) != 1 or next(root.iter("include"), None) is not None:
-        text = f"one <model> is read, without <include>; here are {len(models)}"
-        raise refused(models[1] if len(models) > 1 else root, text)
+        text = f"the file must have exactly one <model>, without <include>, but has {len(models)}"
+        raise format_error(models[1] if len(models) > 1 else root, text)
     model, warnings = models[0], list[str]()
     reader = _Reader(model, version, warnings)
     links = [_link(element, warnings) for element in children(model, "link")]
     connections = reader.connections()
-    if len(connections) > len(links):  # some close loops
+    if len(connections) > len(links):  # some joints close loops
         turned = {c.name: reader.poses[c.name].E for c in connections}
-        connections = with_parallel_axes(connections, turned)
+        connections = align_parallel_axes(connections, turned)
+    names = [c.name for c in connections]
+    unread = list[str]()
+    sensors = list(reader.sensors(connections, unread))
     return Assembly(
         path,
-        required(model, "name"),
+        required_attribute(model, "name"),
         links,
         connections,
         reader.followings(connections),
         reader.frames(),
-        gravity=_gravity(root),
+        gravity=_gravity(root, version),
         loops=True,
         floating=floating,
         strict=strict,
         warnings=warnings,
-        origin=reader.origin(links, connections),
-        apart=_apart(model),
+        report=lambda: (
+            *namespace_warnings(root),
+            *unread_elements(root, SDF),
+            *unread,
+            *(f"line {line}: {why}" for line, why in suspicious_numbers(links, connections)),
+        ),
+        origin=(origin := reader.origin(links, connections)),
+        start={root_name(names): SixDoF().nearest(origin)} if floating and origin else {},
+        apart=_excluded_pairs(model),
+        weightless=[
+            (link.name, weightless(link))
+            for link, element in zip(links, children(model, "link"), strict=True)
+            if not _is_true(element, "gravity", True)
+        ],
+        sensors=sensors,
     )
 
 
-def _apart(model: Element) -> list[tuple[str, str]]:
-    """The pairs of links that do not touch: those of which neither has <self_collide>, which a link
-    without one of its own takes from the model, and which is false unless it is said.
+def _excluded_pairs(model: Element) -> list[tuple[str, str]]:
+    """Return the pairs of links without <self_collide>, whose contacts are excluded.
+
+    A link inherits <self_collide> from the model by default; the default of the model is false.
     """
     whole = _is_true(model, "self_collide", False)
     alone = [
-        required(link, "name")
+        required_attribute(link, "name")
         for link in children(model, "link")
         if not _is_true(link, "self_collide", whole)
     ]
@@ -79,33 +193,56 @@ def _apart(model: Element) -> list[tuple[str, str]]:
 
 
 def _is_true(element: Element, name: str, default: bool) -> bool:
-    """The text of the child `name`, true or false as XML Schema writes them."""
+    """Return the child `name` as a boolean in the syntax of XML Schema."""
     found = element.find(name)
     if found is None:
         return default
     text = (found.text or "").strip().lower()
     if text not in _TRUTH:
-        raise refused(found, f"<{name}> must be true or false, not '{text[:40]}'")
+        raise format_error(found, f"<{name}> must be true or false, not '{text[:40]}'")
     return _TRUTH[text]
 
 
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 
-def _gravity(root: Element) -> Sequence[float]:
-    given = next(root.iter("gravity"), None)
-    if given is None or given.getparent().tag != "world":
+def _gravity(root: Element, version: str) -> Sequence[float]:
+    """Return the gravity of the world, by default the value of the specification.
+
+    Up to version 1.5, <physics> contains the gravity. If the world has several <physics> elements,
+    the default element applies.
+    """
+    world = root.find("world")
+    if world is None:
         return STANDARD_GRAVITY
+    given = world.find("gravity")
+    if given is None and version in IN_PHYSICS:
+        engines = [e for e in children(world, "physics") if e.find("gravity") is not None]
+        engines.sort(key=lambda e: e.get("default", "").strip() not in ("1", "true"))
+        given = engines[0].find("gravity") if engines else None
+    if given is None:
+        return GRAVITY_OF_WORLDS
     return floats(given, given.text or "", 3, "<gravity>")
 
 
 def _text(element: Element, path: str, default: str | None = None) -> str:
-    """The text of the element at a path below; raises FormatError where it is missing."""
+    """Return the text of the element at a path; raise FormatError if it is missing."""
     found = element.find(path)
     text = "" if found is None else (found.text or "").strip()
     if not text and default is None:
-        raise refused(element, f"<{element.tag}> needs a <{path}>")
+        raise format_error(element, f"<{element.tag}> needs a <{path}>")
     return text or str(default)
+
+
+def _limit(axis: Element, name: str, default: float) -> float:
+    """Return a value from the <limit> of an axis; large values become infinite."""
+    text = _text(axis, f"limit/{name}", "none").lower()
+    if text in _INFINITE:
+        return -np.inf if text.startswith("-") else np.inf
+    return _number(axis, f"limit/{name}", default)
+
+
+_INFINITE = {f"{sign}{word}" for sign in ("", "+", "-") for word in ("inf", "infinity")}
 
 
 def _number(element: Element, path: str, default: float | None = None) -> float:
@@ -119,7 +256,7 @@ def _number(element: Element, path: str, default: float | None = None) -> float:
 
 
 def _link(element: Element, warnings: list[str]) -> Link:
-    name = required(element, "name")
+    name = required_attribute(element, "name")
     return Link(
         name,
         element.sourceline,
@@ -132,12 +269,12 @@ def _link(element: Element, warnings: list[str]) -> Link:
 def _inertia(link: Element, name: str, warnings: list[str]) -> RigidInertia:
     element = link.find("inertial")
     if element is None:
-        text = f"link '{name}' has no <inertial>, which in SDF is 1 kg and moments of 1 kg m^2"
+        text = f"link '{name}' has no <inertial>; the SDF default is 1 kg with moments of 1 kg m^2"
         warnings.append(f"line {link.sourceline}: {text}")
         return inertia(link, name, 1.0, SAME, (1.0, 0.0, 0.0, 1.0, 0.0, 1.0))
     if element.get("auto") == "true" or element.find("fluid_added_mass") is not None:
-        text = f"the inertia of link '{name}' is to be computed or has added mass: write it out"
-        raise refused(element, text)
+        text = f"the inertia of link '{name}' is automatic or has added mass, which is unsupported"
+        raise format_error(element, text)
     moments = [
         _number(element, f"inertia/i{k}", 1.0 if k[0] == k[1] else 0.0)
         for k in ("xx", "xy", "xz", "yy", "yz", "zz")
@@ -150,12 +287,14 @@ def _shapes(element: Element) -> list[Shape]:
     solids = [] if geometry is None else list(geometry.iterchildren("*"))
     shapes = [shape for solid in solids if (shape := _shape(solid)) is not None]
     back, material = pose(element).inverse(), _material(element)
-    return [replace(shape.moved(back), material=material) for shape in shapes]
+    return [replace(shape.transformed(back), material=material) for shape in shapes]
 
 
 def _material(element: Element) -> Material | None:
-    """What the <surface> of a <collision> says, isotropic: of two coefficients of friction the
-    smaller; torsional friction is that of a patch, 3 pi / 16 radius coefficient.
+    """Return the isotropic material in the <surface> of a <collision>.
+
+    The sliding friction coefficient is the smaller of the coefficients in the two directions. The
+    torsional friction is 3 pi / 16 times radius times coefficient, as for a contact patch.
     """
     surface = element.find("surface")
     if surface is None:
@@ -170,13 +309,11 @@ def _material(element: Element) -> Material | None:
     try:
         return Material("", mu, None, e, torsional, 0.0, stiffness, damping)
     except ValueError as error:
-        raise refused(surface, str(error)) from None
+        raise format_error(surface, str(error)) from None
 
 
 def _patch(surface: Element) -> float:
-    """The radius [m] of the patch of torsional friction times its coefficient; zero where it is
-    left to the depth of the contact.
-    """
+    """Return the torsional friction length [m]: patch radius times coefficient, or 0."""
     inside = surface.find("friction/torsional")
     if inside is None or _text(inside, "use_patch_radius", "1") in ("0", "false"):
         return 0.0
@@ -184,7 +321,7 @@ def _patch(surface: Element) -> float:
 
 
 def _shape(element: Element) -> Shape | None:
-    """The solid; none for a mesh, whose file is not opened, and for other surfaces."""
+    """Return the solid; None for other surfaces and for meshes, whose files are not opened."""
     match element.tag:
         case "box":
             sides = floats(element, _text(element, "size"), 3, "<size>")
@@ -208,49 +345,126 @@ def _shape(element: Element) -> Shape | None:
 
 
 class _Reader:
-    """The joints and frames of a model, whose poses are relative to each other."""
+    """Reader of the joints and frames of a model, whose poses are relative to each other.
 
-    def __init__(self, model: Element, version: str, warnings: list[str]):
+    `places` contains the poses of links that are not elements of the model.
+    """
+
+    def __init__(
+        self,
+        model: Element,
+        version: str,
+        warnings: list[str],
+        places: Mapping[str, Transform] = MappingProxyType({}),
+    ):
         self.model, self.version, self.warnings = model, version, warnings
         self.joints = [j for j in children(model, "joint") if j.get("type") != "gearbox"]
         self.gears = [j for j in children(model, "joint") if j.get("type") == "gearbox"]
-        attached = {required(e, "name"): (e, MODEL) for e in children(model, "link")}
+        attached = {required_attribute(e, "name"): (e, MODEL) for e in children(model, "link")}
         for e in children(model, "frame"):
-            attached[required(e, "name")] = (e, (e.get("attached_to") or MODEL).strip())
-        self.links = {required(e, "name") for e in children(model, "link")}
+            attached[required_attribute(e, "name")] = (e, (e.get("attached_to") or MODEL).strip())
+        self.links = {required_attribute(e, "name") for e in children(model, "link")} | {*places}
         for e in self.joints:
-            attached.setdefault(required(e, "name"), (e, _text(e, "child")))
-        self.poses = Poses(attached)
+            attached.setdefault(required_attribute(e, "name"), (e, _text(e, "child")))
+        inside = Poses(attached, {MODEL: SAME, **places})
+        self.poses = Poses(attached, {MODEL: self._model_pose(inside), **places})
 
     def frames(self) -> list[tuple[str, str, Transform]]:
-        """The <frame> elements: name, link, placement in the link."""
+        """Return the name of each <frame>, its link, and its placement on the link."""
         found = []
         for element in children(self.model, "frame"):
-            name = required(element, "name")
+            name = required_attribute(element, "name")
             link = self._link_of(element, name)
             X = self.poses[name] @ self.poses[link].inverse()
             found.append((name, link, X))
         return found
 
+    def sensors(
+        self, connections: Sequence[Connection], unread: list[str]
+    ) -> Iterator[ParsedSensor]:
+        """Yield the outputs of the sensors of the supported types; append warnings to `unread`."""
+        world = self.model.getparent()
+        field, step = MAGNETIC_FIELD, LARGEST_STEP
+        if world.tag == "world":
+            for path in ("magnetic_field", "physics/magnetic_field"):  # the latter up to 1.5
+                if (given := world.find(path)) is not None:
+                    x, y, z = floats(given, given.text or "", 3, "<magnetic_field>")
+                    field = (x, y, z)
+                    break
+            step = _number(world, "physics/max_step_size", step)
+        joints = {c.name: c for c in connections}
+        for owner in (*children(self.model, "link"), *self.joints):
+            name = required_attribute(owner, "name")
+            for element in children(owner, "sensor"):
+                kind = element.get("type")
+                if kind not in SENSORS or (kind == "force_torque") != (name in joints):
+                    text = f"sensor '{element.get('name')}' of type {kind} is not read"
+                    if kind not in PICTURES:
+                        unread.append(f"line {element.sourceline}: {text}")
+                    continue
+                link = joints[name].child if name in joints else name
+                base = base_of(element) or name
+                if base not in self.poses.attached and base not in self.poses.found:
+                    hint = nearest(base, sorted(self.poses.attached))
+                    raise format_error(element, f"the frame '{base}' does not exist{hint}")
+                back = self.poses[link].inverse()
+                place = SensorPlace(link, pose(element) @ self.poses[base] @ back)
+                if name in joints:
+                    parent, origin = joints[name].parent, self.poses[name] @ back
+                    place = place._replace(joint=name, origin=origin, parent=parent)
+                yield from sensor_outputs(element, place, field, step)
+
+    def _model_pose(self, inside: Poses) -> Transform:
+        """Return the pose of the model in its world.
+
+        The <pose> is the pose of the frame `placement_frame` of the model. `inside` contains the
+        poses of the frames in model coordinates.
+        """
+        world = self.model.getparent()
+        frames = {
+            required_attribute(e, "name"): (e, (e.get("attached_to") or "world").strip())
+            for e in children(world, "frame")
+        }
+        placed = Poses({**frames, MODEL: (self.model, "world")})[MODEL]
+        name = (self.model.get("placement_frame") or "").strip()
+        if not name:
+            return placed
+        if name not in inside.attached:
+            hint = nearest(name, sorted(inside.attached))
+            raise format_error(self.model, f"the placement_frame '{name}' does not exist{hint}")
+        X: Transform = inside[name].inverse() @ placed
+        return X
+
+    def _canonical_link(self) -> str:
+        """Return the link to which the model frame is attached, or "" if the model has no links."""
+        names = [required_attribute(e, "name") for e in children(self.model, "link")]
+        given = (self.model.get("canonical_link") or "").strip()
+        if given and given not in names:
+            hint = nearest(given, names)
+            raise format_error(self.model, f"the canonical_link '{given}' does not exist{hint}")
+        return given or next(iter(names), WORLD)
+
     def _link_of(self, element: Element, name: str) -> str:
-        """The link that a name in an element belongs to: itself, or what it is attached to."""
+        """Return the link that a name denotes: the link itself, or the link of a named frame."""
         seen = set()
         while name not in self.links:
-            if name in ("world", MODEL, ""):
+            if name in ("world", ""):
                 return WORLD
+            if name == MODEL:
+                return self._canonical_link()
             if name in seen or name not in self.poses.attached:
                 hint = nearest(name, sorted(self.links))
-                raise refused(element, f"'{name}' is no link and no frame{hint}")
+                raise format_error(element, f"'{name}' is neither a link nor a frame{hint}")
             seen.add(name)
             name = self.poses.attached[name][1]
         return name
 
     def connections(self) -> list[Connection]:
-        """The joints but gearboxes."""
+        """Return all joints except gearboxes."""
         return [self._connection(element) for element in self.joints]
 
     def _connection(self, element: Element) -> Connection:
-        name, kind = required(element, "name"), required(element, "type")
+        name, kind = required_attribute(element, "name"), required_attribute(element, "type")
         parent = self._link_of(element, _text(element, "parent"))
         child = self._link_of(element, _text(element, "child"))
         here = self.poses[name]
@@ -278,40 +492,37 @@ class _Reader:
             case "universal" | "revolute2":
                 first, second = self._axis(element, name), self._axis(element, name, "axis2")
                 if np.linalg.norm(np.cross(first, second)) < 1e-6:
-                    raise refused(element, f"the two axes of joint '{name}' are parallel")
+                    raise format_error(element, f"the two axes of joint '{name}' are parallel")
                 return Universal(first, second)
             case "ball":
                 return Spherical()
             case "fixed":
                 return Fixed()
         known = "revolute, continuous, prismatic, screw, universal, revolute2, ball, fixed, gearbox"
-        raise refused(element, f"joint '{name}' has the type '{kind}'; it must be one of {known}")
+        raise format_error(
+            element, f"joint '{name}' has the type '{kind}'; it must be one of {known}"
+        )
 
-    def _axis(self, joint: Element, name: str, which: str = "axis") -> tuple[float, float, float]:
-        """The unit axis in the coordinates of the joint."""
-        axis = joint.find(which)
-        if axis is None:
-            raise refused(joint, f"joint '{name}' needs an <{which}>")
-        u = np.array(floats(axis, _text(axis, "xyz", "0 0 1"), 3, "<xyz>"))
-        if not np.any(u):
-            raise refused(axis, f"the axis of joint '{name}' is zero; it must have a direction")
-        x, y, z = (self._turned(joint, axis, name) @ u).tolist()
+    def _axis(self, joint: Element, name: str, tag: str = "axis") -> tuple[float, float, float]:
+        """Return the unit vector along a joint axis, in joint coordinates."""
+        axis, u = _axis_vector(joint, f"joint '{name}'", tag)
+        x, y, z = (self._axis_rotation(joint, axis, name) @ u).tolist()
         return x, y, z
 
-    def _turned(self, joint: Element, axis: Element, name: str) -> Array:
-        """The rotation from the coordinates that an axis is given in to those of its joint."""
+    def _axis_rotation(self, joint: Element, axis: Element, name: str) -> Array:
+        """Return the rotation from the coordinates of an axis to the coordinates of the joint."""
         E = self.poses[name].E
         xyz = axis.find("xyz")
         expressed = "" if xyz is None else (xyz.get("expressed_in") or "").strip()
         if expressed:
             if expressed not in self.poses.attached and expressed != MODEL:
-                raise refused(
+                raise format_error(
                     joint,
-                    f"the axis of joint '{name}' is expressed in '{expressed}', which there is not",
+                    f"unknown frame '{expressed}' in the axis of joint '{name}'",
                 )
             return np.asarray(E @ self.poses[expressed].E.T)
         in_model = _text(axis, "use_parent_model_frame", "0") in ("1", "true")
-        return E if in_model or self.version == "1.4" else np.eye(3)
+        return E @ self.poses[MODEL].E.T if in_model or self.version == "1.4" else np.eye(3)
 
     def _freedoms(self, element: Element, name: str, joint: Joint) -> dict[str, Any]:
         axes = [a for which in ("axis", "axis2") if (a := element.find(which)) is not None]
@@ -321,28 +532,31 @@ class _Reader:
         return {key: [v[key] for v in values] for key in values[0]}
 
     def _freedom(self, axis: Element, name: str) -> dict[str, float]:
-        lower, upper = _number(axis, "limit/lower", -np.inf), _number(axis, "limit/upper", np.inf)
+        lower, upper = _limit(axis, "lower", -np.inf), _limit(axis, "upper", np.inf)
         if lower > upper:
-            text = f"the limits of joint '{name}' are upside down: lower {lower}, upper {upper}"
+            text = f"the limits of joint '{name}' are reversed: lower {lower}, upper {upper}"
             self.warnings.append(f"line {axis.sourceline}: {text}")
-        bounds = {key: _number(axis, f"limit/{key}", -1.0) for key in ("velocity", "effort")}
+        bounds = {key: _limit(axis, key, np.inf) for key in ("velocity", "effort")}
         force = {key: _number(axis, f"dynamics/{key}", 0.0) for key in ("damping", "friction")}
         if min(force.values()) < 0:
-            raise refused(axis, f"damping and friction of joint '{name}' must not be negative")
+            raise format_error(axis, f"damping and friction of joint '{name}' must not be negative")
         return {
             "lower": lower if lower > -UNLIMITED else -np.inf,
             "upper": upper if upper < UNLIMITED else np.inf,
-            **{k: v if 0 <= v < UNLIMITED else np.inf for k, v in bounds.items()},
+            **{key: value if 0 <= value < UNLIMITED else np.inf for key, value in bounds.items()},
             **force,
             "stiffness": _number(axis, "dynamics/spring_stiffness", 0.0),
             "rest": _number(axis, "dynamics/spring_reference", 0.0),
         }
 
-    def followings(self, connections: Sequence[Connection]) -> list[Following]:
-        """The gearboxes, theta_2 = -ratio theta_1: the angles from the reference body to the parent
-        link about the first axis, and to the child link about the second.
+    def followings(self, connections: Sequence[Connection]) -> list[ParsedMimicJoint]:
+        """Return the mimic joints that <mimic> elements and gearboxes define.
+
+        A gearbox has theta_2 = -ratio theta_1. Both angles are measured from the reference body.
+        theta_1 is the angle of the parent link about the first axis, theta_2 the angle of the child
+        link about the second axis.
         """
-        found = []
+        found = [f for joint in self.joints for f in _mimics(joint)]
         for gear in self.gears:
             reference = _text(gear, "gearbox_reference_body")
             ends = [
@@ -351,54 +565,99 @@ class _Reader:
             ]
             (source, s1), (joint, s2) = ends
             ratio = -_number(gear, "gearbox_ratio") * s1 * s2
-            found.append(Following(gear.sourceline, joint, source, ratio, 0.0))
+            found.append(ParsedMimicJoint(gear.sourceline, joint, source, ratio, 0.0))
         return found
 
     def _angle(
         self, gear: Element, connections: Sequence[Connection], reference: str, link: str, axis: str
     ) -> tuple[str, float]:
-        """The joint from the reference body of a gearbox to a link, and the sign of its angle."""
-        name = required(gear, "name")
+        """Return the joint between the reference body and a link, and the sign of its angle."""
+        name = required_attribute(gear, "name")
         for c in connections:
             if {c.parent, c.child} == {reference, link} and isinstance(c.joint, Revolute):
                 own = self.poses[c.name].E.T @ np.array(c.joint.axis)
                 given = self._gear_axis(gear, axis)
                 along = own @ given / np.linalg.norm(given)
                 if abs(along) < 0.99:
-                    raise refused(gear, f"the {axis} of gearbox '{name}' is not that of '{c.name}'")
+                    raise format_error(
+                        gear, f"the {axis} of gearbox '{name}' is not the axis of joint '{c.name}'"
+                    )
                 outward = 1.0 if c.parent == reference else -1.0
                 return c.name, float(np.sign(along)) * outward
         text = f"gearbox '{name}' needs a revolute joint between '{reference}' and '{link}'"
-        raise refused(gear, text)
+        raise format_error(gear, text)
 
-    def _gear_axis(self, gear: Element, which: str) -> Array:
-        """The axis of a gearbox in the coordinates of the model."""
-        axis = gear.find(which)
-        if axis is None:
-            raise refused(gear, f"gearbox '{gear.get('name')}' needs an <{which}>")
-        u = np.array(floats(axis, _text(axis, "xyz", "0 0 1"), 3, "<xyz>"))
-        if not np.any(u):
-            raise refused(axis, f"the axis of gearbox '{gear.get('name')}' is zero")
+    def _gear_axis(self, gear: Element, tag: str) -> Array:
+        """Return the axis of a gearbox in world coordinates."""
+        axis, u = _axis_vector(gear, f"gearbox '{gear.get('name')}'", tag)
         in_model = _text(axis, "use_parent_model_frame", "0") in ("1", "true")
         if in_model or self.version == "1.4":
-            return u
+            return np.asarray(self.poses[MODEL].E.T @ u)
         E = (pose(gear) @ self.poses[self._link_of(gear, _text(gear, "child"))]).E
         return np.asarray(E.T @ u)
 
     def origin(self, links: Sequence[Link], connections: Sequence[Connection]) -> Transform | None:
-        """Where the link that hangs on no joint is in the coordinates of the model."""
+        """Return the world pose of the link without a parent joint."""
         children_ = {c.child for c in connections}
         roots = [link.name for link in links if link.name not in children_]
         return self.poses[roots[0]] if roots else None
 
 
-def _pitch(element: Element) -> float:
-    """The pitch of a screw [m/rad]: of <screw_thread_pitch>, m a turn, or of the old
-    <thread_pitch>, which is -rad/m.
+def loop_joints(
+    extension: Element, places: Mapping[str, Transform], warnings: list[str]
+) -> Iterator[tuple[Connection, Array]]:
+    """Yield the joints in SDF syntax of a <gazebo> element of a URDF, which close loops.
+
+    `places` contains the poses of the links. Each joint comes with the rotation from model to joint
+    coordinates.
     """
-    if element.find("screw_thread_pitch") is not None:
-        return _number(element, "screw_thread_pitch") / (2 * np.pi)
-    turns = _number(element, "thread_pitch", 1.0)
+    reader = _Reader(extension, VERSIONS[-1], warnings, places)
+    for gear in reader.gears:
+        name = gear.get("name", "")
+        warnings.append(f"line {gear.sourceline}: gearbox '{name}' of an extension is not read")
+    for connection in reader.connections():
+        yield connection._replace(closes=True), reader.poses[connection.name].E
+
+
+def _mimics(joint: Element) -> Iterator[ParsedMimicJoint]:
+    """Yield the <mimic> of a joint: q = multiplier (q_leader - reference) + offset."""
+    for which in ("axis", "axis2"):
+        mimic = joint.find(f"{which}/mimic")
+        if mimic is None:
+            continue
+        name, leader = required_attribute(joint, "name"), required_attribute(mimic, "joint")
+        if which == "axis2" or mimic.get("axis", "axis").strip() != "axis":
+            text = (
+                f"joint '{name}' follows '{leader}'; both need one degree of freedom, without an "
+                "axis2"
+            )
+            raise format_error(mimic, text)
+        ratio, offset, reference = (
+            _number(mimic, key, default)
+            for key, default in (("multiplier", 1.0), ("offset", 0.0), ("reference", 0.0))
+        )
+        yield ParsedMimicJoint(mimic.sourceline, name, leader, ratio, offset - ratio * reference)
+
+
+def _pitch(element: Element) -> float:
+    """Return the pitch of a screw [m/rad], from <screw_thread_pitch> or the old <thread_pitch>.
+
+    <screw_thread_pitch> is in metres per turn, 1 by default. <thread_pitch> is in -rad/m.
+    """
+    if element.find("thread_pitch") is None or element.find("screw_thread_pitch") is not None:
+        return _number(element, "screw_thread_pitch", 1.0) / (2 * np.pi)
+    turns = _number(element, "thread_pitch")
     if turns == 0.0:
-        raise refused(element, "the <thread_pitch> of a screw is zero")
+        raise format_error(element, "the <thread_pitch> of a screw is zero")
     return -1.0 / turns
+
+
+def _axis_vector(element: Element, subject: str, tag: str) -> tuple[Element, Array]:
+    """Return the axis element `tag` of a joint or gearbox, and its vector (3,)."""
+    axis = element.find(tag)
+    if axis is None:
+        raise format_error(element, f"{subject} needs an <{tag}>")
+    u = np.array(floats(axis, _text(axis, "xyz", "0 0 1"), 3, "<xyz>"))
+    if not np.any(u):
+        raise format_error(axis, f"the axis of {subject} is zero; it must have a direction")
+    return axis, u

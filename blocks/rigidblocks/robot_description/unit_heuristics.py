@@ -1,34 +1,83 @@
-"""Numbers of a URDF that look as if they were in another unit than its m, rad and kg."""
+"""Detection of values in a robot file that are probably not in m, rad and kg."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import pi
 
 import numpy as np
 
-from rigidblocks.formats.document import Element
+from rigidblocks.joints import Prismatic, Revolute
+from rigidblocks.robot_description.parsed_links import Connection, Link
+from rigidblocks.robot_description.xml_reader import Element
 
-LONG = 20.0  # [m] between two joints or of one part: no robot of links is as large
-TURNS = 4 * pi  # [rad] a limit beyond two turns is that of a winch, or is in degrees
-ANGLE = 2 * pi + 1e-3  # [rad] more than an angle of roll, pitch and yaw needs
-HEAVY = 5e3  # [kg] of one link
+LONG = 20.0  # [m] larger than usual distances between joints and sizes of robot parts
+TURNS = 4 * pi  # [rad] a limit above two turns belongs to a winch or is in degrees
+ANGLE = 2 * pi + 1e-3  # [rad] largest plausible roll, pitch or yaw
+HEAVY = 5e3  # [kg] heavier links are suspicious
 
 
-def doubted_units(root: Element) -> Iterator[tuple[Element, str]]:
-    """The elements of a <robot> whose numbers look like millimetres, degrees or grams, and why."""
+def suspicious_units(root: Element) -> Iterator[tuple[Element, str]]:
+    """Yield elements whose values appear to be in millimetres, degrees or grams, and the reason."""
     for origin in root.iter("origin"):
-        yield from _doubted_origin(origin)
+        yield from _suspicious_origin(origin)
     for joint in root.iterchildren("joint"):
-        yield from _doubted_limit(joint)
+        yield from _suspicious_limit(joint)
     for solid in root.iter("box", "cylinder", "sphere"):
         sizes = _values(solid, "size", "radius", "length")
         if max(sizes, default=0.0) > LONG:
             yield solid, f"a <{solid.tag}> is {max(sizes):g} m large; it looks like millimetres"
     for link in root.iterchildren("link"):
-        yield from _doubted_inertia(link)
+        yield from _suspicious_inertia(link)
+
+
+def suspicious_numbers(
+    links: Iterable[Link], connections: Iterable[Connection]
+) -> Iterator[tuple[int, str]]:
+    """Yield the lines of links and joints with values in suspicious units, and the reason."""
+    for link in links:
+        m, I = link.inertia.m, link.inertia.I
+        c = link.inertia.h / m if m else np.zeros(3)
+        moments = np.diag(I) - m * (c @ c - c * c)  # about the centre of mass
+        for why in (
+            _suspicious_mass(link.name, m),
+            _suspicious_moments(link.name, m, moments.max()),
+        ):
+            if why:
+                yield link.line, why
+    for one in connections:
+        far = np.abs(one.Xp.r).max()
+        if far > LONG:
+            yield one.line, f"joint '{one.name}' is {far:g} m away; it looks like millimetres"
+        limits = np.abs(np.ravel([one.joint_properties.get(k, 0.0) for k in ("lower", "upper")]))
+        most = limits[np.isfinite(limits)].max(initial=0.0)
+        if isinstance(one.joint, Revolute | Prismatic) and (
+            why := _suspicious_position(one.name, isinstance(one.joint, Revolute), most)
+        ):
+            yield one.line, why
+
+
+def _suspicious_mass(link: str, m: float) -> str:
+    return f"link '{link}' has {m:g} kg; it looks like grams" if m > HEAVY else ""
+
+
+def _suspicious_moments(link: str, m: float, largest: float) -> str:
+    radius = np.sqrt(max(largest, 0.0) / m) if m else 0.0
+    if radius <= LONG / 2:
+        return ""
+    text = f"link '{link}' of {m:g} kg has a radius of gyration of {radius:.3g} m"
+    return f"{text}; its moments of inertia look like kg mm^2"
+
+
+def _suspicious_position(joint: str, turns: bool, most: float) -> str:
+    if turns and most > TURNS:
+        text = f"a limit of joint '{joint}' is {most:g} rad, {most / 2 / pi:.3g} turns"
+        return f"{text}; it looks like degrees"
+    if not turns and most > LONG:
+        return f"a limit of joint '{joint}' is {most:g} m; it looks like millimetres"
+    return ""
 
 
 def _values(element: Element, *names: str) -> list[float]:
-    """The sizes of the finite numbers in the attributes."""
+    """Return the absolute values of the finite numbers in the attributes."""
     values = []
     for token in " ".join(element.get(name) or "" for name in names).split():
         try:
@@ -38,7 +87,7 @@ def _values(element: Element, *names: str) -> list[float]:
     return [value for value in values if np.isfinite(value)]
 
 
-def _doubted_origin(origin: Element) -> Iterator[tuple[Element, str]]:
+def _suspicious_origin(origin: Element) -> Iterator[tuple[Element, str]]:
     parent = origin.getparent()
     where = f"the origin of {parent.tag} '{parent.get('name') or parent.getparent().get('name')}'"
     far, turn = (max(_values(origin, name), default=0.0) for name in ("xyz", "rpy"))
@@ -48,27 +97,24 @@ def _doubted_origin(origin: Element) -> Iterator[tuple[Element, str]]:
         yield origin, f"{where} is turned by {turn:g} rad; it looks like degrees"
 
 
-def _doubted_limit(joint: Element) -> Iterator[tuple[Element, str]]:
+def _suspicious_limit(joint: Element) -> Iterator[tuple[Element, str]]:
     limit = joint.find("limit")
     if limit is None:
         return
     most = max(_values(limit, "lower", "upper"), default=0.0)
-    name = joint.get("name")
-    if joint.get("type") == "revolute" and most > TURNS:
-        text = f"a limit of joint '{name}' is {most:g} rad, {most / 2 / pi:.3g} turns"
-        yield limit, f"{text}; it looks like degrees"
-    if joint.get("type") == "prismatic" and most > LONG:
-        yield limit, f"a limit of joint '{name}' is {most:g} m; it looks like millimetres"
+    name, kind = joint.get("name"), joint.get("type")
+    if kind in ("revolute", "prismatic") and (
+        why := _suspicious_position(name, kind == "revolute", most)
+    ):
+        yield limit, why
 
 
-def _doubted_inertia(link: Element) -> Iterator[tuple[Element, str]]:
+def _suspicious_inertia(link: Element) -> Iterator[tuple[Element, str]]:
     mass, inertia = link.find("inertial/mass"), link.find("inertial/inertia")
     m = max(_values(mass, "value"), default=0.0) if mass is not None else 0.0
     name = link.get("name")
-    if m > HEAVY:
-        yield mass, f"link '{name}' has {m:g} kg; it looks like grams"
+    if why := _suspicious_mass(name, m):
+        yield mass, why
     moments = [] if inertia is None else _values(inertia, "ixx", "iyy", "izz")
-    if m and moments and np.sqrt(max(moments) / m) > LONG / 2:
-        radius = np.sqrt(max(moments) / m)
-        text = f"the moments of link '{name}' are those of {m:g} kg {radius:.3g} m away"
-        yield inertia, f"{text}; they look like kg mm^2"
+    if why := _suspicious_moments(name, m, max(moments, default=0.0)):
+        yield inertia, why

@@ -1,4 +1,4 @@
-"""What is wrong with a robot's file, all of it at once, in plain words with the lines."""
+"""Inspection of robot files: reports all problems at once, with their lines."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -8,77 +8,84 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import RigidInertia
-from rigidblocks.dynamics.joint_space import crba
-from rigidblocks.formats.description import RobotDescription
-from rigidblocks.formats.document import Element, children, nearest, parsed
-from rigidblocks.formats.load import content, load_model
-from rigidblocks.formats.refusal import FormatError
-from rigidblocks.formats.units import doubted_units
-from rigidblocks.formats.urdf import read_connection, read_link
-from rigidblocks.model.checks import unphysical
-from rigidblocks.model.configuration import neutral
+from rigidblocks.dynamics.forward import crba
+from rigidblocks.robot.configuration import neutral
+from rigidblocks.robot.validation import inertia_defect
+from rigidblocks.robot_description.format_error import FormatError
+from rigidblocks.robot_description.load import load_model, read_file
+from rigidblocks.robot_description.robot_description import RobotDescription
+from rigidblocks.robot_description.unit_heuristics import suspicious_units
+from rigidblocks.robot_description.urdf import read_connection, read_link, read_quaternions
+from rigidblocks.robot_description.xml_reader import Element, children, nearest, parse_xml
+from rigidblocks.spatial.spatial import RigidInertia
 
 
 class Problem(NamedTuple):
-    """What is wrong in a line of a file; line 0 where it has none."""
+    """Problem in a line of a file; `line` is 0 if the line is unknown."""
 
     line: int
     text: str
 
 
 def problems(path: str | Path) -> tuple[Problem, ...]:
-    """What is wrong or doubtful in the file of a robot, in the order of its lines.
+    """Return the errors and suspicious values in a robot file, in line order.
 
-    Of a URDF all of it at once: what is refused, inertias that no rigid body has, limits upside
-    down, numbers that look like millimetres, degrees or grams, moving links without mass, links
-    that hang on nothing, and names that are used twice or cannot be those of ports. Of other
-    formats what reading them tells. Raises FormatError for what is no robot's file at all.
+    For a URDF, the function reports all problems at once:
+
+    - rejected elements, physically impossible inertias, and reversed limits
+    - values that appear to be in millimetres, degrees or grams
+    - moving links without mass, and several links without a parent
+    - duplicate names, and names that are not valid port names
+
+    For all formats, the result contains the warnings of `load_model`, for example ignored elements.
+
+    Raises:
+        FormatError: The file is not a robot file.
     """
     path = Path(path)
-    data = content(path)
+    data = read_file(path)
     found: dict[Problem, None] = {}
     if not data.lstrip().startswith(b"{"):
-        root = parsed(data, path)
+        root = parse_xml(data, path)
         if root.tag == "robot" and path.suffix != ".xacro":
-            found |= dict.fromkeys(_in_urdf(root, path))
-    found |= dict.fromkeys(_in_reading(path, {problem.line for problem in found}))
+            found |= dict.fromkeys(_urdf_problems(root, path))
+    found |= dict.fromkeys(_import_warnings(path, {problem.line for problem in found}))
     return tuple(sorted(found, key=lambda problem: problem.line))
 
 
-def _in_reading(path: Path, told: set[int]) -> Iterator[Problem]:
-    """What reading the whole tells of lines of which nothing is told yet."""
+def _import_warnings(path: Path, reported_lines: set[int]) -> Iterator[Problem]:
+    """Yield the problems that `load_model` finds; skip errors in `reported_lines`."""
     try:
         robot = load_model(path)
     except FormatError as error:
-        problem = _of_error(error, path)
-        if not told or (problem.line and problem.line not in told):
+        problem = _problem_from_error(error, path)
+        if not reported_lines or (problem.line and problem.line not in reported_lines):
             yield problem
         return
     except ValueError as error:
         yield Problem(0, str(error))
         return
     for warning in robot.warnings:
-        problem = _of_text(warning, r"line (\d+): ")
-        if not problem.line or problem.line not in told:
-            yield problem
+        yield _problem_from_text(warning, r"line (\d+): ")
     if singular := singular_start(robot):
         yield Problem(0, singular)
-    f = robot.freedoms
+    f = robot.joint_properties
     for k in np.flatnonzero(f.lower > f.upper):
-        if not told:
-            text = f"the limits of freedom {k} are upside down: lower {f.lower[k]:g}"
+        if not reported_lines:
+            text = f"the limits of degree of freedom {k} are reversed: lower {f.lower[k]:g}"
             yield Problem(0, f"{text}, upper {f.upper[k]:g}")
 
 
 def singular_start(robot: RobotDescription) -> str:
-    """Why no force has one acceleration in the neutral configuration of a robot, in words; nothing
-    where the joint-space inertia H, with its rotors, is regular there.
+    """Return the reason why accelerations are not unique in the initial configuration, or "".
 
-    Two joints whose axes coincide there, with a point mass on them behind, are an example.
+    The accelerations are not unique if the joint-space inertia H, including rotor inertias, is
+    singular. An example is a pair of joints with the same axis that move only a point mass on
+    this axis.
     """
     model = robot.model
-    H = crba(model, neutral(model)) + np.diag(robot.freedoms.armature)
+    q0 = neutral(model) if robot.q0 is None else robot.q0
+    H = crba(model, q0) + np.diag(robot.joint_properties.armature)
     size = np.sqrt(np.abs(np.diag(H)))
     idle = size <= 1e-7 * size.max()
     values, vectors = np.linalg.eigh(H / np.outer(*(np.where(idle, 1.0, size),) * 2))
@@ -88,22 +95,27 @@ def singular_start(robot: RobotDescription) -> str:
     moving = of_variable[np.abs(vectors[:, 0]) > 0.1 * np.abs(vectors[:, 0]).max()]
     names = ", ".join(dict.fromkeys(moving.tolist()))
     return (
-        f"in the neutral configuration the joints {names} can move together without moving any "
-        "inertia: H is singular there, and a plant that starts there has no acceleration; give it "
-        "another start, or a joint armature"
+        f"in the initial configuration the joints {names} can move together without moving any "
+        "inertia: H is singular and the acceleration is undefined; use another initial "
+        "configuration or a joint armature"
     )
 
 
-def _of_error(error: FormatError, path: Path) -> Problem:
-    return _of_text(str(error).removeprefix(str(path)), r"(?::(\d+))?: ")
+def _problem_from_error(error: FormatError, path: Path) -> Problem:
+    return _problem_from_text(str(error).removeprefix(str(path)), r"(?::(\d+))?: ")
 
 
-def _of_text(text: str, where: str) -> Problem:
-    match = re.match(where, text)
+def _problem_from_text(text: str, pattern: str) -> Problem:
+    match = re.match(pattern, text)
     return Problem(int(match[1] or 0), text[match.end() :]) if match else Problem(0, text)
 
 
-def _in_urdf(root: Element, path: Path) -> Iterator[Problem]:
+def _urdf_problems(root: Element, path: Path) -> Iterator[Problem]:
+    try:
+        read_quaternions(root)
+    except FormatError as error:
+        yield _problem_from_error(error, path)
+        return
     links, joints = list(children(root, "link")), list(children(root, "joint"))
     for element in links:
         yield from _refusals(element, path, read_link)
@@ -111,26 +123,25 @@ def _in_urdf(root: Element, path: Path) -> Iterator[Problem]:
     for element in joints:
         warnings: list[str] = []
         yield from _refusals(element, path, partial(read_connection, warnings=warnings))
-        yield from (_of_text(warning, r"line (\d+): ") for warning in warnings)
+        yield from (_problem_from_text(warning, r"line (\d+): ") for warning in warnings)
         yield from _name(element)
-        yield from _limit(element)
-    yield from _twice(links)
-    yield from _twice(joints)
+    yield from _duplicate_names(links)
+    yield from _duplicate_names(joints)
     yield from _ends(links, joints)
     yield from _tree(links, joints)
     yield from _masses(links, joints)
-    yield from (Problem(element.sourceline, text) for element, text in doubted_units(root))
+    yield from (Problem(element.sourceline, text) for element, text in suspicious_units(root))
 
 
 def _refusals(element: Element, path: Path, read: Callable[[Element], object]) -> Iterator[Problem]:
-    """Why an element is refused, and what inertia of it no rigid body has."""
+    """Yield the error that `read` raises for an element, or a problem of an unphysical inertia."""
     try:
         part = read(element)
     except FormatError as error:
-        yield _of_error(error, path)
+        yield _problem_from_error(error, path)
         return
     inertia = getattr(part, "inertia", None)
-    if isinstance(inertia, RigidInertia) and inertia.m > 0 and (why := unphysical(inertia)):
+    if isinstance(inertia, RigidInertia) and inertia.m > 0 and (why := inertia_defect(inertia)):
         name = element.get("name")
         yield Problem(element.sourceline, f"the inertia of link '{name}' is not physical: {why}")
 
@@ -138,19 +149,8 @@ def _refusals(element: Element, path: Path, read: Callable[[Element], object]) -
 def _name(element: Element) -> Iterator[Problem]:
     name = (element.get("name") or "").strip()
     if name and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]*", name):
-        text = f"the name '{name}' of this {element.tag} has other than letters, digits, _, . and -"
-        yield Problem(element.sourceline, f"{text}; tools differ in what they make of it")
-
-
-def _limit(joint: Element) -> Iterator[Problem]:
-    limit = joint.find("limit")
-    if joint.get("type") == "fixed":
-        return
-    for key in ("effort", "velocity"):
-        value = _number(None if limit is None else limit.get(key))
-        if value is not None and value <= 0:
-            text = f"the {key} of joint '{joint.get('name')}' is {value:g}: it cannot move"
-            yield Problem(limit.sourceline, text)
+        text = f"the name '{name}' of this {element.tag} must have only letters, digits, _, . and -"
+        yield Problem(element.sourceline, f"{text}; tools interpret such names differently")
 
 
 def _number(text: str | None) -> float | None:
@@ -160,12 +160,14 @@ def _number(text: str | None) -> float | None:
         return None
 
 
-def _twice(elements: list[Element]) -> Iterator[Problem]:
+def _duplicate_names(elements: list[Element]) -> Iterator[Problem]:
     first: dict[str, int] = {}
     for element in elements:
         name = element.get("name")
         if name in first:
-            text = f"a second {element.tag} is called '{name}'; the first is in line {first[name]}"
+            text = (
+                f"the {element.tag} name '{name}' is not unique; the first is in line {first[name]}"
+            )
             yield Problem(element.sourceline, text)
         first.setdefault(name, element.sourceline)
 
@@ -182,16 +184,18 @@ def _ends(links: list[Element], joints: list[Element]) -> Iterator[Problem]:
         for role in ("parent", "child"):
             name = _end(joint, role)
             if name is not None and name not in names:
-                text = f"{role} '{name}' of joint '{joint.get('name')}' is no link"
+                text = f"{role} '{name}' of joint '{joint.get('name')}' is not a link"
                 yield Problem(joint.sourceline, text + nearest(name, [n for n in names if n]))
         mimic = joint.find("mimic")
         if mimic is not None and mimic.get("joint") not in known:
-            text = f"joint '{joint.get('name')}' follows '{mimic.get('joint')}', which is no joint"
+            text = (
+                f"joint '{joint.get('name')}' follows '{mimic.get('joint')}', which is not a joint"
+            )
             yield Problem(mimic.sourceline, text)
 
 
 def _tree(links: list[Element], joints: list[Element]) -> Iterator[Problem]:
-    """Links with two parents, and links that nothing connects with the first one of all."""
+    """Yield links with two parents, and links that are not connected to the first root."""
     inward: dict[str | None, Element] = {}
     for joint in joints:
         child = _end(joint, "child")
@@ -201,14 +205,14 @@ def _tree(links: list[Element], joints: list[Element]) -> Iterator[Problem]:
         inward.setdefault(child, joint)
     roots = [link for link in links if link.get("name") not in inward]
     if not roots and links:
-        yield Problem(links[0].sourceline, "every link is the child of a joint: there is no base")
+        yield Problem(links[0].sourceline, "every link is the child of a joint; a base is missing")
     for link in roots[1:]:
-        text = f"link '{link.get('name')}' hangs on no joint, nor does '{roots[0].get('name')}'"
+        text = f"link '{link.get('name')}' has no parent joint, nor has '{roots[0].get('name')}'"
         yield Problem(link.sourceline, text)
 
 
 def _masses(links: list[Element], joints: list[Element]) -> Iterator[Problem]:
-    """Links that are moved and have no mass, alone or with what is fixed to them."""
+    """Yield moving links without mass; the mass of a link includes the links fixed to it."""
     outward: dict[str | None, list[Element]] = {}
     for joint in joints:
         outward.setdefault(_end(joint, "parent"), []).append(joint)

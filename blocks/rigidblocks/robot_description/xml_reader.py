@@ -1,48 +1,80 @@
-"""Reading XML that others wrote: nothing is fetched, no entity is expanded, and every complaint
-has a line.
-"""
+"""Safe XML reader without external files and entities, which reports every error with its line."""
 
 import re
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
-from math import copysign, cos, isfinite, sin
+from math import atan2, copysign, cos, isfinite, sin
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from lxml import etree
 
-from rigidblocks.algebra.frozen import floats_of_shape, read_only
-from rigidblocks.algebra.spatial import STRAIGHT, Array, Transform
-from rigidblocks.formats.refusal import FormatError, wrong
+from rigidblocks.robot_description.format_error import FormatError, file_error
+from rigidblocks.spatial.immutable_data import floats_of_shape, read_only
+from rigidblocks.spatial.spatial import STRAIGHT, Array, Transform
 
 Element = Any  # of lxml, which has no types
-Children = dict[str, Element]  # the first of each name
+Children = dict[str, Element]  # the first child element of each name
 Triple = tuple[float, float, float]
 Origin = tuple[Triple, Triple]  # the position [m], and roll, pitch and yaw [rad]
 
 
-def parsed(data: bytes, path: Path) -> Element:
-    """The root element of the XML in `data`, which came from `path`.
+def parse_xml(data: bytes, path: Path) -> Element:
+    """Parse XML from `path` and return the root element.
 
-    A declaration that is not that of XML 1 or not at the start, as robots are published with, is
-    passed over. Raises FormatError for what is not well-formed, and for a document that declares
-    entities.
+    The parser skips XML declarations that have a version other than 1 or are not at the start of
+    the file, as in some published robots. It ignores the default namespace of a robot and
+    undeclared prefixes (`namespace_warnings`).
+
+    Raises:
+        FormatError: The XML is not well-formed, or declares entities.
     """
     if (start := data.find(b"<!ENTITY")) >= 0:
-        raise wrong(path, data.count(b"\n", 0, start) + 1, _ENTITIES)
+        raise file_error(path, data.count(b"\n", 0, start) + 1, _ENTITIES)
     try:
-        root = etree.fromstring(data, _PARSER, base_url=str(path))
+        root = _strip_namespace(etree.fromstring(data, _PARSER, base_url=str(path)))
     except etree.XMLSyntaxError as error:
+        root = _parse_undeclared_prefixes(data, path)
+        if root is not None:
+            return root
         if error.code in _DECLARATION and (rest := _DECLARED.sub(_lines, data)) != data:
-            return parsed(rest, path)
-        said = str(error.msg or "there is nothing in it").partition(", line ")[0]
-        raise wrong(path, error.lineno, f"this is no well-formed XML: {said}") from None
+            return parse_xml(rest, path)
+        said = str(error.msg or "it is empty").partition(", line ")[0]
+        raise file_error(path, error.lineno, f"this is not well-formed XML: {said}") from None
     if b"\0" in data:  # UTF-16
         dtd = root.getroottree().docinfo.internalDTD
         if dtd is not None and next(dtd.iterentities(), None) is not None:
-            raise wrong(path, 1, _ENTITIES)
+            raise file_error(path, 1, _ENTITIES)
     return root
+
+
+def _parse_undeclared_prefixes(data: bytes, path: Path) -> Element | None:
+    """Return the root of XML whose only errors are undeclared prefixes; otherwise None."""
+    parser = etree.XMLParser(collect_ids=False, recover=True, **_SAFE, **_IDLE)
+    root = etree.fromstring(data, parser, base_url=str(path))
+    if any(error.type != etree.ErrorTypes.NS_ERR_UNDEFINED_NAMESPACE for error in parser.error_log):
+        return None
+    return root
+
+
+def _strip_namespace(root: Element) -> Element:
+    """Return the root of a robot with its elements removed from their default namespace."""
+    space, _, name = root.tag.rpartition("}")
+    if space and name in _ROBOTS:
+        for element in root.iter(f"{space}}}*"):
+            element.tag = element.tag.rpartition("}")[2]
+    return root
+
+
+_ROBOTS = ("robot", "sdf", "mujoco")
+
+
+def namespace_warnings(root: Element) -> Iterator[str]:
+    """Yield a warning if a robot has a default namespace, which is not allowed."""
+    if root.nsmap.get(None):
+        where = f"line {root.sourceline}: <{root.tag}>"
+        yield f"{where} has the default namespace '{root.nsmap[None]}', which is ignored"
 
 
 _DECLARED = re.compile(rb"<\?xml\s[^<>]*\?>")
@@ -50,21 +82,21 @@ _DECLARATION = (etree.ErrorTypes.ERR_UNKNOWN_VERSION, etree.ErrorTypes.ERR_RESER
 _SAFE = {"resolve_entities": False, "no_network": True, "huge_tree": False, "load_dtd": False}
 _IDLE = {"remove_blank_text": True, "remove_comments": True, "remove_pis": True}
 _PARSER = etree.XMLParser(collect_ids=False, **_SAFE, **_IDLE)
-_ENTITIES = "the document declares entities, which are not read; write out what they stand for"
+_ENTITIES = "the document declares entities, which are not read; replace them by their text"
 
 
 def _lines(found: re.Match[bytes]) -> bytes:
-    """The lines that something took, empty."""
+    """Return the line breaks in a match, so that line numbers stay correct."""
     return b"\n" * found[0].count(b"\n")
 
 
-def refused(element: Element, text: str) -> FormatError:
-    """The error that says `text` of an element."""
-    return wrong(element.getroottree().docinfo.URL, element.sourceline, text)
+def format_error(element: Element, text: str) -> FormatError:
+    """Return the error with the message `text` at an element."""
+    return file_error(element.getroottree().docinfo.URL, element.sourceline, text)
 
 
 def first_of_each(element: Element) -> Children:
-    """The first child element of each name."""
+    """Return the first child element of each name."""
     found = {part.tag: part for part in element}
     if len(found) < len(element):
         found = {part.tag: part for part in reversed(element)}
@@ -72,20 +104,24 @@ def first_of_each(element: Element) -> Children:
 
 
 def children(element: Element, name: str) -> Iterator[Element]:
-    """The child elements with a name."""
+    """Return the child elements with this name."""
     return element.iterchildren(name)  # type: ignore[no-any-return]
 
 
-def required(element: Element, name: str) -> str:
-    """The attribute `name`; raises FormatError where it is missing or blank."""
+def required_attribute(element: Element, name: str) -> str:
+    """Return the attribute `name`.
+
+    Raises:
+        FormatError: The attribute is missing or blank.
+    """
     value = (element.get(name) or "").strip()
     if not value:
-        raise refused(element, f"<{element.tag}> needs the attribute {name}")
+        raise format_error(element, f"<{element.tag}> needs the attribute {name}")
     return value
 
 
 def number(element: Element, name: str, default: float | None = None) -> float:
-    """The attribute `name` as one finite number; `default` where it is missing."""
+    """Return the attribute `name` as a finite number, or `default` if it is missing."""
     text = element.get(name)
     if text is None and default is not None:
         return default
@@ -95,18 +131,18 @@ def number(element: Element, name: str, default: float | None = None) -> float:
             return value
     except (TypeError, ValueError):
         pass
-    return floats(element, required(element, name), 1, f"{name} of <{element.tag}>")[0]
+    return floats(element, required_attribute(element, name), 1, f"{name} of <{element.tag}>")[0]
 
 
 def table(
     elements: Sequence[Element], names: Sequence[str], default: float | None = None
 ) -> list[tuple[float, ...]]:
-    """The attributes `names` of each element as finite numbers, `default` where one is missing."""
+    """Return the attributes `names` of each element as finite numbers, or `default` if missing."""
     if not elements:
         return []
     texts = [element.get(name) for element in elements for name in names]
     given = [text for text in texts if text is not None] if None in texts else texts
-    values = _sound(given)
+    values = _parse_finite_numbers(given)
     if not values or (default is None and given is not texts):
         values = [number(element, name, default) for element in elements for name in names]
     elif default is not None and given is not texts:
@@ -116,17 +152,17 @@ def table(
 
 
 def origins(elements: Sequence[Element]) -> list[Origin]:
-    """What each <origin> says in its attributes xyz and rpy; 0 where they are missing."""
+    """Return the attributes xyz and rpy of each <origin>, zero if they are missing."""
     r, rpy = ([element.get(name) for element in elements] for name in ("xyz", "rpy"))
     known = {None: _ZERO, **_FREQUENT}
     if new := list({*r, *rpy}.difference(known)):
         tokens = [text.split() for text in new]
         if all(len(some) == 3 for some in tokens):
-            values = iter(_sound([token for some in tokens for token in some]))
+            values = iter(_parse_finite_numbers([token for some in tokens for token in some]))
             known |= zip(new, zip(values, values, values, strict=False), strict=False)
     try:
         return [(known[position], known[turn]) for position, turn in zip(r, rpy, strict=True)]
-    except KeyError:  # there is something to be said of one
+    except KeyError:  # an attribute is invalid or unusual
         return [(_triple(element, "xyz"), _triple(element, "rpy")) for element in elements]
 
 
@@ -135,8 +171,8 @@ def _triple(element: Element, name: str) -> Triple:
     return x, y, z
 
 
-def _sound(texts: Sequence[str]) -> list[float]:
-    """The number in each text; none where there is anything to be said of one."""
+def _parse_finite_numbers(texts: Sequence[str]) -> list[float]:
+    """Return the number in each string, or an empty list if a string requires the full check."""
     try:
         values = list(map(float, texts))
     except ValueError:
@@ -146,12 +182,13 @@ def _sound(texts: Sequence[str]) -> list[float]:
 
 
 def place(element: Element) -> tuple[Sequence[float], Sequence[float]]:
-    """The position [m] in the attribute xyz, and roll, pitch and yaw [rad] in rpy; 0 where they are
-    missing.
-    """
+    """Return the position xyz [m] and the angles rpy [rad] of an element, zero by default."""
     xyz, rpy = element.get("xyz"), element.get("rpy")
     if xyz and rpy:
-        r, turn = _FREQUENT.get(xyz) or _quick(xyz), _FREQUENT.get(rpy) or _quick(rpy)
+        r, turn = (
+            _FREQUENT.get(xyz) or _parse_numbers_quickly(xyz),
+            _FREQUENT.get(rpy) or _parse_numbers_quickly(rpy),
+        )
         if len(r) == len(turn) == 3:
             return r, turn
     return numbers(element, "xyz", 3, _ZERO), numbers(element, "rpy", 3, _ZERO)
@@ -160,36 +197,36 @@ def place(element: Element) -> tuple[Sequence[float], Sequence[float]]:
 def numbers(
     element: Element, name: str, count: int, default: Sequence[float] | None = None
 ) -> Sequence[float]:
-    """The attribute `name` as `count` finite numbers; `default` where it is missing."""
+    """Return the attribute `name` as `count` finite numbers, or `default` if it is missing."""
     text = element.get(name)
     if text is None and default is not None:
         return default
-    if text and len(values := _FREQUENT.get(text) or _quick(text)) == count:
+    if text and len(values := _FREQUENT.get(text) or _parse_numbers_quickly(text)) == count:
         return values
-    return floats(element, required(element, name), count, f"{name} of <{element.tag}>")
+    return floats(element, required_attribute(element, name), count, f"{name} of <{element.tag}>")
 
 
-def floats(element: Element, text: str, count: int, what: str) -> list[float]:
-    """`count` finite numbers in a text of an element."""
-    if len(values := _quick(text)) == count:
+def floats(element: Element, text: str, count: int, subject: str) -> list[float]:
+    """Return the `count` finite numbers in a string of an element."""
+    if len(values := _parse_numbers_quickly(text)) == count:
         return values
     try:
         values = [_float(token) for token in text.split()]
     except ValueError as error:
-        raise refused(
-            element, f"{what} must be {_count(count)}; {error} in '{text[:80]}'"
+        raise format_error(
+            element, f"{subject} must be {_count(count)}; {error} in '{text[:80]}'"
         ) from None
     if len(values) != count or not all(map(isfinite, values)):
-        raise refused(element, f"{what} must be {_count(count)}, not '{text[:80]}'")
+        raise format_error(element, f"{subject} must be {_count(count)}, not '{text[:80]}'")
     return values
 
 
-def _quick(text: str) -> list[float]:
-    """The numbers in a text; none where there is anything to be said of it."""
-    return _sound(text.split())
+def _parse_numbers_quickly(text: str) -> list[float]:
+    """Return the numbers in a string, or an empty list if the string requires the full check."""
+    return _parse_finite_numbers(text.split())
 
 
-HERE = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))  # the origin of what is where its link is
+HERE = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))  # the default origin, equal to the link origin
 _ZERO, _X, _Y, _Z = (0.0, 0.0, 0.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
 _FREQUENT: dict[str | None, Triple]
 _FREQUENT = {"0 0 0": _ZERO, "0.0 0.0 0.0": _ZERO, "1 0 0": _X, "0 1 0": _Y, "0 0 1": _Z}
@@ -200,24 +237,25 @@ def _count(count: int) -> str:
 
 
 def _float(token: str) -> float:
-    """A number as C reads it: Python's own readings of _ and of other digits are none."""
+    """Parse a number in C syntax; unlike Python, reject underscores and non-ASCII digits."""
     if not token.isascii() or "_" in token:
-        raise ValueError(f"'{token[:40]}' is none")
+        raise ValueError(f"'{token[:40]}' is not a number")
     try:
         return float(token)
     except ValueError:
-        raise ValueError(f"'{token[:40]}' is none") from None
+        raise ValueError(f"'{token[:40]}' is not a number") from None
 
 
 def placement(r: Sequence[float], rpy: Sequence[float]) -> Transform:
-    """The transform to a frame at `r` [m] that is turned by roll, pitch and yaw [rad] about fixed
-    axes.
+    """Return the transform to a frame at `r` [m], rotated by roll, pitch and yaw [rad].
+
+    The rotations are about fixed axes.
     """
     return Transform(rotation(rpy) if any(rpy) else STRAIGHT, read_only(r))
 
 
 def placements(origins: Sequence[Origin]) -> list[Transform]:
-    """The `placement` at each origin; SAME for one that is where its link is."""
+    """Return the `placement` at each origin; SAME if it is the identity."""
     if not origins:
         return []
     E = {rpy: rotation(rpy) if any(rpy) else STRAIGHT for _, rpy in origins}
@@ -229,24 +267,36 @@ def placements(origins: Sequence[Origin]) -> list[Transform]:
 
 
 def rotation(rpy: Sequence[float]) -> Array:
-    """The rotation (3, 3) to coordinates turned by roll, pitch and yaw [rad] about fixed axes, E =
-    rx(roll) ry(pitch) rz(yaw), read-only.
+    """Return the rotation (3, 3) to coordinates rotated by roll, pitch and yaw [rad], read-only.
 
-    What the rounding of quarter turns leaves is cleared: zeros are what makes a traced model small.
+    E = rx(roll) ry(pitch) rz(yaw), about fixed axes. Rounding errors of quarter turns become exact
+    zeros, which keep a traced model small.
     """
     roll, pitch, yaw = rpy
     cr, sr, cp, sp, cy, sy = cos(roll), sin(roll), cos(pitch), sin(pitch), cos(yaw), sin(yaw)
     E = [cp * cy, cp * sy, -sp]
     E += [sr * sp * cy - cr * sy, sr * sp * sy + cr * cy, sr * cp]
     E += [cr * sp * cy + sr * sy, cr * sp * sy - sr * cy, cr * cp]
-    return floats_of_shape((3, 3), [x if _DUST < abs(x) < _ONE else _dusted(x) for x in E])
+    return floats_of_shape((3, 3), [x if _DUST < abs(x) < _ONE else _snap_to_unit(x) for x in E])
 
 
-SAME = Transform(STRAIGHT, read_only(np.zeros(3)))  # what is this very one costs nothing to apply
+def roll_pitch_yaw(E: Array) -> tuple[float, float, float]:
+    """Return the angles (roll, pitch, yaw) [rad] of `rotation`, accurate at any pitch.
+
+    If the roll and yaw axes coincide, the solution is not unique. Therefore the function computes
+    the yaw first, and then roll and pitch from E rz(yaw)^T.
+    """
+    yaw = atan2(E[0, 1], E[0, 0])
+    c, s = cos(yaw), sin(yaw)
+    x, y = E @ [c, s, 0.0], E @ [-s, c, 0.0]  # the columns of rx(roll) ry(pitch)
+    return atan2(-y[2], y[1]), atan2(-E[0, 2], x[0]), yaw
 
 
-def _dusted(x: float) -> float:
-    """x, or the 0, 1 or -1 that it is next to."""
+SAME = Transform(STRAIGHT, read_only(np.zeros(3)))  # compared by identity, so it can be skipped
+
+
+def _snap_to_unit(x: float) -> float:
+    """Return 0, 1 or -1 if x differs from this value only by rounding, else x."""
     if abs(x) < _DUST:
         return 0.0
     return copysign(1.0, x) if abs(abs(x) - 1.0) < _DUST else x
@@ -257,6 +307,6 @@ _ONE = 1.0 - _DUST
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
-    """A hint at the name that was meant, if there is one that is close."""
+    """Return a hint with the most similar name, or "" if no name is similar."""
     close = get_close_matches(name, names, 1)
     return f"; did you mean '{close[0]}'?" if close else ""

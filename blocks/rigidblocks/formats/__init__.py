@@ -1,1 +1,0 @@
-"""Robots from files: URDF, SDF, MJCF, and our own JSON."""

@@ -1,0 +1,799 @@
+"""MJCF reader: read MuJoCo models from the arrays that the package mujoco compiles.
+
+Geoms become shapes with friction, and tendons between two points become springs.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rigidblocks.common.optional_imports import install_command
+from rigidblocks.joints import Fixed, Joint, Prismatic, Revolute, SixDoF, Spherical
+from rigidblocks.robot.material import Material
+from rigidblocks.robot.shapes import (
+    MOST_VERTICES,
+    Box,
+    Capsule,
+    ConvexHull,
+    Cylinder,
+    Ellipsoid,
+    Plane,
+    Shape,
+    Sphere,
+)
+from rigidblocks.robot_description.external_parsers import compiled_model, is_installed
+from rigidblocks.robot_description.format_error import FormatError, file_error
+from rigidblocks.robot_description.mjcf_sensors import Names, read_sensors, sensor_names
+from rigidblocks.robot_description.parsed_links import (
+    WORLD,
+    Assembly,
+    Connection,
+    Link,
+    ParsedMimicJoint,
+    ParsedSpring,
+    weightless,
+)
+from rigidblocks.robot_description.robot_description import (
+    Actuator,
+    BodyDrag,
+    JointTendon,
+    Weightless,
+    unused_name,
+)
+from rigidblocks.robot_description.schema_coverage import MJCF, unread_elements
+from rigidblocks.robot_description.unit_heuristics import suspicious_numbers
+from rigidblocks.robot_description.xml_reader import Element
+from rigidblocks.spatial.rigid_motion import (
+    IDENTITY,
+    quaternion_rotation,
+    vector_from_quaternion,
+)
+from rigidblocks.spatial.spatial import Array, Transform, identity, mcI, xlt
+
+PLANE = 0  # mjtGeom
+
+
+def shapes(m: Any, body: int, warnings: list[str]) -> tuple[list[Shape], list[Shape]]:
+    """Return the visual and collision shapes of a body; add a warning for each ignored geom."""
+    seen, touching = list[Shape](), list[Shape]()
+    for g in _geoms(m, body):
+        touches = bool(_touches(m)[g])
+        try:
+            shape = _shape(m, g, touches)
+        except ValueError as error:
+            warnings.append(f"geom {g} is ignored: {error}")
+            continue
+        if shape is not None:
+            seen.append(shape)
+            if touches:
+                touching.append(shape)
+    return seen, touching
+
+
+def planes(m: Any, body: int) -> list[Plane]:
+    """Return the planes of a body that take part in contacts."""
+    found = []
+    for g in _geoms(m, body):
+        if m.geom_type[g] == PLANE and _touches(m)[g]:
+            X = placement(m.geom_pos[g], m.geom_quat[g])
+            found.append(Plane(X.E[2], X.r, material=_material(m, g)))
+    return found
+
+
+def excluded_geom_pairs(m: Any) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Return the body pairs without allowed contacts, and the pairs with some excluded contacts.
+
+    Only geoms that take part in contacts count. MuJoCo allows a contact if a <pair> lists the
+    geoms. It also allows a contact if contype of one geom and conaffinity of the other geom have a
+    common bit, unless an <exclude> lists the bodies.
+    """
+    one = (m.geom_contype[:, None] & m.geom_conaffinity[None, :]) != 0
+    allowed = _geom_pair_counts(m, one | one.T)
+    there, possible = allowed
+    for signature in m.exclude_signature.tolist():
+        there[signature >> 16, signature & 0xFFFF] = there[signature & 0xFFFF, signature >> 16] = 0
+    named = np.zeros_like(one)
+    named[m.pair_geom1, m.pair_geom2] = named[m.pair_geom2, m.pair_geom1] = True
+    there = there + _geom_pair_counts(m, named)[0]
+    pairs = [(i, j) for i, j in zip(*np.nonzero(np.triu(possible, 1)), strict=True)]
+    none = [(int(i), int(j)) for i, j in pairs if not there[i, j]]
+    return none, [(int(i), int(j)) for i, j in pairs if 0 < there[i, j] < possible[i, j]]
+
+
+def _geom_pair_counts(m: Any, allowed: Array) -> tuple[Array, Array]:
+    """Return the counts of allowed and of all geom pairs for body pairs, each (nbody, nbody)."""
+    touching = _touches(m)
+    of = np.zeros((m.nbody, len(touching)))
+    of[m.geom_bodyid, np.arange(len(touching))] = touching
+    count = of.sum(axis=1)
+    return of @ allowed @ of.T, np.outer(count, count)
+
+
+def _touches(m: Any) -> Array:
+    """Return a mask of the geoms that take part in contacts."""
+    touching: Array = (m.geom_contype != 0) | (m.geom_conaffinity != 0)
+    touching[m.pair_geom1] = touching[m.pair_geom2] = True
+    return touching
+
+
+def placement(r: Array, q: Array) -> Transform:
+    """Return the transform to a frame at r (3,) [m] with the quaternion q (4,), of any norm."""
+    E = quaternion_rotation(q / np.linalg.norm(q))
+    return Transform(E, np.array(r))
+
+
+def _geoms(m: Any, body: int) -> Iterator[int]:
+    first = int(m.body_geomadr[body])
+    yield from range(first, first + int(m.body_geomnum[body]))
+
+
+def _shape(m: Any, g: int, touches: bool) -> Shape | None:
+    """Return the solid of a geom; None for planes, height fields and meshes without contact."""
+    size, X = m.geom_size[g].tolist(), placement(m.geom_pos[g], m.geom_quat[g])
+    material = _material(m, g) if touches else None
+    match int(m.geom_type[g]):  # mjtGeom
+        case 2:
+            return Sphere(size[0], X.r, material=material)
+        case 3:
+            return Capsule(size[0], 2 * size[1], X, material=material)
+        case 4:
+            return Ellipsoid(size, X, material=material)
+        case 5:
+            return Cylinder(size[0], 2 * size[1], placement=X, material=material)
+        case 6:
+            return Box(2 * m.geom_size[g], X, material=material)
+        case 7 if touches:
+            return ConvexHull(X.r + _hull(m, int(m.geom_dataid[g])) @ X.E, material=material)
+        case 1 | 8 if touches:
+            raise ValueError(
+                "contact with height fields and signed distance functions is not supported"
+            )
+    return None
+
+
+def _material(m: Any, g: int) -> Material:
+    """Return the friction of a geom: sliding, torsional [m] and rolling [m].
+
+    A contact has the larger `condim` of its two geoms. Therefore sliding friction is zero only if
+    no geom of the model has friction. Torsional and rolling friction apply if the `condim` of this
+    geom includes them.
+    """
+    sliding, torsional, rolling = m.geom_friction[g].tolist()
+    dimensions = int(m.geom_condim[g])
+    return Material(
+        mu=sliding if np.max(m.geom_condim) > 1 else 0.0,
+        torsional=torsional if dimensions > 3 else 0.0,
+        rolling=rolling if dimensions > 4 else 0.0,
+    )
+
+
+def _hull(m: Any, mesh: int) -> Array:
+    """Return the vertices (n, 3) of the convex hull of a mesh, its collision shape.
+
+    If the hull has too many vertices, the function keeps only the farthest vertex in each of a
+    fixed number of directions.
+    """
+    vertices = np.asarray(m.mesh_vert, float)[int(m.mesh_vertadr[mesh]) :]
+    if (at := int(m.mesh_graphadr[mesh])) < 0:
+        vertices = vertices[: int(m.mesh_vertnum[mesh])]
+    else:
+        count = int(m.mesh_graph[at])
+        vertices = vertices[m.mesh_graph[at + 2 + count : at + 2 + 2 * count]]
+    if len(vertices) <= MOST_VERTICES:
+        return vertices
+    alike = vertices / np.ptp(vertices, axis=0).clip(min=1e-12)  # scaled to equal extent
+    farthest = (alike @ _directions(MOST_VERTICES).T).argmax(axis=0)
+    return np.asarray(vertices[np.unique(farthest)])
+
+
+def _directions(n: int) -> Array:
+    """Return n evenly distributed unit vectors (n, 3) on a golden-angle (Fibonacci) spiral."""
+    z = 1.0 - (2.0 * np.arange(n) + 1.0) / n
+    phi = np.pi * (3.0 - np.sqrt(5.0)) * np.arange(n)
+    radius = np.sqrt(1.0 - z * z)
+    return np.stack([radius * np.cos(phi), radius * np.sin(phi), z], axis=1)
+
+
+AT_JOINT, SITE = 1, 3  # mjtWrap: joint, pulley, site, sphere, cylinder
+_SPRING = ("stiffness", "damping")
+_POLYNOMIAL = ("armature", "stiffnesspoly", "dampingpoly")
+_OTHER = ("frictionloss", "limited", "actfrclimited", *_POLYNOMIAL)
+
+
+def has_unread_tendon(m: Any) -> bool:
+    """Return True if a tendon affects the motion and is of an unsupported type.
+
+    The supported types are springs between two points and sums of joint positions.
+    """
+    return any(
+        _has_term(m, t, (*_SPRING, *_OTHER)) and not (_is_spring(m, t) or _is_joint_sum(m, t))
+        for t in range(m.ntendon)
+    )
+
+
+def joint_tendons(
+    m: Any, joints: Sequence[str], names: Sequence[str]
+) -> list[tuple[list[str], JointTendon]]:
+    """Return the fixed tendons with the names of their joints.
+
+    Lengths are relative to the attribute ref of the joints.
+    """
+    found = []
+    for t in range(m.ntendon):
+        if not _is_joint_sum(m, t) or not _has_term(m, t, (*_SPRING, "frictionloss", "limited")):
+            continue
+        wraps = _wraps(m, t)
+        numbers, weights = m.wrap_objid[wraps], m.wrap_prm[wraps]
+        ref = float(weights @ m.qpos0[m.jnt_qposadr[numbers]])
+        limits = m.tendon_range[t] - ref if m.tendon_limited[t] else (-np.inf, np.inf)
+        tendon = JointTendon(
+            names[t],
+            (),
+            tuple(weights.tolist()),
+            float(m.tendon_stiffness[t]),
+            float(m.tendon_damping[t]),
+            _pair(m.tendon_lengthspring[t] - ref),
+            float(m.tendon_frictionloss[t]),
+            _pair(limits),
+        )
+        found.append(([joints[j] for j in numbers], tendon))
+    return found
+
+
+def _pair(values: Any) -> tuple[float, float]:
+    return float(values[0]), float(values[1])
+
+
+def _wraps(m: Any, t: int) -> slice:
+    return slice(int(m.tendon_adr[t]), int(m.tendon_adr[t]) + int(m.tendon_num[t]))
+
+
+def _is_joint_sum(m: Any, t: int) -> bool:
+    """Return True if a tendon is a linear function of joint positions."""
+    return bool(np.all(m.wrap_type[_wraps(m, t)] == AT_JOINT)) and not _has_term(m, t, _POLYNOMIAL)
+
+
+def box_drags(m: Any, links: Sequence[str]) -> list[tuple[str, BodyDrag]]:
+    """Return the drag of the bodies in a fluid at rest, by the inertia-box model of MuJoCo.
+
+    A body has the drag of the box with its mass and moments of inertia. With the sides b, their
+    mean d, the density rho and the viscosity beta, the coefficients are:
+
+        linear:     3 pi d beta (force)             pi d^3 beta (moment)
+        quadratic:  rho b_j b_k / 2 (force)         rho b_i (b_j^4 + b_k^4) / 64 (moment)
+
+    The quadratic coefficients belong to the axis i of the inertia, and j, k are the other axes.
+
+    Source:
+        MuJoCo documentation, Computation, Fluid forces, Inertia model.
+    """
+    rho, beta = float(m.opt.density), float(m.opt.viscosity)
+    found: list[tuple[str, BodyDrag]] = []
+    if not (rho or beta):
+        return found
+    for b in range(1, m.nbody):
+        mass, I = float(m.body_mass[b]), m.body_inertia[b]
+        if mass <= _LEAST_MASS:
+            continue
+        box = np.sqrt(np.maximum(I.sum() - 2.0 * I, _LEAST_MASS) / mass * 6.0)
+        d, area, edge = box.mean(), np.prod(box) / box, box**4
+        linear = np.repeat([np.pi * d**3 * beta, 3.0 * np.pi * d * beta], 3)
+        quadratic = np.concatenate([rho * box * (edge.sum() - edge) / 64.0, rho * area / 2.0])
+        X = placement(m.body_ipos[b], m.body_iquat[b])
+        found.append(
+            (
+                links[b],
+                BodyDrag(links[b], -1, X, tuple(linear.tolist()), tuple(quadratic.tolist())),
+            )
+        )
+    return found
+
+
+_LEAST_MASS = 1e-15  # mjMINVAL of MuJoCo
+
+
+def point_springs(m: Any, bodies: Sequence[str], names: Sequence[str]) -> list[ParsedSpring]:
+    """Return the tendons that are springs between two points, with the names of the bodies."""
+    return [
+        ParsedSpring(
+            names[t],
+            (_end(m, int(m.tendon_adr[t]), bodies), _end(m, int(m.tendon_adr[t]) + 1, bodies)),
+            float(m.tendon_stiffness[t]),
+            float(m.tendon_damping[t]),
+            float(m.tendon_lengthspring[t, 0]),
+        )
+        for t in range(m.ntendon)
+        if _has_term(m, t, _SPRING) and _is_spring(m, t)
+    ]
+
+
+def _has_term(m: Any, t: int, parts: Sequence[str]) -> bool:
+    return any(
+        np.any(getattr(m, f"tendon_{part}")[t]) for part in parts if _has_tendon_array(m, part)
+    )
+
+
+def _has_tendon_array(m: Any, part: str) -> bool:
+    return hasattr(m, f"tendon_{part}")
+
+
+def _is_spring(m: Any, t: int) -> bool:
+    """Return True if a tendon is a spring between two points.
+
+    The tendon connects two sites on two bodies directly and has a single rest length.
+    """
+    first, count = int(m.tendon_adr[t]), int(m.tendon_num[t])
+    if count != 2 or np.any(m.wrap_type[first : first + 2] != SITE) or _has_term(m, t, _OTHER):
+        return False
+    one, two = m.site_bodyid[m.wrap_objid[first : first + 2]]
+    shortest, longest = m.tendon_lengthspring[t]
+    return bool(one != two and (shortest == longest or not m.tendon_stiffness[t]))
+
+
+def _end(m: Any, at: int, bodies: Sequence[str]) -> tuple[str, Any]:
+    site = int(m.wrap_objid[at])
+    return bodies[int(m.site_bodyid[site])] or WORLD, m.site_pos[site].copy()
+
+
+REST = "world"  # the name of the fixed base in MuJoCo
+FREE, BALL = 0, 1  # mjtJoint: free, ball, slide, hinge
+CONNECT, WELD, JOINT = range(3)  # mjtEq
+BODY, AT_SITES = 1, 6  # mjtObj
+AFFINE = 1  # mjtGain and mjtBias: fixed or none, affine
+
+
+def read_mjcf(root: Element, path: Path, *, strict: bool) -> Assembly:
+    """Return the contents of the model that the MuJoCo compiler produces from a file.
+
+    `root` is the <mujoco> element of the file, for warnings with line numbers.
+
+    Positions of hinges and slides are relative to their `ref`.
+
+    Raises:
+        FormatError: The package mujoco is not installed or rejects the file, or the file has an
+            unsupported element that affects the motion.
+    """
+    if not is_installed("mujoco"):
+        text = f"an MJCF file needs the package mujoco: `{install_command('mujoco')}`"
+        raise file_error(path, None, text)
+    try:
+        m = compiled_model(path)
+    except FormatError:
+        raise
+    except ValueError as error:
+        line = re.search(r"[Ll]ine(?: number=|s? )(\d+)", str(error))
+        text = f"MuJoCo cannot compile the file: {error}"
+        raise file_error(path, int(line[1]) if line else None, text) from None
+    _disable(m)
+    _check_known(path, m)
+    reader = _Reader(path, m)
+    sensors, unread = read_sensors(m, reader.names(), root)
+    return Assembly(
+        path,
+        _name(m.names, 0) or path.stem,
+        reader.links,
+        reader.connections,
+        reader.followings(),
+        gravity=[0.0, 0.0, 0.0] if "gravity" in m.disabled else m.opt.gravity.tolist(),
+        loops=True,
+        strict=strict,
+        warnings=reader.warnings,
+        report=lambda: (
+            *unread_elements(root, MJCF),
+            *unread,
+            *(why for _, why in suspicious_numbers(reader.links, reader.connections)),
+        ),
+        actuators=reader.actuators(),
+        springs=point_springs(m, reader.body, reader.tendon),
+        apart=reader.excluded_pairs(),
+        planes=[(reader.body[b] or REST, plane) for b in range(m.nbody) for plane in planes(m, b)],
+        start=reader.start(),
+        keyframes=reader.keyframes(),
+        weightless=reader.weightless(),
+        tendons=joint_tendons(m, reader.joint, reader.tendon),
+        drags=box_drags(m, reader.body),
+        sensors=sensors,
+    )
+
+
+def _name(names: bytes, start: int) -> str:
+    return names[start : names.index(b"\0", start)].decode(errors="replace")
+
+
+def _disable(m: Any) -> None:
+    """Remove the elements that the flags of the model disable.
+
+    The flags can disable springs, dampers, friction, limits, equality constraints and actuators.
+    """
+    for flag, arrays in _DISABLED.items():
+        if flag in m.disabled:
+            for name in arrays:
+                if hasattr(m, name):
+                    setattr(m, name, np.zeros_like(getattr(m, name)))
+    if "actuation" in m.disabled:
+        m.nu = 0
+    if {"spring", "damper"} <= m.disabled or "passive" in m.disabled:  # no passive forces at all
+        m.opt.density = m.opt.viscosity = 0.0
+        m.body_gravcomp = np.zeros_like(m.body_gravcomp)
+
+
+_PASSIVE = {
+    "spring": ("jnt_stiffness", "jnt_stiffnesspoly", "tendon_stiffness", "tendon_stiffnesspoly"),
+    "damper": ("dof_damping", "dof_dampingpoly", "tendon_damping", "tendon_dampingpoly"),
+}
+_DISABLED = {
+    **_PASSIVE,
+    "passive": (*_PASSIVE["spring"], *_PASSIVE["damper"]),  # one flag for both up to MuJoCo 3.3
+    "constraint": (
+        "eq_active0", "dof_frictionloss", "tendon_frictionloss", "jnt_limited", "tendon_limited",
+    ),
+    "equality": ("eq_active0",),
+    "frictionloss": ("dof_frictionloss", "tendon_frictionloss"),
+    "limit": ("jnt_limited", "tendon_limited"),
+    "clampctrl": ("actuator_ctrllimited",),
+}  # fmt: skip
+
+
+def _check_known(path: Path, m: Any) -> None:
+    """Reject unsupported elements that affect the motion."""
+    unknown = {
+        "tendons that are neither springs between two points nor sums of joint positions": (
+            has_unread_tendon(m)
+        ),
+        "wind": np.any(m.opt.wind) and (m.opt.density or m.opt.viscosity),
+        "fluid forces on ellipsoids": np.any(m.geom_fluid) and (m.opt.density or m.opt.viscosity),
+        "springs that yield": _any(m, "jnt_springyield") or _any(m, "tendon_springyield"),
+        "soft bodies": m.nflex,
+        "plugins": m.nplugin,
+    }
+    for part in ("dof_dampingpoly", "jnt_stiffnesspoly", "actuator_armature", "actuator_damping"):
+        unknown[part] = np.any(getattr(m, part, 0))
+    if found := [name for name, there in unknown.items() if there]:
+        text = f"the file has {' and '.join(found)}, which affect the motion and are not supported"
+        raise file_error(path, None, text)
+
+
+def _any(m: Any, name: str) -> bool:
+    """Return True if an array exists in this version of MuJoCo and has a nonzero element."""
+    return bool(np.any(getattr(m, name, 0)))
+
+
+class _Reader:
+    """Reader of a compiled model: its bodies as links, and the joints between them."""
+
+    def __init__(self, path: Path, m: Any):
+        self.path, self.m, self.warnings = path, m, list[str]()
+        self.body = [WORLD, *self._names("body", m.nbody)[1:]]
+        self.tendon = self._names("tendon", m.ntendon)
+        self.joint = self._names("jnt", m.njnt, "joint")
+        self.link_names, self.joint_names = {REST, *self.body}, set(self.joint)
+        self.links: list[Link] = []
+        self.connections: list[Connection] = []
+        if m.body_geomnum[0] and m.nbody > 1:
+            self._add_rest()
+        for b in range(1, m.nbody):
+            self._add(b)
+        self.connections += self._loops()
+        used = len(point_springs(m, self.body, self.tendon))
+        used += len(joint_tendons(m, self.joint, self.tendon))
+        if m.ntendon > used:
+            self.warnings.append("its tendons, which exert no force, are ignored")
+        if controlled := [
+            f"'{name}'"
+            for name, ctrl in zip(self._names("key", m.nkey), m.key_ctrl, strict=True)
+            if np.any(ctrl)
+        ]:
+            text = f"the controls of the keyframes {', '.join(controlled)} are not read"
+            self.warnings.append(text)
+        if {"contact", "constraint"} & m.disabled:
+            self.warnings.append("the flag that disables contact is not read: bodies can touch")
+        for b in np.flatnonzero(m.body_mocapid >= 0).tolist():
+            text = "is a mocap body, which stays at its pose in the file"
+            self.warnings.append(f"body '{self.body[b]}' {text}")
+        if np.any(m.qpos0[self._single()]):
+            self.warnings.append("joint positions are relative to the attribute ref of each joint")
+
+    def _names(self, kind: str, count: int, word: str = "") -> list[str]:
+        """Return the names of all elements of a type; unnamed elements get unique names."""
+        names = [_name(self.m.names, a) for a in getattr(self.m, f"name_{kind}adr")][:count]
+        taken = {*names, REST}
+        for i, name in enumerate(names):
+            if not name:
+                names[i] = unused_name(f"{word or kind}{i}", taken)
+                taken.add(names[i])
+        return names
+
+    def names(self) -> Names:
+        return Names(self.body, self.joint, sensor_names(self.m))
+
+    def _joint_name(self, name: str) -> str:
+        """Return a unique joint name, which is `name` or begins with it, and reserve it."""
+        return self._reserve_name(name, self.joint_names)
+
+    def _link_name(self, name: str) -> str:
+        """Return a unique link name, which is `name` or begins with it, and reserve it."""
+        return self._reserve_name(name, self.link_names)
+
+    def _reserve_name(self, name: str, taken: set[str]) -> str:
+        name = unused_name(name, taken)
+        taken.add(name)
+        return name
+
+    def _single(self) -> list[int]:
+        """Return the indices in qpos of hinge and slide joints."""
+        return [
+            int(a) for a, k in zip(self.m.jnt_qposadr, self.m.jnt_type, strict=True) if k > BALL
+        ]
+
+    def _add_rest(self) -> None:
+        """Add the world body as a link that is fixed to the base of the robot."""
+        seen, touching = shapes(self.m, 0, self.warnings)
+        self.links.append(Link(REST, 0, appearance=tuple(seen), contact=tuple(touching)))
+        name = self._joint_name(f"{REST}_mount")
+        self.connections.append(Connection(name, 0, WORLD, REST, Fixed(), identity()))
+
+    def excluded_pairs(self) -> list[tuple[str, str]]:
+        """Return the excluded body pairs; warn about pairs with only some excluded geoms."""
+        none, some = excluded_geom_pairs(self.m)
+        names = [REST, *self.body[1:]]
+        if some:
+            pairs = ", ".join(f"'{names[a]}' and '{names[b]}'" for a, b in some[:3])
+            text = "touch with only some of their geoms in the file, but here with all geoms"
+            self.warnings.append(f"{pairs}{' and others' * (len(some) > 3)} {text}")
+        return [(names[a], names[b]) for a, b in none]
+
+    def _add(self, b: int) -> None:
+        """Add body b and its joints; massless bodies connect several joints of one body."""
+        m, parent = self.m, self.body[self.m.body_parentid[b]]
+        X = placement(m.body_pos[b], m.body_quat[b])
+        first, count = int(m.body_jntadr[b]), int(m.body_jntnum[b])
+        self.links.append(self._link(b))
+        if not count:
+            name = self._joint_name(f"{self.body[b]}_mount")
+            self.connections.append(Connection(name, 0, parent, self.body[b], Fixed(), X))
+        held = self._held_joints()
+        for j in range(first, first + count):
+            last = j == first + count - 1
+            child = self.body[b] if last else self._link_name(f"{self.body[b]}_{self.joint[j]}")
+            if not last:
+                self.links.append(Link(child, 0))
+            anchor = xlt(m.jnt_pos[j].copy())
+            joint = self._joint_of(j)
+            Xp, Xs = (identity(),) * 2 if isinstance(joint, SixDoF) else (anchor @ X, anchor)
+            freedoms = self._freedoms(j, joint)
+            if j in held:
+                Xp = joint.jcalc(np.array([held[j]]), np.zeros(1)).XJ @ Xp
+                joint, freedoms = Fixed(), {}
+            self.connections.append(
+                Connection(self.joint[j], 0, parent, child, joint, Xp, Xs, freedoms)
+            )
+            parent, X = child, identity()
+
+    def _link(self, b: int) -> Link:
+        m = self.m
+        seen, touching = shapes(m, b, self.warnings)
+        X = placement(m.body_ipos[b], m.body_iquat[b])
+        I = X.E.T @ np.diag(m.body_inertia[b]) @ X.E
+        inertia = mcI(float(m.body_mass[b]), X.r, (I + I.T) / 2)
+        return Link(self.body[b], 0, inertia, tuple(seen), tuple(touching))
+
+    def _joint_of(self, j: int) -> Joint:
+        x, y, z = self.m.jnt_axis[j].tolist()
+        match int(self.m.jnt_type[j]):
+            case 0:
+                return SixDoF()
+            case 1:
+                return Spherical()
+            case 2:
+                return Prismatic((x, y, z))
+        return Revolute((x, y, z))
+
+    def _freedoms(self, j: int, joint: Joint) -> dict[str, Any]:
+        m, at = self.m, int(self.m.jnt_dofadr[j])
+        dofs = slice(at, at + joint.nv)
+        values: dict[str, Any] = {
+            "damping": m.dof_damping[dofs],
+            "friction": m.dof_frictionloss[dofs],
+            "armature": m.dof_armature[dofs],
+        }
+        if joint.nv > 1:
+            return self._add_spring(j, values)
+        ref = m.qpos0[m.jnt_qposadr[j]]
+        if m.jnt_limited[j]:
+            values |= {"lower": m.jnt_range[j, 0] - ref, "upper": m.jnt_range[j, 1] - ref}
+        if m.jnt_actfrclimited[j]:
+            values["effort"] = np.abs(m.jnt_actfrcrange[j]).min()
+        rest = m.qpos_spring[m.jnt_qposadr[j]] - ref
+        return values | {"stiffness": m.jnt_stiffness[j], "rest": rest}
+
+    def _add_spring(self, j: int, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the properties of ball or free joint j, including its spring.
+
+        All velocity variables of one joint have the same properties, so their order is irrelevant.
+        """
+        m, at = self.m, int(self.m.jnt_qposadr[j])
+        free = m.jnt_type[j] == FREE
+        if free and np.any(values["friction"]):
+            text = "has dry friction along fixed axes, which is not read"
+            self.warnings.append(f"free joint '{self.joint[j]}' {text}")
+            values = values | {"friction": 0.0}
+        if m.jnt_limited[j]:
+            self.warnings.append(f"the limit of ball joint '{self.joint[j]}' is not read")
+        if not m.jnt_stiffness[j]:
+            return values
+        place = m.qpos_spring[at : at + 3] if free else np.zeros(0)
+        turn = _unit(m.qpos_spring[at + 3 : at + 7] if free else m.qpos_spring[at : at + 4])
+        rest = np.concatenate([vector_from_quaternion(turn), place])
+        return values | {"stiffness": m.jnt_stiffness[j], "rest": rest}
+
+    def _error(self, text: str) -> FormatError:
+        return file_error(self.path, None, text)
+
+    def _equalities(self, *kinds: int) -> Iterator[tuple[int, Array]]:
+        """Yield the indices and the data of the active equality constraints of these types."""
+        m = self.m
+        for e in range(m.neq):
+            if m.eq_active0[e] and m.eq_type[e] in kinds:
+                yield e, m.eq_data[e]
+
+    def _held_joints(self) -> dict[int, float]:
+        """Return the constant positions of hinges and slides, relative to ref, by index."""
+        return {
+            int(self.m.eq_obj1id[e]): float(data[0])
+            for e, data in self._equalities(JOINT)
+            if self.m.eq_obj2id[e] < 0
+        }
+
+    def _loops(self) -> list[Connection]:
+        """Return the equality constraints between bodies as joints."""
+        m, found = self.m, []
+        for e in range(m.neq):
+            known = m.eq_type[e] == JOINT or (
+                m.eq_type[e] in (CONNECT, WELD) and m.eq_objtype[e] in (BODY, AT_SITES)
+            )
+            if m.eq_active0[e] and not known:
+                raise self._error(
+                    "an <equality> constraint must be of the type connect, weld or joint"
+                )
+        for e, data in self._equalities(CONNECT, WELD):
+            ends = m.eq_obj1id[e], m.eq_obj2id[e]
+            sites = m.eq_objtype[e] == AT_SITES
+            one, two = (self.body[m.site_bodyid[k] if sites else k] for k in ends)
+            if sites:
+                joint: Joint = Spherical() if m.eq_type[e] == CONNECT else Fixed()
+                Xp, Xs = (placement(m.site_pos[k], m.site_quat[k]) for k in ends)
+            elif m.eq_type[e] == CONNECT:
+                joint = Spherical()
+                Xp, Xs = xlt(data[:3].copy()), xlt(data[3:6].copy())
+            else:
+                joint = Fixed()
+                Xp, Xs = placement(data[3:6], data[6:10]), xlt(data[:3].copy())
+            name = self._joint_name(f"equality{e}")
+            found.append(Connection(name, 0, one, two, joint, Xp, Xs, closes=True))
+        return found
+
+    def weightless(self) -> list[tuple[str, Weightless]]:
+        """Return the masses whose weight the gravity compensation of the file cancels."""
+        shares = self.m.body_gravcomp.tolist()
+        return [
+            (link.name, weightless(link, share))
+            for link in self.links
+            if link.name in self.body and (share := shares[self.body.index(link.name)])
+        ]
+
+    def start(self) -> dict[str, Array]:
+        """Return the initial position of each free body, quaternion first, by joint name."""
+        return {
+            name: q
+            for j, (name, q) in enumerate(self._positions(self.m.qpos0).items())
+            if self.m.jnt_type[j] == FREE
+        }
+
+    def keyframes(self) -> dict[str, tuple[dict[str, Array], dict[str, Array]]]:
+        """Return the joint positions and joint velocities of each keyframe, by keyframe name."""
+        return {
+            name: (self._positions(qpos), self._velocities(qpos, qvel))
+            for name, qpos, qvel in zip(
+                self._names("key", self.m.nkey), self.m.key_qpos, self.m.key_qvel, strict=True
+            )
+        }
+
+    def _positions(self, qpos: Array) -> dict[str, Array]:
+        """Return the position of each joint: free joints as (quaternion, r), hinges minus `ref`."""
+        m, found = self.m, {}
+        for name, kind, at in zip(self.joint, m.jnt_type, m.jnt_qposadr, strict=True):
+            if kind == FREE:
+                found[name] = np.concatenate([_unit(qpos[at + 3 : at + 7]), qpos[at : at + 3]])
+            elif kind == BALL:
+                found[name] = _unit(qpos[at : at + 4])
+            else:
+                found[name] = qpos[at : at + 1] - m.qpos0[at]
+        return found
+
+    def _velocities(self, qpos: Array, qvel: Array) -> dict[str, Array]:
+        """Return the velocity of each joint; for free joints [w; v] in body coordinates."""
+        m, found = self.m, {}
+        for name, kind, at, dof in zip(
+            self.joint, m.jnt_type, m.jnt_qposadr, m.jnt_dofadr, strict=True
+        ):
+            if kind == FREE:
+                E = quaternion_rotation(_unit(qpos[at + 3 : at + 7]))
+                found[name] = np.concatenate([qvel[dof + 3 : dof + 6], E @ qvel[dof : dof + 3]])
+            else:
+                found[name] = qvel[dof : dof + (3 if kind == BALL else 1)]
+        return found
+
+    def actuators(self) -> list[tuple[str, Actuator]]:
+        """Return the actuators of hinges and slides; warn about all other actuators."""
+        m, names = self.m, self._names("actuator", self.m.nu)
+        found = []
+        for k, name in enumerate(names):
+            j = int(m.actuator_trnid[k, 0])
+            at_joint = m.actuator_trntype[k] in (0, 1) and m.jnt_type[j] > BALL
+            if at_joint and j in self._held_joints():
+                text = f"acts on joint '{self.joint[j]}', which is fixed, and is ignored"
+                self.warnings.append(f"actuator '{name}' {text}")
+                continue
+            plain = m.actuator_dyntype[k] == 0 and m.actuator_plugin[k] < 0
+            plain &= not (hasattr(m, "actuator_delay") and m.actuator_delay[k])
+            if at_joint and plain and max(m.actuator_gaintype[k], m.actuator_biastype[k]) <= AFFINE:
+                found.append((self.joint[j], self._actuator(k, j, name)))
+            else:
+                text = "is not a stateless actuator of a hinge or slide and is ignored"
+                self.warnings.append(f"actuator '{name}' {text}")
+        return found
+
+    def _actuator(self, k: int, j: int, name: str) -> Actuator:
+        """Return actuator k, whose length is the position of its joint j."""
+        m, gear = self.m, float(self.m.actuator_gear[k, 0])
+        ahead = gear * float(m.qpos0[m.jnt_qposadr[j]])
+        gain, bias = (
+            _shift_affine_law(m_type[k], prm[k], ahead)
+            for m_type, prm in (
+                (m.actuator_gaintype, m.actuator_gainprm),
+                (m.actuator_biastype, m.actuator_biasprm),
+            )
+        )
+        control = int(m.actuator_ctrladr[k]) if hasattr(m, "actuator_ctrladr") else k
+        limits = (
+            tuple(values[at].tolist()) if limited[at] else (-np.inf, np.inf)
+            for limited, values, at in (
+                (m.actuator_ctrllimited, m.actuator_ctrlrange, control),
+                (m.actuator_forcelimited, m.actuator_forcerange, k),
+            )
+        )
+        return Actuator(name, j, gear, gain, bias, *limits)
+
+    def followings(self) -> list[ParsedMimicJoint]:
+        """Return the joint couplings that equality constraints define."""
+        found, m = [], self.m
+        for e, data in self._equalities(JOINT):
+            if m.eq_obj2id[e] < 0:
+                continue
+            if np.any(data[2:5]):
+                raise self._error("an <equality> constraint of joints must be a linear equation")
+            one, two = (self.joint[k] for k in (m.eq_obj1id[e], m.eq_obj2id[e]))
+            found.append(ParsedMimicJoint(0, one, two, float(data[1]), float(data[0])))
+        return found
+
+
+def _unit(quaternion: Array) -> Array:
+    """Return the unit quaternion; a zero quaternion becomes the identity, as in MuJoCo."""
+    size = np.linalg.norm(quaternion)
+    return quaternion / size if size > 0 else np.array(IDENTITY)
+
+
+def _shift_affine_law(kind: int, prm: Array, ahead: float) -> tuple[float, float, float]:
+    """Return the coefficients of an actuator's gain or bias for (1, joint position, velocity).
+
+    `prm` contains the coefficients of MuJoCo for (1, length, velocity). `ahead` is the length in
+    MuJoCo at the zero position of the joint. A constant gain or bias has only the first
+    coefficient. The coefficients of a bias without a type are zero.
+    """
+    first, second, third = (float(x) for x in prm[:3])
+    if kind != AFFINE:
+        return first, 0.0, 0.0
+    return first + second * ahead, second, third

@@ -1,0 +1,253 @@
+"""Sensors of MJCF files, from the arrays of the compiled model."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rigidblocks.robot_description.parsed_links import WORLD, ParsedSensor
+from rigidblocks.robot_description.robot_description import Obstacle, Sampling, Sensor, unused_name
+from rigidblocks.robot_description.xml_reader import Element
+from rigidblocks.spatial.rigid_motion import quaternion_rotation
+from rigidblocks.spatial.spatial import Array, Transform, identity
+
+# types whose frame is their object, and the quantities
+_AT_FRAME = {
+    "accelerometer": "accelerometer", "velocimeter": "velocimeter", "gyro": "gyro",
+    "magnetometer": "magnetic_field", "framepos": "position", "framequat": "quaternion",
+    "framexaxis": "x_axis", "frameyaxis": "y_axis", "framezaxis": "z_axis",
+    "framelinvel": "velocity", "frameangvel": "angular_velocity",
+    "framelinacc": "acceleration_without_gravity", "frameangacc": "angular_acceleration",
+}  # fmt: skip
+_OUTBOARD = {
+    "force": "force", "torque": "torque", "subtreecom": "centre_of_mass",
+    "subtreelinvel": "mean_velocity", "subtreeangmom": "angular_momentum",
+}  # fmt: skip
+_AT_JOINT = {
+    "jointpos": "joint_position", "jointvel": "joint_velocity", "ballquat": "ball_quaternion",
+    "ballangvel": "ball_velocity", "jointactfrc": "joint_force",
+}  # fmt: skip
+_AT_TENDON = {"tendonpos": "joint_position", "tendonvel": "joint_velocity"}
+_AT_ACTUATOR = {
+    "actuatorpos": "joint_position", "actuatorvel": "joint_velocity", "actuatorfrc": "joint_force",
+}  # fmt: skip
+_OF_MODEL = {"clock": "time", "e_potential": "potential_energy", "e_kinetic": "kinetic_energy"}
+_RANGE = {"rangefinder": "range"}
+READ = {**_RANGE, **_AT_FRAME, **_OUTBOARD, **_AT_JOINT, **_AT_TENDON, **_AT_ACTUATOR, **_OF_MODEL}
+_TAGS = {"jointactfrc": "jointactuatorfrc", "tendonactfrc": "tendonactuatorfrc",
+         "geomdist": "distance", "geomnormal": "normal", "geomfromto": "fromto"}  # fmt: skip
+FREE, BALL, SLIDE = 0, 1, 2  # mjtJoint
+_AT_JOINT_WRAP = 1  # mjtWrap
+_MASS, _BODY, _GEOM, _SITE, _CAMERA = 1, 2, 5, 6, 7  # mjtObj; _MASS: the frame of the inertia
+_REAL, _POSITIVE = 0, 1  # mjtDataType
+
+
+class Names(NamedTuple):
+    """Names of the elements of a compiled model; the link of the world is WORLD."""
+
+    links: Sequence[str]
+    joints: Sequence[str]
+    sensors: Sequence[str]
+
+
+class _UnreadError(Exception):
+    """Error: a sensor of the file is not supported; the message contains the reason."""
+
+
+# arrays of the names of objects, by mjtObj
+_OBJECTS = {1: "body", 2: "body", 3: "jnt", 5: "geom", 6: "site", 7: "cam", 18: "tendon",
+            19: "actuator"}  # fmt: skip
+
+
+def sensor_names(m: Any) -> list[str]:
+    """Return the names of the sensors; a sensor without a name has its type and its object."""
+    names: list[str] = [_text(m.names, at) for at in m.name_sensoradr[: m.nsensor]]
+    taken = {*names}
+    for k, name in enumerate(names):
+        if not name:
+            array = _OBJECTS.get(int(m.sensor_objtype[k]))
+            of = _text(m.names, getattr(m, f"name_{array}adr")[m.sensor_objid[k]]) if array else ""
+            kind = _TAGS.get(m.sensor_kind[k], m.sensor_kind[k])
+            names[k] = unused_name(f"{kind}_{of}" if of else kind, taken)
+            taken.add(names[k])
+    return names
+
+
+def _text(names: bytes, start: int) -> str:
+    return names[start : names.index(b"\0", start)].decode(errors="replace")
+
+
+def read_sensors(m: Any, names: Names, root: Element) -> tuple[list[ParsedSensor], list[str]]:
+    """Return the sensors of the supported types, and warnings about other sensors.
+
+    The table of elements reports the unsupported types in `root`; the warnings are about sensors
+    in included files, and about unsupported settings.
+    """
+    found, warnings = list[ParsedSensor](), list[str]()
+    listed = {str(one.tag) for one in root.iterfind("sensor/*")}
+    lines = {one.get("name"): one.sourceline for one in root.iterfind("sensor/*")}
+    for k, (kind, name) in enumerate(zip(m.sensor_kind, names.sensors, strict=True)):
+        if kind not in READ:
+            if _TAGS.get(kind, kind) not in listed:
+                warnings.append(f"sensor '{name}' of type {kind} is not read")
+            continue
+        try:
+            found.append(_sensor(m, names, k, kind, name))
+        except _UnreadError as why:
+            where = f"line {lines[name]}: " if name in lines else ""
+            warnings.append(f"{where}sensor '{name}' is not read: {why}")
+    return found, warnings
+
+
+def _sensor(m: Any, names: Names, k: int, kind: str, name: str) -> ParsedSensor:
+    limited = m.sensor_cutoff[k] > 0 and m.sensor_datatype[k] in (_REAL, _POSITIVE)
+    sensor = Sensor(
+        name,
+        READ[kind],
+        cutoff=float(m.sensor_cutoff[k]) if limited else np.inf,
+        sampling=_sampling(m, k),
+    )
+    number, of = int(m.sensor_objid[k]), vars(sensor)
+    if kind in _RANGE:
+        if m.sensor_objtype[k] != _SITE or m.sensor_dim[k] != 1:
+            raise _UnreadError("only the distance from a site is an output")
+        link, X = _frame(m, names, _SITE, number)
+        obstacles = list(_obstacles(m, names, int(m.site_bodyid[number])))
+        return ParsedSensor(Sensor(**of | {"placement": X}), link, obstacles=obstacles)
+    if kind in _AT_FRAME:
+        link, X = _frame(m, names, int(m.sensor_objtype[k]), number)
+        vector = m.opt.magnetic.tolist() if kind == "magnetometer" else (0.0, 0.0, 0.0)
+        reference = None
+        if m.sensor_refid[k] >= 0:
+            reference = _frame(m, names, int(m.sensor_reftype[k]), int(m.sensor_refid[k]))
+        sensor = Sensor(**of | {"placement": X, "vector": tuple(vector)})
+        return ParsedSensor(sensor, link, reference=reference)
+    if kind in _OUTBOARD:
+        at_site = kind in ("force", "torque")
+        link, X = _frame(m, names, _SITE if at_site else _BODY, number)
+        body = int(m.site_bodyid[number]) if at_site else number
+        outboard = [names.links[b] for b in _subtree(m, body) if b]
+        if not at_site and not sum(m.body_mass[b] for b in _subtree(m, body)):
+            raise _UnreadError("its bodies have no mass")
+        return ParsedSensor(Sensor(**of | {"placement": X}), link, outboard=outboard)
+    if kind in _OF_MODEL:
+        springs = np.any(m.jnt_stiffness) or np.any(m.tendon_stiffness)
+        if kind == "e_potential" and springs:
+            raise _UnreadError("the potential energy of springs is not an output")
+        return ParsedSensor(sensor, outboard=names.links[1:])
+    joints, coefficients, offset, unit = _joint_sum(m, kind, number)
+    more = {"coefficients": coefficients, "offset": offset, "unit": unit}
+    return ParsedSensor(Sensor(**of | more), joints=[names.joints[j] for j in joints])
+
+
+_KINDS = {0: "plane", 2: "sphere", 3: "capsule", 4: "ellipsoid", 5: "cylinder", 6: "box"}  # mjtGeom
+_SIZES = {"plane": 2, "sphere": 1, "capsule": 2, "cylinder": 2}  # 3 for the other shapes
+
+
+def _obstacles(m: Any, names: Names, body: int) -> Iterator[tuple[str, Obstacle]]:
+    """Yield the visible geoms that are not on the body `body`, with their links."""
+    for g, kind in enumerate(m.geom_type.tolist()):
+        material = int(m.geom_matid[g])
+        is_clear = not m.geom_rgba[g, 3] and (material < 0 or not m.mat_rgba[material, 3])
+        if m.geom_bodyid[g] == body or is_clear:
+            continue
+        if kind not in _KINDS:
+            raise _UnreadError("rays do not hit meshes and height fields")
+        size = m.geom_size[g, : _SIZES.get(_KINDS[kind], 3)].tolist()
+        link, X = _frame(m, names, _GEOM, g)
+        yield link, Obstacle(_KINDS[kind], tuple(size), -1, X)
+
+
+def _subtree(m: Any, body: int) -> Iterator[int]:
+    """Yield a body and all bodies outboard of it; a parent has a lower index than its children."""
+    inside = {body}
+    for b in range(body, m.nbody):
+        if b in inside or int(m.body_parentid[b]) in inside:
+            inside.add(b)
+            yield b
+
+
+def _joint_sum(m: Any, kind: str, number: int) -> tuple[list[int], tuple[float, ...], float, str]:
+    """Return the joints, coefficients, constant term and unit of a sensor of joint quantities.
+
+    Joint positions in MuJoCo include the attribute ref; joint positions of the model do not. The
+    constant term is this difference.
+    """
+    if kind in _AT_JOINT:
+        joints, weights = [number], np.ones(1)
+    elif kind in _AT_TENDON:
+        wraps = slice(m.tendon_adr[number], m.tendon_adr[number] + m.tendon_num[number])
+        if np.any(m.wrap_type[wraps] != _AT_JOINT_WRAP):
+            raise _UnreadError("the length of a spatial tendon is not an output")
+        joints, weights = m.wrap_objid[wraps].tolist(), m.wrap_prm[wraps]
+    else:
+        joints, weights = _actuated_joint(m, kind, number)
+    if "ball" not in kind and any(m.jnt_type[j] < SLIDE for j in joints):
+        raise _UnreadError("its joint has several degrees of freedom")
+    slides = {bool(m.jnt_type[j] == SLIDE) for j in joints}
+    unit = "1" if len(slides) > 1 else ("m" if slides == {True} else "rad")
+    offset = 0.0
+    if kind.endswith("pos"):
+        offset = float(weights @ m.qpos0[m.jnt_qposadr[joints]])
+    return joints, tuple(np.asarray(weights, float).tolist()), offset, unit
+
+
+def _actuated_joint(m: Any, kind: str, number: int) -> tuple[list[int], Array]:
+    """Return the joint of an actuator, and the coefficient of its position or force."""
+    if m.actuator_trntype[number] not in (0, 1):
+        raise _UnreadError("its actuator does not act on a joint")
+    joint, gear = int(m.actuator_trnid[number, 0]), float(m.actuator_gear[number, 0])
+    if kind != "actuatorfrc":
+        return [joint], np.array([gear])
+    same = (m.actuator_trnid[: m.nu, 0] == joint) & (m.actuator_trntype[: m.nu] <= 1)
+    others = np.any(m.actuator_trntype[: m.nu] > 1)  # a tendon or site can act on the joint
+    if same.sum() != 1 or others or not gear:
+        raise _UnreadError("its actuator is not the only one of its joint")
+    return [joint], np.array([1.0 / gear])
+
+
+def _frame(m: Any, names: Names, kind: int, number: int) -> tuple[str, Transform]:
+    """Return the link of a frame, and the transform from link to frame coordinates."""
+    match kind:
+        case _ if kind == _MASS:
+            return _link_placement(names, number, m.body_ipos[number], m.body_iquat[number])
+        case _ if kind == _BODY:
+            return names.links[number] or WORLD, identity()
+        case _ if kind == _GEOM:
+            body = m.geom_bodyid[number]
+            return _link_placement(names, body, m.geom_pos[number], m.geom_quat[number])
+        case _ if kind == _SITE:
+            body = m.site_bodyid[number]
+            return _link_placement(names, body, m.site_pos[number], m.site_quat[number])
+        case _ if kind == _CAMERA and m.cam_mode[number] == 0:  # fixed to its body
+            body = m.cam_bodyid[number]
+            return _link_placement(names, body, m.cam_pos[number], m.cam_quat[number])
+    raise _UnreadError("its camera is not fixed to a body")
+
+
+def _link_placement(names: Names, body: int, r: Array, q: Array) -> tuple[str, Transform]:
+    E = quaternion_rotation(q / np.linalg.norm(q))
+    return names.links[int(body)] or WORLD, Transform(E, np.array(r))
+
+
+def _sampling(m: Any, k: int) -> Sampling:
+    """Return the sampling of a sensor; a sensor with noise is sampled every time step.
+
+    The interval and the delay act only on a sensor with a history buffer. The delay must be a
+    multiple of the time between two samples.
+    """
+    noise, period, delay = float(m.sensor_noise[k]), 0.0, 0.0
+    if hasattr(m, "sensor_history") and m.sensor_history[k, 0] > 0:
+        period, phase = m.sensor_interval[k].tolist()
+        delay = float(m.sensor_delay[k])
+        if phase:
+            raise _UnreadError("its samples are not at multiples of its interval")
+        if delay and m.sensor_history[k, 1]:
+            raise _UnreadError("the values between its samples are interpolated")
+    if not (period or delay or noise):
+        return Sampling()
+    period = period or float(m.opt.timestep)
+    late = round(delay / period)
+    if abs(late * period - delay) > 1e-9 * period:
+        raise _UnreadError(f"its delay of {delay} s is not a multiple of {period} s")
+    return Sampling(period, late, deviation=(noise,) * int(m.sensor_dim[k]) if noise else ())

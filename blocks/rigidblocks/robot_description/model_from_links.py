@@ -1,0 +1,642 @@
+"""Assembly of parsed links and joints into a robot (RBDA 4.1).
+
+The assembly corrects loops: it makes nearly parallel axes parallel and infinitesimal mechanisms
+rigid.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial, reduce
+from itertools import combinations, product
+from pathlib import Path
+
+import numpy as np
+
+from rigidblocks.joints import Fixed, LoopJoint, Prismatic, Revolute
+from rigidblocks.robot.configuration import neutral
+from rigidblocks.robot.model import STANDARD_GRAVITY, Model
+from rigidblocks.robot.shapes import Shape
+from rigidblocks.robot.validation import ImmobileError, inertia_defect
+from rigidblocks.robot_description.format_error import file_error
+from rigidblocks.robot_description.parsed_links import (
+    NOTHING,
+    WORLD,
+    Assembly,
+    Connection,
+    JointValues,
+    Link,
+    ParsedMimicJoint,
+    ParsedSensor,
+    ParsedSpring,
+)
+from rigidblocks.robot_description.robot_description import (
+    BodyDrag,
+    Coupling,
+    JointProperties,
+    JointTendon,
+    Keyframe,
+    Obstacle,
+    Place,
+    PointSpring,
+    RobotDescription,
+    Sensor,
+    Weightless,
+)
+from rigidblocks.robot_description.spanning_tree import spanning_tree, split_bodies
+from rigidblocks.robot_description.xml_reader import SAME, nearest
+from rigidblocks.spatial.immutable_data import LazyTuple, read_only
+from rigidblocks.spatial.spatial import STRAIGHT, Array, RigidInertia, Transform
+
+Places = Mapping[str, Place]
+
+
+def link_springs(listed: Assembly, places: Places) -> tuple[PointSpring, ...]:
+    """Return the springs between two points, on the bodies that contain their links."""
+    return tuple(_spring(one, places) for one in listed.springs)
+
+
+def _spring(spring: ParsedSpring, places: Places) -> PointSpring:
+    ends = [(places[link].body, _point_on_body(places[link], p)) for link, p in spring.ends]
+    ends.sort(key=lambda end: end[0] < 0)  # the base comes last
+    (body, point), (other, other_point) = ends
+    law = spring.stiffness, spring.damping, spring.rest
+    return PointSpring(spring.name, body, point, other, other_point, *law)
+
+
+def _point_on_body(place: Place, p: Array) -> tuple[float, float, float]:
+    """Return a point of a link in the coordinates of the body that contains the link."""
+    X = place.placement
+    x, y, z = (X.r + X.E.T @ p).tolist()
+    return x, y, z
+
+
+def _weightless(listed: Assembly, places: Places) -> tuple[Weightless, ...]:
+    """Return the masses on which gravity does not act, in the coordinates of their bodies.
+
+    The function omits masses on the base, because the base does not move. The result does not
+    depend on the gravity in the file, because a world or a parameter can change the gravity.
+    """
+    return tuple(
+        one._replace(
+            body=places[link].body,
+            centre=_point_on_body(places[link], np.array(one.centre)),
+        )
+        for link, one in listed.weightless
+        if places[link].body >= 0 and one.mass
+    )
+
+
+def _tendons(listed: Assembly, numbers: Mapping[str, int]) -> tuple[JointTendon, ...]:
+    """Return the tendons with the indices of their joints; reject a tendon over a fixed joint."""
+    for joints, one in listed.tendons:
+        for joint in joints:
+            if joint not in numbers:
+                text = f"tendon '{one.name}' acts on joint '{joint}', which is fixed"
+                raise file_error(listed.path, None, text)
+    return tuple(
+        one._replace(joints=tuple(numbers[joint] for joint in joints))
+        for joints, one in listed.tendons
+    )
+
+
+def _drags(listed: Assembly, places: Places) -> tuple[BodyDrag, ...]:
+    """Return the drag of a fluid on the bodies of the model."""
+    return tuple(
+        one._replace(
+            body=places[link].body, placement=_compose(one.placement, places[link].placement)
+        )
+        for link, one in listed.drags
+        if places[link].body >= 0
+    )
+
+
+def _sensors(
+    listed: Assembly,
+    tree: Sequence[Connection],
+    rest: Sequence[Connection],
+    places: dict[str, Place],
+    numbers: dict[str, int],
+) -> tuple[tuple[Sensor, ...], list[str]]:
+    """Return the sensors on the bodies of the model, and warnings about omitted sensors.
+
+    A sensor is omitted if one of its joints does not move. In a robot with loops, sensors that
+    depend on the bodies outboard of them are also omitted.
+    """
+    found, omitted = list[Sensor](), list[str]()
+    for one in listed.sensors:
+        if missing := [joint for joint in one.joints if joint not in numbers]:
+            text = f"its joint '{missing[0]}' does not move"
+        elif rest and (one.outboard or one.joint):
+            text = "it depends on the bodies outboard of it, and the robot has loops"
+        else:
+            found.append(_sensor(listed, tree, places, numbers, one))
+            continue
+        omitted.append(f"sensor '{one.sensor.name}' is not read: {text}")
+    return tuple(found), omitted
+
+
+def _sensor(
+    listed: Assembly,
+    tree: Sequence[Connection],
+    places: dict[str, Place],
+    numbers: dict[str, int],
+    one: ParsedSensor,
+) -> Sensor:
+    body, placement = _move_place(places[one.link], one.sensor.placement)
+    outboard = _outboard(tree, one.joint) if one.joint else set(one.outboard)
+    bodies: dict[int, list[Link]] = {}
+    for link in listed.links:
+        if link.name in outboard:
+            bodies.setdefault(places[link.name].body, []).append(link)
+    parts = ((b, _inertia(links, places)) for b, links in sorted(bodies.items()))
+    return replace(
+        one.sensor,
+        body=body,
+        placement=placement,
+        reference=one.reference and _move_place(places[one.reference[0]], one.reference[1]),
+        joints=tuple(numbers[joint] for joint in one.joints),
+        parts=tuple(part for part in parts if part[1] is not NOTHING),
+        obstacles=tuple(_obstacle(places[link], shape) for link, shape in one.obstacles),
+    )
+
+
+def _obstacle(place: Place, shape: Obstacle) -> Obstacle:
+    body, placement = _move_place(place, shape.placement)
+    return replace(shape, body=body, placement=placement)
+
+
+def _outboard(tree: Sequence[Connection], joint: str) -> set[str]:
+    """Return the links that a tree joint connects to the base."""
+    found: set[str] = set()
+    for c in tree:  # depth first: a link comes after its parent
+        if c.name == joint or c.parent in found:
+            found.add(c.child)
+    return found
+
+
+def excluded_link_pairs(listed: Assembly, places: Places) -> tuple[tuple[int, int], ...]:
+    """Return the pairs of bodies (-1: base) for which all pairs of links exclude contacts."""
+    if not listed.apart:
+        return ()
+    pairs = {frozenset(pair) for pair in listed.apart}
+    touching = [link.name for link in listed.links if len(link.contact)]
+    bodies: dict[int, list[str]] = {}
+    for name in dict.fromkeys((*touching, *(name for name, _ in listed.planes))):
+        bodies.setdefault(places[name].body, []).append(name)
+    return tuple(
+        (i, j)
+        for i, j in combinations(sorted(bodies), 2)
+        if all(frozenset(pair) in pairs for pair in product(bodies[i], bodies[j]))
+    )
+
+
+def describe_robot(listed: Assembly) -> RobotDescription:
+    """Build a robot from parsed links and joints; the bodies are numbered depth first.
+
+    Raises:
+        FormatError: Two links or joints have the same name, or a link does not exist. The
+            links that a joint moves have no inertia, several links have no parent, or links form a
+            cycle. The message contains the line number.
+    """
+    _check(listed)
+    listed = split_bodies(listed) if listed.loops else listed
+    tree, rest = spanning_tree(listed)
+    places = _places(tree)
+    if listed.strict:
+        _check_inertias(listed)
+    model = _model(listed, tree, rest, places)
+    numbers = {name: i for i, name in enumerate(model.joint_names)}
+    frames = {link.name: places[link.name] for link in listed.links}
+    frames |= {name: _move_place(places[link], X) for name, link, X in listed.frames}
+    couplings, more = _couplings(listed, numbers, model)
+    sensors, unread = _sensors(listed, tree, rest, places, numbers)
+    return RobotDescription(
+        model,
+        JointProperties.concatenate((c.joint.nv, c.joint_properties) for c in tree if c.joint.nv),
+        frames,
+        couplings,
+        *_shapes_of_base(listed, places),
+        LazyTuple(
+            lambda: (
+                *listed.warnings,
+                *listed.report(),
+                *_inertia_warnings(listed, model),
+                *(warning() for warning in more),
+                *unread,
+            )
+        ),
+        tuple(actuator._replace(joint=numbers[joint]) for joint, actuator in listed.actuators),
+        link_springs(listed, places),
+        excluded_link_pairs(listed, places),
+        _keyframe(model, couplings, listed.start, {}).q if listed.start else None,
+        keyframes={
+            name: _keyframe(model, couplings, q, qd) for name, (q, qd) in listed.keyframes.items()
+        },
+        weightless=_weightless(listed, places),
+        tendons=_tendons(listed, numbers),
+        drags=_drags(listed, places),
+        sensors=sensors,
+    )
+
+
+def _keyframe(
+    model: Model, couplings: Iterable[Coupling], q: JointValues, qd: JointValues
+) -> Keyframe:
+    """Return the state of a model from the positions and velocities of its joints by name.
+
+    Missing joints have their neutral position and zero velocity. The couplings determine the
+    positions and velocities of mimic joints.
+    """
+    position, velocity = neutral(model), np.zeros(model.nv)
+    for name, at, of in zip(model.joint_names, model.q_slices, model.v_slices, strict=True):
+        position[at], velocity[of] = q.get(name, position[at]), qd.get(name, velocity[of])
+    for c in couplings:
+        at, of = (slices[c.source].start for slices in (model.q_slices, model.v_slices))
+        position[model.q_slices[c.joint]] = c.ratio * position[at] + c.offset
+        velocity[model.v_slices[c.joint]] = c.ratio * velocity[of]
+    return Keyframe(read_only(position), read_only(velocity))
+
+
+def _shapes_of_base(listed: Assembly, places: dict[str, Place]) -> tuple[LazyTuple, LazyTuple]:
+    """Return the visual and collision shapes of the base, with planes, created at first use."""
+    base = [link for link in listed.links if places[link.name].body < 0]
+    return (
+        LazyTuple(lambda: _shapes((link.appearance, places[link.name]) for link in base)),
+        LazyTuple(
+            lambda: (
+                *_shapes((link.contact, places[link.name]) for link in base),
+                *(plane.transformed(places[a].placement.inverse()) for a, plane in listed.planes),
+            )
+        ),
+    )
+
+
+def _add_line(line: int, text: str) -> str:
+    """Return a warning, with the line number if it is known."""
+    return f"line {line}: {text}" if line else text
+
+
+def _check(listed: Assembly) -> None:
+    if not listed.links:
+        raise file_error(listed.path, None, f"robot '{listed.name}' has no link")
+    _check_names(listed.path, "link", listed.links)
+    _check_names(listed.path, "joint", listed.connections)
+    _check_ends(listed)
+
+
+def _check_names(path: Path, kind: str, parts: Sequence[Link | Connection]) -> None:
+    if len({part.name for part in parts}) == len(parts):
+        return
+    first: dict[str, int] = {}
+    for part in parts:
+        if part.name in first:
+            where = f"; the first is in line {first[part.name]}" if first[part.name] else ""
+            raise file_error(path, part.line, f"the {kind} name '{part.name}' is not unique{where}")
+        first[part.name] = part.line
+
+
+def _check_ends(listed: Assembly) -> None:
+    names = [link.name for link in listed.links]
+    known = {WORLD, *names}
+    if known.issuperset(end for c in listed.connections for end in (c.parent, c.child)):
+        return
+    for c in listed.connections:
+        for role, name in (("parent", c.parent), ("child", c.child)):
+            if name not in known:
+                text = f"{role} '{name}' of joint '{c.name}' is not a link{nearest(name, names)}"
+                raise file_error(listed.path, c.line, text)
+
+
+def _places(tree: Sequence[Connection]) -> dict[str, Place]:
+    """Return the placement of each link on the body that contains the link."""
+    places, bodies = {WORLD: Place(-1, SAME)}, 0
+    for c in tree:
+        body, X = places[c.parent]
+        if type(c.joint) is Fixed:
+            places[c.child] = Place(body, _compose(_inverse(c.Xs), _compose(c.Xp, X)))
+        else:
+            places[c.child] = Place(bodies, _inverse(c.Xs))
+            bodies += 1
+    return places
+
+
+def _compose(X: Transform, first: Transform) -> Transform:
+    """Return X @ first; skip multiplications by zero if one transform does not rotate."""
+    if first is SAME or X is SAME:
+        return X if first is SAME else first
+    if first.E is STRAIGHT:
+        return Transform(X.E, read_only(first.r + X.r))
+    if X.E is STRAIGHT:
+        return Transform(first.E, read_only(first.r + first.E.T @ X.r))
+    both: Transform = X @ first
+    return both
+
+
+def _inverse(X: Transform) -> Transform:
+    return X if X is SAME else X.inverse()
+
+
+def _move_place(place: Place, X: Transform) -> Place:
+    return Place(place.body, X @ place.placement)
+
+
+def _shapes_on_body(shapes: Sequence[Shape], place: Place) -> Sequence[Shape]:
+    """Return the shapes of a link in the coordinates of the body that contains the link."""
+    if not shapes or place.placement is SAME:
+        return shapes
+    X = place.placement.inverse()
+    return tuple(shape.transformed(X) for shape in shapes)
+
+
+def _inertia_warnings(listed: Assembly, model: Model) -> list[str]:
+    """Return warnings about the inertias and about joints that move no inertia."""
+    with np.errstate(all="ignore"):  # the warnings report values that are too large
+        return [*_check_inertias(listed), *_idle(listed, model)]
+
+
+def _check_inertias(listed: Assembly) -> list[str]:
+    """Return warnings about the inertias of the links; in strict mode raise FormatError instead."""
+    found = []
+    for link in listed.links:
+        body, problem = link.inertia, ""
+        if body.m > 0:
+            problem = inertia_defect(body)
+        elif np.any(body.I):
+            problem = f"it has no mass and the moments {np.diag(body.I).tolist()} kg m^2"
+        if problem:
+            text = f"the inertia of link '{link.name}' is not physical: {problem}"
+            if listed.strict:
+                raise file_error(listed.path, link.line, text)
+            found.append(_add_line(link.line, text))
+    return found
+
+
+def _model(
+    listed: Assembly,
+    tree: Sequence[Connection],
+    rest: Sequence[Connection],
+    places: dict[str, Place],
+) -> Model:
+    moving = [c for c in tree if type(c.joint) is not Fixed]
+    if not moving:
+        how = "for a floating base, use floating=True or the option --floating of the command line"
+        text = f"robot '{listed.name}' has no movable joint; {how}"
+        raise file_error(listed.path, None, text)
+    names = tuple(c.child for c in moving)
+    merged = _links_of_bodies(listed.links, places, len(names))
+    inertia = tuple(_inertia(links, places) for links in merged)
+    drawn, touching = _shapes_of_bodies(merged, places)
+    model = partial(
+        Model,
+        listed.name,
+        tuple(places[c.parent].body for c in moving),
+        tuple(c.joint for c in moving),
+        tuple(_compose(c.Xp, places[c.parent].placement) for c in moving),
+        inertia,
+        _FALLING if listed.gravity is STANDARD_GRAVITY else read_only(listed.gravity),
+        names,
+        tuple(c.name for c in moving),
+        drawn if listed.sound_shapes else tuple(drawn),
+        tuple(n for n, body in zip(names, inertia, strict=True) if not _is_nonzero(body)),
+        tuple(_loop(c, places) for c in rest),
+        touching if listed.sound_shapes else tuple(touching),
+    )
+    try:
+        return _make_model(model, names, inertia)
+    except ImmobileError as error:
+        raise file_error(listed.path, moving[error.joint].line, f"joint {error}") from None
+    except ValueError as error:
+        raise file_error(listed.path, None, str(error)) from None
+
+
+_FALLING = read_only(STANDARD_GRAVITY)
+
+
+def _make_model(
+    model: Callable[..., Model], names: Sequence[str], inertia: Sequence[RigidInertia]
+) -> Model:
+    """Return the model; if it rejects inertias, declare them as `unphysical` and retry."""
+    try:
+        return model()
+    except ImmobileError:
+        raise
+    except ValueError:
+        bodies = zip(names, inertia, strict=True)
+        return model(unphysical=tuple(name for name, body in bodies if _is_unphysical(body)))
+
+
+def _links_of_bodies(links: Iterable[Link], places: dict[str, Place], nb: int) -> list[list[Link]]:
+    """Return a list of links for each of the nb bodies."""
+    merged: list[list[Link]] = [[] for _ in range(nb)]
+    for link in links:
+        if places[link.name].body >= 0:
+            merged[places[link.name].body].append(link)
+    return merged
+
+
+def _idle(listed: Assembly, model: Model) -> list[str]:
+    """Return a warning if a joint moves no inertia, so that forward dynamics has no solution."""
+    if (idle := model.idle_joint) is None:
+        return []
+    line = next((c.line for c in listed.connections if c.name == idle), 0)
+    return [_add_line(line, f"joint '{idle}' can move without moving any inertia")]
+
+
+def _inertia(links: Iterable[Link], places: dict[str, Place]) -> RigidInertia:
+    parts = [
+        _inertia_in_parent(a.inertia, places[a.name].placement)
+        for a in links
+        if _is_nonzero(a.inertia)
+    ]
+    return reduce(RigidInertia.__add__, parts) if parts else NOTHING
+
+
+def _inertia_in_parent(body: RigidInertia, X: Transform) -> RigidInertia:
+    return body if X is SAME else body.to_parent(X)
+
+
+def _is_nonzero(body: RigidInertia) -> bool:
+    return body is not NOTHING and bool(body.m or any(map(any, body.I.tolist())))
+
+
+def _is_unphysical(body: RigidInertia) -> bool:
+    return bool(inertia_defect(body)) if body.m else _is_nonzero(body)
+
+
+def _shapes_of_bodies(
+    merged: Sequence[Sequence[Link]], places: dict[str, Place]
+) -> tuple[LazyTuple, LazyTuple]:
+    """Return the visual and collision shapes of each body, created at their first use."""
+
+    def link_shapes(links: Sequence[Link], attribute: str) -> tuple[Shape, ...]:
+        return _shapes((getattr(a, attribute), places[a.name]) for a in links)
+
+    return (
+        LazyTuple(lambda: tuple(link_shapes(links, "appearance") for links in merged)),
+        LazyTuple(lambda: tuple(link_shapes(links, "contact") for links in merged)),
+    )
+
+
+def _shapes(links: Iterable[tuple[Sequence[Shape], Place]]) -> tuple[Shape, ...]:
+    """Return the shapes of several links, each in the coordinates of the link's body."""
+    return tuple(shape for shapes, place in links for shape in _shapes_on_body(shapes, place))
+
+
+def _loop(c: Connection, places: dict[str, Place]) -> LoopJoint:
+    p, s = places[c.parent], places[c.child]
+    return LoopJoint(c.joint, p.body, s.body, c.Xp @ p.placement, c.Xs @ s.placement, c.name)
+
+
+def _couplings(
+    listed: Assembly, numbers: dict[str, int], model: Model
+) -> tuple[tuple[Coupling, ...], list[Callable[[], str]]]:
+    """Return the couplings with resolved chains, and the warnings about dropped couplings."""
+    if not listed.followings:
+        return (), []
+    by_name = {f.joint: f for f in listed.followings}
+    fixed = {c.name for c in listed.connections} - set(numbers)
+    couplings, left_out = list[Coupling](), list[Callable[[], str]]()
+    for f in listed.followings:
+        if f.joint in fixed:
+            text = f"joint '{f.joint}' is fixed; its mimic constraint is ignored"
+            left_out.append(partial(_add_line, f.line, text))
+            continue
+        source, ratio, offset = _chain(listed, by_name, f)
+        if source not in numbers:
+            left_out.append(partial(_free_joint_warning, f, source, list(numbers)))
+            continue
+        if any(model.joint[numbers[name]].nv != 1 for name in (f.joint, source)):
+            text = f"joint '{f.joint}' follows '{source}'; both need one degree of freedom"
+            raise file_error(listed.path, f.line, text)
+        couplings.append(Coupling(numbers[f.joint], numbers[source], ratio, offset))
+    return tuple(couplings), left_out
+
+
+def _free_joint_warning(f: ParsedMimicJoint, source: str, joints: Sequence[str]) -> str:
+    """Return the warning about a mimic joint whose source is not a movable joint.
+
+    The warning is created on demand, because the search for a similar name takes time.
+    """
+    text = f"joint '{f.joint}' follows '{source}', which is not a movable joint"
+    return _add_line(f.line, f"{text}{nearest(source, joints)}; its mimic constraint is ignored")
+
+
+def _chain(
+    listed: Assembly, by_name: dict[str, ParsedMimicJoint], f: ParsedMimicJoint
+) -> tuple[str, float, float]:
+    """Return the source at the end of a chain of mimic joints, with total ratio and offset."""
+    source, ratio, offset, seen = f.source, f.ratio, f.offset, {f.joint}
+    while source in by_name:
+        if source in seen:
+            raise file_error(
+                listed.path,
+                f.line,
+                f"mimic joint '{f.joint}' follows itself; it must follow another joint",
+            )
+        seen.add(source)
+        beyond = by_name[source]
+        source, ratio, offset = beyond.source, ratio * beyond.ratio, ratio * beyond.offset + offset
+    return source, ratio, offset
+
+
+PARALLEL = 2e-5  # [rad] accumulated rounding error of angles with five digits
+
+
+def align_parallel_axes(
+    connections: Sequence[Connection], turned: Mapping[str, Array]
+) -> list[Connection]:
+    """Return the joints; axes that differ by less than 2e-5 rad become exactly parallel.
+
+    A planar loop is mobile only if its axes are parallel. Rounding errors in a file make the axes
+    nonparallel, which locks the loop: its closure error increases with the motion.
+
+    Args:
+        connections: The joints.
+        turned: The rotation from model to joint coordinates, by joint name.
+    """
+    directions: list[Array] = []
+    found = []
+    for c in connections:
+        if isinstance(c.joint, Revolute | Prismatic):
+            E = turned[c.name]
+            u = E.T @ np.array(c.joint.axis)
+            same = next((d for d in directions if np.linalg.norm(np.cross(d, u)) < PARALLEL), None)
+            if same is None:
+                directions.append(u)
+            else:
+                x, y, z = (np.copysign(1.0, same @ u) * (E @ same)).tolist()
+                c = c._replace(joint=replace(c.joint, axis=(x, y, z)))
+        found.append(c)
+    return found
+
+
+def describe_robot_with_loops(listed: Assembly) -> RobotDescription:
+    """Return the robot of `describe_robot`, with infinitesimal mechanisms made rigid.
+
+    The function fixes the joints of the loops that `infinitesimal_mechanisms` returns, and warns.
+    """
+    _check(listed)
+    listed = split_bodies(listed)
+    robot = describe_robot(listed)
+    model = robot.model
+    if not model.loops:
+        return robot
+    from rigidblocks.dynamics.loops.diagnostics import (
+        infinitesimal_mechanisms,  # imported here: the import is slower than reading a robot
+    )
+
+    robot = _with_closed_loops(robot)
+    q0 = neutral(model) if robot.q0 is None else robot.q0
+    loops = {
+        model.loop_names[l]: [model.joint_names[i] for i in joints]
+        for l, joints in infinitesimal_mechanisms(model, q0).items()
+    }
+    return _with_closed_loops(describe_robot(_fix_loops(listed, loops))) if loops else robot
+
+
+OPEN = 1e-4  # [m or rad] plants accept smaller loop errors as rounding errors of a file
+
+
+def _with_closed_loops(robot: RobotDescription) -> RobotDescription:
+    """Return the robot with an initial configuration that closes its loops.
+
+    Some files define only the constraints and leave it to the simulator to close the loops. If no
+    such configuration is found near the configuration of the file, the robot is unchanged.
+    """
+    model = robot.model
+    if not model.loops:
+        return robot
+    from rigidblocks.dynamics.loops.assembly import AssemblyError, assemble, closure_errors
+
+    q0 = neutral(model) if robot.q0 is None else robot.q0
+    errors = {name: max(error) for name, error in closure_errors(model, q0).items()}
+    if max(errors.values()) <= OPEN:
+        return robot
+    worst = max(errors, key=lambda name: errors[name])
+    start = f"the loop of '{worst}' is open by {errors[worst]:.3g} rad or m in the file"
+    coupled = {joint for c in robot.couplings for joint in (c.joint, c.source)}
+    try:
+        q0 = assemble(model, q0, sorted(coupled))
+        more = "the initial configuration is the nearest one that closes"
+    except AssemblyError:
+        more = "no nearby configuration closes it"
+    warnings = robot.warnings
+    text = f"{start}; {more}"
+    return replace(robot, q0=read_only(q0), warnings=LazyTuple(lambda: (*warnings, text)))
+
+
+def _fix_loops(listed: Assembly, loops: Mapping[str, Sequence[str]]) -> Assembly:
+    """Return the file contents without these loop joints; fix the tree joints of their loops."""
+    fixed = {name for joints in loops.values() for name in joints}
+    line = {c.name: c.line for c in listed.connections}
+    warnings = [
+        f"line {line[loop]}: the loop of '{loop}' is an infinitesimal mechanism; its joints "
+        f"{', '.join(joints)} are fixed"
+        for loop, joints in loops.items()
+    ]
+    connections = [
+        c._replace(joint=Fixed(), joint_properties={}) if c.name in fixed else c
+        for c in listed.connections
+        if c.name not in loops
+    ]
+    return listed._replace(connections=connections, warnings=[*listed.warnings, *warnings])

@@ -1,0 +1,369 @@
+"""Description of a robot from a file: its model, and data that a model does not contain."""
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rigidblocks.common.display_hooks import Picture, picture
+from rigidblocks.common.escaping import html_text
+from rigidblocks.robot.model import Model, PlanarModel
+from rigidblocks.robot.shapes import Plane, Shape
+from rigidblocks.spatial.immutable_data import floats_of_shape, is_frozen, read_only
+from rigidblocks.spatial.spatial import Array, RigidInertia, Transform, identity
+
+
+def unused_name(name: str, taken: Container[str]) -> str:
+    """Return the name, with a number appended if the name is taken."""
+    numbers = (f"{name}_{k}" for k in count(2))
+    return name if name not in taken else next(one for one in numbers if one not in taken)
+
+
+class Place(NamedTuple):
+    """Placement of a named frame on a body.
+
+    `body` is the index of the body, -1 for the base. `placement` is the transform from body to
+    frame coordinates.
+    """
+
+    body: int
+    placement: Transform
+
+
+class Coupling(NamedTuple):
+    """Coupling by which joint `joint` follows joint `source` (mimic joint).
+
+    `joint` and `source` are joint indices. Both joints have one degree of freedom.
+
+    q_joint = ratio q_source + offset
+    """
+
+    joint: int
+    source: int
+    ratio: float
+    offset: float
+
+
+class Actuator(NamedTuple):
+    """Actuator of the joint with the index `joint`, which has one degree of freedom.
+
+        force = (gain . s) u + bias . s,  s = (1, gear q, gear qd)        tau = gear force
+
+    u is the control input. `control` limits u and `force` limits the force, both as (lower, upper).
+    See `library.JointMotors`.
+    """
+
+    name: str
+    joint: int
+    gear: float = 1.0
+    gain: tuple[float, float, float] = (1.0, 0.0, 0.0)
+    bias: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    control: tuple[float, float] = (-np.inf, np.inf)
+    force: tuple[float, float] = (-np.inf, np.inf)
+
+
+class PointSpring(NamedTuple):
+    """Spring with a parallel damper between two points.
+
+    `point` (3,) [m] is on the body with the index `body`, and `other_point` on the body with the
+    index `other`, -1 for the base. Each point is in the coordinates of its body:
+
+        tension = stiffness (s - rest) + damping ds/dt,  s = distance between the points
+    """
+
+    name: str
+    body: int
+    point: tuple[float, ...]
+    other: int
+    other_point: tuple[float, ...]
+    stiffness: float
+    damping: float = 0.0
+    rest: float = 0.0
+
+
+class Weightless(NamedTuple):
+    """Mass [kg] of a body on which gravity does not act, with its centre (3,) in body coordinates.
+
+    `body` is the index of the body. A mass above the mass of the body pushes it upwards.
+    """
+
+    name: str
+    body: int
+    mass: float
+    centre: tuple[float, ...]
+
+
+class JointTendon(NamedTuple):
+    """Tendon with a spring, a damper, dry friction and limits along a sum of joint positions.
+
+        s = sum of coefficients[k] q[joints[k]]
+
+    `joints` are joint indices. The spring is slack between the two rest lengths `rest`. The limits
+    (lower, upper) of s act only in a plant with stops.
+    """
+
+    name: str
+    joints: tuple[int, ...]
+    coefficients: tuple[float, ...]
+    stiffness: float = 0.0
+    damping: float = 0.0
+    rest: tuple[float, float] = (0.0, 0.0)
+    friction: float = 0.0
+    limits: tuple[float, float] = (-np.inf, np.inf)
+
+
+class BodyDrag(NamedTuple):
+    """Drag of a fluid at rest on a body, along the axes of a frame.
+
+        f_k = -(linear_k v_k + quadratic_k |v_k| v_k)
+
+    v is the velocity [w; v] (6,) of the frame, and f the wrench [n; f] (6,), both in frame
+    coordinates. `placement` is the transform from body to frame coordinates.
+    """
+
+    name: str
+    body: int
+    placement: Transform
+    linear: tuple[float, ...]
+    quadratic: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False)  # eq=False: comparing arrays returns an array
+class Sampling:
+    """Sampling and errors of a sensor.
+
+    The fields from `mean` to `resolution` are tuples with one value per output element. An empty
+    tuple means zero.
+
+        y[k] = value[k - delay] + mean + b + w[k] + deviation n[k]
+        w[k + 1] = exp(-period / T) w[k] + s n'[k],  s^2 = walk^2 T (1 - exp(-2 period / T)) / 2
+
+    n and n' are standard normal values. The bias b is constant and normal with the standard
+    deviation `bias`. The walk w starts at zero, and T is its correlation time `walk_time`.
+
+    Attributes:
+        period: The time between two samples [s]; 0 for a sensor without samples.
+        delay: The number of samples by which the output is late.
+        mean: The mean error.
+        deviation: The standard deviation of the noise.
+        bias: The standard deviation of the constant bias.
+        walk: The standard deviation of the bias walk per root second.
+        walk_time: The correlation time of the walk [s]; 0 for no walk.
+        resolution: The difference of neighbouring output values; 0 for no quantization.
+    """
+
+    period: float = 0.0
+    delay: int = 0
+    mean: tuple[float, ...] = ()
+    deviation: tuple[float, ...] = ()
+    bias: tuple[float, ...] = ()
+    walk: tuple[float, ...] = ()
+    walk_time: tuple[float, ...] = ()
+    resolution: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)  # eq=False: comparing arrays returns an array
+class Obstacle:
+    """Shape that a ray can hit, fixed to the body with the index `body`, -1 for the base.
+
+    `kind` is plane, sphere, capsule, ellipsoid, cylinder or box, along the z axis of the frame that
+    `placement` transforms body coordinates to. `size` contains radii and half lengths [m].
+    """
+
+    kind: str
+    size: tuple[float, ...]
+    body: int
+    placement: Transform
+
+
+@dataclass(frozen=True, eq=False)  # eq=False: comparing arrays returns an array
+class Sensor:
+    """Sensor of a file, as an output of the plant (`library.described_sensors`).
+
+    Attributes:
+        name: The name.
+        quantity: The measured quantity, a key of `library.described_sensors.QUANTITIES`.
+        body: The index of the body, -1 for the base.
+        placement: The transform from body to sensor coordinates.
+        reference: The frame to which the value is relative, or None.
+        joints: The joint indices of a quantity of joints.
+        coefficients: The coefficients of the joints; for a force sensor its sign, 1 by default.
+        offset: The constant term of a sum of joint positions.
+        unit: The unit of a sum over joints.
+        parts: The inertias outboard of the sensor, with their bodies, in body coordinates. A force
+            sensor measures the force that moves them.
+        obstacles: The shapes that the ray of a range sensor can hit.
+        vector: A constant vector (3,) in base coordinates, such as the magnetic field [V s/m^2].
+        cutoff: The largest absolute value; infinite by default.
+        sampling: The sampling and the errors.
+    """
+
+    name: str
+    quantity: str
+    body: int = -1
+    placement: Transform = field(default_factory=identity)
+    reference: Place | None = None
+    joints: tuple[int, ...] = ()
+    coefficients: tuple[float, ...] = ()
+    offset: float = 0.0
+    unit: str = "1"
+    parts: tuple[tuple[int, RigidInertia], ...] = ()
+    obstacles: tuple[Obstacle, ...] = ()
+    vector: tuple[float, ...] = (0.0, 0.0, 0.0)
+    cutoff: float = np.inf
+    sampling: Sampling = field(default_factory=Sampling)
+
+
+class Keyframe(NamedTuple):
+    """Named state in a file: the configuration q (nq,) and the velocity qd (nv,)."""
+
+    q: Array
+    qd: Array
+
+
+@dataclass(frozen=True, eq=False)  # eq=False: comparing arrays returns an array
+class JointProperties:
+    """Joint properties in a file: arrays (nv,), in the order of qd.
+
+    Missing limits are infinite; missing forces, inertias and stiffnesses are zero.
+
+    Attributes:
+        lower: The lower position limit [rad or m].
+        upper: The upper position limit [rad or m].
+        velocity: The speed limit [rad/s or m/s].
+        effort: The limit of the absolute joint force [N m or N].
+        damping: The viscous damping coefficient [N m s/rad or N s/m].
+        friction: The dry friction force [N m or N].
+        backward: The dry friction force while the position decreases; by default `friction`.
+        armature: The rotor inertia reflected to the joint [kg m^2 or kg].
+        stiffness: The spring stiffness [N m/rad or N/m].
+        rest: The rest position of the spring. For a Spherical or SixDoF joint it is a rotation
+            vector and a position.
+    """
+
+    lower: Array
+    upper: Array
+    velocity: Array
+    effort: Array
+    damping: Array
+    friction: Array
+    armature: Array
+    stiffness: Array
+    rest: Array
+    backward: Array
+
+    def __post_init__(self) -> None:
+        for name in _NONE:
+            values = np.asarray(getattr(self, name), dtype=float)
+            object.__setattr__(self, name, values if is_frozen(values) else read_only(values))
+
+    @classmethod
+    def from_values(cls, nv: int, **values: Any) -> "JointProperties":
+        """Return the properties of `nv` degrees of freedom; each value is a scalar or (nv,)."""
+        return cls.concatenate([(nv, values)])
+
+    @classmethod
+    def concatenate(cls, parts: Iterable[tuple[int, Mapping[str, Any]]]) -> "JointProperties":
+        """Return the properties of several joints in order; values are as in `from_values`."""
+        rows: list[Sequence[float]] = []
+        for nv, said in parts:
+            values = list(_NONE.values())
+            for name, value in said.items():
+                values[_PLACE[name]] = value
+            if "friction" in said and "backward" not in said:
+                values[_PLACE["backward"]] = said["friction"]
+            if nv == 1 and set(map(type, said.values())) <= {float}:
+                rows.append(values)
+            else:
+                rows += np.array([np.full(nv, value) for value in values]).T.tolist()
+        flat = [value for column in zip(*rows, strict=True) for value in column]
+        columns = floats_of_shape((len(_NONE), len(rows)), flat)
+        made = object.__new__(cls)  # skips `__post_init__`, because all shapes are correct
+        vars(made).update(zip(_NONE, columns, strict=True))
+        return made
+
+
+_NONE = {"lower": -np.inf, "upper": np.inf, "velocity": np.inf, "effort": np.inf} | dict.fromkeys(
+    ("damping", "friction", "armature", "stiffness", "rest", "backward"), 0.0
+)
+_PLACE = {name: k for k, name in enumerate(_NONE)}
+
+
+@dataclass(frozen=True, eq=False)
+class RobotDescription:
+    """Robot as described by a file.
+
+    Attributes:
+        model: The dynamic model; links that are fixed to each other are one body.
+        joint_properties: The limits, springs, damping, friction and rotor inertias of the joints.
+        frames: All links and frames of the file by name.
+        couplings: The mimic joints, which follow other joints.
+        base_appearance: The visual shapes of the links that are fixed to the base.
+        base_contact: The collision shapes of the links that are fixed to the base, and static
+            planes.
+        warnings: One message for each ignored or incorrect element of the file, with its line.
+        actuators: The actuators of the joints.
+        springs: The springs between two points.
+        apart: The collision exclusions: pairs of body indices, -1 for the base, without contact
+            although no joint connects the bodies.
+        q0: The initial configuration (nq,), or None for the neutral configuration.
+        qd0: The initial velocity (nv,), or None for zero velocity.
+        keyframes: The named states of the file.
+        weightless: The masses on which gravity does not act.
+        tendons: The tendons along sums of joint positions.
+        drags: The drag of a fluid on the bodies.
+        sensors: The sensors of the file that a plant can have as outputs.
+    """
+
+    model: Model | PlanarModel
+    joint_properties: JointProperties
+    frames: Mapping[str, Place] = field(default_factory=dict)
+    couplings: tuple[Coupling, ...] = ()
+    base_appearance: Sequence[Shape] = ()
+    base_contact: Sequence[Shape | Plane] = ()
+    warnings: Sequence[str] = ()
+    actuators: tuple[Actuator, ...] = ()
+    springs: tuple[PointSpring, ...] = ()
+    apart: tuple[tuple[int, int], ...] = ()
+    q0: Array | None = None
+    qd0: Array | None = None
+    keyframes: Mapping[str, Keyframe] = field(default_factory=dict)
+    weightless: tuple[Weightless, ...] = ()
+    tendons: tuple[JointTendon, ...] = ()
+    drags: tuple[BodyDrag, ...] = ()
+    sensors: tuple[Sensor, ...] = ()
+
+    def at_keyframe(self, name: str) -> "RobotDescription":
+        """Return the description with the state of a keyframe as initial state.
+
+        Raises:
+            ValueError: The file has no keyframe of this name.
+
+        """
+        if name not in self.keyframes:
+            known = ", ".join(f"'{one}'" for one in self.keyframes) or "none"
+            raise ValueError(
+                f"'{self.model.name}' has no keyframe '{name}'; its keyframes are {known}"
+            )
+        return replace(self, q0=self.keyframes[name].q, qd0=self.keyframes[name].qd)
+
+    def __repr__(self) -> str:
+        lists = (self.frames, self.couplings, self.actuators, self.springs, self.warnings)
+        kinds = ("frames", "couplings", "actuators", "springs", "warnings")
+        more = (f"{len(some)} {kind}" for some, kind in zip(lists, kinds, strict=True) if some)
+        return f"<RobotDescription: {', '.join([repr(self.model), *more])}>"
+
+    def _repr_html_(self) -> str:
+        """Return the bodies and the warnings as HTML for notebooks."""
+        items = "".join(f"<li>{html_text(text)}</li>" for text in self.warnings)
+        return f"{self.model._repr_html_()}<ul>{items}</ul>" if items else self.model._repr_html_()
+
+    def show(self, q: Any = None, path: str | Path | None = None) -> Picture:
+        """Return a web page that shows the robot at q (nq,), by default at its initial state.
+
+        The page has a slider for each joint; see the function `show`.
+        """
+        return picture(self, q, path)

@@ -1,0 +1,598 @@
+"""Elements and attributes of URDF, SDF and MJCF: supported, ignored, or reported as unsupported.
+
+The tables list the children and the attributes (with @) of each element. Unknown names are reported
+like unsupported elements that affect the motion.
+
+The table of MJCF is for the text of a file, whose meaning MuJoCo compiles. The reader of the
+compiled model rejects or reports the content that depends on default classes or included files.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from rigidblocks.robot_description.xml_reader import Element
+
+
+class ReportedElement(NamedTuple):
+    """Unsupported element or attribute that affects the motion.
+
+    `effect` describes the behaviour of a run without the element. A value does not affect the
+    motion if `harmless` returns True for it.
+    """
+
+    effect: str
+    harmless: Callable[[str], bool] = frozenset[str]().__contains__  # false for every value
+
+
+class ReadElement(NamedTuple):
+    """Supported element; `inside` names the table of its children, by default the element name."""
+
+    inside: str = ""
+
+
+IGNORED = None  # does not affect the motion, or the reader rejects it
+Rule = ReportedElement | ReadElement | None
+Table = Mapping[str, Mapping[str, Rule]]
+
+
+def unread_elements(root: Element, table: Table) -> Iterator[str]:
+    """Yield a warning with line numbers for each type of unsupported element or attribute."""
+    found: dict[tuple[str, str, str], list[Element]] = {}
+    for element, name, rule in _reports(root, table, root.tag):
+        parent = element.getparent() if name.startswith("<") else element
+        found.setdefault((_tag(parent), name, rule.effect), []).append(element)
+    for (_, name, effect), elements in found.items():
+        owner = elements[0].getparent() if name.startswith("<") else elements[0]
+        more = ", ".join(str(element.sourceline) for element in elements[1:])
+        also = f" (also in line {more})" if more else ""
+        where = f"line {elements[0].sourceline}"
+        yield f"{where}: {name} of {_label(owner)} is not read: {effect}{also}"
+
+
+_UNKNOWN = ReportedElement("it is unknown")
+
+
+def _reports(
+    element: Element, table: Table, inside: str
+) -> Iterator[tuple[Element, str, ReportedElement]]:
+    rules = table.get(inside)
+    if rules is None:
+        return
+    for key, value in element.attrib.items():
+        if not key.startswith("{"):
+            rule = rules.get(f"@{key}", _UNKNOWN)
+            if isinstance(rule, ReportedElement) and not rule.harmless(value.strip()):
+                yield element, f"the attribute {key}", rule
+    for child in element.iterchildren("*"):
+        tag = _tag(child)
+        rule = rules.get(tag, _UNKNOWN)
+        if isinstance(rule, ReadElement):
+            yield from _reports(child, table, rule.inside or tag)
+        elif isinstance(rule, ReportedElement) and not rule.harmless(_value(child)):
+            yield child, f"<{tag}>", rule
+
+
+def _tag(element: Element) -> str:
+    """Return the name of an element, including its namespace prefix."""
+    local = str(element.tag).rpartition("}")[2]
+    return f"{element.prefix}:{local}" if element.prefix else local
+
+
+def _value(element: Element) -> str:
+    """Return the text of an element, or its attribute `value`."""
+    return (element.text or "").strip() or (element.get("value") or "").strip()
+
+
+def _label(element: Element) -> str:
+    """Return the tag of an element, with the name of the nearest enclosing named element."""
+    one = element
+    while one is not None:
+        name = one.get("name") or one.get("reference")
+        if name:
+            inner = "" if one is element else f" in <{_tag(one)}>"
+            return f"<{_tag(element)}>{inner} '{name}'"
+        one = one.getparent()
+    return f"<{_tag(element)}>"
+
+
+def _is_number(*values: float) -> Callable[[str], bool]:
+    def is_one(text: str) -> bool:
+        try:
+            return all(float(token) in values for token in text.split())
+        except ValueError:
+            return False
+
+    return is_one
+
+
+def _is_false(text: str) -> bool:
+    return text.lower() in ("", "0", "false")
+
+
+def _is_true(text: str) -> bool:
+    return text.lower() in ("", "1", "true")
+
+
+def _is_enabled(text: str) -> bool:
+    return text in ("", "enable")
+
+
+def _is_disabled(text: str) -> bool:
+    return text in ("", "disable")
+
+
+def _is_full_mask(text: str) -> bool:
+    return text.lower() in ("65535", "0xffff")
+
+
+def _is_simple(text: str) -> bool:
+    return text.endswith("SimpleTransmission") or not text
+
+
+def _rules(read: str, ignored: str = "", **more: Rule) -> dict[str, Rule]:
+    """Return the rules of the names in the strings `read` (supported) and `ignored`.
+
+    `more` contains the rules of other names; the keyword a__b stands for the name a:b.
+    """
+    rules: dict[str, Rule] = dict.fromkeys(read.split(), ReadElement())
+    rules |= dict.fromkeys(ignored.split(), IGNORED)
+    return rules | {name.replace("__", ":"): rule for name, rule in more.items()}
+
+
+_NO_OUTPUT = ReportedElement("the plant does not have this output")
+
+# ---- URDF ----
+
+_CONTACT = ReportedElement("contact has the material of the plant")
+_REDUCTION = ReportedElement(
+    "the input is the force of the joint, not of the motor", _is_number(1.0)
+)
+_ROTOR = ReportedElement("the joint has no rotor inertia", _is_number(0.0))
+_OPEN = ReportedElement("the loop that it closes stays open")
+_PLUGIN = ReportedElement("plugins of a simulator do not run")
+_DECAY = ReportedElement("the velocity of the link does not decay", _is_number(0.0))
+
+_URDF: Table = {
+    "robot": _rules(
+        "link joint gazebo transmission ros2_control @name @version",
+        "material sensor",
+        loop_joint=_OPEN,
+        drake__ball_constraint=ReadElement("ball_constraint"),
+        drake__linear_spring_damper=ReadElement("linear_spring_damper"),
+        drake__joint=ReportedElement("the joint is left out"),
+    ),
+    "ros2_control": _rules(
+        "@name",
+        "hardware gpio sensor @type @rw_rate @is_async @thread_priority",
+        joint=ReadElement("joint of ros2_control"),
+    ),
+    "joint of ros2_control": _rules(
+        "@name",
+        "command_interface param limits @role @mimic",
+        state_interface=ReadElement("state interface"),
+    ),
+    "state interface": _rules("@name", "param limits @data_type @size"),
+    "ball_constraint": {
+        f"drake:ball_constraint_{key}": ReadElement("part of Drake")
+        for key in ("body_A", "body_B", "p_AP", "p_BQ")
+    },
+    "linear_spring_damper": {
+        f"drake:linear_spring_damper_{key}": ReadElement("part of Drake")
+        for key in ("body_A", "body_B", "p_AP", "p_BQ", "stiffness", "damping", "free_length")
+    },
+    "part of Drake": _rules("@name @value"),
+    "link": _rules("inertial @name @type", "visual collision sensor", contact=_CONTACT),
+    "inertial": _rules("origin mass inertia"),
+    "origin": _rules("@xyz @rpy @quat_xyzw"),
+    "mass": _rules("@value"),
+    "inertia": _rules("@ixx @ixy @ixz @iyy @iyz @izz"),
+    "joint": _rules(
+        "parent child origin axis limit dynamics mimic @name @type", "calibration safety_controller"
+    ),
+    "parent": _rules("@link"),
+    "child": _rules("@link"),
+    "axis": _rules("@xyz"),
+    "limit": _rules("@lower @upper @effort @velocity", "@acceleration @deceleration @jerk"),
+    "dynamics": _rules("@damping @friction"),
+    "mimic": _rules("@joint @multiplier @offset"),
+    "transmission": _rules(
+        "actuator @name",
+        "robotNamespace role",
+        joint=ReadElement("joint of a transmission"),
+        type=ReportedElement("its joints move on their own", _is_simple),
+        mechanicalReduction=_REDUCTION,
+        motorTorqueConstant=IGNORED,
+        **{"@type": ReportedElement("its joints move on their own", _is_simple)},
+    ),
+    "joint of a transmission": _rules(
+        "@name", "hardwareInterface role offset", mechanicalReduction=_REDUCTION
+    ),
+    "actuator": _rules(
+        "@name",
+        "hardwareInterface motorTorqueConstant role",
+        mechanicalReduction=_REDUCTION,
+        drake__gear_ratio=ReadElement("part of Drake"),  # the input is the force of the joint
+        drake__rotor_inertia=ReadElement("part of Drake"),
+        rotor_inertia=_ROTOR,
+        rotorInertia=_ROTOR,
+    ),
+    "gazebo": _rules(
+        "@reference springStiffness springReference turnGravityOff gravity",
+        "material sensor visual laserRetro provideFeedback preserveFixedJoint "
+        "disableFixedJointLumping stopCfm stopErp stopKp stopKd fudgeFactor cfmDamping maxVel "
+        "implicitSpringDamper selfCollide self_collide initial_joint_position",
+        joint=ReadElement("SDF joint"),
+        link=ReportedElement("the link is left out"),
+        model=ReportedElement("the model is left out"),
+        static=ReportedElement("the robot moves", _is_false),
+        dampingFactor=_DECAY,
+        velocity_decay=_DECAY,
+        plugin=_PLUGIN,
+        **dict.fromkeys(
+            ("mu", "mu1", "mu2", "kp", "kd", "fdir1", "minDepth", "maxContacts", "collision"),
+            _CONTACT,
+        ),
+    ),
+}
+
+# ---- SDF ----
+
+_NOISY_AXES: dict[str, Rule] = dict.fromkeys(("x", "y", "z"), ReadElement("noisy value"))
+_EXACT_SENSOR = ReportedElement("the sensor has no noise")
+_NO_ORIENTATION = ReportedElement("the orientation is not an output")
+_STOPS = "the plant determines the compliance of limits"
+_WIND = ReportedElement("no wind acts", _is_false)
+
+SDF: Table = {
+    "sdf": _rules("world model @version", "actor light"),
+    "world": _rules(
+        "model frame gravity physics magnetic_field @name",
+        "include audio gui scene light road spherical_coordinates atmosphere actor",
+        physics=ReadElement("physics of the world"),
+        wind=IGNORED,  # acts only on links with enable_wind
+        plugin=_PLUGIN,
+        joint=ReportedElement("the joint is left out"),
+        population=ReportedElement("its models are left out"),
+        state=ReportedElement("the start is that of the models"),
+    ),
+    "physics of the world": _rules(
+        "gravity magnetic_field max_step_size @type @name @default",
+        "real_time_factor real_time_update_rate max_contacts dart simbody bullet ode",
+    ),
+    "model": _rules(
+        "link joint frame pose self_collide @name @canonical_link @placement_frame",
+        "include model allow_auto_disable",
+        static=ReportedElement("the model moves", _is_false),
+        enable_wind=_WIND,
+        gripper=ReportedElement("the gripper does not hold"),
+        plugin=_PLUGIN,
+    ),
+    "frame": _rules("pose @name @attached_to"),
+    "link": _rules(
+        "inertial self_collide pose gravity sensor @name collision",
+        "visual projector audio_sink audio_source battery light particle_emitter must_be_base_link",
+        enable_wind=_WIND,
+        kinematic=ReportedElement("forces move the link", _is_false),
+        velocity_decay=ReadElement(),
+        plugin=_PLUGIN,
+    ),
+    "sensor": _rules(  # the reader reports the other types, except cameras
+        "imu force_torque altimeter magnetometer pose update_rate @name @type",
+        "always_on visualize topic enable_metrics frame_id camera logical_camera contact ray lidar "
+        "gps navsat rfid rfidtag sonar transceiver air_pressure air_speed air_flow",
+        plugin=_PLUGIN,
+    ),
+    "imu": _rules(
+        "angular_velocity linear_acceleration",
+        "topic",
+        noise=_EXACT_SENSOR,
+        orientation_reference_frame=_NO_ORIENTATION,
+        enable_orientation=ReportedElement("the orientation is not an output", _is_false),
+    ),
+    "angular_velocity": _NOISY_AXES,
+    "linear_acceleration": _NOISY_AXES,
+    "noisy value": _rules("noise"),
+    "noise": _rules(
+        "mean stddev bias_mean bias_stddev dynamic_bias_stddev dynamic_bias_correlation_time "
+        "precision @type"
+    ),
+    "force_torque": _rules("frame measure_direction force torque"),
+    "force": _NOISY_AXES,
+    "torque": _NOISY_AXES,
+    "altimeter": _rules(
+        "",
+        vertical_position=ReadElement("noisy value"),
+        vertical_velocity=ReadElement("noisy value"),
+    ),
+    "magnetometer": _NOISY_AXES,
+    "velocity_decay": _rules("", linear=_DECAY, angular=_DECAY),
+    "inertial": _rules(
+        "mass inertia pose @auto fluid_added_mass",
+        "density auto_inertia_params frame",
+    ),
+    "inertia": _rules("ixx ixy ixz iyy iyz izz"),
+    "pose": _rules("@relative_to @frame @rotation_format @degrees"),
+    "collision": _rules(
+        "pose geometry surface @name",
+        "laser_retro density auto_inertia_params",
+        max_contacts=IGNORED,
+    ),
+    "geometry": _rules("box cylinder capsule sphere ellipsoid", "empty")
+    | dict.fromkeys(
+        ("mesh", "plane", "heightmap", "image", "polyline", "cone"),
+        ReportedElement("the shape touches nothing"),
+    ),
+    "surface": _rules(
+        "bounce",
+        "soft_contact",
+        friction=ReadElement("friction of a surface"),
+        contact=ReadElement("contact of a surface"),
+    ),
+    "bounce": _rules(
+        "restitution_coefficient",
+        threshold=ReportedElement("slow impacts bounce", lambda text: _is_at_least(text, 1e5)),
+    ),
+    "friction of a surface": _rules("torsional", "bullet", ode=ReadElement("ode of friction")),
+    "ode of friction": _rules(
+        "mu mu2",
+        slip1=ReportedElement("contact does not slip", _is_number(0.0)),
+        slip2=ReportedElement("contact does not slip", _is_number(0.0)),
+        fdir1=ReportedElement("friction is isotropic", _is_number(0.0)),
+    ),
+    "torsional": _rules(
+        "coefficient patch_radius",
+        "surface_radius",
+        use_patch_radius=ReportedElement("no torsional friction acts", _is_true),
+        ode=ReadElement("ode of torsional friction"),
+    ),
+    "ode of torsional friction": _rules(
+        "", slip=ReportedElement("contact does not slip", _is_number(0.0))
+    ),
+    "contact of a surface": _rules(
+        "",
+        "bullet poissons_ratio elastic_modulus",
+        ode=ReadElement("ode of contact"),
+        collide_without_contact=ReportedElement("the shapes collide", _is_false),
+        collide_without_contact_bitmask=IGNORED,
+        collide_bitmask=ReportedElement("the shapes collide", _is_full_mask),
+        category_bitmask=ReportedElement("the shapes collide", _is_full_mask),
+    ),
+    "ode of contact": _rules("kp kd", "soft_cfm soft_erp max_vel min_depth"),
+    "joint": _rules(
+        "parent child axis pose gearbox_ratio gearbox_reference_body thread_pitch "
+        "screw_thread_pitch sensor @name @type",
+        axis2=ReadElement("axis"),
+        physics=ReadElement("physics of a joint"),
+    ),
+    "physics of a joint": _rules("", "simbody provide_feedback", ode=ReadElement("ode of a joint")),
+    "ode of a joint": _rules(
+        "",
+        "provide_feedback cfm_damping implicit_spring_damper fudge_factor cfm erp bounce velocity "
+        "limit suspension",
+        max_force=ReportedElement("the joint has no motor", _is_number(0.0)),
+    ),
+    "axis": _rules(
+        "xyz use_parent_model_frame dynamics limit mimic",
+        initial_position=ReportedElement("the joint starts at 0", _is_number(0.0)),
+    ),
+    "xyz": _rules("@expressed_in"),
+    "dynamics": _rules("damping friction spring_stiffness spring_reference", "velocity"),
+    "limit": _rules(
+        "lower upper effort velocity",
+        # the defaults of the specification make the limits rigid
+        stiffness=ReportedElement(_STOPS, _is_number(1e8, -1.0)),
+        dissipation=ReportedElement(_STOPS, _is_number(1.0, -1.0)),
+    ),
+    "mimic": _rules("multiplier offset reference @joint @axis"),
+}
+
+
+def _add_prefix(table: Table, prefix: str) -> dict[str, dict[str, Rule]]:
+    """Return a table of another format for use in this format, with prefixed element names."""
+    return {
+        f"{prefix}{kind}": {
+            name: ReadElement(f"{prefix}{rule.inside or name}")
+            if isinstance(rule, ReadElement)
+            else rule
+            for name, rule in rules.items()
+        }
+        for kind, rules in table.items()
+    }
+
+
+URDF: Table = {**_URDF, **_add_prefix(SDF, "SDF ")}
+
+# ---- MJCF ----
+
+_POSE = "@pos @quat @axisangle @euler @xyaxes @zaxis"
+_TAGS = "@name @class @user @group"
+_COMPLIANCE = ReportedElement("the plant determines the compliance of contacts")
+_LIMIT = ReportedElement("the plant determines the compliance of limits")
+_FRICTION = ReportedElement("dry friction is that of the plant")
+_EXACT = ReportedElement("the constraint is exact")
+_AT_CONTACT = ReportedElement("contact begins at the distance zero", _is_number(0.0))
+_PAIR = ReportedElement("contact has the materials of the two shapes")
+_PAIR_CONTACT = "@condim @friction @gap @margin @solimp @solref @solreffriction @adhesion"
+_BODY_PARTS = "inertial joint freejoint geom site body frame replicate attach include"
+_REFUSED_PARTS = "flexcomp composite plugin"  # the reader rejects them
+_SOLVER = (  # settings of MuJoCo's solver and integrator, which have no counterpart
+    "@timestep @integrator @solver @cone @jacobian @iterations @tolerance @ls_iterations "
+    "@ls_tolerance @noslip_iterations @noslip_tolerance @ccd_iterations @ccd_tolerance @impratio "
+    "@sdf_initpoints @sdf_iterations @sleep_tolerance @magnetic @apirate @o_margin @o_solref "
+    "@o_solimp @o_friction @mpr_iterations @mpr_tolerance @collision"
+)
+_ACTUATOR = _rules(  # the reader reports each actuator that is not read
+    "@name @class @joint @jointinparent @tendon @site @slidersite @refsite @cranksite @body @gear "
+    "@cranklength @ctrllimited @ctrlrange @forcelimited @forcerange @lengthrange @inheritrange "
+    "@actlimited @actrange @actdim @actearly @dyntype @dynprm @gaintype @gainprm @biastype "
+    "@biasprm @kp @kv @ki @kd @dampratio @timeconst @area @diameter @bias @force @scale @lmin "
+    "@lmax @vmax @fpmax @fvmax @range @tausmooth @gain @armature @damping @delay @nsample @interp "
+    "@input @velrange @posrange @ffrange @imax @slewmax @motorconst @resistance @nominal "
+    "@saturation @inductance @cogging @controller @thermal @lugre @plugin @instance config",
+    "@user @group",
+)
+_ACTUATORS = (
+    "general motor position velocity intvelocity orientation pid damper cylinder muscle adhesion "
+    "dcmotor plugin"
+)
+_JOINT_FORCES: dict[str, Rule] = {
+    "@solreflimit": _LIMIT,
+    "@solimplimit": _LIMIT,
+    "@solreffriction": _FRICTION,
+    "@solimpfriction": _FRICTION,
+    "@margin": ReportedElement("limits begin at their bounds", _is_number(0.0)),
+}
+_TENDON = _rules(
+    "@limited @range @stiffness @damping @frictionloss @springlength @springyield @armature "
+    "@actuatorfrclimited @actuatorfrcrange",
+    f"{_TAGS} @material @rgba @width",
+    **_JOINT_FORCES,
+)
+_GEOM_CONTACT: dict[str, Rule] = {
+    "@solref": _COMPLIANCE,
+    "@solimp": _COMPLIANCE,
+    "@solmix": _COMPLIANCE,
+    "@margin": _AT_CONTACT,
+    "@gap": _AT_CONTACT,
+    "@priority": ReportedElement("contact has the materials of both shapes", _is_number(0.0)),
+    "@adhesion": ReportedElement("shapes do not adhere", _is_number(0.0)),
+    "@surfacevel": ReportedElement("the surface does not move", _is_number(0.0)),
+}
+_MOCAP = ReportedElement("mocap bodies stay at their poses in the file")
+_MJCF_SENSORS = (
+    "accelerometer velocimeter gyro force torque magnetometer jointpos jointvel tendonpos "
+    "tendonvel actuatorpos actuatorvel actuatorfrc jointactuatorfrc ballquat ballangvel framepos "
+    "framequat framexaxis frameyaxis framezaxis framelinvel frameangvel framelinacc frameangacc "
+    "subtreecom subtreelinvel subtreeangmom rangefinder e_potential e_kinetic "
+    "clock"
+)
+_OTHER_MJCF_SENSORS = (
+    "touch camprojection tendonactuatorfrc jointlimitpos jointlimitvel jointlimitfrc "
+    "tendonlimitpos tendonlimitvel tendonlimitfrc insidesite distance normal fromto contact "
+    "tactile user plugin"
+)
+_EQUALITY: dict[str, Rule] = {"@solref": _EXACT, "@solimp": _EXACT}
+
+MJCF: Table = {
+    "mujoco": _rules(
+        "compiler option default body contact tendon equality actuator keyframe asset include "
+        "sensor @model",
+        # the reader rejects deformable bodies and plugins; pictures move nothing
+        "size statistic visual custom deformable extension",
+        worldbody=ReadElement("body"),
+    ),
+    "include": _rules("@file"),
+    "option": _rules(
+        "flag @gravity @density @viscosity @wind",
+        _SOLVER,
+        **{"@actuatorgroupdisable": ReportedElement("the actuators of the groups are enabled")},
+    ),
+    "flag": _rules(
+        "@gravity @constraint @equality @frictionloss @limit @contact @spring @damper @passive "
+        "@clampctrl @actuation",
+        "@warmstart @refsafe @sensor @midphase @nativeccd @eulerdamp @autoreset @island @energy "
+        "@fwdinv @invdiscrete @multiccd @diagexact @ipc @sleep @speculative",
+        **{
+            "@filterparent": ReportedElement("adjacent bodies do not collide", _is_enabled),
+            "@override": ReportedElement(
+                "contacts have the parameters of their shapes", _is_disabled
+            ),
+        },
+    ),
+    "default": _rules(
+        f"default joint geom pair equality {_ACTUATORS} @class",
+        "mesh texture material site camera light",
+        tendon=ReadElement("spatial"),
+        **dict.fromkeys(_ACTUATORS.split(), ReadElement("motor")),
+    ),
+    "body": _rules(
+        f"{_BODY_PARTS} @gravcomp @mocap @childclass {_POSE}",
+        f"@name @user @fuse @simple @sleep site camera light {_REFUSED_PARTS}",
+    ),
+    "frame": _rules(
+        f"{_BODY_PARTS} @childclass {_POSE}", f"@name site camera light {_REFUSED_PARTS}"
+    ),
+    "replicate": _rules(
+        f"{_BODY_PARTS} @count @sep @offset @euler @childclass",
+        f"site camera light {_REFUSED_PARTS}",
+    ),
+    "attach": _rules("@model @body @frame @prefix"),
+    "inertial": _rules(f"@mass @diaginertia @fullinertia {_POSE}"),
+    "joint": _rules(
+        "@type @axis @pos @range @limited @ref @stiffness @springref @springdamper @damping "
+        "@frictionloss @armature @actuatorfrclimited @actuatorfrcrange @springyield",
+        _TAGS,
+        **_JOINT_FORCES,
+        **{
+            "@actuatorgravcomp": ReportedElement(
+                "the force limits do not include gravity compensation", _is_false
+            )
+        },
+    ),
+    "freejoint": _rules("@align", "@name @group"),
+    "geom": _rules(
+        f"@type @size @fromto @mesh @hfield @mass @density @shellinertia @contype @conaffinity "
+        f"@condim @friction @fluidshape @fluidcoef @fitscale {_POSE}",
+        f"{_TAGS} @material @rgba @castshadow plugin",
+        **_GEOM_CONTACT,
+    ),
+    "contact": _rules("pair exclude"),
+    "pair": _rules(
+        "@geom1 @geom2",
+        "@name @class",
+        **dict.fromkeys(_PAIR_CONTACT.split(), _PAIR),
+    ),
+    "exclude": _rules("@body1 @body2", "@name"),
+    "tendon": _rules("spatial", fixed=ReadElement("fixed tendon")),
+    "spatial": _TENDON
+    | _rules(
+        "pulley",
+        site=ReadElement("site of a tendon"),
+        geom=ReadElement("geom of a tendon"),
+    ),
+    "fixed tendon": _TENDON | _rules("", joint=ReadElement("joint of a tendon")),
+    "site of a tendon": _rules("@site"),
+    "geom of a tendon": _rules("@geom @sidesite"),
+    "pulley": _rules("@divisor"),
+    "joint of a tendon": _rules("@joint @coef"),
+    "equality": _rules(
+        "connect weld @active",
+        "tendon flex flexvert flexstrain distance @name @class",  # the reader rejects the elements
+        joint=ReadElement("equality of joints"),
+        **_EQUALITY,
+    ),
+    "connect": _rules("@active @anchor @body1 @body2 @site1 @site2", "@name @class", **_EQUALITY),
+    "weld": _rules(
+        "@active @anchor @relpose @body1 @body2 @site1 @site2",
+        "@name @class",
+        **_EQUALITY,
+        **{"@torquescale": _EXACT},
+    ),
+    "equality of joints": _rules("@active @joint1 @joint2 @polycoef", "@name @class", **_EQUALITY),
+    "actuator": dict.fromkeys(_ACTUATORS.split(), ReadElement("motor")),
+    "motor": _ACTUATOR,
+    "sensor": dict.fromkeys(_MJCF_SENSORS.split(), ReadElement("one sensor"))
+    | dict.fromkeys(_OTHER_MJCF_SENSORS.split(), _NO_OUTPUT),
+    "one sensor": _rules(  # the reader reports unsupported values
+        "@name @noise @cutoff @delay @interval @site @joint @tendon @actuator @body @objtype "
+        "@objname @reftype @refname @camera @data",
+        "@user @nsample @interp",
+    ),
+    "keyframe": _rules("key"),
+    "key": _rules(
+        "@name @qpos @qvel @ctrl",  # the reader reports controls
+        "@time @plastic",  # the reader rejects springs that yield
+        **{
+            "@act": ReportedElement("the activations of the actuators are zero", _is_number(0.0)),
+            "@mpos": _MOCAP,
+            "@mquat": _MOCAP,
+        },
+    ),
+}
+
+
+def _is_at_least(text: str, least: float) -> bool:
+    try:
+        return float(text) >= least
+    except ValueError:
+        return False

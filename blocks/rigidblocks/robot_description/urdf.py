@@ -1,0 +1,751 @@
+"""URDF, the Unified Robot Description Format of ROS, versions 1.0 and 1.1."""
+
+import re
+from collections.abc import Container, Iterator, Mapping, Sequence
+from math import inf, isfinite, isnan, nan
+from pathlib import Path
+
+import numpy as np
+from lxml import etree
+
+from rigidblocks.joints import Fixed, Joint, Planar, Prismatic, Revolute, SixDoF, Spherical
+from rigidblocks.joints.holonomic import X, Y, Z
+from rigidblocks.robot.shapes import Box, Capsule, Cylinder, Shape, Sphere
+from rigidblocks.robot_description.model_from_links import align_parallel_axes
+from rigidblocks.robot_description.parsed_links import (
+    NOTHING,
+    WORLD,
+    Assembly,
+    Connection,
+    Link,
+    ParsedMimicJoint,
+    ParsedSensor,
+    ParsedSpring,
+    inertias,
+    weightless,
+)
+from rigidblocks.robot_description.robot_description import Sensor, Weightless, unused_name
+from rigidblocks.robot_description.schema_coverage import URDF, unread_elements
+from rigidblocks.robot_description.sdf import loop_joints
+from rigidblocks.robot_description.unit_heuristics import suspicious_units
+from rigidblocks.robot_description.xml_reader import (
+    HERE,
+    SAME,
+    Children,
+    Element,
+    Origin,
+    first_of_each,
+    floats,
+    format_error,
+    namespace_warnings,
+    number,
+    numbers,
+    origins,
+    place,
+    placement,
+    placements,
+    required_attribute,
+    roll_pitch_yaw,
+    table,
+)
+from rigidblocks.spatial.immutable_data import LazyTuple
+from rigidblocks.spatial.rigid_motion import normalized_quaternion, quaternion_rotation
+from rigidblocks.spatial.spatial import Array, RigidInertia, Transform, xlt
+
+ZERO = (0.0, 0.0, 0.0)
+
+
+def shapes_of(link: Element, kind: str, later: bool) -> Sequence[Shape]:
+    """Return the shapes of a <link> from its <visual> or <collision> elements (`kind`).
+
+    The shapes are in link coordinates. If `later` is True, they are created at their first use. The
+    function skips meshes and opens no files.
+    """
+    return LazyTuple(_shapes, link, kind) if later else _shapes(link, kind)
+
+
+def has_sound_shapes(root: Element) -> bool:
+    """Return True if all shapes of a robot pass a quick check.
+
+    Sizes must be nonnegative numbers, and origins must be numbers. Mesh paths must not be empty
+    and must not contain "..".
+    """
+    meshes: set[str] = set()
+    lengths: list[str] = []
+    sides: list[str] = []
+    for solid in _SOLIDS(root):
+        match solid.tag:
+            case "mesh":
+                meshes.add(solid.get("filename", ""))
+            case "box":
+                sides.append(solid.get("size", ""))
+            case "sphere":
+                lengths.append(solid.get("radius", ""))
+            case "cylinder" | "capsule":
+                lengths += (solid.get("radius", ""), solid.get("length", ""))
+    try:
+        sizes = _values(sides, 3) + _values(lengths, 1)
+        _values(_SEEN(root) + _TOUCHING(root), 3)
+    except ValueError:
+        return False
+    sound = all(map(str.strip, meshes)) and ".." not in "\n".join(meshes)
+    return sound and min(sizes, default=0.0) >= 0.0
+
+
+def _values(texts: Sequence[str], count: int) -> list[float]:
+    """Return the numbers in strings with `count` numbers each; raise ValueError on other syntax."""
+    if not (different := set(texts) - _NOWHERE):
+        return []
+    tokens = [text.split() for text in different]
+    if any(len(some) != count for some in tokens):
+        raise ValueError
+    values = [float(token) for some in tokens for token in some]
+    text = "".join(different)
+    far = max(map(abs, values))
+    if not (text.isascii() and "_" not in text and isfinite(sum(values)) and far < _FAR):
+        raise ValueError
+    return values
+
+
+_NOWHERE = {"0 0 0"}
+_SOLIDS = etree.XPath("link/*/geometry/*")
+_SEEN = etree.XPath("link/visual/origin/@*", smart_strings=False)
+_TOUCHING = etree.XPath("link/collision/origin/@*", smart_strings=False)
+_FAR = 1e100  # larger than any shape
+
+
+def _shapes(link: Element, kind: str) -> tuple[Shape, ...]:
+    return tuple(shape for part in link.iterchildren(kind) for shape in _shapes_of(part))
+
+
+def _shapes_of(element: Element) -> list[Shape]:
+    inside = first_of_each(element)
+    geometry, origin = inside.get("geometry"), inside.get("origin")
+    given = (ZERO, ZERO) if origin is None else place(origin)
+    found = []
+    for solid in () if geometry is None else geometry:
+        if solid.tag == "mesh":
+            _check_inside(solid)
+        elif (shape := _shape(solid, *given)) is not None:
+            found.append(shape)
+    return found
+
+
+def _shape(element: Element, r: Sequence[float], rpy: Sequence[float]) -> Shape | None:
+    if element.tag not in ("box", "cylinder", "capsule", "sphere"):
+        return None
+    X = placement(r, rpy)
+    match element.tag:
+        case "box":
+            sides = numbers(element, "size", 3)
+            return Box(sides, X) if _positive(element, sides) else None
+        case "cylinder":
+            size = [number(element, "radius"), number(element, "length")]
+            if _positive(element, size):
+                return Cylinder(size[0], size[1], placement=X)
+        case "capsule":  # an extension that ROS readers support
+            size = [number(element, "radius"), number(element, "length")]
+            return Capsule(size[0], size[1], X) if _positive(element, size) else None
+        case "sphere":
+            radius = number(element, "radius")
+            return Sphere(radius, X.r) if _positive(element, [radius]) else None
+    return None
+
+
+def _positive(element: Element, sizes: Sequence[float]) -> bool:
+    """Return True if all sizes are positive, False if a size is zero; reject negative sizes."""
+    if min(sizes) < 0:
+        raise format_error(element, f"a <{element.tag}> has the negative size {min(sizes)} m")
+    return min(sizes) > 0
+
+
+def _check_inside(mesh: Element) -> None:
+    """Reject a mesh path that leaves its package."""
+    if ".." not in (name := required_attribute(mesh, "filename")):
+        return
+    scheme, _, path = name.partition("://")
+    if scheme in ("package", "model"):
+        depth = 0
+        for part in path.split("/")[1:]:
+            depth += _DEEPER.get(part, 1)
+            if depth < 0:
+                raise format_error(
+                    mesh, f"the mesh '{name}' is outside of the package that it names"
+                )
+
+
+_DEEPER = {"..": -1, ".": 0, "": 0}  # change of the folder depth by a component of a path
+
+
+def read_urdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Assembly:
+    """Return the contents of the <robot> element of a URDF."""
+    read_quaternions(root)
+    warnings: list[str] = []
+    name = (root.get("name") or "").strip()
+    if not name:
+        name = path.stem
+        warnings.append(
+            f"line {root.sourceline}: <robot> has no name; the file name {name} is used"
+        )
+    sound = has_sound_shapes(root)
+    inertials, joints = _INERTIALS(root), _JOINTS(root)
+    insides = [first_of_each(part) for part in (*inertials, *joints)]
+    places, n = _origins(insides), len(inertials)
+    links = _links(_LINKS(root), inertials, insides[:n], places[:n], sound)
+    connections = _connections(joints, insides[n:], places[n:], warnings)
+    extensions, loops = _EXTENSIONS(root), list[Connection]()
+    switches = [e for e in extensions if e.tag == "gazebo" and e.get("reference") is not None]
+    if extensions:
+        connections = _with_springs(connections, switches, warnings)
+        connections = _with_rotors(connections, _ROTORS(root), warnings)
+    if closing := [extension for extension in extensions if _closes_loops(extension)]:
+        connections, loops = _with_loops(links, connections, closing, warnings)
+    return Assembly(
+        path,
+        name,
+        links,
+        [*connections, *loops],
+        list(_mimic_joints(joints, insides[n:])),
+        loops=bool(loops),
+        floating=floating,
+        strict=strict,
+        warnings=warnings,
+        report=lambda: _report(root),
+        sound_shapes=sound,
+        weightless=list(_weightless_links(links, switches, warnings)) if switches else (),
+        springs=list(_drake_springs(extensions)),
+        sensors=list(_joint_states(root, connections, warnings)) if extensions else (),
+    )
+
+
+_JOINT_STATES = {
+    "position": "joint_position", "velocity": "joint_velocity", "effort": "joint_force"
+}  # fmt: skip
+
+
+def _joint_states(
+    root: Element, connections: Sequence[Connection], warnings: list[str]
+) -> Iterator[ParsedSensor]:
+    """Yield the state interfaces of the joints in <ros2_control>; append warnings."""
+    by_name = {c.name: c for c in connections}
+    found: set[str] = set()
+    for element in root.iterfind("ros2_control/joint/state_interface"):
+        joint = (element.getparent().get("name") or "").strip()
+        kind = (element.get("name") or "").strip()
+        name = f"{joint}_{kind}"
+        if kind not in _JOINT_STATES or joint not in by_name or by_name[joint].joint.nv != 1:
+            text = f"the state '{kind}' of joint '{joint}' in <ros2_control> is not read"
+            warnings.append(f"line {element.sourceline}: {text}")
+        elif name not in found:
+            found.add(name)
+            unit = "m" if isinstance(by_name[joint].joint, Prismatic) else "rad"
+            sensor = Sensor(name, _JOINT_STATES[kind], coefficients=(1.0,), unit=unit)
+            yield ParsedSensor(sensor, joints=[joint])
+
+
+_EXTENSIONS = etree.XPath("*[not(self::link or self::joint)]")
+_ROTORS = etree.XPath("transmission/actuator[*[contains(local-name(), 'rotor_inertia')]]")
+
+
+def _with_rotors(
+    connections: Sequence[Connection], actuators: Sequence[Element], warnings: list[str]
+) -> list[Connection]:
+    """Return the joints with the rotor inertias I ratio^2 of Drake's actuators; append warnings."""
+    found = {c.name: c for c in connections}
+    for actuator in actuators:
+        values = {"rotor_inertia": 0.0, "gear_ratio": 1.0}
+        for part in actuator.iterchildren("*"):
+            if (name := _local_name(part)) in values and part.tag != name:  # with a prefix
+                values[name] = number(part, "value")
+        inertia, ratio = values.values()
+        if inertia < 0.0:
+            raise format_error(actuator, f"the rotor inertia is {inertia}; it must not be negative")
+        for part in actuator.getparent().iterchildren("joint"):
+            joint = found.get(required_attribute(part, "name"))
+            if joint is None or joint.joint.nv != 1:
+                why = "is ignored: its joint does not exist or has not one degree of freedom"
+                warnings.append(f"line {actuator.sourceline}: the rotor {why}")
+                continue
+            old = joint.joint_properties
+            armature = old.get("armature", 0.0) + inertia * ratio**2
+            found[joint.name] = joint._replace(joint_properties={**old, "armature": armature})
+    return list(found.values()) if len(found) == len(connections) else list(connections)
+
+
+def _local_name(element: Element) -> str:
+    """Return the name of an element without its prefix, which may be undeclared."""
+    return str(element.tag).rpartition("}")[2].rpartition(":")[2]
+
+
+def _closes_loops(element: Element) -> bool:
+    return _local_name(element) == "ball_constraint" or (
+        element.tag == "gazebo" and element.find("joint") is not None
+    )
+
+
+def _with_loops(
+    links: Sequence[Link],
+    connections: Sequence[Connection],
+    closing: Sequence[Element],
+    warnings: list[str],
+) -> tuple[list[Connection], list[Connection]]:
+    """Return the joints, with exactly parallel axes, and the loop joints of the extensions."""
+    places = _places_at_rest(links, connections)
+    turned = {c.name: (c.Xp @ places[c.parent]).E for c in connections if c.parent in places}
+    loops = list[Connection]()
+    taken = {c.name for c in connections}
+    for element in closing:
+        if element.tag == "gazebo":
+            for connection, E in loop_joints(element, places, warnings):
+                loops.append(connection)
+                turned[connection.name] = E
+        else:
+            loops.append(_ball_constraint(element, {*taken, *(c.name for c in loops)}))
+    known = [c for c in (*connections, *loops) if c.name in turned]
+    aligned = {c.name: c for c in align_parallel_axes(known, turned)}
+    found = [aligned.get(c.name, c) for c in (*connections, *loops)]
+    return found[: len(connections)], found[len(connections) :]
+
+
+def _places_at_rest(
+    links: Sequence[Link], connections: Sequence[Connection]
+) -> dict[str, Transform]:
+    """Return the transforms from base to link coordinates in the zero configuration."""
+    children = {c.child for c in connections}
+    places = {link.name: SAME for link in links if link.name not in children}
+    waiting = list(connections)
+    while placed := [c for c in waiting if c.parent in places]:
+        waiting = [c for c in waiting if c.parent not in places]
+        for c in placed:
+            places.setdefault(c.child, c.Xs.inverse() @ (c.Xp @ places[c.parent]))
+    return places
+
+
+def _ball_constraint(element: Element, taken: Container[str]) -> Connection:
+    """Return the loop joint of a <drake:ball_constraint>, by which two points coincide."""
+    (one, p), (two, q) = _drake_ends(element)
+    name = unused_name(f"{one or 'world'}_{two or 'world'}_ball", taken)
+    Xp, Xs = xlt(p), xlt(q)
+    return Connection(name, element.sourceline, one, two, Spherical(), Xp, Xs, closes=True)
+
+
+def _drake_springs(extensions: Sequence[Element]) -> Iterator[ParsedSpring]:
+    """Yield the springs of <drake:linear_spring_damper> elements."""
+    found = (e for e in extensions if _local_name(e) == "linear_spring_damper")
+    for k, element in enumerate(found):
+        law = {}
+        for key, default in (("stiffness", None), ("damping", 0.0), ("free_length", None)):
+            value = _drake_part(element, key, default is None)
+            law[key] = 0.0 if value is None else number(value, "value")
+            if law[key] < 0.0:
+                raise format_error(
+                    element, f"the {key} of a spring must not be negative, but is {law[key]}"
+                )
+        yield ParsedSpring(
+            f"spring{k + 1}",
+            _drake_ends(element),
+            law["stiffness"],
+            law["damping"],
+            law["free_length"],
+        )
+
+
+def _drake_ends(element: Element) -> tuple[tuple[str, Array], tuple[str, Array]]:
+    """Return the links and points (3,) at the two ends of a Drake extension."""
+    ends, named = [], any(link.get("name") == "world" for link in _LINKS(element.getparent()))
+    for body, point in (("body_A", "p_AP"), ("body_B", "p_BQ")):
+        link = required_attribute(_drake_part(element, body, True), "name")
+        place = numbers(_drake_part(element, point, True), "value", 3)
+        ends.append((WORLD if link == "world" and not named else link, np.array(place)))
+    return ends[0], ends[1]
+
+
+def _drake_part(element: Element, key: str, required: bool) -> Element:
+    """Return the child of a Drake extension whose name ends with `_key`."""
+    name = f"{_local_name(element)}_{key}"
+    found = [child for child in element.iterchildren("*") if _local_name(child) == name]
+    if not found and required:
+        raise format_error(element, f"<{_local_name(element)}> needs a <drake:{name}>")
+    return found[0] if found else None
+
+
+def _with_springs(
+    connections: Sequence[Connection], extensions: Sequence[Element], warnings: list[str]
+) -> list[Connection]:
+    """Return the joints with the springs of the Gazebo extensions; append warnings."""
+    found = {c.name: c for c in connections}
+    for extension in extensions:
+        stiffness = extension.find("springStiffness")
+        if stiffness is None:
+            continue
+        joint = found.get(extension.get("reference").strip())
+        if joint is None or joint.joint.nv != 1:
+            text = "is ignored: its reference is not a joint with one degree of freedom"
+            warnings.append(f"line {stiffness.sourceline}: <springStiffness> {text}")
+            continue
+        rest = extension.find("springReference")
+        law = {
+            "stiffness": _number_of(stiffness),
+            "rest": 0.0 if rest is None else _number_of(rest),
+        }
+        if law["stiffness"] < 0.0:
+            text = f"the stiffness of joint '{joint.name}' is {law['stiffness']}"
+            raise format_error(stiffness, f"{text}; it must not be negative")
+        found[joint.name] = joint._replace(joint_properties={**joint.joint_properties, **law})
+    return list(found.values()) if len(found) == len(connections) else list(connections)
+
+
+def _weightless_links(
+    links: Sequence[Link], extensions: Sequence[Element], warnings: list[str]
+) -> Iterator[tuple[str, Weightless]]:
+    """Yield the links on which gravity does not act in the Gazebo extensions; append warnings."""
+    by_name = {link.name: link for link in links}
+    for extension in extensions:
+        for tag, weighs in (("turnGravityOff", False), ("gravity", True)):
+            switch = extension.find(tag)
+            if switch is None:
+                continue
+            text = (switch.text or "").strip().lower()
+            if text not in ("", "0", "1", "true", "false"):
+                raise format_error(switch, f"<{tag}> must be true or false, not '{text[:40]}'")
+            if text in ("", "1", "true") if weighs else text in ("", "0", "false"):
+                continue
+            name = extension.get("reference").strip()
+            if name in by_name:
+                yield name, weightless(by_name.pop(name))
+            else:
+                why = "is ignored: its reference is not a link"
+                warnings.append(f"line {switch.sourceline}: <{tag}> {why}")
+
+
+def _number_of(element: Element) -> float:
+    """Return the text, or the attribute `value`, of an element as a number."""
+    text = (element.text or "").strip() or element.get("value", "")
+    return floats(element, text, 1, f"<{element.tag}>")[0]
+
+
+def _report(root: Element) -> Iterator[str]:
+    """Yield warnings about ignored elements and values that appear to be in other units."""
+    yield from namespace_warnings(root)
+    if _version(root) > NEWEST:
+        text = f"URDF {root.get('version').strip()} is read as 1.1; newer elements are unknown"
+        yield f"line {root.sourceline}: {text}"
+    for element in _QUATERNIONS(root):  # present only in URDF 1.0, which ignores the attribute
+        where = f"line {element.sourceline}: quat_xyzw"
+        yield f'{where} is ignored: it needs <robot version="1.1">'
+    yield from unread_elements(root, URDF)
+    for element, text in suspicious_units(root):
+        yield f"line {element.sourceline}: {text}"
+
+
+def read_quaternions(root: Element) -> None:
+    """Replace each `quat_xyzw` of an <origin> in URDF 1.1 by the `rpy` of the same rotation.
+
+    In URDF 1.0, which does not have this attribute, a warning reports that it is ignored.
+
+    Raises:
+        FormatError: An <origin> has both attributes, or its quaternion is zero.
+
+    """
+    if _version(root) < NEWEST:
+        return
+    for origin in _QUATERNIONS(root):
+        if origin.get("rpy") is not None:
+            raise format_error(
+                origin, "the origin has both rpy and quat_xyzw; it needs one of them"
+            )
+        x, y, z, w = numbers(origin, "quat_xyzw", 4)
+        if not (x or y or z or w):
+            raise format_error(origin, "the quaternion of an <origin> must not be zero")
+        E = quaternion_rotation(normalized_quaternion(np.array([w, x, y, z])))
+        origin.set("rpy", " ".join(map(repr, roll_pitch_yaw(E))))
+        del origin.attrib["quat_xyzw"]
+
+
+def _version(root: Element) -> tuple[int, ...]:
+    """Return the URDF version; 1.0 unless the attribute has two numbers."""
+    found = re.fullmatch(r"\s*(\d{1,9})\.(\d{1,9})\s*", root.get("version", ""), re.ASCII)
+    return (int(found[1]), int(found[2])) if found else (1, 0)
+
+
+NEWEST = (1, 1)  # newest supported URDF version, the first version with quaternions
+_QUATERNIONS = etree.XPath("//origin[@quat_xyzw]")
+
+
+_LINKS, _JOINTS, _INERTIALS = map(etree.XPath, ("link", "joint", "link/inertial[1]"))
+
+
+def read_link(element: Element) -> Link:
+    """Return the link of a <link> element.
+
+    Raises:
+        FormatError: The element is invalid; the message contains its line number.
+    """
+    inertials = list(element.iterchildren("inertial"))[:1]
+    insides = [first_of_each(inertial) for inertial in inertials]
+    return _links([element], inertials, insides, _origins(insides), later=False)[0]
+
+
+def _links(
+    elements: Sequence[Element],
+    inertials: Sequence[Element],
+    insides: Sequence[Children],
+    places: Sequence[Origin],
+    later: bool,
+) -> list[Link]:
+    """Return the links of <link> elements, with the first <inertial> of each link.
+
+    `insides` and `places` are the children and the origin of each <inertial>. Arrays over all
+    elements are faster than one call per element.
+    """
+    names = _each(elements, "name")
+    if len(inertials) == len(elements):
+        bodies = _inertias(inertials, insides, places, names)
+    else:
+        name_of = dict(zip(elements, names, strict=True))
+        owners = [inertial.getparent() for inertial in inertials]
+        some = _inertias(inertials, insides, places, [name_of[owner] for owner in owners])
+        of = dict(zip(owners, some, strict=True))
+        bodies = [of.get(element, NOTHING) for element in elements]
+    return [
+        Link(
+            name,
+            element.sourceline,
+            body,
+            shapes_of(element, "visual", later),
+            shapes_of(element, "collision", later),
+        )
+        for element, name, body in zip(elements, names, bodies, strict=True)
+    ]
+
+
+def _each(elements: Sequence[Element], attribute: str) -> list[str]:
+    """Return the attribute of each element; raise FormatError if it is missing or blank."""
+    found = [element.get(attribute, "").strip() for element in elements]
+    return found if all(found) else [required_attribute(element, attribute) for element in elements]
+
+
+def _inertias(
+    elements: Sequence[Element],
+    insides: Sequence[Children],
+    places: Sequence[Origin],
+    names: Sequence[str],
+) -> list[RigidInertia]:
+    masses = _required_children(elements, insides, "mass")
+    moments = _required_children(elements, insides, "inertia")
+    return inertias(
+        (mass, name, m, place, rows)
+        for mass, name, (m,), place, rows in zip(
+            masses,
+            names,
+            table(masses, ("value",)),
+            places,
+            table(moments, ("ixx", "ixy", "ixz", "iyy", "iyz", "izz"), 0.0),
+            strict=True,
+        )
+    )
+
+
+def _required_children(
+    elements: Sequence[Element], insides: Sequence[Children], name: str
+) -> Sequence[Element]:
+    """Return the child `name` of each element; raise FormatError if it is missing.
+
+    `insides` contains the children of each element by name.
+    """
+    found = [inside.get(name) for inside in insides]
+    if None in found:
+        element = elements[found.index(None)]
+        raise format_error(element, f"<{element.tag}> needs a <{name}>")
+    return found
+
+
+def _origins(insides: Sequence[Children]) -> list[Origin]:
+    """Return the <origin> among the children `insides` of each element; by default HERE."""
+    given = [inside["origin"] for inside in insides if "origin" in inside]
+    found = origins(given)
+    if len(given) == len(insides):
+        return found
+    known = iter(found)
+    return [next(known) if "origin" in inside else HERE for inside in insides]
+
+
+# ---- joints ----
+
+
+def read_connection(element: Element, warnings: list[str]) -> Connection:
+    """Return the joint of a <joint> element, and append its warnings to `warnings`.
+
+    Raises:
+        FormatError: The element is invalid.
+    """
+    insides = [first_of_each(element)]
+    return _connections([element], insides, _origins(insides), warnings)[0]
+
+
+def _connections(
+    elements: Sequence[Element],
+    insides: Sequence[Children],
+    places: Sequence[Origin],
+    warnings: list[str],
+) -> list[Connection]:
+    names, kinds = _each(elements, "name"), _each(elements, "type")
+    parents = _each(_required_children(elements, insides, "parent"), "link")
+    children = _each(_required_children(elements, insides, "child"), "link")
+    moved = list(map(_joint, elements, insides, names, kinds))
+    said = _freedoms(elements, insides, names, kinds, moved, warnings)
+    return [
+        Connection(
+            name,
+            element.sourceline,
+            parent,
+            child,
+            joint,
+            origin if turn is SAME else turn @ origin,
+            turn,
+            values,
+        )
+        for element, name, parent, child, (turn, joint), origin, values in zip(
+            elements, names, parents, children, moved, placements(places), said, strict=True
+        )
+    ]
+
+
+def _joint(element: Element, inside: Children, name: str, kind: str) -> tuple[Transform, Joint]:
+    """Return the joint and the transform from link to joint coordinates (SAME if not rotated).
+
+    `inside` contains the children of the element by name.
+    """
+    match kind:
+        case "revolute" | "continuous":
+            return SAME, _REVOLUTE.get(axis := _axis(inside, name)) or Revolute(axis)
+        case "prismatic":
+            return SAME, Prismatic(_axis(inside, name))
+        case "fixed":
+            return SAME, Fixed()
+        case "floating":
+            return SAME, SixDoF()
+        case "planar":
+            return Transform(_normal_to_z(np.array(_axis(inside, name))), np.zeros(3)), Planar()
+    known = "revolute, continuous, prismatic, fixed, floating, planar"
+    raise format_error(element, f"joint '{name}' has the type '{kind}'; it must be one of {known}")
+
+
+_REVOLUTE = {axis: Revolute(axis) for x in (X, Y, Z) for axis in (x, (-x[0], -x[1], -x[2]))}
+
+
+def _axis(inside: Children, name: str) -> tuple[float, float, float]:
+    if (axis := inside.get("axis")) is None:
+        return (1.0, 0.0, 0.0)
+    x, y, z = numbers(axis, "xyz", 3, (1.0, 0.0, 0.0))
+    if not (x or y or z):
+        raise format_error(axis, f"the axis of joint '{name}' is zero; it must have a direction")
+    return x, y, z
+
+
+def _normal_to_z(normal: Array) -> Array:
+    """Return a rotation (3, 3) to coordinates whose z axis is `normal`."""
+    z = normal / np.linalg.norm(normal)
+    if z[2] == 1.0:
+        return np.eye(3)
+    x = np.cross(np.eye(3)[np.argmin(np.abs(z))], z)
+    x = x / np.linalg.norm(x)
+    return np.array([x, np.cross(z, x), z])
+
+
+def _freedoms(
+    elements: Sequence[Element],
+    insides: Sequence[Children],
+    names: Sequence[str],
+    kinds: Sequence[str],
+    moved: Sequence[tuple[Transform, Joint]],
+    warnings: list[str],
+) -> list[dict[str, float]]:
+    """Return the properties of each joint, and append warnings to `warnings`.
+
+    `insides` contains the children of each element by name, and `moved` the results of `_joint`.
+    """
+    limits = [inside["limit"] for inside in insides if "limit" in inside]
+    bounds = iter(table(limits, ("lower", "upper", "velocity", "effort"), nan))
+    found = []
+    for element, inside, name, kind in zip(elements, insides, names, kinds, strict=True):
+        limit = inside.get("limit")
+        values = (
+            {} if limit is None else _limit_properties(limit, name, kind, next(bounds), warnings)
+        )
+        warnings += (
+            _immobile_warnings(limit, name, values) if limit is not None and kind != "fixed" else ()
+        )
+        if kind in _LIMITED and "lower" not in values:
+            warnings.append(f"line {element.sourceline}: joint '{name}' has no limits")
+        found.append(values)
+    warnings += [
+        f"line {inside['dynamics'].sourceline}: damping and friction of joint '{name}' of several "
+        "degrees of freedom are not read"
+        for inside, name, (_, joint) in zip(insides, names, moved, strict=True)
+        if joint.nv > 1 and "dynamics" in inside and any(map(inside["dynamics"].get, _RESISTANCE))
+    ]
+    resisting = [
+        (inside["dynamics"], name, values)
+        for inside, name, (_, joint), values in zip(insides, names, moved, found, strict=True)
+        if joint.nv == 1 and "dynamics" in inside
+    ]
+    forces = table([element for element, _, _ in resisting], _RESISTANCE, 0.0)
+    for (element, name, values), row in zip(resisting, forces, strict=True):
+        _check_not_negative(element, name, row)
+        values["damping"], values["friction"] = row
+    return found
+
+
+_LIMITED = ("revolute", "prismatic")  # joint types that require limits
+_RESISTANCE = ("damping", "friction")
+
+
+def _limit_properties(
+    limit: Element, name: str, kind: str, bounds: Sequence[float], warnings: list[str]
+) -> dict[str, float]:
+    """Return the joint properties of a <limit>; `bounds` contains NaN for missing attributes."""
+    lower, upper, velocity, effort = bounds
+    values = {
+        "velocity": inf if isnan(velocity) else velocity,
+        "effort": inf if isnan(effort) else effort,
+    }
+    if kind in _LIMITED and not (isnan(lower) and isnan(upper)):
+        values["lower"] = lower = 0.0 if isnan(lower) else lower
+        values["upper"] = upper = 0.0 if isnan(upper) else upper
+        if lower > upper:
+            warnings.append(
+                f"line {limit.sourceline}: the limits of joint '{name}' are reversed: lower "
+                f"{lower:g}, upper {upper:g}"
+            )
+    return values
+
+
+def _immobile_warnings(limit: Element, joint: str, values: Mapping[str, float]) -> Iterator[str]:
+    """Yield a warning for each effort or velocity limit that is zero or negative."""
+    for key in ("effort", "velocity"):
+        if values[key] <= 0:
+            text = f"the {key} of joint '{joint}' is {values[key]:g}: the joint cannot move"
+            yield f"line {limit.sourceline}: {text}"
+
+
+def _check_not_negative(element: Element, joint: str, forces: Sequence[float]) -> None:
+    for key, value in zip(_RESISTANCE, forces, strict=True):
+        if value < 0:
+            raise format_error(
+                element, f"{key} of joint '{joint}' is {value}; it must not be negative"
+            )
+
+
+def _mimic_joints(
+    elements: Sequence[Element], insides: Sequence[Children]
+) -> Iterator[ParsedMimicJoint]:
+    for element, inside in zip(elements, insides, strict=True):
+        if (mimic := inside.get("mimic")) is not None:
+            yield ParsedMimicJoint(
+                mimic.sourceline,
+                required_attribute(element, "name"),
+                required_attribute(mimic, "joint"),
+                number(mimic, "multiplier", 1.0),
+                number(mimic, "offset", 0.0),
+            )

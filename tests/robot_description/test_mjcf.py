@@ -1,0 +1,809 @@
+"""MJCF models compared with MuJoCo, without contacts and limits.
+
+The relative tolerance of accelerations is 1e-9, a bound on the rounding errors of both libraries.
+"""
+
+import os
+import re
+
+import numpy as np
+import pytest
+from lxml import etree
+from numpy.testing import assert_allclose, assert_array_equal
+
+from rigidblocks.block.adaptive_methods import memory_for, method_of
+from rigidblocks.block.block import Record
+from rigidblocks.contact.world import World, joined_description
+from rigidblocks.dynamics import aba_with_rotors, crba, rnea
+from rigidblocks.dynamics.kinematics import body_poses, body_velocities
+from rigidblocks.dynamics.loops.assembly import closure_errors
+from rigidblocks.joints import SixDoF
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
+from rigidblocks.library.plant_from_file import (
+    described_elements,
+    described_motors,
+    described_plant,
+)
+from rigidblocks.library.plants import RobotPlant
+from rigidblocks.robot.configuration import integrate, neutral, random_configuration
+from rigidblocks.robot.shapes import Plane
+from rigidblocks.robot_description.format_error import FormatError
+from rigidblocks.robot_description.json_file import save_model
+from rigidblocks.robot_description.load import load_model
+from rigidblocks.robot_description.schema_coverage import (
+    MJCF,
+    ReadElement,
+    ReportedElement,
+    unread_elements,
+)
+from rigidblocks.spatial.rigid_motion import quaternion_rotation
+from rigidblocks.spatial.spatial import cross
+
+mujoco = pytest.importorskip("mujoco", reason="MuJoCo is not installed (`pip install mujoco`)")
+pytestmark = pytest.mark.interop
+
+RTOL = 1e-9
+
+GEOM = '<geom type="box" size="0.1 0.2 0.3" pos="0.1 0 0.2" euler="10 20 30"/>'
+BALL = '<geom type="sphere" size="0.1" pos="0 0.1 0"/>'
+ROBOTS = {
+    "hinges": f"""<body name="a" pos="1 2 3" euler="10 20 30">
+        <joint name="j" axis="1 2 0" pos="0 0 0.1" armature="0.1" ref="20"/>{GEOM}
+        <body name="b" pos="0 0 1"><joint name="k" axis="0 1 0"/>{BALL}</body></body>""",
+    "two free bodies": f"""<body name="a" pos="0 0 1"><freejoint/>{GEOM}
+        <body name="b" pos="0 0 1"><joint name="k" axis="0 1 0"/>{BALL}</body></body>
+        <body name="c" pos="2 0 1" euler="10 20 30"><freejoint/>{GEOM}</body>""",
+    "several joints a body": f"""<body name="a"><joint name="x" type="slide" axis="1 0 0"/>
+        <joint name="y" type="slide" axis="0 1 0" pos="1 1 1"/>
+        <joint name="r" axis="0 0 1" pos="0.2 0 0" armature="0.2"/>{GEOM}</body>""",
+    "ball": f"""<body pos="0 0 1"><joint type="ball" pos="0 0.1 0.2"/>{GEOM}
+        <body pos="1 0 0">{BALL}<body pos="0 1 0" euler="0 0 50"><joint axis="1 0 0"/>{GEOM}
+        </body></body></body>""",
+    "free": f"""<body name="base" pos="0 0 1" euler="1 2 3"><freejoint name="root"/>{GEOM}
+        <body pos="0 0.3 0"><joint axis="0 1 1"/>{BALL}</body>
+        <body pos="0 -0.3 0"><joint type="slide" axis="0 1 0"/>{GEOM}</body></body>""",
+}
+
+
+def mjcf(bodies, more=""):
+    return f"<mujoco><worldbody>{bodies}</worldbody>{more}</mujoco>"
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read_text(text):
+        path = tmp_path / "robot.xml"
+        path.write_text(text)
+        return load_model(path)
+
+    return read_text
+
+
+def their_motion(model, there, q, qd):
+    """Convert q and qd to MuJoCo's qpos and qvel."""
+    qpos, qvel = there.qpos0.copy(), np.zeros(there.nv)
+    for i, joint in enumerate(model.joint):
+        j = mujoco.mj_name2id(there, mujoco.mjtObj.mjOBJ_JOINT, model.joint_names[i])
+        j = int(model.joint_names[i].removeprefix("joint")) if j < 0 else j
+        at, dof = there.jnt_qposadr[j], there.jnt_dofadr[j]
+        mine, mine_d = q[model.q_slices[i]], qd[model.v_slices[i]]
+        if isinstance(joint, SixDoF):
+            E = quaternion_rotation(mine[:4])
+            qpos[at : at + 7] = [*mine[4:], *mine[:4]]
+            qvel[dof : dof + 6] = [*(E.T @ mine_d[3:]), *mine_d[:3]]
+        elif joint.nq == 4:
+            qpos[at : at + 4], qvel[dof : dof + 3] = mine, mine_d
+        else:
+            qpos[at] += mine[0]
+            qvel[dof] = mine_d[0]
+    return qpos, qvel
+
+
+def our_acceleration(model, q, qd, qacc):
+    """Convert MuJoCo's qacc; accelerations of a free joint change to body coordinates."""
+    ours = qacc.copy()
+    for joint, at, of in zip(model.joint, model.q_slices, model.v_slices, strict=True):
+        if isinstance(joint, SixDoF):
+            E, (w, v) = quaternion_rotation(q[at][:4]), qd[of].reshape(2, 3)
+            linear, angular = qacc[of].reshape(2, 3)
+            ours[of] = [*angular, *(E @ linear - cross(w, v))]
+    return ours
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_accelerations_of_mjcf_robots_match_mujoco(name, read, tmp_path, rng):
+    robot = read(mjcf(ROBOTS[name]))
+    model = robot.model
+    there = mujoco.MjModel.from_xml_path(str(tmp_path / "robot.xml"))
+    there.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
+    data = mujoco.MjData(there)
+    for _ in range(5):
+        q, qd = random_configuration(model, rng), rng.normal(size=model.nv)
+        data.qpos[:], data.qvel[:] = their_motion(model, there, q, qd)
+        mujoco.mj_forward(there, data)
+        ours = aba_with_rotors(model, q, qd, np.zeros(model.nv), robot.joint_properties.armature)
+        theirs = our_acceleration(model, q, qd, data.qacc)
+        assert_allclose(ours, theirs, rtol=0, atol=RTOL * np.abs(theirs).max())
+        back = rnea(model, q, qd, theirs) + robot.joint_properties.armature * theirs
+        assert_allclose(back, 0.0, atol=RTOL * np.abs(crba(model, q)).max() * np.abs(theirs).max())
+
+
+BOXES = """<option gravity="0 0 -1.62"/><worldbody>
+    <body name="lower" pos="0 0 1"><freejoint/><geom type="box" size=".1 .1 .1"/></body>
+    <body name="upper" pos="0.5 0 2" quat="1 0 0 1"><freejoint name="up"/>
+      <geom type="box" size=".1 .2 .1"/>
+      <body name="arm" pos="0 0 1"><joint name="ball" type="ball" pos="0 0.1 0"/>
+        <geom type="box" size=".1 .2 .1"/>
+        <body name="hand" pos="0 0.3 0"><joint name="hinge" axis="1 0 0" ref="20"/>
+          <geom type="sphere" size=".1"/></body></body></body></worldbody>
+    <keyframe><key name="apart" qpos="1 0 3 0 1 0 0  -1 0 3 1 2 3 4  1 0 1 0  0.5"
+        qvel="1 2 3 4 5 6  7 8 9 1 2 3  4 5 6  7"/><key/></keyframe>"""
+
+
+def test_initial_and_keyframe_poses_of_mjcf_robots_match_mujoco(read, tmp_path):
+    robot = read(f"<mujoco>{BOXES}</mujoco>")
+    there = mujoco.MjModel.from_xml_path(str(tmp_path / "robot.xml"))
+    data = mujoco.MjData(there)
+    names = robot.model.body_names
+    for key, state in (
+        (-1, robot),
+        (0, robot.at_keyframe("apart")),
+        (1, robot.at_keyframe("key1")),
+    ):
+        if key >= 0:
+            mujoco.mj_resetDataKeyframe(there, data, key)
+        mujoco.mj_forward(there, data)
+        qd0 = np.zeros(robot.model.nv) if state.qd0 is None else state.qd0
+        for X, v, body in zip(
+            body_poses(robot.model, state.q0),
+            body_velocities(robot.model, state.q0, qd0),
+            names,
+            strict=True,
+        ):
+            theirs, velocity = data.body(body), np.zeros(6)
+            # each joint of a body has a frame; the bodies here have one joint
+            frame = robot.frames[body].placement @ X
+            assert_allclose(frame.r, theirs.xpos, atol=1e-12)
+            assert_allclose(frame.E, theirs.xmat.reshape(3, 3).T, atol=1e-12)
+            kind = mujoco.mjtObj.mjOBJ_XBODY
+            mujoco.mj_objectVelocity(there, data, kind, there.body(body).id, velocity, 1)
+            assert_allclose(robot.frames[body].placement @ v, velocity, atol=1e-12)
+
+
+@pytest.mark.parametrize("free", ["", '<joint axis="0 1 0"/>'])
+def test_initial_state_of_an_mjcf_plant_matches_mujoco(read, free):
+    """A single floating base gives a FloatingBasePlant; a second root body gives a RobotPlant."""
+    more = f"<body pos='9 0 0'>{free}{BALL}</body>" if free else ""
+    body = f"""<body name="a" pos="1 2 3" euler="10 20 30"><freejoint/>{GEOM}
+        <body pos="0 0 1"><joint/>{BALL}</body></body>{more}"""
+    keys = '<keyframe><key name="k" qpos="{}" qvel="{}"/></keyframe>'
+    rest = " 0.3" * (2 if free else 1)
+    robot = read(mjcf(body, keys.format(f"3 2 1 0 1 0 0{rest}", f"1 2 3 4 5 6{rest}")))
+    for state, position in ((robot, [1, 2, 3]), (robot.at_keyframe("k"), [3, 2, 1])):
+        plant = described_plant(state)
+        start = {port.name: np.asarray(port.start) for port in plant.states}
+        if free:
+            assert_allclose(start["q"], state.q0)
+            assert_allclose(start["q"][4:7], position)
+        else:
+            assert_allclose(start["position"], position)
+            assert_allclose(start["quaternion"], state.q0[:4])
+            assert_allclose(start["q"], state.q0[7:])
+            if state.qd0 is not None:
+                assert_allclose(start["velocity"], [4, 5, 6, 1, -2, -3], atol=1e-12)
+                assert_allclose(start["qd"], 0.3)
+
+
+def test_error_for_an_unknown_keyframe_lists_the_known_keyframes(read, tmp_path):
+    read(f"<mujoco>{BOXES}</mujoco>")
+    path = tmp_path / "robot.xml"
+    assert_array_equal(load_model(path, key="apart").q0[4:7], [1, 0, 3])
+    with pytest.raises(FormatError, match="no keyframe 'apar'; its keyframes are 'apart', 'key1'"):
+        load_model(path, key="apar")
+
+
+def test_ignored_actuator_controls_of_mjcf_keyframes_are_reported(read):
+    keys = "<keyframe><key name='a' ctrl='1'/><key name='b' ctrl='0'/></keyframe>"
+    more = f"<actuator><motor joint='j'/></actuator>{keys}"
+    warnings = read(mjcf(ROBOTS["hinges"], more)).warnings
+    assert "the controls of the keyframes 'a' are not read" in warnings
+
+
+def test_world_uses_the_initial_configuration_and_gravity_of_the_mjcf_file(read):
+    robot = read(f"<mujoco>{BOXES}</mujoco>")
+    world = World("w")
+    world.add_robot("r", robot, at=(0, 0, 5))
+    world.add_robot("s", robot, at=(9, 0, 5), key="apart")
+    assert_array_equal(world.model().gravity, [0, 0, -1.62])
+    q = np.split(world.plant().plant.q0, 2)
+    assert_allclose(q[0], robot.q0 + np.isin(np.arange(len(q[0])), [6, 13]) * 5.0)
+    assert_allclose(q[1][4:7], [10, 0, 8])
+    other = World("w", gravity=(0, 0, -9.81))
+    other.add_robot("r", robot)
+    assert_array_equal(other.model().gravity, [0, 0, -9.81])
+
+
+def test_robots_with_different_gravity_in_one_world_are_rejected(read):
+    world = World("w")
+    world.add_robot("r", read(f"<mujoco>{BOXES}</mujoco>"))
+    world.add_robot("s", read(mjcf(ROBOTS["free"])))
+    with pytest.raises(ValueError, match=r"'r' has the gravity .* but robot 's' has .*World"):
+        world.model()
+
+
+PASSIVE = {
+    "ball": f"""<body pos="0.1 0 0" euler="30 20 10">
+        <joint axis="1 2 0" pos="0.05 0 0.02" damping="0.3" stiffness="4" springref="0.4"/>{GEOM}
+        <body pos="0.3 0 0.1" euler="0 0 50">
+          <joint type="ball" pos="0 0.1 0" damping="0.2" armature="0.01" stiffness="3"/>{BALL}
+          <body pos="0 0 0.4"><joint axis="0 1 0" armature="0.02" springdamper="0.2 1.5"/>{GEOM}
+          </body></body></body>""",
+    "free": f"""<body pos="0 0 1" euler="10 50 20">
+        <joint type="free" damping="0.5" armature="0.1" stiffness="7"/>{GEOM}</body>""",
+    "free with arms": f"""<body pos="0 0 1"><joint type="free" armature="0.3"/>{GEOM}
+        <body pos="0 0.3 0"><joint axis="0 1 1" damping="1"/>{BALL}</body>
+        <body pos="0 -0.3 0"><joint type="ball" armature="0.1"/>{GEOM}</body></body>
+        <body pos="3 0 1"><joint type="free" damping="0.1"/>{GEOM}</body>""",
+    "free without armature": f"""<body pos="0 0 1" euler="10 50 20">
+        <joint type="free" damping="0.5" stiffness="2"/>{GEOM}
+        <body pos="0 0.3 0"><joint axis="0 1 1" damping="1"/>{BALL}</body></body>""",
+}
+
+
+@pytest.mark.parametrize("name", PASSIVE)
+def test_passive_forces_and_armature_of_mjcf_robots_match_mujoco(name, read, tmp_path, rng):
+    robot = read(mjcf(PASSIVE[name]))
+    model, plant = robot.model, described_plant(robot, joint_friction=True)
+    there = mujoco.MjModel.from_xml_path(str(tmp_path / "robot.xml"))
+    there.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
+    data = mujoco.MjData(there)
+    p = Record({port.name: port.start for port in plant.parameters})
+    for scale in (0.0, 1e-3, 1.0, 1.0, 10.0):
+        q, qd = random_configuration(model, rng), scale * rng.normal(size=model.nv)
+        q = integrate(model, robot.q0 if robot.q0 is not None else neutral(model), qd)
+        data.qpos[:], data.qvel[:] = their_motion(model, there, q, qd)
+        mujoco.mj_forward(there, data)
+        x = Record({"q": q, "qd": qd})
+        u = Record({"tau": np.zeros(model.nv)})
+        ours = plant.derivative(0.0, x, u, p)["qd"]
+        theirs = our_acceleration(model, q, qd, data.qacc)
+        assert_allclose(ours, theirs, rtol=0, atol=RTOL * np.abs(theirs).max())
+
+
+@pytest.mark.parametrize("name", PASSIVE)
+def test_energy_of_an_mjcf_robot_decreases_only_by_damping(name, read):
+    """The energy of springs, rotors and bodies is constant without damping."""
+    text = mjcf(PASSIVE[name])
+    undamped = re.sub(r'(damping|springdamper)="[^"]*"', "", text)
+    for one, is_damped in ((undamped, False), (text, "damping" in text)):
+        robot = read(one)
+        plant = described_plant(robot, joint_friction=True)
+        memory = memory_for(plant, method_of("rk4"))
+        stepper, m = compiled_stepper(memory, method_of("rk4")), memory.start()
+        m[memory.where["qd"]] = np.linspace(0.5, 2.0, robot.model.nv)
+        rows = np.zeros((500, memory.size))
+        stepper.initialize(m, 0.0)
+        assert stepper.run(m, 0.0, 1e-3, rows) == len(rows)
+        energy = rows[:, memory.where["energy"]].ravel()
+        if is_damped:
+            assert np.all(np.diff(energy) < 0)
+        else:
+            assert_allclose(energy, energy[0], atol=1e-7 * np.ptp(rows, axis=0).max())
+
+
+PAIR = f"""<body name="a" {{}}><joint name="j" axis="1 2 0" ref="20"/>{GEOM}
+    <body pos="0 0 1" {{}}><joint name="k" axis="0 1 0"/>{BALL}</body></body>"""
+FLOATING = f"""<body name="a" pos="0 0 1" euler="10 20 30" {{}}><freejoint/>{GEOM}
+    <body pos="0 0 1" {{}}><joint name="k" axis="0 1 0"/>{BALL}</body></body>"""
+ELEMENTS = {
+    "gravity compensation": (PAIR.format('gravcomp="0.5"', 'gravcomp="1"'), ""),
+    "buoyancy of a floating base": (FLOATING.format('gravcomp="1.2"', ""), ""),
+    "a fluid": (FLOATING.format("", ""), '<option density="1000" viscosity="0.7"/>'),
+    "air": (PAIR.format("", ""), '<option density="1.2"/>'),
+    "a viscous fluid": (PAIR.format("", ""), '<option viscosity="3"/>'),
+    "fixed tendons": (
+        PAIR.format("", ""),
+        """<tendon><fixed name="t" stiffness="30" damping="2" springlength="0.2">
+          <joint joint="j" coef="2"/><joint joint="k" coef="-1"/></fixed>
+        <fixed stiffness="5" springlength="-0.3 0.4"><joint joint="j" coef="1"/>
+          <joint joint="k" coef="0.5"/></fixed>
+        <fixed stiffness="4"><joint joint="k" coef="3"/></fixed>
+        <fixed damping="4"><joint joint="k" coef="3"/></fixed></tendon>""",
+    ),
+    "disabled passive forces": (
+        PAIR.format('gravcomp="0.5"', ""),
+        """<option viscosity="3"><flag spring="disable" damper="disable"/></option>
+        <tendon><fixed stiffness="30" damping="2"><joint joint="j" coef="2"/></fixed></tendon>""",
+    ),
+    "gravity compensation without gravity": (
+        PAIR.format('gravcomp="0.5"', ""),
+        '<option><flag gravity="disable"/></option>',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_gravity_compensation_fluids_and_fixed_tendons_match_mujoco(name, read, tmp_path, rng):
+    robot = read(mjcf(*ELEMENTS[name]))
+    model = robot.model
+    plant = RobotPlant(model, elements=described_elements(robot, joint_friction=True))
+    there = mujoco.MjModel.from_xml_path(str(tmp_path / "robot.xml"))
+    there.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
+    data = mujoco.MjData(there)
+    p = Record({port.name: port.start for port in plant.parameters})
+    for scale in (0.0, 1.0, 3.0):
+        q, qd = random_configuration(model, rng), scale * rng.normal(size=model.nv)
+        data.qpos[:], data.qvel[:] = their_motion(model, there, q, qd)
+        mujoco.mj_forward(there, data)
+        u = Record({"tau": np.zeros(model.nv)})
+        ours = plant.derivative(0.0, Record({"q": q, "qd": qd}), u, p)["qd"]
+        theirs = our_acceleration(model, q, qd, data.qacc)
+        assert_allclose(ours, theirs, rtol=0, atol=RTOL * np.abs([*theirs, 1.0]).max())
+
+
+def test_gravity_compensation_of_an_mjcf_robot_is_proportional_to_gravity(read):
+    robot = read(mjcf(PAIR.format('gravcomp="1"', 'gravcomp="1"')))
+    plant = described_plant(robot)
+    p = {port.name: port.start for port in plant.parameters}
+    x = Record({"q": np.array([0.3, 0.4]), "qd": np.zeros(2)})
+    for gravity in ([0.0, 0.0, -9.81], [0.0, 0.0, -1.62], [3.0, 4.0, 0.0], [0.0, 0.0, 0.0]):
+        now = Record({**p, "gravity": np.array(gravity)})
+        motion = plant.derivative(0.0, x, Record({"tau": np.zeros(2)}), now)
+        assert_allclose(motion["qd"], 0.0, atol=1e-12)
+
+
+def test_gravity_compensation_of_an_mjcf_robot_uses_the_gravity_of_the_world(read):
+    """The file has no gravity, but the world has, and half of the weight remains."""
+    body = f'<body pos="0 0 1" gravcomp="0.5"><freejoint/>{BALL}</body>'
+    robot = read(mjcf(body, '<option gravity="0 0 0"/>'))
+    for gravity in ((0.0, 0.0, -8.0), (0.0, 0.0, 0.0)):
+        world = World("w", gravity=gravity)
+        world.add_robot("r", robot)
+        (weight,) = described_elements(joined_description(world.model(), world._parts))
+        plant = RobotPlant(world.model(), elements=(weight,))
+        p = Record({port.name: port.start for port in plant.parameters})
+        x = Record({"q": plant.q0, "qd": np.zeros(6)})
+        motion = plant.derivative(0.0, x, Record({"tau": np.zeros(6)}), p)
+        assert_allclose(motion["qd"][3:], np.array(gravity) / 2, atol=1e-14)
+
+
+def test_compiled_floating_base_sinks_in_a_fluid_at_its_terminal_speed(read):
+    """A sphere with half of its weight compensated sinks with 3 pi d beta v + rho d^2 v^2 / 2."""
+    rho, beta, radius = 20.0, 0.5, 0.1
+    body = (
+        f"""<body pos="0 0 1" gravcomp="0.5"><freejoint/><geom size="{radius}" mass="2"/></body>"""
+    )
+    robot = read(mjcf(body, f'<option density="{rho}" viscosity="{beta}" gravity="0 0 -10"/>'))
+    plant = described_plant(robot, joint_friction=True)
+    assert type(plant).__name__ == "FloatingBasePlant"
+    memory = memory_for(plant, method_of("rk4"))
+    stepper, m = compiled_stepper(memory, method_of("rk4")), memory.start()
+    rows = np.zeros((200, memory.size))
+    stepper.initialize(m, 0.0)
+    assert stepper.run(m, 0.0, 0.1, rows) == len(rows)
+    d = np.sqrt(6 * 0.4 * radius**2)
+    v = -rows[-1, memory.where["velocity"]][-1]
+    assert_allclose(3 * np.pi * d * beta * v + rho * d**2 * v**2 / 2, 2 * 10 * 0.5, rtol=1e-6)
+    assert_allclose(rows[-1, memory.where["velocity"]][:5], 0.0, atol=1e-12)
+
+
+def test_length_limits_of_fixed_mjcf_tendons_become_stops(read):
+    more = """<tendon><fixed name="t" limited="true" range="-1 2"><joint joint="j" coef="2"/>
+        </fixed></tendon>"""
+    robot = read(mjcf(PAIR.format("", ""), more))
+    (element,) = described_elements(robot, stops=(1e4, 50.0))
+    ref = 2 * np.deg2rad(20.0)
+    assert element.name == "t_stop"
+    assert_allclose([element.law.lower, element.law.upper], [-1 - ref, 2 - ref])
+    assert described_elements(robot) == ()
+    world = World("w")
+    world.add_robot("r", robot)
+    with pytest.raises(ValueError, match=r"does not support tendons \(r_t of world 'w'\)"):
+        world.plant()
+
+
+def test_elements_of_mjcf_robots_are_preserved_in_json_files_and_worlds(read, tmp_path):
+    body, more = FLOATING.format('gravcomp="0.5"', ""), '<option density="9" viscosity="1"/>'
+    more += """<tendon><fixed stiffness="3" range="-1 2" springlength="-0.3 0.4">
+        <joint joint="k" coef="3"/></fixed></tendon>"""
+    robot = read(mjcf(body, more))
+    save_model(robot, tmp_path / "robot.json")
+    again = load_model(tmp_path / "robot.json")
+    names = [e.name for e in described_elements(robot, True)]
+    assert len(names) == 1 + 2 * 6 + 1
+    assert [e.name for e in described_elements(again, True)] == names
+    assert again.weightless == robot.weightless
+    assert again.tendons == robot.tendons
+    world = World("w")
+    for name in "rs":
+        world.add_robot(name, robot, at=(0, 3 * (name == "s"), 1))
+    plant = world.soft_plant(1e4)
+    assert {f"{r}_{name}" for r in "rs" for name in names} <= {
+        port.name.removesuffix("_force") for port in plant.outputs
+    } | {e.name for e in plant.plant.robot.elements}
+
+
+def test_mjcf_joint_equality_with_a_constant_fixes_the_joint_at_this_constant(read, rng):
+    """A joint that is held at the constant moves like a model without the joint."""
+    held = f"""<body name="a"><joint name="j" axis="1 2 0"/>{GEOM}
+        <body name="b" pos="0.1 0.2 1"><joint name="k" axis="0 0 1" ref="20"/>{BALL}
+        <body pos="0.3 0 0"><joint name="l" axis="0 1 0"/>{GEOM}</body></body></body>"""
+    more = """<equality><joint joint1="k" polycoef="0.7 0 0 0 0"/></equality>
+        <actuator><motor name="m" joint="k"/></actuator>"""
+    robot = read(mjcf(held, more))
+    assert robot.model.joint_names == ("j", "l")
+    assert any("'m' acts on joint 'k', which is fixed" in said for said in robot.warnings)
+    there = mujoco.MjModel.from_xml_string(mjcf(held.replace("ref=", "armature='1e12' ref=")))
+    data = mujoco.MjData(there)
+    there.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
+    for _ in range(3):
+        q, qd = rng.normal(size=2), rng.normal(size=2)
+        data.qpos[:] = [q[0], 0.7 + np.deg2rad(20.0), q[1]]
+        data.qvel[:] = [qd[0], 0.0, qd[1]]
+        mujoco.mj_forward(there, data)
+        theirs = data.qacc[[0, 2]]
+        ours = aba_with_rotors(robot.model, q, qd, np.zeros(2), np.zeros(2))
+        assert_allclose(ours, theirs, rtol=0, atol=1e-9 * np.abs(theirs).max())
+
+
+TWO_SITES = f"""<body name="a" pos="0 0 1"><freejoint/>{GEOM}
+    <site name="s" pos="0.5 0 0" euler="10 20 30"/></body>
+    <body name="b" pos="1 -0.1 1"><freejoint/>{GEOM}
+    <site name="t" pos="-0.5 0.1 0" euler="10 20 30"/></body>"""
+
+
+@pytest.mark.parametrize("kind", ["connect", "weld"])
+def test_mjcf_equality_of_two_sites_connects_the_frames_of_the_sites(read, kind):
+    robot = read(mjcf(TWO_SITES, f'<equality><{kind} site1="s" site2="t"/></equality>'))
+    (loop,) = robot.model.loops
+    assert type(loop.joint).__name__ == {"connect": "Spherical", "weld": "Fixed"}[kind]
+    there = mujoco.MjModel.from_xml_string(mjcf(TWO_SITES))
+    for X, site in ((loop.Xp, "s"), (loop.Xs, "t")):
+        assert_allclose(X.r, there.site(site).pos, atol=1e-12)
+        assert_allclose(X.E, quaternion_rotation(there.site(site).quat), atol=1e-12)
+
+
+def test_mjcf_loops_that_are_open_in_the_file_are_assembled(read):
+    """A four-bar linkage whose last pivot is 0.1 m away from the pivot of the coupler."""
+    rod = '<geom type="capsule" fromto="0 0 0 {} 0 {}" size="0.05"/>'
+    body = f"""<body name="a"><joint axis="0 1 0"/>{rod.format(0, 1)}
+        <body name="b" pos="0 0 1"><joint axis="0 1 0"/>{rod.format(1, 0)}
+        <site name="s" pos="1 0 0"/></body></body>
+        <body name="c" pos="1.1 0 0"><joint axis="0 1 0"/>{rod.format(0, 1)}
+        <site name="t" pos="0 0 1"/></body>"""
+    robot = read(mjcf(body, '<equality><connect site1="s" site2="t"/></equality>'))
+    (said,) = robot.warnings
+    assert "the loop of 'equality0' is open by 0.1 rad or m in the file" in said
+    assert max(closure_errors(robot.model, robot.q0)["equality0"][1:]) < 1e-9
+    assert np.abs(robot.q0).max() < 0.2
+    described_plant(robot)
+
+
+FLAGS = ("gravity", "spring", "damper", "equality", "frictionloss", "limit", "actuation")
+
+
+@pytest.mark.parametrize("flag", FLAGS)
+def test_disabled_mjcf_option_flags_remove_the_corresponding_forces_or_elements(flag, read):
+    body = f"""<body name="a"><joint name="j" damping="0.3" stiffness="4" frictionloss="2"
+        limited="true" range="-1 1"/>{GEOM}</body>
+        <body name="b" pos="3 0 0"><joint name="k" type="ball" damping="0.2" stiffness="2"/>{GEOM}
+        </body><body name="c" pos="6 0 0"><joint name="l"/>{GEOM}</body>"""
+    more = """<equality><joint joint1="l" joint2="j"/></equality>
+        <actuator><motor joint="j"/></actuator>"""
+    text = mjcf(body, more)
+    robots = [
+        read(text.replace("<worldbody>", f"<option><flag {flag}='{value}'/></option><worldbody>"))
+        for value in ("enable", "disable")
+    ]
+
+    def parts(robot):
+        f = robot.joint_properties
+        return {
+            "gravity": robot.model.gravity,
+            "spring": f.stiffness,
+            "damper": f.damping,
+            "equality": robot.couplings,
+            "frictionloss": f.friction,
+            "limit": np.isfinite([f.lower, f.upper]),
+            "actuation": robot.actuators,
+        }
+
+    for name, (one, other) in {
+        name: (part, parts(robots[1])[name]) for name, part in parts(robots[0]).items()
+    }.items():
+        assert np.any(np.asarray(one, dtype=object).ravel() != 0)
+        if name == flag:
+            assert not np.any(np.asarray(other, dtype=object).ravel() != 0)
+        elif name not in ("equality", "actuation"):
+            assert_array_equal(one, other)
+        else:
+            assert one == other
+
+
+def test_ignored_mjcf_flag_that_disables_contact_gives_a_warning(read):
+    text = mjcf(ROBOTS["free"]).replace(
+        "<worldbody>", "<option><flag contact='disable'/></option><worldbody>"
+    )
+    assert any("disables contact is not read" in said for said in read(text).warnings)
+
+
+def test_mjcf_loop_is_cut_at_its_connect_constraint_and_not_at_a_joint(read):
+    """The loop is cut at the connect constraint even if a joint is farther from the base."""
+    chain = f"""<body name="a"><joint name="i"/>{GEOM}<body name="b" pos="1 0 0"><joint name="j"
+        stiffness="1250" armature="0.1"/>{GEOM}<body name="c" pos="1 0 0"><joint name="k"
+        stiffness="7"/>{GEOM}</body></body></body>"""
+    more = '<equality><connect body1="world" body2="c" anchor="2 0 0"/></equality>'
+    robot = read(mjcf(chain, more))
+    assert robot.model.joint_names == ("i", "j", "k")
+    assert_array_equal(robot.joint_properties.stiffness, [0, 1250, 7])
+    assert robot.model.loop_names == ("equality0",)
+
+
+@pytest.mark.parametrize("part", ['armature="1"', 'damping="1"'])
+def test_rigid_contact_with_armature_or_damping_of_a_free_joint_is_rejected(part, read):
+    world = World("w")
+    world.add_robot("r", read(mjcf(f'<body><joint type="free" {part}/>{BALL}</body>')))
+    with pytest.raises(
+        ValueError, match="does not support rotor inertia or damping of the free joint"
+    ):
+        world.plant()
+
+
+def test_generated_names_of_unnamed_mjcf_elements_are_unique(read):
+    other = f"""<body name="body1"><joint name="joint0"/>{GEOM}
+        <body name="a_x"><joint name="a_mount"/>{GEOM}</body></body>
+        <body name="a"><joint name="x" type="slide"/><joint name="equality0"/>{GEOM}</body>"""
+    body = f"""<geom type="box" size="9 9 9" contype="0"/><body><joint/>{GEOM}{other}
+        <body name="a_"><geom size="0.1"/></body><body name="b"><joint name="a__mount"/>{GEOM}
+        </body></body>"""
+    more = '<equality><weld body1="a" active="true"/></equality>'
+    robot = read(mjcf(body, more))
+    assert set(robot.frames) >= {"body1", "body1_2", "a", "a_x", "a_x_2"}
+    assert {"joint0", "joint0_2", "equality0"} <= {*robot.model.joint_names}
+    assert robot.model.loop_names == ("equality0_2",)
+
+
+def test_mjcf_joint_properties_are_read_per_degree_of_freedom(read):
+    freedoms = read(
+        mjcf(
+            f"""<body><joint type="slide" range="-1 2" limited="true" damping="3" frictionloss="4"
+            armature="5" stiffness="6" springref="0.5" ref="0.25"/>{GEOM}</body>"""
+        )
+    ).joint_properties
+    given = {"lower": -1.25, "upper": 1.75, "damping": 3, "friction": 4, "armature": 5}
+    for name, value in (given | {"stiffness": 6, "rest": 0.25, "effort": np.inf}).items():
+        assert_array_equal(getattr(freedoms, name), [value])
+
+
+def test_mjcf_equality_constraints_become_loop_joints_and_couplings(read):
+    two = f"""<body name="a"><joint name="j"/>{GEOM}</body>
+        <body name="b"><joint name="k"/>{GEOM}</body>"""
+    more = """<equality><connect body1="a" body2="b" anchor="0 0 1"/><weld body1="a"/>
+        <joint joint1="k" joint2="j" polycoef="0.5 2 0 0 0"/></equality>"""
+    robot = read(mjcf(two, more))
+    assert [type(loop.joint).__name__ for loop in robot.model.loops] == ["Spherical", "Fixed"]
+    assert [tuple(c) for c in robot.couplings] == [(1, 0, 2.0, 0.5)]
+
+
+def schema_lines():
+    """Yield the depth, the name and the attributes of each element of MuJoCo's schema."""
+    depth, name, attributes = 0, "", []
+    for line in mujoco.mj_printSchema(False, False).splitlines():
+        head, tail = line[:30], line[30:].split()
+        if head.strip():
+            if name:
+                yield depth, name, attributes
+            depth = (len(head) - len(head.lstrip())) // 3
+            name, attributes = head.split()[0], []
+        attributes = attributes + tail
+    yield depth, name, attributes
+
+
+def test_mjcf_reader_table_contains_each_element_and_attribute_of_the_schema():
+    path, missing, count = ["mujoco"], [], 0
+    for depth, name, attributes in schema_lines():
+        tag = name.replace("(world)", "")
+        inside = path[depth - 1] if depth else None
+        if depth:
+            if inside not in MJCF:  # inside of an ignored element, or MuJoCo reads all of it
+                path[depth:] = [None]
+                continue
+            rule = MJCF[inside].get(tag, "missing")
+            if rule == "missing":
+                missing.append((inside, tag))
+            path[depth:] = [(rule.inside or tag) if isinstance(rule, ReadElement) else None]
+        if path[depth] in MJCF:
+            known = MJCF[path[depth]]
+            missing += [(path[depth], a) for a in attributes if f"@{a}" not in known]
+            count += len(attributes)
+    assert count > 400
+    assert not missing
+
+
+def test_ignored_mjcf_content_is_reported_with_its_line_number(read):
+    text = mjcf(
+        f"""\n<geom type="plane" size="1 1 1" solref="0.01 1"/><body name="a" gravcomp="0">
+        <joint name="j" margin="0.1" solreflimit="0.02 1"/>{GEOM}
+        <geom size="1" priority="1" gap="0"/></body>""",
+        """\n<option><flag filterparent="disable" override="disable"/></option>""",
+    )
+    found = [
+        re.sub(r" is not read: .*", "", said) for said in read(text).warnings if "line" in said
+    ]
+    assert found == [
+        "line 2: the attribute solref of <geom>",
+        "line 3: the attribute margin of <joint> 'j'",
+        "line 3: the attribute solreflimit of <joint> 'j'",
+        "line 4: the attribute priority of <geom> in <body> 'a'",
+        "line 5: the attribute filterparent of <flag>",
+    ]
+
+
+@pytest.mark.parametrize("kind", [k for k, v in MJCF.items() if any(map(bool, v.values()))])
+def test_each_mjcf_attribute_marked_as_reported_gives_a_warning(kind):
+    for name, rule in MJCF[kind].items():
+        if isinstance(rule, ReportedElement):
+            value = next(v for v in ("7", "disable", "enable") if not rule.harmless(v))
+            root = etree.fromstring(f"<{kind.split()[0]} {name[1:]}='{value}'/>")
+            (said,) = unread_elements(root, {root.tag: {name: rule}})
+            assert name[1:] in said
+            assert rule.effect in said
+
+
+def test_mjcf_elements_found_only_in_the_compiled_model_are_rejected_or_reported(read):
+    """A default class gives the spring a yield limit, so that the text of the joint lacks it."""
+    body = f'<body name="a"><joint name="j" stiffness="3"/>{GEOM}</body>'
+    if "springyield" in mujoco.mj_printSchema(False, False):
+        default = "<default><joint springyield='0.1'/></default>"
+        with pytest.raises(FormatError, match="springs that yield"):
+            read(mjcf(body, default))
+    more = """<actuator><pid name="pid" joint="j" kp="1"/>
+        <motor name="late" joint="j" delay="0.1" nsample="9"/>
+        <motor name="m" joint="j" ctrlrange="-3 3"/></actuator>"""
+    if "nsample" in mujoco.mj_printSchema(False, False):
+        robot = read(mjcf(body, more))
+        assert [a.name for a in robot.actuators] == ["m"]
+        assert robot.actuators[0].control == (-3.0, 3.0)
+        for name in ("pid", "late"):
+            assert any(f"actuator '{name}' is not a stateless" in said for said in robot.warnings)
+
+
+def test_mjcf_mocap_bodies_stay_at_their_poses_with_a_warning(read):
+    body = f"""<body name="hand" mocap="true" pos="1 2 3">{BALL}</body>
+        <body name="a"><joint/>{GEOM}</body>"""
+    robot = read(mjcf(body))
+    assert robot.model.nb == 1
+    assert robot.frames["hand"].body == -1
+    assert_array_equal(robot.frames["hand"].placement.r, [1, 2, 3])
+    assert "body 'hand' is a mocap body, which stays at its pose in the file" in robot.warnings
+
+
+def test_assembly_of_mjcf_loops_preserves_the_couplings_between_joints(read):
+    """A third joint of the crank closes the loop, because a coupling holds the other two."""
+    rod = '<geom type="capsule" fromto="0 0 0 {} 0 {}" size="0.05"/>'
+    body = f"""<body name="a"><joint name="i" axis="0 1 0"/>{rod.format(0, 1)}
+        <body name="b" pos="0 0 1"><joint name="j" axis="0 1 0"/>
+        <joint name="s" type="slide" axis="1 0 0"/>{rod.format(1, 0)}
+        <site name="s" pos="1 0 0"/></body></body>
+        <body name="c" pos="1.1 0 0"><joint name="k" axis="0 1 0"/>{rod.format(0, 1)}
+        <site name="t" pos="0 0 1"/></body>"""
+    more = """<equality><connect site1="s" site2="t"/><joint joint1="i" joint2="k"/></equality>"""
+    robot = read(mjcf(body, more))
+    names = robot.model.joint_names
+    assert_allclose(robot.q0[[names.index("i"), names.index("k")]], 0.0, atol=1e-15)
+    assert max(closure_errors(robot.model, robot.q0)["equality0"][1:]) < 1e-9
+    described_plant(robot)
+
+
+def test_mjcf_planes_on_fixed_bodies_become_static_planes(read):
+    body = f"""<body pos="0 0 -1" euler="0 90 0"><geom type="plane" size="1 1 1"/></body>
+        <body name="a"><joint/>{GEOM}</body>"""
+    (plane,) = (shape for shape in read(mjcf(body)).base_contact if isinstance(shape, Plane))
+    assert_allclose(plane.normal, [1, 0, 0], atol=1e-12)
+
+
+FLUID_GEOM = GEOM.replace("/>", " fluidshape='ellipsoid'/>")
+BROKEN = {
+    "no XML": ("<mujoco>\n<worldbody>", "robot.xml:2: this is not well-formed XML"),
+    "an unknown element": (
+        "<mujoco>\n<wheel/></mujoco>",
+        "robot.xml:2: MuJoCo cannot compile the file",
+    ),
+    "nothing that moves": (mjcf("<geom size='1'/>"), "has no link"),
+    "wind in a fluid": (
+        mjcf(f"<body><joint/>{GEOM}</body>", "<option density='1000' wind='1 0 0'/>"),
+        "the file has wind, which affect the motion and are not supported",
+    ),
+    "fluid forces on an ellipsoid": (
+        mjcf(f"<body><joint/>{FLUID_GEOM}</body>", "<option density='1000'/>"),
+        "the file has fluid forces on ellipsoids",
+    ),
+    "a spatial tendon over three sites": (
+        mjcf(
+            "<site name='s'/>"
+            f"<body><joint/>{GEOM}<site name='t' pos='0 1 0'/><site name='u' pos='1 1 0'/></body>",
+            "<tendon><spatial stiffness='3'><site site='s'/><site site='t'/><site site='u'/>"
+            "</spatial></tendon>",
+        ),
+        "tendons that are neither springs between two points nor sums of joint positions",
+    ),
+    "a quadratic equality": (
+        mjcf(
+            f"<body><joint name='j'/>{GEOM}</body><body><joint name='k'/>{GEOM}</body>",
+            "<equality><joint joint1='k' joint2='j' polycoef='0 1 1 0 0'/></equality>",
+        ),
+        "an <equality> constraint of joints must be a linear equation",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_unsupported_mjcf_features_are_rejected(kind, read):
+    text, said = BROKEN[kind]
+    with pytest.raises(FormatError, match=re.escape(said)) as refusal:
+        read(text)
+    assert "\n" not in str(refusal.value)
+
+
+def test_mjcf_without_the_mujoco_package_is_rejected(read, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "mujoco", None)
+    with pytest.raises(FormatError, match="an MJCF file needs the package mujoco"):
+        read(mjcf(""))
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [("os.abort()", "ended with -6"), ("sys.exit(3)", "ended with 3")],
+)
+def test_error_for_a_crash_of_the_mjcf_parser_has_one_line(tmp_path, monkeypatch, program, said):
+    """A fake `mujoco` module on the import path ends the parser process."""
+    (tmp_path / "mujoco.py").write_text(f"import os, sys\n{program}\n")
+    robot = tmp_path / "robot.xml"
+    robot.write_text("<mujoco/>")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    with pytest.raises(FormatError, match=said) as refusal:
+        load_model(robot)
+    assert "\n" not in str(refusal.value)
+
+
+SERVOS = """<actuator><motor name="drive" joint="j" gear="5" ctrlrange="-1 1"/>
+    <position name="hold" joint="k" kp="10" kv="2" gear="2"/><velocity joint="j" kv="3"/>
+    <general name="any" joint="k" gainprm="4" biastype="affine" biasprm="1 -2 -3"/>
+    <general name="own" joint="j" gaintype="affine" gainprm="1 2 3"/>
+    <position name="weak" joint="k" kp="10" dampratio="1" forcerange="-0.3 0.3"/></actuator>"""
+
+
+def test_actuator_forces_of_mjcf_robots_match_mujoco(read, rng):
+    bodies = ROBOTS["hinges"].replace('name="k"', 'name="k" actuatorfrcrange="-9 9"')
+    robot = read(mjcf(bodies, SERVOS))
+    assert [a.name for a in robot.actuators] == ["drive", "hold", "actuator2", "any", "own", "weak"]
+    motors = described_motors(robot, described_plant(robot))
+    there = mujoco.MjModel.from_xml_string(mjcf(bodies, SERVOS))
+    data = mujoco.MjData(there)
+    p = Record({port.name: port.start for port in motors.parameters})
+    for _ in range(20):
+        q, qd, u = rng.normal(size=2), rng.normal(size=2), 2 * rng.normal(size=6)
+        data.qpos[:], data.qvel[:] = q + there.qpos0, qd
+        data.ctrl[:] = u
+        mujoco.mj_forward(there, data)
+        given = dict(zip((port.name for port in motors.inputs), u, strict=False))
+        tau = motors.output(0.0, Record({**given, "q": q, "qd": qd}), p)["tau"]
+        assert_allclose(tau, data.qfrc_actuator, rtol=1e-12, atol=1e-12)
+
+
+def test_mjcf_actuators_drive_the_joints_of_a_floating_base_robot(read):
+    more = '<actuator><motor name="m" joint="lift" gear="3"/></actuator>'
+    robot = read(mjcf(ROBOTS["free"].replace('type="slide"', 'name="lift" type="slide"'), more))
+    motors = described_motors(robot, described_plant(robot))
+    given = Record({"m": 2.0, "q": np.zeros(2), "qd": np.zeros(2)})
+    p = Record({port.name: port.start for port in motors.parameters})
+    assert_array_equal(motors.output(0.0, given, p)["tau"], [0.0, 6.0])
+
+
+def test_mjcf_actuators_with_a_state_are_ignored_with_a_warning(read):
+    more = '<actuator><general name="slow" joint="j" dyntype="filter" dynprm="0.1"/></actuator>'
+    robot = read(mjcf(ROBOTS["hinges"], more))
+    assert robot.actuators == ()
+    assert any("actuator 'slow' is not a stateless actuator" in said for said in robot.warnings)
+    with pytest.raises(ValueError, match="has no supported actuators"):
+        described_motors(robot, described_plant(robot))
