@@ -1,6 +1,4 @@
-"""Links by CAN: a program and a run exchange the frames that a DBC says, and what is wrong with the
-other side's is counted and ends with safe values.
-"""
+"""CAN links of runs and generated programs: DBC frames, counted faults and safe values."""
 
 import csv
 import json
@@ -15,7 +13,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from can_partner import DBC, PASSED, Partner, bus, crc8, interfaces
 from planar2ctrl import parts
-from rigidblocks import CanLink, SimulationError, System, build_runner, simulate
+from rigidblocks import SimulationError, System, build_runner, simulate
+from rigidblocks.hil.can_link import CanLink
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 DT = 1e-3
@@ -41,7 +40,7 @@ def link_to(interface, dbc, **options):
 
 
 def linked(interface, dbc, **options):
-    """The robot, with its controller on the bus."""
+    """Return the robot with its controller on the bus."""
     system, link = System(), link_to(interface, dbc, **options)
     system.add("robot", parts()["robot"])
     system.add("link", link)
@@ -53,7 +52,7 @@ def linked(interface, dbc, **options):
 
 
 def pd(values):
-    """To the angles 1 and 1.5 rad."""
+    """Return PD torques for the reference angles 1 rad and 1.5 rad."""
     pairs = zip((1.0, 1.5), (1, 2), strict=True)
     return [1000 * (r - values[f"q{k}"]) - 15 * math.radians(values[f"qd{k}"]) for r, k in pairs]
 
@@ -64,7 +63,7 @@ def run(program, *options):
 
 
 @pytest.mark.parametrize("kind", interfaces())
-def test_program_and_simulate_are_the_same_in_lock_step(kind, dbc, tmp_path):
+def test_program_with_a_lock_step_can_link_matches_the_results_of_simulate(kind, dbc, tmp_path):
     record, steps = tmp_path / "run.csv", 500
     with bus(kind) as (interface, other):
         system, link = linked(interface, dbc, lock_step=True, timeout=5.0)
@@ -90,7 +89,7 @@ def test_program_and_simulate_are_the_same_in_lock_step(kind, dbc, tmp_path):
 
 
 def assert_health(came, seconds):
-    """Once in 20 ms, by CAN FD, counted and checked, with what was left open in it."""
+    """Check the message Health: a CAN FD frame every 20 ms with counter, checksum, start values."""
     assert len(came) == round(seconds / 0.02)
     for k, (values, data, frame) in enumerate(came):
         assert frame.is_fd
@@ -100,15 +99,15 @@ def assert_health(came, seconds):
 
 
 class Mischievous:
-    """Of the answers to steps 10 to 19 this or that is wrong."""
+    """Partner whose answers to steps 10 to 19 have faults."""
 
     def __call__(self, k, message):
         data, other = message.data, type(message)
-        if k == 11:  # its first byte is another
+        if k == 11:  # changed first byte
             return [_changed(message, bytes([data[0] ^ 1]) + data[1:])]
         if k == 12:
             return [_changed(message, data[:5])]
-        if k == 14:  # beyond 4000 N m
+        if k == 14:  # torque above 4000 N.m
             wild = bytearray(data)
             wild[0] = 0x7F
             wild[6] = crc8(wild[:6])
@@ -138,8 +137,8 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize("side", ["program", "simulate"])
-def test_faults_are_counted_and_change_nothing(side, dbc, tmp_path):
-    """A step at a time, each of whose answers is there before the next."""
+def test_faulty_can_frames_are_counted_and_ignored(side, dbc, tmp_path):
+    """The link takes single steps; the partner answers each step before the next one."""
     with bus("pair") as (interface, other):
         partner = Partner(dbc, other, lambda values: [values["q1"], 1.0], Mischievous())
         if side == "program":
@@ -158,7 +157,7 @@ def test_faults_are_counted_and_change_nothing(side, dbc, tmp_path):
             counts = link.counts
             assert counts["steps with safe values"] == 1
     assert {name: counts[name] for name in EXPECTED} == EXPECTED
-    assert counts["steps with safe values"] <= 1  # the first, where the answer is not yet there
+    assert counts["steps with safe values"] <= 1  # the first answer arrives after the first step
 
 
 def stepped(link, t, **values):
@@ -166,7 +165,7 @@ def stepped(link, t, **values):
     return list(link.function(t=t, **given).values())
 
 
-def test_a_silent_partner_ends_with_safe_values_and_may_begin_anew(dbc):
+def test_can_link_outputs_safe_values_while_its_partner_sends_no_frames(dbc):
     safe = {"Command.tau1": 0.25}
     with bus("pair") as (interface, other):
         link, partner = link_to(interface, dbc, timeout=0.1, safe=safe), Partner(dbc, other, pd)
@@ -176,7 +175,7 @@ def test_a_silent_partner_ends_with_safe_values_and_may_begin_anew(dbc):
         time.sleep(0.11)
         assert stepped(link, 2.0) == [0.25, 0.0]
         assert stepped(link, 3.0) == [0.25, 0.0]
-        other.send(partner.command([1.0, 2.0], 3))  # the count that it had
+        other.send(partner.command([1.0, 2.0], 3))  # with the previous counter value
         assert stepped(link, 4.0) == [1.0, 2.0]
         link.close()
     assert link.counts["watchdog events"] == 1
@@ -184,7 +183,7 @@ def test_a_silent_partner_ends_with_safe_values_and_may_begin_anew(dbc):
     assert link.counts["lost"] == link.counts["doubled"] == 0
 
 
-def test_a_program_whose_partner_is_silent_goes_on(dbc, tmp_path):
+def test_generated_program_continues_with_safe_values_without_a_can_partner(dbc, tmp_path):
     with bus("pair") as (interface, _):
         system, _ = linked(interface, dbc, timeout=0.02, safe={"Command.tau2": -0.5})
         program = build_runner(system, tmp_path / "plant", DT)
@@ -201,7 +200,7 @@ def test_a_program_whose_partner_is_silent_goes_on(dbc, tmp_path):
     assert_array_equal([float(row[column]) for row in rows], expected["robot.q"][:, 1])
 
 
-def test_what_is_beyond_its_bounds_goes_out_as_the_nearest_within(dbc):
+def test_can_signals_outside_their_bounds_are_clamped_before_sending(dbc):
     with bus("pair") as (interface, other):
         link, partner = link_to(interface, dbc), Partner(dbc, other, lambda _: [0.0, 0.0])
         wild = {"Motion.q1": 7.0, "Motion.q2": -1e300, "Motion.qd1": math.radians(30.0)}
@@ -215,7 +214,7 @@ def test_what_is_beyond_its_bounds_goes_out_as_the_nearest_within(dbc):
     assert link.counts["beyond bounds"] == 2
 
 
-def test_ports_are_those_of_the_database_in_units_of_blocks(dbc):
+def test_can_database_signals_become_ports_in_si_units(dbc):
     link = link_to("can0", dbc)
     ports = {port.name: port for port in (*link.inputs, *link.outputs)}
     units = {name: port.unit for name, port in ports.items()}
@@ -231,30 +230,34 @@ def test_ports_are_those_of_the_database_in_units_of_blocks(dbc):
     assert link.timeout == 0.01
 
 
-def test_wrong_links_are_refused(dbc, monkeypatch):
+def test_invalid_can_links_are_rejected(dbc, monkeypatch):
     with pytest.raises(ValueError, match="message 'Mixed' is multiplexed"):
         CanLink("can0", dbc, [], ["Mixed"])
-    with pytest.raises(ValueError, match=r"no message 'Comand' .* \(did you mean Command\?\)"):
+    with pytest.raises(ValueError, match=r"unknown message 'Comand' .* \(did you mean Command\?\)"):
         CanLink("can0", dbc, [], ["Comand"])
-    with pytest.raises(ValueError, match="'Command' is named twice"):
+    with pytest.raises(ValueError, match="'Command' occurs twice"):
         CanLink("can0", dbc, ["Command"], ["Command"])
-    with pytest.raises(ValueError, match="a CAN interface has a name such as can0"):
+    with pytest.raises(ValueError, match="expected a name such as can0"):
         CanLink("can 0", dbc, [], ["Command"])
-    with pytest.raises(ValueError, match=r"Motion\.q1 is no whole number, which a counter is"):
+    with pytest.raises(
+        ValueError, match=r"Motion\.q1 is the counter and must be an unsigned integer"
+    ):
         CanLink("can0", dbc, ["Motion"], ["Command"], counter="q1")
-    with pytest.raises(ValueError, match="alive is no byte of its own"):
+    with pytest.raises(
+        ValueError, match=r"alive is the checksum .* and must occupy exactly one byte"
+    ):
         CanLink("can0", dbc, [], ["Command"], checksum="alive")
-    with pytest.raises(ValueError, match="receives a signal at least"):
+    with pytest.raises(ValueError, match="must receive one or more signals"):
         CanLink("can0", dbc, ["Motion"], [])
     system, _ = linked("nocan7", dbc)
     with pytest.raises(SimulationError, match="cannot open the CAN interface nocan7"):
         simulate(system, DT, DT, progress=False)
     monkeypatch.setitem(sys.modules, "cantools", None)
-    with pytest.raises(ImportError, match=r"pip install 'rigidblocks\[can\]'"):
+    with pytest.raises(ImportError, match=r"reading a DBC needs cantools: pip install cantools$"):
         CanLink("can0", dbc, [], ["Command"])
 
 
-def test_a_program_without_its_bus_says_so(dbc, tmp_path):
+def test_generated_program_reports_a_missing_can_interface(dbc, tmp_path):
     system, _ = linked("nocan7", dbc)
     program = build_runner(system, tmp_path / "plant", DT)
     done = subprocess.run([program], capture_output=True, text=True, check=False)

@@ -1,6 +1,4 @@
-"""The core of a runner on a processor without an operating system, a Cortex-M7 that qemu emulates:
-the numbers are those of this machine.
-"""
+"""Core of a generated program on a bare-metal Cortex-M7 in QEMU, compared with this machine."""
 
 import shutil
 import subprocess
@@ -28,12 +26,18 @@ def numbers(command, folder):
 
 
 @pytest.mark.parametrize("system", [lambda: wired(parts()), six_axis], ids=["planar2ctrl", "arm"])
-def test_the_core_on_a_cortex_m7_is_the_core_here(tmp_path, system):
+def test_generated_step_function_has_equal_results_on_a_cortex_m7_and_on_the_host(tmp_path, system):
     for tool in ("arm-none-eabi-gcc", "qemu-system-arm"):
         if shutil.which(tool) is None:
-            pytest.skip(f"there is no {tool}")
+            pytest.skip(f"{tool} is not installed")
     folder = build_runner(system(), tmp_path / "core", 1e-3, platform="source")
-    sources = (SUPPORT / "core_steps.c", "core.c", f"-I{folder}", f"-DSTEPS={STEPS}", "-lm")
+    sources = (
+        SUPPORT / "core_steps.c",
+        "bare_metal_step.c",
+        f"-I{folder}",
+        f"-DSTEPS={STEPS}",
+        "-lm",
+    )
     board = ("--specs=rdimon.specs", "-T", SUPPORT / "cortex_m7.ld")
     own = [flag for flag in PORTABLE_FLAGS if flag not in ("-fPIC", "-shared")]
     for command in (

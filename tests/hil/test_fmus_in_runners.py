@@ -1,9 +1,8 @@
-"""FMUs of others in programs: the numbers of `simulate` to the last bit, the calls in FMI's order,
-and what goes wrong told by part, call and time.
-"""
+"""Foreign FMUs in generated programs: results equal `simulate`, calls follow the order of FMI."""
 
 import csv
 import json
+import shutil
 import subprocess
 from dataclasses import replace
 
@@ -15,17 +14,24 @@ from any_models import (
     BOUNCING_BALL,
     CLOCKS,
     FEEDTHROUGH,
+    RESIZABLE,
     RESOURCE,
     STAIR,
     STATE_SPACE,
+    TOLERANCE,
     VAN_DER_POL,
+    AnyModel,
+    Variable,
     any_fmu,
 )
 from foreign_fmu import calls, foreign_fmu
+from linear_networks import KINDS, random_network
 from planar2ctrl import parts
-from rigidblocks import Port, Sine, System, UdpLink, build_runner, prepare, simulate
-from rigidblocks.block.quantities import Conversion
-from rigidblocks.system.fmu import FmuError
+from rigidblocks import Port, Sine, System, build_runner, prepare, simulate
+from rigidblocks.block.units import Conversion
+from rigidblocks.common.escaping import cmake_name
+from rigidblocks.cosim.graph.fmu_part import FmuError
+from rigidblocks.hil.links import UdpLink
 from udp_partner import free_ports, partner
 from xcp_master import addresses_in, connected
 
@@ -48,7 +54,7 @@ LAW = (
 
 
 def controlled(folder):
-    """The robot with a controller that is an FMU."""
+    """Return the robot with an FMU as controller."""
     system = System()
     system.add("robot", parts()["robot"])
     pd = foreign_fmu(folder / "pd.fmu", step=LAW, variables=PD)
@@ -59,15 +65,16 @@ def controlled(folder):
 
 
 def many(folder):
-    """FMUs of both versions with all types of numbers, events, texts and resources, wired to each
-    other and to blocks.
-    """
+    """Return connected FMUs of both versions with numbers, strings, events and resources."""
     system = controlled(folder)
     system.add("sine", Sine(amplitude=1.0, frequency=1.0))
     ball = replace(BOUNCING_BALL, attributes=EVENTS)
     system.add("ball", any_fmu(folder, ball, 3), start={"h": 0.4, "e": 0.8})
     system.add("oscillator", any_fmu(folder, VAN_DER_POL, 2), start={"mu": 2.0})
     system.add("stair", any_fmu(folder, replace(STAIR, attributes=EVENTS), 3))
+    for version in (2, 3):
+        tolerant = any_fmu(folder, TOLERANCE, version)
+        system.add(f"tolerant{version}", tolerant, rtol=10.0**-version)
     system.add("space", any_fmu(folder, STATE_SPACE, 3), start={"x": [0.5, 0.0]})
     system.add("file", any_fmu(folder, RESOURCE, 3, y="a"))
     texts = {"String_input": "w\u00f6rld", "Float64_input": 0.5, "Boolean_input": True}
@@ -98,7 +105,7 @@ def ran(program, *options):
 
 
 def assert_same(program, system, folder, t_stop, order="gauss-seidel"):
-    """All numbers that a program records are those of `simulate`, and it records all numbers."""
+    """Check that a program records all numeric values of `simulate`."""
     record = folder / "run.csv"
     code, report, said = ran(program, "--stop", t_stop, "--rate", "0", "--record", record)
     assert (code, said, report["ended"]) == (0, "", "at its end")
@@ -115,13 +122,17 @@ def assert_same(program, system, folder, t_stop, order="gauss-seidel"):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ["gauss-seidel", "jacobi"])
-def test_program_and_simulate_are_the_same(order, tmp_path):
+def test_generated_program_with_foreign_fmus_matches_the_results_of_simulate_bit_for_bit(
+    order, tmp_path
+):
     system = many(tmp_path)
     program = build_runner(system, tmp_path / "many", DT, order=order)
     found = assert_same(program, system, tmp_path, "1.5", order)
     assert np.ptp(found["robot.q[1]"]) > 0.5
-    assert found["ball.v"].max() > 1  # it has bounced
+    assert found["ball.v"].max() > 1  # the ball bounced
     assert found["stair.counter"][-1] == 2
+    assert found["tolerant2.y"][-1] == 1e-2
+    assert found["tolerant3.y"][-1] == 1e-3
     assert found["file.y"][-1] == ord("a")
     assert found["two.Boolean_output"][-1] == found["three.Boolean_output"][-1] == 1
     assert found["three.UInt64_output"][-1] == 2**53
@@ -134,14 +145,14 @@ def test_program_and_simulate_are_the_same(order, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_link_and_an_fmu_in_one_program(tmp_path):
-    """The command comes from outside, and the calls are those that FMI has."""
+def test_generated_program_calls_an_fmu_in_the_order_that_fmi_requires(tmp_path):
+    """The link provides the FMU input; the FMU receives only calls that FMI permits."""
     system = System()
     pd = foreign_fmu(tmp_path / "double.fmu")
     system.add("double", pd, start={"u": 0.0})
     peer, listen = free_ports(2)
     ports = [Port("y")], [Port("u")]
-    link = UdpLink(*ports, peer=peer, listen=listen, lock_step=True, timeout=2.0)
+    link = UdpLink(*ports, peer=peer, listen=listen, lock_step=True, timeout=20.0)
     system.add("link", link)
     system.connect("double.y", "link.y")
     system.connect("link.u", "double.u")
@@ -166,57 +177,86 @@ def test_a_link_and_an_fmu_in_one_program(tmp_path):
         ('say(i, fmi2Warning, "hot"); status = fmi2Warning;', "'part': hot", "at its end"),
     ],
 )
-def test_an_fmu_that_fails_ends_the_run(step, said, ended, tmp_path):
+def test_fmu_error_ends_a_generated_program_with_a_report(step, said, ended, tmp_path):
     system = System()
     fmu = foreign_fmu(tmp_path / "bad.fmu", step=step)
     system.add("part", fmu)
-    code, report, told = ran(build_runner(system, tmp_path / "bad", DT), "--stop", "0.02")
+    code, report, reported = ran(build_runner(system, tmp_path / "bad", DT), "--stop", "0.02")
     assert report["ended"].startswith(ended)
-    assert said in told
+    assert said in reported
     if "gave status" in said:
-        assert "'part'" in told
-        assert "at t = 0.002 s" in told
+        assert "'part'" in reported
+        assert "at t = 0.002 s" in reported
     assert (code, report["steps"]) == ((0, 20) if ended == "at its end" else (1, 3))
-    assert told.count("\n") <= 10
+    assert reported.count("\n") <= 10
     ends = calls(fmu)[-2:]
-    if "fatal" in said:  # nothing may be called after it
+    if "fatal" in said:  # FMI permits no call after a fatal error
         assert ends == ["step", "step"]
     else:
         assert ends == ["step" if "error" in said else "terminate", "free"]
 
 
 @pytest.mark.slow
-def test_a_value_that_an_input_cannot_hold_is_told(tmp_path):
+def test_generated_program_reports_a_noninteger_value_for_an_integer_fmu_input(tmp_path):
     variables = (("m", "input", 0, "Integer"), ("n", "output", 1, "Integer"))
     system = System()
     system.add("part", foreign_fmu(tmp_path / "whole.fmu", step="", variables=variables))
     system.add("sine", Sine(amplitude=1.0, frequency=1.0))
     system.connect("sine.y", "part.m")
-    code, _, told = ran(build_runner(system, tmp_path / "whole", DT), "--stop", "0.02")
+    code, _, reported = ran(build_runner(system, tmp_path / "whole", DT), "--stop", "0.02")
     assert code == 1
-    assert "'part': an input of type Integer cannot be 0.0062" in told
+    assert "'part': an input of type Integer cannot be 0.0062" in reported
 
 
 @pytest.mark.slow
-def test_its_files_go_along_and_are_missed(tmp_path):
+def test_generated_program_finds_its_fmu_files_after_a_move_and_reports_missing_files(tmp_path):
     system = System()
     system.add("part", any_fmu(tmp_path, RESOURCE, 3, y="z"))
     program = build_runner(system, tmp_path / "made" / "with file", DT)
     moved = tmp_path / "m\u00f6ved %20"
     program.parent.rename(moved)
     record = tmp_path / "run.csv"
-    code, _, told = ran(moved / program.name, "--stop", "0.01", "--record", record)
-    assert (code, told) == (0, "")
+    code, _, reported = ran(moved / program.name, "--stop", "0.01", "--record", record)
+    assert (code, reported) == (0, "")
     assert recorded(record)[1][-1, 1] == ord("z")
     (moved / "with file.fmus").rename(moved / "other")
-    code, report, told = ran(moved / program.name, "--stop", "0.01")
+    code, report, reported = ran(moved / program.name, "--stop", "0.01")
     assert (code, report["ended"]) == (1, "a part has failed")
-    assert "'part' does not load: " in told
+    assert "'part' does not load: " in reported
 
 
 @pytest.mark.slow
-def test_parameters_of_fmus_are_tuned_while_it_runs(tmp_path):
-    """By XCP: the run is that of `simulate` with the same values from the same step on."""
+def test_generated_programs_with_similar_names_use_separate_fmu_folders(tmp_path):
+    programs = {}
+    for name, y in (("two words", "a"), ("two_words", "b")):
+        system = System()
+        system.add("part", any_fmu(tmp_path, RESOURCE, 3, y=y))
+        programs[y] = build_runner(system, tmp_path / "made" / name, DT)
+    for y, program in programs.items():
+        record = tmp_path / "run.csv"
+        assert ran(program, "--stop", "0.01", "--record", record)[0] == 0
+        assert recorded(record)[1][-1, 1] == ord(y)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["plant", "two words, $b (1)"])
+def test_cmake_build_of_a_generated_program_copies_its_fmus(name, tmp_path):
+    for command in ("cmake", "make"):
+        if shutil.which(command) is None:
+            pytest.skip(f"{command} is not installed")
+    system = System()
+    system.add("part", any_fmu(tmp_path, RESOURCE, 3, y="z"))
+    folder = build_runner(system, tmp_path / name, DT, platform="source")
+    build, record = tmp_path / "build", tmp_path / "run.csv"
+    for command in (["cmake", "-S", folder, "-B", build], ["cmake", "--build", build]):
+        subprocess.run(command, check=True, capture_output=True)
+    assert ran(build / cmake_name(name), "--stop", "0.01", "--record", record)[0] == 0
+    assert recorded(record)[1][-1, 1] == ord("z")
+
+
+@pytest.mark.slow
+def test_xcp_sets_fmu_parameters_while_a_generated_program_runs(tmp_path):
+    """XCP sets the values; the run equals `simulate` with the same changes at the same steps."""
     system = controlled(tmp_path)
     ball = replace(BOUNCING_BALL, attributes=EVENTS)
     system.add("ball", any_fmu(tmp_path, ball, 3), start={"h": 9.0})
@@ -225,13 +265,13 @@ def test_parameters_of_fmus_are_tuned_while_it_runs(tmp_path):
     program = build_runner(system, tmp_path / "tuned", DT, xcp=address.partition(":")[2])
     places = addresses_in(program.with_suffix(".a2l").read_text())
     assert "count.Float64_input" in places
-    assert "count.Int32_input" not in places  # a tool could give it a half
+    assert "count.Int32_input" not in places  # an XCP tool could write a noninteger value
     signals = ["robot.q[1]", "pd.tau[2]", "ball.h", "ball.v"]
     rows = tuned(program, address, places, [*signals, "pd.kp", "ball.g"])
     steps = np.rint(rows[:, 0] / DT).astype(int)
     scenario = {}
     for k, (name, value) in enumerate((("pd.kp", 2500.0), ("ball.g", -1.62)), 1 + len(signals)):
-        first = int(np.argmax(rows[:, k] == value))  # the first step with it ends there
+        first = int(np.argmax(rows[:, k] == value))  # row at the end of the first step with it
         scenario[name] = [(0.0, rows[0, k]), ((steps[first] - 1) * DT, value)]
     tried = prepared(system, scenario, steps[-1])
     for k, name in enumerate(signals, 1):
@@ -239,7 +279,7 @@ def test_parameters_of_fmus_are_tuned_while_it_runs(tmp_path):
 
 
 def tuned(program, address, places, names):
-    """The times and signals of a run of a program, of which two parameters are changed early on."""
+    """Return the times and signals of a program while XCP changes two parameters."""
     options = ("--rate", "0.5")
     with subprocess.Popen([program, *options], stdout=subprocess.PIPE) as process:
         try:
@@ -255,12 +295,12 @@ def tuned(program, address, places, names):
                     master.receive()
         finally:
             process.terminate()
-            process.communicate(timeout=20)
+            process.communicate(timeout=60)
     return np.array(master.rows())
 
 
 def prepared(system, scenario, n):
-    """The values of a run in which what a scenario names changes at its times, by steps."""
+    """Return the values of a prepared run with the changes of a scenario, by step."""
     found = {}
     with prepare(system, DT) as run:
         run.reset()
@@ -276,7 +316,7 @@ def prepared(system, scenario, n):
 
 
 @pytest.mark.slow
-def test_what_a_program_cannot_step_is_refused(tmp_path):
+def test_program_generation_rejects_unsupported_fmus(tmp_path):
     def refused(error, match, fmu, **options):
         system = System()
         system.add("part", fmu, **options)
@@ -285,18 +325,98 @@ def test_what_a_program_cannot_step_is_refused(tmp_path):
         assert not list(tmp_path.glob("never*"))
 
     ball = any_fmu(tmp_path, BOUNCING_BALL, 2)
-    refused(ValueError, "'part' is isolated, and a runner is one process", ball, isolated=True)
-    refused(ValueError, "'part' is taken for model exchange", ball, kind="model exchange")
+    refused(ValueError, "'part' is isolated, but a runner is a single process", ball, isolated=True)
+    refused(ValueError, "'part' is a model exchange FMU", ball, kind="model exchange")
     tool = foreign_fmu(tmp_path / "tool.fmu", attributes='needsExecutionTool="true"')
-    refused(ValueError, "'part' needs its tool while it runs", tool)
+    refused(ValueError, r"'part' needs its tool .* at run time", tool)
     clocks = any_fmu(tmp_path, CLOCKS, 3)
-    refused(ValueError, "'part' has clocks, which a runner does not tick", clocks)
+    refused(ValueError, "'part' has clocks, which a runner does not support", clocks)
+    sized = any_fmu(tmp_path, RESIZABLE, 3)
+    start = {"m": 1, "n": 2, "r": 1, "u": 0.0}
+    refused(
+        ValueError,
+        "'part' has array sizes that differ from its file .* m, n, r",
+        sized,
+        start=start,
+    )
+
+
+def test_program_generation_rejects_a_connection_with_a_value_table(tmp_path):
+    variables = (("n", "input", 0, "Integer"), ("y", "output", 1, "Integer"))
+    fmu, system = foreign_fmu(tmp_path / "count.fmu", variables=variables), System()
+    for name in "ab":
+        system.add(name, fmu)
+    table = Conversion(np.ones(1), np.zeros(1), ((1.0, 2.0),))
+    system.connect("a.y", "b.n", conversion=table)
+    with pytest.raises(ValueError, match=r"from a\.y to b\.n replaces values by a table"):
+        build_runner(system, tmp_path / "never", DT)
+    assert not list(tmp_path.glob("never*"))
 
 
 @pytest.mark.slow
-def test_an_fmu_without_a_library_for_the_platform_is_refused(tmp_path):
+def test_program_generation_rejects_an_fmu_without_a_binary_for_the_platform(tmp_path):
     system = System()
     system.add("part", any_fmu(tmp_path, VAN_DER_POL, 3))
     with pytest.raises(FmuError, match="has no binary for aarch64-linux; it has: x86_64-linux"):
         build_runner(system, tmp_path / "never", DT, platform="aarch64-linux")
     assert not list(tmp_path.glob("never"))
+
+
+# initialization
+
+
+def started(system, folder):
+    """Return the recorded columns of a short run of the program, by name."""
+    program = build_runner(system, folder / "started", 0.1)
+    record = folder / "started.csv"
+    code, _, said = ran(program, "--stop", "0.3", "--rate", "0", "--record", record)
+    assert (code, said) == (0, "")
+    names, rows = recorded(record)
+    return dict(zip(names, rows.T, strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "kinds"), [(3, KINDS[:3]), (12, KINDS[1:3])])
+def test_initial_values_of_a_generated_program_equal_the_dense_linear_solution(n, kinds, tmp_path):
+    network = random_network(n, n, kinds)
+    error = network.error(started(network.system(tmp_path), tmp_path))
+    assert error < 1e-12 * np.abs(network.outputs).max()
+
+
+def test_generated_program_reads_fmu_outputs_after_setting_their_inputs(tmp_path):
+    model = AnyModel(
+        "inverse",
+        [
+            Variable("u", 1, "input", start=(0.0,)),
+            Variable("y", 2, "output", start=(1.0,)),
+            Variable("z", 3, "output"),
+        ],
+        motion="if (m->v[1][0] != 0) m->v[3][0] = 1 / m->v[1][0];",
+        refuses="return r == 3 && m->v[1][0] == 0;",
+        dependencies={2: [], 3: [1]},
+        start_dependencies={3: [1]},
+    )
+    system = System()
+    for name in "ab":
+        system.add(name, any_fmu(tmp_path, model, 2), kind="co-simulation")
+    system.connect("a.y", "b.u")
+    system.connect("b.z", "a.u")
+    found = started(system, tmp_path)
+    assert all((found[name] == 1.0).all() for name in ("a.y", "a.z", "b.z"))
+
+
+@pytest.mark.slow
+def test_generated_program_reports_the_signals_of_an_unsolvable_initialization(tmp_path):
+    system = System()
+    for name, text in (("a", "1 + 2 * u"), ("b", "u")):
+        model = AnyModel(
+            name,
+            [Variable("u", 1, "input", start=(1.0,)), Variable("y", 2, "output")],
+            motion=f"const double u = (double)m->v[1][0]; m->v[2][0] = {text};",
+        )
+        system.add(name, any_fmu(tmp_path, model, 2), kind="co-simulation")
+    system.connect("a.y", "b.u")
+    system.connect("b.y", "a.u")
+    code, _, said = ran(build_runner(system, tmp_path / "loop", 0.1), "--stop", "0.1")
+    assert code != 0
+    assert "did not converge in 20 iterations: a.y, b.y still change" in said

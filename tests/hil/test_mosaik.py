@@ -1,4 +1,4 @@
-"""Systems as simulators of mosaik: the numbers of a run by Jacobi."""
+"""Systems as mosaik simulators: the results equal a Jacobi run."""
 
 import numpy as np
 import pytest
@@ -13,14 +13,14 @@ api = pytest.importorskip("mosaik_api_v3")
 
 STEPS, DT = 200, 1e-3
 SIMULATORS = {
-    "rigidblocks": {"python": "rigidblocks.bench.mosaik_simulator:Simulator"},
+    "rigidblocks": {"python": "rigidblocks.hil.mosaik_simulator:Simulator"},
     "plain": {"python": f"{__name__}:Controller"},
     "scope": {"python": f"{__name__}:Scope"},
 }
 
 
 class Controller(api.Simulator):
-    """A controller in plain Python for mosaik."""
+    """Mosaik simulator of the controller in plain Python."""
 
     def __init__(self):
         names = ["q", "qd", "goal", "rate", "tau"]
@@ -44,7 +44,7 @@ class Controller(api.Simulator):
 
 
 class Scope(api.Simulator):
-    """Keeps what it gets."""
+    """Mosaik simulator that records its inputs."""
 
     kept: list = []  # noqa: RUF012
 
@@ -67,14 +67,14 @@ class Scope(api.Simulator):
 
 
 def plants():
-    """The robot with its command, whose controller is elsewhere."""
+    """Return the robot and its command, without the controller."""
     system = System()
     for name in ("robot", "command"):
         system.add(name, parts()[name], start={"tau": [0.0, 0.0]} if name == "robot" else None)
     return system
 
 
-def test_a_plain_controller_beside_it_is_a_run_by_jacobi():
+def test_mosaik_run_with_an_external_controller_matches_the_jacobi_results():
     whole = simulate(wired(parts()), STEPS * DT, DT, order="jacobi", progress=False)
     Scope.kept.clear()
     with mosaik.World(SIMULATORS, time_resolution=DT) as world:
@@ -93,17 +93,17 @@ def test_a_plain_controller_beside_it_is_a_run_by_jacobi():
     assert_array_equal(np.array(Scope.kept), whole["robot.q"])
 
 
-def test_what_does_not_fit_is_refused(tmp_path):
-    from rigidblocks.bench.mosaik_simulator import Simulator
+def test_mosaik_simulator_rejects_invalid_steps_systems_and_sources(tmp_path):
+    from rigidblocks.hil.mosaik_simulator import Simulator
 
-    with pytest.raises(ValueError, match=r"is no multiple of mosaik's 0.001 s"):
+    with pytest.raises(ValueError, match=r"must be a multiple of the time resolution 0.001 s"):
         Simulator().init("a", 1e-3, system=plants(), dt=1.5e-3)
     script = tmp_path / "none.py"
     script.write_text("x = 1")
-    with pytest.raises(ValueError, match="makes no system"):
+    with pytest.raises(ValueError, match="does not define `system`"):
         Simulator().init("a", 1e-3, system=script)
     simulator = Simulator()
     simulator.init("a", 1e-3, system=plants())
     simulator.create(1, "System")
-    with pytest.raises(ValueError, match="gets values from a, b: it takes one"):
+    with pytest.raises(ValueError, match="has several sources: a, b"):
         simulator.step(0, {"system_0": {"robot.tau": {"a": [0, 0], "b": [0, 0]}}}, 1)

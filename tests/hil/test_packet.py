@@ -1,4 +1,4 @@
-"""The packet of links: C and Python write and read the same bytes, and take nothing else."""
+"""Packets of links: C and Python write and read equal bytes and reject invalid packets."""
 
 import ctypes
 import shutil
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigidblocks.bench.packet import OK, WRONG_SIZE, Packet, answer, packed, unpacked
+from rigidblocks.hil.udp_packet import OK, WRONG_SIZE, Packet, answer, pack_packet, unpack_packet
 from rigidblocks.tracing.ccode import c_text
 from rigidblocks.tracing.compiler import shared_library
 
@@ -83,38 +83,40 @@ def c_read(library, data, n):
     time=NUMBERS,
     values=st.lists(NUMBERS, max_size=5),
 )
-def test_both_write_and_read_the_same(in_c, sequence, echo, time, values):
+def test_link_packets_written_and_read_by_c_and_by_python_are_equal(
+    in_c, sequence, echo, time, values
+):
     packet = Packet(sequence, echo, time, tuple(values))
-    data, n = packed(packet), len(values)
+    data, n = pack_packet(packet), len(values)
     buffer = ctypes.create_string_buffer(len(data))
     numbers = (ctypes.c_double * (n + 1))(*values)
     size = in_c.write_packet(
         buffer, ctypes.c_uint32(sequence), ctypes.c_uint32(echo), ctypes.c_double(time), numbers, n
     )
     assert buffer.raw[:size] == data
-    assert unpacked(data, n) == (OK, packet)
+    assert unpack_packet(data, n) == (OK, packet)
     assert c_read(in_c, data, n) == (OK, (sequence, echo, time, *values))
 
 
 @given(data=st.binary(max_size=64), kept=st.integers(0, 40), n=st.integers(0, 3))
-def test_both_refuse_the_same_for_the_same_reason(in_c, data, kept, n):
-    begin = packed(Packet(3, 2, 0.5, (1.0, float("nan"))))[:kept]
-    fault, packet = unpacked(begin + data, n)
+def test_c_and_python_reject_invalid_link_packets_with_the_same_fault(in_c, data, kept, n):
+    begin = pack_packet(Packet(3, 2, 0.5, (1.0, float("nan"))))[:kept]
+    fault, packet = unpack_packet(begin + data, n)
     assert c_read(in_c, begin + data, n)[0] == fault
     assert (packet is None) == (fault != OK)
 
 
-def test_an_answer_says_what_it_answers():
-    reply = unpacked(answer(Packet(9, 4, 0.25, (1.0,)), [2.0, 3.0], 5), 2)
+def test_link_answer_repeats_the_sequence_number_of_its_packet():
+    reply = unpack_packet(answer(Packet(9, 4, 0.25, (1.0,)), [2.0, 3.0], 5), 2)
     assert reply == (OK, Packet(5, 9, 0.25, (2.0, 3.0)))
-    data = packed(Packet(1, 0, 0.0, (1.0, 2.0)))
-    sizes = {unpacked(data[:k], 2)[0] for k in range(24, len(data))}
+    data = pack_packet(Packet(1, 0, 0.0, (1.0, 2.0)))
+    sizes = {unpack_packet(data[:k], 2)[0] for k in range(24, len(data))}
     assert sizes == {WRONG_SIZE}
     assert all(a < b for a, b in pairwise(np.frombuffer(data[24:], "<f8")))
 
 
 @pytest.mark.slow
-def test_a_million_random_packets_under_sanitizers(tmp_path):
+def test_one_million_random_packets_cause_no_sanitizer_error_in_the_c_packet_reader(tmp_path):
     if shutil.which("gcc") is None:
         pytest.skip("gcc is not installed")
     (tmp_path / "packet.h").write_text(c_text("runner/packet.h"))

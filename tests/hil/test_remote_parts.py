@@ -1,6 +1,4 @@
-"""FMUs that a server runs: the numbers of a local run to the last bit; what goes wrong ends the run
-with the part, the server and the time, and nothing that a client sends ends the server.
-"""
+"""FMUs on a server: results equal local FMUs bit for bit, and errors name part, server and time."""
 
 import contextlib
 import os
@@ -11,6 +9,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 
 import numpy as np
@@ -18,11 +17,12 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from foreign_fmu import foreign_fmu
+from linear_networks import FMUS, KINDS, random_network
 from planar2ctrl import CONNECTIONS, parts
 from rigidblocks import SimulationError, System, export_fmu, simulate
-from rigidblocks.bench.server import serve_fmus
-from rigidblocks.system.fmu import FmuError
-from rigidblocks.system.messages import CALLS, MAGIC, VERSION, Channel, packed
+from rigidblocks.cosim.graph.fmu_part import FmuError
+from rigidblocks.cosim.graph.ipc_messages import CALLS, MAGIC, VERSION, Channel, pack_message
+from rigidblocks.hil.fmu_server import MOST_CLIENTS, serve_fmus
 
 KEY = b"0123456789abcdef"
 GAIN = "i->r[1] = 2.0 * i->r[0] + t;"
@@ -36,7 +36,7 @@ def key_file(path, key=KEY):
 
 @contextlib.contextmanager
 def served(folder, key):
-    """A server of the folder, with its address."""
+    """Start a server of the folder and yield its process and address."""
     command = [sys.executable, "-m", "rigidblocks", "serve", folder, "--key-file", key]
     with subprocess.Popen(
         [*command, "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True
@@ -49,18 +49,18 @@ def served(folder, key):
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """A folder with FMUs of C, the file of the key, the process and its address."""
+    """Yield a folder with FMUs in C, the key file, the server process and its address."""
     folder = tmp_path_factory.mktemp("served")
     key = key_file(folder / "key")
     foreign_fmu(folder / "gain.fmu", step=GAIN)
     (folder.parent / "outside.fmu").write_text("not for clients")
     with served(folder, key) as (process, address):
         yield folder, key, process, address
-        assert process.poll() is None  # whatever its clients did
+        assert process.poll() is None  # no client ended the server
 
 
 def remote(server, file, **options):
-    """A system of one remote part."""
+    """Return a system with one remote part."""
     _, key, _, address = server
     system = System()
     system.add("part", f"tcp://{address}/{file}", key_file=key, **options)
@@ -74,7 +74,7 @@ def host_of(address):
 
 @contextlib.contextmanager
 def client(server, key=KEY):
-    """A socket to the server on which the handshake is done."""
+    """Yield a socket to the server after the handshake."""
     with socket.create_connection(host_of(server[3])) as link:
         link.settimeout(None)
         with Connection(os.dup(link.fileno())) as connection:
@@ -87,7 +87,8 @@ def lives(server):
     simulate(remote(server, "gain.fmu"), 0.02, 0.01)
 
 
-def test_a_remote_part_gives_the_numbers_of_a_local_one(server):
+@pytest.mark.slow
+def test_results_of_a_remote_and_of_a_local_fmu_are_bitwise_equal(server):
     local = System()
     local.add("part", server[0] / "gain.fmu")
     assert_array_equal(
@@ -97,7 +98,7 @@ def test_a_remote_part_gives_the_numbers_of_a_local_one(server):
 
 @pytest.fixture(scope="module")
 def planar(tmp_path_factory):
-    """The demo's robot and controller as FMUs below a server."""
+    """Yield a server of the FMUs of the demo's robot and controller."""
     folder = tmp_path_factory.mktemp("planar")
     for name in ("robot", "pd"):
         export_fmu(parts()[name], folder / f"{name}.fmu")
@@ -130,7 +131,7 @@ def system_of(planar, where):
         ("isolated", {"events": ["robot.qdd[2]"], "order": "jacobi"}),
     ],
 )
-def test_orders_events_and_repeated_steps_are_those_at_home(planar, where, options):
+def test_results_of_runs_with_remote_isolated_and_local_fmus_are_equal(planar, where, options):
     here, there = (
         simulate(system_of(planar, one), 0.2, 2e-3, progress=False, **options)
         for one in ("local", where)
@@ -140,7 +141,7 @@ def test_orders_events_and_repeated_steps_are_those_at_home(planar, where, optio
     assert ("events" not in options) or len(here.events)
 
 
-def test_steps_of_jacobi_go_out_before_the_first_answer_is_awaited(server, monkeypatch):
+def test_jacobi_master_sends_all_remote_steps_before_it_waits(server, monkeypatch):
     said, repeat, receive = [], Channel.repeat, Channel.receive
 
     def noted(self, message):
@@ -162,7 +163,7 @@ def test_steps_of_jacobi_go_out_before_the_first_answer_is_awaited(server, monke
 
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", [0.0, 0.013, 0.2])
-def test_a_server_that_is_killed_ends_the_run_with_its_result(tmp_path, moment):
+def test_run_that_loses_its_fmu_server_ends_and_returns_the_partial_result(tmp_path, moment):
     key = key_file(tmp_path / "key")
     foreign_fmu(tmp_path / "slow.fmu", step="usleep(1000);")
     with served(tmp_path, key) as (process, address):
@@ -180,7 +181,7 @@ def test_a_server_that_is_killed_ends_the_run_with_its_result(tmp_path, moment):
 
 
 @pytest.mark.slow
-def test_what_an_fmu_does_to_its_process_is_told(server):
+def test_hanging_or_crashing_remote_fmu_is_reported(server):
     foreign_fmu(server[0] / "hangs.fmu", step="if (i->steps == 5) for (;;) sleep(1);")
     foreign_fmu(server[0] / "crashes.fmu", step="if (i->steps == 5) abort();")
     with pytest.raises(SimulationError, match=r"'part' \(tcp:.*'step' at t = 0.04 s took longer"):
@@ -203,24 +204,28 @@ def test_what_an_fmu_does_to_its_process_is_told(server):
         "x" * 5000,
     ],
 )
-def test_files_beyond_the_folder_are_refused(server, file):
-    with pytest.raises(FmuError, match=r"refuses: there is no FMU '.*' below the folder that is"):
+def test_fmu_server_rejects_files_outside_its_folder(server, file):
+    with pytest.raises(
+        FmuError, match=r"rejected the request: FMU '.*' does not exist in the served folder"
+    ):
         remote(server, file)
 
 
-def test_a_link_out_of_the_folder_is_no_way_out(server):
+def test_fmu_server_rejects_symbolic_links_out_of_its_folder(server):
     link = server[0] / "link.fmu"
     link.symlink_to(server[0].parent / "outside.fmu")
-    with pytest.raises(FmuError, match=r"there is no FMU 'link.fmu' below"):
+    with pytest.raises(FmuError, match=r"FMU 'link.fmu' does not exist"):
         remote(server, "link.fmu")
 
 
-def test_the_keys_must_be_the_same(server, tmp_path, monkeypatch):
+def test_fmu_server_rejects_a_client_with_a_different_key(server, tmp_path, monkeypatch):
     other = key_file(tmp_path / "other", b"another key of 16 bytes")
     system = System()
     address = f"tcp://{server[3]}/gain.fmu"
     for options in ({"key_file": other}, {}):
-        with pytest.raises(FmuError, match=r"gain.fmu': the server refuses: the key differs"):
+        with pytest.raises(
+            FmuError, match=r"gain.fmu': the connection to the server failed: the key differs"
+        ):
             system.add("part", address, **options)
     monkeypatch.setenv("RIGIDBLOCKS_KEY_FILE", str(server[1]))
     system.add("part", address)
@@ -230,12 +235,14 @@ def test_the_keys_must_be_the_same(server, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("key", "mode", "message"),
     [
-        (None, 0o600, "there is no key in .*make one"),
-        (KEY, 0o644, "others can read the key in .*chmod 600"),
-        (b"short", 0o600, "has 5 bytes; it needs 16 or more"),
+        (None, 0o600, "key file .* does not exist; create it"),
+        (KEY, 0o644, "other users can read the key in .*chmod 600"),
+        (b"short", 0o600, "has 5 bytes; at least 16 are needed"),
     ],
 )
-def test_a_key_is_long_and_its_own(tmp_path, key, mode, message):
+def test_missing_short_or_publicly_readable_key_files_of_an_fmu_server_are_rejected(
+    tmp_path, key, mode, message
+):
     path = tmp_path / "key"
     if key is not None:
         path.write_bytes(key)
@@ -249,13 +256,13 @@ def test_a_key_is_long_and_its_own(tmp_path, key, mode, message):
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        ({"listen": "0.0.0.0:0"}, ValueError, "beyond loopback: give --key-file"),
-        ({"listen": "127.0.0.1"}, ValueError, "listens at an address such as"),
-        ({"listen": "robot:5555"}, ValueError, "listens at an address such as"),
-        ({"folder": "nowhere"}, FileNotFoundError, "there is no folder nowhere"),
+        ({"listen": "0.0.0.0:0"}, ValueError, "is not a loopback address; use --key-file"),
+        ({"listen": "127.0.0.1"}, ValueError, "invalid address"),
+        ({"listen": "robot:5555"}, ValueError, "invalid address"),
+        ({"folder": "nowhere"}, FileNotFoundError, "folder nowhere does not exist"),
     ],
 )
-def test_a_server_that_cannot_be_says_why(tmp_path, given, error, message):
+def test_invalid_fmu_server_options_are_rejected(tmp_path, given, error, message):
     with pytest.raises(error, match=message):
         serve_fmus(**{"folder": tmp_path, **given})
 
@@ -263,46 +270,51 @@ def test_a_server_that_cannot_be_says_why(tmp_path, given, error, message):
 @pytest.mark.parametrize(
     ("address", "message"),
     [
-        ("tcp://127.0.0.1/a.fmu", "a remote FMU is tcp://host:5555/robot.fmu, not"),
-        ("tcp://127.0.0.1:99999/a.fmu", "a remote FMU is"),
-        ("tcp://127.0.0.1:5555", "a remote FMU is"),
+        ("tcp://127.0.0.1/a.fmu", "invalid address .* expected tcp://host:5555/robot.fmu"),
+        ("tcp://127.0.0.1:99999/a.fmu", "invalid address"),
+        ("tcp://127.0.0.1:5555", "invalid address"),
         ("tcp://127.0.0.1:1/a.fmu", "a.fmu': the server cannot be reached"),
     ],
 )
-def test_an_address_without_a_server_is_told(address, message):
+def test_invalid_or_unreachable_address_of_an_fmu_server_is_reported(address, message):
     with pytest.raises((ValueError, FmuError), match=message):
         System().add("part", address)
 
 
-def test_remote_parts_are_not_isolated_nor_files_remote(server):
-    with pytest.raises(ValueError, match="runs in a process of its server; leave isolated out"):
+def test_options_that_do_not_apply_to_remote_or_local_fmus_are_rejected(server):
+    with pytest.raises(ValueError, match="runs in a process of its server; leave out `isolated`"):
         remote(server, "gain.fmu", isolated=True)
-    with pytest.raises(ValueError, match="a key is for the server of a remote FMU"):
+    with pytest.raises(ValueError, match="key_file is only for FMUs on a server"):
         System().add("part", server[0] / "gain.fmu", key_file=server[1])
 
 
 @pytest.mark.slow
-def test_an_fmu_that_has_changed_meanwhile_is_refused(server):
+def test_run_rejects_a_remote_fmu_file_that_changed_after_it_was_added(server):
     foreign_fmu(server[0] / "changes.fmu", step=GAIN)
     system = remote(server, "changes.fmu")
     foreign_fmu(server[0] / "changes.fmu", step="i->r[1] = 0;")
-    with pytest.raises(FmuError, match=r"'instantiate' .*the file has changed since the part was"):
+    with pytest.raises(
+        FmuError, match=r"'instantiate' .*the FMU file has changed since the part was"
+    ):
         simulate(system, 0.02, 0.01)
 
 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (struct.pack("<4sHHII", MAGIC, VERSION + 1, 2, 0, 0), "is of version 2; this side has 1"),
+        (
+            struct.pack("<4sHHII", MAGIC, VERSION + 1, 2, 0, 0),
+            "version 2 is not supported; this side has version 1",
+        ),
         (struct.pack("<4sHHII", MAGIC, VERSION, 2, 1 << 28, 0), r"2,147,483,648 bytes is too long"),
-        (struct.pack("<4sHHII", MAGIC, VERSION, 999, 0, 0), "there is no call 999"),
-        (b"GET / HTTP/1.1\r\n\r\n", "this is no message of rigidblocks"),
-        (packed("step", (np.zeros(3),)), "'step' needs an instance"),
-        (packed("describe", ()), "names no file"),
-        (packed("start", (), {"x": 1})[:-1] + b"?", "no object of JSON"),
+        (struct.pack("<4sHHII", MAGIC, VERSION, 999, 0, 0), "unknown call number 999"),
+        (b"GET / HTTP/1.1\r\n\r\n", "not a message of rigidblocks"),
+        (pack_message("step", (np.zeros(3),)), "'step' needs an instance"),
+        (pack_message("describe", ()), "contains no file name"),
+        (pack_message("start", (), {"x": 1})[:-1] + b"?", "not a JSON object"),
     ],
 )
-def test_a_message_that_is_wrong_is_answered_in_words(server, data, message):
+def test_fmu_server_answers_an_invalid_message_with_an_error(server, data, message):
     with client(server) as link:
         link.sendall(data)
         answer = Channel(link).receive()
@@ -311,10 +323,12 @@ def test_a_message_that_is_wrong_is_answered_in_words(server, data, message):
 
 
 @pytest.mark.parametrize("n", [100, pytest.param(500, marks=pytest.mark.slow)])
-def test_noise_ends_no_server(server, n):
-    """Before and after the handshake: random bytes, and good messages with random bytes in them."""
+def test_fmu_server_continues_after_it_receives_random_bytes(server, n):
+    """Send random bytes before and after the handshake, and in valid messages."""
     rng = random.Random(n)
-    good = [packed(call, (np.array([0.0, rng.random()]),), {"file": "gain.fmu"}) for call in CALLS]
+    good = [
+        pack_message(call, (np.array([0.0, rng.random()]),), {"file": "gain.fmu"}) for call in CALLS
+    ]
     for k in range(n // 10):
         with contextlib.suppress(OSError), socket.create_connection(host_of(server[3])) as link:
             link.sendall(rng.randbytes(rng.randrange(200)))
@@ -325,3 +339,102 @@ def test_noise_ends_no_server(server, n):
                     noise[rng.randrange(len(noise))] = rng.randrange(256)
                 link.sendall(noise)
     lives(server)
+
+
+@contextlib.contextmanager
+def strangers(server, n):
+    """Open connections without a key that send an answer byte by byte, and yield them."""
+    ended = threading.Event()
+    with contextlib.ExitStack() as stack:
+        links = [
+            stack.enter_context(socket.create_connection(host_of(server[3]))) for _ in range(n)
+        ]
+
+        def drip():
+            data = struct.pack("!i", 200) + b"A" * 200
+            for k in range(len(data)):
+                for link in links:
+                    with contextlib.suppress(OSError):
+                        link.send(data[k : k + 1])
+                if ended.wait(0.2):
+                    return
+
+        thread = threading.Thread(target=drip, daemon=True)
+        thread.start()
+        try:
+            yield links
+        finally:
+            ended.set()
+            thread.join()
+
+
+def is_closed(link):
+    """Return whether the server closes a connection whose challenge is read."""
+    link.settimeout(60.0)
+    try:
+        while link.recv(1 << 12):
+            pass
+    except ConnectionError:
+        pass
+    except TimeoutError:
+        return False
+    return True
+
+
+@pytest.mark.slow
+def test_fmu_server_clients_without_the_key_do_not_block_a_client_with_the_key(server):
+    with strangers(server, 80):
+        lives(server)
+
+
+@pytest.mark.slow
+def test_fmu_server_closes_connections_with_a_slow_handshake(server):
+    with strangers(server, 3) as links:
+        assert all(map(is_closed, links))
+        lives(server)
+
+
+@pytest.mark.slow
+def test_fmu_server_limits_the_number_of_clients(server):
+    folder, key = server[:2]
+    with served(folder, key) as (process, address), contextlib.ExitStack() as stack:
+        own = folder, key, process, address
+        links = [stack.enter_context(client(own)) for _ in range(MOST_CLIENTS)]
+        for link in links:  # the server serves each client
+            link.sendall(pack_message("start", ()))
+            assert Channel(link).receive().call == "answer"
+        with pytest.raises(
+            FmuError, match=f"rejected the request: the server already has {MOST_CLIENTS} clients"
+        ):
+            remote(own, "gain.fmu")
+        links[0].shutdown(socket.SHUT_RDWR)
+        for _ in range(100):  # until the process of the closed client ends
+            with contextlib.suppress(FmuError):
+                remote(own, "gain.fmu")
+                return
+            time.sleep(0.1)
+        pytest.fail("the server accepts no client after another client left")
+
+
+@pytest.mark.slow
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("seed", "n", "kinds"),
+    [
+        (5, 4, tuple(FMUS)),
+        *(
+            pytest.param(seed, n, KINDS, marks=pytest.mark.slow)
+            for n in (5, 12, 20)
+            for seed in (1, 2)
+        ),
+    ],
+)
+def test_initial_values_of_remote_fmu_networks_equal_the_dense_linear_solution(
+    seed, n, kinds, tmp_path
+):
+    key = key_file(tmp_path / "key")
+    with served(tmp_path, key) as (_, address):
+        network = random_network(1000 * n + seed, n, kinds, key_file=key)
+        system = network.system(tmp_path, f"tcp://{address}/{{.name}}")
+        result = simulate(system, network.dt, network.dt, form="numpy", progress=False)
+    assert network.error(result) < 1e-12 * np.abs(network.outputs).max()

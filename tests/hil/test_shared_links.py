@@ -1,6 +1,4 @@
-"""Links by shared memory: what a partner puts there arrives whole, in a run and in a program alike,
-and a partner that is silent, mistaken or gone ends with safe values.
-"""
+"""Shared-memory links of runs and programs: packets are complete, and faults cause safe values."""
 
 import contextlib
 import csv
@@ -16,26 +14,27 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from controlled_outside import QD, TAU, Q, controlled_by, pd
-from rigidblocks import SharedLink, SimulationError, build_runner, simulate
-from rigidblocks.bench.packet import OK, Packet, answer, packed, unpacked
-from rigidblocks.bench.shared import Shared
+from rigidblocks import SimulationError, build_runner, simulate
+from rigidblocks.hil.links import SharedLink
+from rigidblocks.hil.shared_memory import Shared
+from rigidblocks.hil.udp_packet import OK, Packet, answer, pack_packet, unpack_packet
 from rigidblocks.tracing.ccode import c_text
 from rigidblocks.tracing.compiler import PORTABLE_FLAGS, compiler
 
-pytestmark = pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="there is no /dev/shm")
+pytestmark = pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="/dev/shm does not exist")
 DT = 1e-3
 
 
 @pytest.fixture
 def name():
-    """A name that no other test has, free again in the end."""
+    """Yield a memory name that no other test uses, and free the memory after the test."""
     own = f"rigidblocks_test_{os.getpid()}_{time.monotonic_ns()}"
     yield own
     Path("/dev/shm", own).unlink(missing_ok=True)
 
 
 def attached(name):
-    """The partner's side, once there is something to attach to."""
+    """Attach the partner as soon as the memory exists."""
     for _ in range(20_000):
         with contextlib.suppress(OSError):
             return Shared(name)
@@ -45,7 +44,7 @@ def attached(name):
 
 @contextlib.contextmanager
 def partner(name, law):
-    """Answers each packet of four values by a law until it is over; yields what has come."""
+    """Answer packets of four values by a law; yield the list of received packets."""
     came, over = [], threading.Event()
 
     def work():
@@ -56,7 +55,7 @@ def partner(name, law):
                     side = Shared(name)
                 time.sleep(1e-3)
             elif (data := side.read()) is not None:
-                fault, packet = unpacked(data, 4)
+                fault, packet = unpack_packet(data, 4)
                 assert fault == OK
                 came.append(packet)
                 side.write(answer(packet, law(packet), len(came)))
@@ -75,13 +74,15 @@ def partner(name, law):
 
 
 def linked(name, **options):
-    """The robot, with its controller outside."""
+    """Return the robot with an external controller."""
     link = SharedLink(name, [Q, QD], [TAU], **options)
     return controlled_by(link), link
 
 
 @pytest.mark.slow
-def test_program_and_simulate_are_the_same_in_lock_step(name, tmp_path):
+def test_program_with_a_lock_step_shared_memory_link_matches_the_results_of_simulate(
+    name, tmp_path
+):
     system, link = linked(name, lock_step=True, timeout=5.0)
     program = build_runner(system, tmp_path / "plant", DT)
     record = tmp_path / "run.csv"
@@ -107,8 +108,8 @@ def test_program_and_simulate_are_the_same_in_lock_step(name, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_killed_program_leaves_nothing_that_harms(name, tmp_path):
-    """The next one takes the memory over, its partner goes on, and nothing old is believed."""
+def test_generated_program_reuses_the_shared_memory_of_a_killed_program(name, tmp_path):
+    """The next program takes over the memory; the partner continues; old values are ignored."""
     system, _ = linked(name, timeout=0.05, safe={"tau": [0.25, -0.5]})
     program = build_runner(system, tmp_path / "plant", DT)
     first = subprocess.Popen([program], stdout=subprocess.DEVNULL)
@@ -116,8 +117,8 @@ def test_a_killed_program_leaves_nothing_that_harms(name, tmp_path):
     other = subprocess.run([program, "--stop", "1"], capture_output=True, text=True, check=False)
     assert other.returncode == 2
     assert "link 'link' has no shared memory" in other.stderr
-    assert "another simulation has it" in other.stderr
-    side.write(packed(Packet(7, 0, 0.0, (1.0, 2.0))))
+    assert "another simulation uses it" in other.stderr
+    side.write(pack_packet(Packet(7, 0, 0.0, (1.0, 2.0))))
     first.kill()
     first.wait()
     record = tmp_path / "run.csv"
@@ -134,13 +135,13 @@ def stepped(link, t):
     return link.function(t=t, q=np.zeros(2), qd=np.zeros(2))["tau"]
 
 
-def test_faults_of_a_partner_are_counted_and_the_values_safe(name):
+def test_invalid_shared_memory_packets_are_counted_and_cause_safe_values(name):
     _, link = linked(name, timeout=0.2, safe={"tau": [0.25, -0.5]})
     assert_array_equal(stepped(link, 0.0), [0.25, -0.5])
     side = Shared(name)
-    fault, packet = unpacked(side.read(), 4)
+    fault, packet = unpack_packet(side.read(), 4)
     assert (fault, packet.sequence, side.read()) == (OK, 1, None)
-    good = packed(Packet(1, 1, 0.0, (1.0, 2.0)))
+    good = pack_packet(Packet(1, 1, 0.0, (1.0, 2.0)))
     faults = {
         "foreign": b"hello",
         "of wrong size": good[:-1],
@@ -156,16 +157,16 @@ def test_faults_of_a_partner_are_counted_and_the_values_safe(name):
     side.close()
 
 
-def test_packets_of_a_partner_are_counted_and_old_values_safe(name):
+def test_shared_memory_link_counts_packets_and_outputs_safe_values_after_its_timeout(name):
     _, link = linked(name, timeout=0.2, safe={"tau": [0.25, -0.5]})
     assert_array_equal(stepped(link, 0.0), [0.25, -0.5])
-    side, good = Shared(name), packed(Packet(1, 1, 0.0, (1.0, 2.0)))
+    side, good = Shared(name), pack_packet(Packet(1, 1, 0.0, (1.0, 2.0)))
     side.write(good)
     for k in (10.0, 11.0):
         assert_array_equal(stepped(link, k), [1.0, 2.0])
     side.write(good)
     stepped(link, 12.0)
-    side.write(packed(Packet(5, 1, 0.0, (3.0, 4.0))))
+    side.write(pack_packet(Packet(5, 1, 0.0, (3.0, 4.0))))
     assert_array_equal(stepped(link, 13.0), [3.0, 4.0])
     assert (link.counts["doubled"], link.counts["lost"], link.counts["received"]) == (1, 3, 2)
     time.sleep(0.25)
@@ -173,7 +174,7 @@ def test_packets_of_a_partner_are_counted_and_old_values_safe(name):
     side.write(good)
     assert_array_equal(stepped(link, 15.0), [1.0, 2.0])
     assert link.counts["restarts of the partner"] == 1
-    with pytest.raises(ValueError, match="a packet of 4000 bytes; there is room for 40"):
+    with pytest.raises(ValueError, match="the packet has 4000 bytes; at most 40 fit"):
         side.write(bytes(4000))
     link.close()
     assert not side.is_open
@@ -182,13 +183,13 @@ def test_packets_of_a_partner_are_counted_and_old_values_safe(name):
         Shared(name)
 
 
-def test_a_partner_that_dies_while_it_writes_stops_nothing(name):
+def test_partner_that_ends_while_it_writes_to_shared_memory_does_not_block_the_run(name):
     _, link = linked(name, timeout=0.05)
     stepped(link, 0.0)
     side = Shared(name)
-    side.write(packed(Packet(4, 1, 0.0, (1.0, 2.0))))
+    side.write(pack_packet(Packet(4, 1, 0.0, (1.0, 2.0))))
     assert_array_equal(stepped(link, 1.0), [1.0, 2.0])
-    side._words[side._to] += 1  # odd, as in the middle of a packet
+    side._words[side._to] += 1  # an odd count marks an unfinished packet
     began = time.monotonic()
     assert_array_equal(stepped(link, 2.0), [1.0, 2.0])
     time.sleep(0.06)
@@ -196,30 +197,30 @@ def test_a_partner_that_dies_while_it_writes_stops_nothing(name):
     assert time.monotonic() - began < 1
     side.close()
     after = Shared(name)
-    after.write(packed(Packet(1, 3, 0.0, (5.0, 6.0))))
+    after.write(pack_packet(Packet(1, 3, 0.0, (5.0, 6.0))))
     assert_array_equal(stepped(link, 4.0), [5.0, 6.0])
     after.close()
     link.close()
 
 
-def test_wrong_memory_is_refused(name):
+def test_invalid_name_or_content_of_shared_memory_is_rejected(name):
     for wrong in ("", "../x", "a/b", ".", "a b"):
-        with pytest.raises(ValueError, match="shared memory has a name of letters"):
+        with pytest.raises(ValueError, match=r"invalid name .* of shared memory"):
             SharedLink(wrong, [Q], [TAU])
     system, link = linked(name)
     with contextlib.closing(Shared(name, (64, 64))) as own:
-        with pytest.raises(SimulationError, match=f"another simulation has .* '{name}'"):
+        with pytest.raises(SimulationError, match=f"another simulation uses .* '{name}'"):
             simulate(system, DT, DT, progress=False)
         assert own.is_open
     Path("/dev/shm", name).write_bytes(bytes(200))
-    with pytest.raises(OSError, match="no memory of a link"):
+    with pytest.raises(OSError, match="not the memory of a link"):
         Shared(name)
     simulate(system, DT, DT, progress=False)
     link.close()
 
 
 TORN = """
-#include "shared.h"
+#include "shared_memory.h"
 #include <stdlib.h>
 
 /* The partner writes packets of one byte each, of all lengths; the other reads none of two. */
@@ -253,8 +254,8 @@ int main(int argc, char **argv)
 
 
 @pytest.mark.slow
-def test_no_packet_is_half_of_one_and_half_of_another(name, tmp_path):
-    (tmp_path / "shared.h").write_text(c_text("runner/shared.h"))
+def test_shared_memory_reader_never_gets_a_partly_written_packet(name, tmp_path):
+    (tmp_path / "shared_memory.h").write_text(c_text("runner/shared_memory.h"))
     (tmp_path / "torn.c").write_text(TORN)
     build = (*compiler(), *PORTABLE_FLAGS, "torn.c", "-o", "torn")
     subprocess.run(build, cwd=tmp_path, check=True)

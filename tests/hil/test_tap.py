@@ -1,4 +1,4 @@
-"""The live tap of a program: chosen signals now and then, whoever listens or does not."""
+"""Live tap of a program: the program sends selected signals without delaying the run."""
 
 import json
 import socket
@@ -25,7 +25,7 @@ def run(program, *options):
 
 
 @pytest.mark.slow
-def test_a_listener_gets_the_signals_that_it_asks_for(program):
+def test_generated_program_sends_the_requested_signals_to_the_listener_of_its_tap(program):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own:
         own.bind(("127.0.0.1", 0))
         own.settimeout(5.0)
@@ -34,7 +34,7 @@ def test_a_listener_gets_the_signals_that_it_asks_for(program):
         report, _ = run(program, "--stop", "0.4", "--tap", at, *options)
         rows = [json.loads(own.recv(65536)) for _ in range(report["tap"]["sent"])]
     assert 0 < len(rows) <= 20
-    assert len(rows) + report["tap"]["left out"] in (19, 20)  # the last may not have gone out
+    assert len(rows) + report["tap"]["left out"] in (19, 20)  # the last row may remain unsent
     names = ["timestamp", "robot.q[1]", "robot.q[2]", "pd.tau[1]", "pd.tau[2]"]
     assert all(set(row) == set(names) for row in rows)
     result = simulate(wired(parts()), 0.4, DT, progress=False)
@@ -46,7 +46,7 @@ def test_a_listener_gets_the_signals_that_it_asks_for(program):
 
 
 @pytest.mark.slow
-def test_without_a_listener_and_faster_than_it_can_send_nothing_waits(program):
+def test_missing_tap_listener_does_not_delay_the_generated_program(program):
     options = ("--rate", "0", "--stop", "20", "--tap", "127.0.0.1:9", "--tap-rate", "1000")
     report, _ = run(program, *options)
     assert report["steps"] == 20000
@@ -55,7 +55,9 @@ def test_without_a_listener_and_faster_than_it_can_send_nothing_waits(program):
 
 
 @pytest.mark.slow
-def test_what_cannot_be_tapped_is_refused(program):
-    assert "--tap has 0 signals" in run(program, "--tap", "127.0.0.1:9", "--tap-signal", "no")[1]
-    assert "--tap is an address such as" in run(program, "--tap", "here")[1]
+def test_invalid_tap_options_are_rejected(program):
+    assert (
+        "--tap selects 0 signals" in run(program, "--tap", "127.0.0.1:9", "--tap-signal", "no")[1]
+    )
+    assert "--tap must be an address such as" in run(program, "--tap", "here")[1]
     assert "usage:" in run(program, "--tap-rate", "0")[1]

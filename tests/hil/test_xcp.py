@@ -1,6 +1,4 @@
-"""XCP on UDP in a program: all signals come in every step, parameters change between two steps, and
-no bytes of anyone change anything else.
-"""
+"""XCP over UDP: measurement of every step, calibration between steps, and random packets."""
 
 import contextlib
 import json
@@ -17,7 +15,7 @@ from numpy.testing import assert_array_equal
 from planar2ctrl import parts, wired
 from rigidblocks import build_runner, simulate
 from rigidblocks.cli import main
-from rigidblocks.fmi.a2l import Element, a2l_text, period
+from rigidblocks.fmi.xcp import Element, a2l_text, period
 from rigidblocks.tracing.ccode import c_text
 from udp_partner import free_ports
 from xcp_master import CONNECT, STATUS, SYNCH, RefusalError, XcpMaster, addresses_in, connected
@@ -37,7 +35,7 @@ def program(tmp_path_factory):
 
 @contextlib.contextmanager
 def running(program, *options):
-    """The program while it runs, its address, and its report when it has ended."""
+    """Run a program; yield its address and a dict that gets its final report."""
     path, address, _ = program
     report = {}
     with subprocess.Popen([path, *options], stdout=subprocess.PIPE, text=True) as process:
@@ -45,14 +43,17 @@ def running(program, *options):
             yield address, report
         finally:
             process.terminate()
-            report |= json.loads(process.communicate(timeout=20)[0])
+            report |= json.loads(process.communicate(timeout=60)[0])
 
 
 @pytest.mark.slow
-def test_every_signal_comes_in_every_step(program):
+def test_xcp_measures_every_signal_in_every_step(program):
     places = program[2]
     names = [name for name in places if not name.startswith("pd.k")]
-    slowly = ("--rate", "0.25")  # what comes while this process is not run is kept, up to a limit
+    slowly = (
+        "--rate",
+        "0.25",
+    )  # the socket buffers packets while this process waits, up to a limit
     with running(program, *slowly) as (address, report), connected(address) as master:
         master.measure([places[name] for name in names])
         while len(master.samples) < 300:
@@ -71,8 +72,8 @@ def test_every_signal_comes_in_every_step(program):
 
 
 @pytest.mark.slow
-def test_a_gain_that_is_changed_holds_from_the_next_step_on(program):
-    """The run is that of `simulate` with the same gain from the same step on, to the last bit."""
+def test_gain_written_by_xcp_takes_effect_in_the_next_step(program):
+    """The run equals `simulate` with the same gain change at the same step, bit for bit."""
     places = program[2]
     names = ["robot.q[1]", "robot.q[2]", "pd.tau[1]", "pd.kp[1]"]
     with running(program, "--rate", "0.5") as (address, _), connected(address) as master:
@@ -86,7 +87,7 @@ def test_a_gain_that_is_changed_holds_from_the_next_step_on(program):
     rows = np.array(master.rows())
     gains = rows[:, 1 + names.index("pd.kp[1]")]
     assert set(gains) == {1000.0, 2500.0}
-    first = int(np.argmax(gains == 2500.0))  # the first step with it ends there
+    first = int(np.argmax(gains == 2500.0))  # row at the end of the first step with the gain
     steps = np.rint(rows[:, 0] / DT).astype(int)
     began = (steps[first] - 1) * DT
     scenario = {"time": [0.0, began], "pd.kp[1]": [1000.0, 2500.0]}
@@ -97,7 +98,7 @@ def test_a_gain_that_is_changed_holds_from_the_next_step_on(program):
 
 
 @pytest.mark.slow
-def test_what_cannot_be_is_refused_with_the_codes_of_the_standard(program):
+def test_invalid_xcp_commands_get_the_error_codes_of_the_standard(program):
     places = program[2]
     kp = places["pd.kp[1]"]
 
@@ -107,13 +108,13 @@ def test_what_cannot_be_is_refused_with_the_codes_of_the_standard(program):
         assert info.value.args == (code,)
 
     with running(program) as (address, report), connected(address) as master:
-        for value in (-1.0, np.nan, np.inf):  # a gain is positive
+        for value in (-1.0, np.nan, np.inf):  # a gain must be finite and at least 0
             with pytest.raises(RefusalError) as info:
                 master.write(kp, value)
             assert info.value.args == (OUT_OF_RANGE,)
         with pytest.raises(RefusalError, match=str(WRITE_PROTECTED)):
             master.write(places["robot.q[1]"], 1.0)
-        with pytest.raises(RefusalError, match=str(OUT_OF_RANGE)):  # all or nothing
+        with pytest.raises(RefusalError, match=str(OUT_OF_RANGE)):  # rejects the whole write
             master.write(kp, 5.0, -1.0)
         with pytest.raises(RefusalError, match=str(ACCESS_DENIED)):
             master.write(kp + 1, 1.0)
@@ -124,12 +125,12 @@ def test_what_cannot_be_is_refused_with_the_codes_of_the_standard(program):
         refused(UNKNOWN, 0x90)
         refused(SYNTAX, 0xF6, 0)
         assert master.read(kp, 4) == (1000.0, 1000.0, 15.0, 15.0)
-        other = XcpMaster(address)  # who is not the master is not answered
+        other = XcpMaster(address)  # the program does not answer a second master
         other.socket.settimeout(0.1)
         with pytest.raises(TimeoutError):
             other.ask(STATUS)
         other.socket.settimeout(5.0)
-        other.ask(CONNECT, 0)  # until it connects
+        other.ask(CONNECT, 0)  # after it connects, the program answers
         other.ask(0xFE)
         other.socket.close()
         master.connect()
@@ -137,8 +138,8 @@ def test_what_cannot_be_is_refused_with_the_codes_of_the_standard(program):
 
 
 @pytest.mark.slow
-def test_noise_changes_nothing(program):
-    """Random commands and random bytes, by a master that is connected."""
+def test_random_xcp_packets_do_not_change_the_parameters(program):
+    """A connected master sends random commands and random bytes."""
     places = program[2]
     rng = np.random.default_rng(3)
     with running(program) as (address, report):
@@ -148,7 +149,7 @@ def test_noise_changes_nothing(program):
             data = bytearray(rng.bytes(int(rng.integers(1, 40))))
             if rng.random() < 0.7:
                 data[0] = 0xC0 + int(rng.integers(0, 62))
-            if data[0] in (0xF0, 0xFF, 0xFE):  # neither writes nor leaves
+            if data[0] in (0xF0, 0xFF, 0xFE):  # no download, connect or disconnect commands
                 continue
             with contextlib.suppress(BlockingIOError):
                 noisy.socket.send(struct.pack("<HH", len(data), 0) + data)
@@ -157,14 +158,14 @@ def test_noise_changes_nothing(program):
             for _ in range(500):
                 own.sendto(rng.bytes(int(rng.integers(0, 400))), (host, int(port)))
         noisy.socket.close()
-        with connected(address) as master:  # answers to the noise do not come to it
+        with connected(address) as master:  # a new connection receives no answers to the noise
             assert master.read(places["pd.kp[1]"], 4) == (1000.0, 1000.0, 15.0, 15.0)
     assert report["ended"] == "by a signal"
     assert report["xcp"]["commands"] > 10
 
 
 @pytest.mark.slow
-def test_where_it_listens_is_said_and_refused(program, tmp_path):
+def test_invalid_or_occupied_xcp_address_is_reported(program, tmp_path):
     path, address, _ = program
     for wrong, said in (("nowhere", "an address such as"), (address, "cannot listen")):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
@@ -179,7 +180,7 @@ def test_where_it_listens_is_said_and_refused(program, tmp_path):
         build_runner(wired(parts()), tmp_path / "never", DT, xcp="elsewhere")
 
 
-def test_the_command_writes_the_a2l_beside_the_sources(tmp_path):
+def test_runner_command_writes_the_a2l_file_next_to_the_sources(tmp_path):
     script = tmp_path / "wave.py"
     script.write_text(
         "from rigidblocks import Sine, System\nsystem = System()\n"
@@ -193,7 +194,7 @@ def test_the_command_writes_the_a2l_beside_the_sources(tmp_path):
     assert {"wave.y[1]", "wave.amplitude[1]"} <= set(addresses_in(text))
 
 
-def test_names_and_periods_of_a2l():
+def test_a2l_file_contains_valid_names_and_sample_periods():
     assert [period(dt) for dt in (1e-3, 2e-3, 0.25, 1.0, 1e-6, 1.25e-4, 1 / 3)] == [
         (1, 6),
         (2, 6),
@@ -213,7 +214,7 @@ def test_names_and_periods_of_a2l():
 FUZZ = """
 #include <stdio.h>
 #include <stdlib.h>
-#include "xcp_daq.h"
+#include "xcp.h"
 static const Tunable TUNABLES[] = {{3, 0.0, 10.0}, {4, -1.0, 1.0}};
 static const XcpPlan PLAN = {"fuzz", "step", 1, 6, 40, 2, TUNABLES};
 int main(void)
@@ -261,11 +262,10 @@ int main(void)
 
 
 @pytest.mark.slow
-def test_random_commands_touch_only_what_they_may(tmp_path):
+def test_random_xcp_commands_change_only_tunable_values(tmp_path):
     if shutil.which("gcc") is None:
-        pytest.skip("there is no gcc")
-    for name in ("xcp.h", "xcp_daq.h"):
-        (tmp_path / name).write_text(c_text(f"runner/{name}"))
+        pytest.skip("gcc is not installed")
+    (tmp_path / "xcp.h").write_text(c_text("runner/xcp.h"))
     (tmp_path / "fuzz.c").write_text(FUZZ)
     sanitizers = "-fsanitize=address,undefined"
     flags = ("-std=c99", "-O1", "-Wall", "-Wextra", sanitizers, "-fno-sanitize-recover=all")

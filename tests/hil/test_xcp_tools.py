@@ -1,4 +1,4 @@
-"""Tools that others wrote measure and calibrate a program: pyxcp by XCP, pya2ldb reads its A2L."""
+"""Foreign tools measure and calibrate a program: pyxcp by XCP, and pya2ldb by its A2L file."""
 
 import logging
 import struct
@@ -31,7 +31,7 @@ def program(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def by_pyxcp(program):
-    """What pyxcp recorded of every signal while kp was changed."""
+    """Return the signals that pyxcp records while kp changes, and their names."""
     config = pytest.importorskip("pyxcp.config")
     path, address = program
     places = addresses_in(path.with_suffix(".a2l").read_text())
@@ -39,7 +39,7 @@ def by_pyxcp(program):
     app = _application(config, address)
     signals = [(name, places[name], 0, "F64") for name in names]
     with pytest.MonkeyPatch.context() as patch, _started(path):
-        patch.setattr(sys, "argv", ["pyxcp"])  # it reads the command line, which is ours
+        patch.setattr(sys, "argv", ["pyxcp"])  # pyxcp reads the command line of this process
         patch.setattr(config, "application", app)
         return _recording(app, signals, places["pd.kp[1]"])
 
@@ -61,9 +61,7 @@ def _application(config, address):
 
 
 def _recording(app, signals, kp):
-    """The rows of each step, and the signals' names in the order of the packets; kp is written
-    half-way.
-    """
+    """Return a row per step and the names in packet order; kp changes halfway."""
     from pyxcp.daq_stim import DaqList, DaqOnlinePolicy
     from pyxcp.master import Master
 
@@ -91,13 +89,13 @@ def _recording(app, signals, kp):
     return np.array(kept.rows), [head[0] for head in kept.daq_lists[0].headers]
 
 
-def test_pyxcp_gets_every_signal_for_ten_seconds(by_pyxcp):
+def test_pyxcp_measures_every_step_of_a_program_for_ten_seconds(by_pyxcp):
     rows, _ = by_pyxcp
     assert len(rows) >= SECONDS / DT
     assert_array_equal(np.diff(rows[:, 0]), 1e9 * DT)
 
 
-def test_what_pyxcp_wrote_acts_in_the_next_step(by_pyxcp):
+def test_values_written_by_pyxcp_take_effect_in_the_next_step(by_pyxcp):
     rows, names = by_pyxcp
     signal = {name: rows[:, k] for k, name in enumerate(names, 1)}
     assert_array_equal(np.unique(signal["pd.kp[1]"]), [1000.0, 2500.0])
@@ -112,14 +110,14 @@ def test_what_pyxcp_wrote_acts_in_the_next_step(by_pyxcp):
 
 
 def _step_of(signal, k):
-    """The number of the step of a row: the tool hides the clock, but the run before is known."""
+    """Return the step index of row k from a known run, because pyxcp does not report the time."""
     before = simulate(wired(parts()), 30.0, DT, progress=False)
     expected = before.values[:, list(before.columns).index("robot.q[1]")]
     (found,) = np.flatnonzero(expected == signal["robot.q[1]"][0])
     return int(found) + k
 
 
-def test_pya2ldb_reads_the_a2l(program, tmp_path):
+def test_pya2ldb_reads_units_and_addresses_from_the_a2l_of_a_program(program, tmp_path):
     pya2l = pytest.importorskip("pya2l")
     from pya2l.api.inspect import Project
 

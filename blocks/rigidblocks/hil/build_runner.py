@@ -1,4 +1,4 @@
-"""A system as one program in C, without Python: its steps at the pace of the clock, with links."""
+"""Generation of a standalone real-time C program (runner) from a system with links."""
 
 import shutil
 import tempfile
@@ -7,45 +7,41 @@ from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
-from rigidblocks.bench.fmus import unpack
-from rigidblocks.bench.layout import Layout, layout_of
-from rigidblocks.bench.link import Link
-from rigidblocks.bench.link_tables import Linked, integers, linked_of, links_header
-from rigidblocks.bench.parts import PartsInTurn
-from rigidblocks.bench.udp_link import Addresses
-from rigidblocks.block.adaptive import longest_step
+from rigidblocks.block.adaptive_methods import longest_step
+from rigidblocks.block.external_functions import PythonBlock
 from rigidblocks.block.integrators import RK4
-from rigidblocks.block.memory import Memory
-from rigidblocks.block.python_block import PythonBlock
-from rigidblocks.fmi.a2l import Element, a2l_text, elements_of, plan_text
-from rigidblocks.kernels.evaluator import TracedEvaluator
-from rigidblocks.kernels.kernel import KERNEL, model_header
-from rigidblocks.system.fmu import Fmu
-from rigidblocks.system.fused import GAUSS_SEIDEL, JACOBI, FusedSystem
-from rigidblocks.system.part import Part
-from rigidblocks.system.system import System
-from rigidblocks.tracing.ccode import c_number, c_string, c_text
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.common.escaping import cmake_name, cmake_text
+from rigidblocks.cosim.graph.fmu_part import Fmu
+from rigidblocks.cosim.graph.fused_system import GAUSS_SEIDEL, JACOBI, FusedSystem
+from rigidblocks.cosim.graph.part import Part
+from rigidblocks.cosim.graph.system import System
+from rigidblocks.cosim.masters.c_loop_tables import SOURCES
+from rigidblocks.fmi.xcp import Element, a2l_text, elements_of, plan_text
+from rigidblocks.hil.links import Addresses, Link
+from rigidblocks.hil.runner_tables import (
+    Layout,
+    Linked,
+    SequentialParts,
+    integers,
+    layout_of,
+    link_with_places,
+    links_header,
+    unpack,
+)
+from rigidblocks.kernels.model_header import KERNEL, model_header
+from rigidblocks.kernels.traced_evaluator import TracedEvaluator
+from rigidblocks.tracing.c_notation import c_string
+from rigidblocks.tracing.ccode import c_number, c_text
 from rigidblocks.tracing.compiler import PORTABLE_FLAGS, compiler, cross_compiler, run_compiler
 
 PLATFORMS = {"x86_64-linux": "x86_64-linux-gnu.2.17", "aarch64-linux": "aarch64-linux-gnu.2.17"}
-CORE = ("core.c", "core.h")
-PARTS = ("parts.c", "core.h", "fmu.h", "fmu_life.h", "fmu_values.h")  # in place of it, with FMUs
-MASTER = ("master.c", "master.h")
-RUNNER = (
-    "address.h",
-    "can.h",
-    "clock.h",
-    "frame.h",
-    "link.h",
-    "link_plan.h",
-    "packet.h",
-    "record.h",
-    "runner.c",
-    "shared.h",
-    "tap.h",
-    "times.h",
-)
-XCP = ("xcp.h", "xcp_daq.h", "xcp_udp.h")
+CORE = ("bare_metal_step.c", "bare_metal_step.h")
+# used instead of CORE in a program with FMUs
+PARTS = ("system_step.c", "bare_metal_step.h")
+PROGRAM = ("runner.c", "link.c", "recorder.c")  # C files of each program
+HEADERS = ("can.h", "link.h", "packet.h", "recorder.h", "shared_memory.h")
+XCP = ("xcp.h", "xcp_udp.h")
 SOURCE = "source"
 _FLAGS = (*PORTABLE_FLAGS, "-pthread")
 
@@ -59,28 +55,43 @@ def build_runner(
     platform: str | None = None,
     xcp: str | None = None,
 ) -> Path:
-    """The path of the program written there, which steps a system of blocks every `dt` [s].
+    """Build a real-time program that steps a system every `dt` [s].
 
-    Its parts that are a `UdpLink`, a `SharedLink` or a `CanLink` become links of the program: their
-    signals are exchanged at each communication point. FMUs for co-simulation are unpacked to a
-    folder beside the program, named after it with the ending .fmus, from which it loads their
-    libraries. In lock-step the numbers are those of `simulate` to the last bit.
-    `platform` is "x86_64-linux" or "aarch64-linux", built by ziglang, this machine's by its own
-    compiler unless given; or "source": then `path` is a folder with the sources, a CMakeLists.txt,
-    and `core.c`, which needs no operating system, for a bench whose timer calls the steps. The
-    program says by `--help` what it can do.
+    Parts of the types `UdpLink`, `SharedLink` and `CanLink` become links of the program, which
+    exchange their signals at each communication point. FMUs for co-simulation are unpacked to the
+    folder PROGRAM.fmus next to the program, and the program loads the FMU libraries from this
+    folder. In lock-step, the results equal the results of `simulate` to the last bit. `--help`
+    lists the options of the program.
 
-    Raises ValueError for Python among the parts and for FMUs that it cannot step, for a link whose
-    inputs are not all connected, for links in the order of Jacobi, and where a part reads a link at
-    once, because what comes in is held over the step; FmuError for an FMU without a library for the
-    platform; CompilerError without a compiler; and what `FusedSystem` raises.
+    Args:
+        system: System of blocks, links and FMUs for co-simulation.
+        path: Path of the program, or of the folder of sources.
+        dt: Communication step [s].
+        order: Order of the parts as in `simulate`; links require Gauss-Seidel order.
+        platform: Target "x86_64-linux" or "aarch64-linux", compiled by ziglang. By default, the
+            local compiler builds for this machine. For "source", `path` is a folder for the
+            sources, a CMakeLists.txt and `bare_metal_step.c`. `bare_metal_step.c` needs no
+            operating system: a timer of the target calls the steps.
+        xcp: Port or address of the XCP server of the program; the default host is this machine.
+
+    Returns:
+        The path of the program or the folder.
+
+    Raises:
+        ValueError: A part runs Python, or is an FMU that a runner does not support; an input of a
+            link is not connected; links are used in Jacobi order; or a connection to or from a link
+            needs a `UnitDelay`, because a link holds its values during a step.
+        FmuError: An FMU has no library for the platform.
+        CompilerError: No compiler is available.
+
+    Also raises the exceptions of `FusedSystem`.
     """
     if platform not in (None, SOURCE, *PLATFORMS):
         known = ", ".join((*PLATFORMS, SOURCE))
-        raise ValueError(f"there is no platform '{platform}'; choose among {known}")
+        raise ValueError(f"unknown platform '{platform}'; expected one of {known}")
     path = Path(path)
     if not path.stem:
-        raise ValueError(f"a program needs a name, such as plant, not '{path}'")
+        raise ValueError(f"'{path}' is not a valid program name; give a file name such as 'plant'")
     xcp_at = _xcp_address(xcp)
     target, fmus = (None if platform == SOURCE else platform), _fmus(system)
     sources = runner_sources(system, path.stem, dt, order, xcp_at, target)
@@ -108,22 +119,22 @@ def _write(sources: Mapping[str, str], folder: Path) -> None:
 def _compile(
     sources: Mapping[str, str], path: Path, platform: str | None, *, with_fmus: bool
 ) -> None:
-    """Writes the program."""
+    """Compile the C sources to a program, with a local compiler or ziglang."""
     command = cross_compiler(PLATFORMS[platform]) if platform else compiler()
     with tempfile.TemporaryDirectory() as folder:
         _write(sources, Path(folder))
-        core = ("parts.c", "master.c") if with_fmus else ("core.c",)
-        out = ("runner.c", *core, "-o", "program", "-lm", *["-ldl"] * with_fmus, "-s")
+        core = ("system_step.c", "master.c") if with_fmus else ("bare_metal_step.c",)
+        out = (*PROGRAM, *core, "-o", "program", "-lm", *["-ldl"] * with_fmus, "-s")
         run_compiler((*command, *_FLAGS, *out), folder)
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(Path(folder, "program"), path)
 
 
-def _xcp_address(given: str | None) -> str:
-    """Where tools connect to, on this machine unless an address says something else; "" without."""
-    if given is None:
+def _xcp_address(port_or_address: str | None) -> str:
+    """Return the address of the XCP server, by default on this machine; "" for no server."""
+    if port_or_address is None:
         return ""
-    address = f"127.0.0.1:{given}" if given.isdecimal() else given
+    address = f"127.0.0.1:{port_or_address}" if port_or_address.isdecimal() else port_or_address
     Addresses(address)
     return address
 
@@ -133,13 +144,13 @@ def _fmus(system: System) -> list[Part]:
 
 
 def _folder(name: str) -> str:
-    """The folder of the FMUs of a program."""
+    """Return the name of the folder next to the program that contains its FMUs."""
     return f"{name}.fmus"
 
 
 def _put_fmus(fmus: list[Part], folder: Path, platform: str | None) -> None:
     if fmus:
-        shutil.rmtree(folder, ignore_errors=True)  # of a program that was there before
+        shutil.rmtree(folder, ignore_errors=True)  # remove the FMUs of an earlier build
         unpack(fmus, folder, platform)
 
 
@@ -151,33 +162,33 @@ def runner_sources(
     xcp: str = "",
     platform: str | None = None,
 ) -> dict[str, str]:
-    """The C sources of a runner, by file name; and "a2l", for a tool that connects at `xcp`."""
+    """Return the C sources of a runner by file name; the key "a2l" contains its A2L description."""
     links = {k: p.component for k, p in system.parts.items() if isinstance(p.component, Link)}
     _check_parts(system)
     if links:
         _check_order(system, links, order)
-    rest = _without(system, links)
+    rest = _remove_links(system, links)
     in_turn = _fmus(system)
     core, memory = (
-        _parts_in_turn(PartsInTurn(rest, dt, order), name, platform)
+        _sequential_sources(SequentialParts(rest, dt, order), name, platform)
         if in_turn
-        else _as_one(FusedSystem(rest, dt, order))
+        else _fused_sources(FusedSystem(rest, dt, order))
     )
-    linked = [linked_of(key, link, system, memory) for key, link in links.items()]
-    sources = core | {file: c_text(f"runner/{file}") for file in (*RUNNER, *XCP)}
+    linked = [link_with_places(key, link, system, memory) for key, link in links.items()]
+    sources = core | {file: c_text(f"runner/{file}") for file in (*PROGRAM, *HEADERS, *XCP)}
     sources["system.h"] = _system_header(name, dt, memory)
     sources["links.h"] = links_header(linked)
     signals = list(elements_of(memory.outputs, memory.where))
     tunables = _tunables(memory, linked)
     sources["xcp_plan.h"] = _xcp_header(name, dt, memory, tunables, xcp)
     sources["a2l"] = a2l_text(name, signals, tunables, dt, xcp)
-    for file in ("packet.py", "shared.py"):
-        sources[file] = files("rigidblocks.bench").joinpath(file).read_text()
+    for file, module in (("packet.py", "udp_packet.py"), ("shared.py", "shared_memory.py")):
+        sources[file] = files("rigidblocks.hil").joinpath(module).read_text()
     return sources
 
 
-def _as_one(fused: FusedSystem) -> tuple[dict[str, str], Layout]:
-    """The sources of the core of a system as one block, and its memory."""
+def _fused_sources(fused: FusedSystem) -> tuple[dict[str, str], Layout]:
+    """Return the C sources of a system without FMUs, fused to one block, and its memory layout."""
     memory = Memory(fused)
     sources = {file: c_text(f"kernel/{file}") for file in KERNEL}
     sources |= {file: c_text(f"runner/{file}") for file in CORE}
@@ -185,12 +196,12 @@ def _as_one(fused: FusedSystem) -> tuple[dict[str, str], Layout]:
     return sources, layout_of(memory)
 
 
-def _parts_in_turn(
-    parts: PartsInTurn, name: str, platform: str | None
+def _sequential_sources(
+    parts: SequentialParts, name: str, platform: str | None
 ) -> tuple[dict[str, str], Layout]:
-    """The same of one whose parts step one after the other."""
+    """Return the C sources of a system with FMUs, and its memory layout."""
     sources = {file: c_text(f"runner/{file}") for file in PARTS}
-    sources |= {file: c_text(f"master/{file}") for file in MASTER}
+    sources |= {file: c_text(f"master/{file}") for file in SOURCES}
     sources["parts.h"] = parts.text(_folder(name), platform)
     return sources, parts.layout
 
@@ -199,28 +210,26 @@ def _check_parts(system: System) -> None:
     for name, part in system.parts.items():
         component = part.component
         if isinstance(component, PythonBlock) and not isinstance(component, Link):
-            raise ValueError(f"'{name}' is Python, and a runner has none; put a link in its place")
+            raise ValueError(f"a runner does not support Python parts; replace '{name}' by a link")
 
 
 def _check_order(system: System, links: Mapping[str, Link], order: str) -> None:
-    """Raises ValueError where `simulate` would exchange packets at another moment."""
+    """Raise ValueError if the runner would exchange packets at other times than `simulate`."""
     if order == JACOBI:
-        raise ValueError(
-            "in the order of Jacobi a link would send what is one step old: take gauss-seidel"
-        )
+        raise ValueError("order='jacobi' delays link outputs by one step; use order='gauss-seidel'")
     place = {name: k for k, name in enumerate(system.wiring().stepping_order)}
     for (a, y), (b, u), *_ in system.connections:
         reads_new = a in links and place[b] > place[a]
         sends_old = b in links and place[a] > place[b]
         if reads_new or sends_old:
             raise ValueError(
-                f"{b}.{u} reads {a}.{y} at once, and what comes in by a link is held over a step: "
-                f"put a UnitDelay with the sample time of the runner between {a}.{y} and {b}.{u}"
+                f"{b}.{u} reads {a}.{y} without delay, but a link holds its values over a step; "
+                f"insert a UnitDelay with the sample time of the runner between {a}.{y} and {b}.{u}"
             )
 
 
-def _without(system: System, links: Mapping[str, Link]) -> System:
-    """The system without its links; what they give are open inputs."""
+def _remove_links(system: System, links: Mapping[str, Link]) -> System:
+    """Return the system without its links; the inputs that read a link are then unconnected."""
     rest = System()
     for name, part in system.parts.items():
         if name not in links:
@@ -229,7 +238,7 @@ def _without(system: System, links: Mapping[str, Link]) -> System:
         (a, _), (b, u) = one.source, one.target
         if a in links and b not in links:
             part, port = rest.parts[b], rest.parts[b].input(u)
-            start = {u: port.within(0.0)} if port.start is None else {}
+            start = {u: port.clip(0.0)} if port.start is None else {}
             rest.parts[b] = replace(part, start={**start, **part.start})
         elif a not in links and b not in links:
             rest.connections.append(one)
@@ -237,7 +246,7 @@ def _without(system: System, links: Mapping[str, Link]) -> System:
 
 
 def _system_header(name: str, dt: float, memory: Layout) -> str:
-    """system.h: what the program knows of its system."""
+    """Return the text of system.h: name, step size [s], signals and their memory indices."""
     signals = [
         (element, memory.where[port.name].start + k)
         for port in memory.outputs
@@ -259,14 +268,14 @@ def _system_header(name: str, dt: float, memory: Layout) -> str:
 
 
 def _tunables(memory: Layout, linked: list[Linked]) -> list[Element]:
-    """What may be changed while it runs: parameters, and inputs that come by no link."""
+    """Return the elements that an XCP tool may write: parameters, and inputs without a source."""
     by_link = {place for one in linked for place, _ in one.targets}
     ports = (*memory.inputs, *memory.parameters)
     return [one for one in elements_of(ports, memory.where) if one.place not in by_link]
 
 
 def _xcp_header(name: str, dt: float, memory: Layout, tunables: list[Element], address: str) -> str:
-    """xcp_plan.h: what a program tells tools that connect to it."""
+    """Return the text of xcp_plan.h: signals, parameters and address of the XCP server."""
     return "\n".join(
         [
             "#ifndef RB_XCP_PLAN_H\n#define RB_XCP_PLAN_H\n",
@@ -277,33 +286,35 @@ def _xcp_header(name: str, dt: float, memory: Layout, tunables: list[Element], a
     )
 
 
-def _cmake(name: str) -> str:
+def _cmake(program: str) -> str:
+    name = cmake_name(program)
     return f"""cmake_minimum_required(VERSION 3.10)
 project({name} C)
 
-# the steps alone: no operating system, no allocation; for a timer of your own
-add_library({name}_core STATIC core.c)
+# only the steps, without operating system and allocation; call them from your timer
+add_library({name}_core STATIC bare_metal_step.c)
 target_compile_options({name}_core PRIVATE {" ".join(PORTABLE_FLAGS)})
 target_link_libraries({name}_core m)
 
 # the program, on Linux
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
   find_package(Threads REQUIRED)
-  add_executable({name} runner.c)
+  add_executable({name} {" ".join(PROGRAM)})
   target_compile_options({name} PRIVATE {" ".join(PORTABLE_FLAGS)})
   target_link_libraries({name} {name}_core Threads::Threads m)
 endif()
 """
 
 
-def _cmake_with_fmus(name: str) -> str:
+def _cmake_with_fmus(program: str) -> str:
+    name = cmake_name(program)
     return f"""cmake_minimum_required(VERSION 3.10)
 project({name} C)
 
 find_package(Threads REQUIRED)
-add_executable({name} runner.c parts.c master.c)
+add_executable({name} {" ".join(PROGRAM)} system_step.c master.c)
 target_compile_options({name} PRIVATE {" ".join(PORTABLE_FLAGS)})
 target_link_libraries({name} Threads::Threads m ${{CMAKE_DL_LIBS}})
-# from where it loads them
-file(COPY {_folder(name)} DESTINATION ${{CMAKE_CURRENT_BINARY_DIR}})
+# the program loads its FMUs from this folder
+file(COPY {cmake_text(_folder(program))} DESTINATION ${{CMAKE_CURRENT_BINARY_DIR}})
 """

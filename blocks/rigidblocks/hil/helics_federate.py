@@ -1,4 +1,4 @@
-"""Parts of a system as a federate of HELICS: the other parts are other people's federates."""
+"""HELICS federate that simulates a subset of the parts of a system."""
 
 import json
 import socket
@@ -11,31 +11,38 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.block.port import Port
-from rigidblocks.block.record import offer
-from rigidblocks.simulation.arguments import check_numbers, check_path
-from rigidblocks.simulation.course import course
-from rigidblocks.simulation.grid import communication_points
-from rigidblocks.simulation.network import Network
-from rigidblocks.simulation.pace import Turns
-from rigidblocks.simulation.plan import Plan
-from rigidblocks.simulation.prepare import planned
-from rigidblocks.simulation.recording import Wanted
-from rigidblocks.simulation.result import Result
-from rigidblocks.simulation.run import Run
-from rigidblocks.system.fused import JACOBI
-from rigidblocks.system.system import System
-from rigidblocks.system.wiring import Wiring
+from rigidblocks.block.port import Port, suggestion
+from rigidblocks.common.optional_imports import module_of
+from rigidblocks.cosim.graph.fused_system import JACOBI
+from rigidblocks.cosim.graph.system import System
+from rigidblocks.cosim.graph.wiring import Wiring
+from rigidblocks.cosim.masters.network import Network
+from rigidblocks.cosim.masters.real_time_pacing import StepTiming
+from rigidblocks.cosim.masters.run_plan import (
+    Plan,
+    check_numbers,
+    check_path,
+    communication_points,
+    make_plan,
+)
+from rigidblocks.cosim.prepare import Run
+from rigidblocks.cosim.results.recording import RecordOptions
+from rigidblocks.cosim.results.result import Result
+from rigidblocks.cosim.simulate import execute_run
+from rigidblocks.spatial.spatial import Array
+from rigidblocks.tracing.slow_operation_log import log_if_slow
 
 BROKER = "127.0.0.1:23404"
-LIMITS = "--timeout=2s --tick=500ms"  # in which a dead partner is found, for brokers too
-_REACHED = 3.0  # s that a broker gets to be there
-_ROUNDS = 100  # of values at the start: those that do not agree by then never do
+# time limits that detect dead federates; the broker needs the same options, and the limit is longer
+# than the pauses of a busy machine
+LIMITS = "--timeout=10s --tick=2s"
+_REACHED = 3.0  # timeout for connecting to a broker [s]
+_POLL = 0.01  # time between two checks if all federates have joined [s]
+_ROUNDS = 100  # maximum number of initialization iterations
 
 
 class FederationError(RuntimeError):
-    """A federation that cannot be joined, or that has broken."""
+    """Error of a federation of HELICS, at its start or during a run."""
 
 
 def federate(
@@ -49,39 +56,61 @@ def federate(
     name: str | None = None,
     save: str | Path | None = None,
 ) -> Result:
-    """The result of some parts of a system, run as one federate of HELICS; what the others send is
-    other people's, each output `part.port` a publication of that name.
+    """Run some parts of a system as one HELICS federate, and return the result of these parts.
 
-    All outputs of the parts are published, in their units, scalars as double and others as vector.
-    The federate steps by dt after each grant, from t - dt to t with the values published at t - dt,
-    so that federates of all parts of a system are `simulate(order="jacobi")` to the last bit. At
-    the start it takes part in HELICS's iterations until the values agree. `broker` is host:port,
-    `core` the kind of the federation, `name` what the federate is called, by default its parts.
+    Other federates simulate the other parts. Each output `part.port` of the parts is a HELICS
+    publication with the same name and unit. Scalars have the type double, and all other outputs the
+    type vector. After each time grant t, the federate steps from t - dt to t with the values
+    published at t - dt. Therefore the results of all federates equal `simulate(order="jacobi")` to
+    the last bit. The initialization iterates in HELICS until the values of all federates agree.
 
-    Raises FederationError, in one line and within some seconds, where there is no broker, KeyError
-    for a part that there is not, and SimulationError with the result up to then where the
-    federation breaks: a partner that is killed is found after some two seconds, if the broker has
-    the limits `--timeout=2s --tick=500ms`.
+    Args:
+        system: System with all parts.
+        parts: Names of the parts of this federate.
+        t_stop: End of the run [s].
+        dt: Communication step [s].
+        broker: Address host:port of the broker.
+        core: HELICS core type of the federation.
+        name: Name of the federate. The default consists of the names of its parts.
+        save: Path of the result file.
+
+    Returns:
+        The result of the parts of this federate.
+
+    Raises:
+        FederationError: No broker is reachable (detected within a few seconds).
+        KeyError: A part does not exist.
+        SimulationError: The federation has failed; the error has the result up to the failure. A
+            killed federate is detected after about ten seconds if the broker was started with
+            `--timeout=10s --tick=2s`.
     """
     check_numbers({"t_stop": t_stop, "dt": dt})
     check_path("save", save)
     names = tuple(parts)
     wiring = system.wiring()
     own = _own(wiring, names)
-    plan = planned(own, dt, 0.0, JACOBI, "compiled", None, None, None, None, None, ())
+    plan = make_plan(own, dt, options={"order": JACOBI})
     grid = communication_points(0.0, t_stop, dt)
-    wanted = Wanted(("*",), 1, None if save is None else Path(save))
+    wanted = RecordOptions(("*",), 1, None if save is None else Path(save))
     wanted.check(plan.wiring, grid)
     with Federate(name or "_".join(names), broker, core, dt, Crossing(wiring, names)) as joined:
-        start = joined.agreed(plan)
-        return course(plan.started(plan.wiring.started(start)), grid, wanted, False, 1, pace=joined)
+        start = joined.agree_on_start_values(plan)
+        return execute_run(
+            plan.with_wiring(plan.wiring.with_start_values(start)),
+            grid,
+            wanted,
+            False,
+            1,
+            pace=joined,
+        )
 
 
 def federate_config(
     system: System, parts: Iterable[str], dt: float, *, broker: str = BROKER, core: str = "zmq"
 ) -> dict[str, Any]:
-    """The configuration of HELICS, for `helicsCreateValueFederateFromConfig`, of a federate of
-    other people that is these parts of a system.
+    """Return the HELICS configuration for another program that simulates these parts.
+
+    Pass the configuration to `helicsCreateValueFederateFromConfig`.
     """
     names = tuple(parts)
     wiring = system.wiring()
@@ -103,8 +132,10 @@ def federate_config(
 
 
 class Crossing:
-    """What goes in and out of some parts of a system: `published` are all their outputs and
-    `subscribed` the outputs of others that they read, as ports by `part.port`.
+    """Signals that a federate exchanges with other federates, as ports by `part.port`.
+
+    `published` has all outputs of the parts of the federate. `subscribed` has the outputs of other
+    parts that the federate reads.
     """
 
     def __init__(self, wiring: Wiring, names: tuple[str, ...]):
@@ -123,18 +154,18 @@ class Crossing:
             for wire, _ in self._wires
         }
 
-    def put(self, network: Network, values: Mapping[str, Array]) -> None:
-        """Sets the inputs that read values of others, converted to their units."""
+    def set_inputs(self, network: Network, values: Mapping[str, Array]) -> None:
+        """Set the inputs that read values of other federates; convert the units."""
         for wire, conversion in self._wires:
             view = network.view(".".join(wire.target))
             assert view is not None
             target = view[wire.to : wire.to + wire.length]
             target[:] = values[".".join(wire.source)][wire.start : wire.start + wire.length]
             if conversion is not None:
-                target[:] = conversion.factor * target + conversion.offset
+                target[:] = conversion.apply(target)
 
     def starts(self, plan: Plan, values: Mapping[str, Array]) -> dict[str, Array]:
-        """The start values of the inputs that read values of others."""
+        """Return the start values of inputs that read values of other federates, by input name."""
         found: dict[str, Array] = {}
         for wire, conversion in self._wires:
             part, port = plan.wiring.parts[wire.target[0]], ".".join(wire.target)
@@ -142,14 +173,14 @@ class Crossing:
             flat = np.ravel(found.get(port, part.start[wire.target[1]])).astype(float)
             got = values[".".join(wire.source)][wire.start : wire.start + wire.length]
             if conversion is not None:
-                got = conversion.factor * got + conversion.offset
+                got = conversion.apply(got)
             flat[wire.to : wire.to + wire.length] = got
             found[port] = flat.reshape(shape)
         return found
 
 
-class Federate(Turns):
-    """A federate in a federation: its steps wait for grants, and their outputs are published."""
+class Federate(StepTiming):
+    """HELICS federate, which waits for a time grant before each step and publishes its outputs."""
 
     def __init__(self, name: str, broker: str, core: str, dt: float, crossing: Crossing):
         self._h, self._dt, self._k, self._crossing = _helics(), dt, 0, crossing
@@ -170,7 +201,7 @@ class Federate(Turns):
             self._federate = h.helicsCreateValueFederate(name, info)
             self._register()
         except h.HelicsException as error:
-            raise FederationError(f"no federation at {broker}: {error}") from None
+            raise FederationError(f"cannot join a federation at {broker}: {error}") from None
 
     def __enter__(self) -> "Federate":
         return self
@@ -193,14 +224,15 @@ class Federate(Turns):
             for key in self._crossing.subscribed
         }
 
-    def agreed(self, plan: Plan) -> dict[str, Array]:
-        """The start values of the inputs, with which all federates have the outputs that the
-        others read; the federation is executed from then on.
+    def agree_on_start_values(self, plan: Plan) -> dict[str, Array]:
+        """Iterate the initialization until the exchanged outputs of all federates agree.
+
+        Returns the start values of the inputs. The federation is then in executing mode.
         """
         h = self._h
         run, start, sent = Run(plan, ("*",), 1), dict[str, Array](), dict[str, Array]()
         try:
-            h.helicsFederateEnterInitializingMode(self._federate)
+            self._wait_for_federates()
             for _ in range(_ROUNDS):
                 run.reset(start)
                 now = {key: np.ravel(run[key]) for key in self._sends}
@@ -214,10 +246,19 @@ class Federate(Turns):
                 if ending == h.HELICS_ITERATION_RESULT_NEXT_STEP:
                     return start
         except h.HelicsException as error:
-            raise FederationError(f"the federation broke at its start: {error}") from None
+            raise FederationError(f"the federation failed at its start: {error}") from None
         finally:
             run.close()
-        raise FederationError(f"the values at the start do not agree after {_ROUNDS} rounds")
+        raise FederationError(f"the start values did not converge in {_ROUNDS} iterations")
+
+    def _wait_for_federates(self) -> None:
+        """Wait until all federates have joined; Ctrl-C ends the wait."""
+        h = self._h
+        h.helicsFederateEnterInitializingModeAsync(self._federate)
+        with log_if_slow("waiting for the other federates"):
+            while not h.helicsFederateIsAsyncOperationCompleted(self._federate):
+                time.sleep(_POLL)
+        h.helicsFederateEnterInitializingModeComplete(self._federate)
 
     def begin(self, network: Network) -> None:
         self._network = network
@@ -228,20 +269,20 @@ class Federate(Turns):
         try:
             granted = h.helicsFederateRequestTime(self._federate, due)
         except h.HelicsException as error:
-            raise FederationError(f"the federation broke: {error}") from None
+            raise FederationError(f"the federation failed: {error}") from None
         if abs(granted - due) > 1e-6 * self._dt + 1e-9:
             raise FederationError(
-                f"the federation has ended: it granted {granted:g} s, not {due:g}"
+                f"the federation has ended: it granted {granted:g} s instead of {due:g} s"
             )
         self._receive()
-        self._crossing.put(self._network, self._values)
+        self._crossing.set_inputs(self._network, self._values)
 
-    def ended(self, t: float) -> None:
-        del t  # it was granted
+    def end_step(self, t: float) -> None:
+        del t  # t equals the granted time
         if np.isfinite(self._network.row()).all():
             self._publish({key: self._network.outputs[key] for key in self._sends})
 
-    def told(self) -> dict[str, str]:
+    def metadata(self) -> dict[str, str]:
         return {"federation": json.dumps({"steps": self._k, "subscribed": list(self._reads)})}
 
     def _publish(self, values: Mapping[str, Array]) -> None:
@@ -261,14 +302,14 @@ class Federate(Turns):
             got = h.helicsInputGetVector(one) if vector else [h.helicsInputGetDouble(one)]
             if len(got) != self._values[key].size or not np.isfinite(got).all():
                 raise FederationError(
-                    f"'{key}' of the federation is {got}; it has {self._values[key].size} finite "
+                    f"'{key}' of the federation is {got}; expected {self._values[key].size} finite "
                     "numbers"
                 )
             self._values[key][:] = got
 
 
 def _own(wiring: Wiring, names: tuple[str, ...]) -> System:
-    """A system of some parts, in which what comes from the others is open."""
+    """Return a system of only these parts; inputs that read other parts are unconnected."""
     _check(wiring, names)
     fed = {wire.target for wire in wiring.wires if wire.source[0] not in names}
     system = System()
@@ -279,7 +320,7 @@ def _own(wiring: Wiring, names: tuple[str, ...]) -> System:
             part,
             start={
                 **{u: np.zeros(part.input(u).shape) for b, u in fed if b == name},
-                **{port.name: port.within(0.0) for port in ports},
+                **{port.name: port.clip(0.0) for port in ports},
                 **part.start,
             },
         )
@@ -291,10 +332,10 @@ def _own(wiring: Wiring, names: tuple[str, ...]) -> System:
 
 def _check(wiring: Wiring, names: tuple[str, ...]) -> None:
     if not names:
-        raise ValueError("a federate needs a part")
+        raise ValueError("`parts` is empty; a federate needs one or more parts")
     for name in names:
         if name not in wiring.parts:
-            raise KeyError(f"there is no part '{name}'; {offer(name, wiring.parts)}")
+            raise KeyError(f"unknown part '{name}'; {suggestion(name, wiring.parts)}")
 
 
 def _same(values: Array, sent: Array | None) -> bool:
@@ -306,7 +347,7 @@ def _kind(port: Port) -> str:
 
 
 def _unit(port: Port) -> str:
-    """The unit of all elements of a port; none where they differ."""
+    """Return the common unit of the elements of a port, or "" if their units differ."""
     units = set(port.units)
     return units.pop() if len(units) == 1 else ""
 
@@ -314,12 +355,12 @@ def _unit(port: Port) -> str:
 def _address(broker: str) -> tuple[str, int]:
     host, _, port = broker.rpartition(":")
     if not (host and port.isdigit() and int(port) < 1 << 16):
-        raise ValueError(f"a broker is at an address such as {BROKER}, not '{broker}'")
+        raise ValueError(f"invalid broker address '{broker}'; expected an address such as {BROKER}")
     return host, int(port)
 
 
 def _reach(host: str, port: int) -> None:
-    """Waits a moment for a broker; HELICS itself would for half a minute."""
+    """Raise FederationError if the broker is not reachable within 3 s; HELICS waits 30 s."""
     end = time.monotonic() + _REACHED
     while True:
         try:
@@ -328,17 +369,11 @@ def _reach(host: str, port: int) -> None:
         except OSError as error:
             if time.monotonic() > end:
                 raise FederationError(
-                    f"there is no broker at {host}:{port} ({error}); start one: helics_broker "
+                    f"no broker answers at {host}:{port} ({error}); start one: helics_broker "
                     f"-f 2 --port={port} {LIMITS}"
                 ) from None
             time.sleep(0.1)
 
 
 def _helics() -> Any:
-    try:
-        import helics
-    except ImportError:
-        raise ModuleNotFoundError(
-            "federations need helics: pip install 'rigidblocks[helics]'"
-        ) from None
-    return helics
+    return module_of("helics", "a federation")

@@ -1,16 +1,16 @@
-"""Systems as simulators of mosaik, by its API version 3:
+"""Simulator for mosaik (API version 3) that runs a system.
 
-    SIMULATORS = {"rigidblocks": {"python": "rigidblocks.bench.mosaik_simulator:Simulator"}}
+    SIMULATORS = {"rigidblocks": {"python": "rigidblocks.hil.mosaik_simulator:Simulator"}}
     with mosaik.World(SIMULATORS, time_resolution=1e-3) as world:
         simulator = world.start("rigidblocks", system=system)
         robot = simulator.System()
         world.connect(robot, pd, ("robot.q", "q"), time_shifted=True, initial_data=...)
 
-`system` is a System, or the path of a script that makes one. The attributes are the inputs that
-nothing is connected to and all outputs, each `part.port`, a number or a list of them.
+`system` is a `System`, or the path of a script that creates a `System`. The attributes are the
+unconnected inputs and all outputs, as `part.port`. A value is a number or a list of numbers.
 
-In its step at a time the simulator goes there from the time before, with the inputs that it gets:
-between simulators whose connections are all time-shifted, that is a step by Jacobi.
+A step integrates from the previous time to the given time and holds the received inputs. If all
+connections between simulators are time-shifted, this is a Jacobi step.
 """
 
 import runpy
@@ -19,18 +19,18 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.simulation.prepare import prepare
-from rigidblocks.simulation.run import Run
-from rigidblocks.system.fused import GAUSS_SEIDEL
-from rigidblocks.system.system import System
+from rigidblocks.cosim.graph.fused_system import GAUSS_SEIDEL
+from rigidblocks.cosim.graph.system import System
+from rigidblocks.cosim.prepare import Run, prepare
 
 MODEL = "System"
 
 
 class Simulator:
-    """Runs a system once for each entity, in steps of `dt` [s], which the resolution of the time
-    divides; of that length where it is not given. It has the methods of `mosaik_api_v3.Simulator`
-    and needs nothing of it.
+    """Mosaik simulator; each of its entities is a run of one system.
+
+    The step `dt` [s] is a multiple of the time resolution; the default is the time resolution. The
+    class has the methods of `mosaik_api_v3.Simulator` but does not need the mosaik package.
     """
 
     def __init__(self) -> None:
@@ -51,16 +51,19 @@ class Simulator:
         dt: float | None = None,
         order: str = GAUSS_SEIDEL,
     ) -> Any:
-        """The description of the simulator.
+        """Prepare the system, and return the description of the simulator for mosaik.
 
-        Raises ValueError for a dt that the resolution does not divide.
+        Raises:
+            ValueError: dt is not a multiple of the time resolution.
         """
         del sid
         self._every = 1 if dt is None else round(dt / time_resolution)
         if dt is not None and not np.isclose(self._every * time_resolution, dt, rtol=1e-9):
-            raise ValueError(f"dt = {dt:g} s is no multiple of mosaik's {time_resolution:g} s")
+            raise ValueError(
+                f"dt = {dt:g} s must be a multiple of the time resolution {time_resolution:g} s"
+            )
         self._dt = self._every * time_resolution if dt is None else dt
-        self._system = system if isinstance(system, System) else _made(Path(system))
+        self._system = system if isinstance(system, System) else _load_system(Path(system))
         self._order = order
         wiring = self._system.wiring()
         taken = {one.target for one in wiring.connections}
@@ -76,7 +79,7 @@ class Simulator:
         return self.meta
 
     def create(self, num: int, model: str, *, start: dict[str, Any] | None = None) -> Any:
-        """The entities, each a run from start values by `part.port`."""
+        """Create `num` entities; each entity is a run with the start values `start`."""
         made = []
         for _ in range(num):
             name = f"system_{len(self._runs)}"
@@ -86,41 +89,41 @@ class Simulator:
         return made
 
     def setup_done(self) -> None:
-        """Has nothing to do when all entities are there and connected."""
+        """Do nothing; mosaik calls this method after all entities are connected."""
 
     def step(self, time: int, inputs: Any, max_advance: int) -> int:
-        """Goes to a time with the inputs held; returns when the next step is due."""
+        """Step all entities to `time`; return the next step time, both in mosaik's time units."""
         del max_advance
         for name, run in self._runs.items():
             for port, sources in inputs.get(name, {}).items():
-                run[port] = _one(port, sources)
+                run[port] = _single_value(port, sources)
             if time > 0:
                 run.step()
         return time + self._every
 
     def get_data(self, outputs: Any) -> Any:
-        """The values of the attributes that are asked for, by entity."""
+        """Return the values of the attributes that mosaik requests, by entity."""
         return {
             name: {port: np.asarray(self._runs[name][port]).tolist() for port in ports}
             for name, ports in outputs.items()
         }
 
     def finalize(self) -> None:
-        """Ends the runs."""
+        """Close all runs."""
         for run in self._runs.values():
             run.close()
 
 
-def _one(port: str, sources: dict[str, Any]) -> Any:
-    """The value for an input; raises ValueError where there are several."""
+def _single_value(port: str, sources: dict[str, Any]) -> Any:
+    """Return the value for an input from its only source; raise ValueError for several sources."""
     if len(sources) > 1:
-        raise ValueError(f"'{port}' gets values from {', '.join(sorted(sources))}: it takes one")
+        raise ValueError(f"input '{port}' has several sources: {', '.join(sorted(sources))}")
     return next(iter(sources.values()))
 
 
-def _made(script: Path) -> System:
-    """The system that a script makes."""
+def _load_system(script: Path) -> System:
+    """Run a script and return its `system`; raise ValueError if it does not define a system."""
     made = runpy.run_path(str(script), run_name="rigidblocks_system").get("system")
     if not isinstance(made, System):
-        raise ValueError(f"{script} makes no system; it needs `system = System()`")
+        raise ValueError(f"{script} does not define `system`; add `system = System()`")
     return made

@@ -1,6 +1,8 @@
-"""Packets in shared memory, as `shared.h` has it; this file needs nothing but Python itself, so
-that a partner in Python can have a copy of it. It is for Linux, and for processors that keep the
-order of stores, as those of x86 do; for others take `shared.h`.
+"""Exchange of packets in shared memory, in the format of `shared_memory.h`.
+
+This file needs only the Python standard library, so a peer in Python can use a copy of this file.
+It requires Linux and a processor with ordered stores, such as x86. For other processors, use
+`shared_memory.h`.
 """
 
 import fcntl
@@ -9,30 +11,36 @@ import os
 import struct
 from pathlib import Path
 
-MAGIC, VERSION = 0x4D534252, 1  # "RBSM"
-_HEAD, _CHANNEL = 64, 16  # bytes before the first channel, and before the packet in one
-_WORDS = {"magic": 0, "open": 1, "rooms": 2}  # of 8 bytes
-_TRIES = 100  # to read a packet that is being written
+MAGIC, VERSION = 0x4D534252, 1  # the bytes "RBSM"; version of the format
+_HEAD, _CHANNEL = 64, 16  # size of the header, and of the header of each channel [bytes]
+_WORDS = {"magic": 0, "open": 1, "rooms": 2}  # header offsets in words of 8 bytes
+_TRIES = 100  # maximum number of attempts to read a packet while the peer writes it
 _FOLDER = Path("/dev/shm")
 
 
 class Shared:
-    """One side of a piece of shared memory with a channel in each direction. Each channel has the
-    last packet, behind a lock that is odd while it is written.
+    """One end of a shared memory with a channel in each direction.
 
-    The simulation makes it with `rooms`, the bytes of the packets that it sends and receives; its
-    partner attaches to what there is. Raises OSError where that cannot be had.
+    Each channel has the last packet, and a lock counter that is odd during a write. The simulation
+    creates the shared memory with `rooms`, the sizes [bytes] of sent and received packets. The peer
+    opens the existing shared memory.
+
+    Raises OSError if the shared memory is not available.
     """
 
     def __init__(self, name: str, rooms: tuple[int, int] | None = None):
         self._path = _FOLDER / name
         self._side = int(rooms is None)
-        file = _made(self._path, rooms) if rooms else os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+        file = (
+            _create_file(self._path, rooms)
+            if rooms
+            else os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+        )
         self._file = file
         try:
             size = os.fstat(file).st_size
             if size < _HEAD:
-                raise OSError(f"{self._path} is not ready")
+                raise OSError(f"the shared memory {self._path} is not initialized")
             self._map = mmap.mmap(file, size)
         except BaseException:
             os.close(file)
@@ -44,25 +52,31 @@ class Shared:
             self._words[0] = MAGIC | VERSION << 32
         elif self._words[0] != MAGIC | VERSION << 32:
             self.close()
-            raise OSError(f"{self._path} is no memory of a link, or of another version")
+            raise OSError(
+                f"{self._path} is not the memory of a link, or belongs to another version of "
+                "rigidblocks"
+            )
         room = self._words[_WORDS["rooms"]]
         first, second = _HEAD // 8, (_HEAD + _CHANNEL + room) // 8
         self._to, self._of = (second, first) if self._side else (first, second)
         self._room = self._words[_WORDS["rooms"] + self._side]
-        # what a partner has left there before is old
+        # ignore a packet of an earlier run
         self._seen = 0 if self._side else self._words[self._of]
         if not self._side:
             self._words[_WORDS["open"]] = 1
 
     @property
     def is_open(self) -> bool:
-        """Whether the simulation goes on."""
+        """True while the simulation uses the shared memory."""
         return bool(self._words[_WORDS["open"]])
 
     def write(self, packet: bytes) -> None:
-        """Puts a packet in place of the last one; ValueError for one that is too long."""
+        """Replace the last packet; raise ValueError for a packet that is too long."""
         if len(packet) > self._room:
-            raise ValueError(f"a packet of {len(packet)} bytes; there is room for {self._room}")
+            raise ValueError(
+                f"the packet has {len(packet)} bytes; at most {self._room} fit into the shared "
+                "memory"
+            )
         words, at = self._words, self._to
         words[at] = lock = words[at] + 1 | 1
         words[at + 1] = len(packet)
@@ -70,7 +84,7 @@ class Shared:
         words[at] = (lock + 1) % (1 << 64)
 
     def read(self) -> bytes | None:
-        """The last packet of the other side; None where it is not new."""
+        """Return the last packet of the other program, or None if there is no new packet."""
         words, at = self._words, self._of
         for _ in range(_TRIES):
             before = words[at]
@@ -85,7 +99,7 @@ class Shared:
         return None
 
     def close(self) -> None:
-        """Ends it; that of the simulation is gone then."""
+        """Close this end; the simulation also deletes the shared memory."""
         if self._file < 0:
             return
         if not self._side:
@@ -98,13 +112,15 @@ class Shared:
 
 
 def _whole(size: int) -> int:
-    """Bytes that whole words have."""
+    """Round a size [bytes] up to a multiple of the word size."""
     return (size + 7) // 8 * 8
 
 
-def _made(path: Path, rooms: tuple[int, int]) -> int:
-    """A file of the right length that no other simulation has: that of one that was killed, where
-    its partner may be attached, or a new one.
+def _create_file(path: Path, rooms: tuple[int, int]) -> int:
+    """Create or open a shared memory file with the size for `rooms`.
+
+    Another simulation must not use the file. If a killed simulation left the file, its peer may
+    still have opened it.
     """
     size = _HEAD + sum(_CHANNEL + _whole(room) for room in rooms)
     same = struct.pack("=2Q", *map(_whole, rooms))
@@ -121,4 +137,4 @@ def _made(path: Path, rooms: tuple[int, int]) -> int:
             os.close(file)
             raise
         os.close(file)
-    raise OSError(f"{path} cannot be made anew")
+    raise OSError(f"cannot create the shared memory {path}")

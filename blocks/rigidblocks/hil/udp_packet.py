@@ -1,5 +1,6 @@
-"""The packet of a link by UDP, as `packet.h` has it; this file needs nothing but Python itself, so
-that a partner in Python can have a copy of it.
+"""Packets of UDP links, in the format of `packet.h`.
+
+This file needs only the Python standard library, so a peer in Python can use a copy of this file.
 """
 
 import math
@@ -8,14 +9,16 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 MAGIC, VERSION = b"RBLK", 1
-_HEADER = struct.Struct("<4sHHIId")  # magic, version, n, sequence, echo, time
+_HEADER = struct.Struct("<4sHHIId")  # magic, version, number of values, sequence, echo, time
 HEADER_SIZE = _HEADER.size
 OK, FOREIGN, OTHER_VERSION, WRONG_SIZE, NOT_FINITE = range(5)
 
 
 class Packet(NamedTuple):
-    """Values at the time of a simulation [s], with the number of the packet, from 1 on, and the
-    number of the partner's packet that was received last, 0 before the first.
+    """Packet with its values and its simulation time [s].
+
+    `sequence` is the sequence number of the packet, at least 1. `echo` is the sequence number of
+    the last packet received from the peer, or 0 before the first packet.
     """
 
     sequence: int
@@ -24,15 +27,15 @@ class Packet(NamedTuple):
     values: tuple[float, ...]
 
 
-def packed(packet: Packet) -> bytes:
-    """The bytes of a packet."""
+def pack_packet(packet: Packet) -> bytes:
+    """Encode a packet as bytes."""
     n = len(packet.values)
     header = _HEADER.pack(MAGIC, VERSION, n, packet.sequence, packet.echo, packet.time)
     return header + struct.pack(f"<{n}d", *packet.values)
 
 
-def unpacked(data: bytes, n: int) -> tuple[int, Packet | None]:
-    """OK and the packet of n values in these bytes; or what is wrong with them, and None."""
+def unpack_packet(data: bytes, n: int) -> tuple[int, Packet | None]:
+    """Decode a packet with n values; return OK and the packet, or an error code and None."""
     if len(data) < _HEADER.size or data[:4] != MAGIC:
         return FOREIGN, None
     _, version, count, sequence, echo, time = _HEADER.unpack_from(data)
@@ -47,5 +50,5 @@ def unpacked(data: bytes, n: int) -> tuple[int, Packet | None]:
 
 
 def answer(packet: Packet, values: Sequence[float], sequence: int) -> bytes:
-    """The bytes of the answer to a packet."""
-    return packed(Packet(sequence, packet.sequence, packet.time, tuple(values)))
+    """Encode the reply to a packet, with the given values and sequence number."""
+    return pack_packet(Packet(sequence, packet.sequence, packet.time, tuple(values)))

@@ -1,0 +1,189 @@
+"""FMU server: each authenticated client uses one FMU instance in a separate process."""
+
+import contextlib
+import os
+import resource
+import select
+import signal
+import socket
+import time
+from collections.abc import Callable
+from ipaddress import ip_address
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
+from pathlib import Path
+
+from rigidblocks.cosim.fmu_import.fmu_worker import Service
+from rigidblocks.cosim.graph.ipc_messages import Channel
+from rigidblocks.cosim.graph.remote_fmu import key_in, set_socket_options
+from rigidblocks.cosim.signal_handling import exit_with_parent
+
+MOST_CLIENTS = 64  # maximum number of authenticated clients at the same time
+_MOST_STRANGERS = 64  # maximum number of unauthenticated connections; the oldest is closed
+_PATIENCE = 5.0  # timeout of the authentication [s]
+_ADMITTED, _REFUSED = b"1", b"0"  # decision of the server after the client has authenticated
+
+
+def serve_fmus(
+    folder: str | Path,
+    listen: str = "127.0.0.1:5555",
+    key_file: str | Path | None = None,
+    ready: Callable[[str], None] | None = None,
+) -> None:
+    """Serve the FMUs below a folder to other processes and machines until the server is stopped.
+
+    `system.add("robot", "tcp://host:5555/robot.fmu", key_file="key")` adds an FMU of the server.
+    Each client uses a separate process, so an FMU cannot affect other clients. Server and client
+    authenticate each other with the key (HMAC of random numbers). The data are neither encrypted
+    nor signed, so use a tunnel in untrusted networks.
+
+    Args:
+        folder: Folder of the FMUs.
+        listen: Address and port of the server.
+        key_file: File with the key.
+        ready: Function that is called with the address as soon as clients can connect.
+
+    Raises:
+        ValueError: The address is invalid; no key is given for an address other than loopback; the
+            key is too short; or other users can read the key file.
+        FileNotFoundError: The folder does not exist.
+        OSError: The platform does not support fork.
+    """
+    root = Path(folder).resolve()
+    if not root.is_dir():
+        raise FileNotFoundError(f"folder {folder} does not exist")
+    if not hasattr(os, "fork"):
+        raise OSError("the FMU server needs an operating system with fork, such as Linux")
+    host, port = _address(listen)
+    key = b"" if key_file is None else key_in(Path(key_file))
+    if not key and not ip_address(host).is_loopback:
+        raise ValueError(
+            f"{listen} is not a loopback address; use --key-file, or listen at 127.0.0.1"
+        )
+    with socket.create_server((host, port)) as listener:
+        if ready is not None:
+            ready("{}:{}".format(*listener.getsockname()))
+        _accept(listener, root, key)
+
+
+def _address(listen: str) -> tuple[str, int]:
+    host, _, port = listen.rpartition(":")
+    try:
+        ip_address(host)
+        number = int(port)
+    except ValueError:
+        number = -1
+    if not 0 <= number < 1 << 16:
+        raise ValueError(f"invalid address '{listen}'; expected an address such as 127.0.0.1:5555")
+    return host, number
+
+
+def _accept(listener: socket.socket, root: Path, key: bytes) -> None:
+    """Start a process for each client; end the clients that do not authenticate in time."""
+    listener.setblocking(False)
+    strangers: dict[socket.socket, tuple[int, float]] = {}  # process id and deadline, oldest first
+    clients, leaving = set[int](), set[int]()
+    while True:
+        now = time.monotonic()
+        for gate in [gate for gate, (_, deadline) in strangers.items() if deadline <= now]:
+            _end(gate, strangers.pop(gate)[0])
+        wait = min((deadline - now for _, deadline in strangers.values()), default=None)
+        for ready in select.select([listener, *strangers], [], [], wait)[0]:
+            if ready is listener:
+                if len(strangers) >= _MOST_STRANGERS:
+                    gate = next(iter(strangers))
+                    _end(gate, strangers.pop(gate)[0])
+                _welcome(listener, strangers, root, key)
+                continue
+            if ready not in strangers:  # this loop has already ended its process
+                continue
+            pid, _ = strangers.pop(ready)
+            for group in (clients, leaving):
+                group -= {one for one in group if os.waitpid(one, os.WNOHANG)[0]}
+            with ready, contextlib.suppress(OSError):
+                if not ready.recv(1):  # the authentication has failed
+                    leaving.add(pid)
+                elif len(clients) < MOST_CLIENTS:
+                    clients.add(pid)
+                    ready.send(_ADMITTED)
+                else:
+                    leaving.add(pid)
+                    ready.send(_REFUSED)
+
+
+def _end(gate: socket.socket, pid: int) -> None:
+    """End the process of a client that has not authenticated."""
+    gate.close()
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+def _welcome(
+    listener: socket.socket,
+    strangers: dict[socket.socket, tuple[int, float]],
+    root: Path,
+    key: bytes,
+) -> None:
+    """Accept a connection, and start the process that authenticates the client."""
+    parent = os.getpid()
+    try:
+        link, _ = listener.accept()
+        ours, theirs = socket.socketpair()
+    except OSError:  # the client has disconnected, or the process has too many open files
+        time.sleep(0.1)
+        return
+    with link, theirs:
+        try:
+            child = os.fork()
+        except OSError:  # the operating system has no free process
+            ours.close()
+            return
+        if child:
+            strangers[ours] = child, time.monotonic() + _PATIENCE
+            return
+        code = 1
+        try:
+            for one in (listener, ours, *strangers):
+                one.close()
+            _client(link, theirs, root, key, parent)
+            code = 0
+        finally:
+            os._exit(code)
+
+
+def _client(link: socket.socket, gate: socket.socket, root: Path, key: bytes, parent: int) -> None:
+    """Authenticate and serve one client in a separate process.
+
+    The server ends this process if the authentication exceeds its timeout.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # no core dump if an FMU crashes
+    exit_with_parent(parent)
+    set_socket_options(link)
+    try:
+        with Connection(os.dup(link.fileno())) as connection:
+            deliver_challenge(connection, key)
+            answer_challenge(connection, key)
+        with gate:
+            gate.send(_ADMITTED)
+            is_admitted = gate.recv(1) == _ADMITTED
+    except (AuthenticationError, EOFError, OSError):
+        return
+    channel = Channel(link)
+    if is_admitted:
+        Service(channel, lambda name: _file_below(root, name)).run()
+    else:
+        with contextlib.suppress(OSError):
+            channel.send("error", text={"error": f"the server already has {MOST_CLIENTS} clients"})
+
+
+def _file_below(root: Path, name: str) -> Path:
+    """Return the path of an FMU below a folder; raise ValueError for an invalid name."""
+    try:
+        path = (root / name).resolve()
+        found = path.is_relative_to(root) and path.suffix == ".fmu" and path.is_file()
+    except (OSError, ValueError):  # the name is too long or contains a zero byte
+        found = False
+    if not found:
+        raise ValueError(f"FMU '{name}' does not exist in the served folder")
+    return path

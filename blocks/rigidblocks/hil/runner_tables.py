@@ -1,0 +1,739 @@
+"""C tables of a runner: memory layout, parts and FMUs (`parts.h`), and links (`links.h`)."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rigidblocks.block.adaptive_methods import memory_for
+from rigidblocks.block.block import Block
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.block.port import TEXTUAL, Port, number, text
+from rigidblocks.cosim.graph.fmu_file import (
+    CO_SIMULATION,
+    archive_names,
+    compile_sources,
+    no_binary,
+    place_library,
+    unpack_files,
+)
+from rigidblocks.cosim.graph.fmu_part import Fmu
+from rigidblocks.cosim.graph.part import Part, places
+from rigidblocks.cosim.graph.remote_fmu import RemoteFile
+from rigidblocks.cosim.graph.system import System
+from rigidblocks.cosim.masters.run_plan import Plan, make_plan
+from rigidblocks.hil.can_link import EXTENDED, CanLink, Message, Signal
+from rigidblocks.hil.links import Link
+from rigidblocks.kernels.model_header import KERNEL, model_header, prefix_symbols
+from rigidblocks.kernels.traced_evaluator import TracedEvaluator
+from rigidblocks.spatial.spatial import Array
+from rigidblocks.tracing.c_notation import c_comment, c_string
+from rigidblocks.tracing.ccode import c_number, c_text
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Layout of a memory: its size, and the slice `where` of each port by `part.port`.
+
+    `inputs` are the inputs without a connection within the system. `parameters` may change during
+    a run.
+    """
+
+    size: int
+    where: Mapping[str, slice]
+    outputs: tuple[Port, ...]
+    inputs: tuple[Port, ...]
+    parameters: tuple[Port, ...]
+
+
+def layout_of(memory: Memory) -> Layout:
+    """Return the layout of the memory of a system that is one block."""
+    block = memory.block
+    ports = block.outputs, block.inputs, tuple(memory.parameters)
+    return Layout(memory.size, memory.where, *ports)
+
+
+_FOLDERS = {  # binary folders of FMI 2.0 and FMI 3.0, by the platform of the runner
+    "x86_64-linux": ("linux64", "x86_64-linux"),
+    "aarch64-linux": ("aarch64-linux", "aarch64-linux"),
+}
+_IN_C = {
+    "Real": "double",
+    "Float64": "double",
+    "Float32": "float",
+    **{f"{u}Int{n}": f"{u.lower()}int{n}_t" for u in ("", "U") for n in (8, 16, 32, 64)},
+    "String": "char *",
+    "Binary": "uint8_t *",
+}
+DOUBLE = ("Real", "Float64")
+MOST_GROUPS = 32  # maximum number of variable groups of an FMU, as in system_step.c
+
+
+def check_fmu(part: Part) -> None:
+    """Raise ValueError for an FMU that a runner does not support."""
+    fmu, name = part.component, part.name
+    assert isinstance(fmu, Fmu)
+    if isinstance(fmu.path, RemoteFile):
+        raise ValueError(
+            f"'{name}' runs on a server ({fmu.path}); a runner supports only local FMUs"
+        )
+    if fmu.version == 1:
+        raise ValueError(
+            f"'{name}' is an FMI 1.0 FMU, which a runner does not support; use FMI 2.0 or 3.0"
+        )
+    if fmu.kind != CO_SIMULATION:
+        raise ValueError(
+            f"'{name}' is a {fmu.kind} FMU, which a runner does not support; "
+            "use an FMU for co-simulation"
+        )
+    if fmu.interface.needsExecutionTool:
+        tool = fmu.description.generationTool or "for export"
+        raise ValueError(
+            f"'{name}' needs its tool {tool} at run time (needsExecutionTool), which a runner "
+            "does not support"
+        )
+    if part.isolated:
+        raise ValueError(f"'{name}' is isolated, but a runner is a single process")
+    if any(v.type == "Clock" for v in fmu.description.modelVariables):
+        raise ValueError(f"'{name}' has clocks, which a runner does not support")
+    if fmu.configuration:
+        changed = ", ".join(key for key, _ in fmu.configuration)
+        raise ValueError(
+            f"'{name}' has array sizes that differ from its file (start values of {changed}), "
+            "which a runner does not support"
+        )
+
+
+def carried_ports(ports: Sequence[Port]) -> tuple[Port, ...]:
+    """Return the ports with numeric values; a runner omits other ports."""
+    return tuple(port for port in ports if port.type not in TEXTUAL)
+
+
+def tunable_ports(fmu: Fmu) -> tuple[Port, ...]:
+    """Return the parameters of an FMU that may change during a run.
+
+    These are the tunable parameters of floating-point type, which accept any number within their
+    bounds.
+    """
+    return tuple(p for p in fmu.parameters if p.type in DOUBLE and fmu.is_tunable(p.name))
+
+
+def unpack(parts: Sequence[Part], folder: Path, platform: str | None) -> None:
+    """Unpack FMUs into the subfolders 0, 1, ... of a folder, for a platform or this machine.
+
+    Raises:
+        FmuError: An FMU has no library for the platform.
+    """
+    for k, part in enumerate(parts):
+        assert isinstance(part.component, Fmu)
+        _unpack(part.component, folder / str(k), platform)
+
+
+def library_of(fmu: Fmu, platform: str | None) -> str:
+    """Return the path of the FMU's library for a platform, in the folder of the unpacked FMU."""
+    if platform is None:
+        return fmu.library
+    return f"binaries/{_FOLDERS[platform][fmu.version - 2]}/{fmu.interface.modelIdentifier}.so"
+
+
+def _unpack(fmu: Fmu, folder: Path, platform: str | None) -> None:
+    library = library_of(fmu, platform)
+    binaries = PurePosixPath(library).parent
+    wanted = (str(binaries), "resources", *(["sources"] if fmu.sources else []))
+    unpack_files(fmu.file, folder, tuple(f"{one}/" for one in wanted))
+    (folder / "resources").mkdir(parents=True, exist_ok=True)
+    if place_library(folder, library):
+        return
+    if platform is not None or not fmu.sources:
+        raise no_binary(fmu.file, archive_names(fmu.file), binaries.name)
+    to = folder / library
+    to.parent.mkdir(parents=True, exist_ok=True)
+    to.write_bytes(compile_sources(fmu.file, folder, fmu.sources, to.name))
+
+
+def plan_text(
+    index: int, part: Part, slices: Mapping[str, slice], folder: str, library: str
+) -> Iterator[str]:
+    """Yield the C tables of an FMU and their struct; `slices` has the memory slice of each port."""
+    fmu = part.component
+    assert isinstance(fmu, Fmu)
+    starts = list(_starts(index, part))
+    inputs = [
+        *_groups(f"{index}_IN", part, carried_ports(fmu.inputs), slices),
+        *_groups(f"{index}_TUNED", part, tunable_ports(fmu), slices, are_parameters=True),
+    ]
+    outputs = list(_groups(f"{index}_OUT", part, carried_ports(fmu.outputs), slices))
+    if max(len(inputs), len(outputs)) > MOST_GROUPS:
+        raise ValueError(
+            f"'{part.name}' has variables of more than {MOST_GROUPS} types, which a runner does "
+            "not support"
+        )
+    for tables, rows, kind in (
+        (starts, f"FMU_{index}_START", "Constant"),
+        (inputs, f"FMU_{index}_INPUTS", "Group"),
+        (outputs, f"FMU_{index}_OUTPUTS", "Group"),
+    ):
+        yield from (table for table, _ in tables)
+        listed = "".join(f"    {{{row}}},\n" for _, row in tables)
+        yield f"static const {kind} {rows}[] = {{\n{listed}    {{0}}}};"
+    texts = (part.name, fmu.description.guid, folder, library)
+    name, token, at, file = map(c_string, texts)
+    counts = f"{len(starts)}, {len(inputs)}, {len(outputs)}"
+    lists = f"FMU_{index}_START, FMU_{index}_INPUTS, FMU_{index}_OUTPUTS"
+    modes = f"{int(_has_events(fmu))}, {c_number(part.tolerance or 0.0)}"
+    yield f"{{{name}, {fmu.version}, {modes}, {at}, {file}, {token}, {counts}, {lists}}}"
+
+
+def _has_events(fmu: Fmu) -> bool:
+    """Return True if the runner must handle events of the FMU, as `simulate` does."""
+    return fmu.version == 3 and bool(fmu.interface.hasEventMode)
+
+
+def _groups(
+    name: str,
+    part: Part,
+    ports: Sequence[Port],
+    slices: Mapping[str, slice],
+    *,
+    are_parameters: bool = False,
+) -> Iterator[tuple[str, str]]:
+    """Yield a C table and its struct for each group of values that one FMI call sets or reads."""
+    fmu = part.component
+    assert isinstance(fmu, Fmu)
+
+    def kind(port: Port) -> tuple[str, bool]:
+        return port.type, fmu.is_discrete(port.name)
+
+    order = list(dict.fromkeys(map(kind, ports)))
+    found = groupby(sorted(ports, key=lambda port: order.index(kind(port))), kind)
+    for k, ((of_type, discrete), some) in enumerate(found):
+        members, own = list(some), f"{name}_{k}"
+        references = [r for port in members for r in fmu.references(port.name)]
+        places = [p for port in members for p in _range(slices[f"{part.name}.{port.name}"])]
+        in_c, code = _kind(of_type, fmu.version)
+        waits = int((discrete or are_parameters) and _has_events(fmu))
+        table = (
+            f"static const uint32_t FMU_REFERENCES_{own}[] = {{{_c_list(references)}}};\n"
+            f"static const int FMU_PLACES_{own}[] = {{{_c_list(places)}}};\n"
+            f"static {in_c} FMU_VALUES_{own}[{len(places)}];\n"
+            f"static double FMU_LAST_{own}[{len(places)}];"
+        )
+        yield (
+            table,
+            f"{c_string(_function(of_type, fmu.version))}, {code}, {waits}, {int(are_parameters)}, "
+            f"{len(references)}, "
+            f"{len(places)}, FMU_REFERENCES_{own}, FMU_PLACES_{own}, FMU_VALUES_{own}, "
+            f"FMU_LAST_{own}",
+        )
+
+
+def _starts(index: int, part: Part) -> Iterator[tuple[str, str]]:
+    """Yield the C tables of the start values that the user has set, and of the String inputs."""
+    fmu = part.component
+    assert isinstance(fmu, Fmu)
+    given = [p for p in (*fmu.parameters, *fmu.states) if p.name in part.start]
+    texts = [port for port in fmu.inputs if port.type in TEXTUAL]
+    for k, port in enumerate((*given, *texts)):
+        own, references = f"{index}_{k}", fmu.references(port.name)
+        values, is_binary = _start_values(part, port), port.type == "Binary"
+        in_c = _kind(port.type, fmu.version)[0]
+        table = (
+            f"static const uint32_t FMU_START_REFERENCES_{own}[] = {{{_c_list(references)}}};\n"
+            f"static {in_c} FMU_START_{own}[] = {{{', '.join(_values(port, values))}}};"
+        )
+        sizes_of = f"FMU_SIZES_{own}" if is_binary else "0"
+        if is_binary:
+            sizes = _c_list([len(text(value, port.type)) for value in values])
+            table += f"\nstatic const size_t {sizes_of}[] = {{{sizes}}};"
+        yield (
+            table,
+            f"{c_string(_function(port.type, fmu.version))}, {len(references)}, {len(values)}, "
+            f"FMU_START_REFERENCES_{own}, FMU_START_{own}, {sizes_of}",
+        )
+
+
+def _start_values(part: Part, port: Port) -> Any:
+    """Return the start values of a port as a flat list, encoded as in `simulate`."""
+    default = port.start
+    if default is None and port.type in TEXTUAL:
+        default = number("" if port.type == "String" else b"")
+    return np.ravel(part.start.get(port.name, default))
+
+
+def _values(port: Port, values: Any) -> Iterator[str]:
+    for value in values:
+        if port.type == "String":
+            yield c_string(str(text(value, port.type)))
+        elif port.type == "Binary":
+            data = bytes(text(value, port.type))  # type: ignore[arg-type]
+            yield f"(uint8_t[]){{{_c_list([*data, 0])}}}"
+        elif port.type in ("Real", "Float64", "Float32"):
+            yield c_number(float(value))
+        else:
+            yield str(int(value))
+
+
+def _function(of_type: str, version: int) -> str:
+    """Return the name of a type in FMI functions, such as Float64 in fmi3SetFloat64."""
+    if of_type == "Enumeration":
+        return "Integer" if version == 2 else "Int64"
+    return of_type
+
+
+def _kind(of_type: str, version: int) -> tuple[str, str]:
+    """Return the C type of a value, and the name of its constant in `c/master/master.h`."""
+    if of_type == "Boolean":
+        return ("int32_t", "RB_INTEGER_BOOLEAN") if version == 2 else ("bool", "RB_BOOLEAN")
+    name = {"Integer": "Int32", "Real": "Float64"}.get(of_type, of_type)
+    if of_type == "Enumeration":
+        name = "Int32" if version == 2 else "Int64"
+    return _IN_C[name], f"RB_{name.upper()}"
+
+
+def _range(place: slice) -> range:
+    return range(place.start, place.stop)
+
+
+def _c_list(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+@dataclass(frozen=True, eq=False)
+class SequentialParts:
+    """Parts that step one after the other on a common memory.
+
+    The memory contains the memory of each block, and the input and output values of each FMU.
+
+    Raises ValueError for an FMU that a runner does not support, and the exceptions of `simulate`
+    for the system.
+    """
+
+    system: System
+    dt: float
+    order: str
+
+    def __post_init__(self) -> None:
+        for part in self.fmus:
+            check_fmu(part)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """Execution plan of the run: the order in which the parts step, as in `simulate`."""
+        return make_plan(self.system, self.dt, options={"order": self.order})
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """Parts in the order in which they step."""
+        return tuple(self.plan.wiring.parts[name] for name in self.plan.stepping_order)
+
+    @cached_property
+    def fmus(self) -> tuple[Part, ...]:
+        """FMUs in the order in which they were added."""
+        return tuple(p for p in self.system.parts.values() if isinstance(p.component, Fmu))
+
+    @cached_property
+    def memories(self) -> dict[str, Memory]:
+        """Memory layouts of the blocks, by part name."""
+        return {
+            part.name: memory_for(part.component, part.stepping[0])
+            for part in self.parts
+            if isinstance(part.component, Block)
+        }
+
+    @cached_property
+    def first(self) -> dict[str, int]:
+        """First memory index of each part; the key "" contains the size of the whole memory."""
+        ends = np.cumsum([0, *map(self._size, self.parts)]).tolist()
+        return dict(zip([*(part.name for part in self.parts), ""], ends, strict=True))
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Layout of the memory that all parts share."""
+        wiring, where = self.plan.wiring, {}
+        for part in self.parts:
+            first = self.first[part.name]
+            for name, place in self._own(part).items():
+                there = slice(first + place.start, first + place.stop)
+                where[wiring.whole_name(part.name, name)] = there
+        outputs = tuple(port for port in wiring.outputs if port.name in where)
+        inputs = []
+        for name, port in wiring.open_inputs:
+            if port.type not in DOUBLE:  # other types do not accept arbitrary numbers
+                continue
+            if port.name not in self._own(wiring.parts[name]):  # an unconnected element
+                whole, k = _element(wiring.parts[name], port.name)
+                place = where[wiring.whole_name(name, whole)].start + k
+                where[wiring.whole_name(name, port.name)] = slice(place, place + 1)
+            inputs.append(replace(port, name=wiring.whole_name(name, port.name)))
+        return Layout(self.first[""], where, outputs, tuple(inputs), self._parameters())
+
+    def _parameters(self) -> tuple[Port, ...]:
+        """Return the ports `part.port` of the parameters that may change during a run."""
+        tuned: dict[str, Sequence[Port]] = {
+            **{name: memory.parameters for name, memory in self.memories.items()},
+            **{part.name: tunable_ports(part.component) for part in self.fmus},  # type: ignore[arg-type]
+        }
+        return tuple(
+            replace(port, name=self.plan.wiring.whole_name(name, port.name))
+            for name in tuned
+            for port in tuned[name]
+        )
+
+    def text(self, folder: str, platform: str | None) -> str:
+        """Return the text of parts.h; the program loads its FMUs from `folder` next to it."""
+        numbers = {part.name: k for k, part in enumerate(self.fmus)}
+        lines = [
+            "#ifndef RB_PARTS_H\n#define RB_PARTS_H\n",
+            "#define STATIC_WORKSPACES",
+            f"enum {{ RUNNER_PARTS = {len(self.parts)}, RUNNER_FMUS = {len(self.fmus)},",
+            f"       RUNNER_SIMULTANEOUS = {int(self.plan.is_simultaneous)} }};",
+            f"static double memory[{self.first['']} + 1];",
+            doubles("RUNNER_START", self._start().tolist()),
+        ]
+        plans = []
+        for k, part in enumerate(self.fmus):
+            library = library_of(part.component, platform)  # type: ignore[arg-type]
+            own = self.layout.where
+            *tables, plan = plan_text(k, part, own, f"{folder}/{k}", library)
+            lines += tables
+            plans.append(plan)
+        lines.append(table("FmuPlan FMUS", plans))
+        for k, part in enumerate(self.parts):
+            if part.name in self.memories:
+                lines.append(self._block_text(k, part))
+        lines += self._tables(numbers)
+        return "\n".join([*lines, "\n#endif\n"])
+
+    def _tables(self, numbers: dict[str, int]) -> Iterator[str]:
+        """Yield the C tables of the connections, the parts and the evaluation orders."""
+        rows, starts = [], []
+        for k, part in enumerate(self.parts):
+            wires, scales = self._wires(part)
+            yield table(f"Copy WIRES_{k}", wires)
+            yield table(f"Scale SCALES_{k}", scales)
+            is_block = part.name in self.memories
+            starts.append(f"start_{k}" if is_block else "0")
+            steps = f".step.block_step = step_{k}, " if is_block else ""
+            rows.append(
+                f"{{.kind = {'RB_BLOCK' if is_block else 'RB_HOSTED'}, .number = {k}, "
+                f".instance = memory + {self.first[part.name]}, {steps}"
+                f".wires = WIRES_{k}, .n_wires = {len(wires)}, "
+                f".scales = SCALES_{k}, .n_scales = {len(scales)}}}"
+            )
+        names = [part.name for part in self.parts]
+        checked = list(self._unguarded_outputs())
+        yield table("Part PARTS", rows)
+        yield (
+            f"static int (*const STARTS[])(double *m, double t) = {{{', '.join([*starts, '0'])}}};"
+        )
+        yield integers("FIRST", list(self.first.values()))
+        yield from self._start_tables(names)
+        yield integers("FMU_OF", [numbers.get(name, -1) for name in names])
+        yield table("Copy CHECKED", checked)
+        yield f"enum {{ RUNNER_CHECKED = {len(checked)} }};"
+
+    def _start_tables(self, names: list[str]) -> Iterator[str]:
+        """Yield the C tables of the initialization: evaluation order, and parts of each loop."""
+        wiring, where, rows = self.plan.wiring, self.layout.where, []
+        for g, group in enumerate(wiring.initialization):
+            evaluations = []
+            for k, (part, outputs) in enumerate(group.evaluations):
+                ports = ((wiring.whole_name(part, y), i) for y, i in sorted(outputs))
+                places = [where[name].start + i for name, i in ports if name in where]
+                yield integers(f"PLACES_{g}_{k}", places)
+                evaluations.append(f"{{{names.index(part)}, {len(places)}, PLACES_{g}_{k}}}")
+            yield table(f"Evaluation EVALUATIONS_{g}", evaluations)
+            yield integers(f"GROUP_{g}", [names.index(name) for name in group.parts])
+            read = {
+                one.names[0]
+                for one in wiring.connections
+                if {one.source[0], one.target[0]} <= {*group.parts}
+            }
+            signals = c_string(", ".join(sorted(read)))
+            sizes = f"{len(group.parts)}, {len(evaluations)}"
+            rows.append(f"{{{sizes}, GROUP_{g}, EVALUATIONS_{g}, {signals}}}")
+        yield table("StartGroup GROUPS", rows)
+        yield f"enum {{ RUNNER_GROUPS = {len(rows)} }};"
+
+    def _unguarded_outputs(self) -> Iterator[str]:
+        """Yield the memory ranges of FMU outputs; the program checks that they are finite."""
+        for part in self.fmus:
+            for port in carried_ports(part.component.outputs):
+                place = self.layout.where[f"{part.name}.{port.name}"]
+                yield f"{{memory + {place.start}, memory + {place.start}, {port.size}}}"
+
+    def _wires(self, part: Part) -> tuple[list[str], list[str]]:
+        """Return the copies from sources to the inputs of a part, and the unit conversions."""
+        wiring, where = self.plan.wiring, self.layout.where
+        copies, scales = [], []
+        for wire in wiring.wires_to(part.name):
+            (a, y), (b, u), start, to, n = wire
+            source, target = f"{a}.{y}", f"{b}.{u}"
+            for name in (source, target):
+                if name not in where:
+                    raise ValueError(
+                        f"{name} is not numeric; a runner supports only numeric signals"
+                    )
+            first = where[target].start + to
+            copies.append(f"{{memory + {where[source].start + start}, memory + {first}, {n}}}")
+            if (conversion := wiring.conversion(wire)) is not None:
+                if conversion.table:
+                    raise ValueError(
+                        f"the connection from {source} to {target} replaces values by a table; "
+                        "a runner supports only linear conversions"
+                    )
+                pairs = zip(*map(np.atleast_1d, conversion[:2]), strict=True)
+                scales += [
+                    f"{{memory + {first + k}, {c_number(factor)}, {c_number(offset)}}}"
+                    for k, (factor, offset) in enumerate(pairs)
+                ]
+        return copies, scales
+
+    def _block_text(self, number: int, part: Part) -> str:
+        """Return the C code of a block; a prefix makes the names of its functions unique."""
+        memory, (method, h) = self.memories[part.name], part.stepping
+        text = model_header(TracedEvaluator(memory), method, h)
+        text += "".join(c_text(f"kernel/{name}") for name in KERNEL)
+        first, states = self.first[part.name], (memory.x.start, memory.z.stop)
+        head = f"static int start_{number}(double *m, double t)"
+        step = f"static int step_{number}(double *m, double t, double dt)"
+        own = f"b{number}_"
+        return (
+            f"{prefix_symbols(text, number)}\n{head}\n{{\n"
+            f"    {own}store(m + {states[0]}, RUNNER_START + {first + states[0]}, "
+            f"{states[1] - states[0]});\n"
+            f"    return {own}initialize(m, t);\n}}\n{step}\n{{\n"
+            f"    const int refusal = {own}step_refusal(t, INFINITY, t, dt);\n"
+            f"    return refusal ? refusal : {own}step(m, t, dt, NULL);\n}}"
+        )
+
+    def _start(self) -> Array:
+        """Return the memory (n,) before the initialization, with the start values."""
+        start = np.zeros(self.first[""])
+        for part in self.parts:
+            first = self.first[part.name]
+            if part.name in self.memories:
+                own = self.memories[part.name].start()
+                start[first : first + len(own)] = own
+                given = dict(part.start)
+            else:
+                given = {port.name: _start_values_of(part, port) for port in _numbers(part)}
+            for name, place in self._own(part).items():
+                if name in given:
+                    start[first + place.start : first + place.stop] = np.ravel(given[name])
+        return start
+
+    def _size(self, part: Part) -> int:
+        if part.name in self.memories:
+            return self.memories[part.name].size
+        return sum(port.size for port in _numbers(part))
+
+    def _own(self, part: Part) -> dict[str, slice]:
+        """Return the slice of each port of a part, relative to the part's first memory index."""
+        if part.name in self.memories:
+            return dict(self.memories[part.name].where)
+        return places(_numbers(part))
+
+
+def _numbers(part: Part) -> tuple[Port, ...]:
+    """Return the inputs, outputs and tunable parameters of an FMU that have numeric values."""
+    fmu = part.component
+    assert isinstance(fmu, Fmu)
+    return carried_ports((*fmu.inputs, *fmu.outputs, *tunable_ports(fmu)))
+
+
+def _start_values_of(part: Part, port: Port) -> Array:
+    value = part.start.get(port.name, 0.0 if port.start is None else port.start)
+    return np.broadcast_to(np.ravel(value), (port.size,))
+
+
+def _element(part: Part, name: str) -> tuple[str, int]:
+    """Return the input port to which an element belongs, and the index of the element."""
+    for port in part.component.inputs:
+        if name in port.element_names:
+            return port.name, port.element_names.index(name)
+    raise KeyError(name)
+
+
+class Linked(NamedTuple):
+    """Link of a system, with the memory indices of its values.
+
+    The memory belongs to the system without its links. `sent` has the index of each sent value, or
+    -1 for an unconnected input, whose constant value is in `open`. `targets` has pairs of a memory
+    index and the index of the received value to store there.
+    """
+
+    name: str
+    link: Link
+    sent: tuple[int, ...]
+    open: tuple[float, ...]
+    targets: tuple[tuple[int, int], ...]
+
+
+def link_with_places(name: str, link: Link, system: System, memory: Layout) -> Linked:
+    """Return a link with its memory indices; `memory` belongs to the system without its links.
+
+    Raises:
+        ValueError: An input of the link is not connected and has no start value, or a value needs
+            a unit conversion.
+    """
+    _check_units(name, system)
+    sent: dict[int, int] = {}
+    targets: list[tuple[int, int]] = []
+    for one in system.connections:
+        (a, y), (b, u) = one.source, one.target
+        if b == name:
+            first, start = _offset(link.inputs, u), memory.where[f"{a}.{y}"].start
+            sent |= {first + to: start + k for k, to in zip(one.start, one.to, strict=True)}
+        if a == name:
+            first = _offset(link.outputs, y)
+            for k, to in zip(one.start, one.to, strict=True):
+                port = system.parts[b].input(u)
+                targets.append((_input_place(memory, b, port, to), first + k))
+    left = _left_open(name, link, system, sent)
+    places = tuple(sent.get(k, -1) for k in range(len(left)))
+    return Linked(name, link, places, left, tuple(targets))
+
+
+def _check_units(name: str, system: System) -> None:
+    wiring = system.wiring()
+    for wire in wiring.wires:
+        (a, y), (b, u) = wire.source, wire.target
+        if name in (a, b) and wiring.conversion(wire) is not None:
+            raise ValueError(
+                f"{a}.{y} and {b}.{u} have different units; a link does not convert units"
+            )
+
+
+def _left_open(name: str, link: Link, system: System, sent: Mapping[int, int]) -> tuple[float, ...]:
+    """Return the constant to send for each input element; only unconnected elements are used."""
+    values: list[float] = []
+    for port in link.inputs:
+        start = system.parts[name].start.get(port.name, port.start)
+        open_ones = [k for k in range(port.size) if len(values) + k not in sent]
+        if open_ones and start is None:
+            missing = port.element_names[open_ones[0]]
+            raise ValueError(
+                f"input {name}.{missing} is not connected; a link needs all of its inputs"
+            )
+        given = np.broadcast_to(np.ravel(0.0 if start is None else start), (port.size,))
+        values += given.tolist()
+    return tuple(values)
+
+
+def _offset(ports: Iterable[Port], name: str) -> int:
+    """Return the index of the first value of port `name` in the values of all ports."""
+    names = [port.name for port in ports]
+    return sum(port.size for port in list(ports)[: names.index(name)])
+
+
+def _input_place(memory: Layout, part: str, port: Port, k: int) -> int:
+    """Return the memory index of element k of an input."""
+    whole = memory.where.get(f"{part}.{port.name}")
+    if whole is not None:
+        return int(whole.start) + k
+    return int(memory.where[f"{part}.{port.element_names[k]}"].start)
+
+
+def links_header(linked: list[Linked]) -> str:
+    """Return the text of links.h: the links and the memory indices of their values."""
+    lines, plans = ["#ifndef RB_LINKS_H\n#define RB_LINKS_H\n"], []
+    for k, (name, link, sent, left, targets) in enumerate(linked):
+        lines += [
+            integers(f"SENT_{k}", sent),
+            integers(f"TARGETS_{k}", (place for place, _ in targets)),
+            integers(f"VALUES_{k}", (value for _, value in targets)),
+            doubles(f"SAFE_{k}", link.safe.tolist()),
+            doubles(f"OPEN_{k}", left),
+        ]
+        is_can = isinstance(link, CanLink)
+        if isinstance(link, CanLink):
+            lines += can_tables(k, link.sent, link.received)
+        kind, *ends = link.ends
+        texts = c_string(name), kind, *map(c_string, ends)
+        numbers = (
+            f"{_nanoseconds(link.timeout)}, {int(link.lock_step)}, {len(sent)}, "
+            f"{link.safe.size}, {len(targets)}"
+        )
+        tables = ", ".join(f"{one}_{k}" for one in ("SENT", "TARGETS", "VALUES", "SAFE", "OPEN"))
+        plans.append(f"{{{', '.join(texts)}, {numbers}, {tables}, {f'&CAN_{k}' if is_can else 0}}}")
+    rows = ",\n    ".join([*plans, "{0}"])
+    lines += [
+        f"enum {{ RUNNER_LINKS = {len(linked)} }};",
+        f"static const LinkPlan RUNNER_LINK_PLANS[] = {{\n    {rows}}};",
+        "\n#endif\n",
+    ]
+    return "\n".join(lines)
+
+
+def can_tables(k: int, sent: tuple[Message, ...], received: tuple[Message, ...]) -> Iterator[str]:
+    """Yield the C tables of the messages and signals of a CAN link."""
+    for way, messages in (("SENT", sent), ("RECEIVED", received)):
+        signals = [signal for one in messages for signal in one.signals]
+        extra = [one for m in messages for one in (m.counter, m.checksum) if one]
+        places = {id(one): len(signals) + n for n, one in enumerate(extra)}
+        signal_table, rows, first = f"CAN_{way}_SIGNALS_{k}", [], 0
+        for one in messages:
+            checks = (
+                f"{signal_table} + {places[id(s)]}" if s else "0"
+                for s in (one.counter, one.checksum)
+            )
+            rows.append(_message_row(one, first, *checks))
+            first += len(one.signals)
+        yield table(f"FrameSignal {signal_table}", map(_signal_row, (*signals, *extra)))
+        yield table(f"FrameMessage CAN_{way}_{k}", rows)
+    counts = f"{len(sent)}, {len(received)}"
+    tables = ", ".join(f"CAN_{one}_{k}" for one in _TABLES)
+    yield f"static const CanPlan CAN_{k} = {{{counts}, {tables}}};"
+
+
+_TABLES = ("SENT", "RECEIVED", "SENT_SIGNALS", "RECEIVED_SIGNALS")
+
+
+def _message_row(message: Message, first: int, counter: str, checksum: str) -> str:
+    number = f"0x{message.id | EXTENDED * message.is_extended:x}u"
+    sizes = (
+        f"{int(message.is_fd)}, {int(message.has_fast_bits)}, {message.size}, {message.wire_size}"
+    )
+    times = f"{c_number(message.period)}, {_nanoseconds(message.timeout)}"
+    return (
+        f"{{{c_string(message.name)}, {number}, {sizes}, {times}, {first}, {len(message.signals)}, "
+        f"{counter}, {checksum}}}"
+    )
+
+
+def _signal_row(signal: Signal) -> str:
+    kinds = (
+        signal.start,
+        signal.length,
+        int(signal.is_big),
+        int(signal.is_signed),
+        int(signal.is_float),
+    )
+    numbers = signal.scale, signal.offset, signal.low, signal.high, signal.factor, signal.shift
+    fields = ", ".join((*map(str, kinds), *map(c_number, numbers)))
+    return f"{{{fields}}} /* {c_comment(signal.name)} */"
+
+
+def _nanoseconds(seconds: float) -> int:
+    return round(1e9 * seconds)
+
+
+def table(declaration: str, rows: Iterable[str]) -> str:
+    """Return a C array of structs with a final dummy element, because C has no empty arrays."""
+    text = ",\n    ".join((*rows, "{0}"))
+    return f"static const {declaration}[] = {{\n    {text}}};"
+
+
+def doubles(name: str, values: Iterable[float]) -> str:
+    """Return a C array of doubles with a final unused 0, because C has no empty arrays."""
+    return f"static const double {name}[] = {{{', '.join(map(c_number, (*values, 0.0)))}}};"
+
+
+def integers(name: str, values: Iterable[int]) -> str:
+    """Return a C array of ints with a final unused 0, because C has no empty arrays."""
+    return f"static const int {name}[] = {{{', '.join(map(str, (*values, 0)))}}};"
