@@ -1,4 +1,4 @@
-"""Numbers of a system from recorded motion: those it was made with, within what noise hides."""
+"""Parameter estimation from recorded motion: estimates equal the true values within the noise."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.linalg import expm
 
+from campaign import sized
 from rigidblocks import (
-    AlongJoint,
     Block,
     ForceElement,
     Friction,
@@ -18,24 +18,25 @@ from rigidblocks import (
     Sine,
     System,
     box_inertia,
-    dh_chain,
     fit,
     prepare,
     python_block,
     simulate,
 )
-from rigidblocks.algebra.spatial import xlt
+from rigidblocks.cosim.graph.variational_system import SUFFIX, Number, with_sensitivities
+from rigidblocks.cosim.scenario import numbers_of
+from rigidblocks.dynamics.force_elements import AlongJoint
 from rigidblocks.library import Gain, Sum, UnitDelay
-from rigidblocks.library.inertias import TunableInertia
-from rigidblocks.system.sensitivity import SUFFIX, Number, sensitive
-from rigidblocks.system.starting import numbers_of
+from rigidblocks.library.plant_ports import TunableInertia
+from rigidblocks.robot.robots import dh_chain
+from rigidblocks.spatial.spatial import xlt
 
 DT = 0.01
 
 
 @dataclass(frozen=True)
 class Oscillator(Block):
-    """x'' = u - k x - 2 d x' - e x"""
+    """x'' = u - (k + e) x - 2 d x'."""
 
     inputs = (Port("u", (), "1", "push", 0.0),)
     states = (
@@ -60,7 +61,7 @@ def oscillator(**start):
 
 
 def motion(times, k, d, x=1.0):
-    """The closed form, x and x' (n, 2)."""
+    """Return the closed form of x and x' (n, 2)."""
     A = np.array([[0.0, 1.0], [-k, -2 * d]])
     return np.array([expm(A * t) @ [x, 0.0] for t in times])
 
@@ -76,18 +77,18 @@ def recorded(k=9.0, d=0.3, x=0.7, noise=0.0, seed=0):
 
 
 @pytest.mark.parametrize("exact", [True, pytest.param(False, marks=pytest.mark.slow)])
-def test_a_motion_in_closed_form_gives_the_numbers_of_its_law(exact):
+def test_fit_of_a_closed_form_motion_gives_exact_estimates(exact):
     found = fit(oscillator(), ["osc.k", "osc.d", "osc.x"], recorded(), dt=DT, exact=exact)
     assert found.exact is exact
     assert_allclose([found["osc.k"], found["osc.d"], found["osc.x"]], [9.0, 0.3, 0.7], rtol=1e-6)
     assert "osc.k" in repr(found)
-    with pytest.raises(KeyError, match=r"no 'osc.kk'.*osc.k"):
+    with pytest.raises(KeyError, match=r"no parameter 'osc.kk'.*osc.k"):
         found["osc.kk"]
 
 
 @pytest.mark.slow
-def test_intervals_are_those_of_the_linear_problem_near_the_result():
-    """With the Jacobian of the closed form, by differences: C = s^2 (J^T J)^-1."""
+def test_confidence_intervals_of_a_fit_match_the_linearized_problem():
+    """The covariance is C = s^2 (J^T J)^-1, with J from differences of the closed form."""
     noise = {"osc.x": 0.01, "osc.v": 0.02}
     data = recorded(noise=0.0)
     found = fit(oscillator(), {"osc.k": 8.0, "osc.d": 0.2}, data, noise=noise, dt=DT, level=0.9)
@@ -108,23 +109,25 @@ def test_intervals_are_those_of_the_linear_problem_near_the_result():
     expected = np.sqrt(np.diag(np.linalg.inv(J.T @ J)))
     assert_allclose(list(system.deviations.values()), expected, rtol=1e-5)
     low, high = system.intervals["osc.k"]
-    assert_allclose((high - low) / 2, 1.6577 * expected[0], rtol=1e-3)  # t of 120 freedoms
-    assert found["osc.k"] != system["osc.k"]  # that one starts from another place
+    assert_allclose(
+        (high - low) / 2, 1.6577 * expected[0], rtol=1e-3
+    )  # t at 120 degrees of freedom
+    assert found["osc.k"] != system["osc.k"]  # that fit has another initial state
 
 
 @pytest.mark.slow
-def test_nineteen_of_twenty_intervals_have_the_true_number():
-    """Of 3 numbers and 40 seeds; 4 standard deviations of the binomial law either way."""
+def test_confidence_intervals_contain_the_true_value_with_the_confidence_level():
+    """The tolerance is 4 standard deviations of the binomial distribution of all intervals."""
     truth = {"osc.k": 9.0, "osc.d": 0.3, "osc.x": 0.7}
     hits = 0
-    for seed in range(40):
+    for seed in range(fits := sized(40, 20)):
         found = fit(oscillator(), list(truth), recorded(noise=0.02, seed=seed), dt=DT)
         hits += sum(a <= truth[name] <= b for name, (a, b) in found.intervals.items())
-    assert abs(hits / 120 - 0.95) < 4 * np.sqrt(0.95 * 0.05 / 120)
+    assert abs(hits / (3 * fits) - 0.95) < 4 * np.sqrt(0.95 * 0.05 / (3 * fits))
 
 
 @pytest.mark.slow
-def test_what_goes_in_is_played_from_row_to_row(rng):
+def test_fit_applies_the_recorded_inputs(rng):
     system = oscillator(k=9.0, d=0.3, x=0.0)
     push = rng.normal(size=len(TIMES))
     data = {"time": TIMES, "osc.u": push, "osc.x": np.zeros(len(TIMES))}
@@ -137,7 +140,8 @@ def test_what_goes_in_is_played_from_row_to_row(rng):
     assert_allclose([found["osc.k"], found["osc.d"]], [9.0, 0.3], rtol=1e-8)
 
 
-def test_a_file_of_elements_with_gaps_is_data(tmp_path):
+@pytest.mark.slow
+def test_fit_supports_files_with_missing_measurements(tmp_path):
     data = recorded()
     gaps = data["osc.v"].copy()
     gaps[::3] = np.nan
@@ -152,68 +156,75 @@ def test_a_file_of_elements_with_gaps_is_data(tmp_path):
 
 
 @pytest.mark.slow
-def test_what_the_data_do_not_determine_is_named():
+def test_error_of_a_fit_names_parameters_that_the_data_do_not_determine():
     names = ["osc.k", "osc.e", "osc.d"]
-    with pytest.raises(ValueError, match=r"of osc.k, osc.e only 1 combinations can be found"):
+    with pytest.raises(ValueError, match=r"of osc.k, osc.e only 1 combinations are identifiable"):
         fit(oscillator(x=0.7), names, recorded(), dt=DT)
     resting = {"time": TIMES, "osc.x": np.zeros(len(TIMES)), "osc.v": np.zeros(len(TIMES))}
-    with pytest.raises(ValueError, match=r"osc.k changes nothing .* osc.d changes nothing"):
+    with pytest.raises(ValueError, match=r"osc.k does not affect .* osc.d does not affect"):
         fit(oscillator(x=0.0), ["osc.k", "osc.d"], resting, dt=DT)
 
 
 @pytest.mark.slow
-def test_numbers_stay_within_the_bounds_of_their_ports():
+def test_fit_estimates_stay_within_the_bounds_of_their_parameters():
     data = recorded(k=9.0)
     system = oscillator(x=0.7, d=0.3)
-    system.parts["osc"].start["e"] = 20.0  # so that k would have to be negative
+    system.parts["osc"].start["e"] = 20.0  # without its bound k would be negative
     found = fit(system, ["osc.k"], data, dt=DT)
     assert found["osc.k"] < 1e-6
 
 
-def test_as_many_numbers_as_are_to_be_found_tell_no_noise():
+@pytest.mark.slow
+def test_fit_without_known_measurement_noise_rejects_too_few_measurements():
     few = {"time": TIMES[:2], "osc.x": recorded()["osc.x"][:2]}
-    with pytest.raises(ValueError, match="1 measured numbers depend on the 1 that are to be found"):
+    with pytest.raises(
+        ValueError, match="1 measured values depend on the 1 parameters to estimate"
+    ):
         fit(oscillator(x=0.7), ["osc.k"], few, dt=DT)
     known = fit(oscillator(x=0.7), ["osc.k"], few, dt=DT, noise={"osc.x": 1e-3})
     assert known.noise == {"osc.x": 1e-3}
     assert known.deviations["osc.k"] > 0.0
 
 
-def test_wrong_data_and_names_are_told():
+def test_fit_rejects_invalid_data_and_names():
     system, data = oscillator(), recorded()
     for change, error, text in [
-        ({"osc.y": TIMES}, KeyError, r"'osc.y', which is no output"),
+        ({"osc.y": TIMES}, KeyError, r"'osc.y' of the data is neither an output"),
         ({"osc.x": TIMES[1:]}, ValueError, r"'osc.x' of the data has the shape \(60,\)"),
         ({"time": TIMES[::-1]}, ValueError, "increasing times"),
-        ({"time": TIMES**1.5}, ValueError, "no multiples of dt"),
+        ({"time": TIMES**1.5}, ValueError, "must be a multiple of dt"),
         ({"osc.u": np.full(len(TIMES), np.nan)}, ValueError, "input osc.u must be finite"),
     ]:
         with pytest.raises(error, match=text):
             fit(system, ["osc.k"], data | change, dt=DT)
     for names, error, text in [
-        ([], ValueError, "names of what is to be found"),
+        ([], ValueError, "names of the parameters to estimate"),
         (["osc.kk"], KeyError, "osc.*kk"),
         (["osc.k", "osc.k[1]"], ValueError, "osc.k"),
-        ({"osc.k": [1.0, 2.0]}, ValueError, "1 numbers, and 2"),
+        (
+            {"osc.k": [1.0, 2.0]},
+            ValueError,
+            "the number of initial estimates is 2, but osc.k has 1 elements",
+        ),
     ]:
         with pytest.raises(error, match=text):
             fit(system, names, data, dt=DT)
-    with pytest.raises(ValueError, match=r"noise of osc.v is not given"):
+    with pytest.raises(ValueError, match=r"the noise of osc.v is missing"):
         fit(system, ["osc.k"], data, dt=DT, noise={"osc.x": 0.1})
-    with pytest.raises(ValueError, match=r"'osc.z' must be positive, and of what was measured"):
+    with pytest.raises(ValueError, match=r"of 'osc.z': it must be positive and belong"):
         fit(system, ["osc.k"], data, dt=DT, noise={"osc.z": 0.1})
-    with pytest.raises(KeyError, match="no column 'time'"):
+    with pytest.raises(KeyError, match="need a column 'time'"):
         fit(system, ["osc.k"], {"osc.x": TIMES}, dt=DT)
 
 
 @pytest.mark.slow
-def test_a_fit_that_begins_where_the_system_does_not_run_says_what_the_run_says():
+def test_simulation_error_in_the_first_run_ends_the_fit():
     with pytest.raises(RuntimeError, match=r"'osc'.*not finite"):
         fit(oscillator(), {"osc.d": -1e5}, recorded(), dt=DT)
 
 
 def loop():
-    """The oscillator under a sampled force that delays and scales what it reads."""
+    """Return the oscillator under a sampled force that delays and scales its velocity."""
     system = oscillator()
     system.add("gain", Gain(-2.0))
     system.add("delay", UnitDelay(5 * DT))
@@ -225,11 +236,11 @@ def loop():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ["gauss-seidel", "jacobi"])
-def test_sensitivities_of_a_coupled_and_sampled_run_are_its_difference_quotients(order):
+def test_sensitivities_of_a_coupled_sampled_run_match_finite_differences(order):
     system = loop()
     numbers = [Number("gain", "k", 0), Number("osc", "d", 0), Number("osc", "v", 0)]
-    options = {"order": order, "method": "rk4"}  # which takes the same steps with them and without
-    other = sensitive(system.wiring(), numbers, ["osc.x"])
+    options = {"order": order, "method": "rk4"}  # equal steps with and without sensitivities
+    other = with_sensitivities(system.wiring(), numbers, ["osc.x"])
     both = simulate(other, 2.0, DT, progress=False, **options)
     run = prepare(system, DT, **options)
 
@@ -245,7 +256,7 @@ def test_sensitivities_of_a_coupled_and_sampled_run_are_its_difference_quotients
 
 
 @pytest.mark.slow
-def test_a_part_in_python_is_fitted_by_quotients():
+def test_fit_of_a_system_with_a_python_part_uses_finite_differences():
     @python_block(inputs=(Port("u"),), outputs=(Port("y"),))
     def twice(u):
         return 2.0 * u
@@ -266,7 +277,7 @@ def shifted(inertia, x):
 
 
 def arm_bench():
-    """An arm with a vertical joint and two horizontal ones behind it, under PD control."""
+    """Return an arm with one vertical and two horizontal joints under PD control."""
     links = [
         box_inertia((0.1, 0.1, 0.3), mass=3.0),
         shifted(box_inertia((0.4, 0.08, 0.08), mass=2.5), 0.2),
@@ -302,9 +313,11 @@ FRICTIONS = tuple(f"j{k}_{what}" for k in (1, 2, 3) for what in ("coulomb", "vis
 
 
 @pytest.mark.slow
-def test_ten_numbers_of_an_arm_are_found_from_noisy_motion():
-    """Four inertial and six friction parameters, from positions with a noise of 1 mrad and forces
-    with one of 0.05 N m; of ten intervals of 99.9 % each has its number.
+def test_fit_estimates_ten_arm_parameters_from_noisy_motion():
+    """The fit estimates four inertial and six friction parameters.
+
+    The noise is 1 mrad in the positions and 0.05 N.m in the forces. All ten intervals of level
+    99.9 % contain the true values.
     """
     system = arm_bench()
     run = simulate(system, 4.0, 5e-3, progress=False)
@@ -327,9 +340,9 @@ def test_ten_numbers_of_an_arm_are_found_from_noisy_motion():
         assert high - low < 0.1 * truth[name]
     assert_allclose([found.noise[f"robot.q[{k}]"] for k in (1, 2, 3)], 1e-3, rtol=0.1)
     assert_allclose([found.noise[f"pd.tau[{k}]"] for k in (1, 2, 3)], 0.05, rtol=0.1)
-    # the mass of the last link at the end of the one before it is felt as that one's moments
+    # the mass of the last link has the effect of moments of the previous link
     lumped = ["link_mass[3]", "link_moment[2,1]", "link_inertia[2,2]", "link_inertia[2,3]"]
     names = [f"robot.{name}" for name in (*lumped, "link_mass[1]")]
-    text = r"link_mass\[1\] changes nothing .* only 3 combinations can be found"
+    text = r"link_mass\[1\] does not affect .* only 3 combinations are identifiable"
     with pytest.raises(ValueError, match=text):
         fit(system, names, data)

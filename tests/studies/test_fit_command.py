@@ -1,4 +1,4 @@
-"""The command that finds parameters from recorded motion."""
+"""Command that estimates parameters from recorded motion."""
 
 import json
 
@@ -16,7 +16,7 @@ SYSTEM = (
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder with a system and with what was recorded of one with the amplitude 3."""
+    """Work in a folder with a system and its recorded motion at amplitude 3."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "wave.py").write_text(SYSTEM)
     t = np.arange(0.0, 2.01, 0.1)
@@ -26,7 +26,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("folder")
-def test_the_command_finds_what_made_a_motion(capsys):
+def test_fit_command_estimates_a_parameter_and_its_standard_deviation(capsys):
     words = ["fit", "wave.py", "seen.csv", "--find", "wave.amplitude=2", "--noise", "wave.y=0.01"]
     assert main([*words, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -42,18 +42,21 @@ def test_the_command_finds_what_made_a_motion(capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["seen.csv", "--find", "wave.amplitud"], "nothing to start with a value called"),
+        (["seen.csv", "--find", "wave.amplitud"], "has no start value"),
         (["seen.csv", "--find", "wave.amplitude=much"], "write it as wave.amplitude=1"),
-        (["seen.csv", *2 * ["--find", "wave.amplitude"]], "--find wave.amplitude is given twice"),
-        (["seen.csv", "--find", "wave.amplitude", "--noise", "wave.y"], "says no number"),
+        (["seen.csv", *2 * ["--find", "wave.amplitude"]], "--find wave.amplitude occurs twice"),
+        (["seen.csv", "--find", "wave.amplitude", "--noise", "wave.y"], "needs a number"),
         (["seen.csv", "--find", "wave.amplitude", "--noise", "wave.y=-1"], "must be positive"),
         (["seen.csv", "--find", "wave.amplitude", "--level", "2"], "between 0 and 1"),
-        (["heard.csv", "--find", "wave.amplitude"], "there is no file 'heard.csv'"),
+        (
+            ["heard.csv", "--find", "wave.amplitude"],
+            "data file 'heard.csv' does not exist",
+        ),
         (["wave.py", "--find", "wave.amplitude"], "wave.py"),
     ],
 )
 @pytest.mark.usefixtures("folder")
-def test_what_it_cannot_use_is_said_in_a_line(capsys, words, said):
+def test_invalid_arguments_of_the_fit_command_give_a_one_line_error(capsys, words, said):
     assert main(["fit", "wave.py", *words]) == 2
     err = capsys.readouterr().err
     assert said in err

@@ -1,6 +1,8 @@
-"""What a run keeps, against signals in closed form."""
+"""Requirements of a run, checked against signals with known closed forms."""
 
 import json
+import re
+import sys
 
 import numpy as np
 import pytest
@@ -9,8 +11,7 @@ from numpy.testing import assert_allclose
 
 from rigidblocks import Port, Result
 from rigidblocks.cli import main
-from rigidblocks.study.report import html_report, junit_report, save_report, text_report
-from rigidblocks.study.requirements import (
+from rigidblocks.studies.requirements import (
     Always,
     Eventually,
     Formula,
@@ -18,7 +19,11 @@ from rigidblocks.study.requirements import (
     SettlingTime,
     TrackingError,
     check_requirements,
+    html_report,
+    junit_report,
     load_requirements,
+    save_report,
+    text_report,
 )
 
 T = np.linspace(0.0, 10.0, 10_001)
@@ -27,12 +32,12 @@ DAMPED = OMEGA * np.sqrt(1 - ZETA**2)
 
 
 def step_answer(t):
-    """Of a second-order system to a step of 2 (Franklin, Powell and Emami-Naeini, 3.3)."""
+    """Return the second-order response to a step of 2 (Franklin, Powell, Emami-Naeini, 3.3)."""
     phase = np.cos(DAMPED * t) + ZETA / np.sqrt(1 - ZETA**2) * np.sin(DAMPED * t)
     return 2.0 * (1.0 - np.exp(-ZETA * OMEGA * t) * phase)
 
 
-RUN = Result.of_signals(
+RUN = Result.from_signals(
     T,
     [
         (Port("plant.y", (), "m"), step_answer(T)),
@@ -47,7 +52,7 @@ def number(requirement):
     return requirement.check(RUN).number
 
 
-def test_overshoot_and_settling_are_those_of_the_second_order_system():
+def test_overshoot_and_settling_time_match_the_formulas_of_a_second_order_system():
     expected = np.exp(-np.pi * ZETA / np.sqrt(1 - ZETA**2))
     assert abs(number(Overshoot("plant.y", 2.0, 0.5)) - expected) < 1e-6
     assert Overshoot("plant.y", 2.0, expected + 1e-6).check(RUN).kept
@@ -60,11 +65,11 @@ def test_overshoot_and_settling_are_those_of_the_second_order_system():
     assert (never.kept, never.number) == (False, np.inf)
     assert number(SettlingTime("plant.y", 2.0, 0.04, 9.0, after=8.0)) == 0.0
     falling = Overshoot("plant.q[1]", -0.5, 1.0, after=np.pi / 2, before=2 * np.pi)
-    assert abs(number(falling) - 0.5 / 1.5) < 1e-6  # from 1 to -0.5, and on to -1
+    assert abs(number(falling) - 0.5 / 1.5) < 1e-6  # the step from 1 to -0.5 overshoots to -1
 
 
-def test_bounds_hold_always_or_at_some_time():
-    worst = Always("plant.q", -2.0, 5.0, before=5.0).check(RUN)  # of both elements
+def test_always_and_eventually_requirements_check_their_signal_bounds():
+    worst = Always("plant.q", -2.0, 5.0, before=5.0).check(RUN)  # worst of both elements
     assert (worst.kept, round(worst.number, 3), round(worst.t, 2)) == (False, -3.0, 3.14)
     assert Always("plant.q", -2.0, 5.0, before=2.0).check(RUN).kept
     assert not Always("plant.q[1]", high=0.99).check(RUN).kept
@@ -75,7 +80,7 @@ def test_bounds_hold_always_or_at_some_time():
     assert not Eventually("plant.q[1]", 1.5, 2.0).check(RUN).kept
 
 
-def test_tracking_is_measured_at_its_worst_and_in_the_mean():
+def test_tracking_error_requirement_checks_the_maximum_or_rms_error():
     assert number(TrackingError("plant.y", "plant.r", 1.0)) == 2.0
     late = TrackingError("plant.y", "plant.r", 1.0, rms=True, after=5.0)
     rest = step_answer(T[T >= 5.0 - 1e-9]) - 2.0
@@ -84,9 +89,12 @@ def test_tracking_is_measured_at_its_worst_and_in_the_mean():
         number(TrackingError("plant.q", "plant.r", 1.0))
     with pytest.raises(KeyError, match=r"no signal 'plant.z'"):
         number(Always("plant.z"))
-    with pytest.raises(ValueError, match=r"no rows from 20.0 to"):
+    with pytest.raises(ValueError, match=r"no samples from 20.0 s to"):
         number(Always("plant.y", after=20.0))
-    with pytest.raises(ValueError, match=r"plant.r begins at 2"):
+    with pytest.raises(
+        ValueError,
+        match=r"the overshoot of plant.r is undefined, because the signal starts at its target 2",
+    ):
         number(Overshoot("plant.r", 2.0, 0.1))
 
 
@@ -97,7 +105,8 @@ SOME = (
 )
 
 
-def test_reports_say_which_are_broken(tmp_path):
+@pytest.mark.slow
+def test_reports_in_every_format_show_violated_requirements(tmp_path):
     checked = check_requirements(RUN, SOME)
     assert text_report(checked).count("BROKEN") == 1
     assert "3 requirements, 1 broken" in text_report(checked)
@@ -117,11 +126,28 @@ def test_reports_say_which_are_broken(tmp_path):
         "report.txt",
         "report.xml",
     ]
-    with pytest.raises(ValueError, match=r"a report is a .txt, .html or .xml file"):
+    with pytest.raises(ValueError, match=r"expected .txt, .html or .xml"):
         save_report(tmp_path / "report.pdf", checked, RUN)
 
 
-def test_files_of_requirements(tmp_path):
+def test_html_report_without_the_extra_plot_is_rejected_before_the_run(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setitem(sys.modules, "pygal", None)
+    command = r"needs pygal: pip install pygal"
+    with pytest.raises(ImportError, match=command):
+        save_report(tmp_path / "report.html", check_requirements(RUN, SOME), RUN)
+    assert not [*tmp_path.iterdir()]
+    save_report(tmp_path / "report.xml", check_requirements(RUN, SOME), RUN)
+    system, keep = tmp_path / "system.py", tmp_path / "keep.json"
+    system.write_text("raise AssertionError('the system must not be loaded')")
+    keep.write_text("[]")
+    html = str(tmp_path / "report.html")
+    assert main(["run", str(system), "--require", str(keep), "--report", html]) != 0
+    assert re.search(command, capsys.readouterr().err)
+
+
+def test_valid_requirement_files_are_loaded_and_invalid_entries_are_rejected(tmp_path):
     path = tmp_path / "keep.yaml"
     path.write_text(
         "- {kind: always, signal: plant.y, high: 3}\n"
@@ -133,12 +159,15 @@ def test_files_of_requirements(tmp_path):
     assert second == SettlingTime("plant.y", 2, 0.04, 9)
     for text, said in (
         ("{}", "needs a list"),
-        ("- {kind: sometimes}", "requirement 1 of .* no kind"),
-        ("- {kind: always, signal: a.b, top: 3}", "no 'top'; there are: signal, low, high"),
-        ("- {kind: always, signal: 3}", "3 as 'signal', which is no str"),
-        ("- {kind: always, signal: a.b, high: much}", "'much' as 'high', which is no float"),
-        ("- {kind: overshoot, signal: a.b, value: 1}", "leaves out 'at_most'"),
-        ("- kind: [", "is no YAML"),
+        ("- {kind: sometimes}", "unknown kind 'sometimes' of requirement 1"),
+        ("- {kind: always, signal: a.b, top: 3}", "no 'top'; available: signal, low, high"),
+        ("- {kind: always, signal: 3}", "invalid 'signal' of .*: expected str, not 3"),
+        (
+            "- {kind: always, signal: a.b, high: much}",
+            "invalid 'high' of .*: expected float, not 'much'",
+        ),
+        ("- {kind: overshoot, signal: a.b, value: 1}", "needs 'at_most'"),
+        ("- kind: [", "invalid YAML"),
     ):
         path.write_text(text)
         with pytest.raises(ValueError, match=said):
@@ -146,8 +175,8 @@ def test_files_of_requirements(tmp_path):
 
 
 @pytest.mark.interop
-@pytest.mark.filterwarnings("ignore:typing.io:DeprecationWarning")  # of antlr, for rtamt
-def test_formulas_of_temporal_logic_hold_by_what_their_definition_says(tmp_path):
+@pytest.mark.filterwarnings("ignore:typing.io:DeprecationWarning")  # from antlr in rtamt
+def test_values_of_temporal_logic_formulas_match_their_definition(tmp_path):
     y = step_answer(T)
     late = T >= 5.0 - 1e-9
     text = "always[5:10](abs(y - {plant.r}) <= 0.3)"
@@ -156,20 +185,20 @@ def test_formulas_of_temporal_logic_hold_by_what_their_definition_says(tmp_path)
     assert formula.check(RUN).kept
     assert not Formula("plant.y", "always(y <= 3.0)").check(RUN).kept
     assert_allclose(number(Formula("plant.y", "eventually[0:2](y > 2.9)")), y.max() - 2.9)
-    both = Formula("plant.q", "always[0:1](y >= -0.5)").check(RUN)  # of both elements
+    both = Formula("plant.q", "always[0:1](y >= -0.5)").check(RUN)  # worst of both elements
     assert_allclose(both.number, 0.5, rtol=1e-12)
-    # whenever it is above its end it comes back within half a period
+    # whenever the response is above its final value, it returns within half a period
     back = "always[0:8](y > 2.05 implies eventually[0:1.1](y <= 2.0))"
     assert Formula("plant.y", back).check(RUN).kept
     assert not Formula("plant.y", back.replace("1.1", "0.5")).check(RUN).kept
     held = Formula("plant.y", "(y < 2.0) until[0:1] (y >= 1.9)", before=1.0)
     assert held.check(RUN).kept
     for wrong, said in (
-        ("alwys(y > 1", "is no formula: .*Syntax ERROR"),
-        ("z > 1", "'z' in 'z > 1' is none of: y"),
-        ("always[2:1](y > 1)", "in a wrong order"),
-        ("always[9:11](y > 1)", "looks 11 s ahead, and the run has 10 s"),
-        ("y > {plant.q}", "plant.q has 2 numbers"),
+        ("alwys(y > 1", "invalid STL formula .*: .*Syntax ERROR"),
+        ("z > 1", "unknown signal 'z' in STL formula 'z > 1'; known signals: y"),
+        ("always[2:1](y > 1)", "invalid time bounds 2"),
+        ("always[9:11](y > 1)", "needs a signal of 11 s, but the run has only 10 s"),
+        ("y > {plant.q}", "plant.q has 2 elements"),
     ):
         with pytest.raises(ValueError, match=said):
             number(Formula("plant.y", wrong))
@@ -177,11 +206,11 @@ def test_formulas_of_temporal_logic_hold_by_what_their_definition_says(tmp_path)
     path.write_text(f"- {{kind: formula, signal: plant.y, formula: '{text}'}}\n")
     assert load_requirements(path) == (formula,)
     page = html_report(check_requirements(RUN, [formula]), RUN)
-    assert "always[5:10](abs(y - {plant.r}) &lt;= 0.3) holds, by" in page
+    assert "always[5:10](abs(y - {plant.r}) &lt;= 0.3) holds; its robustness" in page
 
 
 @pytest.mark.slow
-def test_the_command_ends_with_1_where_something_is_broken(tmp_path, capsys):
+def test_run_command_exits_with_1_for_a_violated_requirement(tmp_path, capsys):
     script, keep = tmp_path / "bench.py", tmp_path / "keep.json"
     script.write_text(
         "from rigidblocks import Sine, System\nsystem = System()\n"

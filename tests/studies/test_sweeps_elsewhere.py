@@ -1,4 +1,4 @@
-"""Sweeps in processes of their own and on clusters: the runs are those that they are here."""
+"""Sweeps in child processes and on clusters: the runs equal the runs of this process."""
 
 import json
 import os
@@ -16,10 +16,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from rigidblocks import PDController, PythonBlock, System, grid, sweep
 from rigidblocks.block.block import Port
 from rigidblocks.cli import main
-from rigidblocks.fmi.native import native_fmu
-from rigidblocks.fmi.python import python_fmu
-from rigidblocks.library.plant import RobotPlant
-from rigidblocks.robots import planar2
+from rigidblocks.fmi.native_fmu import native_fmu
+from rigidblocks.fmi.python_fmu import python_fmu
+from rigidblocks.library.plants import RobotPlant
+from rigidblocks.robot.robots import planar2
 
 DT, STOP = 1e-3, 0.2
 ROBOT = Path(__file__).parents[2] / "fmus" / "planar2_robot_fmu.py"
@@ -28,7 +28,7 @@ DESIGN = grid({"pd.kp[1]": np.linspace(500.0, 1500.0, 6)})
 
 
 def held(robot):
-    """A robot under a controller that holds it elsewhere than it starts."""
+    """Return a robot whose controller moves it away from its initial configuration."""
     system = System()
     system.add("robot", robot)
     start = {"q_ref": [0.5, 0.2]}
@@ -43,13 +43,13 @@ def swept(system, **options):
 
 
 @pytest.mark.slow
-def test_python_fmus_run_in_processes_and_a_run_whose_process_is_killed_is_taken_again(tmp_path):
+def test_sweep_repeats_the_runs_of_killed_child_processes(tmp_path):
     fmu = python_fmu(ROBOT, tmp_path / "robot.fmu")
     alone = swept(held(fmu), threads=1)
     ended, once = [], threading.Lock()
 
     def end_children(run):
-        with once:  # of two threads that measure
+        with once:  # two threads measure
             if not ended:
                 ended.extend(children())
                 for pid in ended:
@@ -66,19 +66,19 @@ def test_python_fmus_run_in_processes_and_a_run_whose_process_is_killed_is_taken
 
 
 def children():
-    """The processes of sweeps that this one has started."""
-    command = ["pgrep", "-P", str(os.getpid()), "-f", "rigidblocks.study.processes"]
+    """Return the process ids of the executors that this process has started."""
+    command = ["pgrep", "-P", str(os.getpid()), "-f", "rigidblocks.studies.executors"]
     said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     return [int(pid) for pid in said.split()]
 
 
 @pytest.mark.interop
-@pytest.mark.filterwarnings("ignore")  # of what is not ours
-def test_clusters_of_two_and_four_workers_give_the_numbers_of_this_machine(tmp_path):
+@pytest.mark.filterwarnings("ignore")  # warnings of foreign packages
+def test_sweep_on_a_cluster_matches_the_results_of_a_local_sweep(tmp_path):
     from distributed import LocalCluster
 
     factor = 2.0
-    twice = PythonBlock(  # of this program alone
+    twice = PythonBlock(  # defined only in this program
         lambda u: factor * u, [Port("u", (), "rad")], [Port("y", (), "rad")]
     )
     ours = held(RobotPlant(planar2()))
@@ -96,7 +96,7 @@ def test_clusters_of_two_and_four_workers_give_the_numbers_of_this_machine(tmp_p
 
 
 @pytest.mark.interop
-def test_a_scheduler_that_goes_away_is_told_in_a_line_and_what_is_done_is_kept(
+def test_loss_of_the_cluster_scheduler_is_reported_and_finished_runs_are_preserved(
     tmp_path, capsys, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
@@ -118,14 +118,14 @@ def test_a_scheduler_that_goes_away_is_told_in_a_line_and_what_is_done_is_kept(
         worker.wait()
     text = capsys.readouterr().err
     (said,) = (line for line in text.splitlines() if line.startswith("rigidblocks:"))
-    assert "has gone away" in said
+    assert "lost the connection to the scheduler at" in said
     assert "Traceback" not in text
     lines = runs.read_text().splitlines()
     assert len(lines) > 10
     values = np.array([line.split(",")[1:3] for line in lines[2:]], dtype=float)
     assert_allclose(values[:, 1], values[:, 0], rtol=1e-9)
-    assert main(command) == 1  # for there is none
-    assert "there is no scheduler of Dask at" in capsys.readouterr().err
+    assert main(command) == 1  # the scheduler does not exist
+    assert "no Dask scheduler answers at" in capsys.readouterr().err
 
 
 DASK = [sys.executable, "-m", "dask"]
@@ -133,7 +133,7 @@ FILE = ["--scheduler-file", "scheduler.json"]
 
 
 def end_soon(dask, runs):
-    """Kills a scheduler once it has done some runs."""
+    """Kill the scheduler after about ten runs."""
     for _ in range(1200):
         time.sleep(0.05)
         if runs.exists() and runs.read_bytes().count(b"\n") > 10:

@@ -1,4 +1,4 @@
-"""Sweeps in lanes: each run is that which it is alone, and those that fail say the same."""
+"""Sweeps in SIMD lanes: each run equals a single run, and failures have the same messages."""
 
 import numpy as np
 import pytest
@@ -7,14 +7,14 @@ from test_sweep import DT, Decay
 
 from planar2ctrl import parts, wired
 from rigidblocks import System, grid, sweep
-from rigidblocks.study import lanes as in_lanes
+from rigidblocks.studies import executors as in_lanes
 
-RTOL = 1e-12  # rounding of another sine, over a short run
+RTOL = 1e-12  # rounding of another sine implementation, over a short run
 MEASURES = {"peak": "peak robot.q[2]", "mine": lambda run: run["robot.q"][-1] @ [1.0, 2.0]}
 
 
 def both(system, design, t_stop, dt, measures, **options):
-    """The sweep one by one, and in lanes."""
+    """Return the sweep with single runs, and the sweep in lanes."""
     given = (system, design, t_stop, dt, measures)
     return [sweep(*given, lanes=n, progress=False, **options) for n in (1, 4)]
 
@@ -27,7 +27,7 @@ def same(alone, lanes):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ["gauss-seidel", "jacobi"])
-def test_runs_in_lanes_are_what_they_are_alone(order):
+def test_sweep_runs_in_simd_lanes_match_the_results_of_single_runs(order):
     system = wired(parts())
     design = grid(
         {
@@ -41,13 +41,15 @@ def test_runs_in_lanes_are_what_they_are_alone(order):
 
 
 def decays():
-    """A block that decays in fixed steps, from where its part starts."""
+    """Return a system with a block that decays in fixed steps from x = 3."""
     system = System()
     system.add("decay", Decay(), method="rk4", h=0.5, start={"x": 3.0})
     return system
 
 
-def test_a_run_that_fails_in_lanes_says_what_it_says_alone():
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:2 of 26 runs failed")
+def test_failed_sweep_run_in_simd_lanes_reports_the_same_error_as_a_single_run():
     rates = [1.0, 0.2, -1e160, 0.3, 0.5, -1e150, *np.linspace(0.0, 1.0, 20)]
     alone, lanes = both(decays(), grid({"decay.k": rates}), 5.0, DT, {"end": "last decay.x"})
     same(alone, lanes)
@@ -57,7 +59,7 @@ def test_a_run_that_fails_in_lanes_says_what_it_says_alone():
 
 
 @pytest.mark.slow
-def test_runs_that_choose_their_steps_go_in_lanes():
+def test_adaptive_sweep_runs_in_simd_lanes_match_the_results_of_single_runs():
     system = System()
     system.add("decay", Decay(), start={"x": 3.0})
     rates = np.linspace(0.0, 2.0, 11)
@@ -67,7 +69,8 @@ def test_runs_that_choose_their_steps_go_in_lanes():
 
 
 @pytest.mark.slow
-def test_a_measure_that_fails_in_lanes_fails_as_alone(tmp_path):
+@pytest.mark.filterwarnings("ignore:.* of 11 runs failed")
+def test_failed_measure_in_simd_lanes_reports_the_same_error_as_in_a_single_run(tmp_path):
     def end(result):
         if result["decay.x"][-1] < 1.0:
             raise ArithmeticError(f"too small at dt = {result.meta['dt']}")
@@ -84,12 +87,12 @@ def test_a_measure_that_fails_in_lanes_fails_as_alone(tmp_path):
     path.write_text("".join(lines[:7]))
     again = sweep(*given, lanes=4, save=path, progress=False)
     assert_array_equal(again["end"], saved["end"])
-    once_more = sweep(*given, lanes=4, save=path, progress=False)  # of which nothing is left to do
+    once_more = sweep(*given, lanes=4, save=path, progress=False)  # all runs are recorded
     assert_array_equal(once_more["end"], saved["end"])
 
 
 @pytest.mark.slow
-def test_what_cannot_go_in_lanes_goes_alone_unless_lanes_are_asked_for(monkeypatch):
+def test_simd_lanes_are_rejected_and_not_used_by_default_for_unsupported_runs(monkeypatch):
     monkeypatch.setattr(in_lanes, "_WORTH", 0)
     calls = []
     simulate = in_lanes.Batch.simulate
@@ -102,8 +105,8 @@ def test_what_cannot_go_in_lanes_goes_alone_unless_lanes_are_asked_for(monkeypat
     expected = 3.0 * np.exp(-design.table[:, 0])
     scenario = {"time": [0.5], "decay.k": [1.0]}
     for system, options, said in (
-        (decays(), {"form": "compiled"}, "only fused runs go in lanes"),
-        (decays(), {"scenario": scenario}, "a scenario do not go in lanes"),
+        (decays(), {"form": "compiled"}, "lanes support only fused runs"),
+        (decays(), {"scenario": scenario}, "lanes do not support scenarios"),
     ):
         with pytest.raises(ValueError, match=said):
             sweep(system, design, 1.0, DT, measure, lanes=2, progress=False, **options)
@@ -117,12 +120,12 @@ def test_what_cannot_go_in_lanes_goes_alone_unless_lanes_are_asked_for(monkeypat
     assert calls
 
 
-def test_lanes_that_cannot_be_are_refused(monkeypatch):
+def test_invalid_number_of_simd_lanes_is_rejected(monkeypatch):
     design, measure = grid({"decay.k": [0.2, 0.5, 1.0]}), {"end": "last decay.x"}
     monkeypatch.setattr(in_lanes, "_ROOM", 100)
-    with pytest.raises(ValueError, match="take too much memory: keep less of them"):
+    with pytest.raises(ValueError, match="needs too much memory; record fewer signals"):
         sweep(decays(), design, 1.0, DT, measure, lanes=8, progress=False)
     with pytest.raises(ValueError, match="lanes must be one of 2, 4, 8, not 3"):
         sweep(decays(), design, 1.0, DT, measure, lanes=3)
-    with pytest.raises(ValueError, match="lanes are of this machine"):
+    with pytest.raises(ValueError, match="lanes apply only to a sweep on this machine"):
         sweep(decays(), design, 1.0, DT, measure, lanes=2, scheduler="tcp://localhost:1")

@@ -1,0 +1,1 @@
+"""Studies that run one system many times: parameter sweeps, parameter estimation, requirements."""

@@ -1,0 +1,674 @@
+"""Parameter estimation from recorded signals by least squares, with confidence intervals."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rigidblocks.block.block import Port
+from rigidblocks.block.port import suggestion
+from rigidblocks.common.optional_imports import module_of
+from rigidblocks.common.regular_files import check_regular_file
+from rigidblocks.cosim.graph.system import System
+from rigidblocks.cosim.graph.variational_system import SUFFIX, Number, with_sensitivities
+from rigidblocks.cosim.graph.wiring import Wiring
+from rigidblocks.cosim.prepare import Run, prepare
+from rigidblocks.cosim.results.result import Result
+from rigidblocks.cosim.scenario import numbers_of, settable_start_values, start_of
+from rigidblocks.spatial.spatial import Array
+
+if TYPE_CHECKING:
+    import pandas
+
+Data = Union[Result, Mapping[str, ArrayLike], "pandas.DataFrame", str, Path]
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """Recorded signals of a system at the times `time` (n,) [s].
+
+    `given` contains the recorded values of unconnected inputs, and `measured` the measured outputs.
+    Both map `part.port` to an array (n, size). Missing measurements are NaN.
+    """
+
+    time: Array
+    given: Mapping[str, Array]
+    measured: Mapping[str, Array]
+
+    def steps(self, dt: float) -> Array:
+        """Return the number of steps of dt between successive samples (n - 1,).
+
+        Raises:
+            ValueError: The time between two samples is not a multiple of dt.
+        """
+        steps = np.diff(self.time) / dt
+        whole = np.rint(steps)
+        wrong = np.flatnonzero((np.abs(steps - whole) > 1e-4) | (whole < 1))
+        if len(wrong):
+            k = int(wrong[0])
+            raise ValueError(
+                f"the time between two rows of the data must be a multiple of dt = {dt:g} s; t = "
+                f"{self.time[k]:.9g} s is followed by {self.time[k + 1]:.9g} s"
+            )
+        return whole.astype(int)
+
+
+def read_recording(wiring: Wiring, data: Data) -> Recording:
+    """Read the recorded data of a system.
+
+    The column `time` contains the times [s]. All other columns are outputs or open inputs, each as
+    a whole port (n, *shape) or as one element (n,).
+
+    Args:
+        wiring: Wiring of the system.
+        data: A `Result`, a table of columns by name, or the path of a .csv file.
+
+    Raises:
+        KeyError: A name is not an output or an open input.
+        ValueError: A column has a wrong shape, the times do not increase, an input is not finite,
+            or the data contain no output.
+    """
+    columns = _columns(data)
+    if "time" not in columns:
+        raise KeyError(f"the data need a column 'time'; {suggestion('time', columns)}")
+    time = np.asarray(columns.pop("time"), dtype=float)
+    if time.ndim != 1 or len(time) < 2 or not np.all(np.diff(time) > 0):
+        raise ValueError("the data need at least two rows with increasing times")
+    outputs = {port.name: port for port in wiring.outputs}
+    opened = (replace(port, name=f"{part}.{port.name}") for part, port in wiring.open_inputs)
+    inputs = {port.name: port for port in opened}
+    measured: dict[str, Array] = {}
+    given: dict[str, Array] = {}
+    for name, values in columns.items():
+        into, ports = (given, inputs) if _whole(name, inputs) else (measured, outputs)
+        _insert_elements(into, ports, name, np.asarray(values, dtype=float), len(time))
+    if not measured:
+        raise ValueError(
+            "the data need one or more columns with the name of an output; "
+            f"{suggestion('', outputs)}"
+        )
+    for name, table in given.items():
+        if not np.all(np.isfinite(table)):
+            raise ValueError(f"the input {name} must be finite in every row and every element")
+    return Recording(time, given, measured)
+
+
+def _columns(data: Data) -> dict[str, Any]:
+    if isinstance(data, Result):
+        return {"time": data.time, **{port.name: data[port.name] for port in data.ports}}
+    if isinstance(data, str | Path):
+        return _read(Path(data))
+    return {str(name): values for name, values in data.items()}
+
+
+def _read(path: Path) -> dict[str, Array]:
+    """Read the columns of a .csv file with names in the first line; empty cells become NaN."""
+    check_regular_file(path)
+    with path.open(newline="") as file:
+        rows = [row for row in csv.reader(file) if row and not row[0].startswith("#")]
+    head = [name.strip() for name in rows[0]] if rows else []
+    try:
+        table = [[float(cell) if cell.strip() else np.nan for cell in row] for row in rows[1:]]
+        return dict(zip(head, np.array(table).reshape(-1, len(head)).T, strict=True))
+    except ValueError:
+        raise ValueError(
+            f"'{path}' needs a header line with names, and rows with one number for each name"
+        ) from None
+
+
+def _whole(name: str, ports: Mapping[str, Port]) -> str | None:
+    """Return the port of `name`, which is a port or one of its elements; None if unknown."""
+    if name in ports:
+        return name
+    return next((key for key, port in ports.items() if name in port.element_names), None)
+
+
+def _insert_elements(
+    into: dict[str, Array], ports: Mapping[str, Port], name: str, values: Array, n: int
+) -> None:
+    """Store a column of the data (a port or one of its elements) in the array of its port."""
+    key = _whole(name, ports)
+    if key is None:
+        raise KeyError(
+            f"column '{name}' of the data is neither an output nor an unconnected input; "
+            f"{suggestion(name, ports)}"
+        )
+    port = ports[key]
+    place = None if name == key else port.element_names.index(name)
+    shape = (n, *port.shape) if place is None else (n,)
+    if values.shape != shape:
+        raise ValueError(f"'{name}' of the data has the shape {values.shape}; expected {shape}")
+    table = into.setdefault(key, np.full((n, port.size), np.nan))
+    if place is None:
+        table[:] = values.reshape(n, port.size)
+    else:
+        table[:, place] = values
+
+
+_RANK = 1e-7  # rank tolerance with exact derivatives, relative to the largest singular value
+_ROUGH_RANK = 1e-5  # rank tolerance with difference quotients
+_SHARE = 1e-6  # smallest component of a null space vector that counts as nonzero
+
+
+class Estimate(NamedTuple):
+    """Standard deviations (n,), confidence intervals (n, 2), correlations (n, n) of estimates."""
+
+    deviations: Array
+    intervals: Array
+    correlation: Array
+
+
+def estimate_accuracy(z: Array, J: Array, residuals: Array, level: float, scaled: bool) -> Estimate:
+    """Return the standard deviations, confidence intervals and correlations of estimates z (n,).
+
+        C = s^2 (J^T J)^-1,    z +- t(level, m - n) sqrt(diag C)
+
+    C is the covariance matrix. J (m, n) is the Jacobian of the residuals (m,), which are divided by
+    the standard deviation of the measurement noise. If `scaled` is True, s^2 is the residual sum of
+    squares divided by m - n, else 1. t is the quantile of Student's t-distribution.
+
+    References:
+        Seber and Wild, Nonlinear Regression, 5.1.
+    """
+    from scipy.stats import t
+
+    m, n = J.shape
+    freedoms = max(m - n, 1)
+    scale = np.linalg.norm(J, axis=0)
+    inverse = np.linalg.pinv(J / scale)
+    C = inverse @ inverse.T / np.outer(scale, scale)
+    deviations = np.sqrt(np.diag(C))
+    correlation = C / np.outer(deviations, deviations)
+    if scaled:
+        deviations = deviations * np.sqrt(residuals @ residuals / freedoms)
+    half = t.ppf((1 + level) / 2, freedoms) * deviations
+    return Estimate(deviations, np.stack([z - half, z + half], axis=1), correlation)
+
+
+def identifiable(names: Sequence[str], J: Array, exact: bool) -> None:
+    """Raise ValueError if some parameters are not identifiable from the data.
+
+    `J` (m, n) is the Jacobian of the outputs with respect to the parameters. `exact` is False if J
+    consists of difference quotients. The message lists the parameters that do not affect the data.
+    It also lists groups of parameters of which the data determine only combinations.
+    """
+    scale = np.linalg.norm(J, axis=0)
+    unseen = scale <= 1e-12 * np.max(scale, initial=0.0)
+    texts = [f"{name} does not affect the measured outputs" for name in np.array(names)[unseen]]
+    seen = np.flatnonzero(~unseen)
+    if len(seen):
+        _, sizes, V = np.linalg.svd(J[:, seen] / scale[seen], full_matrices=True)
+        sizes = np.concatenate([sizes, np.zeros(len(seen) - len(sizes))])
+        free = V[sizes <= (_RANK if exact else _ROUGH_RANK) * sizes[0]]
+        for group, missing in _groups(free):
+            which = ", ".join(names[seen[k]] for k in group)
+            texts.append(f"of {which} only {len(group) - missing} combinations are identifiable")
+    if texts:
+        raise ValueError(
+            f"the data do not determine all parameters: {'; '.join(texts)}. Fix some of these "
+            "parameters at known values, or record outputs that distinguish them"
+        )
+
+
+def _groups(free: Array) -> list[tuple[list[int], int]]:
+    """Return groups of parameters that the data determine only jointly.
+
+    Each group has its parameter indices and its rank deficiency. `free` contains a basis of the
+    null space of the Jacobian.
+    """
+    shares = free.T @ free  # projection onto the null space
+    left = [k for k in range(free.shape[1]) if shares[k, k] > _SHARE]
+    groups = []
+    while left:
+        group = [left.pop(0)]
+        for k in group:
+            near = [j for j in left if abs(shares[k, j]) > _SHARE]
+            group += near
+            left = [j for j in left if j not in near]
+        groups.append((sorted(group), round(float(sum(shares[k, k] for k in group)))))
+    return groups
+
+
+_LOST = 1e3  # residual of each measurement of a failed run, in standard deviations
+
+
+@dataclass(eq=False)
+class Replay:
+    """Simulated outputs at the times of a recording as a function of the parameters.
+
+    The measurements form one vector (m,) of all values that are not NaN, row by row. `column`
+    contains the column index of each measurement, and `columns` the column names. `runs` counts the
+    runs.
+    """
+
+    wiring: Wiring
+    rows: Recording
+    numbers: list[Number]
+    run: Run
+    variational: Run | None
+    dt: float
+    runs: int = field(default=0, init=False)
+    _ran: bool = field(default=False, init=False)
+
+    @property
+    def exact(self) -> bool:
+        """True if the derivatives are exact, False if they are difference quotients."""
+        return self.variational is not None
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the measured columns."""
+        ports = {port.name: port for port in self.wiring.outputs}
+        return tuple(name for key in self.rows.measured for name in ports[key].element_names)
+
+    @cached_property
+    def _all(self) -> Array:
+        """Measurements (samples, columns), with NaN for missing measurements."""
+        return np.hstack(list(self.rows.measured.values()))
+
+    @cached_property
+    def _there(self) -> Array:
+        return np.isfinite(self._all)
+
+    @cached_property
+    def column(self) -> Array:
+        """Column index of each measured value (m,)."""
+        return np.broadcast_to(np.arange(len(self.columns)), self._all.shape)[self._there]
+
+    @cached_property
+    def spread(self) -> Array:
+        """Standard deviation of the measured values of each column; 1 for a constant column."""
+        there = [self._all[self._there[:, k], k] for k in range(len(self.columns))]
+        spread = np.array([np.std(numbers) if numbers.size else 0.0 for numbers in there])
+        return np.where(spread > 0, spread, 1.0)
+
+    @cached_property
+    def bounds(self) -> tuple[Array, Array]:
+        """Lower and upper bounds (n,) of the parameters, as declared by their ports."""
+        ends = []
+        for one in self.numbers:
+            port = settable_start_values(self.wiring, one.part)[one.port]
+            ends.append((np.ravel(port.lowest)[one.place], np.ravel(port.max)[one.place]))
+        low, high = np.array(ends).T
+        return low, high
+
+    def noise(self, residuals: Array, n: int) -> Array:
+        """Return the noise of each column: the standard deviation of its residuals.
+
+        `n` is the number of estimated parameters.
+        """
+        counts = np.bincount(self.column, minlength=len(self.columns))
+        squares = np.bincount(self.column, residuals**2, minlength=len(self.columns))
+        freedoms = np.maximum(counts - n * counts / max(1, len(residuals)), 1.0)
+        return np.maximum(np.sqrt(squares / freedoms), 1e-12 * self.spread)
+
+    def table(self, residuals: Array) -> Array:
+        """Return the residuals (m,) as a table (samples, columns), NaN for missing measurements."""
+        table = np.full(self._all.shape, np.nan)
+        table[self._there] = residuals
+        return table
+
+    def residuals(self, z: Array) -> Array:
+        """Return the residuals (m,) = measurements - outputs for the parameters z (n,).
+
+        If a run fails, all its residuals are large. If the first run fails, its exception is
+        raised.
+        """
+        names = list(self.rows.measured)
+        self.runs += 1
+        try:
+            outputs = self._outputs(self.run, z, names)
+            self._ran = True
+        except (ArithmeticError, RuntimeError):
+            if not self._ran:
+                raise
+            outputs = self._all + _LOST * self.spread
+        r: Array = (self._all - outputs)[self._there]
+        return r
+
+    def jacobian(self, z: Array) -> Array:
+        """Return the Jacobian (m, n) of the outputs with respect to the parameters z (n,)."""
+        assert self.variational is not None
+        names = [f"{name}{SUFFIX}" for name in self.rows.measured]
+        known = [self._depends_on_numbers(name) for name in names]
+        self.runs += 1
+        there = [name for name, one in zip(names, known, strict=True) if one]
+        changes = iter(self._outputs(self.variational, z, there, split=True))
+        n, ports = len(self.numbers), {port.name: port for port in self.wiring.outputs}
+        tables = [
+            next(changes).reshape(len(self.rows.time), -1, n)
+            if one
+            else np.zeros((len(self.rows.time), ports[name.removesuffix(SUFFIX)].size, n))
+            for name, one in zip(names, known, strict=True)
+        ]
+        J: Array = np.concatenate(tables, axis=1)[self._there]
+        return J
+
+    def _depends_on_numbers(self, name: str) -> bool:
+        """Return True if the output `name` depends on one of the estimated parameters."""
+        assert self.variational is not None
+        try:
+            self.variational[name]
+        except KeyError:
+            return False
+        return True
+
+    def _outputs(self, run: Run, z: Array, names: list[str], split: bool = False) -> Any:
+        """Simulate with the parameters z; return the outputs at all samples as one matrix.
+
+        If `split` is True, return one matrix for each output.
+        """
+        pairs = [(self._name(one), value) for one, value in zip(self.numbers, z, strict=True)]
+        first = [
+            (name, table[0].reshape(self._shapes[name])) for name, table in self.rows.given.items()
+        ]
+        run.reset(start_of(self.wiring, [*first, *pairs]))
+        kept = [[np.ravel(run[name])] for name in names]
+        steps = self.rows.steps(self.dt)
+        for k, n in enumerate(steps):
+            for name, table in self.rows.given.items():
+                run[name] = table[k].reshape(self._shapes[name])
+            run.step(int(n))
+            for values, name in zip(kept, names, strict=True):
+                values.append(np.ravel(run[name]))
+        tables = [np.array(values) for values in kept]
+        return tables if split else np.hstack(tables)
+
+    @cached_property
+    def _shapes(self) -> Mapping[str, tuple[int, ...]]:
+        return {f"{part}.{port.name}": port.shape for part, port in self.wiring.open_inputs}
+
+    def _name(self, number: Number) -> str:
+        port = settable_start_values(self.wiring, number.part)[number.port]
+        return f"{number.part}.{port.element_names[number.place]}"
+
+
+def replay_of(
+    system: System,
+    rows: Recording,
+    numbers: list[Number],
+    dt: float,
+    exact: bool | None,
+    options: Mapping[str, Any],
+) -> Replay:
+    """Prepare the simulation of a system at the times of a recording.
+
+    The derivatives are exact if `exact` is True, or if `exact` is None and exact derivatives are
+    available. Raises ValueError if `exact` is True and exact derivatives are not available.
+    """
+    wiring, variational = system.wiring(), None
+    rows.steps(dt)  # raises ValueError if the times are not multiples of dt apart
+    if exact is not False:
+        try:
+            other = with_sensitivities(wiring, numbers, rows.measured)
+            variational = prepare(other, dt, **options)
+        except ValueError:
+            if exact:
+                raise
+    run = prepare(system, dt, **options)
+    return Replay(wiring, rows, numbers, run, variational, dt)
+
+
+_REWEIGHTED = 3  # maximum number of noise estimates
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Result of a parameter estimation.
+
+    Attributes:
+        values: Estimates by name.
+        deviations: Standard deviations of the estimates by name.
+        intervals: Confidence intervals (low, high) by name.
+        level: Probability with which an interval contains the true value.
+        noise: Standard deviation of the measurement noise by column, given or estimated.
+        residuals: Measurements minus simulated outputs (samples, columns).
+        correlation: Correlation matrix (n, n) of the estimates, in the order of `values`.
+        exact: True if the derivatives are exact.
+        runs: Number of runs of the system.
+        at_bound: Names of the estimates that are equal to a bound.
+    """
+
+    values: Mapping[str, float]
+    deviations: Mapping[str, float]
+    intervals: Mapping[str, tuple[float, float]]
+    level: float
+    noise: Mapping[str, float]
+    residuals: Array
+    correlation: Array
+    exact: bool
+    runs: int
+    at_bound: tuple[str, ...] = ()
+
+    def __getitem__(self, name: str) -> float:
+        """Return the estimate of a parameter."""
+        if name not in self.values:
+            raise KeyError(f"the fit has no parameter '{name}'; {suggestion(name, self.values)}")
+        return self.values[name]
+
+    def __repr__(self) -> str:
+        width = max(map(len, self.values))
+        lines = [
+            f"  {name:{width}}  {value:12.6g}  from {low:.6g} to {high:.6g}"
+            + (" (at its bound)" if name in self.at_bound else "")
+            for (name, value), (low, high) in zip(
+                self.values.items(), self.intervals.values(), strict=True
+            )
+        ]
+        how = "exact derivatives" if self.exact else "difference quotients"
+        return "\n".join((f"<Fit: {self.level:.0%} intervals, {how}, {self.runs} runs>", *lines))
+
+
+def fit(
+    system: System,
+    parameters: Iterable[str] | Mapping[str, ArrayLike],
+    data: Data,
+    *,
+    dt: float | None = None,
+    noise: Mapping[str, ArrayLike] | None = None,
+    level: float = 0.95,
+    exact: bool | None = None,
+    **options: Any,
+) -> Fit:
+    """Estimate parameters of a system from recorded signals by least squares.
+
+        fit(system, ["robot.payload_mass", "robot.elbow_viscous"], "motion.csv")
+        min over z of the sum of ((measured - y(z)) / noise)^2
+
+    The estimates z stay within the bounds of their ports. The confidence intervals assume white
+    measurement noise and outputs that are linear in the parameters near the estimates.
+
+    Args:
+        system: System to run.
+        parameters: Names of the estimated parameters: parameters, start values of states, and
+            unconnected inputs, as whole ports or elements. The initial estimates are the start
+            values in the system, or the values of a mapping from names to values.
+        data: A `Result`, a table of columns or a .csv file (`recording`). The fit compares the
+            outputs and ignores NaN. An open input holds the value of a sample until the next
+            sample.
+        dt: Communication step [s]. Default: the shortest time between two samples.
+        noise: Standard deviations of the measurements by name. By default, the fit estimates them
+            from the residuals of each column.
+        level: Probability of the confidence intervals.
+        exact: True for exact derivatives, False for difference quotients. By default, the
+            derivatives are exact if all parts that depend on the parameters are traceable blocks.
+            Otherwise they are difference quotients.
+        **options: Options of `prepare`.
+
+    Returns:
+        The estimates with their standard deviations and confidence intervals.
+
+    Raises:
+        ValueError: Some parameters are not identifiable from the data (the message lists
+            parameters with the same effect), or the data do not match the system. Also raised if
+            `noise` is None and the data do not contain more values than parameters.
+        KeyError: A name in `parameters`, `data` or `noise` is unknown.
+        ImportError: SciPy is not installed.
+
+    The function also raises the exceptions of the first run.
+
+    References:
+        Ljung, System Identification, 7.
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"the confidence level must be between 0 and 1, not {level}")
+    wiring = system.wiring()
+    rows = read_recording(wiring, data)
+    names, numbers, first = _numbers(wiring, parameters)
+    dt = float(np.min(np.diff(rows.time))) if dt is None else dt
+    options = {"t_start": float(rows.time[0])} | options
+    replay = replay_of(system, rows, numbers, dt, exact, options)
+    _check_near(replay, names, first)
+    z, J, r, sigma = _noise_scales(replay, first, noise)
+    identifiable(names, J, exact=replay.exact)
+    if noise is None:
+        _check_rest(names, J)
+    found = estimate_accuracy(z, J, r / sigma[replay.column], level, scaled=noise is None)
+    return Fit(
+        values=dict(zip(names, z.tolist(), strict=True)),
+        deviations=dict(zip(names, found.deviations.tolist(), strict=True)),
+        intervals=dict(zip(names, map(tuple, found.intervals.tolist()), strict=True)),
+        level=level,
+        noise={replay.columns[k]: float(sigma[k]) for k in np.unique(replay.column)},
+        residuals=replay.table(r),
+        correlation=found.correlation,
+        exact=replay.exact,
+        runs=replay.runs,
+        at_bound=_names_at_bound(replay, names, z),
+    )
+
+
+def _names_at_bound(replay: Replay, names: list[str], z: Array) -> tuple[str, ...]:
+    """Return the names of the estimates z (n,) that equal a bound of their ports."""
+    low, high = replay.bounds
+    return tuple(n for n, v, a, b in zip(names, z, low, high, strict=True) if v in (a, b))
+
+
+def _noise_scales(
+    replay: Replay, first: Array, noise: Mapping[str, ArrayLike] | None
+) -> tuple[Array, Array, Array, Array]:
+    """Minimize the residuals; return the estimates, the Jacobian, the residuals and the noise.
+
+    The optimizer divides the residuals by the standard deviation of the noise. This is the given
+    `noise`, or the standard deviation of the residuals of each column, estimated iteratively.
+    """
+    sigma = _given_noise(replay, noise)
+    z, J, r = _least_squares(replay, first, sigma if noise is not None else replay.spread)
+    for _ in range(0 if noise is not None else _REWEIGHTED):
+        last, sigma = sigma, replay.noise(r, len(first))
+        z, J, r = _least_squares(replay, z, sigma)
+        if np.all(np.abs(sigma - last) <= 1e-3 * sigma):
+            break
+    return z, J, r, sigma
+
+
+def _check_rest(names: list[str], J: Array) -> None:
+    """Raise ValueError if the data contain no more values than parameters."""
+    dependent = np.count_nonzero(np.any(J != 0.0, axis=1))
+    if dependent <= len(names):
+        raise ValueError(
+            f"only {dependent} measured values depend on the {len(names)} parameters to "
+            "estimate, which is too few to estimate the noise; add rows to the data, or specify "
+            "the noise"
+        )
+
+
+def _numbers(
+    wiring: Any, parameters: Iterable[str] | Mapping[str, ArrayLike]
+) -> tuple[list[str], list[Number], Array]:
+    """Return the names, the memory indices and the initial estimates (n,) of the parameters."""
+    given = parameters if isinstance(parameters, Mapping) else dict.fromkeys(parameters)
+    if isinstance(parameters, str) or not given:
+        raise ValueError(f"a fit needs the names of the parameters to estimate, not {parameters!r}")
+    names, numbers, first = [], [], []
+    for name, value in given.items():
+        part, selected = numbers_of(wiring, name)
+        port = selected.port
+        start = np.zeros(port.size) if port.start is None else np.ravel(port.start)
+        values = start[list(selected.places)] if value is None else np.ravel(value)
+        if len(values) not in (1, len(selected.places)):
+            raise ValueError(
+                f"the number of initial estimates is {len(values)}, but {name} has "
+                f"{len(selected.places)} elements"
+            )
+        names += [f"{part}.{port.element_names[k]}" for k in selected.places]
+        numbers += [Number(part, port.name, k) for k in selected.places]
+        first += np.broadcast_to(values, len(selected.places)).tolist()
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"parameter {twice} is listed twice; list each parameter once")
+    return names, numbers, np.array(first, dtype=float)
+
+
+def _check_near(replay: Replay, names: list[str], first: Array) -> None:
+    """Raise ValueError for parameters that are not identifiable near the initial estimates.
+
+    The check uses a small offset from the initial estimates, because derivatives may be zero by
+    chance at the estimates themselves.
+    """
+    if not replay.exact:
+        return
+    aside = np.random.default_rng(0).uniform(0.005, 0.01, len(first))
+    near = np.clip(first + aside * np.where(first == 0.0, 1.0, np.abs(first)), *replay.bounds)
+    try:
+        J = replay.jacobian(near)
+    except (ArithmeticError, RuntimeError):  # the first run of the fit raises if it also fails
+        return
+    identifiable(names, J / replay.spread[replay.column][:, None], exact=True)
+
+
+def _given_noise(replay: Replay, noise: Mapping[str, ArrayLike] | None) -> Array:
+    """Return the given noise of each measured column; infinity marks a column without noise."""
+    sigma = np.full(len(replay.columns), np.inf)
+    for name, value in (noise or {}).items():
+        places = [
+            k for k, one in enumerate(replay.columns) if one == name or one.startswith(f"{name}[")
+        ]
+        if not places or not np.all(np.asarray(value, dtype=float) > 0):
+            raise ValueError(
+                f"invalid noise {value!r} of '{name}': it must be positive and belong to a "
+                f"measured output; {suggestion(name, replay.columns)}"
+            )
+        sigma[places] = np.ravel(value)
+    if noise is not None and np.any(np.isinf(sigma)):
+        missing = replay.columns[int(np.argmax(np.isinf(sigma)))]
+        raise ValueError(
+            f"the noise of {missing} is missing; specify the noise of all measured outputs, or "
+            "of none"
+        )
+    return sigma
+
+
+def _least_squares(replay: Replay, z: Array, sigma: Array) -> tuple[Array, Array, Array]:
+    """Minimize the sum of ((measured - y(z)) / sigma)^2, starting from the initial estimate z.
+
+    Returns the estimate (n,), the Jacobian (m, n) divided by sigma, and the residuals (m,).
+    """
+    least_squares = module_of("scipy.optimize", "a fit").least_squares
+    weight = 1.0 / sigma[replay.column]
+    low, high = replay.bounds
+    found = least_squares(
+        lambda z: -weight * replay.residuals(z),
+        np.clip(z, *_inside(low, high)),
+        jac=(lambda z: weight[:, None] * replay.jacobian(z)) if replay.exact else "3-point",
+        bounds=(low, high),
+        x_scale="jac",
+        ftol=1e-10,
+        xtol=1e-10,
+        gtol=1e-10,
+        max_nfev=100,
+    )
+    return found.x, found.jac, replay.residuals(found.x)
+
+
+def _inside(low: Array, high: Array) -> tuple[Array, Array]:
+    """Return bounds slightly inside [low, high], because the optimizer needs an interior start."""
+    margin = 1e-9 * np.where(np.isfinite(high - low), high - low, 1.0)
+    return low + margin, high - margin

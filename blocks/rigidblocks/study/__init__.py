@@ -1,1 +1,0 @@
-"""Many runs of one system: what is varied, what is measured, and a record that survives."""
