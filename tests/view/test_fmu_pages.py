@@ -1,4 +1,4 @@
-"""The page in an FMU's documentation."""
+"""Simulation page in the documentation of an FMU."""
 
 import zipfile
 
@@ -16,7 +16,7 @@ def content(path):
 
 
 @pytest.mark.slow
-def test_an_fmu_has_the_page_in_which_it_runs_when_it_is_asked_for(tmp_path):
+def test_fmu_contains_a_simulation_page_if_the_page_option_is_set(tmp_path):
     pytest.importorskip("ziglang")
     block = RobotPlant(planar2())
     plain = content(export_fmu(block, tmp_path / "plain.fmu"))
@@ -33,6 +33,6 @@ def test_an_fmu_has_the_page_in_which_it_runs_when_it_is_asked_for(tmp_path):
 
 
 @pytest.mark.slow
-def test_what_is_no_robot_has_no_page(tmp_path):
-    with pytest.raises((ValueError, CompilerError), match="there is no robot to draw"):
+def test_fmu_export_with_a_page_rejects_a_block_without_robot(tmp_path):
+    with pytest.raises((ValueError, CompilerError), match="no robot to draw"):
         export_fmu(PDController(kp=[1.0], kd=[1.0]), tmp_path / "pd.fmu", page=True)

@@ -1,4 +1,4 @@
-"""Pages in headless Chromium: what one sees and what the sliders, the player and the kernel do."""
+"""Pages in headless Chromium: drawing, sliders, player and simulation kernel."""
 
 import numpy as np
 import pytest
@@ -20,15 +20,22 @@ from rigidblocks import (
     sphere_inertia,
 )
 from rigidblocks.dynamics.kinematics import body_poses
-from rigidblocks.loops import closure_errors
-from rigidblocks.mechanisms import four_bar, n_four_bar, stewart_platform
-from rigidblocks.model.shapes import Sphere
-from rigidblocks.robots import auto_tree, gripper, planar2, quadruped
-from rigidblocks.view.robot import twelve_numbers
+from rigidblocks.dynamics.loops import closure_errors
+from rigidblocks.robot.robots import (
+    auto_tree,
+    four_bar,
+    gripper,
+    n_four_bar,
+    planar2,
+    quadruped,
+    stewart_platform,
+)
+from rigidblocks.robot.shapes import Sphere
+from rigidblocks.view.drawn_robot import pose_numbers
 
 pytestmark = [needs_browser, pytest.mark.interop]
 
-# the part of the picture's pixels that the robot changes
+# fraction of the pixels that the robot changes
 SEEN = """
 const { scene } = window.rigidblocks, { gl, canvas } = scene, n = canvas.width * canvas.height;
 const picture = () => {
@@ -44,7 +51,7 @@ scene.solids = solids;
 scene.draw(scene.poses);
 return all.reduce((count, pixel, k) => count + (pixel !== none[k]), 0) / n;
 """
-# moves a slider by its name as the mouse does
+# set a slider, selected by its name, like a mouse
 SLIDE = """
 const input = document.querySelector(`input[type=range][aria-label="${arguments[0]}"]`);
 input.value = arguments[1];
@@ -59,14 +66,14 @@ def tab():
         yield tab
 
 
-def opened(tab, page, path):
+def open_page(tab, page, path):
     tab.open(page.save(path / "page.html"))
     tab.wait(
         "return window.rigidblocks !== undefined && window.rigidblocks.scene.poses !== undefined"
     )
 
 
-def standing():
+def standing_robot():
     robot = FloatingBasePlant(quadruped(), position0=(0, 0, 0.35), q0=[0, 0.7, -1.4] * 4)
     return ContactPlant(robot, K=5e3, D=60, mu=0.8)
 
@@ -75,22 +82,27 @@ BENT = [0.4, -0.5, 0.7, 0.9, -0.3, 0.8, 0.2]
 ROBOTS = {
     "four-bar": (four_bar(), four_bar().model, "crank_support", 1.3),
     "platform": (stewart_platform(), stewart_platform().model, "joint3", 1.2),
-    "quadruped": (standing(), standing().robot.configuration_model, "rear_left_knee", -0.9),
+    "quadruped": (
+        standing_robot(),
+        standing_robot().robot.configuration_model,
+        "rear_left_knee",
+        -0.9,
+    ),
     "gripper": (gripper(), gripper(), "lift", 0.05),
     "arm": (auto_tree(7, 1, 0.8), auto_tree(7, 1, 0.8), "joint4", -1.1),
 }
 
 
 @pytest.mark.parametrize("name", ROBOTS)
-def test_a_robot_is_seen_and_its_sliders_move_it(name, tab, tmp_path):
+def test_sliders_of_a_robot_page_move_the_joints(name, tab, tmp_path):
     robot, model, slider, value = ROBOTS[name]
-    opened(tab, show(robot, BENT if name == "arm" else None), tmp_path)
+    open_page(tab, show(robot, BENT if name == "arm" else None), tmp_path)
     assert tab.run(SEEN) >= 0.03
     q = np.array(tab.run(SLIDE, slider, value))
     k = model.q_slices[model.joint_names.index(slider)].start
     assert q[k] == pytest.approx(value, abs=1e-12)
     poses = np.reshape(tab.run("return [...window.rigidblocks.scene.poses]"), (-1, 12))
-    expected = [np.asarray(twelve_numbers(X), float) for X in body_poses(model, q)]
+    expected = [np.asarray(pose_numbers(X), float) for X in body_poses(model, q)]
     np.testing.assert_allclose(poses, expected, atol=1e-12)
     if model.loops:
         assert np.max(list(closure_errors(model, q).values())) < 1e-9
@@ -99,11 +111,11 @@ def test_a_robot_is_seen_and_its_sliders_move_it(name, tab, tmp_path):
 
 
 @pytest.mark.parametrize("n", [1, 2])
-def test_a_mechanism_dragged_through_singular_poses_stays_closed(n, tab, tmp_path):
-    """Bars of equal length are in line twice a turn, where they could fold."""
+def test_drawn_loops_stay_closed_if_a_slider_passes_a_singular_configuration(n, tab, tmp_path):
+    """Bars of equal length are collinear twice per turn, where the mechanism could fold."""
     mechanism = n_four_bar(n, angle=0.3)
-    opened(tab, show(mechanism), tmp_path)
-    tab.run("window.rigidblocks.scene.draw = () => {};")  # pictures of each pose take time
+    open_page(tab, show(mechanism), tmp_path)
+    tab.run("window.rigidblocks.scene.draw = () => {};")  # drawing each pose takes time
     for angle in np.concatenate([np.linspace(1.2, -3.0, 22), np.linspace(-3.0, 3.1, 22)]):
         q = np.array(tab.run(SLIDE, "joint1", angle))
         assert q[0] == pytest.approx(angle, abs=1e-9)
@@ -111,33 +123,33 @@ def test_a_mechanism_dragged_through_singular_poses_stays_closed(n, tab, tmp_pat
     assert tab.errors() == []
 
 
-def test_a_slider_beyond_reach_leaves_the_loops_closed(tab, tmp_path):
-    """The rocker of a crank and rocker cannot turn round: it stops where the bars are in line."""
+def test_drawn_loops_stay_closed_if_a_slider_position_is_unreachable(tab, tmp_path):
+    """The rocker of a crank-rocker cannot rotate fully: it stops where the bars are collinear."""
     mechanism = four_bar()
-    opened(tab, show(mechanism), tmp_path)
+    open_page(tab, show(mechanism), tmp_path)
     for angle in (1.5, 2.5, 3.1, 3.14, -3.0, 0.0):
         q = np.array(tab.run(SLIDE, "rocker_support", angle))
         assert np.max(list(closure_errors(mechanism.model, q).values())) < 1e-9
 
 
-def test_a_run_plays_and_the_cursor_tells_what_it_was(tab, tmp_path):
+def test_player_and_plot_cursor_show_the_values_of_the_run(tab, tmp_path):
     system = wired(parts())
     result = simulate(system, 4.0, 1e-3, progress=False)
-    opened(tab, animate(result, system), tmp_path)
+    open_page(tab, animate(result, system), tmp_path)
     assert tab.run(SEEN) >= 0.03
     before = tab.run("return window.rigidblocks.page.player.t")
     tab.wait(f"return Math.abs(window.rigidblocks.page.player.t - {before}) > 0.2")
     tab.run("document.getElementById('play').click()")
     assert tab.run("return window.rigidblocks.page.player.playing") is False
     for t in (0.0, 1.234, 4.0):
-        told = tab.run(
+        reported = tab.run(
             "const { page, robots } = window.rigidblocks, { player } = page;"
             "player.seek(arguments[0]); const panel = player.plots.panels[0];"
             "return [panel.signal.name, +panel.cursor.getAttribute('x1'), panel.x(arguments[0]),"
             "panel.values.map((one) => one.textContent), [...robots.q]];",
             t,
         )
-        name, at, expected_at, texts, q = told
+        name, at, expected_at, texts, q = reported
         exact = [np.interp(t, result.time, column) for column in result["robot.q"].T]
         assert name == "robot.q"
         assert at == pytest.approx(expected_at, abs=0.01)
@@ -146,7 +158,7 @@ def test_a_run_plays_and_the_cursor_tells_what_it_was(tab, tmp_path):
     assert tab.errors() == []
 
 
-# chooses the path of the second body in the list, and chooses it again
+# select the path of the second body in the list, and select it again
 CHOOSE = """
 const { over, scene } = window.rigidblocks, list = document.querySelector("#layers select");
 const before = over.paths.tips.map(({ name, points }) => [name, points.length]);
@@ -161,13 +173,13 @@ return [before, points, more, over.paths.tips.length, scene.layers.has("paths")]
 """
 
 
-def test_the_path_of_a_frame_is_drawn_by_its_name(tab, tmp_path):
-    """Through where the frame was, and no more once it is chosen again."""
+def test_drawn_path_of_a_selected_frame_passes_through_the_frame_positions(tab, tmp_path):
+    """The path passes through the frame positions, and disappears when it is selected again."""
     system = wired(parts())
     result = simulate(system, 2.0, 1e-3, progress=False)
-    opened(tab, animate(result, system, paths=["body1"]), tmp_path)
-    told = tab.run(CHOOSE)
-    (before,), points, more, fewer, is_shown = told
+    open_page(tab, animate(result, system, paths=["body1"]), tmp_path)
+    reported = tab.run(CHOOSE)
+    (before,), points, more, fewer, is_shown = reported
     assert before[0] == "body1"
     assert (more, fewer, is_shown) == (2, 1, True)
     model = planar2()
@@ -178,8 +190,8 @@ def test_the_path_of_a_frame_is_drawn_by_its_name(tab, tmp_path):
     assert tab.errors() == []
 
 
-def test_a_page_follows_a_run_and_plays_it_when_it_is_over(tab):
-    """The last row that was sent is the pose, the numbers beside the cursor, and the clock."""
+def test_live_page_follows_a_run_and_plays_it_after_its_end(tab):
+    """Pose, values at the cursor and clock show the last sent row."""
     system = wired(parts())
     result = simulate(system, 1.0, 1e-3, form="fused", progress=False)
     with LiveView(system) as view:
@@ -194,27 +206,27 @@ def test_a_page_follows_a_run_and_plays_it_when_it_is_over(tab):
             "const { page, robots } = window.rigidblocks;"
             "return page.following.to.every((x, k) => x === robots.q[k])"
         )
-        told = tab.run(
+        reported = tab.run(
             "const { page, robots } = window.rigidblocks, panel = page.following.plots.panels[0];"
             "return [[...robots.q], panel.signal.name, panel.values.map((one) => one.textContent),"
             "page.following.time, page.following.clock.textContent];"
         )
-        np.testing.assert_array_equal(told[0], result["robot.q"][700])
-        assert told[1] == "robot.q"
-        values = [float(text.split()[1]) for text in told[2]]
+        np.testing.assert_array_equal(reported[0], result["robot.q"][700])
+        assert reported[1] == "robot.q"
+        values = [float(text.split()[1]) for text in reported[2]]
         np.testing.assert_allclose(values, result["robot.q"][700], rtol=1e-3)
-        assert told[3:] == [pytest.approx([0.0, 0.3, 0.7]), "0.70 s"]
+        assert reported[3:] == [pytest.approx([0.0, 0.3, 0.7]), "0.70 s"]
         assert tab.run(SEEN) >= 0.03
         view.end(result)
         tab.wait("return window.rigidblocks?.page.player !== undefined")
         view.begin(system.wiring())
         view.see(0.0, result.values[0])
         tab.wait("return window.rigidblocks?.page.following !== undefined")
-    tab.call("POST", "/url", {"url": "about:blank"})  # which asks for no events any more
+    tab.call("POST", "/url", {"url": "about:blank"})  # the blank page requests no events
     assert [one for one in tab.errors() if "ERR_" not in one] == []
 
 
-# the largest |x| and |y| in the picture, whose edges are at 1, of corners that are to be seen
+# largest |x| and |y| of the visible corners in picture coordinates, whose edges are at 1
 CORNERS = """
 const { scene, page } = window.rigidblocks;
 if (arguments[0] !== null) page.player.seek(arguments[0]);
@@ -224,21 +236,21 @@ return [0, 1].map((i) => Math.max(...corners.map((p) => Math.abs(row(i, p) / row
 """
 
 
-def test_a_robot_fills_the_picture_to_its_edges(tab, tmp_path):
-    for robot in (four_bar(), gripper(), standing()):
-        opened(tab, show(robot), tmp_path)
+def test_camera_of_a_page_fits_the_robot_to_the_picture(tab, tmp_path):
+    for robot in (four_bar(), gripper(), standing_robot()):
+        open_page(tab, show(robot), tmp_path)
         assert 0.9 < max(tab.run(CORNERS, None)) < 0.95
 
 
-def test_the_camera_goes_along_with_what_goes_far(tab, tmp_path):
-    """Two balls are thrown to 20 m; the wheel of the mouse stops the camera."""
+def test_camera_follows_moving_bodies_until_the_user_zooms(tab, tmp_path):
+    """Two balls are thrown to 20 m; the mouse wheel stops the camera."""
     world, inertia, fast = World("thrown"), sphere_inertia(0.1, mass=1), [0, 0, 0, 10, 0, 10]
     for k in range(2):
         world.add_body(f"ball{k}", inertia, [Sphere(0.1)], at=(0, 0.3 * k, 0), qd0=fast)
     system = System()
     system.add("world", world.plant())
     result = simulate(system, 2.0, 1e-2, form="numpy", progress=False)
-    opened(tab, animate(result, system), tmp_path)
+    open_page(tab, animate(result, system), tmp_path)
     tab.run("window.rigidblocks.page.player.play(false)")
     for t in (0.0, 0.77, 1.3, 2.0):
         assert max(tab.run(CORNERS, t)) < 0.95
@@ -249,7 +261,7 @@ def test_the_camera_goes_along_with_what_goes_far(tab, tmp_path):
     assert tab.errors() == []
 
 
-# the memory after each of n steps of a run that starts anew
+# memory after each of n steps of a restarted run
 STEPS = """
 const { simulation } = window.rigidblocks.page;
 simulation.run(false);
@@ -263,9 +275,9 @@ return rows;
 """
 
 
-def test_a_page_simulates_what_the_native_kernel_does(tab, tmp_path):
+def test_simulation_in_a_page_matches_the_results_of_the_native_kernel(tab, tmp_path):
     system = wired(parts())
-    opened(tab, simulation_page(system), tmp_path)
+    open_page(tab, simulation_page(system), tmp_path)
     tab.wait("return window.rigidblocks.page.simulation.kernel.steps > 20")
     places = tab.run("return window.rigidblocks.page.simulation.places")
     rows = np.array(tab.run(STEPS, 10_000, 100, places))
@@ -275,14 +287,14 @@ def test_a_page_simulates_what_the_native_kernel_does(tab, tmp_path):
     assert tab.errors() == []
 
 
-def test_a_slider_acts_in_the_next_step(tab, tmp_path):
+def test_input_slider_of_a_page_takes_effect_in_the_next_step(tab, tmp_path):
     system = System()
     system.add("robot", RobotPlant(auto_tree(3), q0=[0.1, 0.2, 0.3]), start={"tau": [0, 0, 0]})
-    opened(tab, simulation_page(system), tmp_path)
+    open_page(tab, simulation_page(system), tmp_path)
     places = tab.run("return window.rigidblocks.page.simulation.places")
     tab.run(STEPS, 10, 10, places)
     tab.run(SLIDE, "robot.tau[2]", 3.0)
-    told = tab.run(
+    reported = tab.run(
         "const { kernel, places } = window.rigidblocks.page.simulation; kernel.step();"
         "return places.map((k) => kernel.memory[k]);"
     )
@@ -292,16 +304,16 @@ def test_a_slider_acts_in_the_next_step(tab, tmp_path):
         run.step()
     run["robot.tau"] = [0.0, 3.0, 0.0]
     run.step()
-    np.testing.assert_allclose(told, run["robot.q"], rtol=0, atol=1e-14)
+    np.testing.assert_allclose(reported, run["robot.q"], rtol=0, atol=1e-14)
     assert tab.errors() == []
 
 
-def test_a_run_that_fails_says_so_and_starts_again(tab, tmp_path):
+def test_page_shows_the_error_of_a_failed_run_and_restarts_it(tab, tmp_path):
     system = System()
     system.add(
         "robot", RobotPlant(auto_tree(2), qd0=[3e7, -9e8]), start={"tau": [0, 0]}, method="rk4"
     )
-    opened(tab, simulation_page(system, 0.1), tmp_path)
+    open_page(tab, simulation_page(system, 0.1), tmp_path)
     tab.wait("return !document.getElementById('trouble').hidden")
     assert "the run failed at t = " in tab.run(
         "return document.getElementById('trouble').textContent"
@@ -326,26 +338,27 @@ return told;
 """
 
 
-def test_a_pull_at_a_body_moves_it_until_forces_balance(tab, tmp_path):
-    """The spring and the damper of a pull, gravity being along the axes, bring the tip to rest at
-    the point that pulls, where the arm can reach it.
+def test_mouse_pull_moves_the_arm_tip_to_the_pulling_point(tab, tmp_path):
+    """Spring and damper of a pull bring the tip to rest at the pulling point within reach.
+
+    Gravity is parallel to the joint axes.
     """
     system = System()
     start = {"tau": [0.0, 0.0], "q": [0.4, 0.5]}
     system.add("robot", RobotPlant(planar2()), start=start)
-    opened(tab, simulation_page(system), tmp_path)
+    open_page(tab, simulation_page(system), tmp_path)
     target = [0.6, 1.2, 0.0]
-    told = tab.run(PULL, target)
-    np.testing.assert_allclose(told["tip"], target, atol=1e-3)
-    assert told["k"] > 0
-    assert told["f_ext"] == [0.0] * 12
+    reported = tab.run(PULL, target)
+    np.testing.assert_allclose(reported["tip"], target, atol=1e-3)
+    assert reported["k"] > 0
+    assert reported["f_ext"] == [0.0] * 12
     assert tab.errors() == []
 
 
-def test_a_body_is_grabbed_where_it_is_seen(tab, tmp_path):
+def test_mouse_grabs_a_body_at_its_visible_point(tab, tmp_path):
     system = System()
     system.add("robot", RobotPlant(planar2()), start={"tau": [0.0, 0.0]})
-    opened(tab, simulation_page(system), tmp_path)
+    open_page(tab, simulation_page(system), tmp_path)
     grabbed = tab.run("""
     const { page, scene, robots } = window.rigidblocks;
     const box = scene.canvas.getBoundingClientRect();

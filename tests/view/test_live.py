@@ -1,4 +1,4 @@
-"""The page that follows a run: what is sent, to whom, and that the run waits for no one."""
+"""Live view of a run: events, access, and independence of the run from its clients."""
 
 import base64
 import http.client
@@ -11,8 +11,8 @@ import pytest
 from test_pages import data
 
 from rigidblocks import LiveView, RobotPlant, SimulationError, System, planar2, prepare, simulate
-from rigidblocks.robots import auto_tree
-from rigidblocks.view import server
+from rigidblocks.robot.robots import auto_tree
+from rigidblocks.view import run_page
 
 
 def pendulum(qd0=(1.0, -2.0)):
@@ -25,8 +25,8 @@ def ran(system, t_stop=0.1, **options):
     return simulate(system, t_stop, 0.01, form="numpy", progress=False, **options)
 
 
-def asked(address, path=None, **headers):
-    """The status and the text that the server answers with."""
+def request(address, path=None, **headers):
+    """Return the status and the body of the server's response."""
     parts = urlsplit(address)
     connection = http.client.HTTPConnection(parts.netloc, timeout=20)
     connection.request("GET", parts.path if path is None else path, headers=headers)
@@ -36,7 +36,7 @@ def asked(address, path=None, **headers):
 
 @contextmanager
 def listener(view):
-    """A socket that has asked for the events, and got their head."""
+    """Yield a socket that has requested the events and read the header."""
     parts = urlsplit(view.address)
     with socket.create_connection((parts.hostname, parts.port), timeout=20) as one:
         text = f"GET {parts.path}events HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n"
@@ -48,7 +48,7 @@ def listener(view):
 
 
 def events_of(one, last="over"):
-    """The kind, run and row of each event up to the last."""
+    """Yield type, run and row of each event up to the event `last`."""
     text = b""
     while f"event: {last}\n".encode() not in text:
         text += one.recv(65536)
@@ -59,7 +59,8 @@ def events_of(one, last="over"):
             yield kind, int(run), np.frombuffer(base64.b64decode(row))
 
 
-def test_rows_that_are_sent_are_those_of_the_run():
+@pytest.mark.slow
+def test_samples_sent_to_a_live_view_equal_the_results_of_the_run():
     system = pendulum()
     with LiveView(system) as view, listener(view) as one:
         result = ran(system, 2.0, view=view)
@@ -73,7 +74,7 @@ def test_rows_that_are_sent_are_those_of_the_run():
 
 
 @pytest.mark.slow
-def test_a_run_that_is_seen_is_the_run():
+def test_live_view_does_not_change_the_results_of_a_run():
     system = pendulum()
     with LiveView(system) as view:
         seen, unseen = ran(system, view=view), ran(system)
@@ -82,25 +83,28 @@ def test_a_run_that_is_seen_is_the_run():
         np.testing.assert_array_equal(prepared.values, unseen.values)
 
 
-def test_nothing_is_served_but_the_page_to_who_has_the_token():
+@pytest.mark.slow
+def test_live_server_serves_only_its_page_and_only_with_the_token():
     with LiveView(pendulum()) as view:
         parts = urlsplit(view.address)
         assert parts.hostname == "127.0.0.1"
         assert len(parts.path) > 20
-        status, text = asked(view.address)
+        status, text = request(view.address)
         assert status == 200
         assert "<canvas" in text
-        others = ["/", "/etc/passwd", "/../x/", parts.path[:-2] + "x/", parts.path + "../page.html"]
+        other_token = parts.path[:-2] + ("y/" if parts.path[-2] == "x" else "x/")
+        others = ["/", "/etc/passwd", "/../x/", other_token, parts.path + "../page.html"]
         others += [parts.path + "%2e%2e/live.py", parts.path + "events/", parts.path + "?x"]
         for path in others:
-            assert asked(view.address, path)[0] == 404
-        assert asked(view.address, Host="example.org")[0] == 404  # a name bound to this address
+            assert request(view.address, path)[0] == 404
+        assert request(view.address, Host="example.org")[0] == 404  # a name bound to this address
         other = LiveView(pendulum())
         assert urlsplit(other.address).path != parts.path
         other.close()
 
 
-def test_a_server_on_this_machine_cannot_be_reached_by_its_other_addresses():
+@pytest.mark.slow
+def test_local_live_server_listens_only_on_its_loopback_address():
     with LiveView(pendulum()) as view:
         port = urlsplit(view.address).port
         with socket.socket() as probe:  # 127.0.0.2 is this machine, but another address
@@ -108,8 +112,9 @@ def test_a_server_on_this_machine_cannot_be_reached_by_its_other_addresses():
             assert probe.connect_ex(("127.0.0.2", port)) != 0
 
 
-def test_who_does_not_read_and_who_has_gone_are_not_waited_for():
-    """Two hundred rows of 200 kB are more than any socket holds."""
+@pytest.mark.slow
+def test_slow_and_closed_browsers_do_not_delay_the_run():
+    """Two hundred rows of 200 kB exceed the capacity of a socket buffer."""
     system, row = pendulum(), np.zeros(20_000)
     with LiveView(system) as view, listener(view):
         with listener(view):
@@ -121,7 +126,8 @@ def test_who_does_not_read_and_who_has_gone_are_not_waited_for():
     assert len(result.time) == 11
 
 
-def test_a_run_looks_again_when_someone_has_seen_the_last_row():
+@pytest.mark.slow
+def test_live_view_waits_for_its_client_before_it_sends_the_next_sample():
     system, row = pendulum(), np.zeros(8)
     with LiveView(system) as view:
         view.begin(system.wiring())
@@ -134,22 +140,22 @@ def test_a_run_looks_again_when_someone_has_seen_the_last_row():
 
 
 @pytest.mark.parametrize(("part", "many", "expected"), [(1, 1, 0.3), (0.5, 1, 0.35), (0.5, 4, 1.4)])
-def test_who_sends_rests_until_the_program_has_computed_enough(part, many, expected, monkeypatch):
-    """1 ms of work in a program that gets a part of a processor."""
+def test_live_view_sender_pauses_to_limit_its_processor_time(part, many, expected, monkeypatch):
+    """The sender works 1 ms; the program gets a fraction of a processor."""
     rests, clocks = [], iter([(0.0, 0.0, 0.0), (0.1, 0.1 * part, 1e-3)])
-    monkeypatch.setattr(server, "_clocks", lambda: next(clocks))
-    monkeypatch.setattr(server.time, "sleep", rests.append)
-    server.Rest().take(many)
+    monkeypatch.setattr(run_page, "_clocks", lambda: next(clocks))
+    monkeypatch.setattr(run_page.time, "sleep", rests.append)
+    run_page.CpuThrottle().take(many)
     assert rests == [pytest.approx(expected)]
 
 
 @pytest.mark.slow
-def test_when_a_run_is_over_the_page_plays_it():
+def test_page_of_a_live_view_plays_the_run_after_the_run_has_ended():
     system = pendulum()
     with LiveView(system) as view:
         read = []
         for _ in range(2):
-            page = asked(view.address)[1]
+            page = request(view.address)[1]
             read.append(data(type("Page", (), {"html": page})))
             ran(system, view=view)
         assert "run" not in read[0]
@@ -159,22 +165,26 @@ def test_when_a_run_is_over_the_page_plays_it():
         assert len(read[1]["run"]["signals"]) == 4
 
 
-def test_of_a_run_that_fails_one_sees_what_there_was():
+@pytest.mark.slow
+def test_live_view_sends_an_end_event_after_a_failed_run():
     system = pendulum(qd0=(3e7, -9e8))
     with LiveView(system) as view, listener(view) as one:
         with pytest.raises(SimulationError):
             ran(system, 1.0, view=view, method="rk4")
         assert [kind for kind, _, _ in events_of(one)][-1] == "over"
-        assert asked(view.address)[0] == 200
+        assert request(view.address)[0] == 200
 
 
-def test_a_run_of_another_system_is_refused():
+@pytest.mark.slow
+def test_live_view_of_another_system_is_rejected():
     system = System()
     system.add("arm", RobotPlant(auto_tree(3)), start={"tau": [0.0] * 3})
     with LiveView(pendulum()) as view:
-        with pytest.raises(ValueError, match="the view is of another system than the run"):
+        with pytest.raises(
+            ValueError, match="the live view belongs to another system than the run"
+        ):
             ran(system, view=view)
-        with pytest.raises(TypeError, match="a run is watched by a LiveView"):
+        with pytest.raises(TypeError, match="view must be a LiveView"):
             ran(system, view="yes")
     with pytest.raises(ValueError, match="no robot to draw"):
         LiveView(System())

@@ -1,4 +1,4 @@
-"""Meshes of files: found, placed on their bodies, and made coarse without losing their shape."""
+"""Mesh files: search, placement on bodies, and simplification that preserves the shape."""
 
 import struct
 
@@ -9,10 +9,10 @@ from test_pages import data
 from published import published
 from rigidblocks import load_model, show
 from rigidblocks.dynamics.kinematics import body_poses
-from rigidblocks.formats.refusal import FormatError
-from rigidblocks.view.meshes import coarse, meshes
+from rigidblocks.robot_description.format_error import FormatError
+from rigidblocks.view.visual_geometry import coarse, meshes
 
-# a mesh on a link that is fixed to the one that moves, turned and moved itself
+# a mesh on a link that is fixed to a moving link; link and mesh have their own poses
 TURNED = """<robot name="one">
   <material name="red"><color rgba="1 0 0 1"/></material>
   <link name="base"/>
@@ -47,7 +47,7 @@ CORNERS = np.array([[[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 0, 0], [0, 1, 0], [0
 
 
 def sphere(n):
-    """The triangles of a ball with radius 1, some 2 n^2 of them."""
+    """Return about 2 n^2 triangles of a sphere with radius 1."""
     a, b = np.meshgrid(np.linspace(0, np.pi, n + 1), np.linspace(0, 2 * np.pi, n + 1))
     p = np.stack([np.sin(a) * np.cos(b), np.sin(a) * np.sin(b), np.cos(a)], axis=-1)
     one = np.stack([p[:-1, :-1], p[:-1, 1:], p[1:, :-1]], axis=2)
@@ -60,14 +60,14 @@ def volume(triangles):
 
 
 def stl(triangles):
-    """A binary STL file."""
+    """Return a binary STL file."""
     rows = [struct.pack("<12fH", 0, 0, 0, *np.ravel(one), 0) for one in triangles]
     return bytes(80) + struct.pack("<I", len(rows)) + b"".join(rows)
 
 
 @pytest.mark.parametrize("limit", [400, 2000, 8000])
-def test_a_coarse_mesh_has_the_same_shape(limit):
-    """Chords of a ball with n triangles leave out a part of it that falls as 1/n."""
+def test_simplified_sphere_mesh_has_the_volume_and_radius_of_the_sphere(limit):
+    """Chords of a sphere with n triangles reduce the volume in proportion to 1/n."""
     fine = sphere(120)
     made = coarse(fine, limit)
     assert limit / 8 < len(made) <= limit
@@ -76,7 +76,7 @@ def test_a_coarse_mesh_has_the_same_shape(limit):
     assert np.array_equal(coarse(made, limit), made)
 
 
-def test_flat_and_tiny_meshes_are_made_coarse_too():
+def test_simplification_supports_flat_tiny_and_degenerate_meshes():
     rng = np.random.default_rng(1)
     flat = rng.random((5000, 3, 3)) * [1, 1, 0]
     assert len(coarse(flat, 500)) <= 500
@@ -85,7 +85,7 @@ def test_flat_and_tiny_meshes_are_made_coarse_too():
 
 
 @pytest.mark.interop
-def test_a_mesh_is_where_its_link_is(tmp_path):
+def test_drawn_mesh_has_the_pose_of_its_link(tmp_path):
     (tmp_path / "a.stl").write_bytes(stl(CORNERS))
     path = tmp_path / "one.urdf"
     path.write_text(TURNED.format(name="a.stl"))
@@ -96,14 +96,14 @@ def test_a_mesh_is_where_its_link_is(tmp_path):
     X = body_poses(robot.model, q)[solid.body]
     local = solid.points.reshape(-1, 3) @ solid.placement.E + solid.placement.r
     seen = local @ X.E + X.r
-    # doubled, turned by a quarter twice, 0.5 up, and 3 to the left of an arm that starts at x = 1
+    # scaled by 2, rotated by 90 degrees twice, and shifted by (1 - 3, 0, 0.5)
     expected = 2 * CORNERS.reshape(-1, 3) * [-1, -1, 1] + [1 - 3, 0, 0.5]
     np.testing.assert_allclose(seen, expected, atol=1e-6)
     assert '"kind":"mesh"' in show(path).html
 
 
 @pytest.mark.interop
-def test_meshes_that_are_not_there_are_told(tmp_path):
+def test_missing_or_invalid_mesh_files_give_a_warning(tmp_path):
     path = tmp_path / "one.urdf"
     (tmp_path / "empty.stl").write_bytes(stl([]))
     (tmp_path / "text.stl").write_text("nothing of the kind")
@@ -123,15 +123,15 @@ TWO = TURNED.replace(
 
 
 @pytest.mark.interop
-def test_of_a_mesh_that_is_missing_a_body_has_rods_instead(tmp_path):
-    """The tip has no mass here: it can be looked at all the same."""
+def test_body_with_a_missing_mesh_is_drawn_with_primitive_shapes(tmp_path):
+    """The tip has no mass, so it is shown but cannot be simulated."""
     (tmp_path / "a.stl").write_bytes(stl(CORNERS))
     path = tmp_path / "one.urdf"
     path.write_text(TWO.format(name="none.stl"))
     with pytest.raises(FormatError, match="joint weld of model 'one' moves no mass"):
         load_model(path)
     with (
-        pytest.warns(UserWarning, match="not to be simulated"),
+        pytest.warns(UserWarning, match="shown but not simulated"),
         pytest.warns(UserWarning, match="1 of 2 meshes"),
     ):
         (robot,) = data(show(path))["robots"]
@@ -142,8 +142,8 @@ def test_of_a_mesh_that_is_missing_a_body_has_rods_instead(tmp_path):
 
 
 @pytest.mark.interop
-def test_a_mesh_of_collada_is_read_whatever_is_wrong_with_its_materials(tmp_path):
-    """Its colour has an effect that is not there."""
+def test_collada_mesh_with_a_missing_material_effect_is_read(tmp_path):
+    """The effect that defines its colour is missing."""
     text = COLLADA.format(" ".join(f"{x:g}" for x in CORNERS.ravel()))
     (tmp_path / "a.dae").write_text(text)
     path = tmp_path / "one.urdf"
@@ -153,11 +153,13 @@ def test_a_mesh_of_collada_is_read_whatever_is_wrong_with_its_materials(tmp_path
 
 
 @pytest.mark.parametrize("inside", ["", '<link name="x"/>'])
-def test_what_is_no_robot_is_refused_as_by_its_reader(inside, tmp_path):
+def test_show_function_rejects_a_robot_file_without_links_and_accepts_a_single_body(
+    inside, tmp_path
+):
     path = tmp_path / "one.urdf"
     path.write_text(f'<robot name="one">{inside}</robot>')
-    if inside:  # one body that floats
-        with pytest.warns(UserWarning, match="no joint that moves; its base can"):
+    if inside:  # a single floating body
+        with pytest.warns(UserWarning, match="no movable joint; for a floating base"):
             assert data(show(path))["robots"][0]["bodies"] == ["x"]
     else:
         with pytest.raises(FormatError, match="robot 'one' has no link"):
@@ -166,7 +168,7 @@ def test_what_is_no_robot_is_refused_as_by_its_reader(inside, tmp_path):
 
 @pytest.mark.interop
 @pytest.mark.parametrize("name", ["ur5_robot", "panda"])
-def test_a_published_arm_with_meshes_is_a_page_of_a_few_megabytes(name):
+def test_page_of_a_published_arm_with_meshes_is_smaller_than_15_megabytes(name):
     path = next(path for path in published(".urdf").values() if path.stem == name)
     html = show(path).html
     assert html.count('"kind":"mesh"') >= 6

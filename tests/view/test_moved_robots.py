@@ -1,4 +1,4 @@
-"""Robots that a function of time moves, in pages: they are where they are at that time."""
+"""Pages of robots whose joints are driven by a function of time: poses agree with the time."""
 
 from dataclasses import replace
 
@@ -8,48 +8,48 @@ from numpy.testing import assert_allclose
 from test_pages import data, numbers
 
 from rigidblocks import Model, Revolute, RobotPlant, System, animate, show, simulate
-from rigidblocks.algebra.spatial import mcI, xlt
 from rigidblocks.dynamics.kinematics import body_poses
-from rigidblocks.joint import Fixed, Prismatic, Rheonomic
-from rigidblocks.loops.constraints import position_constraints
-from rigidblocks.mechanisms import in_space, slider_crank
-from rigidblocks.view.live import LiveView
-from rigidblocks.view.robot import DrawnRobot, twelve_numbers
+from rigidblocks.dynamics.loops.constraints import position_constraints
+from rigidblocks.joints import Fixed, Prismatic, Rheonomic
+from rigidblocks.robot.robots import in_space, slider_crank
+from rigidblocks.spatial.spatial import mcI, xlt
+from rigidblocks.view.drawn_robot import DrawnRobot, pose_numbers
+from rigidblocks.view.run_page import LiveView
 from rigidblocks.view.simulation_page import simulation_page
 
-CLOSE = 1e-12  # of rounding, in lengths of 1
+CLOSE = 1e-12  # rounding, for lengths of about 1
 
 
 def pendulum():
-    """A pendulum whose pivot a function of time shakes, and a link behind it."""
+    """Return a pendulum of two links whose pivot moves by a function of time."""
     joints = (Rheonomic(Revolute(), Prismatic((1, 0, 0)), lambda t: [0.3 * np.sin(5 * t)]),)
     body = mcI(1.0, (0.5, 0, 0), np.eye(3))
     places = (xlt((0, 0, 0)), xlt((1, 0, 0)))
     return Model("shaken", (-1, 0), (*joints, Revolute()), places, (body, body))
 
 
-def running():
+def run_system():
     system = System()
     system.add("robot", RobotPlant(pendulum(), [0.3, -0.2]), start={"tau": [0.0, 0.0]})
     return system
 
 
-def test_the_poses_of_a_page_are_those_at_a_time(rng):
+def test_drawn_poses_of_a_time_driven_robot_equal_the_poses_of_the_model(rng):
     model = pendulum()
     robot = DrawnRobot(model)
     for _ in range(10):
         q, t = rng.normal(size=2), float(rng.uniform(-5, 5))
-        wanted = np.concatenate([twelve_numbers(X) for X in body_poses(model.at(t), q)])
+        wanted = np.concatenate([pose_numbers(X) for X in body_poses(model.at(t), q)])
         assert_allclose(np.ravel(robot.poses(np.append(q, t))), wanted.astype(float), atol=CLOSE)
 
 
-def test_a_page_has_a_slider_for_the_time():
+def test_page_of_a_time_driven_robot_has_a_time_slider():
     (robot,) = data(show(pendulum()))["robots"]
     assert [one["unit"] for one in robot["sliders"]] == ["rad", "rad", "s"]
     assert robot["sliders"][-1]["q"] == len(robot["q"]) - 1 == 2
 
 
-def test_what_the_loops_leave_open_is_that_at_the_time_which_no_loop_changes(rng):
+def test_jacobian_of_drawn_loop_errors_with_respect_to_time_is_zero(rng):
     mechanism = in_space(slider_crank())
     model = mechanism.model
     spin = Rheonomic(Fixed(), model.joint[0], lambda t: [mechanism.q0[0] + 0.2 * t])
@@ -64,8 +64,9 @@ def test_what_the_loops_leave_open_is_that_at_the_time_which_no_loop_changes(rng
     assert_allclose(slopes[:, :-1] @ dq, (ends[0] - ends[1]) / (2 * h), atol=1e-8)
 
 
-def test_a_run_is_played_at_its_times():
-    system = running()
+@pytest.mark.slow
+def test_page_of_a_run_stores_the_time_of_each_frame():
+    system = run_system()
     result = simulate(system, 0.5, 0.01, form="numpy", progress=False)
     run = data(animate(result, system))["run"]
     frames, time = numbers(run["q"]).reshape(-1, 3), numbers(run["time"], "<f8")
@@ -73,8 +74,8 @@ def test_a_run_is_played_at_its_times():
     assert_allclose(frames[-1, :2], result["robot.q"][-1], rtol=1e-6)
 
 
-def test_a_page_of_a_run_that_goes_on_refuses_it():
+def test_live_and_simulation_pages_reject_a_time_driven_robot():
     with pytest.raises(ValueError, match="simulate the system and animate the result"):
-        LiveView(running())
+        LiveView(run_system())
     with pytest.raises(ValueError, match="simulate the system and animate the result"):
-        simulation_page(running(), 1e-3)
+        simulation_page(run_system(), 1e-3)

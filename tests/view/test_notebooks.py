@@ -1,5 +1,7 @@
-"""What notebooks show: tables of models, blocks and results, pages of robots and runs, and how far
-a run is; and that nothing writes out its arrays.
+"""Notebook output: tables, pages and progress.
+
+Models, blocks and results have tables, robots and runs have pages, and runs show their progress.
+No output contains the full arrays.
 """
 
 import io
@@ -9,10 +11,9 @@ import numpy as np
 import pytest
 
 from rigidblocks import RobotPlant, System, animate, linearize, load_model, planar2, prepare, show
-from rigidblocks.builder import RobotBuilder
-from rigidblocks.mechanisms import four_bar
-from rigidblocks.robots import auto_tree, quadruped
-from rigidblocks.simulation import course
+from rigidblocks.cosim import simulate as course
+from rigidblocks.robot.robots import auto_tree, four_bar, quadruped
+from rigidblocks.robot_description.builder import RobotBuilder
 from urdf_text import ARM
 
 
@@ -31,7 +32,9 @@ def arm(tmp_path):
     return load_model(path)
 
 
-def test_methods_give_the_pages_of_the_functions(swing, arm, tmp_path):
+def test_show_and_animate_methods_write_the_pages_of_the_functions_show_and_animate(
+    swing, arm, tmp_path
+):
     system, _, result = swing
     for robot in (planar2(), four_bar(), system, arm):
         assert robot.show().html == show(robot).html
@@ -43,20 +46,20 @@ def test_methods_give_the_pages_of_the_functions(swing, arm, tmp_path):
 
 
 @pytest.mark.parametrize("model", [planar2(), quadruped(), auto_tree(3)])
-def test_a_table_of_a_model_has_a_row_for_each_body(model):
+def test_notebook_table_of_a_model_has_a_row_for_each_body(model):
     html = model._repr_html_()
     assert html.count("<tr>") == 1 + model.nb
     assert all(f"<td>{name}</td>" in html for name in (*model.body_names, *model.joint_names))
 
 
-def test_tables_of_blocks_and_of_files(arm):
+def test_notebook_table_of_a_block_lists_its_ports(arm):
     html = RobotPlant(planar2())._repr_html_()
     assert "<td>output</td><td>qd</td><td>(2,)</td><td>rad/s</td>" in html
     assert "<td>parameter</td>" in html
     assert arm._repr_html_().startswith(arm.model._repr_html_())
 
 
-def test_what_things_are_is_told_in_a_line_without_arrays(swing, arm):
+def test_repr_of_models_blocks_and_runs_is_one_line_without_arrays(swing, arm):
     system, run, _ = swing
     things = (planar2(), four_bar(), arm, RobotPlant(planar2()), system, run)
     for thing in (*things, linearize(RobotPlant(planar2())), RobotBuilder("new")):
@@ -66,13 +69,13 @@ def test_what_things_are_is_told_in_a_line_without_arrays(swing, arm):
 
 
 class Cell(io.StringIO):
-    """What a program's errors go to in a notebook."""
+    """Output stream of a notebook cell."""
 
     __module__ = "ipykernel.iostream"
 
 
 @pytest.mark.parametrize(("stream", "is_shown"), [(Cell, True), (io.StringIO, False)])
-def test_a_notebook_shows_how_far_a_run_is(stream, is_shown, swing, monkeypatch):
+def test_notebook_shows_the_progress_of_a_run(stream, is_shown, swing, monkeypatch):
     monkeypatch.setattr(course.sys, "stderr", stream())
     monkeypatch.setattr(course, "DELAY", 0.0)
     _, run, before = swing

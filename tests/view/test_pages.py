@@ -1,4 +1,4 @@
-"""Pages of robots and of runs: what is in them, and what cannot be shown."""
+"""Pages of robots and runs: their content, and errors for invalid arguments."""
 
 import base64
 import json
@@ -21,21 +21,28 @@ from rigidblocks import (
     show,
     simulate,
 )
-from rigidblocks.block.signal_types import number
+from rigidblocks.block.port import number
 from rigidblocks.dynamics.kinematics import body_poses
-from rigidblocks.formats.load import load_model
-from rigidblocks.loops.constraints import position_constraints
-from rigidblocks.mechanisms import five_bar, four_bar, stewart_platform
-from rigidblocks.model.configuration import random_configuration
-from rigidblocks.robots import auto_tree, auto_tree_p, gripper, quadruped
-from rigidblocks.view.robot import DrawnRobot, outlook, twelve_numbers
-from rigidblocks.view.show import configuration_ports
-from rigidblocks.view.solids import solids
+from rigidblocks.dynamics.loops.constraints import position_constraints
+from rigidblocks.robot.configuration import random_configuration
+from rigidblocks.robot.robots import (
+    auto_tree,
+    auto_tree_p,
+    five_bar,
+    four_bar,
+    gripper,
+    quadruped,
+    stewart_platform,
+)
+from rigidblocks.robot_description.load import load_model
+from rigidblocks.view.drawn_robot import DrawnRobot, camera_setup, pose_numbers
+from rigidblocks.view.robot_page import configuration_ports
+from rigidblocks.view.visual_geometry import solids
 from urdf_text import ARM
 
 
 def data(page):
-    """What the script of a page reads."""
+    """Return the data for the script of a page."""
     text = re.search(r'<script id="data" type="application/json">(.*?)</script>', page.html, re.S)
     return json.loads(text[1])
 
@@ -54,23 +61,23 @@ def swing(t_stop=0.1):
 
 
 @pytest.mark.parametrize("robot", [planar2, quadruped, gripper, four_bar, lambda: auto_tree_p(3)])
-def test_a_page_is_one_file_that_asks_for_no_other(robot):
+def test_page_of_a_robot_loads_no_other_files(robot):
     html = show(robot()).html
     assert len(html) < 1e6
-    text = html.replace("http://www.w3.org/2000/svg", "")  # the name of a language, not a place
+    text = html.replace("http://www.w3.org/2000/svg", "")  # an XML namespace, not an address
     assert not re.findall(r"https?:|src=|@import|url\(|fetch\(|XMLHttp", text)
     assert [one["bodies"] for one in data(show(robot()))["robots"]]
 
 
-def test_a_page_is_the_same_each_time_and_notebooks_show_it(tmp_path):
+def test_robot_page_is_byte_identical_in_repeated_calls_and_is_displayed_in_notebooks(tmp_path):
     first, second = show(four_bar()), show(four_bar(), path=tmp_path / "new" / "four_bar.html")
     assert first.html == second.html
     assert (tmp_path / "new" / "four_bar.html").read_text(encoding="utf-8") == first.html
     assert first._repr_html_().startswith("<iframe")
-    assert "<canvas" not in first._repr_html_()  # it is a quoted document
+    assert "<canvas" not in first._repr_html_()  # the page is quoted
 
 
-def test_names_cannot_end_the_script_that_they_are_in():
+def test_part_name_cannot_close_the_script_element_of_a_page():
     system = System()
     system.add("</script><b>", RobotPlant(planar2()))
     page = show(system)
@@ -79,10 +86,10 @@ def test_names_cannot_end_the_script_that_they_are_in():
 
 
 @pytest.mark.parametrize("model", [planar2(), auto_tree_p(4, 2), quadruped(), four_bar().model])
-def test_the_poses_of_a_page_are_those_of_the_kinematics(model, rng):
+def test_drawn_poses_of_links_equal_the_forward_kinematics(model, rng):
     q = random_configuration(model, rng)
     poses = DrawnRobot(model).poses(q).reshape(-1, 12)
-    expected = [np.asarray(twelve_numbers(X), float) for X in body_poses(model, q)]
+    expected = [np.asarray(pose_numbers(X), float) for X in body_poses(model, q)]
     np.testing.assert_allclose(poses, expected, atol=1e-14)
     R = poses[:, :9].reshape(-1, 3, 3)
     np.testing.assert_allclose(
@@ -91,7 +98,7 @@ def test_the_poses_of_a_page_are_those_of_the_kinematics(model, rng):
 
 
 @pytest.mark.parametrize("mechanism", [four_bar(), stewart_platform()], ids=["planar", "spatial"])
-def test_what_the_loops_leave_open_comes_with_its_derivatives(mechanism, rng):
+def test_drawn_loop_errors_equal_the_constraint_errors_with_an_exact_jacobian(mechanism, rng):
     model, q = mechanism.model, mechanism.q0
     dq, h = rng.normal(size=model.nq), 1e-6
     robot = DrawnRobot(model, q=q)
@@ -102,8 +109,8 @@ def test_what_the_loops_leave_open_comes_with_its_derivatives(mechanism, rng):
     np.testing.assert_allclose(slopes @ dq, (ends[0] - ends[1]) / (2 * h), atol=1e-8)
 
 
-def test_every_body_is_drawn_and_rods_end_where_joints_are():
-    """A link without a shape reaches from its joint to the next."""
+def test_links_without_shapes_are_drawn_from_joint_to_joint():
+    """A link without a shape is drawn from its joint to the next joint."""
     model = four_bar(crank=0.5, coupler=1.5, rocker=1.0).model
     capsules = [one for one in solids(model) if one.kind == "capsule"]
     assert [one.body for one in capsules] == [0, 1, 2]
@@ -116,20 +123,20 @@ def test_every_body_is_drawn_and_rods_end_where_joints_are():
         assert seen >= {i for i, name in enumerate(other.body_names) if name not in other.massless}
 
 
-def test_one_looks_along_the_axes_of_a_mechanism_and_gravity_is_down():
-    planar = outlook(four_bar().model)
+def test_default_camera_looks_along_planar_joint_axes_with_gravity_downwards():
+    planar = camera_setup(four_bar().model)
     assert planar.up == (0.0, 1.0, 0.0)
     assert planar.eye[2] > np.hypot(*planar.eye[:2])
-    lying = outlook(planar2())
+    lying = camera_setup(planar2())
     assert lying.up == (0.0, 0.0, 1.0)
     assert lying.eye[2] > 0.7 * np.linalg.norm(lying.eye[:2])
     for model in (quadruped(), stewart_platform().model, auto_tree(5, 1, 0.8)):
-        seen = outlook(model)
+        seen = camera_setup(model)
         assert np.dot(seen.up, model.gravity) < 0
         assert np.dot(seen.up, seen.eye) > 0
 
 
-def test_a_run_in_a_page_is_the_run():
+def test_motion_and_signals_in_a_page_equal_the_results_of_the_run():
     system, result = swing()
     run = data(animate(result, system))["run"]
     time, q = numbers(run["time"], "<f8"), numbers(run["q"]).reshape(-1, 5)
@@ -146,13 +153,13 @@ def test_a_run_in_a_page_is_the_run():
     assert shown["robot.qd"]["unit"] == "rad/s"
 
 
-def test_the_robot_of_a_run_is_found_by_its_variables():
+def test_animate_function_finds_the_plant_of_a_robot_by_the_number_of_coordinates():
     _, result = swing(0.02)
     assert (
         data(animate(result, planar2(), signals=["robot.q[2]"]))["run"]["signals"][0]["unit"]
         == "rad"
     )
-    with pytest.raises(ValueError, match="q with 4 elements, which 0 parts"):
+    with pytest.raises(ValueError, match="q with 4 elements in all, but 0 parts"):
         animate(result, auto_tree(4))
     with pytest.raises(KeyError, match="no signal 'nothing'"):
         animate(result, planar2(), signals=["nothing"])
@@ -160,25 +167,27 @@ def test_the_robot_of_a_run_is_found_by_its_variables():
 
 def run_of(time, q):
     port = Port("robot.q", (2,), "rad")
-    return Result.of_signals(np.array(time, float), [(port, np.reshape(q, (-1, 2)))], {})
+    return Result.from_signals(np.array(time, float), [(port, np.reshape(q, (-1, 2)))], {})
 
 
-def test_of_a_run_that_failed_one_sees_what_there_is():
+def test_page_shows_a_failed_run_up_to_its_last_finite_sample():
     run = data(animate(run_of([0, 1, 2, 3], [0, 0, 1, 1, np.nan, 1, 2, 2]), planar2()))["run"]
     assert numbers(run["time"], "<f8")[-1] == 1.0
     np.testing.assert_array_equal(numbers(run["q"])[-2:], [1, 1])
     for column in data(animate(run_of([0, 1], [0, 0, 1e30, -1e300]), planar2()))["run"]["signals"]:
         assert np.isfinite([numbers(one) for one in column["columns"]]).all()
-    with pytest.raises(ValueError, match="not finite from the start"):
+    with pytest.raises(
+        ValueError, match="the first configuration of the robot's motion must be finite"
+    ):
         animate(run_of([0, 1], [np.inf, 0, 1, 1]), planar2())
-    with pytest.raises(ValueError, match="a result without rows"):
+    with pytest.raises(ValueError, match="the result has no samples"):
         animate(
             Result(np.zeros(0), (Port("robot.q", (2,), "rad"),), np.zeros((0, 2)), {}), planar2()
         )
 
 
-def test_a_long_run_is_a_small_page():
-    """An hour at 100 Hz."""
+def test_page_of_a_one_hour_run_is_smaller_than_one_megabyte():
+    """One hour at 100 Hz."""
     time = np.arange(0, 3600, 0.01)
     page = animate(run_of(time, np.stack([np.sin(time), np.cos(time)], axis=1)), planar2())
     assert len(page.html) < 1e6
@@ -187,17 +196,17 @@ def test_a_long_run_is_a_small_page():
     np.testing.assert_allclose(q[:, 0], np.sin(when), atol=1e-3)
 
 
-def test_what_cannot_be_drawn_is_refused():
+def test_page_of_an_object_that_contains_no_robot_is_rejected():
     system = System()
-    with pytest.raises(ValueError, match="there is no robot to draw in the system"):
+    with pytest.raises(ValueError, match="the system has no robot to draw"):
         show(system)
-    with pytest.raises(TypeError, match="a robot to draw is a model"):
+    with pytest.raises(TypeError, match="a robot to draw must be a model"):
         show(3.0)
     with pytest.raises(ValueError, match="shape"):
         show(planar2(), [1.0, 2.0, 3.0])
 
 
-def test_the_states_that_are_a_plants_configuration():
+def test_animate_function_finds_the_configuration_ports_of_every_plant():
     assert configuration_ports(RobotPlant(planar2())) == ("q",)
     assert configuration_ports(ClosedLoopPlant(*five_bar())) == ("q",)
     floating = FloatingBasePlant(quadruped())
@@ -209,11 +218,11 @@ def test_the_states_that_are_a_plants_configuration():
     assert page["ground"] == 0.0
 
 
-def test_sliders_end_at_the_limits_of_a_file(tmp_path):
+def test_slider_ranges_equal_the_joint_limits_of_the_robot_file(tmp_path):
     (tmp_path / "arm.urdf").write_text(ARM)
     robot = load_model(tmp_path / "arm.urdf")
     sliders = data(show(robot))["robots"][0]["sliders"]
-    lower, upper = robot.freedoms.lower, robot.freedoms.upper
+    lower, upper = robot.joint_properties.lower, robot.joint_properties.upper
     for slider in sliders:
         k = slider["q"]
         if np.isfinite(lower[k]):
@@ -222,7 +231,7 @@ def test_sliders_end_at_the_limits_of_a_file(tmp_path):
             assert slider["high"] - slider["low"] == pytest.approx(2 * np.pi)
 
 
-def test_several_runs_are_played_on_one_another():
+def test_page_of_several_runs_draws_their_robots_together():
     fast = run_of([0, 1, 2], [0, 0, 1, 2, 2, 4])
     slow = run_of([0, 2, 4], [0, 0, 1, 2, 2, 4])
     page = data(animate({"fast": fast, "slow": slow}, planar2()))
@@ -233,17 +242,17 @@ def test_several_runs_are_played_on_one_another():
     run = page["run"]
     time, q = numbers(run["time"], "<f8"), numbers(run["q"]).reshape(-1, 4)
     assert (time[0], time[-1]) == (0.0, 4.0)
-    np.testing.assert_allclose(q[:, 0], np.minimum(time, 2.0), atol=1e-2)  # it stands still
+    np.testing.assert_allclose(q[:, 0], np.minimum(time, 2.0), atol=1e-2)  # the first robot stops
     np.testing.assert_allclose(q[:, 2], time / 2, atol=1e-6)
     (signal,) = run["signals"]
     assert signal["elements"] == ["[1] fast", "[2] fast", "[1] slow", "[2] slow"]
     at = numbers(run["plotTime"], "<f8")
     np.testing.assert_allclose(numbers(signal["columns"][3]), at, atol=1e-5)
-    with pytest.raises(ValueError, match="there is nothing to show"):
+    with pytest.raises(ValueError, match="nothing to show"):
         animate({}, planar2())
 
 
-def test_texts_of_a_run_are_left_out_of_its_page():
+def test_page_of_a_run_omits_string_signals():
     system, result = swing()
     texts = np.full((len(result.time), 2), number("a"))
     ports = (*result.ports, Port("part.says", type="String"), Port("part.raw", type="Binary"))
@@ -251,5 +260,5 @@ def test_texts_of_a_run_are_left_out_of_its_page():
     more = replace(result, ports=ports, values=values)
     seen = [one["name"] for one in data(animate(more, system))["run"]["signals"]]
     assert seen == [one["name"] for one in data(animate(result, system))["run"]["signals"]]
-    with pytest.raises(ValueError, match=r"'part\.raw' has texts for values"):
+    with pytest.raises(ValueError, match=r"cannot plot 'part\.raw': its values are strings"):
         animate(more, system, signals=["part.raw"])

@@ -1,4 +1,4 @@
-"""Figures: the curves in them are the numbers that they are named for."""
+"""Figures of results: their curves equal the named signals."""
 
 from dataclasses import replace
 
@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from rigidblocks import Port, Result, RobotPlant, System, linearize, planar2, prepare, simulate
-from rigidblocks.block.signal_types import number
-from rigidblocks.cli.runs import _planar2ctrl
+from rigidblocks.block.port import number
+from rigidblocks.cli.run import _planar2ctrl
+from rigidblocks.cosim.prepare import inner_steps
+from rigidblocks.cosim.results.recording import ZeroCrossing
 from rigidblocks.library import StateSpace
-from rigidblocks.simulation.inner_steps import inner_steps
-from rigidblocks.simulation.recording import Fall
-from rigidblocks.view.plots import (
+from rigidblocks.view.analysis_figures import (
     frequency_response,
     plot_contact,
     plot_energy,
@@ -26,7 +26,7 @@ pytest.importorskip("matplotlib")
 
 
 def curves(figure):
-    """The label and the values of each curve of each panel."""
+    """Return the label and the values of each curve of each panel."""
     return [
         {line.get_label(): np.array(line.get_ydata()) for line in axis.lines}
         for axis in figure.axes
@@ -41,29 +41,30 @@ def oscillation():
     signals = [(Port(name, (1,), unit), values) for name, (unit, values) in ports.items()]
     force = np.stack([0 * t, 0.1 * t, 1 + t, 0 * t, 0 * t, 2 - 0 * t], axis=1)
     signals.append((Port("a.force", (2, 3), "N"), force))
-    return Result.of_signals(t, signals, {}, (Fall(3.0, "a.q"), Fall(5.0, "b")))
+    return Result.from_signals(t, signals, {}, (ZeroCrossing(3.0, "a.q"), ZeroCrossing(5.0, "b")))
 
 
-def test_a_signal_over_its_command_and_the_error(tmp_path):
+@pytest.mark.slow
+def test_tracking_figure_shows_the_measured_signal_and_the_tracking_error(tmp_path):
     result = oscillation()
     above, below = curves(plot_tracking(result, "a.q_ref", "a.q", tmp_path / "new" / "t.png"))
     np.testing.assert_array_equal(above["a.q[1]"], result["a.q"][:, 0])
     np.testing.assert_allclose(below["error [1]"], -0.5 * result["a.q"][:, 0])
     assert (tmp_path / "new" / "t.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(ValueError, match="is no command of"):
+    with pytest.raises(ValueError, match="the shapes and the units must be equal"):
         plot_tracking(result, "a.q", "a.qd")
     with pytest.raises(KeyError, match="no signal 'x'"):
         plot_tracking(result, "x", "a.q")
 
 
-def test_the_phase_plot_of_an_oscillation_is_an_ellipse():
+def test_phase_plot_of_an_oscillation_is_an_ellipse():
     (axis,) = plot_phase(oscillation(), "a.q", "a.qd").axes
     x, y = axis.lines[0].get_data()
     np.testing.assert_allclose(x**2 + (y / 2) ** 2, 1.0)
     assert (axis.get_xlabel(), axis.get_ylabel()) == ("a.q [rad]", "a.qd [rad/s]")
 
 
-def test_the_work_of_a_constant_force_is_the_force_times_the_way():
+def test_plotted_work_of_a_constant_force_is_force_times_distance():
     result = oscillation()
     way = result["a.q"][:, 0] - result["a.q"][0, 0]
     np.testing.assert_allclose(work(result, "a.weight", "a.q"), -3.0 * way, atol=1e-12)
@@ -72,17 +73,17 @@ def test_the_work_of_a_constant_force_is_the_force_times_the_way():
     np.testing.assert_allclose(total, above["a.energy since the start"], atol=1e-12)
 
 
-def test_forces_of_contact_along_the_normal_across_it_and_in_all():
+def test_contact_figure_shows_normal_tangential_and_total_forces():
     top, middle, low = curves(plot_contact(oscillation(), "a.force"))
     t = oscillation().time
     np.testing.assert_allclose(top["point 1"], 1 + t)
     np.testing.assert_allclose(next(iter(middle.values())), 0.1 * t)
     np.testing.assert_allclose(low["z"], 3 + t)
-    with pytest.raises(ValueError, match="forces of contact are"):
+    with pytest.raises(ValueError, match="contact force must have"):
         plot_contact(oscillation(), "a.q")
 
 
-def test_the_frequency_response_of_a_lag_and_of_its_samples():
+def test_plotted_frequency_response_of_a_first_order_lag_matches_its_transfer_function():
     linear = linearize(StateSpace(A=[[-4.0]], B=[[4.0]], C=[[1.0]], D=[[0.0]]))
     u, y = linear.input_names[0], linear.output_names[0]
     f = np.array([0.1, 1.0, 10.0])
@@ -92,27 +93,29 @@ def test_the_frequency_response_of_a_lag_and_of_its_samples():
     (values,) = gain.values()
     assert values[0] == pytest.approx(1.0, abs=0.01)
     assert next(iter(phase.values()))[-1] == pytest.approx(-90.0, abs=6.0)
-    with pytest.raises(KeyError, match="there is no x in the linearization"):
+    with pytest.raises(KeyError, match="unknown name x in the linearization"):
         frequency_response(linear, "x", y, f)
 
 
-def test_a_result_without_rows_is_an_empty_figure():
+def test_figure_of_an_empty_result_has_empty_curves():
     full = oscillation()
     empty = replace(full, time=full.time[:0], values=full.values[:0], events=())
     panels = curves(empty.plot())
     assert {len(values) for axis in panels for values in axis.values()} == {0}
 
 
-def test_steps_and_events_have_their_panels():
+def test_figure_of_a_run_has_panels_for_sample_spacing_and_events():
     steps, events = curves(plot_steps(oscillation()))
     np.testing.assert_allclose(steps["from row to row"], 0.005)
     assert list(events) == ["a.q: 1", "b: 1"]
 
 
 @pytest.mark.slow
-def test_inner_steps_are_shorter_where_the_motion_is_faster(tmp_path):
-    """A swing from rest whose controller pulls it round at once: short steps first, long ones when
-    it stands, each with an error below its tolerance.
+def test_recorded_inner_steps_are_shorter_for_faster_motion(tmp_path):
+    """The robot starts fast, and a lag decays slowly.
+
+    The fast robot takes shorter inner steps than the lag; the error of each step is within its
+    tolerance.
     """
     system = System()
     system.add("robot", RobotPlant(planar2(), qd0=[9.0, -9.0]), start={"tau": [0.0, 0.0]})
@@ -128,16 +131,18 @@ def test_inner_steps_are_shorter_where_the_motion_is_faster(tmp_path):
     steps, errors = curves(plot_steps(result, tmp_path / "steps.png"))
     np.testing.assert_array_equal(steps["next inner step of robot"], fast)
     np.testing.assert_array_equal(errors["error of lag"], result["lag.steps.error"])
-    with pytest.raises(ValueError, match=r"no part of <Run of robot, lag, .*> chooses its"):
+    with pytest.raises(
+        ValueError, match=r"no part of <Run of robot, lag, .*> has an adaptive method"
+    ):
         inner_steps(prepare(system, 0.05, form="numpy", method="rk4"), 0.1)
 
 
 @pytest.mark.slow
-def test_figures_of_a_robot_that_follows_its_command():
+def test_figures_of_a_controlled_robot_have_titles_and_labels_and_are_saved_as_images():
     system = _planar2ctrl()
     result = simulate(system, 4.0, 1e-3, progress=False)
     balance = plot_energy(result, "robot.energy", [("pd.tau", "robot.q")])
-    assert abs(curves(balance)[1]["not explained"]).max() < 1e-6  # of 8 J: RK4 at 1 ms
+    assert abs(curves(balance)[1]["not explained"]).max() < 1e-6  # of 8 J: error of RK4 at 1 ms
     for figure in (
         result.plot(),
         plot_tracking(result, "command.y", "robot.q"),
@@ -151,7 +156,7 @@ def test_figures_of_a_robot_that_follows_its_command():
         assert all(axis.get_ylabel() for axis in figure.axes)
 
 
-def with_texts():
+def result_with_texts():
     t = np.linspace(0, 1, 5)
     ports = [
         Port("part.u", (2,), "m"),
@@ -163,18 +168,18 @@ def with_texts():
     return Result(t, tuple(ports), values, {})
 
 
-def test_texts_have_no_curve_and_an_element_has_one():
-    result = with_texts()
+def test_plot_omits_string_signals_and_accepts_single_elements():
+    result = result_with_texts()
     (panel,) = curves(result.plot())
     assert list(panel) == ["part.u[1]", "part.u[2]"]
     (panel,) = curves(result.plot("part.u[2]"))
     np.testing.assert_array_equal(panel["part.u[2]"], -result.time)
     for name in ("part.says", "part.raw"):
-        with pytest.raises(ValueError, match=f"'{name}' has texts for values"):
+        with pytest.raises(ValueError, match=f"cannot plot '{name}': its values are strings"):
             result.plot(name)
 
 
-def test_a_figure_without_matplotlib_says_what_to_install(monkeypatch):
-    monkeypatch.setattr("rigidblocks.simulation.result.find_spec", lambda _: None)
-    with pytest.raises(ImportError, match=r"pip install 'rigidblocks\[plot\]'"):
-        with_texts().plot()
+def test_plot_without_matplotlib_names_the_package_to_install(monkeypatch):
+    monkeypatch.setattr("rigidblocks.cosim.results.result.find_spec", lambda _: None)
+    with pytest.raises(ImportError, match=r"a figure needs matplotlib: pip install matplotlib$"):
+        result_with_texts().plot()

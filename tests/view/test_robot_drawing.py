@@ -1,4 +1,4 @@
-"""The drawing of robots in documents: every link is where it is, and the file is small."""
+"""Drawings of robots in documents: links have their poses, and the files are small."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -12,11 +12,10 @@ from scipy.spatial import ConvexHull
 
 from moved_models import crank
 from rigidblocks import FloatingBasePlant, RobotPlant, auto_tree, planar2
-from rigidblocks.algebra.spatial import xlt
-from rigidblocks.mechanisms import four_bar
-from rigidblocks.robots import quadruped
-from rigidblocks.view.drawing import AXES, SIZE, _outline, drawing
-from rigidblocks.view.show import drawn_robots
+from rigidblocks.robot.robots import four_bar, quadruped
+from rigidblocks.spatial.spatial import xlt
+from rigidblocks.view.robot_page import drawn_robots
+from rigidblocks.view.video_export import AXES, SIZE, _outline, drawing
 
 SVG = "{http://www.w3.org/2000/svg}"
 ROBOTS = {
@@ -28,7 +27,7 @@ ROBOTS = {
 }
 
 
-def drawn(robot):
+def draw_svg(robot):
     return [one for one, _ in drawn_robots(robot, None)]
 
 
@@ -37,8 +36,8 @@ def corners(polygon):
 
 
 @pytest.mark.parametrize("name", ROBOTS)
-def test_every_link_is_a_convex_outline_inside_the_picture(name):
-    robots = drawn(ROBOTS[name])
+def test_every_link_is_drawn_as_a_convex_outline_inside_the_picture(name):
+    robots = draw_svg(ROBOTS[name])
     text = drawing(robots)
     outlines = [corners(one) for one in ET.fromstring(text).iter(f"{SVG}polygon")]
     assert len(outlines) == sum(s.layer == "links" for r in robots for s in r.solids)
@@ -49,24 +48,24 @@ def test_every_link_is_a_convex_outline_inside_the_picture(name):
         rounding = 0.1 * np.ptp(at, axis=0).sum()  # corners are rounded to tenths of a pixel
         assert_allclose(area, ConvexHull(at, qhull_options="QJ").volume, rtol=0, atol=rounding)
     every = np.concatenate(outlines)
-    assert max(np.ptp(every, axis=0) / SIZE) > 0.5  # it fills the picture
+    assert max(np.ptp(every, axis=0) / SIZE) > 0.5  # the robot fills the picture
     assert len(text) < 20_000
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_an_outline_is_that_of_all_points(seed):
+def test_simplified_outline_deviates_from_the_convex_hull_by_less_than_the_tolerance(seed):
     points = np.random.default_rng(seed).normal(300, [80, 20], (500, 2)).round(1)
     hull = ConvexHull(points)
     outline = corners(ET.fromstring(_outline(points, (0.5, 0.5, 0.5))))
-    # beyond an edge L lies a triangle that turns by less than a side of 64: below L/2 tan(pi/64)
+    # each omitted triangle at an edge of length L turns by less than pi/64: height < L/2 tan(pi/64)
     edges = np.linalg.norm(outline - np.roll(outline, 1, axis=0), axis=1)
     missing = hull.volume - ConvexHull(outline).volume
     assert -1e-9 <= missing <= np.sum(edges**2) / 4 * np.tan(np.pi / 64)
     assert np.all(hull.equations[:, :2] @ outline.T + hull.equations[:, 2:] < 1e-3)
 
 
-def test_joints_are_marked_and_named_where_the_robot_is_small():
-    robots = drawn(ROBOTS["planar2"])
+def test_drawing_marks_and_names_the_joints_of_a_small_robot():
+    robots = draw_svg(ROBOTS["planar2"])
     picture = ET.fromstring(drawing(robots))
     assert [one.text for one in picture.iter(f"{SVG}text")] == ["x", "y", "z", "joint1", "joint2"]
     base, elbow = (
@@ -76,37 +75,37 @@ def test_joints_are_marked_and_named_where_the_robot_is_small():
     x_axis = next(picture.iter(f"{SVG}line"))
     ahead = np.array([float(x_axis.get(f"{c}2")) - float(x_axis.get(f"{c}1")) for c in "xy"])
     assert ahead @ (elbow - base) > 0  # link 1 is at 0.4 rad from x
-    many = drawing(drawn(auto_tree(13)))
+    many = drawing(draw_svg(auto_tree(13)))
     assert "joint" not in many
     assert "<polygon" in many
 
 
 @pytest.mark.parametrize("apart", [0.0, 1e-3, 0.05])
-def test_names_of_joints_at_one_place_do_not_cover_each_other(apart):
+def test_joint_names_at_equal_positions_do_not_overlap(apart):
     n = 12
     tree = auto_tree(n)
     names = tuple(f"a_long_name_of_joint_{k}" for k in range(n))
     model = replace(tree, Xtree=(xlt([apart, 0.0, 0.0]),) * n, joint_names=names)
-    picture = ET.fromstring(drawing(drawn(model)))
+    picture = ET.fromstring(drawing(draw_svg(model)))
     texts = list(picture.iter(f"{SVG}text"))
     assert [one.text for one in texts] == ["x", "y", "z", *names]
     x, y = np.array([[one.get("x"), one.get("y")] for one in texts], dtype=float).T
     assert np.all((y >= 12) & (y <= SIZE[1]))
     right = x + 6.5 * np.array([len(one.text) for one in texts])
     for i, k in combinations(range(len(texts)), 2):
-        letters = k < len(AXES)  # which stand at the tips of their axes, wherever these are
+        letters = k < len(AXES)  # axis letters are at the ends of their axes and may overlap
         assert letters or abs(y[i] - y[k]) >= 12 or right[i] <= x[k] or right[k] <= x[i]
 
 
-def test_a_name_is_not_taken_for_markup():
+def test_joint_names_are_escaped_in_the_svg():
     model = replace(planar2(), joint_names=("<b>", "a & b"))
-    texts = [one.text for one in ET.fromstring(drawing(drawn(model))).iter(f"{SVG}text")]
+    texts = [one.text for one in ET.fromstring(drawing(draw_svg(model))).iter(f"{SVG}text")]
     assert texts[3:] == ["<b>", "a & b"]
 
 
-def test_the_same_robot_is_the_same_drawing_and_none_is_nothing():
-    robots = drawn(ROBOTS["quadruped"])
+def test_drawing_of_a_robot_is_reproducible_and_empty_for_very_large_robots():
+    robots = draw_svg(ROBOTS["quadruped"])
     assert drawing(robots) == drawing(robots)
     assert drawing([]) == ""
-    assert drawing(drawn(auto_tree(121))) == ""
+    assert drawing(draw_svg(auto_tree(121))) == ""
     assert not re.search(r"nan|inf", drawing(robots))

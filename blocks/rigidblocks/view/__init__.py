@@ -1,1 +1,1 @@
-"""Pictures that move: robots, runs and whole systems as web pages of one file each."""
+"""Visualization of robots, runs and systems as self-contained web pages."""

@@ -1,7 +1,7 @@
-"""Figures of runs and of linear systems: what one asks of a robot that follows a command.
+"""Figures of runs and linear systems: tracking, phase plane, energy, contact, steps, responses.
 
-Each is a figure of matplotlib (the extra `plot`), which notebooks show, with a title and units; it
-is saved to `path` when given.
+Each function returns a matplotlib figure with a title and units. If `path` is given, the function
+also saves the figure. Notebooks display the figure.
 """
 
 from collections.abc import Sequence
@@ -11,34 +11,41 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.simulation.result import Result, curves_of, finished_figure, names_of, panels
-from rigidblocks.system.linearization import Linearization
+from rigidblocks.cosim.graph.linearization import Linearization
+from rigidblocks.cosim.results.result import Result, curves_of, finished_figure, names_of, panels
+from rigidblocks.spatial.spatial import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Target = str | Path | None
-LENGTH, ERROR = ".steps.length", ".steps.error"  # of the inner steps of a part
+LENGTH, ERROR = ".steps.length", ".steps.error"  # suffixes of the signals of inner steps
 
 
 def plot_tracking(result: Result, command: str, actual: str, path: Target = None) -> "Figure":
-    """A signal over its command, and below the error, command - actual.
+    """Plot a signal and its command, and below them the tracking error, command - actual.
 
-    Raises ValueError for two signals of different shapes or units, KeyError for one that there is
-    not.
+    Args:
+        result: Result of the run.
+        command: Name of the commanded signal.
+        actual: Name of the signal that follows the command.
+        path: Path to save the figure, if given.
+
+    Raises:
+        ValueError: The signals have different shapes or units.
+        KeyError: A signal does not exist.
     """
     wanted, got = curves_of(result, command), curves_of(result, actual)
     units = [_unit(result, name) for name in (command, actual)]
     if wanted.shape != got.shape or units[0] != units[1]:
         raise ValueError(
-            f"{command} {wanted.shape[1:]} in {units[0]} is no command of {actual} "
-            f"{got.shape[1:]} in {units[1]}"
+            f"{command} has the shape {wanted.shape[1:]} and the unit {units[0]}, but {actual} "
+            f"has {got.shape[1:]} and {units[1]}; the shapes and the units must be equal"
         )
     figure, (above, below) = panels(2, f"{actual} follows {command}")
     above.plot(result.time, wanted, "--", lw=1.2, label=names_of(result, command))
-    above.set_prop_cycle(None)  # command and actual of a joint have one colour
+    above.set_prop_cycle(None)  # command and actual value of an element have the same colour
     above.plot(result.time, got, label=names_of(result, actual))
     below.plot(result.time, wanted - got, label=[f"error {one}" for one in _ends(result, actual)])
     above.set_ylabel(units[0])
@@ -48,10 +55,23 @@ def plot_tracking(result: Result, command: str, actual: str, path: Target = None
 
 
 def plot_phase(result: Result, q: str, qd: str, path: Target = None) -> "Figure":
-    """The phase plot of a signal and its rate, a curve for each element, from its ring on."""
+    """Plot qd over q (the phase plane), one curve per element; a ring marks the initial point.
+
+    Args:
+        result: Result of the run.
+        q: Name of the signal on the horizontal axis.
+        qd: Name of the signal on the vertical axis, with as many elements.
+        path: Path to save the figure, if given.
+
+    Raises:
+        ValueError: The signals have different numbers of elements.
+        KeyError: A signal does not exist.
+    """
     x, y = curves_of(result, q), curves_of(result, qd)
     if x.shape != y.shape:
-        raise ValueError(f"{q} has {x.shape[1]} elements and {qd} has {y.shape[1]}")
+        raise ValueError(
+            f"{q} has {x.shape[1]} elements, but {qd} has {y.shape[1]}; the numbers must be equal"
+        )
     figure, (axis,) = panels(1, f"{qd} over {q}", height=4.5)
     for a, b, name in zip(x.T, y.T, names_of(result, q), strict=True):
         (line,) = axis.plot(a, b, label=name)
@@ -64,11 +84,16 @@ def plot_phase(result: Result, q: str, qd: str, path: Target = None) -> "Figure"
 def plot_energy(
     result: Result, energy: str, works: Sequence[tuple[str, str]] = (), path: Target = None
 ) -> "Figure":
-    """The energy of a run since its start, the work of each pair of a force and the position that
-    it acts on, such as ("pd.tau", "robot.q"), and what of the energy no work explains.
+    """Plot the energy change of a run, the work of forces, and their difference.
 
-    Forces are held from row to row, as a controller's are in a run of which every step is recorded:
-    then their work is exact.
+    The work is exact if the forces are constant between two samples. This is true for the forces of
+    a controller if the run records every step.
+
+    Args:
+        result: Result of the run.
+        energy: Name of the energy signal.
+        works: Pairs of a force and the position that it acts on, such as ("pd.tau", "robot.q").
+        path: Path to save the figure, if given.
     """
     gained = np.ravel(result[energy]) - float(np.ravel(result[energy])[0])
     figure, (above, below) = panels(2, f"balance of {energy}")
@@ -86,8 +111,11 @@ def plot_energy(
 
 
 def work(result: Result, force: str, position: str) -> Array:
-    """The work (n,) [J] since the start of a run of a force that is held from row to row, on a
-    position: the sum of f_k (q_k+1 - q_k).
+    """Return the work (n,) [J] that a force does from the start of the run to each sample.
+
+    W_n = sum_k<n f_k (q_k+1 - q_k)
+
+    The force f_k on the position q is constant between two samples.
     """
     f, q = curves_of(result, force), curves_of(result, position)
     return np.append(0.0, np.cumsum(np.sum(f[:-1] * np.diff(q, axis=0), axis=1)))
@@ -96,13 +124,24 @@ def work(result: Result, force: str, position: str) -> Array:
 def plot_contact(
     result: Result, force: str, normal: ArrayLike = (0.0, 0.0, 1.0), path: Target = None
 ) -> "Figure":
-    """The forces (n, 3) of contact: along the normal and across it, of each point, and of all
-    together along the axes.
+    """Plot the normal and friction force of each contact point, and the sum of all contact forces.
+
+    Args:
+        result: Result of the run.
+        force: Name of the signal with the forces at the n points, (n, 3) per sample [N].
+        normal: Normal of the contact surface (3,), of any length.
+        path: Path to save the figure, if given.
+
+    Raises:
+        ValueError: A sample of the signal does not have the shape (n, 3).
     """
     f, n = result[force], np.asarray(normal, dtype=float) / np.linalg.norm(normal)
     if f.ndim != 3 or f.shape[2] != 3:
-        raise ValueError(f"forces of contact are (n, 3); {force} has the shape {f.shape[1:]}")
-    pressing = f @ n  # (rows, points)
+        raise ValueError(
+            f"each sample of a contact force must have shape (n, 3); {force} has shape "
+            f"{f.shape[1:]}"
+        )
+    pressing = f @ n  # normal forces (rows, points)
     across = np.linalg.norm(f - pressing[..., None] * n, axis=2)
     names = [f"point {k + 1}" for k in range(f.shape[1])]
     figure, (top, middle, low) = panels(3, f"contact, {force}")
@@ -118,10 +157,16 @@ def plot_contact(
 def plot_frequency_response(
     linear: Linearization, u: str, y: str, frequencies: ArrayLike | None = None, path: Target = None
 ) -> "Figure":
-    """The gain and the phase of an output to an input, by their names, over the frequency [Hz].
+    """Plot the gain and the phase from an input to an output over the frequency.
 
-    Unless given, the frequencies go from a tenth of the lowest pole's to ten times the highest's,
-    or half the rate of samples.
+    Args:
+        linear: The linear system.
+        u: Name of the input.
+        y: Name of the output.
+        frequencies: Frequencies [Hz]. The default range begins at a tenth of the lowest pole
+            frequency. It ends at ten times the highest pole frequency, or at half the sampling
+            rate.
+        path: Path to save the figure, if given.
     """
     f = usual_frequencies(linear) if frequencies is None else np.asarray(frequencies, dtype=float)
     G = frequency_response(linear, u, y, f)
@@ -139,14 +184,24 @@ def plot_frequency_response(
 
 
 def frequency_response(linear: Linearization, u: str, y: str, frequencies: Array) -> Array:
-    """G (n,), complex, of an input and an output at frequencies (n,) [Hz]: C (s 1 - A)^-1 B + D,
-    with s = 2 pi i f, or z = exp(s dt) in the place of s where the system is sampled.
+    """Return the complex frequency response G (n,) from an input to an output.
 
-    Raises KeyError for a name that there is not.
+        G = C (s 1 - A)^-1 B + D,  s = 2 pi i f
+
+    For a sampled system, z = exp(s dt) replaces s.
+
+    Args:
+        linear: The linear system.
+        u: Name of the input.
+        y: Name of the output.
+        frequencies: Frequencies f (n,) [Hz].
+
+    Raises:
+        KeyError: A name does not exist.
     """
     for name, known in ((u, linear.input_names), (y, linear.output_names)):
         if name not in known:
-            raise KeyError(f"there is no {name} in the linearization; it has: {', '.join(known)}")
+            raise KeyError(f"unknown name {name} in the linearization; it has: {', '.join(known)}")
     k, i = linear.input_names.index(u), linear.output_names.index(y)
     s = 2j * np.pi * np.asarray(frequencies)
     at = s if linear.dt is None else np.exp(s * linear.dt)
@@ -156,7 +211,7 @@ def frequency_response(linear: Linearization, u: str, y: str, frequencies: Array
 
 
 def usual_frequencies(linear: Linearization, n: int = 400) -> Array:
-    """Frequencies (n,) [Hz] around those of the poles."""
+    """Return n logarithmically spaced frequencies [Hz] over the range of the poles of a system."""
     poles = np.linalg.eigvals(linear.A).astype(complex)
     if linear.dt is not None:
         poles = np.log(poles[np.abs(poles) > 1e-12]) / linear.dt
@@ -168,16 +223,17 @@ def usual_frequencies(linear: Linearization, n: int = 400) -> Array:
 
 
 def plot_steps(result: Result, path: Target = None) -> "Figure":
-    """The steps between the rows of a run, and its events, if there are any: a line for each kind,
-    a mark for each event. Of a result of `inner_steps` the inner steps too: the length of the next
-    one of each part, and the error of the last in tolerances.
+    """Plot the time between the samples of a run, and its events by type.
+
+    For a result of `inner_steps`, the figure also shows the step size control of each part. It
+    plots the size of the next inner step, and the error of the last one relative to the tolerance.
     """
     kinds = list(dict.fromkeys(event.kind for event in result.events))
     names = [port.name for port in result.ports]
     inner = [name.removesuffix(LENGTH) for name in names if name.endswith(LENGTH)]
     title = f"{len(result.time)} rows, {len(result.events)} events"
     figure, axes = panels(1 + bool(kinds) + bool(inner), title)
-    steps = np.round(np.diff(result.time), 12)  # what differs by less is rounding of the time
+    steps = np.round(np.diff(result.time), 12)  # smaller differences are rounding errors
     axes[0].semilogy(result.time[1:], steps, ".", ms=3, label="from row to row")
     shown = [steps, *(np.ravel(result[name + LENGTH]) for name in inner)]
     if inner:
@@ -191,7 +247,7 @@ def plot_steps(result: Result, path: Target = None) -> "Figure":
 
 
 def _draw_inner_steps(axes: Sequence["Axes"], result: Result, names: Sequence[str]) -> None:
-    """The length of the next inner step of each of these parts, and the error of the last."""
+    """Plot the next inner step size [s] and the relative error of the last inner step, by part."""
     for name in names:
         length, error = (np.ravel(result[name + what]) for what in (LENGTH, ERROR))
         axes[0].semilogy(result.time, length, lw=0.8, label=f"next inner step of {name}")
@@ -200,7 +256,7 @@ def _draw_inner_steps(axes: Sequence["Axes"], result: Result, names: Sequence[st
 
 
 def _draw_events(axis: "Axes", result: Result, kinds: Sequence[str]) -> None:
-    """A line for each kind of events, if there are any."""
+    """Draw a row of marks for each event type, at the times of the events."""
     for k, kind in enumerate(kinds):
         times = result.times(kind)
         axis.plot(times, np.full(len(times), k), "|", ms=12, label=f"{kind}: {len(times)}")
@@ -219,7 +275,7 @@ def _ends(result: Result, name: str) -> list[str]:
 
 
 def _mark(result: Result, axes: Sequence["Axes"]) -> None:
-    """Puts a thin line at each event."""
+    """Draw a thin vertical line at the time of each event into all panels."""
     for axis in axes:
         for event in result.events:
             axis.axvline(event.t, color="k", lw=0.4, alpha=0.4)

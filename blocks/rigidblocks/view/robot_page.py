@@ -1,64 +1,218 @@
-"""Robots to be looked at, and what a page is to know of their runs."""
+"""Web pages of robots with joint sliders, the data of runs for pages, and the format of all pages.
+
+A page is self-contained: scripts and data are in one file.
+"""
 
 from __future__ import annotations
 
+import json
+import warnings
+import webbrowser
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from string import Template
+from tempfile import mkdtemp
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Block, Record
-from rigidblocks.block.record import offer
-from rigidblocks.block.signal_types import TEXTUAL
-from rigidblocks.dynamics.floating import floating_body
-from rigidblocks.formats.description import RobotDescription
-from rigidblocks.library.contact_plant import ContactPlant
-from rigidblocks.library.floating_plant import FloatingBasePlant
-from rigidblocks.library.kinematics import FrameKinematics
-from rigidblocks.library.plant import Plant
-from rigidblocks.library.rigid_contact_plant import RigidContactPlant
-from rigidblocks.library.soft_contact_plant import SoftContactPlant
-from rigidblocks.library.soft_world_plant import SoftWorldPlant
-from rigidblocks.library.world_plant import WorldPlant
-from rigidblocks.mechanisms import Mechanism
-from rigidblocks.model.model import Model
-from rigidblocks.model.tree import Tree
-from rigidblocks.simulation.result import Result, curves_of, names_of
-from rigidblocks.system.fmu import Fmu
-from rigidblocks.system.system import System
-from rigidblocks.view.encoding import encoded
-from rigidblocks.view.file import RobotFile, robot_file
-from rigidblocks.view.forces import force_parts
-from rigidblocks.view.ground import ground_solids, level_ground
-from rigidblocks.view.meshes import NO_MESHES, Meshes, meshes
-from rigidblocks.view.page import Page, page
-from rigidblocks.view.robot import DrawnRobot, outlook, span
-from rigidblocks.view.solids import of_shapes
-
-FRAMES, MOST = 60.0, 400_000  # per second; bytes of all frames
-POINTS, FEWEST, NUMBERS = 1200, 50, 50_000  # of a curve, at most and at least; of all curves
-FAR = 1e12  # [rad, m]: what is farther away is not seen
-PLANTS = (
-    *(Plant, ContactPlant, SoftContactPlant, RigidContactPlant),
-    *(WorldPlant, SoftWorldPlant),
+from rigidblocks.block.port import TEXTUAL, suggestion
+from rigidblocks.common.escaping import html_text
+from rigidblocks.contact.compliant_contact import CompliantPlant
+from rigidblocks.contact.rigid_contact_plant import RigidContactPlant
+from rigidblocks.contact.world_plant import PlantOfMembers
+from rigidblocks.cosim.graph.fmu_part import Fmu
+from rigidblocks.cosim.graph.system import System
+from rigidblocks.cosim.results.result import Result, curves_of, names_of
+from rigidblocks.dynamics.floating_base import floating_body
+from rigidblocks.joints import Fixed
+from rigidblocks.library.frames import FrameKinematics
+from rigidblocks.library.plants import FloatingBasePlant, Plant
+from rigidblocks.robot.model import Model
+from rigidblocks.robot.robots import Mechanism
+from rigidblocks.robot.tree import Tree
+from rigidblocks.robot_description.format_error import FormatError
+from rigidblocks.robot_description.load import load_model, read_file
+from rigidblocks.robot_description.model_from_links import describe_robot
+from rigidblocks.robot_description.robot_description import RobotDescription
+from rigidblocks.robot_description.urdf import read_urdf
+from rigidblocks.robot_description.xml_reader import parse_xml
+from rigidblocks.spatial.spatial import Array, mcI
+from rigidblocks.view.drawn_robot import (
+    CameraSetup,
+    DrawnRobot,
+    camera_setup,
+    encode_base64,
+    force_parts,
+    span,
+)
+from rigidblocks.view.visual_geometry import (
+    NO_MESHES,
+    Meshes,
+    ground_solids,
+    level_ground,
+    meshes,
+    shape_solids,
 )
 
+SCRIPTS = (
+    "vectors",
+    "solids",
+    "scene",
+    "overlays",
+    "closure",
+    "plots",
+    "sliders",
+    "kernel",
+    "pull",
+    "simulation",
+    "player",
+    "main",
+)
+LIVE = ("live", *SCRIPTS)  # scripts of a live page; only this page sends requests
 
-Drawn = tuple[DrawnRobot, Sequence[str]]  # with the names of the ports of its q
+
+@dataclass(frozen=True, eq=False)
+class Page:
+    """Self-contained web page; `html` is its source text."""
+
+    title: str
+    html: str
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page to a file, and return its path."""
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(self.html, encoding="utf-8")
+        return path
+
+    def open(self) -> Path:
+        """Write the page to a new temporary file, open it in the browser, and return its path."""
+        path = self.save(Path(mkdtemp(prefix="rigidblocks-"), "page.html"))
+        webbrowser.open(path.as_uri())
+        return path
+
+    def __repr__(self) -> str:
+        return f"<Page '{self.title}', {len(self.html) / 1e3:.0f} kB>"
+
+    def _repr_html_(self) -> str:
+        """Return an iframe with the page for notebooks."""
+        style = "width: 100%; height: 640px; border: 1px solid #d5dde3"
+        return f'<iframe style="{style}" srcdoc="{html_text(self.html)}"></iframe>'
+
+
+def page(
+    title: str,
+    robots: Sequence[DrawnRobot],
+    camera_setup: CameraSetup,
+    more: Mapping[str, Any] | None = None,
+) -> Page:
+    """Return a page that draws robots; `more` contains further data for the page's JavaScript."""
+    data = {
+        "robots": [robot.to_json(k) for k, robot in enumerate(robots)],
+        "up": camera_setup.up,
+        "eye": camera_setup.eye,
+        "turn": camera_setup.any_side,
+        **(more or {}),
+    }
+    functions = "".join(robot.functions(k) for k, robot in enumerate(robots))
+    parts = {
+        "title": html_text(title),
+        "style": part("page.css"),
+        "data": json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"),
+        "functions": f"const functions = {{\n{functions}}};",
+        "script": "\n".join(part(f"{name}.js") for name in (LIVE if "live" in data else SCRIPTS)),
+    }
+    return Page(title, Template(part("page.html")).substitute(parts))
+
+
+def part(name: str) -> str:
+    """Return the text of a source file of the page (JavaScript, CSS or HTML)."""
+    return files("rigidblocks").joinpath("view", "page", name).read_text(encoding="utf-8")
+
+
+# default inertia for links that have none [kg, kg m^2], too small to be drawn
+SPECK = mcI(1e-12, np.zeros(3), 1e-24 * np.eye(3))
+
+
+class RobotFile(NamedTuple):
+    """Robot description with the path of its file, to which mesh paths are relative.
+
+    `packages` are folders that are searched for meshes.
+    """
+
+    robot: RobotDescription
+    path: Path
+    packages: tuple[str | Path, ...] = ()
+
+
+def robot_file(
+    path: Path,
+    floating: bool = False,
+    packages: tuple[str | Path, ...] = (),
+    key: str | None = None,
+) -> RobotFile:
+    """Load a robot for drawing.
+
+    A URDF robot without joints, or with joints that move no mass, cannot be simulated. The function
+    accepts such a robot with a warning, because it can be drawn.
+
+    Raises:
+        FormatError: The file is invalid, or the robot can be neither simulated nor drawn.
+    """
+    try:
+        return RobotFile(load_model(path, floating=floating, key=key), path, packages)
+    except FormatError as error:
+        robot = _motionless(path, floating)
+        if robot is None:
+            raise
+        warnings.warn(f"the robot can be shown but not simulated: {error}", stacklevel=3)
+        return RobotFile(robot, path, packages)
+
+
+def _motionless(path: Path, floating: bool) -> RobotDescription | None:
+    """Load a URDF robot with tiny masses for missing masses; return None on failure.
+
+    The robot has a floating base if none of its joints moves.
+    """
+    try:
+        root = parse_xml(read_file(path), path)
+        if root.tag != "robot":
+            return None
+        listed = read_urdf(root, path, floating=floating, strict=False)
+        links = [one if one.inertia.m > 0 else one._replace(inertia=SPECK) for one in listed.links]
+        floats = floating or all(isinstance(one.joint, Fixed) for one in listed.connections)
+        return describe_robot(listed._replace(links=links, floating=floats))
+    except FormatError:
+        return None
+
+
+FRAMES, MOST = 60.0, 400_000  # maximum frame rate [1/s]; maximum size of all frames [bytes]
+POINTS, FEWEST, NUMBERS = 1200, 50, 50_000  # points of a curve: maximum, minimum; of all curves
+FAR = 1e12  # largest position that is drawn [rad, m]
+PLANTS = (*(Plant, CompliantPlant, RigidContactPlant, PlantOfMembers),)
+
+
+Drawn = tuple[DrawnRobot, Sequence[str]]  # robot, and the names of the ports with its q
 Drawable = Tree | Mechanism | RobotDescription | RobotFile | Block | System | str | Path
 
 
 def show(robot: Drawable, q: ArrayLike | None = None, path: str | Path | None = None) -> Page:
-    """The page of a robot with a slider for each joint; loops stay closed while one is moved.
+    """Return a page of a robot with a slider for each joint; kinematic loops remain closed.
 
-    `robot` is a model, a mechanism, a plant, a system with plants among its parts, what a file says
-    of a robot, or the path of such a file. It stands at `q` (nq,), or where its plant starts.
-    Notebooks show the page, `open` shows it in a browser, and it is saved to `path` when given.
-    Raises TypeError for something else.
+    Notebooks display the page, and `open` opens it in a browser.
+
+    Args:
+        robot: Model, mechanism, plant, system with plants, robot description, or path of a file.
+        q: Configuration (nq,); default: the initial configuration of its plant.
+        path: Path to save the page, if given.
+
+    Raises:
+        TypeError: The robot has an unsupported type.
     """
     drawn = [robot for robot, _ in drawn_robots(robot, q)]
     made = page_of(drawn, robot, {})
@@ -68,58 +222,57 @@ def show(robot: Drawable, q: ArrayLike | None = None, path: str | Path | None = 
 
 
 def drawn_robots(robot: Drawable, q: ArrayLike | None) -> Iterator[Drawn]:
-    """The robots to draw, each with the names of the ports of its q one after the other, those of a
-    system with the names of their parts.
+    """Yield the robots to draw, each with the names of the ports that contain its q.
+
+    For a system, the names are `part.port`.
     """
     match robot:
         case str() | Path():
             yield from drawn_robots(robot_file(Path(robot)), q)
         case RobotFile():
-            yield _described(robot.robot, q, meshes(*robot)), ("q",)
+            yield _draw_description(robot.robot, q, meshes(*robot)), ("q",)
         case System():
-            yield from _of_system(robot)
+            yield from _draw_system(robot)
         case RobotDescription():
-            yield _described(robot, q), ("q",)
+            yield _draw_description(robot, q), ("q",)
         case Mechanism():
             yield DrawnRobot(robot.model, q=robot.q0 if q is None else q), ("q",)
         case Tree():
-            yield _of_model(robot, q)
-        case Plant() | ContactPlant() | SoftContactPlant() | RigidContactPlant():
+            yield _draw_model(robot, q)
+        case Plant() | CompliantPlant() | RigidContactPlant() | PlantOfMembers():
             one, ports = drawn_plant(robot, {}, "", q)
-            yield _on_ground(one, robot), ports
-        case WorldPlant() | SoftWorldPlant():
-            one, ports = drawn_plant(robot, {}, "", q)
-            yield _on_ground(one, robot), ports
+            yield _add_ground(one, robot), ports
         case _:
             raise TypeError(
-                f"a robot to draw is a model, a mechanism, a plant, a system or a file, not "
-                f"{robot!r}"
+                f"a robot to draw must be a model, mechanism, plant, system or file, not {robot!r}"
             )
 
 
 def running_robots(system: System) -> list[Drawn]:
-    """The robots of a system for a page that knows their q alone while it runs; raises ValueError
-    for one that a function of time moves.
+    """Return the robots of a system for a live page, which receives only q during a run.
+
+    Raises:
+        ValueError: A model depends on time.
     """
     pairs = list(drawn_robots(system, None))
     for one, _ in pairs:
         if one.model.rheonomic:
             raise ValueError(
-                f"a function of time moves '{one.name or one.model.name}', which a page of a run "
-                "that goes on does not know: simulate the system and animate the result"
+                f"a live page does not support '{one.name or one.model.name}', which depends on "
+                "time; simulate the system and animate the result"
             )
     return pairs
 
 
 def plant_of(block: Any) -> Plant | None:
-    """The plant that a block is or has in it."""
-    if isinstance(block, ContactPlant | SoftContactPlant):
+    """Return a block if it is a plant, otherwise the plant that the block contains, or None."""
+    if isinstance(block, CompliantPlant):
         return block.robot
     return block if isinstance(block, Plant) else None
 
 
 def configuration_ports(plant: Plant) -> tuple[str, ...]:
-    """The states of a plant that are its q, in the order in which they make it."""
+    """Return the names of the plant's states that together form the configuration q, in order."""
     found, n = dict[int, str](), 0
     values: dict[str, Array] = {}
     for port in plant.states:
@@ -131,7 +284,7 @@ def configuration_ports(plant: Plant) -> tuple[str, ...]:
 
 
 def motion_of(result: Result, pairs: Sequence[Drawn]) -> Array:
-    """The `variables` of all robots over time, side by side."""
+    """Return the variables of all robots at all samples: q, and the time for some models."""
     columns = list[Array]()
     for one, ports in pairs:
         columns.append(_columns(result, one.model.nq, ports))
@@ -140,78 +293,87 @@ def motion_of(result: Result, pairs: Sequence[Drawn]) -> Array:
     return np.concatenate(columns, axis=1)
 
 
-def described_run(
+def run_json(
     result: Result, q: Array, forces: Sequence[Array | None] = (), signals: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """What the script reads of a run: its motion, and the forces on each robot, at the pace of a
-    film, its signals at points enough for a plot.
+    """Return the data of a run for the page script: motion, forces and signals.
+
+    Motion and forces are sampled at the frame rate of the playback; signals have enough points for
+    a plot.
     """
     time, end = np.asarray(result.time, dtype=float), _end_of_motion(q)
     wide = q.shape[1] + sum(one.shape[1] for one in forces if one is not None)
     most = max(MOST // (8 + 4 * wide), 2)
     n = round(float(time[end - 1] - time[0]) * FRAMES) + 1
     frames = np.linspace(time[0], time[end - 1], int(np.clip(n, 2, most)))
-    names = signals or _numbers(result)
-    rows = plotted(result, names)
+    names = signals or _numeric_signals(result)
+    rows = plot_rows(result, names)
 
-    def filmed(values: Array) -> str:
-        return encoded(
+    def encode_frames(values: Array) -> str:
+        return encode_base64(
             np.column_stack([np.interp(frames, time[:end], column[:end]) for column in values.T])
         )
 
     return {
-        "time": encoded(frames, "<f8"),
-        "q": filmed(q),
-        "forces": [None if one is None else filmed(one) for one in forces],
-        "plotTime": encoded(time[rows], "<f8"),
+        "time": encode_base64(frames, "<f8"),
+        "q": encode_frames(q),
+        "forces": [None if one is None else encode_frames(one) for one in forces],
+        "plotTime": encode_base64(time[rows], "<f8"),
         "events": [float(event.t) for event in result.events][:200],
         "signals": [signal_of(result, name, rows) for name in names],
     }
 
 
 def _end_of_motion(q: Array) -> int:
-    """How many rows there are before one that is too far away to be drawn or not finite: the end of
-    a run that failed is seen.
+    """Return the number of samples before the motion becomes infinite, NaN or larger than `FAR`.
+
+    The page can thus play back a failed run up to its failure.
     """
     lost = ~(np.abs(q) < FAR).all(axis=1)
     end = int(np.argmax(lost)) if lost.any() else len(q)
     if not end:
-        raise ValueError(f"the motion of the robot is not finite from the start, {q[0].tolist()}")
+        raise ValueError(
+            f"the first configuration of the robot's motion must be finite, but is {q[0].tolist()}"
+        )
     return end
 
 
-def plotted(result: Result, names: Sequence[str], runs: int = 1) -> Array:
-    """The rows of a result that are enough for plots of these signals, of so many runs."""
+def plot_rows(result: Result, names: Sequence[str], runs: int = 1) -> Array:
+    """Return the indices of the samples to plot; few if there are many signals or runs."""
     curves = sum(np.size(result[name][0]) for name in names) * runs
     points = int(np.clip(NUMBERS // max(curves, 1), FEWEST, POINTS))
     return np.unique(np.linspace(0, len(result.time) - 1, points).astype(int))
 
 
 def signal_of(result: Result, name: str, rows: Array) -> dict[str, Any]:
-    """What the script reads of a signal, at these rows; raises ValueError for texts."""
+    """Return the data of a signal at the given samples for the page script.
+
+    Raises:
+        ValueError: The signal has string values.
+    """
     values = curves_of(result, name)[rows]
     units = result.unit(name)
     unit = units if isinstance(units, str) else " ".join(dict.fromkeys(units))
     ends = [one[len(name) :] or name.rpartition(".")[2] for one in names_of(result, name)]
-    columns = [encoded(np.clip(np.nan_to_num(column), -1e30, 1e30)) for column in values.T]
+    columns = [encode_base64(np.clip(np.nan_to_num(column), -1e30, 1e30)) for column in values.T]
     return {"name": name, "unit": unit, "elements": ends, "columns": columns}
 
 
-def _numbers(result: Result) -> list[str]:
-    """The signals that are numbers."""
+def _numeric_signals(result: Result) -> list[str]:
+    """Return the names of the signals with numeric values."""
     names = [port.name for port in result.ports if port.type not in TEXTUAL]
-    return in_order(names)
+    return sort_signals(names)
 
 
-def in_order(names: Sequence[str]) -> list[str]:
-    """The names of signals, positions and then forces before all others."""
+def sort_signals(names: Sequence[str]) -> list[str]:
+    """Sort signal names so that positions and forces come first."""
     wanted = ("q", "tau", "energy", "qd")
     last = [name.rpartition(".")[2] for name in names]
     order = [wanted.index(one) if one in wanted else len(wanted) for one in last]
     return [names[k] for k in np.argsort(order, kind="stable")]
 
 
-def _of_system(system: System) -> Iterator[Drawn]:
+def _draw_system(system: System) -> Iterator[Drawn]:
     robots = 0
     for name, part in system.parts.items():
         if isinstance(part.component, PLANTS):
@@ -220,36 +382,37 @@ def _of_system(system: System) -> Iterator[Drawn]:
             forces = force_parts(part.component, name, system)
             frames = dict(_frames(system, part.component, one.model))
             one = replace(one, forces=forces, frames=frames)
-            yield (_on_ground(one, system) if robots == 1 else one), ports
+            yield (_add_ground(one, system) if robots == 1 else one), ports
     if not robots:
         fmus = any(isinstance(part.component, Fmu) for part in system.parts.values())
         names = ", ".join(system.parts) or "none"
         raise ValueError(
-            f"there is no robot to draw in the system; its parts are: {names}"
-            + "; an FMU does not say what its robot looks like: give the robot's file or model"
-            * fmus
+            f"the system has no robot to draw; its parts are: {names}"
+            + "; an FMU has no geometry: give the robot's file or model" * fmus
         )
 
 
-def _on_ground(one: DrawnRobot, robot: Block | System) -> DrawnRobot:
-    """The robot with the ground that is not level, of all robots of a system."""
-    solids = ground_solids(robot, outlook(one.model).up, span(one))
-    return replace(one, more=(*one.more, *(replace(solid, aside=True) for solid in solids)))
+def _add_ground(drawn: DrawnRobot, robot: Block | System) -> DrawnRobot:
+    """Add the ground of the system to a robot, except horizontal planes."""
+    solids = ground_solids(robot, camera_setup(drawn.model).up, span(drawn))
+    return replace(drawn, more=(*drawn.more, *(replace(solid, aside=True) for solid in solids)))
 
 
 def drawn_plant(
     block: Block, start: Mapping[str, Any], name: str = "", q: ArrayLike | None = None
 ) -> Drawn:
-    """The robot of one of the `PLANTS`, called `name` in its system, where this `start` of its
-    states or `q` (nq,) puts it, with the names of the ports of its q.
+    """Return the drawn robot of a plant, and the names of the ports that contain its q.
+
+    `name` is the name of the plant in the system. The configuration is `q` (nq,), or by default the
+    `start` values of the states.
     """
     if isinstance(block, RigidContactPlant):
         q = start.get("q", block.q0) if q is None else q
         return DrawnRobot(block.model, name, q, forces=force_parts(block)), (
             f"{name}.q".lstrip("."),
         )
-    if isinstance(block, WorldPlant | SoftWorldPlant):
-        return _of_world(block, start, name, q)
+    if isinstance(block, PlantOfMembers):
+        return _draw_world(block, start, name, q)
     plant = plant_of(block)
     assert plant is not None
     states = {port.name: np.asarray(start.get(port.name, port.start)) for port in plant.states}
@@ -260,8 +423,8 @@ def drawn_plant(
     return DrawnRobot(plant.configuration_model, name, q, forces=force_parts(block)), names
 
 
-def _of_world(
-    block: WorldPlant | SoftWorldPlant, start: Mapping[str, Any], name: str, q: ArrayLike | None
+def _draw_world(
+    block: PlantOfMembers, start: Mapping[str, Any], name: str, q: ArrayLike | None
 ) -> Drawn:
     ports = [f"{member.name}_q" for member in block.members]
     parts = [
@@ -274,7 +437,7 @@ def _of_world(
 
 
 def _frames(system: System, block: Block, drawn: Tree) -> Iterator[tuple[str, tuple[int, Array]]]:
-    """The frames whose motion a system computes of the model of a plant, by name."""
+    """Yield the name, body index and position (3,) on the body of each frame of a plant."""
     for part in system.parts.values():
         frames = part.component
         if isinstance(frames, FrameKinematics) and frames.model is getattr(block, "model", None):
@@ -284,7 +447,7 @@ def _frames(system: System, block: Block, drawn: Tree) -> Iterator[tuple[str, tu
                     yield frame.name, (drawn.body_names.index(body), frame.placement.r)
 
 
-def _of_model(model: Tree, q: ArrayLike | None) -> Drawn:
+def _draw_model(model: Tree, q: ArrayLike | None) -> Drawn:
     given = q is not None and np.shape(q) == (model.nq,)
     if isinstance(model, Model) and not given and _floats(model):
         return drawn_plant(FloatingBasePlant(model), {}, "", q)
@@ -299,22 +462,27 @@ def _floats(model: Model) -> bool:
     return not model.loops
 
 
-def _described(
+def _draw_description(
     robot: RobotDescription, q: ArrayLike | None, seen: Meshes = NO_MESHES
 ) -> DrawnRobot:
-    model, free = robot.model, robot.freedoms
+    model, free = robot.model, robot.joint_properties
+    q = robot.q0 if q is None else q
     limits = None
     if model.nq == model.nv:
         limits = (free.lower, free.upper)
         if q is None:
             q = np.clip(np.zeros(model.nq), free.lower, free.upper)
-    more = (*seen.solids, *of_shapes(robot.base_appearance, -1, (0.45, 0.49, 0.53)))
+    more = (*seen.solids, *shape_solids(robot.base_appearance, -1, (0.45, 0.49, 0.53)))
     frames = {name: (place.body, place.placement.r) for name, place in robot.frames.items()}
     return DrawnRobot(model, q=q, more=more, bare=seen.incomplete, limits=limits, frames=frames)
 
 
 def _columns(result: Result, nq: int, ports: Sequence[str]) -> Array:
-    """q over time (n, nq), of ports with these names or of the only part that has them all."""
+    """Return q (n, nq) at all samples.
+
+    `ports` are the names of the ports that contain q. If the result has no such signals, the
+    function uses the only part with ports of these names and nq elements.
+    """
     known = {port.name for port in result.ports}
     if not set(ports) <= known:
         prefixes = [
@@ -326,9 +494,9 @@ def _columns(result: Result, nq: int, ports: Sequence[str]) -> Array:
         fitting = [one for one in prefixes if sum(result.port(one + p).size for p in ports) == nq]
         if len(fitting) != 1:
             raise ValueError(
-                f"the robot's motion is in {', '.join(ports)} with {nq} elements, which "
-                f"{len(fitting)} parts of the result have; give the system that ran. "
-                f"{offer(ports[0], sorted(known))}"
+                f"exactly one part of the result must have the ports {', '.join(ports)} with "
+                f"{nq} elements in all, but {len(fitting)} parts have them; pass the system of "
+                f"the run. {suggestion(ports[0], sorted(known))}"
             )
         ports = [fitting[0] + port for port in ports]
     columns = [
@@ -336,14 +504,17 @@ def _columns(result: Result, nq: int, ports: Sequence[str]) -> Array:
     ]
     q = np.concatenate(columns, axis=1)
     if q.shape[1] != nq:
-        raise ValueError(f"{', '.join(ports)} has {q.shape[1]} elements; the robot has nq = {nq}")
+        raise ValueError(
+            f"{', '.join(ports)} has {q.shape[1]} elements, but the robot needs nq = {nq}"
+        )
     return q
 
 
 def page_of(drawn: Sequence[DrawnRobot], robot: Any, more: Mapping[str, Any]) -> Page:
-    """The page of robots that are drawn, of `robot` as `show` takes it, on its ground, with more
-    for its script to read.
+    """Return the page of drawn robots on their ground, with additional data for the page script.
+
+    `robot` is as in `show`.
     """
     title = ", ".join(dict.fromkeys(one.model.name for one in drawn))
-    seen = outlook(drawn[0].model)
+    seen = camera_setup(drawn[0].model)
     return page(title, drawn, seen, {**level_ground(robot, seen.up), **more})

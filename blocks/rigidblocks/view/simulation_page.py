@@ -1,5 +1,6 @@
-"""A page in which a whole system runs."""
+"""Web pages that simulate a system in the browser, with WebAssembly."""
 
+import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -7,49 +8,111 @@ from typing import Any
 
 import numpy as np
 
+from rigidblocks.block.adaptive_methods import Method, longest_step
 from rigidblocks.block.block import Port
-from rigidblocks.block.memory import Memory
-from rigidblocks.library.plant import Plant
-from rigidblocks.library.rigid_contact_plant import RigidContactPlant
-from rigidblocks.library.soft_world_plant import SoftWorldPlant
-from rigidblocks.library.world_plant import WorldPlant
-from rigidblocks.model.planar import PlanarModel
-from rigidblocks.model.tree import Tree
-from rigidblocks.system.fused import FusedSystem
-from rigidblocks.system.system import System
-from rigidblocks.view.encoding import encoded
-from rigidblocks.view.forces import force_places
-from rigidblocks.view.page import Page
-from rigidblocks.view.robot import Part
-from rigidblocks.view.show import in_order, page_of, plant_of, running_robots
-from rigidblocks.view.solids import usual_length
-from rigidblocks.view.wasm import wasm_kernel
+from rigidblocks.block.integrators import RK4
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.contact.rigid_contact_plant import RigidContactPlant
+from rigidblocks.contact.world_plant import PlantOfMembers
+from rigidblocks.cosim.graph.fused_system import FusedSystem
+from rigidblocks.cosim.graph.system import System
+from rigidblocks.kernels.block_digest import fingerprint
+from rigidblocks.kernels.model_header import KERNEL, model_header
+from rigidblocks.kernels.traced_evaluator import TracedEvaluator
+from rigidblocks.library.plants import Plant
+from rigidblocks.robot.model import PlanarModel
+from rigidblocks.robot.tree import Tree
+from rigidblocks.tracing.ccode import c_text
+from rigidblocks.tracing.compiler import (
+    PORTABLE_FLAGS,
+    cached_library,
+    cross_compiler,
+    digest,
+    keep_text,
+    key_of,
+    known_library,
+    known_text,
+    run_compiler,
+    version,
+)
+from rigidblocks.tracing.slow_operation_log import log_if_slow
+from rigidblocks.view.drawn_robot import Part, encode_base64, force_indices
+from rigidblocks.view.robot_page import Page, page_of, plant_of, running_robots, sort_signals
+from rigidblocks.view.visual_geometry import usual_length
 
-WRENCHES = "f_ext"  # the input of a plant for wrenches on its bodies
-FEW, MOST = 3, 36  # elements of a port before all tables; of one that has sliders
-REACH = 10.0  # of a slider without bounds, where its value at the start is zero
+TARGET = "wasm32-wasi"
+LINK = ("-mexec-model=reactor", "-s")
+
+
+def wasm_kernel(memory: Memory, method: Method = RK4, h: float | None = None) -> bytes:
+    """Compile the kernel of a block to a WebAssembly module, or read it from the cache.
+
+    The module exports `rb_page_memory`, `rb_page_size`, `rb_page_reset`, `rb_page_initialize` and
+    `rb_page_step(k, dt)`. Its results equal the results of the native kernel, except that sines and
+    cosines come from another C library.
+
+    Raises:
+        CompilerError: The package `ziglang` is missing.
+    """
+    command, h = cross_compiler(TARGET), longest_step(method, h)
+    known = fingerprint("page", memory, method, h, command, version(command))
+    if known and (text := known_text(known)) and (path := known_library(text)):
+        return path.read_bytes()
+    sources = {"model.h": model_header(TracedEvaluator(memory), method, h)}
+    sources |= {name: c_text(f"kernel/{name}") for name in KERNEL}
+    sources["kernel.c"] = c_text("kernel/kernel.c")
+    options = (*PORTABLE_FLAGS, *LINK, "-DRB_WEB_PAGE", "kernel.c", "-o", "page.wasm")
+    texts = (part for item in sorted(sources.items()) for part in item)
+    key = digest("\0".join((*command, version(command), *options, *texts)).encode())
+    path = cached_library(key, lambda: _build_module(sources, (*command, *options)))
+    if known:
+        keep_text(known, key_of(path))
+    return path.read_bytes()
+
+
+def _build_module(sources: dict[str, str], command: tuple[str, ...]) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="rigidblocks-build-") as folder:
+        for name, text in sources.items():
+            Path(folder, name).write_text(text)
+        with log_if_slow("compiling the page's kernel to WebAssembly"):
+            run_compiler(command, folder)
+        return Path(folder, "page.wasm").read_bytes()
+
+
+WRENCHES = "f_ext"  # input of a plant with the wrenches on its bodies
+FEW, MOST = 3, 36  # maximum elements of a port listed before the tables, and of one with sliders
+REACH = 10.0  # range of a slider if the port has no bounds and the start value zero
 
 
 def simulation_page(system: System, dt: float = 1e-3, path: str | Path | None = None) -> Page:
-    """The page in which the system runs by steps of `dt` [s], in time with the clock: its fused
-    kernel as WebAssembly beside the robot, with sliders for open inputs and tunable parameters, and
-    a scope.
+    """Return a page that simulates the system in real time with steps of `dt` [s].
 
-    The numbers are those of `simulate(system, ..., dt, form="fused")`, but for sines and cosines of
-    another C library. The page is saved to `path` when given. Raises what `FusedSystem` raises for
-    a system that is not of blocks alone, and CompilerError without the package `ziglang`.
+    The page contains the fused kernel as WebAssembly, the robot, sliders for open inputs and
+    tunable parameters, and a scope. The results equal those of
+    `simulate(system, ..., dt, form="fused")`, except that sines and cosines come from another C
+    library.
+
+    Args:
+        system: A system of blocks.
+        dt: Communication step [s].
+        path: Path to save the page, if given.
+
+    Raises:
+        ValueError: A part is not a block, a model depends on time, or `FusedSystem` does not
+            support the system for another reason.
+        CompilerError: The package `ziglang` is missing.
     """
-    system = pulled(system)
+    system = add_wrench_inputs(system)
     memory = Memory(FusedSystem(system, dt))
     pairs = running_robots(system)
     drawn = [robot for robot, _ in pairs]
     shapes = {port.name: port.shape for port in memory.block.outputs}
     where = {name: _places(memory, name) for name in shapes}
-    exposed = [replace(one, forces=tuple(_exposed(system, one.forces))) for one in drawn]
+    exposed = [replace(one, forces=tuple(_rename_to_exposed(system, one.forces))) for one in drawn]
     named = [[system.exposure.name(port) for port in ports] for _, ports in pairs]
-    forces = [force_places(robot, where, shapes) for robot in exposed]
+    forces = [force_indices(robot, where, shapes) for robot in exposed]
     kernel = {
-        "wasm": encoded(np.frombuffer(wasm_kernel(memory, h=dt), np.uint8), "u1"),
+        "wasm": encode_base64(np.frombuffer(wasm_kernel(memory, h=dt), np.uint8), "u1"),
         "dt": dt,
         "places": [k for ports in named for name in ports for k in _places(memory, name)],
         "forces": forces,
@@ -64,8 +127,8 @@ def simulation_page(system: System, dt: float = 1e-3, path: str | Path | None = 
     return made
 
 
-def pulled(system: System) -> System:
-    """The same system with an input for wrenches on the bodies of each plant that can have one."""
+def add_wrench_inputs(system: System) -> System:
+    """Return a system in which each plant that supports external wrenches has the input f_ext."""
     same = System()
     for name, part in system.parts.items():
         plant = part.component
@@ -79,8 +142,10 @@ def pulled(system: System) -> System:
 
 
 def _pulls(system: System, memory: Memory) -> Iterator[dict[str, Any] | None]:
-    """Of each robot that is drawn where its wrenches are, the first body that is drawn, and the
-    stiffness of a pull [N/m]: five times its weight at about its length; None where it has none.
+    """Yield the data for pulling each drawn robot: the first drawn body and the stiffness [N/m].
+
+    The stiffness is five times the weight per length; the factor was found by trial. The function
+    yields None for a robot whose wrench input is missing or connected.
     """
     connected = {one.target for one in system.connections}
     for name, part in system.parts.items():
@@ -102,10 +167,12 @@ def _pulls(system: System, memory: Memory) -> Iterator[dict[str, Any] | None]:
 
 
 def _pulled_model(block: Any) -> tuple[Tree, int, float, float] | None:
-    """The model that is drawn of a block, the first of its bodies that is, the mass that a pull has
-    to move [kg], and the length that it stretches by [m]; None where no robot is drawn.
+    """Return the drawn model of a block, its first body, and a typical mass and length.
+
+    The mass [kg] and the length [m] determine the stiffness of a pull. Return None if the page
+    does not draw a robot for this block.
     """
-    if isinstance(block, RigidContactPlant | WorldPlant | SoftWorldPlant):
+    if isinstance(block, RigidContactPlant | PlantOfMembers):
         model = block.model
         return model, 0, max(float(body.m) for body in model.inertia), usual_length(model)
     if (plant := plant_of(block)) is None:
@@ -115,8 +182,8 @@ def _pulled_model(block: Any) -> tuple[Tree, int, float, float] | None:
     return drawn, plant.model.nb - drawn.nb, mass, drawn.nb * usual_length(drawn)
 
 
-def _exposed(system: System, parts: Iterable[Part]) -> Iterator[Part]:
-    """Parts of outputs by the names that these have outside the system."""
+def _rename_to_exposed(system: System, parts: Iterable[Part]) -> Iterator[Part]:
+    """Rename the ports of parts to the names under which the system exposes them."""
     for part in parts:
         yield part._replace(ports=tuple(map(system.exposure.name, part.ports)))
 
@@ -127,12 +194,12 @@ def _places(memory: Memory, name: str) -> range:
 
 
 def _settable(memory: Memory) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """The sliders of the inputs and of the parameters, by title."""
+    """Yield two titles with sliders: the unconnected inputs and the tunable parameters."""
     groups = {"inputs": memory.block.inputs, "parameters": memory.parameters}
     for title, ports in groups.items():
         few = [p for p in ports if p.size <= MOST and not p.name.endswith(WRENCHES)]
-        in_order = sorted(few, key=lambda port: port.size > FEW)  # tables last
-        yield title, [one for port in in_order for one in _sliders(memory, port)]
+        ordered = sorted(few, key=lambda port: port.size > FEW)  # large ports (tables) come last
+        yield title, [one for port in ordered for one in _sliders(memory, port)]
 
 
 def _sliders(memory: Memory, port: Port) -> Iterator[dict[str, Any]]:
@@ -162,9 +229,9 @@ def _sliders(memory: Memory, port: Port) -> Iterator[dict[str, Any]]:
 
 
 def _signals(memory: Memory) -> Iterator[dict[str, Any]]:
-    """The outputs, as the scope shows them."""
+    """Yield the names, units and indices of the outputs that the page plots."""
     ports = {port.name: port for port in memory.block.outputs}
-    for name in in_order(list(ports)):
+    for name in sort_signals(list(ports)):
         port = ports[name]
         units = " ".join(dict.fromkeys(port.units))
         ends = [one[len(name) :] or name.rpartition(".")[2] for one in port.element_names]

@@ -1,4 +1,4 @@
-"""Films of runs, GIF or video, drawn without a browser and written by the package imageio."""
+"""Video export of runs and SVG drawings of robots, without a browser."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,16 +8,88 @@ from typing import Any, Self
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.simulation.result import Result
-from rigidblocks.view.ground import level_ground
-from rigidblocks.view.robot import DrawnRobot, Outlook, outlook
-from rigidblocks.view.show import Drawable, drawn_robots, motion_of
-from rigidblocks.view.solids import Solid
-from rigidblocks.view.surfaces import triangles
+from rigidblocks.common.escaping import html_text
+from rigidblocks.common.optional_imports import missing_package
+from rigidblocks.cosim.results.result import Result
+from rigidblocks.dynamics.kinematics import body_poses
+from rigidblocks.spatial.spatial import Array
+from rigidblocks.view.drawn_robot import CameraSetup, DrawnRobot, camera_setup, pose_numbers, span
+from rigidblocks.view.robot_page import Drawable, drawn_robots, motion_of
+from rigidblocks.view.visual_geometry import Solid, level_ground
+
+SIDES, PIECES = 14, 8  # number of facets around and along the axis of a solid; found by trial
+
+
+def triangles(solid: Solid) -> Array:
+    """Return the triangles (n, 3, 3) [m] of a solid in solid coordinates.
+
+    The corners are anti-clockwise as seen from outside. A rod has unit length.
+    """
+    size = solid.size
+    match solid.kind:
+        case "mesh":
+            return np.asarray(solid.points, dtype=float).reshape(-1, 3, 3)
+        case "box":
+            return _box(np.array(size))
+        case "sphere":
+            return revolve(_capsule(size[0], 0.0))
+        case "ellipsoid":
+            return np.asarray(revolve(_capsule(1.0, 0.0)) * np.array(size))
+        case "capsule":
+            return revolve(_capsule(size[0], size[1]))
+        case "cylinder":
+            return revolve(_cylinder(size[0], size[1]))
+        case _:
+            return revolve(_cylinder(size[0], 1.0))
+
+
+def revolve(profile: Array) -> Array:
+    """Return the triangles of a surface of revolution about z; `profile` (k, 2) is (radius, z)."""
+    angle = 2 * np.pi * np.arange(SIDES + 1) / SIDES
+    r, z = profile.T[..., None]
+    rings = np.stack([r * np.cos(angle), r * np.sin(angle), z + 0 * angle], axis=-1)
+    a, b = rings[:-1, :-1], rings[:-1, 1:]
+    c, d = rings[1:, :-1], rings[1:, 1:]
+    both = np.concatenate([np.stack([a, b, c], axis=2), np.stack([c, b, d], axis=2)])
+    flat = both.reshape(-1, 3, 3)
+    areas = np.linalg.norm(np.cross(flat[:, 1] - flat[:, 0], flat[:, 2] - flat[:, 0]), axis=1)
+    return np.asarray(flat[areas > 0])
+
+
+def _capsule(radius: float, height: float) -> Array:
+    angle = np.linspace(0.0, np.pi / 2, 6)
+    cap = radius * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    up = np.array([0.0, height / 2])
+    low, high = cap[::-1] * np.array([1.0, -1.0]) - up, cap + up
+    return np.concatenate([low, _side(radius, height)[1:-1] if height else low[:0], high])
+
+
+def _cylinder(radius: float, height: float) -> Array:
+    ends = np.array([[0.0, -height / 2], [0.0, height / 2]])
+    return np.concatenate([ends[:1], _side(radius, height), ends[1:]])
+
+
+def _side(radius: float, height: float) -> Array:
+    z = np.linspace(-height / 2, height / 2, PIECES + 1)
+    return np.stack([np.full(len(z), radius), z], axis=1)
+
+
+def _box(sides: Array) -> Array:
+    """Return the triangles of a box with these sides [m]; each face has 4 x 4 squares."""
+    found = []
+    s = np.linspace(-0.5, 0.5, 5)
+    for axis in range(3):
+        u, v = np.eye(3)[(axis + 1) % 3], np.eye(3)[(axis + 2) % 3]
+        for end in (-0.5, 0.5):
+            grid = end * np.eye(3)[axis] + s[:, None, None] * u * (2 * end) + s[None, :, None] * v
+            a, b, c, d = grid[:-1, :-1], grid[1:, :-1], grid[:-1, 1:], grid[1:, 1:]
+            found += [np.stack([a, b, c], axis=2), np.stack([c, b, d], axis=2)]
+    return np.asarray(np.concatenate(found).reshape(-1, 3, 3) * sides)
+
 
 GROUND, SKY = np.array([0.93, 0.945, 0.955]), np.array([0.80, 0.87, 0.93])
-HALF_ANGLE, FINE, MOST = 0.31, 2, 1200  # [rad] of the view upward; pixels a pixel; frames
+# half the vertical angle of view [rad]; supersampling factor; maximum number of frames
+HALF_ANGLE, FINE, MOST = 0.31, 2, 1200
 CODECS = {".mp4": "libx264", ".mov": "libx264", ".webm": "libvpx-vp9"}
 
 
@@ -31,32 +103,40 @@ def film(
     width: int = 640,
     height: int = 400,
 ) -> Path:
-    """The path of the film of a run that is written there: a .gif, or a video, .mp4, .mov or .webm,
-    of `rate` pictures a second, which shows `speed` seconds of the run in one second.
+    """Write a video of a run, and return its path.
 
-    `robot` is as in `animate`. A picture of a video has an even number of pixels in each direction,
-    one more where need be. Raises ImportError without the package imageio (a video needs
-    imageio-ffmpeg too), ValueError for another ending, for a result without rows and for a film of
-    more than 1,200 pictures, and what `animate` raises.
+    Args:
+        result: Result of the run.
+        robot: Robot as in `animate`.
+        path: Path of the file: .gif, or a video .mp4, .mov or .webm.
+        speed: Seconds of the run per second of the video.
+        rate: Frames per second.
+        width: Width [pixels]; rounded up to an even number for a video file.
+        height: Height [pixels]; rounded up to an even number for a video file.
+
+    Raises:
+        ImportError: The package imageio is missing, or imageio-ffmpeg for a video file.
+        ValueError: The suffix is unknown; the result has no samples or does not contain the motion
+            of the robot; a number is not positive; or the video needs more than 1,200 frames.
     """
     path = Path(path)
-    how = _how_written(path, rate)
+    how = _writer_options(path, rate)
     import imageio.v3 as imageio
 
     if path.suffix != ".gif":
         width, height = width + width % 2, height + height % 2
     if not len(result.time):
-        raise ValueError("a result without rows has nothing to show")
+        raise ValueError("the result has no samples to show")
     if not (min(speed, rate) > 0 and min(width, height) > 0):
         raise ValueError(
-            f"a film needs a positive speed, rate, width and height, not {speed}, {rate}, "
+            f"a video needs a positive speed, rate, width and height, not {speed}, {rate}, "
             f"{width} and {height}"
         )
     time = np.arange(result.time[0], result.time[-1] + 1e-9, speed / rate)
     if len(time) > MOST:
         raise ValueError(
-            f"a film of {len(time)} pictures is too long, the most is {MOST}: take a higher speed "
-            "or a lower rate"
+            f"a video of {len(time)} frames is too long; the maximum is {MOST}; use a higher "
+            "speed or a lower rate"
         )
     frames = list(pictures(result, robot, time, (width, height)))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -64,18 +144,23 @@ def film(
     return path
 
 
-def _how_written(path: Path, rate: float) -> dict[str, Any]:
-    """How imageio writes this kind of file; raises ValueError for one that is no film, ImportError
-    where a package is missing.
+def _writer_options(path: Path, rate: float) -> dict[str, Any]:
+    """Return the imageio options for the file type of a path.
+
+    Raises:
+        ValueError: The suffix is unknown.
+        ImportError: A package is missing.
     """
     if path.suffix not in (".gif", *CODECS):
-        raise ValueError(f"{path}: a film is a .gif, or a video, {', '.join(CODECS)}")
+        raise ValueError(
+            f"{path}: the file name must end in .gif or, for a video, in {', '.join(CODECS)}"
+        )
     if find_spec("imageio") is None:
-        raise ImportError("a film needs imageio: pip install 'rigidblocks[view]'")
+        raise missing_package("imageio", "a video")
     if path.suffix == ".gif":
         return {"duration": 1e3 / rate, "loop": 0}
     if find_spec("imageio_ffmpeg") is None:
-        raise ImportError("a video needs imageio-ffmpeg: pip install 'rigidblocks[video]'")
+        raise missing_package("imageio_ffmpeg", "a video")
     return {
         "plugin": "FFMPEG",
         "fps": rate,
@@ -88,26 +173,29 @@ def _how_written(path: Path, rate: float) -> dict[str, Any]:
 def pictures(
     result: Result, robot: Drawable, time: Array, size: tuple[int, int]
 ) -> Iterator[Array]:
-    """A picture (height, width, 3) of bytes at each time (n,) [s] of a run."""
+    """Yield the video frame (height, width, 3) at each of the times (n,) [s], as bytes."""
     pairs = list(drawn_robots(robot, None))
     drawn = [one for one, _ in pairs]
     motion = motion_of(result, pairs)
     q = np.column_stack([np.interp(time, result.time, column) for column in motion.T])
     surfaces = [_surfaces(drawn, row) for row in q]
-    seen = outlook(drawn[0].model)
+    seen = camera_setup(drawn[0].model)
     some = np.concatenate([one[0] for one in surfaces[:: max(1, len(surfaces) // 40)]])
-    camera = Camera.before(some.reshape(-1, 3), seen, size)
+    camera = Camera.fit_points(some.reshape(-1, 3), seen, size)
     lowest = float((some.reshape(-1, 3) @ camera.up).min())
     level = level_ground(robot, seen.up).get("ground", lowest)
-    behind = _background(camera, level)
+    background = _background(camera, level)
     for one in surfaces:
-        yield _picture(camera, behind, level, *one)
+        yield _picture(camera, background, level, *one)
 
 
 @dataclass(frozen=True, eq=False)
 class Camera:
-    """Where a picture is taken from, `place` (3,) [m], its axes to the right, upward and back, what
-    is up, the size of what is seen [m], and that of the picture in pixels.
+    """Camera of a picture.
+
+    `place` (3,) is its position [m]. `right`, `upward` and `back` are its axes, and `up` is the
+    vertical direction. `scale` is the size of the scene [m], and `size` the size of the picture
+    [pixels].
     """
 
     place: Array
@@ -119,9 +207,9 @@ class Camera:
     size: tuple[int, int]
 
     @classmethod
-    def before(cls, points: Array, seen: Outlook, size: tuple[int, int]) -> Self:
-        """The camera from which points (n, 3) just fill the picture."""
-        up, back = (np.array(v) / np.linalg.norm(v) for v in (seen.up, seen.eye))
+    def fit_points(cls, points: Array, setup: CameraSetup, size: tuple[int, int]) -> Self:
+        """Return a camera that shows all points (n, 3) [m], with the directions of `setup`."""
+        up, back = (np.array(v) / np.linalg.norm(v) for v in (setup.up, setup.eye))
         right = np.cross(up, back)
         right = right / np.linalg.norm(right)
         upward = np.cross(back, right)
@@ -139,12 +227,12 @@ class Camera:
 
     @property
     def light(self) -> Array:
-        """The direction (3,) in which light falls, from above and beside the camera."""
+        """Direction (3,) to the light source, above the camera and to one side of it."""
         v = -self.up - 0.6 * self.back + 0.45 * self.right
         return np.asarray(v / np.linalg.norm(v))
 
     def pixels(self, points: Array) -> tuple[Array, Array]:
-        """Where points (..., 3) are in the picture (..., 2), and how far from the camera [m]."""
+        """Return the pixels (..., 2) of points (..., 3), and their distance to the camera [m]."""
         d = points - self.place
         depth = np.maximum(-(d @ self.back), 1e-6 * self.scale)
         focal = self.size[1] / 2 / np.tan(HALF_ANGLE)
@@ -153,7 +241,7 @@ class Camera:
         return np.stack([x, y], axis=-1), depth
 
     def rays(self) -> Array:
-        """The direction (height, width, 3) in which each pixel looks."""
+        """Return the direction of the ray through each pixel, (height, width, 3)."""
         wide, high = self.size
         focal = high / 2 / np.tan(HALF_ANGLE)
         x = (np.arange(wide) + 0.5 - wide / 2) / focal
@@ -163,8 +251,9 @@ class Camera:
 
 
 def _surfaces(drawn: Sequence[DrawnRobot], q: Array) -> tuple[Array, Array, Array]:
-    """The triangles (n, 3, 3) of all links at q, their colours (n, 3), and whether they are of a
-    closed surface, whose inside is not seen (n,).
+    """Return the triangles (n, 3, 3) [m] of all links at q, their colours (n, 3), and a mask (n,).
+
+    The mask marks the triangles of closed surfaces, whose inner side is never visible.
     """
     corners, colours, closed, start = list[Array](), list[Array](), list[Array](), 0
     for robot in drawn:
@@ -178,41 +267,42 @@ def _surfaces(drawn: Sequence[DrawnRobot], q: Array) -> tuple[Array, Array, Arra
 
 
 def links(robot: DrawnRobot, poses: Array) -> Iterator[tuple[Solid, Array]]:
-    """The solids of a robot's links with their triangles (n, 3, 3) [m] in base coordinates, its
-    bodies being at `poses` (nb, 12), as `twelve_numbers` has them.
+    """Yield the solids of the links of a robot, and their triangles (n, 3, 3) [m].
+
+    The triangles are in base coordinates. `poses` (nb, 12) are body poses as in `pose_numbers`.
     """
     for solid in robot.solids:
         if solid.layer == "links":
-            R, r = _where(solid, poses)
+            R, r = _solid_pose(solid, poses)
             yield solid, triangles(solid) @ R.T + r
 
 
-def _where(solid: Solid, poses: Array) -> tuple[Array, Array]:
-    """What takes the coordinates of a solid to the base: p -> R p + r; R stretches a rod."""
+def _solid_pose(solid: Solid, poses: Array) -> tuple[Array, Array]:
+    """Return R (3, 3) and r (3,) [m], with p_base = R p_solid + r; for a rod, R also scales."""
 
-    def placed(body: int, point: Any) -> Array:
+    def base_point(body: int, point: Any) -> Array:
         p = np.asarray(point, dtype=float)
         return p if body < 0 else poses[body, :9].reshape(3, 3) @ p + poses[body, 9:]
 
     if solid.kind == "rod":
-        a, b = placed(solid.body, solid.start), placed(solid.other, solid.end)
-        return _stretched(b - a), (a + b) / 2
+        a, b = base_point(solid.body, solid.start), base_point(solid.other, solid.end)
+        return _rod_matrix(b - a), (a + b) / 2
     own = np.asarray(solid.placement.E, dtype=float).T
     turn = np.eye(3) if solid.body < 0 else poses[solid.body, :9].reshape(3, 3)
-    return turn @ own, placed(solid.body, solid.placement.r)
+    return turn @ own, base_point(solid.body, solid.placement.r)
 
 
-def _stretched(way: Array) -> Array:
-    """The matrix (3, 3) that turns z to a way and makes it as long."""
-    long = max(float(np.linalg.norm(way)), 1e-9)
-    z = way / long if long > 1e-9 else np.array([0.0, 0.0, 1.0])
+def _rod_matrix(rod: Array) -> Array:
+    """Return a matrix (3, 3) that maps the unit vector z to the vector `rod`."""
+    long = max(float(np.linalg.norm(rod)), 1e-9)
+    z = rod / long if long > 1e-9 else np.array([0.0, 0.0, 1.0])
     x = np.cross(z, np.eye(3)[np.argmin(abs(z))])
     x = x / np.linalg.norm(x)
     return np.stack([x, np.cross(z, x), long * z], axis=1)
 
 
 def _background(camera: Camera, level: float) -> Array:
-    """The ground with its grid below the sky (height, width, 3)."""
+    """Return the picture (height, width, 3) of the sky, and of the ground at height `level`."""
     rays = camera.rays()
     down = rays @ camera.up
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -230,7 +320,7 @@ def _background(camera: Camera, level: float) -> Array:
 
 
 def _grid(p: Array, axes: tuple[Array, Array]) -> Array:
-    """How bright the ground is at points (height, width, 3) in cells, for the lines of its grid."""
+    """Return the brightness of the ground grid at the points p, in units of the grid spacing."""
     shade = np.ones(p.shape[:-1])
     for axis in axes:
         x = p @ axis
@@ -242,16 +332,14 @@ def _grid(p: Array, axes: tuple[Array, Array]) -> Array:
 
 
 def _picture(
-    camera: Camera, behind: Array, level: float, corners: Array, colours: Array, closed: Array
+    camera: Camera, background: Array, level: float, corners: Array, colours: Array, closed: Array
 ) -> Array:
-    """The triangles before the background, those far away first, with their shadows (height,
-    width, 3).
-    """
+    """Return the picture (height, width, 3) of background, shadows and triangles."""
     from PIL import Image, ImageDraw
 
     dark = 1.0 - 0.2 * _shadow(camera, level, corners)[..., None]
-    picture = Image.fromarray((255 * behind * dark).astype(np.uint8))
-    shades, is_front = _lit(camera, corners, colours)
+    picture = Image.fromarray((255 * background * dark).astype(np.uint8))
+    shades, is_front = _shade_triangles(camera, corners, colours)
     at, depth = camera.pixels(corners)
     draw = ImageDraw.Draw(picture)
     order = np.argsort(-depth.mean(axis=1))
@@ -262,7 +350,7 @@ def _picture(
 
 
 def _shadow(camera: Camera, level: float, corners: Array) -> Array:
-    """Where the triangles' shadow on the ground is seen (height, width): 1 there, else 0."""
+    """Return a mask (height, width): 1 in the shadow of the triangles on the ground, else 0."""
     from PIL import Image, ImageDraw
 
     mask = Image.new("L", camera.size, 0)
@@ -275,13 +363,115 @@ def _shadow(camera: Camera, level: float, corners: Array) -> Array:
     return np.asarray(mask) / 255.0
 
 
-def _lit(camera: Camera, corners: Array, colours: Array) -> tuple[Array, Array]:
-    """The colours (n, 3) of triangles in the light, 0 to 255, and which have their outer side
-    before the camera.
-    """
+def _shade_triangles(camera: Camera, corners: Array, colours: Array) -> tuple[Array, Array]:
+    """Return the colours (n, 3) of triangles after shading, 0 to 255, and a mask of front faces."""
     n = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     n = n / np.maximum(np.linalg.norm(n, axis=1), 1e-300)[:, None]
     facing = np.sum(n * (camera.place - corners[:, 0]), axis=1)
     n = n * np.where(facing < 0, -1.0, 1.0)[:, None]
     bright = 0.48 + 0.18 * (0.5 + 0.5 * n @ camera.up) + 0.48 * np.maximum(n @ -camera.light, 0.0)
     return (255 * np.clip(colours * bright[:, None], 0, 1)).astype(int), facing > 0
+
+
+SIZE = (560, 400)  # width and height of a drawing [pixels]
+MOST_NAMES, MOST_BODIES = 12, 120  # maximum number of joint names and bodies in a drawing
+OUTLINE_SIDES = 64  # maximum number of corners of an outline
+AXES = (("x", "#c23b3b"), ("y", "#2f8f4e"), ("z", "#2b5fc2"))
+LINE, LETTER = 14.0, 7.5  # line height of joint names, and maximum width of a letter [pixels]
+LONG, ROOM = 0.3, 0.06  # axis length relative to the robot, margin relative to the picture
+
+Row = tuple[float, float, float]  # left end, right end and baseline of a joint name
+
+
+def drawing(robots: Sequence[DrawnRobot]) -> str:
+    """Return an SVG drawing of robots in their configurations.
+
+    Each link is drawn as the outline of its convex hull. A time-dependent model is drawn at time 0.
+    The result is empty if there are no robots, or more than `MOST_BODIES` bodies.
+    """
+    bodies = sum(robot.model.nb for robot in robots)
+    if not 0 < bodies <= MOST_BODIES:
+        return ""
+    placed = [(robot, _poses(robot)) for robot in robots]
+    solids = [(solid.colour, seen) for pair in placed for solid, seen in links(*pair)]
+    long = LONG * max(span(robot) for robot in robots)
+    base = np.vstack([np.zeros(3), long * np.eye(3)])
+    corners = np.concatenate([base, *(seen.reshape(-1, 3) for _, seen in solids)])
+    wide, high = SIZE
+    inner = (round(wide * (1 - 2 * ROOM)), round(high * (1 - 2 * ROOM)))
+    camera = Camera.fit_points(corners, camera_setup(robots[0].model), inner)
+    far = [float(camera.pixels(seen)[1].mean()) for _, seen in solids]
+    order = sorted(range(len(solids)), key=lambda k: -far[k])
+    shapes = [
+        _outline(_picture_points(camera, seen), colour)
+        for colour, seen in (solids[k] for k in order)
+    ]
+    rows: list[Row] = [(x + 3, x + 3 + LETTER, y - 3) for x, y in _picture_points(camera, base)[1:]]
+    named = placed if bodies <= MOST_NAMES else ()
+    names = [name for pair in named for name in _names(camera, *pair, rows)]
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" width="{wide}" '
+        f'height="{high}" role="img" font-family="sans-serif" font-size="12">'
+        f"{''.join([*shapes, *_axes(camera, base), *names])}</svg>"
+    )
+
+
+def _poses(robot: DrawnRobot) -> Array:
+    poses = body_poses(robot.model.at(0.0), robot.q)
+    return np.array([pose_numbers(X) for X in poses], dtype=float)
+
+
+def _picture_points(camera: Camera, points: Array) -> Array:
+    """Return the drawing coordinates (n, 2) of points (..., 3) [m]."""
+    at = camera.pixels(points.reshape(-1, 3))[0] / FINE + ROOM * np.array(SIZE)
+    return np.asarray(np.round(at + 1e-6, 1))  # avoid ties, which machines round differently
+
+
+def _outline(at: Array, colour: Sequence[float]) -> str:
+    """Return the filled convex hull of the points `at` (n, 2) as an SVG element.
+
+    The corners are the farthest points in many directions, in the order of these directions.
+    """
+    angle = 2 * np.pi * np.arange(OUTLINE_SIDES) / OUTLINE_SIDES
+    ends = np.argmax(at @ np.array([np.cos(angle), np.sin(angle)]), axis=0)
+    corners = " ".join(dict.fromkeys(f"{x:g},{y:g}" for x, y in at[ends]))
+    fill, rim = _hex(colour), _hex([0.6 * part for part in colour])
+    return f'<polygon points="{corners}" fill="{fill}" stroke="{rim}" stroke-linejoin="round"/>'
+
+
+def _axes(camera: Camera, base: Array) -> Iterator[str]:
+    (x0, y0), *ends = _picture_points(camera, base)
+    for (name, colour), (x, y) in zip(AXES, ends, strict=True):
+        line = f'<line x1="{x0:g}" y1="{y0:g}" x2="{x:g}" y2="{y:g}"'
+        yield f'{line} stroke="{colour}" stroke-width="2"/>'
+        yield _label(x + 3, y - 3, name, colour)
+
+
+def _names(camera: Camera, robot: DrawnRobot, poses: Array, rows: list[Row]) -> Iterator[str]:
+    """Yield the joint names as SVG, next to the joints and without overlaps.
+
+    The names of joints at the same position are stacked. The occupied space is added to `rows`.
+    """
+    for name, (x, y) in zip(
+        robot.model.joint_names, _picture_points(camera, poses[:, 9:]), strict=True
+    ):
+        yield f'<circle cx="{x:g}" cy="{y:g}" r="3" fill="#fff" stroke="#222"/>'
+        left, right = x + 7, x + 7 + LETTER * len(name)
+        levels = [y + LINE * (1 + k) for k in sorted(range(-MOST_NAMES, MOST_NAMES + 1), key=abs)]
+        free = (
+            level
+            for level in levels
+            if LINE <= level <= SIZE[1]
+            and not any(a < right and left < b and abs(at - level) < LINE for a, b, at in rows)
+        )
+        rows.append((left, right, next(free, y + LINE)))
+        yield _label(left, rows[-1][2], name, "#222")
+
+
+def _label(x: float, y: float, text: str, colour: str) -> str:
+    halo = 'stroke="#fff" stroke-width="3" paint-order="stroke"'
+    return f'<text x="{x:.1f}" y="{y:.1f}" fill="{colour}" {halo}>{html_text(text)}</text>'
+
+
+def _hex(colour: Sequence[float]) -> str:
+    return "#" + "".join(f"{round(255 * part):02x}" for part in colour)

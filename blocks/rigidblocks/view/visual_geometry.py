@@ -1,20 +1,40 @@
-"""What a robot looks like: the shapes that its file or its maker gave it, or else links as rods
-between their joints.
-"""
+"""Solids that represent a model, its ground, and the meshes of its file."""
 
+import warnings
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from io import BytesIO
 from itertools import combinations, pairwise
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from rigidblocks.algebra.spatial import Array, Transform, identity, xlt
-from rigidblocks.joint import Joint
-from rigidblocks.model.convex import Capsule, ConvexHull, Ellipsoid
-from rigidblocks.model.figures import Polyhedron, Polyline
-from rigidblocks.model.shapes import Box, Cylinder, PointSet, Shape, Sphere
-from rigidblocks.model.tree import Tree
+from rigidblocks.common.optional_imports import install_command
+from rigidblocks.cosim.graph.system import System
+from rigidblocks.joints import Joint
+from rigidblocks.robot.shapes import (
+    Box,
+    Capsule,
+    ConvexHull,
+    Cylinder,
+    Ellipsoid,
+    HeightField,
+    Plane,
+    PointSet,
+    Polyhedron,
+    Polyline,
+    Shape,
+    Sphere,
+    Surface,
+    TriangleMesh,
+)
+from rigidblocks.robot.tree import Tree
+from rigidblocks.robot_description.load import find_file, read_file
+from rigidblocks.robot_description.robot_description import RobotDescription
+from rigidblocks.robot_description.xml_reader import Element, numbers, parse_xml, placement
+from rigidblocks.spatial.spatial import Array, Transform, identity, xlt
 
 PALETTE = (
     (0.13, 0.45, 0.65),
@@ -27,21 +47,24 @@ PALETTE = (
     (0.85, 0.47, 0.62),
 )
 METAL, DARK = (0.56, 0.60, 0.64), (0.20, 0.24, 0.28)
-MOST_CORNERS = 40  # of a hull that is drawn
-THIN = 0.045  # of the length of a usual link: the radius of a rod that stands for it
+MOST_CORNERS = 40  # maximum number of vertices of a drawn convex hull
+THIN = 0.045  # radius of a rod, relative to the length of a typical link
 
 
 @dataclass(frozen=True, eq=False)
 class Solid:
-    """A box, sphere, cylinder, capsule, ellipsoid or mesh on a body, -1 the base, or a rod from
-    there to another body.
+    """Box, sphere, cylinder, capsule, ellipsoid or mesh on a body, or rod between two bodies.
 
-    `size` [m] are the sides of a box, the semi-axes of an ellipsoid, the radius of a sphere or rod,
-    radius and height along z of the others; `placement` takes the body's coordinates to the
-    solid's. A rod goes from the point `start` of the body to the point `end` of the body `other`,
-    however far apart they are. `points` (n, 9) [m] are the triangles of a mesh, in its coordinates.
-    Only what is of the layer "links" is seen from the beginning; `opacity` is 1 where nothing
-    shines through. The camera need not see what is `aside`.
+    - `body` is the index of the body, -1 for the base.
+    - `size` [m] contains the sides of a box, the semi-axes of an ellipsoid, the radius of a sphere
+      or rod, or the radius and the height along z of other solids.
+    - `placement` transforms body coordinates to solid coordinates.
+    - A rod extends from the point `start` of the body to the point `end` of the body `other`, at
+      any distance.
+    - `points` (n, 9) [m] are the triangles of a mesh, in solid coordinates.
+    - `layer` selects the visibility; initially only the layer "links" is visible.
+    - `opacity` is 1 for an opaque solid.
+    - The camera may ignore a solid with `aside`.
     """
 
     kind: str
@@ -59,10 +82,12 @@ class Solid:
 
 
 def solids(model: Tree, bare: Collection[int] | None = None) -> tuple[Solid, ...]:
-    """The solids of all bodies of a model: the shapes of its field `appearance`, else those that
-    touch, and of bodies without any, rods from their joint to those of their children and to their
-    ends of loops; what touches in a layer of its own. Of a model with meshes the `bare` bodies
-    alone, which have none, are rods.
+    """Return the solids of all bodies of a model.
+
+    The solids are the shapes in the field `appearance`, or otherwise the contact shapes. A body
+    without shapes is drawn as rods from its joint to the joints of its children and to its loop
+    joints. Contact shapes have a separate layer. In a model with meshes, only the bodies in `bare`,
+    which have no mesh, are drawn as rods.
     """
     appearance = getattr(model, "appearance", ()) or ((),) * model.nb
     contact = getattr(model, "contact", ()) or ((),) * model.nb
@@ -73,29 +98,34 @@ def solids(model: Tree, bare: Collection[int] | None = None) -> tuple[Solid, ...
         bulky = tuple(one for one in contact[i] if not isinstance(one, PointSet))
         is_seen = bare is not None and i not in bare
         seen = appearance[i] or (() if is_seen else bulky)
-        found += of_shapes(seen, i, colour, dot=radius / 2)
+        found += shape_solids(seen, i, colour, dot=radius / 2)
         is_whole = any(not isinstance(one, Sphere) for one in seen)
         if not (is_seen or is_whole):
-            # where two links end in one place, one of the two is seen
+            # of two links with the same end point, only one link draws the ball
             found += _link(model, i, (1.0 - 0.02 * (i % 4)) * radius, colour)
-        found += of_shapes(contact[i], i, PALETTE[3], "contact shapes", radius / 2)
+        found += shape_solids(contact[i], i, PALETTE[3], "contact shapes", radius / 2)
     found += _base(model, radius) if bare is None else ()
     return tuple(found)
 
 
-def of_shapes(
+def shape_solids(
     shapes: Sequence[Shape],
     body: int,
     colour: tuple[float, float, float],
     layer: str = "links",
     dot: float = 0.01,
 ) -> Iterator[Solid]:
-    """The solids of shapes on a body; points are spheres with the radius `dot` [m]."""
+    """Yield the solids that represent shapes on a body; a point is a ball of radius `dot` [m]."""
     for shape in shapes:
         match shape:
             case Box() | Cylinder() | Sphere() | Capsule() | Ellipsoid():
                 yield Solid(
-                    type(shape).__name__.lower(), body, _size(shape), colour, _at(shape), layer
+                    type(shape).__name__.lower(),
+                    body,
+                    _size(shape),
+                    colour,
+                    _shape_placement(shape),
+                    layer,
                 )
             case PointSet():
                 for point in shape.points:
@@ -122,13 +152,15 @@ def _size(shape: Box | Cylinder | Sphere | Capsule | Ellipsoid) -> tuple[float, 
     return float(shape.radius), float(shape.height)
 
 
-def _at(shape: Box | Cylinder | Sphere | Capsule | Ellipsoid) -> Transform:
+def _shape_placement(shape: Box | Cylinder | Sphere | Capsule | Ellipsoid) -> Transform:
     return xlt(np.asarray(shape.centre)) if isinstance(shape, Sphere) else shape.placement
 
 
 def _hull(points: Array) -> Array:
-    """The triangles (n, 9) of the hull of points (k, 3): those with all others on one side. Of many
-    points only some are taken, each as far from those before as can be.
+    """Return the triangles (n, 9) of the convex hull of points (k, 3).
+
+    A triangle belongs to the hull if all points are on one side of its plane. The function uses at
+    most `MOST_CORNERS` points and selects each as the farthest point from the selected points.
     """
     chosen = [0]
     distance = np.full(len(points), np.inf)
@@ -145,8 +177,8 @@ def _hull(points: Array) -> Array:
     return np.asarray(points[corners[one != other]].reshape(-1, 9))
 
 
-def in_space(X: Any) -> Transform:
-    """A spatial transform: a planar one as that of the plane z = 0."""
+def as_spatial(X: Any) -> Transform:
+    """Return the spatial transform that equals a planar transform in the plane z = 0."""
     if len(X.r) == 3:
         return Transform(np.asarray(X.E), np.asarray(X.r))
     E = np.eye(3)
@@ -155,8 +187,10 @@ def in_space(X: Any) -> Transform:
 
 
 def usual_length(model: Tree) -> float:
-    """The length of a usual link [m]: the median of the distances from the bodies' joints to
-    places on them, 1 where there is none.
+    """Return the length of a typical link [m].
+
+    It is the median of the distances from the body origins to the joints on the bodies, and of
+    twice the distances to the centres of mass. If all distances are zero, it is 1 m.
     """
     far = [float(np.linalg.norm(p)) for i in range(model.nb) for p in places_on(model, i)]
     far += [2.0 * float(np.linalg.norm(centre_of_mass(model, i))) for i in range(model.nb)]
@@ -165,16 +199,16 @@ def usual_length(model: Tree) -> float:
 
 
 def places_on(model: Tree, body: int) -> list[Array]:
-    """Where on a body joints are: those of its children, and its ends of loops."""
-    places = [in_space(X).r for p, X in zip(model.parent, model.Xtree, strict=True) if p == body]
+    """Return the positions (3,) [m] on a body of its children's joints and of its loop joints."""
+    places = [as_spatial(X).r for p, X in zip(model.parent, model.Xtree, strict=True) if p == body]
     for loop in model.loops:
-        places += [in_space(loop.Xp).r] if loop.predecessor == body else []
-        places += [in_space(loop.Xs).r] if loop.successor == body else []
+        places += [as_spatial(loop.Xp).r] if loop.predecessor == body else []
+        places += [as_spatial(loop.Xs).r] if loop.successor == body else []
     return places
 
 
 def centre_of_mass(model: Tree, body: int) -> Array:
-    """The centre of mass of a body (3,) [m], its origin where it has no mass."""
+    """Return the centre of mass of a body (3,) [m], or the origin of a body without mass."""
     inertia = model.inertia[body]
     if model.body_names[body] in model.massless or not inertia.m > 0:
         return np.zeros(3)
@@ -185,10 +219,10 @@ def centre_of_mass(model: Tree, body: int) -> Array:
 def _link(
     model: Tree, body: int, radius: float, colour: tuple[float, float, float]
 ) -> Iterator[Solid]:
-    """The rods of a body without a shape, and a ball where its joint is."""
+    """Yield the rods that represent a body without shapes, and a ball at the body's joint."""
     places, centre = places_on(model, body), centre_of_mass(model, body)
     if slides(model.joint[body]):
-        X, parent = in_space(model.Xtree[body]), model.parent[body]
+        X, parent = as_spatial(model.Xtree[body]), model.parent[body]
         yield Solid("rod", parent, (0.6 * radius,), METAL, other=body, start=X.r)
     is_empty = model.body_names[body] in model.massless
     if not any(np.linalg.norm(p) > radius for p in places):
@@ -208,11 +242,11 @@ def _capsule(
 
 
 def axis_of(joint: Joint) -> Array | None:
-    """The axis (3,) of a joint of one freedom in its own frames; None of another."""
+    """Return the axis (3,) of a one-degree-of-freedom joint in joint coordinates, or None."""
     if joint.nv != 1 or joint.nq != 1:
         return None
     S = np.asarray(joint.jcalc(np.zeros(1), np.zeros(1)).S, dtype=float).ravel()
-    if len(S) == 3:  # planar: [w; vx; vy]
+    if len(S) == 3:  # planar motion subspace, rows [w; vx; vy]
         axis = np.array([0.0, 0.0, 1.0]) if S[0] else np.append(S[1:], 0.0)
     else:
         axis = S[:3] if np.any(S[:3]) else S[3:]
@@ -221,20 +255,250 @@ def axis_of(joint: Joint) -> Array | None:
 
 
 def slides(joint: Joint) -> bool:
-    """Whether a joint of one or two freedoms moves the origin of its body."""
+    """Return True if a joint with one or two degrees of freedom moves the origin of its body."""
     if joint.nv > 2 or joint.nq != joint.nv or not joint.nv:
         return False
     return bool(np.any(joint.jcalc(np.full(joint.nq, 0.1), np.zeros(joint.nv)).XJ.r))
 
 
 def _base(model: Tree, radius: float) -> Iterator[Solid]:
-    """A ball of metal where joints are on the base, but one that floats or has a shape."""
+    """Yield a metallic ball at each joint that connects a body to the base.
+
+    Floating bases and bodies with shapes have no ball.
+    """
     shown = getattr(model, "appearance", ())
     for i, (parent, X) in enumerate(zip(model.parent, model.Xtree, strict=True)):
         if parent < 0 and model.joint[i].nv <= 2 and not (shown and shown[i]):
-            place = in_space(X).r
+            place = as_spatial(X).r
             yield Solid("sphere", -1, (1.7 * radius,), METAL, xlt(place))
     for loop in model.loops:
         for body, X in ((loop.predecessor, loop.Xp), (loop.successor, loop.Xs)):
             if body < 0:
-                yield Solid("sphere", -1, (1.7 * radius,), METAL, xlt(in_space(X).r))
+                yield Solid("sphere", -1, (1.7 * radius,), METAL, xlt(as_spatial(X).r))
+
+
+STONE = (0.62, 0.66, 0.70)
+LEVEL = 1e-9  # maximum 1 - cos(slope) of a plane that counts as level; found by trial
+FINE, WIDE = 32, 4.0  # maximum cells per side of a height field; side of a plane / robot length
+
+
+def grounds(block: Any) -> Sequence[Surface | Shape]:
+    """Return the ground surfaces of a block, or of all parts of a system."""
+    if isinstance(block, System):
+        return [one for part in block.parts.values() for one in grounds(part.component)]
+    block = getattr(block, "plant", block)  # the block of a world contains the plant
+    ground = getattr(block, "ground", ())
+    many = ground if isinstance(ground, tuple) else (ground,)
+    return [one for one in many if isinstance(one, Surface | Shape)]
+
+
+def level_ground(robot: Any, up: ArrayLike) -> dict[str, Any]:
+    """Return the height of horizontal ground as data for the page; otherwise {}."""
+    heights = [
+        float(np.asarray(one.normal) @ np.asarray(one.point))
+        for one in grounds(robot)
+        if isinstance(one, Plane) and _is_level(one, up)
+    ]
+    return {"ground": max(heights)} if heights else {}
+
+
+def ground_solids(block: Any, up: ArrayLike, size: float) -> Iterator[Solid]:
+    """Yield the solids of the ground surfaces that are not level planes.
+
+    A sloping plane is drawn as a square, scaled to the robot length `size` [m].
+    """
+    for one in grounds(block):
+        if isinstance(one, Shape):
+            yield from shape_solids([one], -1, STONE)
+        elif isinstance(one, HeightField):
+            yield Solid("mesh", -1, (), STONE, points=_field(one))
+        elif isinstance(one, TriangleMesh):
+            yield Solid("mesh", -1, (), STONE, points=one.faces.reshape(-1, 9))
+        elif isinstance(one, Plane) and not _is_level(one, up):
+            yield Solid("mesh", -1, (), STONE, points=_square(one, WIDE * size), opacity=0.6)
+
+
+def _is_level(plane: Plane, up: ArrayLike) -> bool:
+    return float(np.asarray(plane.normal) @ np.asarray(up)) > 1.0 - LEVEL
+
+
+def _square(plane: Plane, side: float) -> Array:
+    """Return two triangles (2, 9): a square in a plane, centred nearest to the base origin."""
+    n = np.asarray(plane.normal, dtype=float)
+    middle = n * float(n @ np.asarray(plane.point))
+    a = np.cross(n, np.eye(3)[np.argmin(abs(n))])
+    a = a / np.linalg.norm(a) * side / 2
+    b = np.cross(n, a)
+    corners = [middle - a - b, middle + a - b, middle + a + b, middle - a + b]
+    return np.concatenate([corners[k] for k in (0, 1, 2, 0, 2, 3)]).reshape(2, 9)
+
+
+def _field(field: HeightField) -> Array:
+    """Return triangles (n, 9) of a height field, reduced to at most 32 x 32 cells."""
+    heights = np.asarray(field.heights, dtype=float)
+    first, spacing = np.asarray(field.first), np.asarray(field.spacing)
+    rows, columns = (np.unique(np.linspace(0, n - 1, FINE + 1).astype(int)) for n in heights.shape)
+    x, y = first[0] + spacing[0] * rows, first[1] + spacing[1] * columns
+    X, Y = np.meshgrid(x, y, indexing="ij")
+    p = np.stack([X, Y, heights[np.ix_(rows, columns)]], axis=-1)
+    a, b, c, d = p[:-1, :-1], p[1:, :-1], p[1:, 1:], p[:-1, 1:]
+    halves = [np.concatenate(three, axis=-1).reshape(-1, 9) for three in ((a, b, c), (a, c, d))]
+    return np.concatenate(halves)
+
+
+MOST, LEAST = 80_000, 400  # maximum triangles of a robot; each mesh may have at least 400
+# grid offset in cells: points on a plane of symmetry are not on a cell boundary, where rounding
+# errors would select the cell
+OFFSET = 0.37
+DARKEST = 0.14  # minimum colour component, because shading is not visible on black solids
+LOOKS = ("bind_material", "library_effects", "library_materials", "library_images")
+PLAIN = (0.80, 0.82, 0.84)
+
+
+class Meshes(NamedTuple):
+    """Triangle meshes of a robot, and the indices of the bodies whose meshes are unreadable."""
+
+    solids: tuple[Solid, ...] = ()
+    incomplete: frozenset[int] = frozenset()
+
+
+NO_MESHES = Meshes()
+
+
+def meshes(robot: RobotDescription, path: Path, packages: Sequence[str | Path] = ()) -> Meshes:
+    """Load the meshes of the links in a URDF file; other file formats have no meshes.
+
+    The total number of triangles is at most about 80,000. A missing or invalid mesh, or a missing
+    package trimesh, causes a warning.
+
+    Args:
+        robot: Description of the robot.
+        path: Path of its file.
+        packages: Folders with packages (`robot_description.load`).
+    """
+    if path.suffix != ".urdf":
+        return NO_MESHES
+    named = list(_mesh_elements(parse_xml(read_file(path), path), robot))
+    try:
+        import trimesh  # noqa: F401
+    except ImportError:
+        if named:
+            warnings.warn(
+                "meshes are not shown, because trimesh is not installed: "
+                f"`{install_command('trimesh')}`",
+                stacklevel=3,
+            )
+        return Meshes(incomplete=frozenset(body for _, _, _, body, _ in named))
+    limit = max(LEAST, MOST // max(len(named), 1))
+    missing, found = dict[str, int](), list[Solid]()
+    for name, scale, colour, body, X in named:
+        file = find_file(name, path, packages)
+        triangles = None if file is None else _triangles(file, limit)
+        if triangles is None or not len(triangles):
+            missing[name] = body
+        else:
+            points = triangles * scale
+            found.append(Solid("mesh", body, (), colour, X, points=points.reshape(-1, 9)))
+    if missing:
+        first = next(iter(missing))
+        text = f"{len(missing)} of {len(named)} meshes cannot be read, such as {first}"
+        if first.startswith("package://"):
+            text += "; set the package folders by --packages or ROS_PACKAGE_PATH"
+        warnings.warn(text, stacklevel=3)
+    return Meshes(tuple(found), frozenset(missing.values()))
+
+
+def coarse(triangles: Array, limit: int) -> Array:
+    """Merge nearby corners of triangles (n, 3, 3) on a grid to reduce their number.
+
+    The grid is the finest tested grid that leaves at most `limit` triangles.
+    """
+    if len(triangles) <= limit:
+        return triangles
+    corners = triangles.reshape(-1, 3)
+    low, size = corners.min(axis=0), float(np.ptp(corners, axis=0).max()) or 1.0
+    cells = int(np.sqrt(limit)) + 2
+    while cells > 2:
+        cell = np.floor((corners - low) / size * cells + OFFSET).astype(np.int64) @ [
+            1,
+            2**20,
+            2**40,
+        ]
+        _, which = np.unique(cell, return_inverse=True)
+        counts = np.bincount(which)
+        merged = np.stack([np.bincount(which, c) / counts for c in corners.T], axis=1)
+        faces = which.reshape(-1, 3)
+        kept = (faces != np.roll(faces, 1, axis=1)).all(axis=1)
+        faces = _unique_triangles(faces[kept])
+        if len(faces) <= limit:
+            return np.asarray(merged[faces])
+        cells = int(cells * 0.8)
+    return triangles[:0]
+
+
+def _unique_triangles(faces: Array) -> Array:
+    """Return the distinct triangles of a mesh, each with its smallest corner index first."""
+    first = np.argmin(faces, axis=1)
+    rolled = np.take_along_axis(faces, (first[:, None] + np.arange(3)) % 3, axis=1)
+    _, kept = np.unique(rolled @ [1, 2**21, 2**42], return_index=True)
+    return np.asarray(rolled[kept])
+
+
+def _mesh_elements(
+    root: Element, robot: RobotDescription
+) -> Iterator[tuple[str, Array, tuple[float, float, float], int, Transform]]:
+    """Yield file name, scale, colour, body index and placement of each mesh of a URDF file."""
+    colours = {one.get("name"): _colour(one) for one in root.iterchildren("material")}
+    for link in root.iterchildren("link"):
+        place = robot.frames.get(link.get("name", ""))
+        for visual in link.iterchildren("visual"):
+            for mesh in visual.iterfind("geometry/mesh"):
+                if place is None:
+                    continue
+                origin, material = visual.find("origin"), visual.find("material")
+                X = place.placement
+                if origin is not None:
+                    r, rpy = (numbers(origin, k, 3, [0.0] * 3) for k in ("xyz", "rpy"))
+                    X = placement(r, rpy) @ X
+                colour = None
+                if material is not None:
+                    colour = _colour(material) or colours.get(material.get("name"))
+                scale = np.array(numbers(mesh, "scale", 3, [1.0] * 3))
+                yield mesh.get("filename", ""), scale, colour or PLAIN, place.body, X
+
+
+def _colour(material: Element) -> tuple[float, float, float] | None:
+    colour = material.find("color")
+    if colour is None:
+        return None
+    r, g, b, _ = numbers(colour, "rgba", 4)
+    return (max(r, DARKEST), max(g, DARKEST), max(b, DARKEST))
+
+
+def _triangles(file: Path, limit: int) -> Array | None:
+    """Read the triangles (n, 3, 3) of a mesh file; return None for an unreadable file."""
+    import trimesh
+
+    try:
+        if file.suffix.lower() == ".dae":
+            scene: Any = trimesh.load(_collada(file), "dae", force="scene", process=False)
+        else:
+            scene = trimesh.load(file, force="scene", process=False)
+        mesh = (
+            scene.to_geometry() if hasattr(scene, "to_geometry") else scene.dump(concatenate=True)
+        )
+        triangles = np.asarray(mesh.triangles, dtype=float)
+    except Exception:  # mesh readers raise different exceptions for damaged files
+        return None
+    finite = np.isfinite(triangles).all(axis=(1, 2))
+    return coarse(triangles[finite], limit)
+
+
+def _collada(file: Path) -> BytesIO:
+    """Return a COLLADA file without its materials; a file with invalid materials is unreadable."""
+    from lxml import etree
+
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=True)
+    root = etree.fromstring(file.read_bytes(), parser)
+    etree.strip_elements(root, *(f"{{*}}{name}" for name in LOOKS), with_tail=False)
+    return BytesIO(etree.tostring(root))

@@ -1,8 +1,8 @@
-// Configurations that keep the loops of a mechanism closed while one of its variables is moved.
+// Configurations that keep the loops of a mechanism closed while a slider moves one variable.
 
 const CLOSED = 1e-11, LONGEST = 0.05; // of what loops leave open; rad or m in a step of the variable
 
-/** Solves A x = b for a symmetric positive definite A, n by n by rows, which is overwritten. */
+/** Solve A x = b for a symmetric positive definite A, n by n by rows, which is overwritten. */
 function cholesky(A, b, n) {
   for (let j = 0; j < n; j++) {
     for (let k = 0; k < j; k++)
@@ -22,7 +22,7 @@ function cholesky(A, b, n) {
 }
 
 class Closure {
-  /** `open` writes what the loops leave open at q (m numbers), then its derivatives by rows (m by nq). */
+  /** `open` writes the loop errors at q (m numbers), then their Jacobian by rows (m by nq). */
   constructor(open, m, nq, quaternions) {
     Object.assign(this, { open, m, nq, quaternions, out: new Float64Array(m * (nq + 1)) });
   }
@@ -35,7 +35,7 @@ class Closure {
     return sum;
   }
 
-  /** The q with variable k at a value, or as near to it as the loops let it, on this branch. */
+  /** Return q with variable k at a value, or as near to it as the loops allow on this branch. */
   moved(q, k, value) {
     const steps = this.m ? Math.max(1, Math.ceil(Math.abs(value - q[k]) / LONGEST)) : 1, start = q[k];
     for (let s = 1; s <= steps; s++) {
@@ -48,7 +48,7 @@ class Closure {
     return q;
   }
 
-  /** The nearest q that closes the loops, variable k held, or else free; null where there is none. */
+  /** Return the nearest q that closes the loops, with variable k held or free; null if there is none. */
   closed(guess, k) {
     for (const held of [k, -1]) {
       const q = this.solved(guess, held);
@@ -58,7 +58,7 @@ class Closure {
     return null;
   }
 
-  /** Levenberg and Marquardt, as the assembly of the library has it. */
+  /** Levenberg-Marquardt iteration, as in the assembly of the library. */
   solved(guess, held) {
     const { m, nq, out } = this, free = [...guess.keys()].filter((i) => i !== held), n = free.length;
     let q = this.unit(Float64Array.from(guess)), cost = this.misfit(q), damping = 1e-3;
@@ -85,7 +85,7 @@ class Closure {
     return cost <= 1e-20 ? q : null;
   }
 
-  /** Takes out of the derivatives what would change the length of a quaternion. */
+  /** Remove from the derivatives the changes of the length of a quaternion. */
   alongUnit(q) {
     for (const k of this.quaternions)
       for (let row = this.m + k; row < this.out.length; row += this.nq) {

@@ -1,4 +1,4 @@
-// A system's compiled kernel in this page: its memory, its steps, and what is set while it runs.
+// Compiled kernel of a system in this page: memory, steps, and values that are set during a run.
 
 class Kernel {
   constructor(bytes, dt) {
@@ -11,20 +11,20 @@ class Kernel {
     this.reset();
   }
 
-  /** A view of the memory, which may move when it grows. */
-  get memory() { return new Float64Array(this.own.memory.buffer, this.own.page_memory(), this.own.page_size()); }
+  /** Return a view of the memory, which may move when it grows. */
+  get memory() { return new Float64Array(this.own.memory.buffer, this.own.rb_page_memory(), this.own.rb_page_size()); }
 
-  /** Everything at its start values, but what `set` is given for. */
+  /** Reset everything to its start values, except the values in `set`. */
   reset(set = new Map()) {
-    this.own.page_reset();
+    this.own.rb_page_reset();
     for (const [k, value] of set) this.memory[k] = value;
     this.steps = 0;
-    this.failed = this.own.page_initialize() !== 0;
+    this.failed = this.own.rb_page_initialize() !== 0;
   }
 
-  /** One communication step; false when it cannot be taken. */
+  /** Take one communication step; return false if it fails. */
   step() {
-    if (this.failed || this.own.page_step(this.steps, this.dt) !== 0) this.failed = true;
+    if (this.failed || this.own.rb_page_step(this.steps, this.dt) !== 0) this.failed = true;
     else this.steps++;
     return !this.failed;
   }

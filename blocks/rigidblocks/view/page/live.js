@@ -1,19 +1,19 @@
-// A run under way elsewhere: the newest of what it sends is shown.
+// Live view of a remote run: shows the newest row.
 
 const KEPT = 1500, SMOOTH = 400; // points of the scope; the longest that a motion between two rows takes [ms]
 
-/** What the server sends: `tell` gets its kind, the number of the run and a row [t, outputs ...]. */
-function listen(tell, silent) {
+/** Receive events: `receive` gets the kind, the number of the run and a row [t, outputs ...]. */
+function listen(receive, silent) {
   const source = new EventSource("events");
   for (const kind of ["row", "over"])
     source.addEventListener(kind, ({ data }) => {
       const [run, row] = data.split(" ");
-      tell(kind, +run, new Float64Array(bytes(row).buffer));
+      receive(kind, +run, new Float64Array(bytes(row).buffer));
     });
   source.addEventListener("error", silent);
 }
 
-/** The page of a run that is over stays until there is another. */
+/** Keep the page of a finished run until the next one starts. */
 function untilNextRun(shown) {
   listen((_, run) => { if (run !== shown) location.reload(); }, () => {});
 }
@@ -59,7 +59,7 @@ class Live {
     this.plot();
   }
 
-  /** The page that plays the run takes the place of this one, where it can still be had. */
+  /** Replace this page by the one that plays the run, if it is still available. */
   over() {
     this.say("the run is over");
     fetch(location.href).then((answer) => { if (answer.ok) location.reload(); }, () => {});
@@ -71,7 +71,7 @@ class Live {
     this.columns.forEach((columns) => columns.forEach((column) => { column.length = 0; }));
   }
 
-  /** Keeps a row for the scope: every one, then every second, and so on, so that the whole run is there. */
+  /** Keep rows for the scope: every row, then every second one, and so on, so that the whole run is shown. */
   keep(row) {
     this.row = row;
     if (this.count++ % this.every !== 0) return;
@@ -84,7 +84,7 @@ class Live {
     this.every *= 2;
   }
 
-  /** The camera goes back so far that all that was seen is in the picture, until someone moves it, or that is too far. */
+  /** Move the camera back until all past positions are visible, unless the user moves it or they are too far. */
   look(q) {
     if (scene.isMoved || scene.goes) return;
     this.seen.push(Float64Array.from(robots.at(Float64Array.from(q))));

@@ -1,4 +1,4 @@
-// The page: a robot to be moved by sliders, a run to be played or followed, or a system that runs here.
+// The page: a robot with sliders, a run to play or follow, or a simulation.
 
 const page = JSON.parse(document.getElementById("data").textContent);
 const at = (id) => document.getElementById(id);
@@ -9,7 +9,7 @@ const trouble = (error) => { at("trouble").hidden = false; at("trouble").textCon
 window.addEventListener("error", (event) => trouble(event.error ?? event.message));
 
 class Robots {
-  /** All robots of the page: their variables one after the other, and the poses of all bodies. */
+  /** All robots of the page: their concatenated variables, and the poses of all bodies. */
   constructor(robots) {
     this.robots = robots;
     let body = 0, variable = 0;
@@ -32,7 +32,7 @@ class Robots {
     return this.poses;
   }
 
-  /** The solids of all robots, numbered by the bodies of all. */
+  /** Solids of all robots, with body numbers of all. */
   get solids() {
     return this.parts.flatMap(({ robot, body }) => robot.solids.map((solid) => {
       const moved = (k) => k < 0 ? -1 : k + body;
@@ -48,7 +48,7 @@ at("note").textContent = page.note ?? "";
 
 const over = { forces: new Forces(), paths: new Paths(page.paths) };
 
-/** Draws the robots at q, with the forces on each where they are known. */
+/** Draw the robots at q, with the known forces on each. */
 function show(q, forces = []) {
   robots.q.set(q);
   const poses = robots.at(robots.q);
@@ -83,7 +83,7 @@ function viewButtons() {
   }
 }
 
-/** A button for the camera to go along with what moves, pressed where that goes far; who moves the camera stops it. */
+/** Button with which the camera follows the motion; pressed for distant motion, released when the user moves the camera. */
 function alongButton() {
   const button = node("button", { type: "button", onclick: () => scene.go(!scene.goes) }, "go along");
   scene.go = (on) => {
@@ -96,7 +96,7 @@ function alongButton() {
   at("views").append(button);
 }
 
-/** A list of frames, each of which has its path drawn once it is chosen, and no more when it is chosen again. */
+/** List of frames; selecting one draws its path, selecting it again removes the path. */
 function framePaths(button) {
   const { frames } = over.paths, text = ({ name, robot }) => robots.parts.length > 1 ? `${robot}: ${name}` : name;
   const options = frames.map((one, k) => node("option", { value: k }, text(one)));
@@ -113,7 +113,7 @@ function framePaths(button) {
   return list;
 }
 
-/** Sliders for the joints, which keep loops closed. */
+/** Sliders of the joints, which keep loops closed. */
 function jointSliders() {
   for (const part of robots.parts) {
     const { robot, variable, closure } = part, sliders = [];
@@ -124,18 +124,18 @@ function jointSliders() {
         const all = robots.q.slice();
         all.set(closure.moved(q, one.q, value), variable);
         show(all);
-        tell();
+        showConfiguration();
       });
       sliders.push([slider, variable + one.q]);
       at("sliders").append(slider.label);
     }
-    const tell = () => {
+    const showConfiguration = () => {
       for (const [slider, k] of sliders) slider.show(robots.q[k]);
       const open = Math.sqrt(closure.misfit(robots.q.slice(variable, variable + robot.q.length)));
       if (robot.constraints) at("note").textContent = `loops closed to ${open.toExponential(1)}`;
       page.open = open;
     };
-    tell();
+    showConfiguration();
   }
 }
 

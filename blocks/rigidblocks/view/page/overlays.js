@@ -1,8 +1,8 @@
-// What is drawn over a robot while it moves: forces where it touches, and the paths of its ends.
+// Overlays during motion: contact forces and paths.
 
 const PATH = 400, FORCE = [0.85, 0.16, 0.22]; // points of a path at most; the colour of forces
 
-/** An arrow at each point that touches, or where bodies are pressed; one as long as 0.6 of the picture's size is the robot's weight. */
+/** Arrow at each contact point or centre of pressure; an arrow of 0.6 of the picture's size is the weight of the robot. */
 class Forces {
   constructor() {
     this.arrows = [];
@@ -18,7 +18,7 @@ class Forces {
     });
   }
 
-  /** Puts the arrows at the poses; `forces` has of each robot [x, y, z, ...] in newtons, each with its place where bodies are pressed, or null. */
+  /** Put the arrows at the poses; `forces` has [x, y, z, ...] in newtons for each robot, with centres of pressure, or null. */
   show(poses, forces) {
     const next = robots.parts.map(() => 0);
     for (const { arrow, on, robot, weight } of this.arrows) {
@@ -32,7 +32,7 @@ class Forces {
   }
 }
 
-/** The way that points of the robots have gone: the ends of the last bodies, unless frames are named. */
+/** Paths of points of the robots: the tips, unless frames are named. */
 class Paths {
   constructor(named = []) {
     this.frames = robots.parts.flatMap(({ robot, body }) =>
@@ -44,7 +44,7 @@ class Paths {
     if (named.length) scene.layers.add("paths");
   }
 
-  /** Draws the path of a point from now on, or no more. */
+  /** Start or stop drawing the path of a point. */
   follow(one) {
     if (this.tips.includes(one)) {
       this.tips = this.tips.filter((tip) => tip !== one);
@@ -60,7 +60,7 @@ class Paths {
 
   clear() { this.tips.forEach((tip) => { tip.points = []; }); }
 
-  /** The paths go on to the poses; of long ones every second point is left out. */
+  /** Extend the paths to the poses; long paths drop every second point. */
   add(poses) {
     for (const tip of this.tips) {
       const p = placed(poses.subarray(12 * tip.body, 12 * tip.body + 12), tip.local), last = tip.points[tip.points.length - 1];
@@ -71,7 +71,7 @@ class Paths {
     if (scene.layers.has("paths")) this.make();
   }
 
-  /** Their surfaces, tubes of four sides. */
+  /** Return the surfaces of the paths, tubes with four sides. */
   make() {
     this.tips.forEach(({ points, solid: { mesh } }) => {
       const thick = 0.008 * scene.radius, corners = [];

@@ -1,6 +1,6 @@
-// A run that is over: played, with a timeline and plots whose cursor follows.
+// Player of a finished run, with a timeline and plots with a cursor.
 
-/** Where a time is among increasing times: the row before it, and the part of the way to the next. */
+/** Return the row before a time in increasing times, and the fraction to the next row. */
 function rowAt(time, n, t) {
   let low = 0, high = n - 1;
   while (high - low > 1) {
@@ -49,7 +49,7 @@ class Player {
     });
   }
 
-  /** The row at t of rows one after the other at the times of the film. */
+  /** Return the row at t, interpolated between rows at the frame times. */
   rowOf(t, rows = this.rows) {
     const place = rowAt(this.time, this.time.length, t), wide = rows.length / this.time.length, row = new Float64Array(wide);
     const [a, b, part] = place;
@@ -65,7 +65,7 @@ class Player {
     this.point();
   }
 
-  /** The paths of the whole run. */
+  /** Draw the paths of the whole run. */
   trace(some = 400) {
     over.paths.clear();
     for (let k = 0; k <= some; k++)

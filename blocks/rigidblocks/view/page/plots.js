@@ -1,4 +1,4 @@
-// Plots of signals over time as SVG, one below the other, with a cursor that they share.
+// Plots of signals over time as SVG, one below the other, with a common cursor.
 
 const LINES = ["#2274a5", "#d1495b", "#2e8b57", "#e08e2b", "#7d5ba6", "#3d5a6c", "#b0413e", "#5fa8a0"];
 const EDGE = { left: 62, right: 150, top: 18, bottom: 18 }, HEIGHT = 130;
@@ -15,7 +15,7 @@ function node(name, attributes = {}, ...children) {
 
 const short = (x) => x === 0 ? "0" : Math.abs(x) >= 1e5 || Math.abs(x) < 1e-3 ? x.toExponential(2) : String(+x.toPrecision(4));
 
-/** Round numbers between two, three to six of them. */
+/** Return three to six round numbers between two. */
 function ticks(low, high) {
   const power = 10 ** Math.floor(Math.log10((high - low) / 6));
   for (const step of [1, 2, 2.5, 5, 10, 20].map((s) => s * power)) {
@@ -25,7 +25,7 @@ function ticks(low, high) {
   return [];
 }
 
-/** The texts beside ticks, with all digits in which they differ; of long ones what they are above the first, and that. */
+/** Return tick labels with all digits in which they differ; long ones as an offset from the first. */
 function labels(at) {
   const digits = at.length > 1 ? Math.max(0, 1 - Math.floor(Math.log10(at[1] - at[0]))) : 3;
   const texts = at.map((x) => Math.abs(x) < 1e5 && digits <= 5 ? String(+x.toFixed(digits)) : String(+x.toPrecision(4)));
@@ -58,7 +58,7 @@ class Panel {
   x(t) { return EDGE.left + (t - this.first) / (this.last - this.first || 1) * (this.width - EDGE.left - EDGE.right); }
   y(v) { return HEIGHT - EDGE.bottom - (v - this.low) / (this.high - this.low) * (HEIGHT - EDGE.top - EDGE.bottom); }
 
-  /** Draws `n` values of each element at the times. */
+  /** Draw `n` values of each element at the times. */
   draw(time, columns, n, events = []) {
     this.redraw = () => this.draw(time, columns, n, events);
     this.width = this.svg.clientWidth || 1000;
@@ -100,7 +100,7 @@ class Panel {
     this.frame.replaceChildren(...parts);
   }
 
-  /** Puts the cursor at a time and tells the values there. */
+  /** Put the cursor at a time and show the values there. */
   point(t, values) {
     const x = this.x(Math.min(Math.max(t, this.first), this.last));
     this.cursor.setAttribute("x1", x);
@@ -110,7 +110,7 @@ class Panel {
 }
 
 class Plots {
-  /** Some of the signals are shown at first; buttons show and hide each. */
+  /** Show some of the signals at first; buttons show and hide each. */
   constructor(place, signals, seek, shown = 3) {
     this.panels = signals.map((signal) => new Panel(signal, seek));
     if (!signals.length) return;

@@ -1,9 +1,9 @@
-// The scene: solids in a light, their shadows on a ground with a grid, and a camera that the mouse turns.
+// Scene: solids with light, shadows on a ground with a grid, and a camera that the mouse rotates.
 
 const GROUND = [0.93, 0.945, 0.955], SKY = [0.80, 0.87, 0.93], FIELD_OF_VIEW = 0.62;
-// of the picture that is to be filled; how much lower the eye may go [rad]
+// part of the picture to fill; largest downward rotation of the camera [rad]
 const FILLED = 0.94, LOWER = 0.17;
-const DEEP = 0.8; // how far the nearest is at least, in depths of all: nothing near looks much larger than what is far
+const DEEP = 0.8; // smallest distance of the nearest solid, relative to the depth of all: limits perspective distortion
 
 const VERTEX = `#version 300 es
 in vec3 position; in vec3 normal;
@@ -92,7 +92,7 @@ class Scene {
     return { array, buffer, count: corners.length / 6, box: boxAround(corners) };
   }
 
-  /** Gives a mesh other corners. */
+  /** Replace the corners of a mesh. */
   reload(mesh, corners) {
     const { gl } = this;
     gl.bindBuffer(gl.ARRAY_BUFFER, mesh.buffer);
@@ -100,20 +100,20 @@ class Scene {
     mesh.count = corners.length / 6;
   }
 
-  /** Where a solid is with the bodies at `poses`, 12 numbers for each; of a rod also its length. */
+  /** Return the pose of a solid with the bodies at `poses`, 12 numbers each, and the length of a rod. */
   whereIs(solid, poses) {
     const pose = (body) => body < 0 ? IDENTITY : poses.subarray(12 * body, 12 * body + 12);
     if (solid.kind !== "rod" && solid.kind !== "arrow") return matrixOf(chained(pose(solid.body), solid.pose));
     const a = placed(pose(solid.body), solid.from), b = placed(pose(solid.other), solid.to);
     const M = matrixOf(between(a, b)), long = Math.max(length(sub(b, a)), 1e-9);
-    // an arrow is as thick as it is long, but for the thinnest and the thickest
+    // the thickness of an arrow is proportional to its length, within limits
     const thick = solid.kind === "arrow" ? Math.min(Math.max(long, 0.15 * this.radius), 0.5 * this.radius) : 1;
     for (let k = 0; k < 8; k++) M[k] *= thick;
     for (let k = 8; k < 11; k++) M[k] *= long;
     return M;
   }
 
-  /** The corners of the boxes around all solids with the bodies at `poses`, or around those that the camera is to see. */
+  /** Return the corners of the boxes around all solids at `poses`, or around the solids for the camera. */
   cornersAt(poses, all = false) {
     return this.solids.filter(({ layer, aside }) => layer === "links" && (all || !aside)).flatMap((solid) => {
       const M = this.whereIs(solid, poses);
@@ -121,7 +121,7 @@ class Scene {
     });
   }
 
-  /** Puts the camera where all that is at the given lists of poses can be seen. */
+  /** Place the camera so that everything at the given lists of poses is visible. */
   frame(many) {
     this.shots = many.map((poses) => this.cornersAt(poses));
     this.ways = Array.from({ length: many[0].length / 12 }, (_, k) =>
@@ -135,7 +135,7 @@ class Scene {
     this.fit();
   }
 
-  /** Turns a little about the vertical, and maybe down, to where the solids fill the picture most. */
+  /** Rotate slightly about the vertical, and possibly down, to where the solids fill the picture most. */
   turnNearest(step = Math.PI / 12, most = 4) {
     const eye = this.eye, some = [this.shots[0], this.shots[this.shots.length >> 1], this.shots.at(-1)].flat();
     let largest = 0, found = eye;
@@ -152,7 +152,7 @@ class Scene {
     this.lightUp();
   }
 
-  /** How much of the picture solids with boxes of these corners, eight each, fill, but for a factor. */
+  /** Return the area of the picture that boxes with these corners, eight each, fill, up to a factor. */
   sizeOf(corners) {
     let size = 0;
     for (let k = 0; k < corners.length; k += 8) {
@@ -162,13 +162,13 @@ class Scene {
     return size;
   }
 
-  /** The light comes from above, beside the eye. */
+  /** The light comes from above, to one side of the camera. */
   lightUp() {
     const aside = unit(cross(this.up, this.eye));
     this.light = unit(add(add(scaled(this.up, -1), scaled(this.eye, -0.6)), scaled(aside, 0.45)));
   }
 
-  /** The camera's place from which these corners just fill the picture: all are on the inner side of its four planes. */
+  /** Return the camera position for which these corners fill the picture: all are inside its four planes. */
   placeFor(corners) {
     const { width, height } = this.canvas, x = unit(cross(this.up, this.eye)), y = cross(this.eye, x);
     const tall = FILLED * Math.tan(FIELD_OF_VIEW / 2), wide = tall * width / Math.max(height, 1);
@@ -189,17 +189,17 @@ class Scene {
     return { target, distance };
   }
 
-  /** Puts the camera where what it is to see just fills the picture. */
+  /** Place the camera so that its solids fill the picture. */
   fit() { Object.assign(this, this.placeFor(this.corners)); }
 
-  /** Whether all bodies go farther than half of what they are wide together, most of the time: robots that are fixed do not. */
+  /** Return true if all bodies move by more than half of their total width most of the time; fixed robots do not. */
   get roams() {
     const wide = this.shots.map((corners) => length(sub(...ends(corners)))).sort((a, b) => a - b)[this.shots.length >> 1];
     return this.ways.every((way) => way > wide / 2);
   }
 
-  /** Where the camera is that goes along, at a part of the way through the shots: each point that is seen from two places is
-   * seen from those between. */
+  /** Position of the following camera at a fraction of the way through the shots. A point that is visible from two positions
+   * is visible from all positions between them. */
   goAlong(part) {
     const last = this.shots.length - 1, at = part * last, k = Math.min(Math.floor(at), Math.max(last - 1, 0));
     const near = (j) => this.shots.slice(Math.max(j - 1, 0), j + 2).flat();
@@ -208,7 +208,7 @@ class Scene {
     this.target = add(scaled(a.target, 1 - s), scaled(b.target, s));
   }
 
-  /** The camera goes a part of the way to where all that is at `poses` is seen. */
+  /** Move the camera part of the way to a position that shows everything at `poses`. */
   goAfter(poses, part = 0.1) {
     this.corners = this.cornersAt(poses);
     this.middle = middleOf(this.corners);
@@ -225,7 +225,7 @@ class Scene {
     return product(lens, lookingAt(this.camera(), this.target, this.up));
   }
 
-  /** Gives the picture the size of its place on the page; true where it had another. */
+  /** Adapt the picture to its place on the page; return true if the size changed. */
   size() {
     const { canvas } = this, ratio = window.devicePixelRatio || 1;
     const width = Math.round(canvas.clientWidth * ratio), height = Math.round(canvas.clientHeight * ratio);
@@ -266,7 +266,7 @@ class Scene {
     gl.disable(gl.BLEND);
   }
 
-  /** How high the ground is: where contact is, or just below the robot. */
+  /** Height of the ground: that of contact, or just below the robot. */
   ground() { return this.height ?? this.lowest - 0.02 * this.radius; }
 
   drawGround(height, light, shown, places) {
@@ -291,7 +291,7 @@ class Scene {
     gl.drawArrays(gl.TRIANGLES, 0, mesh.count);
   }
 
-  /** The solid that is seen at a place of the window, if there is one. */
+  /** Return the solid at a position of the window, if any. */
   solidAt(clientX, clientY) {
     const { gl, canvas, uniforms: at } = this, box = canvas.getBoundingClientRect(), pixel = new Uint8Array(4);
     const shown = this.solids.filter((solid) => this.layers.has(solid.layer || "links"));
@@ -308,7 +308,7 @@ class Scene {
     return shown[256 * pixel[0] + pixel[1] - 1];
   }
 
-  /** The point under a place of the window, on the plane through p that faces the camera. */
+  /** Return the point under a position of the window, on the plane through p that faces the camera. */
   pointAt(clientX, clientY, p) {
     const box = this.canvas.getBoundingClientRect(), x = unit(cross(this.up, this.eye)), y = cross(this.eye, x);
     const tall = Math.tan(FIELD_OF_VIEW / 2), wide = tall * this.canvas.width / this.canvas.height;
@@ -367,7 +367,7 @@ const middleOf = (points) => scaled(points.reduce(add, [0, 0, 0]), 1 / Math.max(
 
 const IDENTITY = new Float64Array([1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0]);
 
-/** The least and the largest coordinates of points. */
+/** Return the smallest and the largest coordinates of points. */
 function ends(points) {
   const low = [Infinity, Infinity, Infinity], high = [-Infinity, -Infinity, -Infinity];
   for (const p of points)

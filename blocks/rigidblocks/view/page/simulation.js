@@ -1,4 +1,4 @@
-// A system that runs in this page in time with the clock, its inputs and parameters on sliders.
+// Real-time simulation in this page, with inputs and parameters on sliders.
 
 const WINDOW = 10, BUDGET = 12; // [s] that the scope shows, [ms] of a frame for steps
 
@@ -21,7 +21,7 @@ class Simulation {
     this.run(true);
   }
 
-  /** Poses of the first seconds, as many as there is time for, so that the camera sees all of them. */
+  /** Compute poses of the first seconds, within a time limit, so that the camera shows all of them. */
   ahead(seconds = 4, some = 25, budget = 300) {
     const many = [], start = performance.now(), every = Math.ceil(seconds / some / this.dt);
     for (let k = 0; k < some && performance.now() - start < budget; k++) {
@@ -48,7 +48,7 @@ class Simulation {
     at("transport").append(this.button, reset, step, speeds, this.clock);
   }
 
-  /** A slider for each input and parameter acts in the next step. */
+  /** Each slider of an input or parameter acts in the next step. */
   sliders() {
     for (const [title, some] of Object.entries(this.settable)) {
       if (some.length) at("sliders").append(node("h2", {}, title));
@@ -80,7 +80,7 @@ class Simulation {
     }
   }
 
-  /** Takes up to n steps, as many as there is time for; returns how many it took. */
+  /** Take up to n steps within a time limit; return their number. */
   advance(n, budget = Infinity) {
     const start = performance.now();
     for (let k = 0; k < n; k++) {

@@ -1,4 +1,4 @@
-// Sliders with the number beside them, which can be typed too.
+// Sliders with a number next to them, which can also be typed.
 
 class Slider {
   constructor({ name, unit, low, high, value }, change) {

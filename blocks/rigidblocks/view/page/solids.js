@@ -1,6 +1,6 @@
-// Surfaces as triangles: positions and normals, six numbers a corner.
+// Surfaces as triangles: position and normal, six numbers per corner.
 
-/** The surface that turns the profile [[radius, z, normal radius, normal z], ...] around z. */
+/** Return the surface of revolution of the profile [[radius, z, normal radius, normal z], ...] about z. */
 function turnedProfile(profile, sides = 28) {
   const corners = [];
   const corner = ([r, z, nr, nz], k) => {
@@ -16,7 +16,7 @@ function turnedProfile(profile, sides = 28) {
   return corners;
 }
 
-/** Half a circle from one pole to the other, its halves apart by `height`. */
+/** Return a semicircle from pole to pole, whose halves are separated by `height`. */
 function capsuleProfile(radius, height, steps = 8) {
   const profile = [];
   for (const end of [-1, 1])
@@ -47,7 +47,7 @@ function boxCorners(sides) {
   return corners;
 }
 
-/** The triangles of a mesh, [x, y, z] of each corner of each; edges are sharp where they bend by more than some 45 degrees. */
+/** Return the triangles of a mesh, [x, y, z] of each corner; edges with more than about 45 degrees are sharp. */
 function meshCorners(points) {
   const corners = [], normals = [], around = new Map(), key = (k) => points.subarray(k, k + 3).join();
   for (let k = 0; k < points.length; k += 9) {
@@ -66,7 +66,7 @@ function meshCorners(points) {
   return corners;
 }
 
-/** An ellipsoid from the corners of the ball of radius 1: normals are those of the stretched surface. */
+/** Return an ellipsoid from the corners of the unit sphere, with the normals of the stretched surface. */
 function stretched(corners, size) {
   const found = [];
   for (let k = 0; k < corners.length; k += 6)
@@ -74,7 +74,7 @@ function stretched(corners, size) {
   return found;
 }
 
-/** An arrow of unit length along z around the origin, its head a fifth of it. */
+/** Arrow of unit length along z around the origin; the head is a fifth of it. */
 const ARROW = [[0, -0.5, 0, -1], [0.028, -0.5, 1, 0], [0.028, 0.28, 1, 0], [0.075, 0.28, 0, -1], [0.075, 0.28, 0.94, 0.34], [0, 0.5, 0.94, 0.34]];
 
 function cornersOf(solid) {

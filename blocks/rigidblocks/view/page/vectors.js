@@ -1,4 +1,4 @@
-// Vectors as arrays of 3 numbers, 4 by 4 matrices by columns as WebGL takes them.
+// Vectors as arrays of 3 numbers, and 4 by 4 matrices by columns, as in WebGL.
 
 const add = (a, b) => [a[0] + b[0], a[1] + b[1], a[2] + b[2]];
 const sub = (a, b) => [a[0] - b[0], a[1] - b[1], a[2] - b[2]];
@@ -8,14 +8,14 @@ const cross = (a, b) => [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a
 const length = (a) => Math.hypot(a[0], a[1], a[2]);
 const unit = (a) => scaled(a, 1 / (length(a) || 1));
 
-/** A unit vector at right angles to a unit vector. */
+/** Return a unit vector perpendicular to a unit vector. */
 const perpendicular = (a) => unit(cross(a, Math.abs(a[0]) < 0.7 ? [1, 0, 0] : [0, 1, 0]));
 
-/** A pose is 12 numbers: the rotation to the base by rows, then the position. */
+/** A pose has 12 numbers: the rotation to the base by rows, then the position. */
 const turned = (X, v) => [0, 3, 6].map((k) => X[k] * v[0] + X[k + 1] * v[1] + X[k + 2] * v[2]);
 const placed = (X, v) => add(turned(X, v), [X[9], X[10], X[11]]);
 
-/** The pose Y, given in the coordinates of X, in those that X is given in. */
+/** Return the pose Y, given in the coordinates of X, in the coordinates of X's parent. */
 function chained(X, Y) {
   const R = [];
   for (let i = 0; i < 3; i++)
@@ -24,7 +24,7 @@ function chained(X, Y) {
   return [...R, ...placed(X, Y.slice(9))];
 }
 
-/** The pose of something whose z axis goes from a to b, in the middle of them. */
+/** Return the pose at the centre between a and b, with its z axis from a to b. */
 function between(a, b) {
   const z = unit(sub(b, a)), x = perpendicular(z), y = cross(z, x);
   return [x[0], y[0], z[0], x[1], y[1], z[1], x[2], y[2], z[2], ...scaled(add(a, b), 0.5)];
@@ -50,7 +50,7 @@ function lookingAt(eye, target, up) {
   return [x[0], y[0], z[0], 0, x[1], y[1], z[1], 0, x[2], y[2], z[2], 0, -dot(x, eye), -dot(y, eye), -dot(z, eye), 1];
 }
 
-/** The matrix that throws shadows along `light` on the plane through `height` along the unit vector `up`. */
+/** Return the matrix that projects shadows along `light` on the plane through `height` along the unit vector `up`. */
 function shadowOn(up, height, light) {
   const d = dot(up, light), M = [];
   for (let j = 0; j < 3; j++)

@@ -1,0 +1,567 @@
+"""Drawn robots: solids, overlay layers, poses as functions of q, joint sliders and contact forces.
+
+For contact forces, `force_parts` selects the outputs with forces; `forces_on` returns their values
+during a run.
+"""
+
+import base64
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+from typing import Any, NamedTuple
+
+import casadi as ca
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rigidblocks.contact.contact_points import BodyPoints, body_points
+from rigidblocks.contact.point_contact_blocks import ContactPlant, GroundContact
+from rigidblocks.contact.rigid_contact_plant import RigidContactPlant
+from rigidblocks.contact.soft_contact_blocks import SoftContactPlant
+from rigidblocks.contact.world_plant import PlantOfMembers
+from rigidblocks.cosim.graph.system import System
+from rigidblocks.cosim.results.result import Result
+from rigidblocks.dynamics.kinematics import body_poses
+from rigidblocks.dynamics.loops import position_constraints
+from rigidblocks.robot.configuration import as_configuration, neutral
+from rigidblocks.robot.model import Model, PlanarModel
+from rigidblocks.robot.shapes import Cylinder
+from rigidblocks.robot.tree import Tree
+from rigidblocks.spatial.spatial import Array, Transform, xlt
+from rigidblocks.tracing.ccode import statements
+from rigidblocks.tracing.trace import Graph, trace
+from rigidblocks.view.visual_geometry import (
+    DARK,
+    THIN,
+    Solid,
+    as_spatial,
+    axis_of,
+    centre_of_mass,
+    places_on,
+    solids,
+    usual_length,
+)
+
+_CONSTANT = "const double "  # start of a C statement that defines an intermediate value
+
+
+def javascript_function(graph: Graph) -> str:
+    """Return an expression graph as a JavaScript function (inputs, out) on flat arrays.
+
+    The function has the same statements as the C code of the graph, in the same order.
+    """
+    inputs = [f"x[{k}]" for k in range(graph.function.nnz_in())]
+    outputs = [f"out[{k}]" for k in range(graph.function.nnz_out())]
+    lines = (
+        line.replace(_CONSTANT, "const ", 1).replace("INFINITY", "Infinity")
+        for line in statements(graph.function, inputs, outputs)
+    )
+    body = "\n".join(lines)
+    return (
+        "(x, out) => {\n"
+        "const { sin, cos, tan, asin, acos, atan, atan2, sqrt, exp, log, pow, tanh, floor, ceil, "
+        "abs: fabs } = Math;\n"
+        f"{body}\n}}"
+    )
+
+
+def encode_base64(values: ArrayLike, kind: str = "<f4") -> str:
+    """Return the base64 text of an array; the default element type is single precision."""
+    return base64.b64encode(np.ascontiguousarray(values, dtype=kind).tobytes()).decode()
+
+
+RED, GREEN, BLUE, YELLOW = (0.82, 0.2, 0.2), (0.2, 0.6, 0.25), (0.15, 0.35, 0.8), (1.0, 0.8, 0.1)
+SPECK = 1e-9  # smaller masses, relative to the total mass, are placeholders and are not drawn
+LONG = 0.3  # length of drawn frame axes, relative to a typical link
+
+
+def overlays(model: Tree) -> tuple[Solid, ...]:
+    """Return the solids of the overlay layers of a model.
+
+    The layers are joint axes, frames, centres of mass, inertias and loops.
+    """
+    length = usual_length(model)
+    radius = THIN * length
+    bodies = range(model.nb)
+    return tuple(
+        chain(
+            chain.from_iterable(_axis(model, i, radius) for i in bodies),
+            chain.from_iterable(_frame(i, LONG * length, 0.3 * radius) for i in (-1, *bodies)),
+            _masses(model, radius),
+            _closures(model, radius),
+        )
+    )
+
+
+def _axis(model: Tree, body: int, radius: float) -> Iterator[Solid]:
+    """Yield a cylinder along the axis of a body's joint, if the joint has exactly one axis."""
+    axis = axis_of(model.joint[body])
+    if axis is not None:
+        X = as_spatial(model.Xtree[body])
+        a = X.r + 3.0 * radius * (X.E.T @ axis)
+        long = Cylinder.between(2 * X.r - a, a, radius)
+        size = (0.55 * radius, 2.0 * float(long.height))
+        yield Solid("cylinder", model.parent[body], size, DARK, long.placement, "joint axes")
+
+
+def _frame(body: int, length: float, radius: float) -> Iterator[Solid]:
+    """Yield the x, y and z axes of a body in red, green and blue."""
+    for end, colour in zip(length * np.eye(3), (RED, GREEN, BLUE), strict=True):
+        X = Cylinder.between(np.zeros(3), end, radius).placement
+        yield Solid("cylinder", body, (radius, length), colour, X, "frames")
+
+
+def _masses(model: Tree, radius: float) -> Iterator[Solid]:
+    """Yield a ball at the centre of mass of each body, and its inertia ellipsoid.
+
+    The ellipsoid has uniform density, and the mass and inertia of the body.
+    """
+    least = SPECK * sum(float(body.m) for body in model.inertia)
+    for i, name in enumerate(model.body_names):
+        inertia = model.inertia[i]
+        if name in model.massless or not inertia.m > least:
+            continue
+        c = centre_of_mass(model, i)
+        yield Solid("sphere", i, (1.2 * radius,), YELLOW, xlt(c), "centres of mass")
+        axes, E = semi_axes(inertia.m, rotational_inertia(inertia, c))
+        size = tuple(np.maximum(axes, 0.02 * float(axes.max())).tolist())
+        if axes.max() > 0:
+            X = Transform(E, c)
+            yield Solid("ellipsoid", i, size, YELLOW, X, "inertias", opacity=0.45)
+
+
+def rotational_inertia(inertia: Any, c: Array) -> Array:
+    """Return the inertia (3, 3) [kg m^2] of a body about its centre of mass c (3,).
+
+    A planar body is treated as a disc.
+    """
+    I = np.asarray(inertia.I, dtype=float)
+    if I.ndim < 2:
+        about = float(I) - inertia.m * float(c @ c)
+        return np.diag([about / 2, about / 2, about])
+    return np.asarray(I - inertia.m * (float(c @ c) * np.eye(3) - np.outer(c, c)))
+
+
+def semi_axes(m: float, I: Array) -> tuple[Array, Array]:
+    """Return the semi-axes (a, b, c) [m] of a solid ellipsoid, and the rotation to its frame.
+
+        I_x = m (b^2 + c^2) / 5
+
+    m is the mass of the ellipsoid, and I (3, 3) its inertia about the centre. The rotation is (3,
+    3).
+    """
+    principal, axes = np.linalg.eigh(I)
+    squares = 2.5 / m * (float(np.sum(principal)) - 2.0 * principal)
+    E = axes.T
+    E[2] *= np.sign(np.linalg.det(E))
+    return np.sqrt(np.maximum(squares, 0.0)), E
+
+
+def _closures(model: Tree, radius: float) -> Iterator[Solid]:
+    """Yield the two frames of each loop joint as balls, connected by a rod.
+
+    The rod has zero length if the loop is closed.
+    """
+    for loop in model.loops:
+        ends = [(loop.predecessor, as_spatial(loop.Xp).r), (loop.successor, as_spatial(loop.Xs).r)]
+        for (body, r), size, colour in zip(ends, (2.3, 2.6), (RED, DARK), strict=True):
+            yield Solid("sphere", body, (size * radius,), colour, xlt(r), "loops", opacity=0.6)
+        (p, start), (s, end) = ends
+        yield Solid("rod", p, (0.5 * radius,), RED, layer="loops", other=s, start=start, end=end)
+
+
+def tips(model: Tree) -> Iterator[tuple[int, Array]]:
+    """Yield each body without children, and its point (3,) [m] farthest from the body origin."""
+    for i in range(model.nb):
+        if i not in model.parent:
+            at = [*places_on(model, i), 2.0 * centre_of_mass(model, i), np.zeros(3)]
+            at += [p for shape in _visible_shapes(model, i) for p in _far_end(shape)]
+            yield i, max(at, key=lambda p: float(np.linalg.norm(p)))
+
+
+def _visible_shapes(model: Tree, body: int) -> tuple[Any, ...]:
+    shown = getattr(model, "appearance", ())
+    return tuple(shown[body]) if shown else ()
+
+
+def _far_end(shape: Any) -> list[Array]:
+    """Return the mean of those points of a shape that are farthest from the body origin, or []."""
+    far = np.linalg.norm(shape.points, axis=1)
+    return [shape.points[far > far.max() - 1e-6 * float(far.max()) - 1e-12].mean(axis=0)]
+
+
+TURN, SLIDE = np.pi, 0.5  # default range of sliders: angle [rad], and length / robot length
+LAST = 10.0  # default end time of the time slider [s]
+
+
+class Part(NamedTuple):
+    """Slice of the concatenated values of some outputs: the columns from `first` to `last` - 1."""
+
+    ports: tuple[str, ...]
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnRobot:
+    """Model with a name that a page draws at the configuration `q` (nq,), by default neutral.
+
+    - `more` are additional solids.
+    - `bare` are the bodies without additional solids.
+    - `limits` (lower, upper) are the positions (nq,) at the ends of the sliders; a variable without
+      a limit has an infinite value.
+    - `forces` are the outputs with the forces at the contact points, or with the forces on the
+      bodies and their points of application.
+    - `frames` maps names to points whose paths can be drawn: a body and a position on it.
+
+    For a time-dependent model, the variables of the page are q and the time [s].
+    """
+
+    model: Tree
+    name: str = ""
+    q: Any = None
+    more: tuple[Solid, ...] = ()
+    bare: frozenset[int] = frozenset()
+    limits: tuple[Any, Any] | None = None
+    forces: tuple[Part, ...] = ()
+    frames: Mapping[str, tuple[int, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        q = neutral(self.model) if self.q is None else as_configuration(self.model, self.q)
+        object.__setattr__(self, "q", q)
+
+    @cached_property
+    def solids(self) -> tuple[Solid, ...]:
+        """All solids to draw, including the solids of the overlay layers."""
+        model = self.model.at(0.0)
+        return (*solids(model, self._bare), *self.more, *overlays(model))
+
+    @property
+    def variables(self) -> int:
+        """Number of variables: nq, plus one for the time of a time-dependent model."""
+        return self.model.nq + self.model.rheonomic
+
+    def _model_at_time(self, variables: Array) -> tuple[Tree, Array]:
+        """Return the model at the time that `variables` contains, and the configuration q (nq,)."""
+        nq = self.model.nq
+        timed = self.model.rheonomic
+        return (self.model.at(variables[nq]) if timed else self.model), variables[:nq]
+
+    @property
+    def _bare(self) -> frozenset[int] | None:
+        """Indices of the bodies to draw as rods; None stands for all bodies without shapes."""
+        shown = {one.body for one in self.more if one.kind == "mesh" and one.body >= 0}
+        return self.bare - shown if shown else None
+
+    @cached_property
+    def contact_points(self) -> BodyPoints | None:
+        """Contact points of the bodies, or None if the forces act on bodies or are missing."""
+        model = self.model
+        if len(self.forces) > 1:
+            return None
+        return body_points(model) if isinstance(model, Model) and any(model.contact) else None
+
+    @property
+    def weight(self) -> float:
+        """Weight [N] of the robot; for several bodies with contact, of the heaviest body."""
+        masses = [float(body.m) for body in self.model.inertia]
+        return 9.81 * (max(masses) if len(self.forces) > 1 else sum(masses))
+
+    @cached_property
+    def poses(self) -> Graph:
+        """Graph of the poses of all bodies as functions of `variables`, 12 values per body.
+
+        The values are the rotation matrix to the base by rows, then the position [m].
+        """
+
+        def poses(q: Array) -> Mapping[str, Array]:
+            bodies = [pose_numbers(X) for X in body_poses(*self._model_at_time(q))]
+            return {"poses": np.concatenate(bodies)}
+
+        return trace("poses", poses, {"q": (self.variables,)})
+
+    @cached_property
+    def open(self) -> Graph:
+        """Graph of the loop errors (nc,) [rad, m] as a function of `variables` (n,), with Jacobian.
+
+        The column of the time in the Jacobian (nc, n) is zero, because the page cannot change the
+        time to close a loop.
+        """
+        model, given = self.model, {"q": (self.variables,)}
+        if not model.loops:
+            return trace("open", lambda q: {"open": q[:0]}, given)
+        error = trace(
+            "delta", lambda q: {"d": position_constraints(*self._model_at_time(q)).delta}, given
+        )
+        q = ca.SX.sym("q", self.variables)
+        d = error.function(q)
+        slopes = ca.jacobian(d, q)
+        slopes[:, model.nq :] = 0
+        both = ca.vertcat(d, ca.vec(slopes.T))
+        shapes = {"open": (model.nc,), "slopes": (model.nc, self.variables)}
+        return Graph("open", given, shapes, ca.Function("open", [q], [ca.densify(both)]))
+
+    @cached_property
+    def quaternions(self) -> list[int]:
+        """Index of the first element of each quaternion in q."""
+        pairs = zip(self.model.joint, self.model.q_slices, strict=True)
+        return [k.start for joint, k in pairs if joint.nq > joint.nv]
+
+    def sliders(self) -> Iterable[dict[str, Any]]:
+        """Yield a slider for each joint position that is a single coordinate, and for the time."""
+        model, reach = self.model, SLIDE * span(self)
+        for name, joint, where in zip(model.joint_names, model.joint, model.q_slices, strict=True):
+            for j, k in enumerate(range(where.start, where.stop)):
+                if joint.nq > joint.nv:
+                    continue
+                unit = joint.q_units[j]
+                label = name if joint.nq == 1 else f"{name}[{j + 1}]"
+                ends = (
+                    self._ends(k, TURN, 0.0) if unit == "rad" else self._ends(k, reach, self.q[k])
+                )
+                yield {"name": label, "unit": unit, "q": k, **ends}
+        if model.rheonomic:
+            yield {"name": "time", "unit": "s", "q": model.nq, "low": 0.0, "high": LAST}
+
+    def _ends(self, k: int, reach: float, middle: float) -> dict[str, float]:
+        """Return the slider range of variable k: the joint limits, or `middle` -+ `reach`."""
+        low, high = middle - reach, middle + reach
+        if self.limits is not None:
+            low = self.limits[0][k] if np.isfinite(self.limits[0][k]) else low
+            high = self.limits[1][k] if np.isfinite(self.limits[1][k]) else high
+        return {"low": float(min(low, self.q[k])), "high": float(max(high, self.q[k]))}
+
+    def to_json(self, number: int) -> dict[str, Any]:
+        """Return the data of the robot for the page script; `number` is its index on the page."""
+        return {
+            "name": self.name or self.model.name,
+            "bodies": list(self.model.body_names),
+            "q": [*self.q.tolist(), *[0.0] * self.model.rheonomic],
+            "quaternions": self.quaternions,
+            "constraints": self.model.nc if self.model.loops else 0,
+            "poses": f"poses{number}",
+            "open": f"open{number}",
+            "solids": [_solid_json(one) for one in self.solids],
+            "sliders": list(self.sliders()),
+            "tips": [[body, *_round_coordinates(p).tolist()] for body, p in tips(self.model)],
+            "touching": self._contact_places(),
+            "pressed": self.model.nb if len(self.forces) > 1 else 0,
+            "frames": [[name, *place] for name, place in self._frames()],
+            "weight": self.weight,
+        }
+
+    def _contact_places(self) -> list[list[float]]:
+        """Return the body index and the position (3,) [m] on this body of each contact point."""
+        if self.contact_points is None:
+            return []
+        pairs = zip(self.contact_points.body, self.contact_points.position, strict=True)
+        return [[body, *_round_coordinates(p).tolist()] for body, p in pairs]
+
+    def _frames(self) -> Iterable[tuple[str, list[float]]]:
+        """Yield the name, body index and position (3,) [m] on the body, of frames and bodies."""
+        bodies = {name: (i, np.zeros(3)) for i, name in enumerate(self.model.body_names)}
+        for name, (body, r) in {**bodies, **self.frames}.items():
+            if body >= 0:
+                yield name, [body, *_round_coordinates(np.append(r, np.zeros(3 - len(r)))).tolist()]
+
+    def functions(self, number: int) -> str:
+        """Return a JavaScript object with the functions to which the data of `to_json` refer."""
+        graphs = {"poses": self.poses, "open": self.open}
+        return "".join(f"{k}{number}: {javascript_function(g)},\n" for k, g in graphs.items())
+
+
+@dataclass(frozen=True)
+class CameraSetup:
+    """Camera setup: the upward direction (3,), and the direction to the camera (3,).
+
+    `any_side` permits views from all sides at the same height.
+    """
+
+    up: tuple[float, ...]
+    eye: tuple[float, ...]
+    any_side: bool
+
+
+def camera_setup(model: Tree) -> CameraSetup:
+    """Return the camera setup for a model.
+
+    The upward direction is opposite to gravity. The camera views a planar mechanism along its
+    normal, and other models from an oblique direction.
+    """
+    g = np.append(model.gravity, np.zeros(3 - len(model.gravity))).astype(float)
+    size = float(np.linalg.norm(g))
+    up = -g / size if size else np.array([0.0, 0.0, 1.0])
+    normal = _normal(model)
+    side = np.cross(np.array([0.0, 1.0, 0.0]) if abs(up[1]) < 0.7 else np.array([0, 0, 1.0]), up)
+    side = side / np.linalg.norm(side)
+    ahead = np.cross(up, side)
+    if normal is not None and abs(normal @ up) > 0.9:
+        eye = 1.1 * up - ahead + 0.25 * side
+    elif normal is not None:
+        flat = normal - (normal @ up) * up
+        eye = flat + 0.28 * np.cross(up, flat) + 0.22 * up
+    else:
+        eye = side - 1.2 * ahead + 0.7 * up
+    any_side = normal is None or bool(abs(normal @ up) > 0.9)
+    return CameraSetup(tuple(up.tolist()), tuple(eye.tolist()), any_side)
+
+
+def _normal(model: Tree) -> Array | None:
+    """Return the normal of the plane of motion of a planar mechanism; None for other models."""
+    if isinstance(model, PlanarModel):
+        return np.array([0.0, 0.0, 1.0])
+    model = model.at(0.0)
+    poses = body_poses(model, neutral(model))
+    axes = [axis_of(joint) for joint in model.joint]
+    known = [X.E.T @ axis for X, axis in zip(poses, axes, strict=True) if axis is not None]
+    if len(known) < len(axes) or not known:
+        return None
+    parallel = all(abs(axis @ known[0]) > 1 - 1e-9 for axis in known)
+    return known[0] if parallel else None
+
+
+def pose_numbers(X: Any) -> Array:
+    """Return a pose X from base coordinates as 12 numbers: E^T by rows, then the position r [m]."""
+    E, r = X.E, X.r
+    if len(r) == 2:
+        rotation = np.zeros((3, 3), dtype=object)
+        rotation[:2, :2], rotation[2, 2] = np.asarray(E).T, 1.0
+        r = np.append(np.asarray(r, dtype=object), 0.0)
+    else:
+        rotation = np.asarray(E).T
+    return np.concatenate([np.ravel(rotation), np.asarray(r)])
+
+
+def span(robot: DrawnRobot) -> float:
+    """Return the size of a robot [m]: the largest range of its body origins along one axis."""
+    places = [as_spatial(X).r for X in body_poses(robot.model.at(0.0), robot.q)]
+    return float(np.max(np.ptp([np.zeros(3), *places], axis=0))) or 1.0
+
+
+def _solid_json(solid: Solid) -> dict[str, Any]:
+    pose = np.concatenate(
+        [_round_coordinates(solid.placement.E.T), _round_coordinates(solid.placement.r)]
+    )
+    values = {
+        "kind": solid.kind,
+        "body": solid.body,
+        "size": list(solid.size),
+        "colour": list(solid.colour),
+        "pose": pose.tolist(),
+        "layer": solid.layer,
+    }
+    if solid.opacity < 1:
+        values["opacity"] = solid.opacity
+    if solid.aside:
+        values["aside"] = True
+    if solid.kind == "mesh":
+        values["points"] = encode_base64(solid.points)
+    if solid.kind == "rod":
+        ends = {
+            "from": _round_coordinates(solid.start).tolist(),
+            "to": _round_coordinates(solid.end).tolist(),
+        }
+        values |= {"other": solid.other, **ends}
+    return values
+
+
+def _round_coordinates(values: Any) -> Array:
+    return np.round(np.ravel(np.asarray(values, dtype=float)), 9)
+
+
+FORCE = (Part(("force",), 0, 3),)
+WRENCH, PRESSURE = ("f_contact", 3, 6), ("centre_of_pressure", 0, 3)
+WIDE = {WRENCH[0]: 6}  # number of columns of outputs with wrenches; other outputs have 3 columns
+
+
+def force_parts(block: Any, name: str = "", system: System | None = None) -> tuple[Part, ...]:
+    """Return the outputs that contain the contact forces of a plant.
+
+    The outputs are forces at contact points, or forces on bodies with their centres of pressure.
+    `name` is the name of the plant in the `system`. If a `GroundContact` of the system computes the
+    forces, its outputs are returned.
+    """
+    parts: tuple[Part, ...] = ()
+    if isinstance(block, ContactPlant):
+        parts = FORCE
+    elif isinstance(block, RigidContactPlant | SoftContactPlant):
+        parts = tuple(Part((port,), a, b) for port, a, b in (WRENCH, PRESSURE))
+    elif isinstance(block, PlantOfMembers):
+        parts = tuple(Part(_member_outputs(block, port), a, b) for port, a, b in (WRENCH, PRESSURE))
+    elif system is not None and (ground := _ground(system, name)):
+        parts, name = FORCE, ground
+    return tuple(
+        part._replace(ports=tuple(f"{name}.{port}".lstrip(".") for port in part.ports))
+        for part in parts
+    )
+
+
+def _member_outputs(block: PlantOfMembers, port: str) -> tuple[str, ...]:
+    """Return the names of an output of a world for all members, in the order of their bodies."""
+    known = {one.name for one in block.outputs}
+    names = (f"{member.name}_{port}" for member in block.members)
+    return tuple(name for name in names if name in known)
+
+
+def known_parts(robot: DrawnRobot, shapes: Mapping[str, tuple[int, ...]]) -> Sequence[Part] | None:
+    """Return the outputs with the forces on a robot, if all of them are recorded.
+
+    Return None if `shapes`, the shapes by output name, lacks an output or has another number of
+    points.
+    """
+    n = robot.model.nb if robot.contact_points is None else len(robot.contact_points.body)
+    for part in robot.forces:
+        known = [shapes.get(port, ()) for port in part.ports]
+        if any(shape[-1:] != (_wide(port),) for port, shape in zip(part.ports, known, strict=True)):
+            return None
+        if sum(shape[0] if len(shape) > 1 else 1 for shape in known) != n:
+            return None
+    return robot.forces or None
+
+
+def _wide(port: str) -> int:
+    """Return the number of components per point or body of the force output `port`: 3 or 6."""
+    return next((wide for name, wide in WIDE.items() if port.endswith(name)), 3)
+
+
+def force_indices(
+    robot: DrawnRobot, where: Mapping[str, range], shapes: Mapping[str, tuple[int, ...]]
+) -> list[int] | None:
+    """Return the indices of a robot's force values in a sample; `where` maps ports to ranges."""
+    if (parts := known_parts(robot, shapes)) is None:
+        return None
+    found = [
+        np.concatenate([np.reshape(where[port], (-1, _wide(port))) for port in ports])[:, a:b]
+        for ports, a, b in parts
+    ]
+    return [int(k) for k in np.ravel(np.concatenate(found, axis=1))]
+
+
+def forces_on(result: Result, robot: DrawnRobot) -> Array | None:
+    """Return the recorded forces on a robot, (n, 3 k) [N], or (n, 6 k) with application points.
+
+    Return None if the result does not contain the forces.
+    """
+    parts = known_parts(robot, {port.name: port.shape for port in result.ports})
+    if parts is None:
+        return None
+    n = len(result.time)
+
+    def rows(port: str) -> Array:
+        return np.reshape(np.asarray(result[port], dtype=float), (n, -1, _wide(port)))
+
+    found = [
+        np.concatenate([rows(port) for port in ports], axis=1)[..., a:b] for ports, a, b in parts
+    ]
+    return np.reshape(np.concatenate(found, axis=2), (n, -1))
+
+
+def _ground(system: System, plant: str) -> str | None:
+    """Return the name of the `GroundContact` whose wrenches act on a plant, or None."""
+    for one in system.connections:
+        (source, output), (target, _) = one.source, one.target
+        is_ground = isinstance(system.parts[source].component, GroundContact)
+        if target == plant and is_ground and output == "f_ext":
+            return source
+    return None
