@@ -1,5 +1,6 @@
-"""The command: what it loads, its exit codes, and JSON for programs."""
+"""Command line: loaded modules, help, exit codes, and JSON output."""
 
+import inspect
 import json
 import re
 import runpy
@@ -15,6 +16,7 @@ from any_models import FEEDTHROUGH, any_fmu
 from planar2ctrl import REFERENCE
 from rigidblocks import load_model, simulate
 from rigidblocks.cli import main
+from rigidblocks.cli.fmu import fmu
 from urdf_text import ARM
 
 VARIED = ["--vary", "robot.qd[1]=0,1", "--measure", "last robot.q[1]"]
@@ -41,7 +43,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_help_names_every_command_and_loads_no_library():
+def test_help_lists_every_command_and_imports_no_library():
     program = "import sys; from rigidblocks.cli import main; main(['--help']); " + (
         "assert not {'numpy', 'casadi', 'fmpy', 'lxml'} & set(sys.modules)"
     )
@@ -52,14 +54,31 @@ def test_help_names_every_command_and_loads_no_library():
     assert set(COMMANDS) <= set(named)
 
 
+def test_fmu_command_help_lists_each_option_exactly_once(capsys):
+    assert main(["fmu", "--help"]) == 0
+    groups = dict(re.findall(r"^(\w+):\n((?:  .*\n|\n(?=  ))+)", capsys.readouterr().out, re.M))
+    del groups["Arguments"]
+    options = {
+        name: re.findall(r"^  (?:-\w, )?--([\w-]+)", text, re.M) for name, text in groups.items()
+    }
+    assert list(options) == ["Options", "Robot", "Integration", "Archive", "Metadata"]
+    assert {"output", "target", "fmi", "name"} <= set(options["Options"])
+    assert len(options["Options"]) <= 10
+    listed = [option for group in options.values() for option in group]
+    assert len(listed) == len(set(listed))
+    parameters = set(inspect.signature(fmu).parameters) - {"files", "as_json"}
+    assert set(listed) == {name.replace("_", "-") for name in parameters} | {"json", "help"}
+
+
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
-def test_the_package_is_the_command():
+def test_python_m_rigidblocks_runs_the_command():
     command = [sys.executable, "-m", "rigidblocks", "info", "arm.urdf", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    told = json.loads(done.stdout)
-    assert told["name"] == "arm"
-    assert [body["joint"] for body in told["bodies"]] == ["shoulder", "elbow"]
-    assert told["freedoms"] == 2
+    reported = json.loads(done.stdout)
+    assert reported["name"] == "arm"
+    assert [body["joint"] for body in reported["bodies"]] == ["shoulder", "elbow"]
+    assert reported["freedoms"] == 2
 
 
 @pytest.mark.parametrize(
@@ -84,7 +103,7 @@ def test_the_package_is_the_command():
     ],
     ids=" ".join,
 )
-def test_what_cannot_be_used_is_told_with_exit_code_2(arguments, folder, capsys):
+def test_invalid_command_line_gives_exit_code_2_and_writes_no_file(arguments, folder, capsys):
     assert main(arguments) == 2
     out, error = capsys.readouterr()
     assert out == ""
@@ -93,31 +112,34 @@ def test_what_cannot_be_used_is_told_with_exit_code_2(arguments, folder, capsys)
     assert [path.name for path in folder.iterdir()] == ["arm.urdf"]
 
 
-def test_a_missing_file_and_a_missing_package_of_a_script_are_told_with_their_names(folder, capsys):
+def test_error_for_a_missing_file_or_package_contains_its_name(folder, capsys):
     assert main(["run", "arm.urdf", "--scenario", "none.csv"]) == 2
     assert capsys.readouterr().err.endswith("rigidblocks: none.csv: no such file or directory\n")
     (folder / "asks.py").write_text("import no_such_package\nsystem = None\n")
     assert main(["run", "asks.py"]) == 2
-    said = f"asks.py: No module named 'no_such_package'; install it for {sys.executable}"
-    assert capsys.readouterr().err == f"rigidblocks: {said}\n"
+    said = "asks.py: No module named 'no_such_package'; install the missing package for"
+    assert capsys.readouterr().err == f"rigidblocks: {said} {sys.executable}\n"
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["check", "none.fmu"], "there is no FMU none.fmu"),
-        (["info", "none.fmu"], "there is no FMU none.fmu"),
-        (["info", "a.py"], "a.py: this is a script; a robot is a URDF file"),
-        (["runner", "arm.urdf", "-o", "."], "a program needs a name, such as plant, not '.'"),
+        (["check", "none.fmu"], "FMU none.fmu does not exist"),
+        (["info", "none.fmu"], "FMU none.fmu does not exist"),
+        (["info", "a.py"], "a.py: this is a script; expected a robot file, for example URDF"),
+        (
+            ["runner", "arm.urdf", "-o", "."],
+            "'.' is not a valid program name; give a file name such as 'plant'",
+        ),
     ],
 )
-def test_what_was_given_is_told(folder, capsys, arguments, said):
+def test_error_names_an_invalid_command_argument(folder, capsys, arguments, said):
     (folder / "a.py").write_text("system = None\n")
     assert main(arguments) == 2
     assert capsys.readouterr().err.splitlines()[-1] == f"rigidblocks: {said}"
 
 
-def test_an_error_in_a_script_is_told_with_its_line(folder, capsys):
+def test_error_in_a_script_is_reported_with_its_line(folder, capsys):
     (folder / "wrong.py").write_text(
         "from rigidblocks import PDController, System\n"
         "system = System()\n"
@@ -129,24 +151,30 @@ def test_an_error_in_a_script_is_told_with_its_line(folder, capsys):
     assert second == "in wrong.py, line 3"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("given", [[], ["--resistance"], ["--stops", "1e4,50"]], ids=" ".join)
-def test_what_a_robot_is_asked_for_and_has_not_is_told(folder, capsys, given):
+@pytest.mark.parametrize("given", [[], ["--joint-friction"], ["--stops", "1e4,50"]], ids=" ".join)
+def test_option_for_a_property_that_the_robot_file_lacks_is_reported(folder, capsys, given):
     dry = re.sub("<(dynamics|limit)[^>]*>", "", ARM)
     (folder / "dry.urdf").write_text(dry.replace('"revolute"', '"continuous"'))
-    asked = {"--resistance": "dry friction for --resistance", "--stops": "limits for --stops"}
+    asked = {
+        "--joint-friction": "dry friction for --joint-friction",
+        "--stops": "limits for --stops",
+    }
     assert main(["fmu", "dry.urdf", "--target", "source", *given]) == 0
     said = capsys.readouterr().err
     assert [name for name, text in asked.items() if text in said] == given[:1]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
-def test_a_run_of_a_robot_says_that_its_friction_is_left_out(capsys):
+def test_run_command_reports_omitted_dry_friction_of_a_robot(capsys):
     assert main(["run", "arm.urdf", "--stop", "0.002"]) == 0
-    assert "dry friction are left out; the FMU that" in capsys.readouterr().err
+    assert "dry friction and fluid drag are omitted; `rigidblocks fmu" in capsys.readouterr().err
 
 
-def test_a_run_ends_with_texts_as_texts(folder, capsys):
+@pytest.mark.slow
+def test_final_values_of_string_outputs_are_printed_as_strings(folder, capsys):
     assert main(["run", str(any_fmu(folder, FEEDTHROUGH, 3)), "--stop", "0.1", "--json"]) == 0
     end = json.loads(capsys.readouterr().out)["end"]
     texts = {name: value for name, value in end.items() if isinstance(value, str)}
@@ -156,7 +184,7 @@ def test_a_run_ends_with_texts_as_texts(folder, capsys):
     }
 
 
-def test_a_run_that_fails_has_exit_code_1(folder, capsys):
+def test_run_command_has_exit_code_1_for_a_failed_run(folder, capsys):
     (folder / "far.py").write_text(
         "from rigidblocks import RobotPlant, System, planar2\n"
         "system = System()\n"
@@ -167,7 +195,7 @@ def test_a_run_that_fails_has_exit_code_1(folder, capsys):
 
 
 @pytest.mark.slow
-def test_couplings_are_those_of_simulate(folder, capsys):
+def test_coupling_options_of_the_run_command_have_the_same_effect_as_in_simulate(folder, capsys):
     (folder / "wired.py").write_text(
         "from rigidblocks import PDController, RobotPlant, System, planar2\n"
         "system = System()\n"
@@ -189,28 +217,28 @@ def test_couplings_are_those_of_simulate(folder, capsys):
         (["--transparent"], {"transparent": True}),
     ):
         assert main(how + given) == 0
-        told = json.loads(capsys.readouterr().out)
+        reported = json.loads(capsys.readouterr().out)
         result = simulate(system, 0.1, 0.02, progress=False, **options)
-        assert told["end"] == dict(zip(result.columns, result.values[-1].tolist(), strict=True))
-        assert told.get("coupling") == json.loads(result.meta.get("coupling", "null"))
+        assert reported["end"] == dict(zip(result.columns, result.values[-1].tolist(), strict=True))
+        assert reported.get("coupling") == json.loads(result.meta.get("coupling", "null"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("package", "command", "extra"),
+    ("package", "command", "distribution"),
     [
-        ("pyarrow", ["run", "robot.py", "-o", "run.parquet"], "data"),
-        ("pyarrow", ["run", "robot.py", "-o", "run.arrow"], "data"),
-        ("pyarrow", ["convert", "run.csv", "run.parquet"], "data"),
-        ("asammdf", ["run", "robot.py", "-o", "run.mf4"], "mdf"),
-        ("yaml", ["run", "robot.py", "--require", "keep.yaml"], "yaml"),
-        ("yaml", ["run", "robot.py", "--scenario", "told.yaml"], "yaml"),
-        ("matplotlib", ["plot", "run.csv"], "plot"),
-        ("xarray", ["sweep", "robot.py", *VARIED, "-o", "runs.nc"], "dataset"),
+        ("pyarrow", ["run", "robot.py", "-o", "run.parquet"], "pyarrow"),
+        ("pyarrow", ["run", "robot.py", "-o", "run.arrow"], "pyarrow"),
+        ("pyarrow", ["convert", "run.csv", "run.parquet"], "pyarrow"),
+        ("asammdf", ["run", "robot.py", "-o", "run.mf4"], "asammdf"),
+        ("yaml", ["run", "robot.py", "--require", "keep.yaml"], "pyyaml"),
+        ("yaml", ["run", "robot.py", "--scenario", "scenario.yaml"], "pyyaml"),
+        ("matplotlib", ["plot", "run.csv"], "matplotlib"),
+        ("xarray", ["sweep", "robot.py", *VARIED, "-o", "runs.nc"], "xarray"),
     ],
 )
-def test_a_package_that_is_missing_has_exit_code_2_and_its_extra(
-    folder, monkeypatch, capsys, package, command, extra
+def test_missing_package_gives_exit_code_2_and_its_install_command(
+    folder, monkeypatch, capsys, package, command, distribution
 ):
     (folder / "robot.py").write_text(
         "from rigidblocks import RobotPlant, System, planar2\n"
@@ -218,7 +246,7 @@ def test_a_package_that_is_missing_has_exit_code_2_and_its_extra(
         "system.add('robot', RobotPlant(planar2()))\n"
     )
     assert main(["run", "robot.py", "--stop", "0.002", "-o", "run.csv"]) == 0
-    for path in ("keep.yaml", "told.yaml"):
+    for path in ("keep.yaml", "scenario.yaml"):
         (folder / path).write_text("{}")
     capsys.readouterr()
     loaded = [name for name in sys.modules if name.partition(".")[0] == package]
@@ -227,23 +255,24 @@ def test_a_package_that_is_missing_has_exit_code_2_and_its_extra(
     assert main(command) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("rigidblocks: ")
-    assert f"pip install 'rigidblocks[{extra}]'" in line
+    assert line.endswith(f"needs {distribution}: pip install {distribution}")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
-def test_a_new_block_runs_as_it_is(capsys):
+def test_block_template_of_the_new_command_runs_unchanged(capsys):
     assert main(["new", "first_try", "--json"]) == 0
     files = json.loads(capsys.readouterr().out)["files"]
     assert files == ["first_try_fmu.py", "first_try_system.py"]
     assert main(["new", "first_try"]) == 2
-    assert "is not overwritten" in capsys.readouterr().err
+    assert "cannot overwrite first_try_fmu.py, first_try_system.py" in capsys.readouterr().err
     assert main(["run", files[1], "--json"]) == 0
     end = json.loads(capsys.readouterr().out)["end"]
     assert end["first_try.y"] == pytest.approx(1 - np.exp(-10), abs=1e-6)
 
 
 @pytest.mark.slow
-def test_the_demo_follows_its_command(folder, capsys):
+def test_demo_robot_follows_the_reference_trajectory(folder, capsys):
     assert main(["demo", "--json", "--stop", "1", "-o", "demo.csv"]) == 0
     end = json.loads(capsys.readouterr().out)["end"]
     seen = [end[name] for name in ("robot.q[1]", "robot.q[2]", "robot.qd[1]", "robot.qd[2]")]
@@ -255,7 +284,7 @@ def test_the_demo_follows_its_command(folder, capsys):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("folder")
-def test_a_controller_and_frames_can_be_inside(capsys):
+def test_fmu_command_adds_a_controller_and_frame_outputs(capsys):
     arguments = ["--controller", "pd", "--frames", "lower"]
     assert main(["fmu", "arm.urdf", "-o", "arm.fmu", *arguments]) == 0
     result = simulate_fmu(
@@ -271,13 +300,16 @@ def test_a_controller_and_frames_can_be_inside(capsys):
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_robot_is_converted_to_nothing_but_json(capsys):
+def test_convert_command_rejects_robot_formats_other_than_json(capsys):
     assert main(["convert", "arm.urdf", "arm.yaml"]) == 2
-    assert "'arm.yaml' must end in .json for a robot, for a" in capsys.readouterr().err
+    assert (
+        "unknown format of 'arm.yaml'; the name must end in .json for a robot"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_robot_is_converted_to_json(capsys):
+def test_convert_command_writes_a_robot_as_json(capsys):
     assert main(["convert", "arm.urdf", "arm.json"]) == 0
     assert capsys.readouterr().out == "arm.json\n"
     assert load_model("arm.json").model.joint_names == load_model("arm.urdf").model.joint_names

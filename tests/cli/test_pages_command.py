@@ -1,4 +1,4 @@
-"""The commands that make web pages."""
+"""Commands that write web pages."""
 
 import json
 
@@ -22,21 +22,22 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_a_robot_is_made_a_page(folder, capsys):
+def test_view_command_writes_the_page_of_a_robot(folder, capsys):
     assert main(["view", "arm.urdf", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told == {"file": "arm.html", "bytes": (folder / "arm.html").stat().st_size}
+    reported = json.loads(capsys.readouterr().out)
+    assert reported == {"file": "arm.html", "bytes": (folder / "arm.html").stat().st_size}
     assert "shoulder" in (folder / "arm.html").read_text()
 
 
-def test_a_run_is_made_a_page(folder, capsys):
+@pytest.mark.slow
+def test_view_command_writes_the_page_of_a_run(folder, capsys):
     assert main(["run", "swing.py", "--stop", "0.01", "-o", "run.csv"]) == 0
     assert main(["view", "swing.py", "run.csv", "-o", "run.html"]) == 0
     assert "wrote run.html" in capsys.readouterr().out
     assert '"run":{' in (folder / "run.html").read_text()
 
 
-def test_runs_of_one_name_in_two_folders_are_two(folder):
+def test_page_labels_runs_whose_files_have_equal_names_by_their_folders(folder):
     for name in ("a", "b"):
         assert main(["run", "swing.py", "--stop", "0.01", "-o", f"{name}/run.csv"]) == 0
     assert main(["view", "swing.py", "a/run.csv", "b/run.csv", "-o", "run.html"]) == 0
@@ -44,7 +45,7 @@ def test_runs_of_one_name_in_two_folders_are_two(folder):
 
 
 @pytest.mark.filterwarnings("default")
-def test_a_warning_is_one_line_of_the_command(folder, capsys):
+def test_view_command_prints_a_mesh_warning_in_one_line(folder, capsys):
     pytest.importorskip("trimesh")
     mesh = '<visual><geometry><mesh filename="package://none/a.stl"/></geometry></visual>'
     (folder / "arm.urdf").write_text(ARM.replace("</link>", f"{mesh}</link>", 1))
@@ -54,14 +55,30 @@ def test_a_warning_is_one_line_of_the_command(folder, capsys):
     assert "--packages" in line
 
 
-@pytest.mark.slow  # a machine that has compiled none needs a minute for its C library
-def test_a_system_is_made_a_page_in_which_it_runs(folder):
+@pytest.mark.slow  # the first compilation builds the C library, which takes a minute
+def test_page_command_writes_a_page_that_simulates_the_system(folder):
     assert main(["page", "swing.py", "--dt", "0.01"]) == 0
-    assert '"kernel":{"wasm":"AGFzbQ' in (folder / "swing.html").read_text()
+    assert '"kernel":{"wasm":"AGFzbQ' in (folder / "swing_page.html").read_text()
 
 
-def test_what_has_no_robot_makes_no_page(folder, capsys):
+def test_view_command_rejects_a_system_without_a_robot(folder, capsys):
     (folder / "none.py").write_text("from rigidblocks import System\n\nsystem = System()\n")
     assert main(["view", "none.py"]) == 2
     assert "no robot to draw" in capsys.readouterr().err
     assert not (folder / "none.html").exists()
+
+
+def test_pages_of_two_commands_have_different_default_names(folder, capsys):
+    assert main(["view", "swing.py"]) == 0
+    made = (folder / "swing.html").read_text()
+    assert '<meta name="generator" content="rigidblocks view">' in made
+    assert main(["view", "swing.py"]) == 0  # the command may replace its own page
+    foreign = "<!DOCTYPE html><p>report</p>"
+    for name, command in (("swing.html", "view"), ("swing_page.html", "page")):
+        (folder / name).write_text(foreign)
+        capsys.readouterr()
+        assert main([command, "swing.py"]) == 2
+        assert f"cannot overwrite {name}, which `rigidblocks {command}`" in capsys.readouterr().err
+        assert (folder / name).read_text() == foreign
+    assert main(["view", "swing.py", "-o", "swing.html"]) == 0
+    assert (folder / "swing.html").read_text() == made

@@ -1,6 +1,4 @@
-"""An arm from a file for a bench: one FMU with stops at its limits, a wrench at its tool as an
-input, and where the tool is as an output.
-"""
+"""FMU of an arm for a test bench: stops at its limits, a wrench input and the pose of its tool."""
 
 import numpy as np
 import pytest
@@ -8,10 +6,10 @@ from fmpy import read_model_description, simulate_fmu
 from numpy.testing import assert_allclose
 
 from rigidblocks.cli import main
-from rigidblocks.dynamics.laws import Stop
-from rigidblocks.formats.description import Freedoms, RobotDescription
-from rigidblocks.library.described import described_elements
-from rigidblocks.robots import planar_n
+from rigidblocks.dynamics.force_laws import Stop
+from rigidblocks.library.plant_from_file import described_elements
+from rigidblocks.robot.robots import planar_n
+from rigidblocks.robot_description.robot_description import JointProperties, RobotDescription
 
 SLIDE = """<robot name="slide">
 <link name="rail"/>
@@ -25,9 +23,11 @@ iyz="0"/></inertial></link>
 </robot>"""
 
 
-def test_stops_are_at_the_limits_that_are_finite():
+def test_stops_option_of_the_fmu_command_adds_stops_at_finite_joint_limits():
     model = planar_n(3)
-    limits = Freedoms.of(3, lower=[-1.0, -np.inf, -np.inf], upper=[2.0, np.inf, 3.0])
+    limits = JointProperties.from_values(
+        3, lower=[-1.0, -np.inf, -np.inf], upper=[2.0, np.inf, 3.0]
+    )
     elements = described_elements(RobotDescription(model, limits), stops=(1e4, 50.0))
     ends = [element.law for element in elements]
     assert all(isinstance(law, Stop) for law in ends)
@@ -38,8 +38,8 @@ def test_stops_are_at_the_limits_that_are_finite():
 
 
 @pytest.mark.slow
-def test_a_cart_is_pushed_at_its_tool_into_its_stop(tmp_path):
-    """20 N along the tool's -y, which is the rail's x, hold the cart F / K beyond its limit."""
+def test_tool_force_compresses_a_joint_stop_by_force_divided_by_stiffness(tmp_path):
+    """20 N along the tool's -y axis, the rail's x axis, compress the stop by F / K."""
     urdf, fmu, K = tmp_path / "slide.urdf", tmp_path / "slide.fmu", 2e3
     urdf.write_text(SLIDE)
     asked = ["--forces", "tool", "--frames", "tool", "--stops", f"{K},200"]
@@ -57,14 +57,16 @@ def test_a_cart_is_pushed_at_its_tool_into_its_stop(tmp_path):
     assert_allclose(run["frames.p_tool[1]"], q + 0.1, atol=1e-12)
     variables = read_model_description(fmu).modelVariables
     shown = {one.name.partition(".")[0] for one in variables if one.causality == "output"}
-    assert shown == {"robot", "frames"}  # the wrenches of all bodies stay inside
+    assert shown == {"robot", "frames"}  # the wrenches of all bodies are internal
 
 
-def test_stops_that_are_none_are_refused(tmp_path, capsys):
+def test_invalid_stops_and_frames_of_a_robot_are_rejected(tmp_path, capsys):
     urdf = tmp_path / "slide.urdf"
     urdf.write_text(SLIDE)
     for text in ("1e4", "stiff,50", "-1,0", "1e4,nan"):
         assert main(["fmu", str(urdf), f"--stops={text}"]) == 2
         assert "--stops needs a stiffness and a damping, such as 1e4,50" in capsys.readouterr().err
     assert main(["fmu", str(urdf), "--forces", "tol"]) == 2
-    assert "there is no frame 'tol'; did you mean 'tool'?" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "unknown frame 'tol'; did you mean 'tool'?; frames on moving bodies: " in error
+    assert "tool" in error.partition("bodies: ")[2].split(", ")[-1]

@@ -1,6 +1,4 @@
-"""An FMU whose parameters were set to other masses, a payload, friction and gravity moves as that
-of the robot which has these numbers.
-"""
+"""FMUs with tuned masses, payload, friction and gravity equal FMUs of robots with these values."""
 
 from dataclasses import replace
 
@@ -10,20 +8,18 @@ from fmpy import read_model_description, simulate_fmu
 from numpy.testing import assert_allclose
 
 from rigidblocks import load_model, save_model
-from rigidblocks.algebra.spatial import RigidInertia, mcI
 from rigidblocks.cli import main
+from rigidblocks.spatial.spatial import RigidInertia, mcI
 from urdf_text import ARM
 
 MASS, COM, MOMENTS = 1.5, np.array([0.1, -0.2, 0.05]), np.array([0.02, 0.03, 0.04])
 GRAVITY = np.array([0.3, -1.0, -5.0])
-FRICTION = 0.7  # N m at the shoulder
+FRICTION = 0.7  # [N.m] dry friction of the shoulder
 BASE = ARM[ARM.index("<inertial>") : ARM.index("</inertial>") + 11]
 
 
 def heavier(robot, factor):
-    """The robot with links that are heavier by a factor each, a payload in its frame `tool`,
-    another gravity and more friction.
-    """
+    """Return the robot with scaled link inertias, a payload, another gravity and more friction."""
     model, place = robot.model, robot.frames["tool"]
     held = [
         RigidInertia(k * b.m, k * b.h, k * b.I) for k, b in zip(factor, model.inertia, strict=True)
@@ -31,17 +27,17 @@ def heavier(robot, factor):
     held[place.body] = held[place.body] + mcI(MASS, COM, np.diag(MOMENTS)).to_parent(
         place.placement
     )
-    f = robot.freedoms
+    f = robot.joint_properties
     more = np.where(f.friction > 0, FRICTION, f.friction)
     return replace(
         robot,
         model=replace(model, inertia=tuple(held), gravity=GRAVITY),
-        freedoms=replace(f, friction=more, backward=more),
+        joint_properties=replace(f, friction=more, backward=more),
     )
 
 
 def motion(fmu, start):
-    """The positions over half a second."""
+    """Return the joint positions over half a second."""
     names = [v.name for v in read_model_description(str(fmu)).modelVariables]
     q = [name for name in names if name.startswith("robot.q[")]
     run = simulate_fmu(str(fmu), stop_time=0.5, output_interval=1e-3, start_values=start, output=q)
@@ -54,7 +50,9 @@ def elements(name, values):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("floating", [False, True])
-def test_a_tuned_fmu_moves_as_the_robot_that_has_these_numbers(floating, tmp_path, rng):
+def test_fmu_with_tuned_parameters_matches_the_results_of_a_robot_with_these_parameters(
+    floating, tmp_path, rng
+):
     urdf, saved = tmp_path / "arm.urdf", tmp_path / "other.json"
     urdf.write_text(ARM.replace('<link name="base"/>', f'<link name="base">{BASE}</link>'))
     words = ["--tunable", "payload,inertia,friction,gravity", "--frames", "tool"]
@@ -64,7 +62,7 @@ def test_a_tuned_fmu_moves_as_the_robot_that_has_these_numbers(floating, tmp_pat
     robot = load_model(urdf, floating=floating)
     factor = rng.uniform(0.5, 2.0, robot.model.nb)
     save_model(heavier(robot, factor), saved)
-    words = ["--resistance", "--frames", "tool"]
+    words = ["--joint-friction", "--frames", "tool"]
     assert main(["fmu", str(saved), "-o", str(tmp_path / "other.fmu"), *words]) == 0
 
     start = {"robot.payload_mass": MASS, "robot.shoulder_friction_coulomb": FRICTION}
@@ -79,12 +77,18 @@ def test_a_tuned_fmu_moves_as_the_robot_that_has_these_numbers(floating, tmp_pat
 @pytest.mark.parametrize(
     ("word", "said"),
     [
-        ("payload,inertias", "--tunable knows no 'inertias'; did you mean 'inertia'?; it takes"),
-        ("payload_mas", "did you mean 'payload_mass'?; it takes friction, gravity, inertia"),
-        ("nothing --controller pd", "knows no 'nothing'; it takes friction, gravity, inertia"),
+        (
+            "payload,inertias",
+            "unknown parameter 'inertias' of --tunable; did you mean 'inertia'?; expected",
+        ),
+        ("payload_mas", "did you mean 'payload_mass'?; expected friction, gravity, inertia"),
+        (
+            "nothing --controller pd",
+            "unknown parameter 'nothing' of --tunable; expected friction, gravity, inertia",
+        ),
     ],
 )
-def test_a_word_that_is_no_parameter_is_refused_with_those_that_are(word, said, tmp_path, capsys):
+def test_unknown_tunable_parameter_is_rejected_with_suggestions(word, said, tmp_path, capsys):
     (path := tmp_path / "arm.urdf").write_text(ARM)
     out = tmp_path / "arm.fmu"
     words = ["--tunable", *f"payload,{word}".split()]

@@ -1,4 +1,4 @@
-"""`rigidblocks run --view`: a page that whoever has its address can see the run in."""
+"""`rigidblocks run --view`: a page shows the run to everyone who has the address of the page."""
 
 import json
 import os
@@ -20,7 +20,7 @@ system.add("robot", RobotPlant(planar2(), qd0=[1.0, -2.0]), start={"tau": [0.0, 
 
 @pytest.fixture
 def opened(tmp_path):
-    """A folder with a system, and what opens pages there: it writes their addresses to a file."""
+    """Return a folder with a system, and a browser command that logs the addresses of pages."""
     (tmp_path / "swing.py").write_text(SYSTEM)
     (tmp_path / "browse").write_text('#!/bin/sh\necho "$1" > opened\n')
     (tmp_path / "browse").chmod(0o755)
@@ -41,16 +41,16 @@ def begun(folder, *options):
 
 
 def addressed(run):
-    """The address that the command says, of the page."""
+    """Return the address of the page that the command prints."""
     for line in run.stderr:
-        if found := re.search(r"the run is at (http://127\.0\.0\.1:\d+/\S+/)", line):
+        if found := re.search(r"the run is shown at (http://127\.0\.0\.1:\d+/\S+/)", line):
             return found[1]
     raise AssertionError("it said no address")
 
 
 @pytest.mark.slow
-def test_a_run_is_watched_at_the_pace_of_the_clock(opened):
-    """Rows come to who asks for them while it goes on, and the result at its end."""
+def test_view_option_of_the_run_command_sends_each_sample_to_the_page_during_the_run(opened):
+    """The server sends rows during the run, and an event at its end."""
     with begun(opened, "--stop", "4", "--dt", "0.01") as run:
         address = addressed(run)
         rest = threading.Thread(target=run.stderr.read)
@@ -70,11 +70,11 @@ def test_a_run_is_watched_at_the_pace_of_the_clock(opened):
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_a_run_that_is_watched(opened):
+def test_ctrl_c_ends_a_run_with_a_live_page(opened):
     with begun(opened, "--stop", "1e6") as run:
         address = addressed(run)
         urllib.request.urlopen(address, timeout=20).close()
         run.send_signal(signal.SIGINT)
-        _, told = run.communicate(timeout=30)
+        _, reported = run.communicate(timeout=30)
     assert run.returncode == 130
-    assert "Traceback" not in told
+    assert "Traceback" not in reported

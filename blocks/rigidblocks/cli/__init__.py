@@ -1,15 +1,15 @@
-"""The command `rigidblocks`."""
+"""Entry point of the command `rigidblocks`, and its error messages."""
 
 import sys
 import warnings
 from collections.abc import Sequence
 from typing import TextIO
 
-from rigidblocks.cli import beginnings, benches, files, fits, fmus, machine, pages, runs
-from rigidblocks.cli.application import APP
-from rigidblocks.formats.refusal import FormatError
+from rigidblocks.cli import fmu, hil, inspect, run, view
+from rigidblocks.cli.app import APP
+from rigidblocks.robot_description.format_error import FormatError
 
-__all__ = ["beginnings", "benches", "files", "fits", "fmus", "machine", "main", "pages", "runs"]
+__all__ = ["fmu", "hil", "inspect", "main", "run", "view"]
 
 _INPUT = (
     ValueError,
@@ -19,32 +19,32 @@ _INPUT = (
     IsADirectoryError,
     NotADirectoryError,
     PermissionError,
-    ImportError,  # of what is in an extra
+    ImportError,  # an optional package is not installed
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command; returns 0, or 1 where the run failed or what was looked at is not well, or
-    2 where what was given cannot be used; errors are on stderr.
+    """Run the command and return its exit code; errors are printed to stderr.
+
+    The exit code is 0 for success, 1 for a failed run or a failed check, and 2 for invalid input.
     """
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _shown
+            warnings.showwarning = _print_warning
             APP(args=None if arguments is None else list(arguments), prog_name="rigidblocks")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except Exception as error:
-        # what a user can mend is said in one line, with the notes that say where; of a file its own
-        # line says that
-        text = _told(error)
+        # one line, with notes on the location; the message of a FormatError contains the location
+        text = _error_text(error)
         notes = () if isinstance(error, FormatError) else getattr(error, "__notes__", ())
         print(f"rigidblocks: {text}", *notes, sep="\n", file=sys.stderr)
         return 2 if isinstance(error, _INPUT) else 1
     return 0
 
 
-def _told(error: Exception) -> str:
-    """What an error says, without the quotes of a KeyError and the number of an OSError."""
+def _error_text(error: Exception) -> str:
+    """Return the message of an error; remove the quotes of KeyError and the number of OSError."""
     if isinstance(error, KeyError) and error.args:
         return str(error.args[0])
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
@@ -52,7 +52,7 @@ def _told(error: Exception) -> str:
     return str(error)
 
 
-def _shown(
+def _print_warning(
     message: Warning | str,
     category: type[Warning],
     filename: str,
@@ -60,6 +60,6 @@ def _shown(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Prints a warning as errors are printed, without the line of the program that gave it."""
+    """Print a warning on one line, in the format of error messages."""
     del category, filename, lineno, line
     print(f"rigidblocks: {message}", file=sys.stderr if file is None else file)

@@ -1,4 +1,4 @@
-"""What is in a file that a command is given: a robot, the script of an FMU, a system, or an FMU."""
+"""Input files of commands: robots, FMU scripts, systems and FMUs."""
 
 import ast
 import re
@@ -6,43 +6,46 @@ import runpy
 import sys
 import traceback
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rigidblocks.cli.application import warn
+from rigidblocks.cli.app import print_warnings
+from rigidblocks.common.regular_files import check_regular_file
 
 if TYPE_CHECKING:
     from rigidblocks.block.block import Block
-    from rigidblocks.formats.description import RobotDescription
-    from rigidblocks.library.inertias import TunableInertia
-    from rigidblocks.library.kinematics import Frame
-    from rigidblocks.library.plant import Plant
-    from rigidblocks.ssp.structure import Loaded
+    from rigidblocks.fmi.ssp.system_structure import Loaded
+    from rigidblocks.library.frames import Frame
+    from rigidblocks.library.plant_ports import TunableInertia
+    from rigidblocks.library.plants import Plant
+    from rigidblocks.robot_description.robot_description import RobotDescription
 
-SYSTEM = "system"  # what a script that makes a system calls it
-LEFT_OUT = "its springs, damping and dry friction are left out"
-_HEAD = 4096  # bytes, in which the name of the root of an XML file is
+SYSTEM = "system"  # name of the variable that a script assigns its system to
+LEFT_OUT = "its springs, damping, dry friction and fluid drag are omitted"
+_OSP = b"OspSystemStructure"  # name of the root element of an OSP file
+_HEAD = 4096  # number of bytes at the start of an XML file that contain the root element
 
 
-def robot_of(path: Path, floating: bool = False) -> "RobotDescription":
-    """The robot in the file, with its warnings on stderr."""
-    from rigidblocks.formats.load import load_model
+def robot_of(path: Path, floating: bool = False, key: str | None = None) -> "RobotDescription":
+    """Load a robot; the keyframe `key` is its initial configuration. Print warnings to stderr."""
+    from rigidblocks.robot_description.load import load_model
 
-    robot = load_model(path, floating=floating)
-    warn(path, robot.warnings)
+    robot = load_model(path, floating=floating, key=key)
+    print_warnings(path, robot.warnings)
     return robot
 
 
 def is_system(path: Path) -> bool:
-    """Whether a file is a Python program that makes a system, on top level; it does not run."""
+    """Return True if the script assigns `system` at its top level; the function does not run it."""
     if path.suffix != ".py":
         return False
     if not path.is_file():
-        raise FileNotFoundError(f"there is no script {path}")
+        raise FileNotFoundError(f"script {path} does not exist")
     try:
         tree = ast.parse(path.read_text())
     except SyntaxError as error:
-        raise ValueError(f"{path}:{error.lineno}: this is no Python: {error.msg}") from None
+        raise ValueError(f"{path}:{error.lineno}: Python syntax error: {error.msg}") from None
     return any(
         isinstance(node, ast.Assign)
         and any(isinstance(one, ast.Name) and one.id == SYSTEM for one in node.targets)
@@ -50,85 +53,105 @@ def is_system(path: Path) -> bool:
     )
 
 
-def system_of(path: Path) -> "Loaded":
-    """The system that a program makes, or that is in a file of SSP with the run that it proposes,
-    or that of one robot or FMU under its plain name.
+def is_structure(path: Path) -> bool:
+    """Return True if a path is an SSP archive or description, or a folder with a description."""
+    return path.suffix in (".ssp", ".ssd") or (path / "SystemStructure.ssd").is_file()
 
-    Raises ValueError for a program that makes none.
+
+def system_of(path: Path, sensors: bool = False) -> "Loaded":
+    """Load a system, and its run options, from a file or folder.
+
+    The file is a script, an SSP or OSP file, a robot file or an FMU. A folder is an unpacked SSP or
+    OSP system. `sensors` makes the sensors of a robot file outputs.
+
+    Raises ValueError if a script does not define a system, or if `sensors` is True and the file is
+    not a robot file.
     """
-    from rigidblocks.ssp.structure import Loaded
-    from rigidblocks.system.fmu import FmuError
-    from rigidblocks.system.system import System
+    from rigidblocks.cosim.graph.fmu_part import FmuError
+    from rigidblocks.cosim.graph.system import System
+    from rigidblocks.fmi.ssp.system_structure import Loaded
 
+    is_osp = (path / "OspSystemStructure.xml").is_file()
+    if sensors and (path.suffix in (".py", ".fmu") or is_structure(path) or is_osp):
+        raise ValueError(f"{path} is not a robot file; leave out --sensors")
     if path.suffix == ".py":
         if not is_system(path):
-            raise ValueError(f"{path} makes no {SYSTEM}; it needs `{SYSTEM} = System()`")
+            raise ValueError(f"{path} does not define `{SYSTEM}`; add `{SYSTEM} = System()`")
         sys.path.insert(0, str(path.parent.resolve()))
         try:
             made = runpy.run_path(str(path), run_name="rigidblocks_system")[SYSTEM]
         except ModuleNotFoundError as error:
-            raise ImportError(f"{path}: {error}; install it for {sys.executable}") from error
+            raise ImportError(
+                f"{path}: {error}; install the missing package for {sys.executable}"
+            ) from error
         except Exception as error:
             error.add_note(_place(error, path))
             raise
         if not isinstance(made, System):
-            raise ValueError(f"{SYSTEM} in {path} is no System, but {made!r:.60}")
+            raise ValueError(f"`{SYSTEM}` in {path} must be a System, not {made!r:.60}")
         return Loaded(made, {})
-    if path.suffix == ".ssp":
-        from rigidblocks.ssp.load import load_system
+    if is_structure(path):
+        from rigidblocks.fmi.ssp.load import load_system
 
         return load_system(path)
-    if path.suffix == ".xml" and b"<OspSystemStructure" in path.read_bytes()[:_HEAD]:
-        from rigidblocks.ssp.osp import load_osp
+    check_regular_file(path)
+    if is_osp or (path.suffix == ".xml" and _OSP in path.read_bytes()[:_HEAD]):
+        from rigidblocks.fmi.ssp.osp import load_osp
 
         return load_osp(path)
     system = System()
     try:
-        system.add(plain(path.stem), path if path.suffix == ".fmu" else plant_of(path))
+        system.add(
+            as_identifier(path.stem), path if path.suffix == ".fmu" else plant_of(path, sensors)
+        )
     except FmuError as error:
         raise ValueError(str(error)) from None
     return Loaded(system, {})
 
 
 def _place(error: Exception, path: Path) -> str:
-    """Where in a script an error came up."""
+    """Return the location `script:line` of an error in a script."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == str(path)]
     return f"in {path}, line {lines[-1]}" if lines else f"in {path}"
 
 
-def asked_of(path: Path, **asked: Any) -> "Loaded":
-    """The system in a file, and the run that it proposes with what is asked for in its place."""
-    from rigidblocks.ssp.structure import Loaded
+def load_run_options(path: Path, sensors: bool = False, **asked: Any) -> "Loaded":
+    """Load a system and the run options of its file; the options of the command take precedence."""
+    from rigidblocks.fmi.ssp.system_structure import Loaded
 
-    system, told = system_of(path)
+    system, own_options = system_of(path, sensors)
     return Loaded(
-        system, {**told, **{name: value for name, value in asked.items() if value is not None}}
+        system,
+        {**own_options, **{name: value for name, value in asked.items() if value is not None}},
     )
 
 
-def plant_of(path: Path) -> "Plant":
-    """The plant of the robot in a file."""
-    from rigidblocks.library.described import described_plant, resists
+def plant_of(path: Path, sensors: bool = False) -> "Plant":
+    """Load a robot and return its plant, with the sensors of the file as outputs if requested."""
+    from rigidblocks.library.plant_from_file import described_plant, has_joint_friction
 
     robot = robot_of(path)
-    if resists(robot):
-        warn(path, [f"{LEFT_OUT}; the FMU that `rigidblocks fmu --resistance` makes has them"])
-    return described_plant(robot)
+    if has_joint_friction(robot):
+        print_warnings(
+            path, [f"{LEFT_OUT}; `rigidblocks fmu --joint-friction` includes them in an FMU"]
+        )
+    return described_plant(robot, sensors=sensors)
 
 
-TUNABLE = {"payload", "inertia", "friction", "gravity"}  # what stands for several parameters
+TUNABLE = {"payload", "inertia", "friction", "gravity"}  # names of groups of parameters
 
 
 def inertias_of(
     robot: "RobotDescription", groups: set[str], frames: Sequence[str] | None
 ) -> "TunableInertia | None":
-    """What is to be tuned of a robot's inertias: of its links, of a payload in the first of the
-    frames, or without any in that of its last link.
+    """Return the tunable inertias of a robot (links, payload or both), or None.
+
+    The payload is at the first of the frames, or by default at the frame of the last link.
     """
     if not groups & {"payload", "inertia"}:
         return None
-    from rigidblocks.library.inertias import TunableInertia
+    from rigidblocks.library.plant_ports import TunableInertia
 
     moving = [name for name, place in robot.frames.items() if place.body >= 0]
     payload = _frames(robot, [*(frames or ()), moving[-1]])[0] if "payload" in groups else None
@@ -139,11 +162,12 @@ _OF_INERTIA = {"payload": "payload_", "inertia": "link_mass"}
 
 
 def parameters_of(plant: Any, tunable: Sequence[str] | None) -> list[str] | None:
-    """The names of parameters, with those that a word in TUNABLE stands for in its place."""
+    """Return the parameter names; replace group names, such as friction, by their parameters."""
     if tunable is None:
         return None
     there, names = [port.name for port in plant.parameters], list[str]()
-    elements = {e.name for e in plant.force_elements.forces if not e.name.endswith("_stop")}
+    others = ("_stop", "_weight")
+    elements = {e.name for e in plant.force_elements.forces if not e.name.endswith(others)}
     for word in tunable:
         if word == "friction":
             names += [name for name in there if name.rpartition("_")[0] in elements]
@@ -155,21 +179,22 @@ def parameters_of(plant: Any, tunable: Sequence[str] | None) -> list[str] | None
 
 
 def check_tunable(plant: Any, names: Sequence[str] | None) -> None:
-    """Raises ValueError for a name that is no parameter of the plant and no word in TUNABLE."""
+    """Raise ValueError for a name that is neither a parameter of the plant nor in TUNABLE."""
     known = [port.name for port in plant.parameters]
     for name in names or ():
         if name not in known:
-            from rigidblocks.formats.document import nearest
+            from rigidblocks.robot_description.xml_reader import nearest
 
             word = name.removeprefix("robot.")
             raise ValueError(
-                f"--tunable knows no '{word}'{nearest(word, [*sorted(TUNABLE), *known])}; it takes "
-                f"{', '.join(sorted(TUNABLE))} and the parameters {', '.join(known)}"
+                f"unknown parameter '{word}' of --tunable"
+                f"{nearest(word, [*sorted(TUNABLE), *known])}; expected "
+                f"{', '.join(sorted(TUNABLE))} or a parameter: {', '.join(known)}"
             )
 
 
 def stops_of(text: str | None) -> tuple[float, float] | None:
-    """The stiffness and the damping of stops in "1e4,50"; raises ValueError for what is neither."""
+    """Parse the stiffness and damping of joint stops, such as "1e4,50"."""
     if text is None:
         return None
     try:
@@ -181,46 +206,55 @@ def stops_of(text: str | None) -> tuple[float, float] | None:
     return K, D
 
 
-def plain(name: str) -> str:
-    """The name with all that an identifier cannot have as _."""
+def as_identifier(name: str) -> str:
+    """Replace each character that an identifier cannot contain by `_`."""
     text = re.sub(r"[^A-Za-z0-9_]", "_", name)
     return text if re.match("[A-Za-z_]", text) else f"_{text}"
 
 
-def wired_robot(
+def wire_robot(
     robot: "RobotDescription",
     plant: Any,
     frames: Sequence[str],
     controller: str | None,
     forces: Sequence[str] = (),
 ) -> "Block":
-    """The plant with the poses of frames as outputs, wrenches at the frames `forces` as inputs, and
-    with a PD controller or the actuators of the file inside: one continuous block whose parts are
-    `robot`, `frames`, `forces`, and `pd` or `actuators`.
+    """Connect a plant with frames, forces and a controller to one continuous block.
 
-    Raises ValueError for a frame that the file does not have, and for a controller of joints with
-    several freedoms.
+    The poses of `frames` are outputs. Wrenches at the frames `forces` are inputs. The controller is
+    a PD controller or the actuators of the file. The parts of the block are `robot`, `frames`,
+    `forces`, and `pd` or `actuators`.
+
+    Raises ValueError if a frame is unknown, or if a PD controller is requested for joints with
+    several degrees of freedom.
     """
-    from rigidblocks.library.described import described_motors, described_scales
-    from rigidblocks.library.floating_plant import FloatingBasePlant
-    from rigidblocks.library.kinematics import FrameKinematics
-    from rigidblocks.library.plant import RobotPlant
-    from rigidblocks.library.wrenches import FrameWrenches
-    from rigidblocks.system.continuous import ContinuousSystem
-    from rigidblocks.system.system import System
+    from rigidblocks.cosim.graph.block_merging import ContinuousSystem
+    from rigidblocks.cosim.graph.system import System
+    from rigidblocks.library.described_sensors import SensedPlant
+    from rigidblocks.library.frames import FrameKinematics, FrameWrenches
+    from rigidblocks.library.plant_from_file import described_motors, described_scales
+    from rigidblocks.library.plants import FloatingBasePlant, RobotPlant
 
-    alone = {"q", "qd"} - {port.name for port in plant.outputs}
+    if plant.sample_time is not None:
+        raise ValueError(
+            f"sensors of '{robot.model.name}' have noise or an update rate, which --sensors does "
+            "not support together with --frames, --forces or --controller"
+        )
+    missing = {"q", "qd"} - {port.name for port in plant.outputs}
     framed = frames or forces
-    if alone or (framed and isinstance(plant, FloatingBasePlant)):  # frames go by q of all joints
+    inner: Any = plant.plant if isinstance(plant, SensedPlant) else plant
+    if missing or (framed and isinstance(inner, FloatingBasePlant)):  # frames need q of all joints
         scales = described_scales(robot)
-        plant = RobotPlant(robot.model, elements=plant.elements, nominal=scales)  # type: ignore[arg-type]
+        qd0 = 0.0 if robot.qd0 is None else robot.qd0
+        inner = RobotPlant(robot.model, robot.q0, qd0, elements=inner.elements, nominal=scales)  # type: ignore[arg-type]
+        plant = replace(plant, plant=inner) if isinstance(plant, SensedPlant) else inner
     system = System()
     system.add("robot", plant.with_wrenches() if forces else plant)
     if forces:
         system.add("forces", FrameWrenches(robot.model, _frames(robot, forces)))  # type: ignore[arg-type]
         system.connect("robot.q", "forces.q")
         system.connect("forces.f_ext", "robot.f_ext")
-        system.expose(hide="forces.f_ext")  # six numbers a body, which nobody has asked for
+        system.expose(hide="forces.f_ext")  # internal signal with six values for each body
     if frames:
         system.add("frames", FrameKinematics(robot.model, _frames(robot, frames)))  # type: ignore[arg-type]
         system.connect("robot.q", "frames.q")
@@ -237,37 +271,48 @@ def wired_robot(
 
 
 def _frames(robot: "RobotDescription", names: Sequence[str]) -> tuple["Frame", ...]:
-    from rigidblocks.formats.document import nearest
-    from rigidblocks.library.kinematics import Frame
+    from rigidblocks.library.frames import Frame
+    from rigidblocks.robot_description.xml_reader import nearest
 
     frames = []
     for name in names:
         if name not in robot.frames:
-            raise ValueError(f"there is no frame '{name}'{nearest(name, list(robot.frames))}")
+            moving = ", ".join(known for known, (body, _) in robot.frames.items() if body >= 0)
+            raise ValueError(
+                f"unknown frame '{name}'{nearest(name, list(robot.frames))}; "
+                f"frames on moving bodies: {moving}"
+            )
         body, placement = robot.frames[name]
         if body < 0:
-            raise ValueError(f"frame '{name}' is fixed to the base and does not move")
-        frames.append(Frame(plain(name), body, placement))
+            raise ValueError(
+                f"frame '{name}' is fixed to the base; choose a frame on a moving body"
+            )
+        frames.append(Frame(as_identifier(name), body, placement))
     return tuple(frames)
 
 
-BANDWIDTH = 10.0  # of the controller's loops [rad/s], with the inertia at the start
+BANDWIDTH = 10.0  # bandwidth of the joint control loops at the initial inertia [rad/s]; by trial
 
 
 def _controller(robot: "RobotDescription") -> Any:
-    """A critically damped PD controller: kp = w^2 diag H, kd = 2 w diag H, and the references
-    start at the configuration of the start.
+    """Return a critically damped PD controller: kp = w^2 diag H and kd = 2 w diag H.
+
+    H is the inertia matrix in the initial configuration. The initial reference is the initial
+    configuration.
     """
     import numpy as np
 
     from rigidblocks.dynamics import crba
-    from rigidblocks.joint import Prismatic
+    from rigidblocks.joints import Prismatic
     from rigidblocks.library.controllers import PDController
-    from rigidblocks.model.configuration import neutral
+    from rigidblocks.robot.configuration import neutral
 
     model = robot.model
     if model.nq != model.nv or any(joint.nv != 1 for joint in model.joint):
-        raise ValueError("a PD controller needs joints of one freedom, and a base that is fixed")
-    inertia = np.diag(crba(model, neutral(model))) + robot.freedoms.armature
+        raise ValueError(
+            "--controller pd needs a fixed base and only joints with one degree of freedom"
+        )
+    q0 = neutral(model) if robot.q0 is None else robot.q0
+    inertia = np.diag(crba(model, q0)) + robot.joint_properties.armature
     slides = tuple(isinstance(joint, Prismatic) for joint in model.joint)
     return PDController(BANDWIDTH**2 * inertia, 2 * BANDWIDTH * inertia, prismatic=slides)

@@ -1,45 +1,90 @@
-"""The commands that look at a file or make another one of it: info, check, convert, plot."""
+"""Commands that inspect or convert files (info, check, convert, plot), and doctor."""
 
+import os
+import shutil
 import sys
+import tempfile
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from typer import Argument, Exit, Option
 
-from rigidblocks.cli.application import APP, Floating, Json, say
-from rigidblocks.cli.given import robot_of
+from rigidblocks.cli.app import APP, Floating, Json, print_text_or_json
+from rigidblocks.cli.input_files import robot_of
 
 if TYPE_CHECKING:
-    from rigidblocks.simulation.result import Result
+    from rigidblocks.block.port import Port
+    from rigidblocks.cosim.results.result import Result
 
 
 @APP.command("info")
 def info(
-    file: Annotated[Path, Argument(help="A robot, or an FMU.")],
+    file: Annotated[Path, Argument(help="Robot file, FMU, or record of a run.")],
     floating: Floating = False,
     as_json: Json = False,
 ) -> None:
-    """Say what is in a robot's file or in an FMU."""
-    if file.suffix == ".fmu":
+    """Print the contents of a robot file, an FMU or a record."""
+    from rigidblocks.cosim.results.result_files import FORMATS
+
+    if file.suffix in FORMATS:
+        values = _record(file)
+        lines = [
+            f"{file}: {values['samples']} samples{_span(values)}, {values['events']} events",
+        ]
+        lines += [_signal(signal) for signal in values["signals"]]
+    elif file.suffix == ".fmu":
         values = _fmu(file)
         lines = [f"{values['name']}: FMI {values['fmi']}, {values['bytes']} bytes"]
         lines += [_port(kind, port) for kind in _KINDS for port in values[kind]]
     else:
         values = _robot(file, floating)
         lines = [
-            f"{values['name']}: {len(values['bodies'])} bodies, {values['freedoms']} freedoms, "
-            f"{values['mass']:.6g} kg that move"
+            f"{values['name']}: {len(values['bodies'])} bodies, {values['freedoms']} degrees of "
+            f"freedom, moving mass {values['mass']:.6g} kg"
         ]
         lines += [_body(i, body) for i, body in enumerate(values["bodies"])]
-    say("\n".join(lines), values, as_json)
+    print_text_or_json("\n".join(lines), values, as_json)
+
+
+def _record(file: Path) -> dict[str, Any]:
+    """Return the time span of a record, and its signals with shape and unit."""
+    result = _result(file)
+    span = [float(t) for t in result.time[[0, -1]]] if len(result.time) else [None, None]
+    return {
+        "samples": len(result.time),
+        "start": span[0],
+        "stop": span[1],
+        "events": len(result.events),
+        "signals": [
+            {"name": port.name, "shape": list(port.shape), "unit": _unit(port)}
+            for port in result.ports
+        ],
+    }
+
+
+def _unit(port: "Port") -> str:
+    """Return the unit of a port; different units of its elements are separated by commas."""
+    return ", ".join(port.units if len(set(port.units)) > 1 else port.units[:1])
+
+
+def _span(values: dict[str, Any]) -> str:
+    if not values["samples"]:
+        return ""
+    return f" from {values['start']:g} to {values['stop']:g} s"
+
+
+def _signal(signal: dict[str, Any]) -> str:
+    shape = f"({', '.join(map(str, signal['shape']))})" if signal["shape"] else ""
+    return f"  {signal['name']:32} {shape:8} {signal['unit']}".rstrip()
 
 
 _KINDS = ("input", "output", "parameter", "local")
 
 
 def _robot(file: Path, floating: bool) -> dict[str, Any]:
-    """The tree of a robot."""
+    """Return the kinematic tree of a robot and its masses as values for printing."""
     robot = robot_of(file, floating)
     model = robot.model
     parent = [model.body_names[p] if p >= 0 else "base" for p in model.parent]
@@ -68,7 +113,7 @@ def _body(i: int, body: dict[str, Any]) -> str:
 
 
 def _fmu(file: Path) -> dict[str, Any]:
-    """The variables of an FMU by causality, its platforms and its size."""
+    """Return the variables of an FMU by causality, its platforms and its file size."""
     import zipfile
 
     from fmpy import read_model_description
@@ -79,7 +124,7 @@ def _fmu(file: Path) -> dict[str, Any]:
         with zipfile.ZipFile(file) as archive:
             names = archive.namelist()
     except Exception as error:
-        raise ValueError(f"{file}: this FMU cannot be read: {error}") from None
+        raise ValueError(f"{file}: cannot read this FMU: {error}") from None
     values: dict[str, Any] = {
         "name": read.modelName,
         "fmi": read.fmiVersion,
@@ -94,7 +139,7 @@ def _fmu(file: Path) -> dict[str, Any]:
 
 def _check_there(file: Path) -> None:
     if not file.is_file():
-        raise FileNotFoundError(f"there is no FMU {file}")
+        raise FileNotFoundError(f"FMU {file} does not exist")
 
 
 def _port(kind: str, port: dict[str, Any]) -> str:
@@ -104,82 +149,97 @@ def _port(kind: str, port: dict[str, Any]) -> str:
 
 @APP.command("check")
 def check(
-    file: Annotated[Path, Argument(help="A robot, or an FMU.")], as_json: Json = False
+    file: Annotated[Path, Argument(help="Robot file, or FMU.")], as_json: Json = False
 ) -> None:
-    """Say what is wrong with a robot, or what a bench wants to know of an FMU; 1 for problems."""
+    """Check a robot file, or print the acceptance report and the feature profiles of an FMU.
+
+    The exit code is 1 if the file has problems.
+    """
     if file.suffix == ".fmu":
         well = _sheet(file, as_json)
     else:
-        from rigidblocks.formats.inspection import problems
+        from rigidblocks.robot_description.urdf_lint import problems
 
         found = problems(file)
         lines = [f"{file}:{p.line}: {p.text}" if p.line else f"{file}: {p.text}" for p in found]
-        text = "\n".join(lines) if lines else f"{file}: nothing is wrong with it"
-        say(text, {"problems": [p._asdict() for p in found]}, as_json)
+        text = "\n".join(lines) if lines else f"{file}: no problems found"
+        print_text_or_json(text, {"problems": [p._asdict() for p in found]}, as_json)
         well = not found
     if not well:
         raise Exit(1)
 
 
 def _sheet(file: Path, as_json: bool) -> bool:
-    """Prints the acceptance sheet of an FMU; whether it is accepted."""
-    from rigidblocks.fmi.acceptance import acceptance
+    """Print the acceptance report and the profiles of an FMU; return True if it passes."""
+    from rigidblocks.fmi.acceptance_report import acceptance
+    from rigidblocks.fmi.feature_profiles import matrix_lines, profile_matrix
 
     _check_there(file)
     sheet = acceptance(file)
     lines = [f"{'ok' if one.well else 'NOT OK':8}{one.subject:15}{one.text}" for one in sheet]
-    say("\n".join(lines), {"sheet": [one._asdict() for one in sheet]}, as_json)
+    values: dict[str, Any] = {"sheet": [one._asdict() for one in sheet], "profiles": None}
+    try:
+        matrix = profile_matrix(file)
+    except ValueError as error:  # FMI 1.0
+        lines += ["", str(error)]
+    else:
+        lines += ["", *matrix_lines(matrix)]
+        values["profiles"] = matrix._asdict()
+    print_text_or_json("\n".join(lines), values, as_json)
     return all(one.well for one in sheet)
 
 
 @APP.command("convert")
 def convert(
     file: Annotated[
-        Path, Argument(help="A record, such as run.csv.arrow of a killed run; or a robot's file.")
+        Path, Argument(help="Record, such as run.csv.arrow of a killed run, or a robot file.")
     ],
     out: Annotated[
-        Path, Argument(help="The .arrow, .csv, .mf4 or .parquet file to write; a robot's .json.")
+        Path, Argument(help="File to write: .arrow, .csv, .mf4 or .parquet; .json for a robot.")
     ],
     as_json: Json = False,
 ) -> None:
-    """Make another file of a run's record, of what is whole in it; or JSON of a robot's file."""
+    """Convert the complete samples of a record to another format, or a robot file to JSON."""
     if out.suffix == ".json":
-        from rigidblocks.formats.json_file import save_model
+        from rigidblocks.robot_description.json_file import save_model
 
         save_model(robot_of(file), out)
         made = str(out)
     else:
-        from rigidblocks.simulation.files import FORMATS
+        from rigidblocks.cosim.results.result_files import FORMATS
 
         if out.suffix not in FORMATS:
             known = ", ".join(FORMATS)
-            raise ValueError(f"'{out}' must end in .json for a robot, for a record in {known}")
+            raise ValueError(
+                f"unknown format of '{out}'; the name must end in .json for a robot, or in "
+                f"{known} for a record"
+            )
         made = str(_result(file).save(out))
-    say(made, {"file": made}, as_json)
+    print_text_or_json(made, {"file": made}, as_json)
 
 
 @APP.command("plot")
 def plot(
-    results: Annotated[list[Path], Argument(help="Records of runs.")],
+    results: Annotated[list[Path], Argument(help="Records to plot.")],
     signals: Annotated[
-        str | None, Option(help="Those to draw, with commas; all unless given.")
+        str | None, Option(help="Signals to draw, comma-separated; default: all.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Draw the signals of each record over time, to a .png beside it."""
-    from rigidblocks.cli.application import parts
+    """Plot the signals of each record over time to a .png next to it."""
+    from rigidblocks.cli.app import split_commas
 
     made = []
     for path in results:
         figure = path.with_suffix(".png")
-        _result(path).plot(*(parts(signals) or ()), path=figure)
+        _result(path).plot(*(split_commas(signals) or ()), path=figure)
         made.append(str(figure))
-    say("\n".join(made), {"files": made}, as_json)
+    print_text_or_json("\n".join(made), {"files": made}, as_json)
 
 
 def _result(path: Path) -> "Result":
-    """The result in a file; a note on stderr tells where it ends early."""
-    from rigidblocks.simulation.result import Result
+    """Load a result file, and print its warnings to stderr."""
+    from rigidblocks.cosim.results.result import Result
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -187,3 +247,104 @@ def _result(path: Path) -> "Result":
     for warning in caught:
         print(f"rigidblocks: {warning.message}", file=sys.stderr)
     return result
+
+
+@APP.command("doctor")
+def doctor(
+    clear: Annotated[bool, Option("--clear", help="First remove all compiled libraries.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Check the compiler, the compile cache and the packages; exit code 1 for problems."""
+    from rigidblocks.tracing import compiler
+
+    folders = (compiler.cache_folder(), compiler.spare_folder()) if clear else ()
+    lines = [f"removed {compiler.clear_cache(folder)} files from {folder}" for folder in folders]
+    found = list(findings())
+    lines += [f"{'ok' if one.well else 'NOT OK':8}{one.subject:12}{one.text}" for one in found]
+    values = [{"subject": one.subject, "text": one.text, "well": one.well} for one in found]
+    print_text_or_json("\n".join(lines), {"findings": values}, as_json)
+    if not all(one.well for one in found):
+        raise Exit(1)
+
+
+# packages that compiled functions and FMUs use; zig is an optional compiler
+PACKAGES = ("numpy", "casadi", "fmpy", "pythonfmu", "ziglang")
+OPTIONAL = {"ziglang"}
+LISTED = 8  # maximum number of damaged libraries listed in a finding
+_TRIAL = """#if defined(_WIN32)
+__declspec(dllexport)
+#else
+__attribute__((visibility("default")))
+#endif
+int answer(void);
+int answer(void) { return 42; }
+"""
+
+
+class Finding(NamedTuple):
+    """Result of one check: the subject, the description, and True if the check passed."""
+
+    subject: str
+    text: str
+    well: bool
+
+
+def findings() -> Iterator[Finding]:
+    """Yield the results of all checks."""
+    from rigidblocks.tracing.compiler import cache_folder, spare_folder
+
+    yield Finding("Python", f"{sys.version.split()[0]} on {sys.platform}", True)
+    yield from map(_package, PACKAGES)
+    yield _compiler()
+    yield _folder("cache", cache_folder())
+    if spare_folder().exists():
+        yield _folder("spare cache", spare_folder())
+
+
+def _package(name: str) -> Finding:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return Finding(name, version(name), True)
+    except PackageNotFoundError:
+        return Finding(name, "not installed", name in OPTIONAL)
+
+
+def _compiler() -> Finding:
+    """Check that the compiler builds a library that runs."""
+    import ctypes
+
+    from rigidblocks.tracing import compiler
+
+    try:
+        command = compiler.straight_line_compiler()
+        first_line = compiler.version(command).partition("\n")[0]
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            Path(folder, "trial.c").write_text(_TRIAL)
+            options = (*compiler.PORTABLE_FLAGS, *compiler.SHARED_FLAGS)
+            compiler.run_compiler((*command, *options, "trial.c", "-o", "trial.so"), folder)
+            runs = ctypes.CDLL(str(Path(folder, "trial.so"))).answer() == 42
+    except (compiler.CompilerError, OSError) as error:
+        return Finding("compiler", str(error), False)
+    return Finding("compiler", f"{' '.join(command)}: {first_line}", runs)
+
+
+def _folder(subject: str, folder: Path) -> Finding:
+    """Check a folder of compiled libraries: permissions, size and damaged libraries."""
+    from rigidblocks.tracing.compiler import cache_entries, folder_refusal
+
+    if not folder.exists():
+        return Finding(subject, f"{folder}: does not exist yet", True)
+    if reason := folder_refusal(folder):
+        return Finding(subject, f"{folder}: not used, because it {reason}", False)
+    libraries = list(cache_entries(folder))
+    damaged = [f"  {one.path.name} {one.damage}" for one in libraries if one.damage]
+    size = sum(one.size for one in libraries) / 1e6
+    free = shutil.disk_usage(folder).free / 1e6
+    writable = os.access(folder, os.W_OK)
+    text = f"{folder}: {len(libraries)} libraries, {size:.1f} MB; {free:.0f} MB free"
+    text += "" if writable else "; the folder is not writable"
+    if damaged:
+        head = f"{text}; {len(damaged)} damaged, to be recompiled at the next use:"
+        text = "\n".join([head, *damaged[:LISTED], *["  ..."] * (len(damaged) > LISTED)])
+    return Finding(subject, text, writable and not damaged)
