@@ -1,4 +1,4 @@
-"""Curves over time as SVG, drawn by pygal in the colours of the page that they stand on."""
+"""Time charts as SVG, drawn by pygal (the extra `plot`) in the colours of the page."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -10,30 +10,40 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array
+from rigidblocks.common.escaping import xml_characters
+from rigidblocks.common.optional_imports import module_of
+from rigidblocks.spatial.spatial import Array
 
 if TYPE_CHECKING:
     from pygal.style import Style
 
 _COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#7f7f7f")
-_WIDTH, _HEIGHT, _MARGIN, _LINE = 740, 205, 4, 630  # [px], the last what names of lines have
-_FONT, _LETTER = 12, 7.2  # the size of text, and what a letter takes in pygal's eyes [px]
-_LEAST, _MOST = 1e-12, 1e300  # of what an axis spans over its largest value, and of a value
-_ROOM = 0.04  # of that span, above and below the curves
-_MARKS = {  # of an axis: the fewest and most intervals between them, and none that stands out
+_WIDTH, _HEIGHT, _MARGIN, _LINE = 740, 205, 4, 630  # [px], _LINE is the width of the legend
+_FONT, _LETTER = 12, 7.2  # font size, and letter width that pygal assumes [px]
+_LEAST, _MOST = 1e-12, 1e300  # smallest axis span as a fraction of the largest value; value limit
+_ROOM = 0.04  # margin above and below the curves, as a fraction of the span
+_MARKS = {  # axis ticks: minimum and maximum number of intervals; no tick is emphasized
     "min_scale": 2,
     "max_scale": 6,
     "x_labels_major_every": 1,
     "y_labels_major_every": 1,
 }
-_LABEL = 9  # characters of a mark, so that axes of charts below each other stand in line
+_LABEL = 9  # fixed number of characters of a tick label, which aligns the axes of stacked charts
 _FIGURE = "figure.chart{margin:.6em 0}figure.chart svg{max-width:100%;height:auto}"
 _PLACES = {"d", "x", "y", "width", "height", "transform"}
 
 
 @dataclass(frozen=True, eq=False)
 class Chart:
-    """Lines (n,) by their name over the times t (n,) [s], dashed `levels`, and a dashed moment."""
+    """Chart of lines (n,) over the times t (n,) [s].
+
+    Attributes:
+        title: Title of the chart.
+        t: Times (n,) [s].
+        lines: Names of the lines with their values (n,).
+        levels: Names of the dashed horizontal lines with their values.
+        moment: Names of the dashed vertical lines with their times [s].
+    """
 
     title: str
     t: Array
@@ -43,12 +53,12 @@ class Chart:
 
     @property
     def count(self) -> int:
-        """How many lines it has, the dashed ones among them."""
+        """Number of solid and dashed lines."""
         return len(self.lines) + len(self.levels) + len(self.moment)
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The least and the largest that its axis shows."""
+        """Smallest and largest value on the vertical axis."""
         shown = np.concatenate([*self.lines.values(), [*self.levels.values()]])
         shown = np.clip(shown[np.isfinite(shown)], -_MOST, _MOST)
         low, high = float(shown.min(initial=_MOST)), float(shown.max(initial=-_MOST))
@@ -61,7 +71,7 @@ class Chart:
 
 
 def chart_style(count: int) -> str:
-    """The style sheet of charts that have so many lines at most: pygal's, in the page's colours."""
+    """Return the style sheet for charts with at most `count` lines, in the colours of the page."""
     drawing = _pygal().XY(style=_style(), js=(), show_dots=False)
     for k in range(count):
         drawing.add(f"{k}", [(0, k), (1, k)])
@@ -70,16 +80,17 @@ def chart_style(count: int) -> str:
 
 
 def chart_svg(chart: Chart) -> str:
-    """The chart as a figure of HTML, to whose page `chart_style` belongs."""
+    """Return the chart as an HTML figure, for a page that contains `chart_style`."""
     from lxml import etree
 
     low, high = chart.bounds
+    lines = {xml_characters(name): y for name, y in chart.lines.items()}
     dashed = {
         **{name: [(t, y) for t in chart.t[[0, -1]].tolist()] for name, y in chart.levels.items()},
         **{name: [(t, low), (t, high)] for name, t in chart.moment.items()},
     }
     drawing = _pygal().XY(**_layout(chart))
-    for name, y in chart.lines.items():
+    for name, y in lines.items():
         drawing.add(name, [*_points(chart.t, y)])
     for name, ends in dashed.items():
         drawing.add(name, ends)
@@ -90,30 +101,30 @@ def chart_svg(chart: Chart) -> str:
 
 
 def _pygal() -> Any:
-    """The package, whose finder of plugins has no find_spec, of which Python 3.11 would warn with
-    each import of what is not there.
-    """
-    import pygal
+    """Import pygal and add the missing method find_spec to its plugin finder.
 
+    Without this method Python 3.11 warns at each import of a missing module.
+    """
+    pygal = module_of("pygal", "a page with curves")
     finder = pygal.PluginImportFixer
     if not hasattr(finder, "find_spec"):
-        finder.find_spec = _found
+        finder.find_spec = _find_spec
     return pygal
 
 
-def _found(finder: Any, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+def _find_spec(finder: Any, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
     del path, target
     return spec_from_loader(name, finder) if finder.find_module(name) else None
 
 
 def _points(t: Array, y: Array) -> Iterator[tuple[float, float | None]]:
-    """The points of a line, without a value where it is not finite, which leaves a gap."""
+    """Yield the points of a line; a value that is not finite becomes None, which leaves a gap."""
     for time, value in zip(t.tolist(), y.tolist(), strict=True):
         yield time, min(max(value, -_MOST), _MOST) if isfinite(value) else None
 
 
 def _layout(chart: Chart) -> dict[str, Any]:
-    """What pygal is told of a chart."""
+    """Return the pygal options of a chart."""
     return {
         **_MARKS,
         **(_legend(chart) if chart.count > 1 else {"show_legend": False, "height": _HEIGHT}),
@@ -127,7 +138,7 @@ def _layout(chart: Chart) -> dict[str, Any]:
         "show_dots": False,
         "allow_interruptions": True,
         "show_x_guides": True,
-        "title": chart.title,
+        "title": xml_characters(chart.title),
         "range": chart.bounds,
         "x_value_formatter": lambda t: f"{t:.12g} s",
         "value_formatter": lambda y: f"{y:.12g}".rjust(_LABEL),
@@ -135,7 +146,7 @@ def _layout(chart: Chart) -> dict[str, Any]:
 
 
 def _legend(chart: Chart) -> dict[str, Any]:
-    """What pygal is told of the names of lines: they stand below, in as many rows as they need."""
+    """Return the pygal options of the legend, which has one or more rows below the chart."""
     names = (*chart.lines, *chart.levels, *chart.moment)
     column = _LETTER * (1 + max(map(len, names))) + 1.5 * _FONT
     columns = max(1, min(chart.count, int(_LINE / column)))
@@ -146,7 +157,7 @@ def _legend(chart: Chart) -> dict[str, Any]:
         "legend_at_bottom_columns": columns,
         "legend_box_size": 10,
         "height": int(_HEIGHT + row * rows) + _MARGIN,
-        "margin_bottom": _MARGIN + row * (rows - whole),  # it leaves room for whole rows alone
+        "margin_bottom": _MARGIN + row * (rows - whole),  # pygal leaves room only for full rows
     }
 
 
@@ -170,15 +181,17 @@ def _style() -> "Style":
 
 
 def _dash(svg: Any, numbers: range) -> None:
-    """Dashes the lines of these numbers."""
+    """Draw the lines with the given indices as dashed lines."""
     for k in numbers:
         for line in svg.iterfind(f".//{{*}}g[@class='series serie-{k} color-{k}']/{{*}}path"):
             line.set("stroke-dasharray", "6 4")
 
 
 def _strip(svg: Any) -> None:
-    """Takes away what a page does without, and what differs from run to run: scripts, dates and
-    names by chance; and rounds places to a tenth of a pixel.
+    """Remove elements that pages do not need or that differ between runs.
+
+    These are comments, definitions, tooltips and random names. Coordinates are rounded to a tenth
+    of a pixel.
     """
     from lxml import etree
 

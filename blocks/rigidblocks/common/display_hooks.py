@@ -1,40 +1,43 @@
-"""What robots and runs are shown by: public functions of the package, which methods are named
-after. They stand in a later room, so these ask the package's face for them, by name.
+"""Web pages that show robots and runs, for the methods `show` and `animate`.
+
+The public functions `show` and `animate` belong to a higher layer of the package. This module
+therefore imports them by name from the top level of the package.
 """
 
 from collections.abc import Iterable, Sequence
-from html import escape
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
+
+from rigidblocks.common.escaping import html_text
 
 FACE = "rigidblocks"
 
 
 class Picture(Protocol):
-    """A web page that shows something; notebooks show it too."""
+    """Web page that shows a robot or a run; notebooks also display it."""
 
     @property
     def html(self) -> str:
-        """Its text."""
+        """HTML code of the page."""
 
     def save(self, path: str | Path) -> Path:
-        """Writes it to a file, and returns its path."""
+        """Write the page to a file and return the path of the file."""
 
     def open(self) -> Path:
-        """Opens it in the browser, from a new file whose path it returns."""
+        """Write the page to a new file, open it in the browser, and return its path."""
 
 
-def described(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of texts with a title, in HTML, as notebooks show it."""
-    head = "".join(f"<th>{escape(text)}</th>" for text in heads)
-    cells = ("".join(f"<td>{escape(text)}</td>" for text in row) for row in rows)
+def html_table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return an HTML table of strings with a title, for notebooks."""
+    head = "".join(f"<th>{html_text(text)}</th>" for text in heads)
+    cells = ("".join(f"<td>{html_text(text)}</td>" for text in row) for row in rows)
     body = "".join(f"<tr>{row}</tr>" for row in cells)
-    return f"<p>{escape(title)}</p><table><tr>{head}</tr>{body}</table>"
+    return f"<p>{html_text(title)}</p><table><tr>{head}</tr>{body}</table>"
 
 
 def picture(robot: Any, q: Any, path: str | Path | None) -> Picture:
-    """The page of `show`."""
+    """Return the page that `show` creates for a robot at the configuration q."""
     made: Picture = import_module(FACE).show(robot, q, path)
     return made
 
@@ -42,6 +45,6 @@ def picture(robot: Any, q: Any, path: str | Path | None) -> Picture:
 def moving_picture(
     result: Any, robot: Any, path: str | Path | None, signals: Sequence[str], paths: Sequence[str]
 ) -> Picture:
-    """The page of `animate`."""
+    """Return the page that `animate` creates for the result of a run."""
     made: Picture = import_module(FACE).animate(result, robot, path, signals, paths)
     return made

@@ -1,0 +1,1 @@
+"""Helpers for all packages: documentation links, optional imports, display and charts."""

@@ -1,0 +1,39 @@
+"""Import of optional packages."""
+
+from importlib import import_module
+from typing import Any
+
+# name for pip of a package, if it differs from the name for Python
+DISTRIBUTIONS = {
+    "fmu_manipulation_toolbox": "fmu-manipulation-toolbox",
+    "imageio_ffmpeg": "imageio-ffmpeg",
+    "yaml": "pyyaml",
+}
+
+
+def distribution_of(module: str) -> str:
+    """Return the name for pip of the package that contains a module, such as pyyaml for yaml."""
+    package = module.partition(".")[0]
+    return DISTRIBUTIONS.get(package, package)
+
+
+def install_command(module: str) -> str:
+    """Return the command that installs a module, such as `pip install pyyaml` for yaml."""
+    return f"pip install {distribution_of(module)}"
+
+
+def missing_package(module: str, what: str) -> ImportError:
+    """Return the error that `what` needs a package, with its installation command."""
+    return ImportError(f"{what} needs {distribution_of(module)}: {install_command(module)}")
+
+
+def module_of(name: str, what: str) -> Any:
+    """Import and return a module of an optional package; `what` is the function that needs it.
+
+    Raises:
+        ImportError: The package is not installed (`missing_package`).
+    """
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise missing_package(name, what) from error
