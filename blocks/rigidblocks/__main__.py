@@ -1,4 +1,4 @@
-"""`python -m rigidblocks` is the command."""
+"""Entry point of `python -m rigidblocks`, which runs the command `rigidblocks`."""
 
 import sys
 
