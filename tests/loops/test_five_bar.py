@@ -1,8 +1,7 @@
-"""The five-bar mechanism of Spencer 2004, 3.2, through its singular configurations: the numbers of
-the thesis, recomputed.
+"""Motion of the five-bar mechanism of Spencer 2004, 3.2, through singular configurations.
 
-The thesis has 2.82 s for the return of the first example. Samples, the times of the singular
-passages and the energy errors are from an independent computation with the null space by singular
+The thesis gives a period of 2.82 s for the first example. The samples, the times of the singular
+passages and the energy errors come from an independent computation of the null space by singular
 values.
 """
 
@@ -13,49 +12,50 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 
 from mechanism_runs import plant_run
-from rigidblocks.block.adaptive import ADAPTIVE
+from rigidblocks.block.adaptive_methods import ADAPTIVE
 from rigidblocks.dynamics import crba, energy
-from rigidblocks.loops import loop_constraints
-from rigidblocks.mechanisms import five_bar
+from rigidblocks.dynamics.loops import loop_constraints
+from rigidblocks.robot.robots import five_bar
 
-PRINTED = 1e-5  # samples are given with five decimals
+PRINTED = 1e-5  # the samples have five decimals
 SINGULAR_START = (
-    5e-4  # from a singular start the first step errs, by another amount in another method
+    5e-4  # error of the first step from a singular configuration; it depends on the method
 )
 STEP = 1e-3  # s
 
 
 @pytest.fixture(scope="module")
 def flat():
-    """The first example: from rest with all links in line."""
+    """Simulate the first example, which starts at rest with collinear links."""
     return plant_run(five_bar(np.pi, 0.0), 5.0, STEP, method=ADAPTIVE)
 
 
 @pytest.fixture(scope="module")
 def upright():
-    """The second example: from rest, apex up."""
+    """Simulate the second example, which starts at rest with the apex up."""
     return plant_run(five_bar(), 5.0, STEP)
 
 
 def absolute(q):
-    """The angles th1 .. th4 of the links along the chain, as the thesis counts them (..., 4)."""
+    """Return the absolute link angles th1 .. th4 (..., 4) of the thesis."""
     q = q.T
     return np.array([q[0], q[0] + q[1], q[2] + q[3] - np.pi, q[2] - np.pi]).T
 
 
-def turned(angle):
-    """An angle within half a turn."""
+def wrap_angle(angle):
+    """Wrap an angle to half a turn in both directions."""
     return (angle + np.pi) % (2 * np.pi) - np.pi
 
 
 def energy_error(y):
-    """The largest change of energy up to each time [J]."""
+    """Return the largest energy error up to each time [J]."""
     return np.maximum.accumulate(np.abs(y["energy"] - y["energy"][0]))
 
 
 def symmetric(th):
-    """q and d q/d th of the symmetric configuration with the apex down and the left lower link at
-    th.
+    """Return q and dq/dth of the symmetric configuration with the apex down.
+
+    th is the angle of the lower left link.
     """
     upper = -np.arccos((0.5 - np.cos(th)) / 1.5)
     rate = -np.sin(th) / (1.5 * np.sin(upper))
@@ -65,8 +65,9 @@ def symmetric(th):
 
 
 def return_time():
-    """Twice the time of the fall from rest in line to rest again, the integral of d th/th' of the
-    symmetric motion.
+    """Return the period of the symmetric motion that starts at rest with collinear links.
+
+    The period is twice the integral of dth/th' between the two rest positions.
     """
     model, zero = five_bar().model, np.zeros(4)
 
@@ -87,7 +88,7 @@ def return_time():
 
 
 @pytest.mark.slow
-def test_flat_five_bar_comes_back_when_the_quadrature_of_its_symmetric_motion_says(flat):
+def test_flat_five_bar_period_equals_the_energy_integral(flat):
     t, y = flat
     expected, end = return_time()
     later = (t > 2.0) & (t < 3.5)
@@ -98,14 +99,14 @@ def test_flat_five_bar_comes_back_when_the_quadrature_of_its_symmetric_motion_sa
 
 
 @pytest.mark.slow
-def test_flat_five_bar_has_the_samples(flat):
+def test_flat_five_bar_motion_matches_the_reference_samples(flat):
     _, y = flat
     samples = {
         500: ((3.84485, -0.57014, 0.57014, 2.43834), (3.07136, -2.45332, 2.45332, -3.07136)),
         1000: ((6.17166, -1.90624, 1.90624, 0.11153), None),
     }
     for row, (th, w) in samples.items():
-        assert_allclose(turned(absolute(y["q"][row]) - th), 0.0, atol=SINGULAR_START)
+        assert_allclose(wrap_angle(absolute(y["q"][row]) - th), 0.0, atol=SINGULAR_START)
         if w:
             assert_allclose(
                 np.diff(absolute(np.array([0 * y["qd"][row], y["qd"][row]])), axis=0)[0],
@@ -115,7 +116,7 @@ def test_flat_five_bar_has_the_samples(flat):
 
 
 @pytest.mark.slow
-def test_flat_five_bar_starts_with_one_independent_constraint_and_then_has_two(flat):
+def test_constraint_rank_of_the_flat_five_bar_is_one_at_the_start_and_two_afterwards(flat):
     t, y = flat
     assert y["rank"][0] == 1
     assert set(y["rank"][(t > 0) & (t < 2.8)]) == {2}
@@ -127,7 +128,7 @@ def test_flat_five_bar_starts_with_one_independent_constraint_and_then_has_two(f
 
 
 @pytest.mark.slow
-def test_upright_five_bar_has_the_samples(upright):
+def test_upright_five_bar_motion_matches_the_reference_samples(upright):
     _, y = upright
     assert_allclose(y["energy"][0], 100.8694, atol=5e-5)
     for row, q, qd in ((500, 2.73116, 2.39441), (1000, 4.90235, 8.39103)):
@@ -137,25 +138,27 @@ def test_upright_five_bar_has_the_samples(upright):
 
 
 @pytest.mark.slow
-def test_upright_five_bar_passes_three_singular_configurations(upright):
+def test_upright_five_bar_passes_three_singular_configurations_at_the_reference_times(upright):
     t, y = upright
     c = y["condition"]
     peaks = t[1:-1][(c[1:-1] > c[:-2]) & (c[1:-1] >= c[2:]) & (c[1:-1] > 100)]
     assert_allclose(peaks, [0.651, 1.854, 3.910], atol=1.5 * STEP)
 
 
-def test_projection_keeps_the_energy_through_singular_configurations(upright):
+@pytest.mark.slow
+def test_five_bar_with_projection_conserves_energy_at_singular_configurations(upright):
     _, y = upright
     assert energy_error(y)[-1] < 1e-2
     assert y["loop_error"].max() < 1e-12
 
 
-def test_energy_error_is_of_the_order_of_rounding_with_a_short_step():
+@pytest.mark.slow
+def test_relative_energy_error_of_the_five_bar_for_a_short_step_is_below_1e_6():
     _, y = plant_run(five_bar(), 0.65, 1e-4)
     assert energy_error(y)[-1] < 1e-6 * y["energy"][0]
 
 
-def test_loop_forces_do_no_work(upright):
+def test_loop_constraint_forces_of_the_five_bar_do_no_work(upright):
     _, y = upright
     model = five_bar().model
     for q, qd, lam in zip(y["q"][::25], y["qd"][::25], y["lam"][::25], strict=True):
@@ -163,11 +166,11 @@ def test_loop_forces_do_no_work(upright):
         assert abs(lam @ K @ qd) <= 1e-12 * (np.abs(lam) @ np.abs(K) @ np.abs(qd)) + 1e-15
 
 
-# the other methods
+# other stabilization methods
 
 
 @pytest.mark.slow
-def test_without_stabilization_the_loop_opens_and_energy_is_lost_at_the_third_passage(upright):
+def test_five_bar_without_stabilization_opens_at_the_third_singular_configuration(upright):
     t, y = plant_run(five_bar(), 5.0, STEP, stabilization="none")
     error = energy_error(y)
     assert y["loop_error"].max() > 1e-4
@@ -176,7 +179,7 @@ def test_without_stabilization_the_loop_opens_and_energy_is_lost_at_the_third_pa
 
 
 @pytest.mark.slow
-def test_baumgarte_stabilization_keeps_the_energy_worse_than_projection(upright):
+def test_baumgarte_stabilization_has_a_larger_energy_error_than_projection(upright):
     t, y = plant_run(five_bar(), 5.0, STEP, stabilization="baumgarte", T_stab=0.1)
     error = energy_error(y)
     assert error[t < 3.5].max() < 1e-4
@@ -188,6 +191,6 @@ def test_baumgarte_stabilization_keeps_the_energy_worse_than_projection(upright)
 @pytest.mark.parametrize(
     "option", [{}, {"stabilization": "none"}, {"stabilization": "baumgarte", "T_stab": 0.1}]
 )
-def test_energy_error_falls_with_the_fourth_power_of_the_step_before_the_first_passage(option):
+def test_energy_error_of_the_five_bar_before_the_first_singularity_is_of_fourth_order(option):
     errors = [energy_error(plant_run(five_bar(), 0.6, h, **option)[1])[-1] for h in (1e-2, 5e-3)]
     assert errors[0] > 14 * errors[1] > 0

@@ -1,5 +1,6 @@
-"""Gears beside loops: what they drive is left out of the equations, which are to be those of all
-constraints together.
+"""Gears in models with loops: reduced equations compared with the full equations.
+
+The reduced equations do not contain the driven variables.
 """
 
 import numpy as np
@@ -9,12 +10,17 @@ from numpy.testing import assert_allclose
 from loop_models import closed_state, with_loops
 from random_models import random_tree
 from rigidblocks.dynamics import bias_force, crba
+from rigidblocks.dynamics.loops import (
+    closed_loop_dynamics,
+    loop_constraints,
+    project,
+    project_position,
+)
 from rigidblocks.dynamics.transmissions import Gear, Rotor, gear_constraints, transmissions
-from rigidblocks.joint import Prismatic, Revolute, SixDoF, Spherical
-from rigidblocks.loops import closed_loop_dynamics, loop_constraints, project, project_position
-from rigidblocks.model.configuration import integrate, neutral
+from rigidblocks.joints import Prismatic, Revolute, SixDoF, Spherical
+from rigidblocks.robot.configuration import integrate, neutral
 
-EXACT = 1e-9  # relative: linear equations of conditions up to 1e5
+EXACT = 1e-9  # relative error of linear systems with condition numbers up to 1e5
 PARENT = (-1, 0, 1, 2, 1, 0, 5, 6, 5, 2)
 JOINTS = (SixDoF(), *(Prismatic() if k in (3, 8) else Revolute((0, 0.6, 0.8)) for k in range(9)))
 DRIVES = {
@@ -29,8 +35,8 @@ DRIVES = {
 
 
 @pytest.fixture(params=DRIVES)
-def geared(request, rng):
-    """A floating tree with two loops, its rotors and gears, and a state that closes all."""
+def geared_model(request, rng):
+    """Return a floating tree with loops, rotors and gears, and a state that satisfies them."""
     tree = random_tree(rng, PARENT, JOINTS)
     start = neutral(tree)
     model = with_loops(tree, start, [(Spherical(), 3, 7), (Spherical(), 4, 8)], rng)
@@ -44,18 +50,20 @@ def geared(request, rng):
     return model, given, s
 
 
-def everything(model, given, q, qd):
-    """H, and K and k of loops and gears."""
+def all_constraints(model, given, q, qd):
+    """Return H, and the stacked K and k of loops and gears."""
     K, k, _ = loop_constraints(model, q, qd)
     Kg, _ = gear_constraints(model, given.driven, q)
     H = crba(model, q, given.rotor_inertia)
     return H, np.vstack([K, Kg]), np.concatenate([k, np.zeros(len(Kg))])
 
 
-def test_accelerations_are_those_under_all_constraints(geared, rng):
-    model, given, s = geared
+def test_accelerations_of_geared_loops_satisfy_the_constraints_of_gears_and_loops(
+    geared_model, rng
+):
+    model, given, s = geared_model
     tau = rng.normal(size=model.nv)
-    H, K, k = everything(model, given, s.q, s.qd)
+    H, K, k = all_constraints(model, given, s.q, s.qd)
     qdd, lam, rank, _ = closed_loop_dynamics(model, s.q, s.qd, tau, transmissions=given)
     f = tau - bias_force(model, s.q, s.qd)
     free = np.linalg.solve(H, f)
@@ -67,8 +75,8 @@ def test_accelerations_are_those_under_all_constraints(geared, rng):
     assert rank == len(K)
 
 
-def test_errors_of_gears_are_pulled_back_with_those_of_loops(geared, rng):
-    model, given, s = geared
+def test_loop_solvers_give_equal_accelerations_if_gears_and_loops_are_stabilized(geared_model, rng):
+    model, given, s = geared_model
     q = integrate(model, s.q, 1e-3 * rng.normal(size=model.nv))
     tau, T = rng.normal(size=model.nv), 0.1
     options = {"transmissions": given, "T_stab": T}
@@ -77,19 +85,21 @@ def test_errors_of_gears_are_pulled_back_with_those_of_loops(geared, rng):
     assert_allclose(qdd, expected, rtol=0, atol=EXACT * np.abs(expected).max())
 
 
-def test_projected_velocities_are_the_nearest(geared, rng):
-    model, given, s = geared
-    H, K, _ = everything(model, given, s.q, s.qd)
+def test_projected_velocity_is_the_nearest_velocity_that_satisfies_loops_and_gears(
+    geared_model, rng
+):
+    model, given, s = geared_model
+    H, K, _ = all_constraints(model, given, s.q, s.qd)
     qd = rng.normal(size=model.nv)
     A = K @ np.linalg.solve(H, K.T)
     expected = qd - np.linalg.solve(H, K.T @ np.linalg.solve(A, K @ qd))
     assert_allclose(project(model, s.q, qd, transmissions=given)[1], expected, rtol=0, atol=EXACT)
 
 
-def test_projected_positions_close_loops_and_gears(geared, rng):
-    model, given, s = geared
+def test_projected_position_satisfies_loops_and_gears(geared_model, rng):
+    model, given, s = geared_model
     q = integrate(model, s.q, 1e-5 * rng.normal(size=model.nv))
     q1, _ = project(model, q, s.qd, transmissions=given)
     assert np.abs(loop_constraints(model, q1, s.qd).delta).max() < 1e-10
     assert np.abs(gear_constraints(model, given.driven, q1)[1]).max() < 1e-14
-    assert np.abs(q1 - project_position(model, q)).max() > 1e-8  # the gears have moved it
+    assert np.abs(q1 - project_position(model, q)).max() > 1e-8  # the gears change the result

@@ -1,5 +1,6 @@
-"""Independent coordinates of closed loops (Spencer 2004, chapter 2; RBDA 8.8): choice, change, and
-motion in them.
+"""Independent coordinates of closed loops: choice, change and motion.
+
+See Spencer 2004, chapter 2, and RBDA 8.8.
 """
 
 import numpy as np
@@ -9,12 +10,15 @@ from scipy.integrate import solve_ivp
 
 from loop_models import four_bar, loop_model, with_loops
 from random_models import random_tree
-from rigidblocks import move_independently
-from rigidblocks.algebra import spatial
+from rigidblocks.cosim.independent_motion import move_independently
 from rigidblocks.dynamics import aba
-from rigidblocks.joint import Fixed, LoopJoint, Prismatic, Revolute, RollingBall, Spherical
-from rigidblocks.loops import assemble, closure_errors, loop_constraints, position_constraints
-from rigidblocks.loops.coordinates import (
+from rigidblocks.dynamics.loops import (
+    assemble,
+    closure_errors,
+    loop_constraints,
+    position_constraints,
+)
+from rigidblocks.dynamics.loops.independent_coordinates import (
     LinearCoordinates,
     coordinate_condition,
     dependent_positions,
@@ -23,12 +27,14 @@ from rigidblocks.loops.coordinates import (
     partitioned_coordinates,
     tangent_coordinates,
 )
-from rigidblocks.model.configuration import random_configuration
-from rigidblocks.model.model import Model
+from rigidblocks.joints import Fixed, LoopJoint, Prismatic, Revolute, RollingBall, Spherical
+from rigidblocks.robot.configuration import random_configuration
+from rigidblocks.robot.model import Model
+from rigidblocks.spatial import spatial
 from thesis_mechanisms import Arc, cartesian_pendulum, parallelogram
 
-SAME = 1e-9  # rounding, times the condition of H and of the coordinates, some 1e3
-CLOSED = 1e-12  # Newton's iteration ends here
+SAME = 1e-9  # rounding error times the condition numbers of H and of the coordinates, about 1e3
+CLOSED = 1e-12  # tolerance of Newton's iteration
 
 
 def close(actual, expected, tolerance=SAME):
@@ -41,10 +47,8 @@ def close(actual, expected, tolerance=SAME):
 
 
 @pytest.mark.parametrize("y", [(0.3, 1.1), (-1.0, 0.7), (2.0, 3.0)])
-def test_parallelogram(y):
-    """Psi = (q1, q2, q1 - q2, q2 - q1 - pi), of the branch of the guess, and G is constant on
-    it.
-    """
+def test_parallelogram_positions_and_tangents_match_spencer_2004(y):
+    """On the branch of the guess Psi = (q1, q2, q1 - q2, q2 - q1 - pi), so G is constant."""
     model, (q1, q2) = parallelogram(), y
     exact = np.array([q1, q2, q1 - q2, q2 - q1 - np.pi])
     coordinates = LinearCoordinates(model, np.eye(4)[:2], np.zeros(4))
@@ -56,27 +60,27 @@ def test_parallelogram(y):
     assert_allclose(g, 0, atol=1e-14)
 
 
-def test_parallelogram_has_no_such_coordinates_where_it_is_flat():
-    """Where sin q4 = 0."""
+def test_singular_coordinates_of_a_flat_parallelogram_are_rejected():
+    """The coordinates (q1, q2) are singular at sin q4 = 0."""
     model = parallelogram()
     with pytest.raises(ValueError, match="mobility 3 in this configuration"):
         joint_coordinates(model, np.array([0.4, 0.4, 0.0, -np.pi]), [0, 1])
 
 
 @pytest.mark.parametrize("angle", [0.3, 1.2, 1.5, -2.0])
-def test_pendulum_in_cartesian_coordinates(angle):
-    """y = q1 is one where q2 is not zero: dq2/dq1 = -q1/q2."""
+def test_tangents_of_a_cartesian_pendulum_match_the_closed_form(angle):
+    """y = q1 is a valid coordinate if q2 is not zero: dq2/dq1 = -q1/q2."""
     model, q = cartesian_pendulum(), np.array([np.cos(angle), np.sin(angle), angle])
     coordinates = joint_coordinates(model, q, [0])
     G, _ = independent_motion(model, coordinates, q, np.zeros(3), np.zeros(1))
     assert_allclose(G[:, 0], [1, -q[0] / q[1], -1 / q[1]], rtol=1e-12)
 
 
-def test_pendulum_has_other_coordinates_where_those_fail():
+def test_partitioned_coordinates_are_regular_if_the_joint_coordinates_are_singular():
     model, q = cartesian_pendulum(), np.array([1.0, 0.0, 0.0])
     with pytest.raises(
         ValueError,
-        match=r"depend on each other in this configuration: the condition of \[R; K\] is",
+        match=r"are dependent in this configuration: the condition number of \[R; K\] is",
     ):
         joint_coordinates(model, q, [0])
     near = np.array([np.cos(1e-4), np.sin(1e-4), 1e-4])
@@ -85,12 +89,13 @@ def test_pendulum_has_other_coordinates_where_those_fail():
     assert coordinate_condition(model, good, near, np.zeros(1)) < 10
 
 
-# choices
+# choice of coordinates
 
 
-def test_quaternions_stay_dependent_where_the_loops_determine_them():
-    """An arm of seven freedoms that holds on to the base by a ball joint: 3 constraints eliminate
-    its own ball joint.
+def test_quaternions_that_the_loops_determine_are_dependent_coordinates():
+    """A fixed loop joint connects an arm with seven degrees of freedom to the base.
+
+    Its constraints determine the variables of the spherical joint of the arm.
     """
     rng = np.random.default_rng(71)
     joints = (
@@ -116,12 +121,12 @@ FLAT = pytest.mark.parametrize("name", ["planar loops", "spatial four-bar"])
 
 @FLAT
 @CHOICES
-def test_tangents_keep_loops_closed_and_coordinates_what_they_are(name, choose):
+def test_tangents_satisfy_the_loop_constraints_and_the_coordinate_equations(name, choose):
     """K G = 0, K g = k, R G = 1 and R g = 0 (Spencer 2004, 2.3.2, 2.4)."""
     model, (q, qd, *_) = loop_model(name)
     coordinates = choose(model, q)
     K, k, _ = loop_constraints(model, q, qd)
-    G, g = independent_motion(model, coordinates, q, qd, coordinates.of(q))
+    G, g = independent_motion(model, coordinates, q, qd, coordinates.from_configuration(q))
     close(K @ G, np.zeros((model.nc, G.shape[1])))
     close(K @ g, k)
     close(coordinates.matrix @ G, np.eye(len(coordinates.matrix)))
@@ -130,7 +135,7 @@ def test_tangents_keep_loops_closed_and_coordinates_what_they_are(name, choose):
 
 
 @FLAT
-def test_tangent_space_is_the_best_conditioned(name):
+def test_condition_number_of_tangent_coordinates_is_at_most_that_of_partitioned_ones(name):
     model, (q, *_) = loop_model(name)
     zero = np.zeros(len(tangent_coordinates(model, q).matrix))
     best, good = (
@@ -142,14 +147,14 @@ def test_tangent_space_is_the_best_conditioned(name):
 
 @FLAT
 @CHOICES
-def test_dependent_positions_close_the_loops_at_the_given_coordinates(name, choose):
+def test_dependent_positions_close_the_loops_at_the_specified_independent_coordinates(name, choose):
     model, (q, *_) = loop_model(name)
     coordinates = choose(model, q)
     y = 0.1 * np.random.default_rng(1).uniform(-1, 1, len(coordinates.matrix))
     moved = dependent_positions(model, coordinates, y, q)
-    assert_allclose(coordinates.of(moved), y, atol=CLOSED)
+    assert_allclose(coordinates.from_configuration(moved), y, atol=CLOSED)
     assert_allclose(position_constraints(model, moved).delta, 0, atol=CLOSED)
-    # and the derivative of Psi is G
+    # the derivative of Psi is G
     h = 1e-5
     for j, unit in enumerate(np.eye(len(y))):
         ahead, behind = (
@@ -161,14 +166,14 @@ def test_dependent_positions_close_the_loops_at_the_given_coordinates(name, choo
 
 @FLAT
 @CHOICES
-def test_velocity_products_vary_with_the_velocities_by_twice_the_rate_of_g(name, choose):
+def test_velocity_derivative_of_the_bias_acceleration_is_twice_the_tangent_derivative(name, choose):
     """dg/dyd = 2 Gdot: the second derivatives of Psi are symmetric (Spencer 2004, App. B)."""
     model, (q, qd, *_) = loop_model(name)
     coordinates, h = choose(model, q), 1e-5
     yd = coordinates.matrix @ qd
 
     def tangent(q, yd):
-        y = coordinates.of(q)
+        y = coordinates.from_configuration(q)
         G, _ = independent_motion(model, coordinates, q, np.zeros(model.nv), y)
         return independent_motion(model, coordinates, q, G @ yd, y)
 
@@ -183,7 +188,7 @@ def test_velocity_products_vary_with_the_velocities_by_twice_the_rate_of_g(name,
     close(Gdot @ yd, tangent(q, yd).g, 1e-6)
 
 
-def test_coordinates_need_not_be_linear():
+def test_positions_and_tangents_of_nonlinear_coordinates_match_the_closed_form():
     model, y = cartesian_pendulum(), np.array([0.9])
     angle = y[0] ** 3
     exact = np.array([np.cos(angle), np.sin(angle), angle])
@@ -193,64 +198,66 @@ def test_coordinates_need_not_be_linear():
     assert_allclose(G[:, 0], 3 * y[0] ** 2 * np.array([-q[1], q[0], 1.0]), rtol=1e-12)
 
 
-# refusals
+# rejected inputs
 
 
-def test_wrong_choices_are_refused():
+def test_invalid_choices_of_coordinates_are_rejected():
     model, (q, *_) = loop_model("planar loops")
     with pytest.raises(ValueError, match=r"has the mobility 3 in this configuration .* not 1"):
         joint_coordinates(model, q, [0])
-    with pytest.raises(ValueError, match="depend on each other in this configuration"):
+    with pytest.raises(ValueError, match="are dependent in this configuration"):
         joint_coordinates(model, q, [0, 1, 4])  # the three joints of one loop
-    with pytest.raises(ValueError, match="no joint 'motor' to be independent"):
+    with pytest.raises(ValueError, match="unknown joint 'motor' to be independent"):
         joint_coordinates(model, q, ["motor"])
 
 
-def test_joints_that_roll_have_no_coordinates():
+def test_independent_coordinates_of_rolling_joints_are_rejected():
     rng = np.random.default_rng(3)
     model = random_tree(rng, (-1, 0), (RollingBall(0.3), Revolute()))
     q = random_configuration(model, rng)
     model = with_loops(model, q, [(Spherical(), -1, 1)], rng)
     for choose in (partitioned_coordinates, tangent_coordinates):
-        with pytest.raises(ValueError, match="6 freedoms of position and 3 of velocity"):
+        with pytest.raises(
+            ValueError, match="6 degrees of freedom in position but only 3 in velocity"
+        ):
             choose(model, q)
 
 
 def door_on(joint, *loops):
-    """A body on the base."""
+    """Return a body that a joint connects to the base."""
     body = spatial.mcI(2.0, [0.1, 0.3, -0.2], np.diag([0.2, 0.3, 0.25]))
     return Model("door", (-1,), (joint,), (spatial.identity(),), (body,), loops=loops)
 
 
 @pytest.mark.slow
 @CHOICES
-def test_quaternions_are_coordinates_and_change_where_they_turn_far(choose):
-    """A body on two ball joints, one of which closes a loop, turns about the line between them."""
+def test_independent_coordinates_of_quaternions_change_after_large_rotations(choose):
+    """A body on a spherical tree joint and a spherical loop joint rotates about their line."""
     axis = np.array([0.6, 0.0, 0.8])
     place = spatial.xlt(axis)
     pin = LoopJoint(Spherical(), -1, 0, place, place, "pin")
     door, hinge = door_on(Spherical(), pin), door_on(Revolute(tuple(axis)))
     q, qd, speed = np.array([1.0, 0.0, 0.0, 0.0]), 14.0 * axis, np.array([14.0])
     run = move_independently(door, q, qd, lambda *_: np.zeros(3), 0.25, 1e-2, choose=choose)
-    assert run.events  # it turned by more than half a turn
+    assert run.events  # the rotation exceeds half a turn
     expected = solve_ivp(
         lambda _, x: [x[1], aba(hinge, x[:1], x[1:], np.zeros(1))[0]],
         (0.0, 0.25), [0.0, *speed], rtol=1e-10, atol=1e-10,
     ).y[:, -1]  # fmt: skip
     assert abs(expected[0]) > np.pi
-    # of RK4 at 10 ms
+    # tolerance: error of RK4 at 10 ms
     assert_allclose(run["qd"][-1], expected[1] * axis, atol=1e-4)
     half = expected[0] / 2
     turned = np.concatenate([[np.cos(half)], np.sin(half) * axis])
     assert_allclose(np.abs(turned @ run["q"][-1]), 1.0, atol=1e-9)
 
 
-def test_iterations_that_do_not_converge_say_so():
-    """A crank of 0.8 m cannot turn the rocker that far."""
+def test_unreachable_values_of_independent_coordinates_are_rejected():
+    """A crank of 0.8 m cannot rotate the rocker to the angle y = 2 rad."""
     model, q = four_bar(), assemble(four_bar(), np.array([1.2, -0.4, -1.9]), ["joint1"])
     rocker = LinearCoordinates(model, np.ones((1, 3)), q)
     with pytest.raises(
         ValueError,
-        match=r"no configuration of model 'four-bar' with the coordinates y = \[2\.0\] was found",
+        match=r"of model 'four-bar' at the coordinates y = \[2\.0\] did not converge",
     ):
         dependent_positions(model, rocker, [2.0], q)

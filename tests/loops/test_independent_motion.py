@@ -1,5 +1,6 @@
-"""Dynamics and motion in independent coordinates of closed loops (Spencer 2004, chapter 2; RBDA
-8.8).
+"""Dynamics and motion in independent coordinates of closed loops.
+
+See Spencer 2004, chapter 2, and RBDA 8.8.
 """
 
 import numpy as np
@@ -8,10 +9,11 @@ from numpy.testing import assert_allclose
 
 from integration import states
 from loop_models import four_bar, loop_model
-from rigidblocks import EULER, ROS2, move_independently
+from rigidblocks.block.integrators import EULER, ROS2
+from rigidblocks.cosim.independent_motion import move_independently
 from rigidblocks.dynamics import energy
-from rigidblocks.loops import assemble, closed_loop_dynamics, closure_errors, project
-from rigidblocks.loops.coordinates import (
+from rigidblocks.dynamics.loops import assemble, closed_loop_dynamics, closure_errors, project
+from rigidblocks.dynamics.loops.independent_coordinates import (
     LinearCoordinates,
     independent_motion,
     joint_coordinates,
@@ -21,8 +23,8 @@ from rigidblocks.loops.coordinates import (
 )
 from thesis_mechanisms import Arc, cartesian_pendulum
 
-SAME = 1e-9  # rounding, times the condition of H and of the coordinates, some 1e3
-CLOSED = 1e-12  # Newton's iteration ends here
+SAME = 1e-9  # rounding error times the condition numbers of H and of the coordinates, about 1e3
+CLOSED = 1e-12  # tolerance of Newton's iteration
 
 
 def close(actual, expected, tolerance=SAME):
@@ -37,19 +39,20 @@ FLAT = pytest.mark.parametrize("name", ["planar loops", "spatial four-bar"])
 
 @FLAT
 @CHOICES
-def test_reduced_dynamics_are_those_of_the_loops(name, choose):
-    """G^T H G ydd = G^T (tau - C - H g) gives the accelerations of the elimination (RBDA 8.5,
-    methods 2 and 3).
+def test_accelerations_in_independent_coordinates_and_of_the_constrained_system_agree(name, choose):
+    """G^T H G ydd = G^T (tau - C - H g) gives the accelerations of the loop solver.
+
+    Source: RBDA 8.5, methods 2 and 3.
     """
     model, (q, qd, _, tau) = loop_model(name)
     coordinates = choose(model, q)
-    tangent = independent_motion(model, coordinates, q, qd, coordinates.of(q))
+    tangent = independent_motion(model, coordinates, q, qd, coordinates.from_configuration(q))
     ydd, qdd = reduced_dynamics(model, q, qd, tau, tangent)
     close(qdd, closed_loop_dynamics(model, q, qd, tau).qdd)
     close(ydd, coordinates.matrix @ qdd)
 
 
-def test_nonlinear_coordinates_give_the_same_accelerations():
+def test_nonlinear_coordinates_and_loop_solver_give_the_same_accelerations():
     model, y = cartesian_pendulum(), np.array([0.9])
     q = np.array([np.cos(y[0] ** 3), np.sin(y[0] ** 3), y[0] ** 3])
     qd, tau = 1.7 * np.array([-q[1], q[0], 1.0]), np.array([3.0, -2.0, 1.0])
@@ -58,15 +61,16 @@ def test_nonlinear_coordinates_give_the_same_accelerations():
 
 
 def free(t, q, qd):
-    """No joint forces."""
+    """Return zero joint forces."""
     del t, q
     return np.zeros(len(qd))
 
 
 @pytest.mark.slow
-def test_pendulum_turns_over_through_all_singular_choices():
-    """From y = q1 the coordinates change four times a turn; the angle is that of (I + m) a'' = -m g
-    cos a, to order 4.
+def test_rotating_pendulum_changes_coordinates_before_each_singular_configuration():
+    """The coordinates start with y = q1 and change four times per turn.
+
+    The angle satisfies (I + m) a'' = -m g cos a; the integration error is of fourth order.
     """
     model = cartesian_pendulum()
     q, qd = np.array([0.0, -1.0, -np.pi / 2]), 20.0 * np.array([1.0, 0.0, 1.0])
@@ -94,27 +98,28 @@ def test_pendulum_turns_over_through_all_singular_choices():
 
 @pytest.mark.slow
 def projected_motion(model, q, qd, h, steps):
-    """Positions (steps + 1, n) of a mechanism that is projected onto its constraints."""
+    """Simulate a mechanism with constraint projection; return the positions (steps + 1, n)."""
     n = model.nv
 
     def motion(x):
         return np.concatenate([x[n:], closed_loop_dynamics(model, x[:n], x[n:], np.zeros(n)).qdd])
 
-    def on_the_constraints(x):
+    def project_state(x):
         return np.concatenate(project(model, x[:n], x[n:]))
 
-    return states(motion, np.concatenate([q, qd]), h, steps, on_the_constraints)[:, :n]
+    return states(motion, np.concatenate([q, qd]), h, steps, project_state)[:, :n]
 
 
 def largest_error(model):
-    """By how much the loop that is most open is so."""
+    """Return a function for the largest constraint error of the model."""
     return lambda q: max(map(max, closure_errors(model, q).values()))
 
 
 @pytest.mark.slow
-def test_four_bar_moves_as_with_projection():
-    """A crank that turns half round, begun in the angle of the rocker, which turns back
-    meanwhile.
+def test_four_bar_motions_in_independent_coordinates_and_with_projection_agree():
+    """The crank rotates by half a turn, and the rocker reverses its direction.
+
+    The first coordinate is the angle of the rocker.
     """
     model = four_bar()
     q = assemble(model, np.array([1.2, -0.4, -1.9]), ["joint1"])
@@ -138,7 +143,7 @@ def test_four_bar_moves_as_with_projection():
     assert_allclose(E, E[0], rtol=1e-4)
 
 
-def test_motion_is_a_result_with_units():
+def test_result_of_a_motion_in_independent_coordinates_contains_units_time_and_method():
     model = four_bar()
     q = assemble(model, np.array([1.2, -0.4, -1.9]), ["joint1"])
     found = move_independently(model, q, np.zeros(3), free, 0.02, 0.01)
@@ -147,7 +152,8 @@ def test_motion_is_a_result_with_units():
     assert found.meta["method"] == "rk4"
 
 
-def test_motion_errs_at_the_order_of_its_method():
+@pytest.mark.slow
+def test_integration_error_in_independent_coordinates_has_the_order_of_the_method():
     model = four_bar()
     q = assemble(model, np.array([1.2, -0.4, -1.9]), ["joint1"])
     end = [
@@ -158,10 +164,12 @@ def test_motion_errs_at_the_order_of_its_method():
     assert abs(np.log2(fall) - EULER.order) < 0.15
 
 
-def test_steps_that_no_run_can_have_are_refused():
+def test_motion_in_independent_coordinates_rejects_implicit_methods_and_invalid_steps():
     model = four_bar()
     q = assemble(model, np.array([1.2, -0.4, -1.9]), ["joint1"])
     with pytest.raises(ValueError, match="needs an explicit method, not 'ros2'"):
         move_independently(model, q, np.zeros(3), free, 0.1, 0.01, method=ROS2)
-    with pytest.raises(ValueError, match=r"dt = 0.03 s does not divide the run of 0.1 s"):
+    with pytest.raises(
+        ValueError, match=r"dt = 0.03 s does not divide the duration of the run, 0.1 s"
+    ):
         move_independently(model, q, np.zeros(3), free, 0.1, 0.03)

@@ -1,27 +1,25 @@
-"""Loop-closure functions: the configuration of a mechanism as a function of independent variables
-(RBDA 8.11).
-"""
+"""Loop-closure functions: configurations as functions of independent variables (RBDA 8.11)."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from loop_models import four_bar
-from rigidblocks.algebra.scalar import less, select
-from rigidblocks.algebra.spatial import Transform, identity, mcI, rx, xlt
 from rigidblocks.dynamics import bias_force, crba
-from rigidblocks.joint import LoopJoint, Prismatic, Revolute, SixDoF, Spherical
-from rigidblocks.loops import loop_constraints
-from rigidblocks.loops.closure import loop_closure
-from rigidblocks.loops.solvers import SOLVERS, loop_function
-from rigidblocks.model.configuration import integrate
-from rigidblocks.model.model import Model
+from rigidblocks.dynamics.loops import loop_constraints
+from rigidblocks.dynamics.loops.constraint_solvers import SOLVERS, loop_function
+from rigidblocks.dynamics.loops.constraints import loop_closure
+from rigidblocks.joints import LoopJoint, Prismatic, Revolute, SixDoF, Spherical
+from rigidblocks.robot.configuration import integrate
+from rigidblocks.robot.model import Model
+from rigidblocks.spatial.scalar import less, select
+from rigidblocks.spatial.spatial import Transform, identity, mcI, rx, xlt
 from rigidblocks.tracing.trace import trace
 
-# linear systems: rounding grows with the condition of H, a hundred here, and with the square of
-# that of K, ten
+# linear systems: the rounding error grows with the condition number of H (about 100) and with the
+# square of the condition number of K (about 10)
 RTOL = 1e-11
-TRACED = 1e-10  # the same operations in another order
+TRACED = 1e-10  # same operations in a different order
 
 
 def equal(actual, expected, rtol=RTOL):
@@ -39,14 +37,15 @@ def method(request):
 
 
 def triangle(l1=0.8, l2=0.5):
-    """The two-link arm with a linear actuator of RBDA Figure 8.3: the first link, the actuator's
-    two, and the forearm.
+    """Return the two-link arm with a linear actuator of RBDA Figure 8.3.
+
+    The bodies are the first link, the two actuator parts and the forearm.
     """
 
     def link(l):
         return mcI(1.0, [l / 2, 0.0, 0.0], np.diag([0.01, 0.03, 0.03]))
 
-    # a slide along the actuator: z of the joint is x of the cylinder
+    # prismatic joint along the actuator: z of the joint is x of the cylinder
     along = Transform(np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]), np.zeros(3))
     rod = link(0.2).to_parent(along.inverse())
     loop = LoopJoint(Revolute(), 0, 2, xlt([l2, 0.0, 0.0]), along.inverse())
@@ -69,8 +68,8 @@ def triangle_gamma(l1=0.8, l2=0.5):
     return gamma
 
 
-def test_loop_closure_function_has_the_derivatives_of_the_book():
-    # RBDA Eq 8.59, 8.60 and the sample that belongs to it
+def test_derivatives_of_loop_closure_functions_match_the_example_of_rbda():
+    # RBDA Eq 8.59 and 8.60, with a sample of these equations
     l1, l2 = 0.8, 0.5
     y, yd = np.array([0.5, 1.1]), np.array([0.7, -0.4])
     closure = loop_closure(triangle(), triangle_gamma(), y, yd)
@@ -84,7 +83,7 @@ def test_loop_closure_function_has_the_derivatives_of_the_book():
     equal(closure.qd, closure.G @ yd)
 
 
-def test_loop_closure_function_keeps_the_loops_closed_and_agrees_with_the_solvers(method):
+def test_accelerations_from_a_loop_closure_function_agree_with_the_loop_solvers(method):
     model = triangle()
     y, yd, tau = np.array([0.5, 1.1]), np.array([0.7, -0.4]), np.array([1.0, -2.0, 30.0, 0.5])
     closure = loop_closure(model, triangle_gamma(), y, yd)
@@ -99,8 +98,8 @@ def test_loop_closure_function_keeps_the_loops_closed_and_agrees_with_the_solver
     equal(K.T @ one.lam, K.T @ two.lam, 1e-10)
 
 
-def test_loop_closure_function_of_quaternions_gives_velocities_and_accelerations(rng):
-    # a free body led along a curve with its attitude: against differences of the configurations
+def test_derivatives_of_a_loop_closure_with_quaternions_match_finite_differences(rng):
+    # gamma(y) prescribes position and orientation of a free body
     body = mcI(1.0, np.zeros(3), np.eye(3))
     model = Model(
         "led", (-1, 0), (SixDoF(), Spherical()), (identity(), xlt([1.0, 0, 0])), (body, body)
@@ -131,18 +130,18 @@ def test_loop_closure_function_of_quaternions_gives_velocities_and_accelerations
     y, yd, ydd = rng.uniform(0.2, 1, (3, 2))
     closure = loop_closure(model, gamma, y, yd)
 
-    def moved(t):
+    def motion_at(t):
         return loop_closure(model, gamma, y + t * yd + t * t / 2 * ydd, yd + t * ydd)
 
     h = 1e-4
-    qdd = (moved(h).qd - moved(-h).qd) / (2 * h)
+    qdd = (motion_at(h).qd - motion_at(-h).qd) / (2 * h)
     equal(closure.G @ ydd + closure.g, qdd, 1e-7)
     led = integrate(model, closure.q, h * closure.qd)
-    assert_allclose(led, moved(h).q, rtol=0, atol=h * h * 10)
+    assert_allclose(led, motion_at(h).q, rtol=0, atol=h * h * 10)
 
 
-def test_loop_closure_function_may_choose_and_use_all_functions(rng):
-    # against differences: every function that a dual number has, on both sides of a choice
+def test_derivatives_of_closures_with_elementary_functions_match_finite_differences(rng):
+    # finite differences of all functions of a dual number, on both branches of a selection
     body = mcI(1.0, np.zeros(3), np.eye(3))
     joints = (Revolute(),) * 4
     model = Model("arm", (-1, 0, 1, 2), joints, (Transform(rx(0.5), np.ones(3)),) * 4, (body,) * 4)
@@ -169,7 +168,7 @@ def test_loop_closure_function_may_choose_and_use_all_functions(rng):
         equal(closure.g, rate, 1e-8)
 
 
-def test_traced_loop_closure_function_equals_numpy():
+def test_traced_and_numpy_values_of_loop_closure_functions_agree():
     model = triangle()
 
     def motion(y, yd):
@@ -181,10 +180,12 @@ def test_traced_loop_closure_function_equals_numpy():
     equal(graph(np.concatenate([y, yd])), expected)
 
 
-def test_loop_closure_function_of_another_model_is_refused():
+def test_loop_closure_function_of_another_model_is_rejected():
     with pytest.raises(
         ValueError, match=r"of model 'four-bar' must return q \(3,\), not shape \(4,\)"
     ):
         loop_closure(four_bar(), triangle_gamma(), np.ones(2), np.ones(2))
-    with pytest.raises(ValueError, match="needs as many yd as y; y has 2, yd 1"):
+    with pytest.raises(
+        ValueError, match="yd must have the length of y: y has 2 elements, yd has 1"
+    ):
         loop_closure(triangle(), triangle_gamma(), np.ones(2), np.ones(1))

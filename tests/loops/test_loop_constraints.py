@@ -1,5 +1,6 @@
-"""K, k and delta of whole models: the laws that tie them to the joints, each other, and motion
-(RBDA 8.2, Table 8.4).
+"""Loop constraints K, k and delta of complete models (RBDA 8.2, Table 8.4).
+
+The tests compare the constraints with the joint models, with each other and with the motion.
 """
 
 from dataclasses import replace
@@ -10,22 +11,22 @@ from numpy.testing import assert_allclose
 
 from loop_models import INDEPENDENT, LOOP_JOINTS, LOOP_MODELS, four_bar, loop_model, one_loop
 from random_models import random_transform
-from rigidblocks.algebra.spatial import Transform, xlt
 from rigidblocks.dynamics import body_jacobian, body_poses, crba
-from rigidblocks.joint import Reversed
-from rigidblocks.loops import closed_loop_dynamics, loop_constraints
-from rigidblocks.loops.constraints import (
+from rigidblocks.dynamics.loops import closed_loop_dynamics, loop_constraints
+from rigidblocks.dynamics.loops.constraints import (
     active_forces,
     baumgarte,
     loop_joint_motion,
     nearest_common_ancestor,
 )
-from rigidblocks.model.configuration import integrate
+from rigidblocks.joints import Reversed
+from rigidblocks.robot.configuration import integrate
+from rigidblocks.spatial.spatial import Transform, xlt
 from rigidblocks.tracing.trace import trace
 
-RTOL = 1e-11  # some thousand roundings of values up to 10
-CLOSED = 1e-11  # what Newton's iteration leaves of delta
-DIFFERENCE = 1e-8  # fourth-order differences with step 1e-3 of paths through five joints
+RTOL = 1e-11  # a few thousand rounding errors of values up to 10
+CLOSED = 1e-11  # residual of delta after Newton's iteration
+DIFFERENCE = 1e-8  # fourth-order differences with step 1e-3 over five joints
 
 
 def equal(actual, expected, rtol=RTOL):
@@ -47,7 +48,7 @@ def closed_loops(request, rng):
     return loop_model(name) if name in LOOP_MODELS else one_loop(name.removeprefix("one "), rng)
 
 
-def test_loops_of_the_test_models_are_closed(closed_loops):
+def test_states_of_the_loop_test_models_satisfy_their_constraints(closed_loops):
     model, s = closed_loops
     c = loop_constraints(model, s.q, s.qd)
     assert c.K.shape == (model.nc, model.nv)
@@ -55,8 +56,8 @@ def test_loops_of_the_test_models_are_closed(closed_loops):
     equal(c.K @ s.qd, np.zeros(model.nc), CLOSED)
 
 
-def test_constraints_are_the_relative_velocity_in_the_joint(closed_loops, rng):
-    # K qd = T^T (v_s - v_p), by the Jacobians of the bodies
+def test_constraint_jacobian_gives_the_relative_velocity_along_the_constraints(closed_loops, rng):
+    # K qd = T^T (v_s - v_p), from the body Jacobians
     model, s = closed_loops
     qd = rng.uniform(-1, 1, model.nv)
     K = loop_constraints(model, s.q, qd).K
@@ -71,14 +72,14 @@ def test_constraints_are_the_relative_velocity_in_the_joint(closed_loops, rng):
         equal(K[rows] @ qd, T.T @ vJ, 1e-10)
 
 
-def test_rate_of_the_position_error_is_the_velocity_error(closed_loops, rng):
+def test_loop_velocity_error_is_the_time_derivative_of_the_constraint_error(closed_loops, rng):
     model, s = closed_loops
     qd = rng.uniform(-1, 1, model.nv)
     rate = slope(lambda t: loop_constraints(model, integrate(model, s.q, t * qd), qd).delta)
     equal(loop_constraints(model, s.q, qd).K @ qd, rate, DIFFERENCE)
 
 
-def test_rate_of_the_velocity_error_is_that_of_the_acceleration(closed_loops):
+def test_loop_acceleration_error_is_the_time_derivative_of_the_velocity_error(closed_loops):
     # d(K qd)/dt = K qdd - k
     model, s = closed_loops
 
@@ -90,15 +91,15 @@ def test_rate_of_the_velocity_error_is_that_of_the_acceleration(closed_loops):
     equal(c.K @ s.qdd - c.k, slope(velocity_error), DIFFERENCE)
 
 
-def test_joint_forces_of_constraints_do_no_work(closed_loops, rng):
-    # (K^T lambda) qd = 0 whatever lambda (RBDA Eq 8.31)
+def test_loop_constraint_forces_do_no_work(closed_loops, rng):
+    # (K^T lambda) qd = 0 for any lambda (RBDA Eq 8.31)
     model, s = closed_loops
     lam = rng.uniform(-10, 10, model.nc)
     assert abs(lam @ loop_constraints(model, s.q, s.qd).K @ s.qd) <= RTOL * 10 * model.nc
 
 
-def test_constraint_concerns_the_joints_on_one_side_of_its_loop_only(closed_loops):
-    # eps_lj = eps_sj - eps_pj (RBDA Eq 8.20): what is above both ends cancels
+def test_constraint_jacobian_is_zero_for_joints_outside_the_loop(closed_loops):
+    # eps_lj = eps_sj - eps_pj (RBDA Eq 8.20): joints that carry both bodies cancel
     model, s = closed_loops
     K = loop_constraints(model, s.q, s.qd).K
     for loop, rows in zip(model.loops, model.constraint_slices, strict=True):
@@ -109,13 +110,13 @@ def test_constraint_concerns_the_joints_on_one_side_of_its_loop_only(closed_loop
 
 
 def carries(model, j, i):
-    """eps_ij: 1 where joint j is on the way from the base to body i, else 0."""
+    """Return eps_ij: 1 if joint j is on the path from the base to body i, else 0."""
     while i >= 0 and i != j:
         i = model.parent[i]
     return int(i == j)
 
 
-def test_nearest_common_ancestor_is_the_last_body_on_both_ways():
+def test_nearest_common_ancestor_is_the_last_body_on_both_paths_from_the_base():
     model, _ = loop_model("three loops")
     for i in range(-1, model.nb):
         for j in range(-1, model.nb):
@@ -123,7 +124,7 @@ def test_nearest_common_ancestor_is_the_last_body_on_both_ways():
             assert nearest_common_ancestor(model, i, j) == max(both, default=-1)
 
 
-def test_swapped_bodies_and_a_reversed_joint_close_the_same_loop():
+def test_exchange_of_the_two_bodies_of_a_loop_joint_does_not_change_the_accelerations():
     # the rows of K span the same space, and the accelerations are the same
     model, s = loop_model("three loops")
     swapped = replace(
@@ -145,7 +146,7 @@ def test_swapped_bodies_and_a_reversed_joint_close_the_same_loop():
 
 
 @pytest.mark.parametrize("name", ["floating loops", "three loops", "planar loops", "doubled"])
-def test_traced_constraints_equal_numpy(name):
+def test_traced_and_numpy_values_of_loop_constraints_agree(name):
     model, s = loop_model(name)
 
     def constraints(q, qd):
@@ -159,9 +160,9 @@ def test_traced_constraints_equal_numpy(name):
 # far from the base
 
 
-def test_free_mechanism_moves_the_same_wherever_it_is():
-    # 10 km from the base: nothing is lost, for nothing is relative to it; the position itself has
-    # 1e-12 m
+def test_accelerations_of_a_free_floating_mechanism_do_not_depend_on_its_position():
+    # 10 km from the base: no quantity is relative to the base, so no precision is lost; the
+    # resolution of the position is 1e-12 m
     model, s = loop_model("floating loops")
     far = s.q.copy()
     far[4:7] += [1e4, -2e4, 5e3]
@@ -171,9 +172,9 @@ def test_free_mechanism_moves_the_same_wherever_it_is():
     equal(loop_constraints(model, far, s.qd).delta, loop_constraints(model, s.q, s.qd).delta, 1e-15)
 
 
-def test_mechanism_on_a_base_moves_the_same_wherever_it_stands():
-    # here the frames of the loop joint on the base are given far from it: their numbers have 4e-12
-    # m
+def test_accelerations_of_a_mechanism_do_not_depend_on_its_mounting_point_on_the_base():
+    # the loop joint frames are far from the origin of the base, where coordinates have a resolution
+    # of 4e-12 m
     model, s = loop_model("three loops")
     shift = np.array([1e4, -2e4, 5e3])
     Xtree = [
@@ -189,11 +190,11 @@ def test_mechanism_on_a_base_moves_the_same_wherever_it_stands():
     assert np.max(np.abs(loop_constraints(moved, s.q, s.qd).delta)) < 1e-10
 
 
-# stabilization, the motion and the forces of loop joints
+# stabilization, loop joint motion and loop joint forces
 
 
 @pytest.mark.parametrize("name", INDEPENDENT)
-def test_stabilized_errors_obey_a_critically_damped_spring(name, rng):
+def test_stabilized_constraint_errors_satisfy_a_critically_damped_oscillator(name, rng):
     # K qdd = k + k_stab: d(K qd)/dt = -2/T K qd - delta/T^2 (RBDA Eq 8.22)
     model, s = loop_model(name)
     q, qd, T = (
@@ -208,13 +209,15 @@ def test_stabilized_errors_obey_a_critically_damped_spring(name, rng):
     equal(c.K @ motion.qdd, stabilized.k, 1e-9)
 
 
-def test_stabilization_refuses_a_time_constant_that_is_none():
+def test_constraint_stabilization_rejects_an_invalid_time_constant():
     model, s = loop_model("planar loops")
     with pytest.raises(ValueError, match="T_stab of a stabilization must be positive, not 0"):
         baumgarte(loop_constraints(model, s.q, s.qd), s.qd, 0.0)
 
 
-def test_motion_of_loop_joints_is_that_of_their_frames(closed_loops):
+def test_loop_joint_variables_reproduce_the_transform_between_the_two_joint_frames(
+    closed_loops,
+):
     model, s = closed_loops
     X0 = [*body_poses(model, s.q), model.algebra.identity()]
     for loop, q, qd in zip(model.loops, *loop_joint_motion(model, s.q, s.qd), strict=True):
@@ -222,7 +225,7 @@ def test_motion_of_loop_joints_is_that_of_their_frames(closed_loops):
         equal(loop.joint.jcalc(q, qd).XJ.matrix(), X.matrix(), 1e-10)
 
 
-def test_active_forces_are_worth_their_power_in_the_loop_joints(closed_loops, rng):
+def test_joint_forces_equivalent_to_loop_joint_forces_have_the_same_power(closed_loops, rng):
     # tau^a qd = sum tau_k qd_k (RBDA Eq 8.33)
     model, s = closed_loops
     _, velocities = loop_joint_motion(model, s.q, s.qd)
@@ -231,13 +234,13 @@ def test_active_forces_are_worth_their_power_in_the_loop_joints(closed_loops, rn
     equal(active_forces(model, s.q, loop_tau) @ s.qd, loop_tau @ loop_qd, 1e-10)
 
 
-def test_active_forces_of_another_number_are_refused():
+def test_wrong_number_of_active_loop_joint_forces_is_rejected():
     with pytest.raises(ValueError, match=r"loop_tau needs 1 elements, not 2"):
         active_forces(four_bar(), np.zeros(3), np.zeros(2))
 
 
-def test_turned_frames_of_a_spherical_joint_change_nothing(rng):
-    # the components of the error turn with the frame
+def test_rotation_of_a_spherical_joint_frame_rotates_the_constraint_error(rng):
+    # the components of the error rotate with the frame
     model, s = loop_model("three loops")
     q = integrate(model, s.q, rng.uniform(-0.1, 0.1, model.nv))
     E = random_transform(rng).E
@@ -253,9 +256,9 @@ def test_turned_frames_of_a_spherical_joint_change_nothing(rng):
 
 @pytest.mark.parametrize("body", [-2, 3])
 @pytest.mark.parametrize("role", ["predecessor", "successor"])
-def test_a_loop_joint_on_a_body_that_there_is_not_is_refused(role, body):
+def test_loop_joint_on_an_unknown_body_is_rejected(role, body):
     model = four_bar()
     loop = replace(model.loops[0], **{role: body})
-    message = rf"has {role} {body}; the bodies are -1 \(the base\) .. 2"
+    message = rf"has the unknown {role} {body}; the bodies are -1 \(the base\) .. 2"
     with pytest.raises(ValueError, match=message):
         replace(model, loops=(loop,))

@@ -1,4 +1,4 @@
-"""Clusters, mobility, and what a user is told of loops (RBDA 8.9, 8.10; Spencer 2004, 3.1)."""
+"""Loop clusters, mobility and loop diagnostics (RBDA 8.9, 8.10; Spencer 2004, 3.1)."""
 
 from dataclasses import replace
 
@@ -9,9 +9,21 @@ from numpy.testing import assert_allclose
 from integration import states
 from loop_models import DEPENDENT, INDEPENDENT, LOOP_MODELS, four_bar, loop_model
 from random_models import random_inertia, random_transform
-from rigidblocks.algebra.pivoting import null_space
-from rigidblocks.algebra.planar import mcI, xlt
-from rigidblocks.joint import (
+from rigidblocks.dynamics.loops import closed_loop_dynamics, loop_constraints
+from rigidblocks.dynamics.loops.diagnostics import (
+    Cluster,
+    constraint_names,
+    constraint_rank,
+    constraint_structure,
+    loop_clusters,
+    loop_diagnostics,
+    mobility,
+    null_space_by_clusters,
+    path_signs,
+    redundant_constraints,
+    singular_passages,
+)
+from rigidblocks.joints import (
     Cylindrical,
     LoopJoint,
     PlanarRevolute,
@@ -20,24 +32,9 @@ from rigidblocks.joint import (
     Spherical,
     Universal,
 )
-from rigidblocks.loops import closed_loop_dynamics, loop_constraints
-from rigidblocks.loops.clusters import (
-    Cluster,
-    constraint_rank,
-    constraint_structure,
-    loop_clusters,
-    mobility,
-    null_space_by_clusters,
-    path_signs,
-)
-from rigidblocks.loops.diagnostics import (
-    constraint_names,
-    loop_diagnostics,
-    redundant_constraints,
-    singular_passages,
-)
-from rigidblocks.model.model import Model
-from rigidblocks.model.planar import PlanarModel
+from rigidblocks.robot.model import Model, PlanarModel
+from rigidblocks.spatial.linear_algebra import null_space
+from rigidblocks.spatial.planar import mcI, xlt
 from rigidblocks.tracing.trace import trace
 
 RTOL = 1e-11
@@ -61,7 +58,7 @@ def name(request):
 
 
 def book_topology(rng):
-    """The graph of RBDA Figure 8.1: 20 bodies and 4 loops, in numbers from 0."""
+    """Return a model with the graph of RBDA Figure 8.1: 20 bodies and 4 loops, numbered from 0."""
     parent = (0, 1, 2, 3, 4, 2, 6, 7, 8, 9, 10, 9, 1, 13, 13, 2, 16, 14, 18, 18)
     loops = [(4, 6), (5, 7), (11, 12), (19, 20)]
     return Model(
@@ -77,7 +74,7 @@ def book_topology(rng):
     )
 
 
-def test_clusters_of_the_example_of_the_book(rng):
+def test_loop_clusters_match_the_example_of_rbda(rng):
     found = loop_clusters(book_topology(rng))
     book = [((1, 2), range(3, 8)), ((3,), range(10, 13)), ((4,), (19, 20))]
     assert found == tuple(
@@ -85,7 +82,7 @@ def test_clusters_of_the_example_of_the_book(rng):
     )
 
 
-def test_constraints_have_one_block_for_each_cluster(rng):
+def test_constraint_jacobian_has_one_block_per_loop_cluster(rng):
     model = book_topology(rng)
     q = np.concatenate([joint.random(rng) for joint in model.joint])
     K = loop_constraints(model, q, np.zeros(model.nv)).K
@@ -99,7 +96,7 @@ def test_constraints_have_one_block_for_each_cluster(rng):
     assert not np.any(structure & ~allowed)
 
 
-def test_path_signs_are_those_of_the_ways_from_the_base(name):
+def test_signs_of_bodies_in_a_loop_are_the_difference_of_the_two_paths_from_the_base(name):
     # eps_lj = eps_sj - eps_pj (RBDA Eq 8.20)
     model, _ = loop_model(name)
 
@@ -113,7 +110,7 @@ def test_path_signs_are_those_of_the_ways_from_the_base(name):
     assert np.array_equal(path_signs(model), expected)
 
 
-def test_null_space_may_be_found_cluster_by_cluster(rng):
+def test_null_space_computed_by_loop_clusters_satisfies_all_constraints(rng):
     model = book_topology(rng)
     q, qd = (
         np.concatenate([joint.random(rng) for joint in model.joint]),
@@ -137,8 +134,10 @@ def test_null_space_may_be_found_cluster_by_cluster(rng):
 
 
 def variable_mobility():
-    """The mechanism of RBDA Figure 8.2a: a crank of 1 m, the base of 1 m, and two arms of a coupler
-    and a rocker of 1 m that close two rhombs. With the crank on the base line the arms turn freely.
+    """Return the mechanism of RBDA Figure 8.2a.
+
+    A crank, a base and two arms, each with a coupler and a rocker, form two rhombi with sides of
+    1 m. If the crank is on the base line, the arms rotate freely.
     """
     link = mcI(1.0, [0.5, 0.0], 0.1)
     end, base = xlt([1.0, 0.0]), xlt([0.0, 0.0])
@@ -149,34 +148,36 @@ def variable_mobility():
     )
 
 
-def rhombs(theta, one, two):
-    """Both arms along the rhomb where the crank is off the base line, else at the angles one and
-    two.
+def rhombs(theta, first, second):
+    """Return the configuration for a crank angle.
+
+    Both arms follow the crank, unless the crank is on the base line; then `first` and `second` are
+    the angles of the arms.
     """
     if theta:
         return np.array([theta, -theta, -theta, theta, theta])
-    return np.array([0.0, one, two, one, two])
+    return np.array([0.0, first, second, first, second])
 
 
 @pytest.mark.parametrize(
     ("q", "rank"),
     [(rhombs(0.7, 0, 0), 4), (rhombs(0.0, 0.5, 2.0), 3), (rhombs(0.0, 0.0, np.pi), 2)],
 )
-def test_mobility_varies_as_in_the_example_of_the_book(q, rank):
+def test_mobility_of_a_mechanism_with_variable_mobility_matches_rbda(q, rank):
     model = variable_mobility()
     equal(loop_constraints(model, q, np.zeros(5)).delta, np.zeros(4))
     assert constraint_rank(model, q) == rank
     assert mobility(model, q) == 5 - rank
 
 
-def test_four_bar_in_space_is_overconstrained_by_three():
+def test_spatial_four_bar_has_three_redundant_constraints():
     # RBDA 8.10: n = 3, nc = 5, r = 2, mobility 1
     model, s = loop_model("spatial four-bar")
     assert (model.nv, model.nc, constraint_rank(model, s.q), mobility(model, s.q)) == (3, 5, 2, 1)
 
 
 @pytest.mark.parametrize("name", INDEPENDENT)
-def test_mobility_of_a_proper_mechanism_is_a_count(name):
+def test_mobility_of_loops_without_redundant_constraints_equals_the_mobility_formula(name):
     # n_tot - 6 N_L in space and n_tot - 3 N_L in the plane (RBDA Eq 8.53, 8.54)
     model, s = loop_model(name)
     freedoms = model.nv + sum(loop.joint.nv for loop in model.loops)
@@ -186,7 +187,7 @@ def test_mobility_of_a_proper_mechanism_is_a_count(name):
 # diagnostics
 
 
-def test_diagnostics_are_those_of_the_constraints(name, rng):
+def test_loop_diagnostics_report_errors_rank_and_singular_values_of_the_constraints(name, rng):
     model, s = loop_model(name)
     qd = s.qd + rng.uniform(-1, 1, model.nv)
     K, k, delta = loop_constraints(model, s.q, qd)
@@ -206,7 +207,7 @@ def test_diagnostics_are_those_of_the_constraints(name, rng):
         assert d.condition > 1e12
 
 
-def test_traced_diagnostics_equal_numpy():
+def test_traced_and_numpy_values_of_loop_diagnostics_agree():
     model, s = loop_model("spatial four-bar")
 
     def diagnostics(q, qd):
@@ -220,7 +221,7 @@ def test_traced_diagnostics_equal_numpy():
         zip(graph.outputs, np.split(graph(np.concatenate([s.q, s.qd])), ends(graph)), strict=True)
     )
     for key, expected in diagnostics(s.q, s.qd).items():
-        if key != "condition":  # of rounding errors
+        if key != "condition":  # its value consists of rounding errors
             equal(outputs[key], np.ravel(expected), 1e-10)
     assert outputs["condition"][0] > 1e12
 
@@ -229,7 +230,7 @@ def ends(graph):
     return np.cumsum([int(np.prod(shape)) for shape in graph.outputs.values()])[:-1]
 
 
-def test_constraints_have_the_names_of_their_joint_and_of_what_they_stop():
+def test_constraint_names_contain_the_joint_and_the_blocked_motion():
     names = constraint_names(four_bar(), np.array([1.2, -0.4, -1.9]))
     assert names == (
         "support: rotation about x",
@@ -248,17 +249,17 @@ def test_constraints_have_the_names_of_their_joint_and_of_what_they_stop():
     )
 
 
-def test_redundant_constraints_of_a_planar_loop_in_space_are_those_out_of_the_plane():
+def test_redundant_constraints_of_a_planar_loop_are_the_out_of_plane_constraints():
     model, s = loop_model("spatial four-bar")
     redundant = redundant_constraints(model, s.q)
     assert [r.name for r in redundant] == [
         "support: rotation about x", "support: rotation about y", "support: translation along z"
     ]  # fmt: skip
     assert all(r.implied_by == () for r in redundant)
-    assert str(redundant[0]) == "support: rotation about x: always kept by the tree"
+    assert str(redundant[0]) == "support: rotation about x: always satisfied by the spanning tree"
 
 
-def test_constraint_of_a_loop_that_another_loop_implies_is_named_with_it():
+def test_redundant_constraint_report_names_the_loop_that_implies_the_constraint():
     model, s = loop_model("doubled")
     redundant = redundant_constraints(model, s.q)
     assert len(redundant) == 3
@@ -270,7 +271,7 @@ def test_constraint_of_a_loop_that_another_loop_implies_is_named_with_it():
 
 
 @pytest.mark.parametrize("name", DEPENDENT)
-def test_motion_is_the_same_without_the_redundant_constraints(name):
+def test_removing_redundant_constraints_does_not_change_the_rank(name):
     model, s = loop_model(name)
     rows = [r.row for r in redundant_constraints(model, s.q)]
     kept = np.setdiff1d(np.arange(model.nc), rows)
@@ -279,14 +280,14 @@ def test_motion_is_the_same_without_the_redundant_constraints(name):
 
 
 @pytest.mark.parametrize("name", INDEPENDENT)
-def test_proper_mechanism_has_no_redundant_constraints(name):
+def test_loops_without_dependent_constraints_have_no_redundant_constraints(name):
     model, s = loop_model(name)
     assert redundant_constraints(model, s.q) == ()
 
 
-def test_looser_joint_makes_the_planar_loop_proper():
-    # the cure of RBDA 8.10: a sphere in a cylinder, here a ball on a massless slide, in the place
-    # of the hinge
+def test_cylindrical_loop_joint_removes_a_redundant_constraint():
+    # RBDA 8.10 replaces the revolute joint by a sphere in a cylinder; the test uses a cylindrical
+    # joint
     model, s = loop_model("spatial four-bar")
     slack = replace(model, loops=(replace(model.loops[0], joint=Reversed(Cylindrical())),))
     assert len(redundant_constraints(slack, s.q)) == 2
@@ -306,8 +307,8 @@ def parallelogram():
     )
 
 
-def test_parallelogram_passes_a_singular_configuration_wherever_it_is_flat():
-    # the crank turns with 1 rad/s from -1 rad: flat at 1 s and pi s later
+def test_flat_configurations_of_a_parallelogram_are_counted_as_singular_passages():
+    # the crank starts at -1 rad and rotates with 1 rad/s: flat at t = 1 s and t = 1 s + pi s
     times = np.arange(0.0, 6.0, 0.05)
     theta = times - 1.0
     q = np.array([theta, -theta, theta + np.pi]).T
@@ -321,10 +322,10 @@ def test_parallelogram_passes_a_singular_configuration_wherever_it_is_flat():
     assert str(passages[0]).startswith("passed a singular configuration at t = 1")
     assert (
         max(passage.indicator for passage in passages) < 1e-2
-    )  # it goes through without large accelerations
+    )  # the accelerations stay small at the passages
 
 
-def test_sample_in_the_singular_configuration_itself_counts_once():
+def test_sample_exactly_at_a_singular_configuration_is_counted_as_one_passage():
     times = np.linspace(0.0, 2.0, 21)
     theta = times - 1.0
     theta[10] = 0.0
@@ -336,14 +337,14 @@ def test_sample_in_the_singular_configuration_itself_counts_once():
     assert np.isnan(passages[0].indicator)
 
 
-def test_motion_that_starts_singular_and_leaves_came_to_it():
+def test_singular_configuration_at_the_start_of_a_motion_is_not_counted_as_a_passage():
     times = np.linspace(0.0, 1.0, 11)
     passages = singular_passages(parallelogram(), times, np.array([times, -times, times + np.pi]).T)
     assert [(passage.t, passage.crossed) for passage in passages] == [(0.0, False)]
     assert str(passages[0]) == "came to a singular configuration at t = 0 s"
 
 
-def test_turning_back_near_a_singular_configuration_is_no_passage():
+def test_motion_that_reverses_near_a_singular_configuration_has_no_passage():
     times = np.linspace(0.0, 2.0, 41)
     theta = 0.02 + (times - 1.0) ** 2
     assert (
@@ -351,27 +352,32 @@ def test_turning_back_near_a_singular_configuration_is_no_passage():
     )
 
 
-def test_recorded_motion_needs_a_time_for_each_configuration():
-    with pytest.raises(ValueError, match="needs a time for each configuration; there are 2 and 3"):
+def test_detection_of_singular_passages_rejects_unequal_numbers_of_times_and_samples():
+    with pytest.raises(
+        ValueError,
+        match="needs one time for each configuration; it has 2 times and 3 configurations",
+    ):
         singular_passages(parallelogram(), [0.0, 1.0], np.zeros((3, 3)))
 
 
-def test_model_without_loops_has_nothing_to_diagnose():
+def test_loop_diagnostics_of_a_model_without_loops_are_rejected():
     tree = replace(parallelogram(), loops=())
     for ask in (
         lambda: loop_diagnostics(tree, np.zeros(3), np.zeros(3)),
         lambda: singular_passages(tree, [], []),
     ):
-        with pytest.raises(
-            ValueError, match="'parallelogram' has no loop joint that constrains it"
-        ):
+        with pytest.raises(ValueError, match="'parallelogram' has no loop constraints"):
             ask()
     assert redundant_constraints(tree, np.zeros(3)) == ()
     assert mobility(tree, np.zeros(3)) == 3
 
 
 def five_bar():
-    """Spencer 2004, 3.2: links of 1, 1.5, 1.5 and 1 m, 2, 3, 3 and 2 kg, on supports 1 m apart."""
+    """Return the five-bar of Spencer 2004, 3.2.
+
+    The link lengths are 1, 1.5, 1.5 and 1 m, the masses 2, 3, 3 and 2 kg, and the supports are 1 m
+    apart.
+    """
     lengths, masses, inertias = (1.0, 1.5, 1.5, 1.0), (2.0, 3.0, 3.0, 2.0), (1.0, 2.0, 2.0, 1.0)
     link = [mcI(m, [l / 2, 0.0], I) for l, m, I in zip(lengths, masses, inertias, strict=True)]
     loop = LoopJoint(PlanarRevolute(), -1, 3, xlt([1.0, 0.0]), xlt([1.0, 0.0]))
@@ -381,7 +387,7 @@ def five_bar():
 
 
 @pytest.mark.slow
-def test_five_bar_passes_its_first_two_singular_configurations_when_the_thesis_says():
+def test_five_bar_passes_singular_configurations_at_the_times_of_spencer_2004():
     # run 2: at 0.651 s and 1.854 s
     model, h = five_bar(), 1e-3
     theta = np.array([2 * np.pi / 3, np.arccos(2 / 3), -np.arccos(2 / 3), -2 * np.pi / 3])

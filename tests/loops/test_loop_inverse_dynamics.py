@@ -1,6 +1,4 @@
-"""Inverse dynamics of closed loops (RBDA 8.12): it inverts forward dynamics, and the worked example
-of the book.
-"""
+"""Inverse dynamics of closed loops and the worked example of the book (RBDA 8.12)."""
 
 import numpy as np
 import pytest
@@ -8,22 +6,21 @@ from numpy.testing import assert_allclose
 
 from loop_models import LOOP_MODELS, four_bar, loop_model
 from moved_models import AXIS, GAIN, GIVEN, SPEED, crank, crank_angle
-from rigidblocks.algebra.planar import mcI, xlt
-from rigidblocks.algebra.spatial import identity
-from rigidblocks.algebra.spatial import xlt as spatial_xlt
 from rigidblocks.dynamics import rnea
-from rigidblocks.joint import LoopJoint, PlanarPrismatic, PlanarRevolute
-from rigidblocks.loops import (
+from rigidblocks.dynamics.loops import (
     active_forces,
     closed_loop_dynamics,
     closed_loop_inverse_dynamics,
     loop_constraints,
 )
-from rigidblocks.model.model import Model
-from rigidblocks.model.planar import PlanarModel
+from rigidblocks.joints import LoopJoint, PlanarPrismatic, PlanarRevolute
+from rigidblocks.robot.model import Model, PlanarModel
+from rigidblocks.spatial.planar import mcI, xlt
+from rigidblocks.spatial.spatial import identity
+from rigidblocks.spatial.spatial import xlt as spatial_xlt
 from rigidblocks.tracing.trace import trace
 
-# rounding, times the condition of H and of the loops, some 1e3
+# rounding error times the condition numbers of H and of the loops, about 1e3
 SAME = 1e-9
 
 
@@ -34,8 +31,9 @@ def close(actual, expected, tolerance=SAME):
 
 
 def actuator_triangle(l1=0.8, l2=0.5):
-    """A two-link arm whose first link a linear actuator turns (RBDA Fig 8.3); its joints are
-    theta1, theta2, d, y2.
+    """Return a two-link arm with a linear actuator at its first link (RBDA Fig 8.3).
+
+    The joint variables are theta1, theta2, d and y2.
     """
     link = tuple(
         mcI(m, [c, 0.05], I)
@@ -56,8 +54,9 @@ def actuator_triangle(l1=0.8, l2=0.5):
 
 
 def triangle_motion(y, yd, ydd, l1=0.8, l2=0.5):
-    """q, qd, qdd and G of the same from y = (theta1, theta4): the loop-closure function of the book
-    and its derivatives.
+    """Return q, qd, qdd and G of the actuator triangle from y = (theta1, theta4).
+
+    The values come from the loop-closure function of the book and its derivatives.
     """
     s, c = np.sin(y[0]), np.cos(y[0])
     d = np.sqrt(l1**2 + l2**2 - 2 * l1 * l2 * c)
@@ -71,12 +70,12 @@ def triangle_motion(y, yd, ydd, l1=0.8, l2=0.5):
     return gamma, G @ yd, G @ ydd + np.array([0, u3, u4, 0]), G
 
 
-# the law: inverse dynamics inverts forward dynamics
+# inverse dynamics inverts forward dynamics
 
 
 @pytest.mark.parametrize("name", LOOP_MODELS)
 @pytest.mark.parametrize("seed", [0, 1])
-def test_inverse_inverts_forward_dynamics(name, seed):
+def test_closed_loop_inverse_dynamics_inverts_forward_dynamics(name, seed):
     model, (q, qd, _, tau) = loop_model(name, seed)
     rng = np.random.default_rng(seed)
     loop_tau = rng.uniform(-5, 5, sum(loop.joint.nv for loop in model.loops))
@@ -85,14 +84,13 @@ def test_inverse_inverts_forward_dynamics(name, seed):
     forces = closed_loop_inverse_dynamics(model, q, qd, qdd, **given)
     close(closed_loop_dynamics(model, q, qd, forces.tau, **given).qdd, qdd)
     close(forces.missed, 0 * qdd)
-    # of all forces that do it these are the smallest, so nothing of them is in the constraint
-    # forces
+    # tau has the smallest norm of all forces with this motion, so it contains no constraint forces
     assert forces.tau @ forces.tau <= tau @ tau * (1 + SAME)
     close(loop_constraints(model, q, qd).K @ forces.tau, np.zeros(model.nc))
 
 
 @pytest.mark.parametrize("name", LOOP_MODELS)
-def test_forces_of_all_joints_do_what_those_of_the_tree_do(name):
+def test_closed_loop_and_tree_inverse_dynamics_have_equal_null_space_projections(name):
     """G^T tau = G^T tau_ID (RBDA Eq 8.62)."""
     model, (q, qd, _, tau) = loop_model(name)
     qdd = closed_loop_dynamics(model, q, qd, tau).qdd
@@ -105,7 +103,7 @@ def test_forces_of_all_joints_do_what_those_of_the_tree_do(name):
 
 
 @pytest.mark.parametrize("actuated", [["joint1"], ["joint2"], [2]])
-def test_one_motor_anywhere_drives_a_four_bar(actuated):
+def test_one_actuator_at_any_joint_is_sufficient_to_drive_a_four_bar(actuated):
     model, (q, qd, _, tau) = loop_model("spatial four-bar")
     qdd = closed_loop_dynamics(model, q, qd, tau).qdd
     forces = closed_loop_inverse_dynamics(model, q, qd, qdd, actuated)
@@ -114,7 +112,7 @@ def test_one_motor_anywhere_drives_a_four_bar(actuated):
     assert (forces.rank, forces.mobility) == (1, 1)
 
 
-def test_external_forces_are_carried():
+def test_closed_loop_inverse_dynamics_compensates_external_forces():
     model, (q, qd, _, tau) = loop_model("planar loops")
     f_ext = np.random.default_rng(4).uniform(-5, 5, (model.nb, 3))
     qdd = closed_loop_dynamics(model, q, qd, tau, f_ext).qdd
@@ -127,8 +125,8 @@ def test_external_forces_are_carried():
 Y, YD, YDD = np.array([0.5, -0.7]), np.array([1.3, -0.4]), np.array([-2.0, 3.0])
 
 
-def test_closure_function_of_the_book_is_the_mechanism():
-    """The numbers at l1 = 0.8, l2 = 0.5, y1 = 0.5 are evaluations of the book's formulas."""
+def test_loop_closure_function_of_rbda_example_8_2_satisfies_the_loop_constraints():
+    """The expected values evaluate the book's formulas at l1 = 0.8, l2 = 0.5, y1 = 0.5."""
     q, qd, qdd, G = triangle_motion(Y, YD, YDD)
     K, k, delta = loop_constraints(actuator_triangle(), q, qd)
     assert_allclose(q[1:3], [2.55568795, 0.43351350], atol=5e-9)
@@ -138,7 +136,7 @@ def test_closure_function_of_the_book_is_the_mechanism():
     assert_allclose(K @ qdd, k, atol=1e-14)
 
 
-def test_example_8_2():
+def test_forces_of_two_actuators_match_rbda_example_8_2():
     """u = [[1/u2, u1/u2, 1, 0], [0, 0, 0, 1]] tau_ID for joints 3 and 4."""
     model = actuator_triangle()
     q, qd, qdd, G = triangle_motion(Y, YD, YDD)
@@ -150,14 +148,14 @@ def test_example_8_2():
 
 
 @pytest.mark.parametrize("first", [0, 1, 2])
-def test_any_row_of_the_first_three_completes_the_actuators(first):
+def test_second_actuator_of_an_actuator_triangle_may_be_any_of_three_joints(first):
     model = actuator_triangle()
     q, qd, qdd, _ = triangle_motion(Y, YD, YDD)
     forces = closed_loop_inverse_dynamics(model, q, qd, qdd, [first, 3])
     close(closed_loop_dynamics(model, q, qd, forces.tau).qdd, qdd)
 
 
-def test_redundant_actuators_share_with_the_smallest_forces():
+def test_redundant_actuators_have_the_forces_of_smallest_norm():
     model = actuator_triangle()
     q, qd, qdd, G = triangle_motion(Y, YD, YDD)
     forces = closed_loop_inverse_dynamics(model, q, qd, qdd, [0, 2, 3])
@@ -166,12 +164,12 @@ def test_redundant_actuators_share_with_the_smallest_forces():
     assert (forces.rank, forces.mobility) == (2, 2)
 
 
-def test_actuators_that_are_too_few_are_refused_unless_the_nearest_is_wanted():
+def test_loop_inverse_dynamics_rejects_too_few_actuators_without_least_squares():
     model = actuator_triangle()
     q, qd, qdd, _ = triangle_motion(Y, YD, YDD)
     message = (
-        r"actuators of model 'actuator triangle' move 1 of its 2 freedoms .* acceleration "
-        r"would be missed by \d"
+        r"actuators of model 'actuator triangle' move 1 of its 2 degrees of freedom .* largest "
+        r"acceleration error is \d"
     )
     for actuated in ([3], [0, 1, 2]):
         with pytest.raises(ValueError, match=message):
@@ -181,7 +179,7 @@ def test_actuators_that_are_too_few_are_refused_unless_the_nearest_is_wanted():
     assert np.max(np.abs(forces.missed)) > 0.1
 
 
-def test_too_few_actuators_do_for_the_motion_that_they_cause():
+def test_underactuated_loop_accepts_a_motion_that_its_actuators_can_cause():
     model = actuator_triangle()
     q, qd, _, _ = triangle_motion(Y, YD, YDD)
     tau = np.array([0.0, 0.0, 0.0, 7.0])
@@ -189,34 +187,34 @@ def test_too_few_actuators_do_for_the_motion_that_they_cause():
     close(closed_loop_inverse_dynamics(model, q, qd, qdd, [3]).tau, tau)
 
 
-def test_an_actuator_at_its_dead_centre_moves_nothing():
-    """The linear actuator cannot turn the link where sin y1 = 0 (RBDA Ex 8.2: u2 = 0)."""
+def test_loop_inverse_dynamics_rejects_an_actuator_at_its_dead_centre():
+    """At sin y1 = 0 the linear actuator cannot rotate the link (RBDA Ex 8.2: u2 = 0)."""
     model = actuator_triangle()
     q, qd, qdd, _ = triangle_motion(np.array([np.pi, 0.3]), YD, YDD)
-    with pytest.raises(ValueError, match="move 1 of its 2 freedoms"):
+    with pytest.raises(ValueError, match="move 1 of its 2 degrees of freedom"):
         closed_loop_inverse_dynamics(model, q, qd, qdd, [2, 3])
 
 
-# refusals
+# rejected inputs
 
 
-def test_motions_that_open_the_loops_are_refused():
+def test_loop_inverse_dynamics_rejects_motions_that_open_the_loops():
     model = actuator_triangle()
     q, qd, qdd, _ = triangle_motion(Y, YD, YDD)
     wrong = np.array([0.0, 0.0, 1e-3, 0.0])
     for motion, what in (((q + wrong, qd, qdd), "positions"), ((q, qd + wrong, qdd), "velocities")):
         with pytest.raises(
-            ValueError, match=f"the {what} do not keep the loops of .* closed: pin misses by 0.00"
+            ValueError, match=f"the {what} open the loops of .*: the error of pin is 0.00"
         ):
             closed_loop_inverse_dynamics(model, *motion)
     with pytest.raises(
-        ValueError, match=r"the accelerations do not keep the loops .* pin misses by 0.00"
+        ValueError, match=r"the accelerations open the loops .* the error of pin is 0.00"
     ):
         closed_loop_inverse_dynamics(model, q, qd, qdd + wrong)
 
 
-def test_a_motion_that_a_drive_gives_keeps_its_loop():
-    """What depends on time moves by itself; without that motion the loop opens."""
+def test_loop_inverse_dynamics_includes_the_prescribed_motion_of_a_loop_joint():
+    """The loop joint prescribes the crank angle, so only the second joint is actuated."""
     t = 0.7
     model = Model(
         "held crank", (-1, 0), (AXIS, AXIS), (identity(), spatial_xlt([0.5, 0, 0])),
@@ -228,31 +226,34 @@ def test_a_motion_that_a_drive_gives_keeps_its_loop():
     assert_allclose(qdd[0], GAIN, rtol=1e-9)
     forces = closed_loop_inverse_dynamics(model, q, qd, qdd, actuated=(1,))
     close(forces.tau, tau)
-    with pytest.raises(ValueError, match="the velocities do not keep the loops"):
+    with pytest.raises(ValueError, match="the velocities open the loops"):
         closed_loop_inverse_dynamics(model, q, qd * [0.0, 1.0], qdd, actuated=(1,))
 
 
-def test_trees_and_wrong_actuators_are_refused():
+def test_loop_inverse_dynamics_rejects_trees_and_invalid_actuators():
     model = four_bar()
     still = np.zeros(3)
-    with pytest.raises(ValueError, match=r"model 'four-bar' has no loops; .*\(rnea\)"):
+    with pytest.raises(ValueError, match=r"model 'four-bar' has no loops; use rnea"):
         closed_loop_inverse_dynamics(model.spanning_tree, still, still, still)
     model, (q, qd, _, tau) = loop_model("spatial four-bar")
     qdd = closed_loop_dynamics(model, q, qd, tau).qdd
     with pytest.raises(
         ValueError,
-        match=r"no joint 'motor' to be actuated; its joints are joint1, joint2, joint3, or 0 .. 2",
+        match=(
+            r"unknown joint 'motor' to be actuated in model 'four-bar'; expected one of "
+            r"joint1, joint2, joint3, or 0 .. 2"
+        ),
     ):
         closed_loop_inverse_dynamics(model, q, qd, qdd, ["motor"])
-    with pytest.raises(ValueError, match="no joint of model 'four-bar' is actuated"):
+    with pytest.raises(ValueError, match="must contain one or more joints of model 'four-bar'"):
         closed_loop_inverse_dynamics(model, q, qd, qdd, [])
 
 
-# traced
+# traced functions
 
 
 @pytest.mark.parametrize("actuated", [None, [0, 2, 3], [2, 3]])
-def test_traced_forces_are_the_same(actuated):
+def test_traced_and_numpy_results_of_closed_loop_inverse_dynamics_agree(actuated):
     model = actuator_triangle()
     q, qd, qdd, _ = triangle_motion(Y, YD, YDD)
     n = model.nv
@@ -270,7 +271,7 @@ def test_traced_forces_are_the_same(actuated):
     )
 
 
-def test_forces_of_loop_joints_are_known_forces():
+def test_active_loop_joint_forces_reduce_the_required_actuator_forces():
     """tau_ID = H qdd + C - tau^a (RBDA Eq 8.61)."""
     model = actuator_triangle()
     q, qd, qdd, G = triangle_motion(Y, YD, YDD)

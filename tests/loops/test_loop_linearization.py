@@ -1,5 +1,6 @@
-"""Linearisation of closed loops (Spencer 2004, chapter 4): against differences, the trace, and what
-eigenvalues do.
+"""Linearization of closed loops (Spencer 2004, chapter 4).
+
+The references are finite differences, traced derivatives and known properties of the eigenvalues.
 """
 
 import numpy as np
@@ -8,27 +9,26 @@ from numpy.testing import assert_allclose
 
 from loop_models import closed_state, loop_model, with_loops
 from random_models import random_tree
-from rigidblocks.algebra.spatial import identity, mcI, xlt
 from rigidblocks.dynamics import rnea
-from rigidblocks.joint import Cylindrical, Helical, LoopJoint, Prismatic, Revolute
-from rigidblocks.loops import (
+from rigidblocks.dynamics.loops import (
     LoopLinearization,
     closed_loop_dynamics,
     loop_constraints,
     loop_linearization,
     position_constraints,
 )
-from rigidblocks.model.configuration import random_configuration
-from rigidblocks.model.model import Model
-from rigidblocks.tracing.differentiate import jacobian
-from rigidblocks.tracing.trace import trace
+from rigidblocks.joints import Cylindrical, Helical, LoopJoint, Prismatic, Revolute
+from rigidblocks.robot.configuration import random_configuration
+from rigidblocks.robot.model import Model
+from rigidblocks.spatial.spatial import identity, mcI, xlt
+from rigidblocks.tracing.trace import jacobian, trace
 
-# rounding, times the condition of H and of the coordinates, some 1e3
+# rounding error times the condition numbers of H and of the coordinates, about 1e3
 SAME = 1e-9
-# central differences of the reduced dynamics: eps / STEP times those conditions, and STEP^2
+# central differences of the reduced dynamics: STEP^2, and eps / STEP times these numbers
 STEP = 1e-5
 DIFFERENCES = 1e-6
-# eigenvalues that are multiple move by the root of a rounding error
+# the error of multiple eigenvalues is the square root of a rounding error
 MULTIPLE = 1e-4
 
 
@@ -39,7 +39,7 @@ def close(actual, expected, tolerance=SAME):
 
 
 def spatial_loop():
-    """A loop in space of joints of all the types that it may have, of mobility 3."""
+    """Return a spatial loop of mobility 3 with all supported joint types."""
     rng = np.random.default_rng(61)
     joints = (
         Revolute((1.0, 2.0, 0.5)),
@@ -55,7 +55,7 @@ def spatial_loop():
     return model, closed_state(model, q, rng)
 
 
-# a model and two choices of independent joints
+# each case is a model with two choices of independent joints
 CASES = {
     "planar loops": (lambda: loop_model("planar loops"), [0, 2, 5], [4, 3, 6]),
     "redundant constraints": (lambda: loop_model("spatial four-bar"), ["joint1"], ["joint3"]),
@@ -70,8 +70,9 @@ def case(name):
 
 
 def parallelogram(l=0.7, d=1.1):
-    """Two links of length l on the base, d apart, and a coupler between them; the moments I [kg
-    m^2] and s [kg m].
+    """Return two links of length l on supports at distance d, connected by a coupler.
+
+    The function also returns the moments I [kg m^2] and s [kg m].
     """
     link = [
         mcI(m, [c, 0.0, 0.0], np.diag([0.01, 0.1, 0.1]) * m)
@@ -88,12 +89,12 @@ def parallelogram(l=0.7, d=1.1):
         np.array([0.0, -9.81, 0.0]),
         loops=(loop,),
     )
-    # the third link is turned by half a turn: its centre of mass is l - 0.4 below its support
+    # the third link is rotated by half a turn: its centre of mass is l - 0.4 below its support
     I = 1.0 * (0.1 + 0.3**2) + 2.0 * l**2 + 1.5 * (0.1 + (l - 0.4) ** 2)
     return model, I, 1.0 * 0.3 + 2.0 * l + 1.5 * (l - 0.4)
 
 
-def selected(model, joints):
+def selection_matrix(model, joints):
     names = [
         model.joint_names.index(joint) if isinstance(joint, str) else joint for joint in joints
     ]
@@ -101,13 +102,13 @@ def selected(model, joints):
 
 
 def tangents(R, K):
-    """G and [R; K]^+."""
+    """Return G and [R; K]^+."""
     inverse = np.linalg.pinv(np.vstack([R, K]), rcond=1e-9)
     return inverse[:, : len(R)], inverse
 
 
-def reduced(model, q0, R, tau):
-    """The accelerations of y = R q as a function of y - y0 and dy/dt."""
+def reduced_accelerations(model, q0, R, tau):
+    """Return the accelerations of y = R q as a function of y - y0 and dy/dt."""
 
     def accelerations(dy, yd):
         q = q0
@@ -122,12 +123,12 @@ def reduced(model, q0, R, tau):
 
 @EACH
 @pytest.mark.parametrize("choice", [0, 1])
-def test_linearisation_is_that_by_differences_of_the_reduced_dynamics(name, choice):
+def test_loop_linearization_matches_finite_differences_of_the_reduced_dynamics(name, choice):
     model, (q, qd, _, tau), *choices = case(name)
-    R = selected(model, choices[choice])
+    R = selection_matrix(model, choices[choice])
     linear, f, yd = (
         loop_linearization(model, q, qd, tau, choices[choice]),
-        reduced(model, q, R, tau),
+        reduced_accelerations(model, q, R, tau),
         R @ qd,
     )
     p = len(R)
@@ -140,7 +141,7 @@ def test_linearisation_is_that_by_differences_of_the_reduced_dynamics(name, choi
 
 
 def traced_derivatives(model, q, qd, tau):
-    """Those of qdd and K by q, qd and tau, by their names."""
+    """Return the traced derivatives of qdd and K with respect to q, qd and tau, by name."""
     n = model.nv
 
     def motion(q, qd, tau):
@@ -159,12 +160,16 @@ def traced_derivatives(model, q, qd, tau):
     }
 
 
+@pytest.mark.slow
 @EACH
 @pytest.mark.parametrize("choice", [0, 1])
-def test_linearisation_is_that_by_the_trace(name, choice):
-    """Of qdd = f(q, qd): A21 = R (df/dq G + df/dqd Gdot), A22 = R df/dqd G, and B = R df/dtau."""
+def test_loop_linearization_matches_the_derivatives_of_the_traced_dynamics(name, choice):
+    """The traced accelerations qdd = f(q, qd) give the matrices:
+
+    A21 = R (df/dq G + df/dqd Gdot), A22 = R df/dqd G, B = R df/dtau
+    """
     model, (q, qd, _, tau), *choices = case(name)
-    R, by = selected(model, choices[choice]), traced_derivatives(model, q, qd, tau)
+    R, by = selection_matrix(model, choices[choice]), traced_derivatives(model, q, qd, tau)
     G, inverse = tangents(R, loop_constraints(model, q, qd).K)
     Gdot = -inverse[:, len(R) :] @ (by["dK_dq"] @ qd) @ G
     linear, p = loop_linearization(model, q, qd, tau, choices[choice]), len(R)
@@ -174,7 +179,7 @@ def test_linearisation_is_that_by_the_trace(name, choice):
 
 
 @EACH
-def test_gravity_is_that_given(name):
+def test_loop_linearization_uses_the_gravity_argument(name):
     model, (q, qd, _, tau), first, _ = case(name)
     gravity = np.random.default_rng(1).uniform(-5, 5, len(model.gravity))
     given = loop_linearization(model, q, qd, tau, first, gravity)
@@ -184,12 +189,13 @@ def test_gravity_is_that_given(name):
 
 
 @EACH
-def test_coordinates_may_be_combinations_of_joint_positions(name):
-    """y = R q: those of the joints chosen by name, turned among each other, transform A as a
-    constant matrix does.
+def test_linear_combination_of_coordinates_is_a_similarity_transform_of_the_state_matrix(name):
+    """y = T R q combines the coordinates of the selected joints by a constant matrix T.
+
+    The state matrix A then transforms with T.
     """
     model, (q, qd, _, tau), first, _ = case(name)
-    one, R = loop_linearization(model, q, qd, tau, first), selected(model, first)
+    one, R = loop_linearization(model, q, qd, tau, first), selection_matrix(model, first)
     T = np.random.default_rng(2).uniform(-1, 1, (len(R), len(R))) + 2.0 * np.eye(len(R))
     loop_variables = sum(loop.joint.nv for loop in model.loops)
     other = loop_linearization(
@@ -203,57 +209,59 @@ def test_coordinates_may_be_combinations_of_joint_positions(name):
 # eigenvalues and the choice of coordinates
 
 
-def at_rest(model, q):
-    """The forces that hold the configuration q: an equilibrium."""
+def equilibrium_forces(model, q):
+    """Return the joint forces of an equilibrium at q."""
     still = np.zeros(model.nv)
     return rnea(model, q, still, still)
 
 
-def apart(one, other):
-    """How far two sets of eigenvalues are from each other."""
-    return max(min(abs(a - b) for b in other) for a in one)
+def spectral_distance(first, second):
+    """Return the distance between two sets of eigenvalues."""
+    return max(min(abs(a - b) for b in second) for a in first)
 
 
 @EACH
 def test_eigenvalues_at_an_equilibrium_do_not_depend_on_the_coordinates(name):
     model, (q, *_), first, second = case(name)
-    still, tau = np.zeros(model.nv), at_rest(model, q)
+    still, tau = np.zeros(model.nv), equilibrium_forces(model, q)
     one, other = (loop_linearization(model, q, still, tau, choice) for choice in (first, second))
     close(one.residual, 0 * one.residual)
-    assert apart(one.eigenvalues, other.eigenvalues) < 1e-6
-    # a loop joint's position does as well as those of the tree's joints
+    assert spectral_distance(one.eigenvalues, other.eigenvalues) < 1e-6
+    # the position of a loop joint is also a valid coordinate
     if name == "redundant constraints":
         third = loop_linearization(model, q, still, tau, ["support"])
         assert third.names == ("support",)
-        assert apart(one.eigenvalues, third.eigenvalues) < 1e-6
+        assert spectral_distance(one.eigenvalues, third.eigenvalues) < 1e-6
 
 
 @EACH
-def test_eigenvalues_elsewhere_do(name):
+def test_eigenvalues_away_from_equilibrium_depend_on_the_coordinates(name):
     model, (q, qd, _, tau), first, second = case(name)
     one, other = (
         loop_linearization(model, q, qd, tau, choice).eigenvalues for choice in (first, second)
     )
-    assert apart(one, other) > 1e-2
+    assert spectral_distance(one, other) > 1e-2
 
 
 @EACH
-def test_changed_coordinates_transform_the_linearisation_at_an_equilibrium(name):
+def test_change_of_coordinates_is_a_similarity_transform_of_the_state_matrix_at_equilibrium(name):
     """z = T y: A_z = T A_y T^-1, T = R_z G_y (Spencer 2004, Thm 4.1.2)."""
     model, (q, *_), first, second = case(name)
-    still, tau = np.zeros(model.nv), at_rest(model, q)
+    still, tau = np.zeros(model.nv), equilibrium_forces(model, q)
     one, other = (loop_linearization(model, q, still, tau, choice) for choice in (first, second))
-    T = np.kron(np.eye(2), selected(model, second) @ one.G)
+    T = np.kron(np.eye(2), selection_matrix(model, second) @ one.G)
     close(other.A @ T, T @ one.A, 1e-7)
 
 
-def test_drift_has_the_eigenvalues_zero_or_those_of_the_stabilisation():
-    """The full equation of motion at an equilibrium: the eigenvalues of A, and two for each
-    constraint, 0 without stabilisation and -1/T_stab with it (Spencer 2004, Thm 4.1.1; RBDA Eq
-    8.22).
+@pytest.mark.slow
+def test_constraint_error_eigenvalues_are_zero_or_minus_one_over_the_time_constant():
+    """At an equilibrium the equation of motion has the eigenvalues of A and two per constraint.
+
+    The constraint eigenvalues are 0 without stabilization and -1/T_stab with stabilization
+    (Spencer 2004, Thm 4.1.1; RBDA Eq 8.22).
     """
     model, (q, *_), first, _ = case("planar loops")
-    n, still, tau = model.nv, np.zeros(model.nv), at_rest(model, q)
+    n, still, tau = model.nv, np.zeros(model.nv), equilibrium_forces(model, q)
     A = loop_linearization(model, q, still, tau, first).eigenvalues
     for T_stab, drift in ((None, 0.0), (0.2, -5.0)):
 
@@ -263,14 +271,15 @@ def test_drift_has_the_eigenvalues_zero_or_those_of_the_stabilisation():
         parts = jacobian(trace("motion", motion, {"q": (n,), "qd": (n,)}), "qdd", ["q", "qd"])
         by_q, by_qd = parts(np.concatenate([q, still])).reshape(2, n, n)
         full = np.linalg.eigvals(np.block([[np.zeros((n, n)), np.eye(n)], [by_q, by_qd]]))
-        assert apart(A, full) < MULTIPLE
-        assert apart(full, [*A, drift]) < MULTIPLE
+        assert spectral_distance(A, full) < MULTIPLE
+        assert spectral_distance(full, [*A, drift]) < MULTIPLE
         assert np.sum(np.abs(full - drift) < 100 * MULTIPLE) == 2 * model.nc
 
 
-def test_a_parallelogram_swings_as_a_pendulum():
-    """Hung up at its two upper corners its coupler does not turn: I th'' = -g s sin(th), I and s of
-    all that moves.
+def test_linearization_of_a_hanging_parallelogram_is_the_one_of_a_pendulum():
+    """The coupler of a parallelogram that hangs from two supports does not rotate.
+
+    I th'' = -g s sin(th), with the total moments I and s of all moving bodies.
     """
     model, inertia, moment = parallelogram()
     still = np.zeros(3)
@@ -281,9 +290,10 @@ def test_a_parallelogram_swings_as_a_pendulum():
     close(linear.B[1], linear.G[:, 0] / inertia)
 
 
-def test_loader_of_the_thesis():
-    """The linearisations printed for the loader, at rest but not in equilibrium, have the
-    eigenvalues printed.
+def test_eigenvalues_of_the_printed_loader_linearizations_equal_the_printed_eigenvalues():
+    """The thesis prints the linearizations and the eigenvalues of a loader.
+
+    The loader is at rest but not in equilibrium.
     """
     printed = {
         0.54643 + 1.5734j: [[-2.3763, -0.38157], [7.853, -1.9778]],
@@ -298,14 +308,14 @@ def test_loader_of_the_thesis():
         assert_allclose(linear.eigenvalues, four, atol=1e-4)  # five printed digits
 
 
-# refusals
+# rejected inputs
 
 
-def test_wrong_choices_of_coordinates_are_refused():
+def test_loop_linearization_rejects_invalid_coordinates():
     model, (q, qd, _, tau) = loop_model("planar loops")
     with pytest.raises(ValueError, match=r"has the mobility 3 in this configuration .* not 2"):
         loop_linearization(model, q, qd, tau, [0, 1])
-    with pytest.raises(ValueError, match="no joint 'motor' to be independent"):
+    with pytest.raises(ValueError, match="unknown joint 'motor' to be independent"):
         loop_linearization(model, q, qd, tau, ["motor"])
     with pytest.raises(ValueError, match="R needs a column for each of the 9 variables"):
         loop_linearization(model, q, qd, tau, np.eye(3))
@@ -313,16 +323,16 @@ def test_wrong_choices_of_coordinates_are_refused():
     R[:, 0] = 1.0
     with pytest.raises(
         ValueError,
-        match=r"depend on each other in this configuration: the condition of \[R; K\] is",
+        match=r"are dependent in this configuration: the condition number of \[R; K\] is",
     ):
         loop_linearization(model, q, qd, tau, R)
 
 
-def test_open_loops_and_trees_are_refused():
+def test_loop_linearization_rejects_open_loops_and_trees():
     model, (q, qd, _, tau) = loop_model("planar loops")
     with pytest.raises(ValueError, match=r"loop1 of model .* is open by .* assemble\(\) closes it"):
         loop_linearization(model, q + 0.01, qd, tau, [0, 2, 5])
-    with pytest.raises(ValueError, match="the velocities open the loops"):
+    with pytest.raises(ValueError, match="velocities violate the loop constraints"):
         loop_linearization(model, q, qd + 0.01, tau, [0, 2, 5])
     with pytest.raises(ValueError, match="has no loops"):
         loop_linearization(model.spanning_tree, q, qd, tau, [0, 2, 5])

@@ -1,5 +1,6 @@
-"""Projections onto the constraints of closed loops: there, once and for all, and nearest as the
-inertia measures it.
+"""Projections onto the loop constraints: closed loops, idempotence and smallest distance.
+
+The inertia matrix is the metric of the distance.
 """
 
 import numpy as np
@@ -8,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from loop_models import LOOP_MODELS, loop_model
 from rigidblocks.dynamics import crba, kinetic_energy
-from rigidblocks.loops import (
+from rigidblocks.dynamics.loops import (
     loop_constraints,
     position_constraints,
     project,
@@ -16,16 +17,16 @@ from rigidblocks.loops import (
     project_position,
     project_velocity,
 )
-from rigidblocks.mechanisms import five_bar
-from rigidblocks.model.configuration import integrate
+from rigidblocks.robot.configuration import integrate
+from rigidblocks.robot.robots import five_bar
 
-CLOSED = 1e-11  # rad, m: what two Newton steps leave of 1e-4
-EXACT = 1e-12  # relative: rounding of a linear system
+CLOSED = 1e-11  # rad, m: residual of an error of 1e-4 after two Newton steps
+EXACT = 1e-12  # relative rounding error of a linear system
 
 
 @pytest.fixture(params=LOOP_MODELS)
-def opened(request, rng):
-    """A model, a configuration that is 1e-5 off its constraints, and any velocity."""
+def open_state(request, rng):
+    """Return a model, a configuration with a constraint error of about 1e-5, and a velocity."""
     model, s = loop_model(request.param)
     return (
         model,
@@ -34,8 +35,8 @@ def opened(request, rng):
     )
 
 
-def test_projected_state_is_on_the_constraints_and_stays_where_it_is(opened):
-    model, q, qd = opened
+def test_projected_state_satisfies_the_constraints_and_projection_is_idempotent(open_state):
+    model, q, qd = open_state
     q1, qd1 = project(model, q, qd)
     K, _, delta = loop_constraints(model, q1, qd1)
     assert np.abs(delta).max() < CLOSED
@@ -46,22 +47,22 @@ def test_projected_state_is_on_the_constraints_and_stays_where_it_is(opened):
     assert_allclose(qd2, qd1, rtol=0, atol=CLOSED)
 
 
-def test_projected_velocity_is_the_nearest_in_the_metric_of_the_inertia(opened, rng):
-    model, q, qd = opened
+def test_projected_velocity_is_the_nearest_admissible_velocity_in_the_inertia_metric(
+    open_state, rng
+):
+    model, q, qd = open_state
     q = project_position(model, q)
     nearest, K = project_velocity(model, q, qd), position_constraints(model, q).K
     change = crba(model, q) @ (nearest - qd)
-    # H (v - qd) is a combination of constraints alone: it does no work on a motion that keeps them
+    # H (v - qd) is a combination of constraint forces, so it does no work in an admissible motion
     anything = rng.uniform(-1, 1, model.nv)
-    motion = project_velocity(
-        model, q, anything
-    )  # nothing but rounding where the loops leave no motion
+    motion = project_velocity(model, q, anything)  # rounding errors if the mobility is 0
     assert np.abs(K @ motion).max() < CLOSED
     assert abs(change @ motion) <= EXACT * np.linalg.norm(change) * np.linalg.norm(anything)
 
 
-def test_projection_onto_an_energy_has_it_and_keeps_the_loops_closed(opened):
-    model, q, qd = opened
+def test_energy_projection_sets_the_kinetic_energy_and_preserves_the_loop_constraints(open_state):
+    model, q, qd = open_state
     q = project_position(model, q)
     qd = project_velocity(model, q, qd)
     T = kinetic_energy(model, q, qd)
@@ -73,10 +74,11 @@ def test_projection_onto_an_energy_has_it_and_keeps_the_loops_closed(opened):
 
 
 @pytest.mark.parametrize("angle", [1e-3, 1e-4, 1e-5, 1e-6])
-def test_near_a_singular_pose_rounding_is_not_projected(angle):
-    """All links of the five-bar are nearly in line: the constraints' smallest singular value is
-    about `angle` of the largest, and a position error that rounding made would move the velocities
-    by eps / angle^2.
+def test_projection_near_a_singular_configuration_ignores_rounding_errors(angle):
+    """All links of the five-bar are nearly collinear.
+
+    The smallest singular value of the constraints is about `angle` times the largest. Projecting
+    the rounding error of a position would change the velocities by eps / angle^2.
     """
     mechanism = five_bar(np.pi - angle, angle)
     q, qd = project(mechanism.model, mechanism.q0, np.array([1.0, -2.0, 1.5, 0.5]))

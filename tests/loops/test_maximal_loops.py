@@ -1,6 +1,4 @@
-"""All bodies on their own, every joint a constraint (RBDA 8.13): another way to the accelerations
-of systems with loops.
-"""
+"""Maximal coordinates: each joint is a constraint between free bodies (RBDA 8.13)."""
 
 import numpy as np
 import pytest
@@ -11,9 +9,8 @@ from scipy.sparse import csr_array
 from loop_models import INDEPENDENT, LOOP_JOINTS, LOOP_MODELS, loop_model, one_loop, with_loops
 from random_models import random_state, random_tree
 from rigidblocks.dynamics import aba, body_accelerations, crba
-from rigidblocks.joint import Revolute, Spherical
-from rigidblocks.loops import closed_loop_dynamics
-from rigidblocks.loops.maximal import (
+from rigidblocks.dynamics.loops import closed_loop_dynamics
+from rigidblocks.dynamics.loops.maximal_coordinates import (
     factorization,
     maximal_dynamics,
     maximal_equations,
@@ -22,10 +19,11 @@ from rigidblocks.loops.maximal import (
     sparse_maximal_dynamics,
     sparse_solution,
 )
-from rigidblocks.mechanisms import n_four_bar
-from rigidblocks.model.configuration import random_configuration
+from rigidblocks.joints import Revolute, Spherical
+from rigidblocks.robot.configuration import random_configuration
+from rigidblocks.robot.robots import n_four_bar
 
-# systems of up to 80 equations: rounding grows with their condition, up to 1e4 here
+# systems of up to 80 equations: the rounding error grows with the condition number, up to 1e4
 RTOL = 1e-9
 
 
@@ -41,7 +39,7 @@ def closed_loops(request, rng):
     return loop_model(name) if name in LOOP_MODELS else one_loop(name.removeprefix("one "), rng)
 
 
-def test_accelerations_are_those_of_the_spanning_tree_with_loops(closed_loops, rng):
+def test_maximal_coordinate_and_spanning_tree_accelerations_agree(closed_loops, rng):
     model, s = closed_loops
     f_ext, gravity = (
         rng.uniform(-5, 5, (model.nb, len(model.algebra.zero()))),
@@ -55,7 +53,7 @@ def test_accelerations_are_those_of_the_spanning_tree_with_loops(closed_loops, r
     equal(free.a, body_accelerations(model, s.q, s.qd, free.qdd))
 
 
-def test_sparse_solution_is_the_dense_one(closed_loops, rng):
+def test_sparse_and_dense_maximal_coordinate_dynamics_agree(closed_loops, rng):
     model, s = closed_loops
     f_ext = rng.uniform(-5, 5, (model.nb, len(model.algebra.zero())))
     dense = maximal_dynamics(model, s.q, s.qd, s.tau, f_ext)
@@ -65,7 +63,7 @@ def test_sparse_solution_is_the_dense_one(closed_loops, rng):
 
 
 @pytest.mark.parametrize("name", INDEPENDENT)
-def test_constraint_forces_are_those_of_the_spanning_tree_with_loops(name):
+def test_maximal_coordinate_and_spanning_tree_constraint_forces_agree(name):
     model, s = loop_model(name)
     equal(
         maximal_dynamics(model, s.q, s.qd, s.tau).lam,
@@ -73,7 +71,7 @@ def test_constraint_forces_are_those_of_the_spanning_tree_with_loops(name):
     )
 
 
-def test_without_loops_it_is_the_dynamics_of_the_tree(rng):
+def test_maximal_coordinate_dynamics_of_trees_match_the_accelerations_of_aba(rng):
     model = random_tree(rng, (-1, 0, 0, 1, 2))
     s = random_state(rng, model)
     equal(
@@ -82,8 +80,8 @@ def test_without_loops_it_is_the_dynamics_of_the_tree(rng):
     )
 
 
-def test_matrix_is_symmetric_and_has_blocks_where_bodies_meet_joints(closed_loops):
-    # a block for each body and no more than four for each joint (RBDA 8.13)
+def test_maximal_coordinate_matrix_has_blocks_only_for_connected_bodies_and_joints(closed_loops):
+    # one block per body and at most four blocks per joint (RBDA 8.13)
     model, s = closed_loops
     matrix, right, blocks = maximal_system(model, s.q, s.qd, s.tau)
     equal(matrix, matrix.T, 1e-15)
@@ -97,8 +95,9 @@ def test_matrix_is_symmetric_and_has_blocks_where_bodies_meet_joints(closed_loop
 
 
 def ladder(rungs, rng):
-    """Bodies 0 2 4 ... along one side and 1 3 5 ... along the other: a tree of one side with its
-    rungs, and the other side's joints as loops.
+    """Return a ladder with bodies 0 2 4 ... along one side and 1 3 5 ... along the other.
+
+    The tree consists of one side and the rungs; the joints of the other side are loop joints.
     """
     nb = 2 * rungs
     parent = tuple(i - 1 if i % 2 else i - 2 if i else -1 for i in range(nb))
@@ -110,8 +109,9 @@ def ladder(rungs, rng):
 
 
 def ladder_order(model):
-    """Bodies 1, 2, then joints 12, 13, 24, then bodies 3, 4, and so on: the book's rows, as numbers
-    of blocks.
+    """Return the block indices in the row order of the book.
+
+    The order is bodies 1, 2, joints 12, 13, 24, bodies 3, 4, and so on.
     """
     nb, order = model.nb, [model.nb]  # the joint to the base first
     for i in range(0, nb, 2):
@@ -122,7 +122,7 @@ def ladder_order(model):
 
 
 @pytest.mark.parametrize("rungs", [3, 6])
-def test_ladder_has_a_fixed_bandwidth_in_the_order_of_the_book(rungs, rng):
+def test_matrix_of_a_ladder_of_loops_has_a_fixed_bandwidth_in_the_order_of_rbda(rungs, rng):
     model, q = ladder(rungs, rng)
     matrix, right, blocks = maximal_system(
         model, q, np.zeros(model.nv), rng.uniform(-1, 1, model.nv)
@@ -138,7 +138,7 @@ def test_ladder_has_a_fixed_bandwidth_in_the_order_of_the_book(rungs, rng):
     ]
     assert max(abs(place[a] - place[b]) for a, b in meets) == 3
 
-    # so that the factors have it too, and the cost is that of the length
+    # the factors have the same bandwidth, so the cost is proportional to the length
     rows = np.concatenate([np.arange(len(right))[blocks[block]] for block in order])
     banded = matrix[np.ix_(rows, rows)]
     width = max(abs(i - j) for i, j in zip(*np.nonzero(banded), strict=True))
@@ -151,22 +151,23 @@ def test_ladder_has_a_fixed_bandwidth_in_the_order_of_the_book(rungs, rng):
     equal(matrix @ solution, right)
 
 
-def test_inertia_of_a_ladder_is_full_below_its_root(rng):
-    # whatever spanning tree: here the nonzeros of H grow with the square of the length
+def test_number_of_inertia_matrix_nonzeros_of_a_ladder_grows_with_its_length_squared(rng):
+    # three times as many nonzeros for twice the length
     filled = [np.count_nonzero(crba(*ladder(rungs, rng))) for rungs in (3, 6, 12)]
     assert filled[2] / filled[1] > 3.0
 
 
 def parallelogram(windows):
-    """A chain of four-bars in a regular state, under random forces."""
+    """Return a chain of four-bars with its state and random joint forces."""
     model = n_four_bar(windows).model
     signs = np.where(np.arange(model.nv) % 2, -1.0, 1.0)
     return model, signs, -1.5 * signs, np.random.default_rng(0).uniform(-10, 10, model.nv)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("windows", [5, 20, 320])
-def test_sparse_solution_of_a_chain_of_loops_is_the_closed_form(windows):
-    # all bars turn alike: G = signs, and signs^T H signs is the bracket of n_four_bar
+def test_sparse_accelerations_of_a_chain_of_loops_equal_the_closed_form(windows):
+    # all bars rotate equally: G = signs, and signs^T H signs is the bracketed term of n_four_bar
     model, q, qd, tau = parallelogram(windows)
     motion = sparse_maximal_dynamics(model, q, qd, tau, gravity=np.array([0.0, -9.81]))
     n, angle = windows, 1.0
@@ -176,7 +177,7 @@ def test_sparse_solution_of_a_chain_of_loops_is_the_closed_form(windows):
 
 
 @pytest.mark.slow
-def test_sparse_factors_of_a_chain_of_loops_grow_with_its_length():
+def test_sparse_factor_size_of_a_chain_of_loops_grows_linearly_with_its_length():
     filled = []
     for windows in (5, 20, 80, 320):
         equations = maximal_equations(*parallelogram(windows))
@@ -186,10 +187,10 @@ def test_sparse_factors_of_a_chain_of_loops_grow_with_its_length():
     assert max(filled[1:]) < 1.1 * filled[0]
 
 
-def test_constraints_that_contradict_each_other_are_refused():
-    # one body in one dimension that is to stand still, and to move
+def test_contradictory_constraints_are_rejected_by_the_sparse_solver():
+    # one body in one dimension with the contradicting accelerations 0 and 1
     W = csr_array([[2.0, 1, 1], [1, 0, 0], [1, 0, 0]])
     assert_allclose(sparse_solution(W, np.array([2.0, 3, 3]), 1), [3, -2, -2], rtol=1e-12)
-    assert not np.any(sparse_solution(W, np.zeros(3), 1))  # exact at once: it ends
-    with pytest.raises(ArithmeticError, match="contradict each other, or nearly depend"):
+    assert not np.any(sparse_solution(W, np.zeros(3), 1))  # an exact solution ends the iteration
+    with pytest.raises(ArithmeticError, match="are inconsistent or nearly dependent"):
         sparse_solution(W, np.array([0.0, 0, 1]), 1)

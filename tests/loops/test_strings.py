@@ -1,24 +1,11 @@
-"""Strings: constraints of any number of bodies, against the closed forms of pulleys."""
+"""String constraints between several bodies, compared with closed forms of pulleys."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from rigidblocks.algebra import planar
-from rigidblocks.algebra.spatial import mcI, rotx, xlt
-from rigidblocks.block.memory import Memory
-from rigidblocks.dynamics.equivalence import aligned
-from rigidblocks.joint import (
-    PlanarPrismatic,
-    PlanarRevolute,
-    Prismatic,
-    Revolute,
-    Spherical,
-    StringConstraint,
-)
-from rigidblocks.kernels.stepper import compiled_stepper
-from rigidblocks.library import ClosedLoopPlant, RobotPlant
-from rigidblocks.loops import (
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.dynamics.loops import (
     SOLVERS,
     assemble,
     closed_loop_dynamics,
@@ -31,18 +18,30 @@ from rigidblocks.loops import (
     mobility,
     project,
 )
-from rigidblocks.mechanisms import four_bar
-from rigidblocks.model.configuration import integrate, random_configuration
-from rigidblocks.model.model import Model
-from rigidblocks.model.planar import PlanarModel
+from rigidblocks.dynamics.model_reduction import align_joint_axes
+from rigidblocks.joints import (
+    PlanarPrismatic,
+    PlanarRevolute,
+    Prismatic,
+    Revolute,
+    Spherical,
+    StringConstraint,
+)
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
+from rigidblocks.library import ClosedLoopPlant, RobotPlant
+from rigidblocks.robot.configuration import integrate, random_configuration
+from rigidblocks.robot.model import Model, PlanarModel
+from rigidblocks.robot.robots import four_bar
+from rigidblocks.spatial import planar
+from rigidblocks.spatial.spatial import mcI, rotx, xlt
 
 G = 9.81
 RTOL = 1e-12
-STEP, DIFFERENCE = 1e-4, 1e-6  # central differences: h^2, and 1e-16 / h
+STEP, DIFFERENCE = 1e-4, 1e-6  # central differences: truncation h^2, rounding 1e-16 / h
 
 
 def weights(masses, strings):
-    """Masses on vertical rails, 1 m apart, whose positions count upwards."""
+    """Return masses on vertical rails at distances of 1 m; positions increase upwards."""
     n = len(masses)
     return PlanarModel(
         "weights",
@@ -56,7 +55,7 @@ def weights(masses, strings):
 
 
 def discs(closed=True):
-    """Three discs free in the plane, of 0.1 m in a string of which 3 m are straight."""
+    """Return three free planar discs of 0.1 m in a string with 3 m of straight segments."""
     X = PlanarPrismatic(), PlanarPrismatic("y"), PlanarRevolute()
     light = planar.mcI(0.0, [0.0, 0.0], 0.0)
     round_string = StringConstraint(
@@ -73,7 +72,7 @@ def discs(closed=True):
     )
 
 
-def test_atwoods_machine():
+def test_atwood_machine_has_the_textbook_acceleration():
     over = StringConstraint([(0, [0, 0]), (-1, [0, 2.0]), (-1, [1.0, 2.0]), (1, [0, 0])], 5.0)
     model = weights((3.0, 1.0), (over,))
     motion = closed_loop_dynamics(model, np.zeros(2), np.array([0.3, -0.3]), np.zeros(2))
@@ -81,9 +80,9 @@ def test_atwoods_machine():
     assert_allclose(motion.lam, [-2 * 3.0 * 1.0 / 4.0 * G], rtol=RTOL)  # minus the tension
 
 
-def test_block_and_tackle():
-    # from the ceiling about a loose pulley with the load, over a fixed one to the other mass: two
-    # strands carry the load where they are vertical; here they stand at 45 degrees
+def test_block_and_tackle_accelerations_equal_the_closed_form():
+    # the string runs from the ceiling around a movable pulley with the load, then over a fixed
+    # pulley to the other mass; the two strands at the load have an angle of 45 degrees
     strands = StringConstraint(
         [(-1, [0.0, 1.0]), (0, [1.0, 0.0]), (-1, [2.0, 1.0]), (-1, [1.0, 5.0]), (1, [0.0, 0.0])],
         2 * np.sqrt(2) + np.sqrt(17) + 5.0,
@@ -91,7 +90,7 @@ def test_block_and_tackle():
     M, m = 4.0, 3.0
     model = weights((M, m), (strands,))
     assert_allclose(loop_constraints(model, np.zeros(2), np.zeros(2)).delta, 0, atol=1e-15)
-    # of the load one m up makes the strands 2 cos 45 m shorter, which the other sinks
+    # if the load rises by 1 m, the strands shorten and the other mass sinks by 2 cos 45 m
     ratio = np.sqrt(2)
     motion = closed_loop_dynamics(model, np.zeros(2), np.zeros(2), np.zeros(2))
     T = G * (1 + ratio) / (ratio**2 / M + 1 / m) * 1.0
@@ -101,8 +100,8 @@ def test_block_and_tackle():
     assert_allclose(motion.qdd[1], -ratio * motion.qdd[0], rtol=1e-11)
 
 
-def test_three_discs_in_a_string_go_round():
-    # 2 T cos 30 = m w^2 r of each, and the string is no straighter than its 3 m
+def test_three_discs_on_a_string_have_the_accelerations_of_a_steady_rotation():
+    # 2 T cos 30 = m w^2 r for each disc
     model, w, r = discs(), 2.0, 1 / np.sqrt(3)
     angles = np.pi / 2 + 2 * np.pi / 3 * np.arange(3)
     at = r * np.array([np.cos(angles), np.sin(angles)])
@@ -116,7 +115,7 @@ def test_three_discs_in_a_string_go_round():
 
 
 @pytest.mark.slow
-def test_three_discs_keep_their_string_energy_and_momentum(rng):
+def test_three_discs_on_a_string_conserve_energy_momentum_and_string_length(rng):
     model = discs()
     q = project(model, np.array([0.0, 0.0, 0.0, 1.0, 0.1, 0.0, 0.4, 0.9, 0.0]), np.zeros(9))[0]
     for _ in range(5):
@@ -137,8 +136,8 @@ def test_three_discs_keep_their_string_energy_and_momentum(rng):
     assert_allclose(energy, energy[0], rtol=1e-9)
 
 
-def tangled(rng):
-    """A tree in space with a string over points of four bodies and the base."""
+def tangled_tree(rng):
+    """Return a spatial tree with a string through points of four bodies and the base."""
     body = mcI(1.0, rng.uniform(-0.2, 0.2, 3), np.diag([0.2, 0.3, 0.25]))
     points = [(body, rng.uniform(-1, 1, 3)) for body in (-1, 1, 0, 3, 2)]
     string = StringConstraint(points, 9.0, closed=True, name="cord")
@@ -147,27 +146,27 @@ def tangled(rng):
     return Model("tangled", (-1, 0, 0, 2), joints, Xtree, (body,) * 4, strings=(string,))
 
 
-def test_rows_are_rates_of_the_length(rng):
-    model = tangled(rng)
+def test_derivative_and_bias_of_a_string_constraint_match_finite_differences(rng):
+    model = tangled_tree(rng)
     q, qd = random_configuration(model, rng), rng.normal(size=model.nv)
 
-    def after(h):
+    def error_and_rate_at(h):
         there = loop_constraints(model, integrate(model, q, h * qd), qd)
         return np.array([there.delta[0], there.K[0] @ qd])
 
-    rate = (after(STEP) - after(-STEP)) / (2 * STEP)
+    rate = (error_and_rate_at(STEP) - error_and_rate_at(-STEP)) / (2 * STEP)
     K, k, _ = loop_constraints(model, q, qd)
     assert_allclose(rate, [K[0] @ qd, -k[0]], atol=DIFFERENCE)
     assert np.all(constraint_structure(model) >= (np.abs(K) > 1e-14))
     assert constraint_names(model, q) == ("cord: length",)
-    turned = aligned(model)
+    turned = align_joint_axes(model)
     assert turned is not model
     assert_allclose(loop_constraints(turned, q, qd).K, K, atol=1e-13)
 
 
 @pytest.mark.parametrize("method", SOLVERS)
-def test_every_solver_takes_strings(method, rng):
-    model = tangled(rng)
+def test_each_loop_solver_satisfies_string_constraints(method, rng):
+    model = tangled_tree(rng)
     q, qd = random_configuration(model, rng), rng.normal(size=model.nv)
     tau = rng.normal(size=model.nv)
     motion = closed_loop_dynamics(model, q, qd, tau, method=method)
@@ -177,7 +176,7 @@ def test_every_solver_takes_strings(method, rng):
     assert_allclose(motion.qdd, expected.qdd, rtol=1e-9, atol=1e-9)
 
 
-def test_inverse_dynamics_of_a_string():
+def test_inverse_dynamics_of_an_atwood_machine_equals_the_closed_form():
     over = StringConstraint([(0, [0, 0]), (-1, [0, 2.0]), (-1, [1.0, 2.0]), (1, [0, 0])], 5.0)
     model = weights((3.0, 1.0), (over,))
     forces = closed_loop_inverse_dynamics(
@@ -186,8 +185,8 @@ def test_inverse_dynamics_of_a_string():
     assert_allclose(forces.tau, [4.0 + 2.0 * G, 0.0], rtol=RTOL)
 
 
-def test_winch_lifts_as_it_winds():
-    # the length is a function of time: a mass on it has its acceleration
+def test_mass_on_a_winch_follows_the_prescribed_string_length():
+    # the length is a function of time, and the mass has the opposite acceleration of the length
     winch = StringConstraint(
         [(-1, [0.0, 3.0]), (0, [0.0, 0.0])], lambda t: 3.0 - 0.2 * t - 0.5 * 1.5 * t * t
     )
@@ -202,14 +201,16 @@ def test_winch_lifts_as_it_winds():
     assert_allclose([*motion.qdd, *motion.lam], [1.5, -2.0 * (G + 1.5)], rtol=1e-11)
 
 
-def test_what_knows_no_strings_says_so():
+def test_functions_that_support_only_loop_joints_reject_strings():
     over = StringConstraint([(0, [0, 0]), (1, [0, 0])], 1.0)
     model = weights((3.0, 1.0), (over,))
     for refused in (
         lambda: assemble(model, np.zeros(2)),
         lambda: maximal_dynamics(model, np.zeros(2), np.zeros(2), np.zeros(2)),
     ):
-        with pytest.raises(ValueError, match=r"has the strings string1, and .* loop joints alone"):
+        with pytest.raises(
+            ValueError, match=r"has the strings string1, but .* supports only loop joints"
+        ):
             refused()
     with pytest.raises(ValueError, match="has the loop joints string1"):
         RobotPlant(model)
@@ -220,15 +221,15 @@ def test_what_knows_no_strings_says_so():
 @pytest.mark.parametrize(
     ("points", "options", "problem"),
     [
-        ([(0, [0, 0])], {}, "has 1 points; it needs 2 or more"),
-        ([(0, [0, 0]), (1, [0, 0])], {"closed": True}, "has 2 points; it needs 3 or more"),
-        ([(0, [0, 0]), (2, [0, 0])], {}, "has a point on body 2; the bodies are -1"),
+        ([(0, [0, 0])], {}, "has 1 points; it needs at least 2"),
+        ([(0, [0, 0]), (1, [0, 0])], {"closed": True}, "has 2 points; it needs at least 3"),
+        ([(0, [0, 0]), (2, [0, 0])], {}, "has a point on unknown body 2; the bodies are -1"),
         ([(0, [0, 0]), (1, [0, 0, 1])], {}, "it needs 2 finite coordinates"),
-        ([(0, [0, 0]), (0, [0, 0])], {}, "from a point to the same point of body 0"),
+        ([(0, [0, 0]), (0, [0, 0])], {}, "connects a point of body 0 with itself"),
         ([(0, [0, 0]), (1, [0, 0])], {"length": -1.0}, "must be positive and finite, not -1.0"),
-        ([(0, [0, 0]), (1, [0, 0])], {"radius": 0.1}, "only a closed string goes round discs"),
+        ([(0, [0, 0]), (1, [0, 0])], {"radius": 0.1}, "only a closed string has a radius"),
     ],
 )
-def test_wrong_strings_are_refused(points, options, problem):
+def test_string_constraints_with_invalid_points_or_length_are_rejected(points, options, problem):
     with pytest.raises(ValueError, match=problem):
         weights((1.0, 1.0), (StringConstraint(points, **({"length": 1.0} | options)),))

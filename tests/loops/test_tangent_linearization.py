@@ -1,5 +1,7 @@
-"""Linearisation of closed loops with quaternions and with S that changes: against differences, the
-recursions of flat joints, and what eigenvalues do.
+"""Linearization of closed loops with quaternions and with a variable motion subspace S.
+
+The references are finite differences, the recursions for constant S and known properties of the
+eigenvalues.
 """
 
 from itertools import combinations
@@ -11,7 +13,13 @@ from numpy.testing import assert_allclose
 from loop_models import closed_state, loop_model, with_loops
 from random_models import random_tree
 from rigidblocks.dynamics import rnea
-from rigidblocks.joint import (
+from rigidblocks.dynamics.loops import (
+    closed_loop_dynamics,
+    loop_linearization,
+    position_constraints,
+)
+from rigidblocks.dynamics.loops.linearization import tangent_linearization
+from rigidblocks.joints import (
     EulerSpherical,
     Prismatic,
     RackAndPinion,
@@ -21,13 +29,11 @@ from rigidblocks.joint import (
     Spherical,
     Universal,
 )
-from rigidblocks.loops import closed_loop_dynamics, loop_linearization, position_constraints
-from rigidblocks.loops.tangents import tangent_linearization
-from rigidblocks.model.configuration import difference, displaced, random_configuration
+from rigidblocks.robot.configuration import difference, integrate_unchecked, random_configuration
 
-# rounding, times the condition of H and of the coordinates, some 1e3
+# rounding error times the condition numbers of H and of the coordinates, about 1e3
 SAME = 1e-9
-STEP = 1e-4  # central differences of central differences
+STEP = 1e-4  # step of nested central differences
 DIFFERENCES = 1e-5
 
 
@@ -36,7 +42,7 @@ def close(actual, expected, tolerance=SAME):
 
 
 def bent_loop():
-    """A loop of a ball, a pinion and angles of Euler that a universal joint closes."""
+    """Return a loop of spherical, rack-and-pinion and Euler joints with a universal loop joint."""
     rng = np.random.default_rng(9)
     joints = (Spherical(), RackAndPinion(0.2), Revolute(), EulerSpherical(), Prismatic())
     model = random_tree(rng, (-1, 0, -1, 2, 3), joints)
@@ -46,7 +52,7 @@ def bent_loop():
 
 
 def flying_loop():
-    """A loop of ball joints on a body that is free."""
+    """Return a loop of spherical joints on a free body."""
     rng = np.random.default_rng(10)
     joints = (SixDoF(), Revolute((0.0, 1.0, 0.0)), Spherical(), Revolute())
     model = random_tree(rng, (-1, 0, 1, 0), joints)
@@ -68,7 +74,7 @@ def tangents(R, K):
 
 
 def choices(model, q):
-    """The best conditioned selection of variables, and random combinations of all."""
+    """Return the best-conditioned selection of variables, and random combinations of variables."""
     K = position_constraints(model, q).K
     p = model.nv - np.linalg.matrix_rank(K, 1e-9)
     units = np.eye(model.nv)
@@ -81,28 +87,33 @@ def choices(model, q):
     return units[list(best)], mixed
 
 
-def reduced(model, q0, R, tau):
-    """The accelerations of y, by differences along the motion, as a function of y and dy/dt."""
+def reduced_accelerations(model, q0, R, tau):
+    """Return the accelerations of y, by finite differences, as a function of y and dy/dt."""
 
     def y_of(q):
         return R @ difference(model, q0, q)
 
     def rates(q):
-        """dy/dt by qd, by differences."""
+        """Return the derivative of dy/dt with respect to qd, by finite differences."""
         h = 1e-6 * np.eye(model.nv)
-        return np.array([y_of(displaced(model, q, d)) - y_of(displaced(model, q, -d)) for d in h])
+        return np.array(
+            [
+                y_of(integrate_unchecked(model, q, d)) - y_of(integrate_unchecked(model, q, -d))
+                for d in h
+            ]
+        )
 
     def accelerations(y, yd):
         q = q0
         for _ in range(8):
             K, _, delta = position_constraints(model, q)
             step = tangents(R, K)[1] @ np.concatenate([y_of(q) - y, delta])
-            q = displaced(model, q, -step)
+            q = integrate_unchecked(model, q, -step)
         G, _ = tangents(rates(q).T / 2e-6, position_constraints(model, q).K)
         qd = G @ yd
         qdd = closed_loop_dynamics(model, q, qd, tau).qdd
         h = 1e-3
-        ends = [displaced(model, q, s * h * qd + h * h / 2 * qdd) for s in (1.0, -1.0)]
+        ends = [integrate_unchecked(model, q, s * h * qd + h * h / 2 * qdd) for s in (1.0, -1.0)]
         return (y_of(ends[0]) + y_of(ends[1]) - 2.0 * y_of(q)) / (h * h)
 
     return accelerations
@@ -112,11 +123,11 @@ def reduced(model, q0, R, tau):
 @pytest.mark.parametrize(
     ("name", "choice"), [("three loops", 0), ("bent loop", 1), ("flying loop", 1)]
 )
-def test_linearisation_is_that_by_differences(name, choice):
+def test_tangent_linearization_matches_finite_differences(name, choice):
     model, (q, qd, _, tau) = CASES[name]()
     R = choices(model, q)[choice]
     linear = loop_linearization(model, q, qd, tau, R)
-    f, yd, p = reduced(model, q, R, tau), R @ qd, len(R)
+    f, yd, p = reduced_accelerations(model, q, R, tau), R @ qd, len(R)
     still, steps = np.zeros(p), STEP * np.eye(p)
     A21 = np.stack([(f(h, yd) - f(-h, yd)) / (2 * STEP) for h in steps], axis=1)
     A22 = np.stack([(f(still, yd + h) - f(still, yd - h)) / (2 * STEP) for h in steps], axis=1)
@@ -135,7 +146,7 @@ def test_linearisation_is_that_by_differences(name, choice):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["bent loop", "flying loop"])
-def test_eigenvalues_at_rest_do_not_depend_on_the_coordinates(name):
+def test_eigenvalues_of_tangent_linearization_at_rest_do_not_depend_on_the_coordinates(name):
     model, (q, *_) = CASES[name]()
     still = np.zeros(model.nv)
     one, other = (
@@ -143,12 +154,12 @@ def test_eigenvalues_at_rest_do_not_depend_on_the_coordinates(name):
         for R in choices(model, q)
     )
     size = np.abs(one).max()
-    # eigenvalues that are multiple move by the root of a rounding error
+    # the error of multiple eigenvalues is the square root of a rounding error
     assert max(np.abs(other - value).min() for value in one) < 1e-4 * size
 
 
 @pytest.mark.parametrize("name", ["planar loops", "spatial four-bar"])
-def test_of_flat_joints_it_is_that_of_the_recursions(name):
+def test_tangent_and_loop_linearization_agree_for_constant_motion_subspaces(name):
     model, (q, qd, _, tau) = loop_model(name)
     joints = [0, 2, 5] if name == "planar loops" else [0]
     expected = loop_linearization(model, q, qd, tau, joints)
@@ -157,12 +168,14 @@ def test_of_flat_joints_it_is_that_of_the_recursions(name):
         close(value, getattr(expected, field), 1e-11)
 
 
-def test_joints_that_roll_are_refused():
+def test_loop_linearization_rejects_rolling_joints():
     rng = np.random.default_rng(3)
     model = random_tree(rng, (-1, 0), (RollingBall(0.3), Revolute()))
     q = random_configuration(model, rng)
     model = with_loops(model, q, [(Spherical(), -1, 1)], rng)
     state = closed_state(model, q, rng)
     p = 4 - np.linalg.matrix_rank(position_constraints(model, state.q).K, 1e-9)
-    with pytest.raises(ValueError, match=r"has 6 freedoms of position and 3 of velocity"):
+    with pytest.raises(
+        ValueError, match=r"has 6 degrees of freedom in position but only 3 in velocity"
+    ):
         loop_linearization(model, state.q, 0 * state.qd, np.zeros(4), np.eye(4)[:p])
