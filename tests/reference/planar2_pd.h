@@ -27,6 +27,7 @@
 #include <math.h>
 
 enum { RB_T = 0, RB_X = 1, RB_NX = 0, RB_Z = 1, RB_NZ = 0, RB_U = 1, RB_NU = 8, RB_P = 9, RB_NP = 4, RB_Y = 13, RB_NY = 2, RB_S = 15, RB_NS = 0, RB_SIZE = 15 };
+#define RB_LARGE 0
 #define RB_PROJECTS 0
 static const double RB_SAMPLE_TIME = 0.0;
 static const double RB_INNER_STEP = 0.001;

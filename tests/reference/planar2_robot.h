@@ -26,6 +26,7 @@
 #include <math.h>
 
 enum { RB_T = 0, RB_X = 1, RB_NX = 4, RB_Z = 5, RB_NZ = 0, RB_U = 5, RB_NU = 2, RB_P = 7, RB_NP = 3, RB_Y = 10, RB_NY = 3, RB_S = 13, RB_NS = 0, RB_SIZE = 13 };
+#define RB_LARGE 0
 #define RB_PROJECTS 0
 static const double RB_SAMPLE_TIME = 0.0;
 static const double RB_INNER_STEP = 0.001;

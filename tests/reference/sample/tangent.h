@@ -1,4 +1,4 @@
-/* Derivatives of Turntable, traced to C. Operations: 34. */
+/* Derivatives of Turntable, traced to C. Operations: 34, 2. */
 
 #ifndef RB_TANGENT_H
 #define RB_TANGENT_H
@@ -11,6 +11,8 @@
 #pragma GCC push_options
 #pragma GCC optimize("Os")
 #endif
+
+#define RB_OUTPUT_ORDER 2 /* highest order of output derivatives */
 static inline void tangent(const double *in, double *out)
 {
     (void)in;
@@ -54,6 +56,14 @@ static inline void tangent(const double *in, double *out)
     const double v52 = in[4] * in[12];
     const double v53 = v51 + v52;
     out[3] = v53; /* change of P */
+}
+static inline void curvature(const double *in, double *out)
+{
+    (void)in;
+    (void)out;
+    const double v2 = in[13] * in[12]; /* change of tau, change of w */
+    const double v3 = v2 + v2;
+    out[0] = v3; /* second change of P */
 }
 
 #if defined(__clang__)

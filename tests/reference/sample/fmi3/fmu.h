@@ -4,6 +4,8 @@
 #include <math.h>
 
 #define RB_GUID "{sample}"
+#define RB_SCHEDULED 0 /* 1 for scheduled execution */
+#define RB_CLOCK 14u /* the clock of its model partition */
 #define RB_SUSPICION ""
 static const char *const RB_LOG_CATEGORIES[] = {"logStatusWarning", "logStatusDiscard", "logStatusError", "logStatusFatal", "logAll", 0};
 static const char *const RB_NAMES[] = {
@@ -21,12 +23,14 @@ static const char *const RB_NAMES[] = {
     "der(w)",
     "event_indicators[1]",
     "event_indicators[2]"};
-/* how many elements the variable with a value reference has; 0 where there is none */
+/* number of elements of a variable by value reference; 0 for an unknown reference */
 static const unsigned short RB_LENGTH[] = {1, 2, 0, 1, 1, 1, 1, 1, 1, 2, 0, 1, 2, 0};
 enum { RB_LAST_VARIABLE = 12 };
 /* when a variable may be set; a start value until the run starts */
 enum { RB_NEVER, RB_START_VALUE, RB_TUNABLE, RB_ALWAYS };
 static const unsigned char RB_SETTABLE[] = {RB_NEVER, RB_START_VALUE, RB_START_VALUE, RB_START_VALUE, RB_NEVER, RB_ALWAYS, RB_TUNABLE, RB_TUNABLE, RB_NEVER, RB_NEVER, RB_NEVER, RB_NEVER, RB_NEVER, RB_NEVER};
+/* whether a variable is an output */
+static const unsigned char RB_IS_OUTPUT[] = {0, 1, 1, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0};
 /* of the solver of a host that names none */
 static const double RB_TOLERANCE = 1e-08;
 /* the bounds that parameters and start values keep */

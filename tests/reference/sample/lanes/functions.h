@@ -4,6 +4,166 @@
 #include "model.h"
 #include "sine.h"
 
+#define RB_LARGE_LANES 0
+/* Workspaces: arrays whose length depends on the model. For large models they are not on the stack.
+
+   RB_WORKSPACE(large, type, name, number) declares the pointer `name` to `number` elements, which
+   are valid until the end of the scope. `large` is a macro that is 0 or 1. If it is 0, the elements
+   are on the stack. If it is 1, each declaration has a list of free workspaces: a call takes one
+   from the list, or allocates one if the list is empty, and returns it at the end of the scope.
+   Several threads may therefore run at once, and a list grows to the number of simultaneous calls.
+   If an allocation fails, the process ends with abort(). The library frees the lists when it is
+   unloaded.
+
+   A build with -DSTATIC_WORKSPACES is for a program in which only one thread runs the model. Each
+   declaration then has one static workspace, and nothing is allocated. With -DFIXED_INSTANCES=n
+   each declaration has n static workspaces. */
+
+#ifndef RB_WORKSPACE_H
+#define RB_WORKSPACE_H
+
+/* The macros use types without parentheses. NOLINTBEGIN(bugprone-macro-parentheses) */
+
+#define RB_WORKSPACE(large, type, name, number) RB_WORKSPACE_OF(large, type, name, number)
+#define RB_WORKSPACE_OF(large, type, name, number) RB_WORKSPACE_##large(type, name, number)
+
+#define RB_WORKSPACE_0(type, name, number) \
+    type name##_elements[number];          \
+    type *const name = name##_elements
+
+#if defined(STATIC_WORKSPACES)
+
+#define RB_WORKSPACE_1(type, name, number) \
+    static type name##_elements[number];   \
+    type *const name = name##_elements
+
+#elif !defined(__GNUC__) /* one workspace for each thread */
+
+#if defined(_MSC_VER)
+#define RB_OF_THREAD __declspec(thread)
+#else
+#define RB_OF_THREAD _Thread_local
+#endif
+#define RB_WORKSPACE_1(type, name, number)            \
+    static RB_OF_THREAD type name##_elements[number]; \
+    type *const name = name##_elements
+
+#elif defined(FIXED_INSTANCES)
+
+struct loan {
+    unsigned char *taken;
+    int slot;
+};
+
+static inline int take_workspace(unsigned char *taken)
+{
+    int k = 0;
+    while (__atomic_exchange_n(&taken[k], 1, __ATOMIC_ACQUIRE))
+        k = (k + 1) % FIXED_INSTANCES;
+    return k;
+}
+
+static inline void return_workspace(const struct loan *loan)
+{
+    __atomic_store_n(&loan->taken[loan->slot], 0, __ATOMIC_RELEASE);
+}
+
+#define RB_WORKSPACE_1(type, name, number)                                                         \
+    static type name##_elements[FIXED_INSTANCES][number];                                          \
+    static unsigned char name##_taken[FIXED_INSTANCES];                                            \
+    const struct loan name##_loan                                                                  \
+        __attribute__((cleanup(return_workspace))) = {name##_taken, take_workspace(name##_taken)}; \
+    type *const name = name##_elements[name##_loan.slot]
+
+#else
+
+#include <stdint.h>
+#include <stdlib.h>
+
+enum {
+    RB_FREE_WORKSPACES = 16, /* kept workspaces of a list; more simultaneous calls allocate */
+    RB_ALIGNED = 64          /* alignment [bytes]: a cache line, and the longest SIMD vector */
+};
+
+/* List of the free workspaces of one declaration, and a link to the next list. */
+struct workspaces {
+    void *unused[RB_FREE_WORKSPACES];
+    struct workspaces *next;
+    int is_listed;
+};
+
+static struct workspaces *RB_WORKSPACE_LISTS;
+
+struct loan {
+    struct workspaces *list;
+    void *memory;
+};
+
+/* Add a list to the lists that are freed when the library is unloaded. */
+static inline void list_workspaces(struct workspaces *list)
+{
+    if (__atomic_exchange_n(&list->is_listed, 1, __ATOMIC_ACQ_REL))
+        return;
+    list->next = __atomic_load_n(&RB_WORKSPACE_LISTS, __ATOMIC_ACQUIRE);
+    while (!__atomic_compare_exchange_n(&RB_WORKSPACE_LISTS, &list->next, list, 0, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE))
+        ;
+}
+
+static inline struct loan take_workspace(struct workspaces *list, size_t size)
+{
+    struct loan loan = {list, NULL};
+    for (int k = 0; k < RB_FREE_WORKSPACES && !loan.memory; k++)
+        loan.memory = __atomic_exchange_n(&list->unused[k], (void *)0, __ATOMIC_ACQUIRE);
+    if (!loan.memory) {
+        list_workspaces(list);
+        loan.memory = malloc(size + RB_ALIGNED);
+    }
+    if (!loan.memory)
+        abort();
+    return loan;
+}
+
+static inline void return_workspace(const struct loan *loan)
+{
+    for (int k = 0; k < RB_FREE_WORKSPACES; k++) {
+        void *none = NULL;
+        if (__atomic_compare_exchange_n(&loan->list->unused[k], &none, loan->memory, 0,
+                                        __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+            return;
+    }
+    free(loan->memory);
+}
+
+/* Return the first address in the memory of a loan that is aligned for any type. */
+static inline void *aligned_memory(const struct loan *loan)
+{
+    unsigned char *memory = (unsigned char *)loan->memory;
+    return memory + (RB_ALIGNED - (uintptr_t)memory % RB_ALIGNED) % RB_ALIGNED;
+}
+
+#if defined(RB_LARGE_FUNCTION) || (defined(RB_LARGE) && RB_LARGE) || \
+    (defined(RB_LARGE_SCENE) && RB_LARGE_SCENE) || (defined(RB_LARGE_LANES) && RB_LARGE_LANES)
+static void free_workspaces(void) __attribute__((destructor));
+static void free_workspaces(void)
+{
+    for (struct workspaces *list = RB_WORKSPACE_LISTS; list; list = list->next)
+        for (int k = 0; k < RB_FREE_WORKSPACES; k++)
+            free(list->unused[k]);
+}
+#endif
+
+#define RB_WORKSPACE_1(type, name, number)                                     \
+    static struct workspaces name##_list;                                      \
+    const struct loan name##_loan __attribute__((cleanup(return_workspace))) = \
+        take_workspace(&name##_list, (number) * sizeof(type));                 \
+    type *const name = (type *)aligned_memory(&name##_loan)
+
+#endif
+
+/* NOLINTEND(bugprone-macro-parentheses) */
+
+#endif
 static inline void lane_derivative(const real *in, real *out)
 {
     (void)in;

@@ -21,6 +21,7 @@
 #include <math.h>
 
 enum { RB_T = 0, RB_X = 1, RB_NX = 0, RB_Z = 1, RB_NZ = 5, RB_U = 6, RB_NU = 1, RB_P = 7, RB_NP = 2, RB_Y = 9, RB_NY = 0, RB_S = 9, RB_NS = 0, RB_SIZE = 9 };
+#define RB_LARGE 0
 #define RB_PROJECTS 0
 static const double RB_SAMPLE_TIME = 0.002;
 static const double RB_INNER_STEP = 0.001;

@@ -41,6 +41,7 @@
 #include <math.h>
 
 enum { RB_T = 0, RB_X = 1, RB_NX = 3, RB_Z = 4, RB_NZ = 1, RB_U = 5, RB_NU = 1, RB_P = 6, RB_NP = 2, RB_Y = 8, RB_NY = 1, RB_S = 9, RB_NS = 17, RB_SIZE = 26 };
+#define RB_LARGE 0
 #define RB_PROJECTS 1
 static const double RB_SAMPLE_TIME = 0.002;
 static const double RB_INNER_STEP = 0.001;

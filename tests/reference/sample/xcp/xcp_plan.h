@@ -1,7 +1,7 @@
 #ifndef RB_XCP_PLAN_H
 #define RB_XCP_PLAN_H
 
-#include "xcp_service.h"
+#include "xcp_udp.h"
 
 static const Tunable TUNABLES[] = {
     {6, -1.7976931348623157e+308, 1.7976931348623157e+308}, /* I */
