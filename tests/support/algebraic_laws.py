@@ -1,4 +1,4 @@
-"""Blocks that read each other at once, in circles."""
+"""Blocks with direct feedthrough in algebraic loops."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from rigidblocks import Block, Port, System
 
 @dataclass(frozen=True)
 class Law(Block):
-    """An output that is a function of its input and the time."""
+    """Block whose output is a function of its input and the time."""
 
     law: object
 
@@ -21,12 +21,12 @@ class Law(Block):
 
 
 def circle(*laws):
-    """Blocks that each read the one before at once."""
+    """Connect blocks with these laws to an algebraic loop."""
     return circle_of([Law(law) for law in laws])
 
 
 def circle_of(parts):
-    """Blocks or FMUs of them, in such a circle."""
+    """Connect blocks or their FMUs to an algebraic loop."""
     system = System()
     names = [f"law{k}" for k in range(len(parts))]
     for name, part in zip(names, parts, strict=True):
@@ -37,7 +37,7 @@ def circle_of(parts):
 
 
 def disagreement(result, laws):
-    """How far each output is from what its law makes of the one before, of its size."""
+    """Return the largest residual of the laws, relative to outputs above 1."""
     y = [result[f"law{k}.y"] for k in range(len(laws))]
     return max(
         np.abs(y[k] - law(result.time, y[k - 1])).max() / max(1.0, np.abs(y[k]).max())

@@ -1,7 +1,7 @@
 /* A model as an FMU of FMI 2.0 and 3.0, for model exchange and co-simulation: FMI is 2 or 3, and the model is what MODEL
    says. A variable is v[value reference], or text[value reference]; SIZE has the lengths of arrays, X the value
-   references of the continuous states, and the model has the functions `start`, `rates`, `indicators` and `update`.
-   In co-simulation it takes Euler steps of at most H and handles its own events, unless the importer does. */
+   references of the continuous states, and the model has the functions `start`, `rates`, `indicators` and `update`, and
+   `refuses` for values that it cannot give. In co-simulation it takes Euler steps of at most H and handles its own events, unless the importer does. */
 
 #include <math.h>
 #include <stdbool.h>
@@ -22,14 +22,15 @@ typedef fmi3ValueReference Reference;
 typedef const char *Text;
 #endif
 #define EXPORT __attribute__((visibility("default")))
-enum { OK = 0, ERROR = 3, REFERENCES = 40, ELEMENTS = 9 };
+enum { OK = 0, ERROR = 3, REFERENCES = 40 };
 
 typedef struct {
     long double v[REFERENCES][ELEMENTS]; /* holds what a double and each integer of 64 bits hold */
     char text[REFERENCES][64], folder[512]; /* of the resources */
     size_t length[REFERENCES];
-    double t, next;
-    bool clock[REFERENCES], early, hosted, ends, changed;
+    double t, next, tolerance; /* -1 if the importer defines none */
+    double completed; /* time of the last completed integrator step */
+    bool clock[REFERENCES], early, hosted, ends, changed, rescaled, configures, initialized;
     int updates;
 } Model;
 
@@ -40,20 +41,20 @@ enum { NX = sizeof(X) / sizeof(X[0]) - 1, NZ = INDICATORS };
 static void get_x(const Model *m, double *x)
 {
     for (int k = 0, j = 0; k < NX; k++)
-        for (int i = 0; i < SIZE[X[k]]; i++)
+        for (int i = 0; i < size(m, X[k]); i++)
             x[j++] = (double)m->v[X[k]][i];
 }
 static void put_x(Model *m, const double *x)
 {
     for (int k = 0, j = 0; k < NX; k++)
-        for (int i = 0; i < SIZE[X[k]]; i++)
+        for (int i = 0; i < size(m, X[k]); i++)
             m->v[X[k]][i] = x[j++];
 }
-static int states(void)
+static int states(const Model *m)
 {
     int n = 0;
     for (int k = 0; k < NX; k++)
-        n += SIZE[X[k]];
+        n += size(m, X[k]);
     return n;
 }
 static void event(Model *m)
@@ -81,7 +82,7 @@ static bool co_simulate(Model *m, double t, double dt)
         rates(m, dx);
         indicators(m, z);
         get_x(m, x);
-        for (int i = 0; i < states(); i++)
+        for (int i = 0; i < states(m); i++)
             x[i] += dt / n * dx[i];
         put_x(m, x);
         m->t = t + (k + 1) * (dt / n);
@@ -100,7 +101,7 @@ static void *made(const char *folder)
 {
     Model *m = calloc(1, sizeof(Model));
     snprintf(m->folder, sizeof m->folder, "%s", folder + (strncmp(folder, "file://", 7) ? 0 : 7));
-    m->next = INFINITY;
+    m->next = INFINITY, m->completed = -INFINITY;
     start(m);
     return m;
 }
@@ -118,8 +119,11 @@ static int copied(void *c, void **state)
     {                                                                                                                  \
         double dx[ELEMENTS];                                                                                           \
         rates(m, dx);                                                                                                  \
-        for (size_t k = 0; k < n; k++)                                                                                 \
+        for (size_t k = 0; k < n; k++) {                                                                               \
+            if (refuses(m, r[k]))                                                                                      \
+                return ERROR;                                                                                          \
             value[k] = (kind)m->v[r[k]][0];                                                                            \
+        }                                                                                                              \
         return OK;                                                                                                     \
     }                                                                                                                  \
     EXPORT int fmi2Set##type(Model *m, const Reference *r, size_t n, const kind *value)                                \
@@ -139,17 +143,23 @@ MOVED(Boolean, int)
         double dx[ELEMENTS];                                                                                           \
         size_t j = 0;                                                                                                  \
         rates(m, dx);                                                                                                  \
-        for (size_t k = 0; k < n; k++)                                                                                 \
-            for (int i = 0; i < SIZE[r[k]]; i++)                                                                       \
+        for (size_t k = 0; k < n; k++) {                                                                               \
+            if (refuses(m, r[k]))                                                                                      \
+                return ERROR;                                                                                          \
+            for (int i = 0; i < size(m, r[k]); i++)                                                                       \
                 value[j++] = (kind)m->v[r[k]][i];                                                                      \
+        }                                                                                                              \
         return j == values ? OK : ERROR;                                                                               \
     }                                                                                                                  \
     EXPORT int fmi3Set##type(Model *m, const Reference *r, size_t n, const kind *value, size_t values)                 \
     {                                                                                                                  \
         size_t j = 0;                                                                                                  \
-        for (size_t k = 0; k < n; k++)                                                                                 \
-            for (int i = 0; i < SIZE[r[k]]; i++)                                                                       \
+        for (size_t k = 0; k < n; k++) {                                                                               \
+            if (is_structural(r[k]) && !m->configures)                                                                 \
+                return ERROR;                                                                                          \
+            for (int i = 0; i < size(m, r[k]); i++)                                                                    \
                 m->v[r[k]][i] = value[j++];                                                                            \
+        }                                                                                                              \
         return j == values ? OK : ERROR;                                                                               \
     }
 MOVED(Float64, double)
@@ -189,6 +199,12 @@ EXPORT int fmi3SetClock(Model *m, const Reference *r, size_t n, const bool *valu
         m->clock[r[k]] = value[k];
     return OK;
 }
+EXPORT int fmi3SetIntervalDecimal(Model *m, const Reference *r, size_t n, const double *value)
+{
+    for (size_t k = 0; k < n; k++)
+        m->v[r[k]][0] = value[k];
+    return OK;
+}
 EXPORT int fmi3GetIntervalDecimal(Model *m, const Reference *r, size_t n, double *value, int *qualifier)
 {
     for (size_t k = 0; k < n; k++)
@@ -210,21 +226,29 @@ EXPORT int NAME(SetString)(Model *m, const Reference *r, size_t n, const Text *v
         snprintf(m->text[r[k]], sizeof m->text[0], "%s", value[k]);
     return OK;
 }
-EXPORT int NAME(SetTime)(Model *m, double t) { m->t = t; return OK; }
-EXPORT int NAME(SetContinuousStates)(Model *m, const double *x, size_t n) { put_x(m, x); return (int)n == states() ? OK : ERROR; }
-EXPORT int NAME(GetContinuousStates)(Model *m, double *x, size_t n) { get_x(m, x); return (int)n == states() ? OK : ERROR; }
+EXPORT int NAME(SetTime)(Model *m, double t) { m->t = t; return MONOTONIC && t < m->completed ? ERROR : OK; }
+EXPORT int NAME(SetContinuousStates)(Model *m, const double *x, size_t n) { put_x(m, x); return (int)n == states(m) ? OK : ERROR; }
+EXPORT int NAME(GetContinuousStates)(Model *m, double *x, size_t n) { get_x(m, x); return (int)n == states(m) ? OK : ERROR; }
 EXPORT int NAME(GetNominalsOfContinuousStates)(Model *m, double *x, size_t n)
 {
-    (void)m;
     for (size_t k = 0; k < n; k++)
-        x[k] = 1.0;
+        x[k] = nominal(m);
     return OK;
 }
 EXPORT int NAME(GetEventIndicators)(Model *m, double *z, size_t n) { (void)n; indicators(m, z); return OK; }
-EXPORT int NAME(EnterEventMode)(Model *m) { m->updates = 0; return OK; }
+EXPORT int NAME(EnterEventMode)(Model *m)
+{
+    m->updates = 0;
+    if (m->hosted && REFUSES_ENTRY) {
+        m->hosted = false; /* handles its events itself */
+        event(m);
+        return ERROR;
+    }
+    return OK;
+}
 EXPORT int NAME(EnterContinuousTimeMode)(Model *m) { (void)m; return OK; }
 EXPORT int NAME(Terminate)(Model *m) { (void)m; return OK; }
-EXPORT int NAME(Reset)(Model *m) { start(m); return OK; }
+EXPORT int NAME(Reset)(Model *m) { m->initialized = false; m->completed = -INFINITY; start(m); return OK; }
 EXPORT void NAME(FreeInstance)(Model *m) { free(m); }
 
 #if FMI == 2
@@ -238,26 +262,26 @@ EXPORT const char *fmi2GetVersion(void) { return "2.0"; }
 EXPORT const char *fmi2GetTypesPlatform(void) { return "default"; }
 EXPORT int fmi2SetupExperiment(Model *m, int a, double b, double t, int c, double d)
 {
-    (void)a, (void)b, (void)c, (void)d;
-    m->t = t;
+    (void)c, (void)d;
+    m->t = t, m->tolerance = a ? b : -1.0;
     return OK;
 }
 EXPORT int fmi2EnterInitializationMode(Model *m) { (void)m; return OK; }
 EXPORT int fmi2ExitInitializationMode(Model *m) { event(m); return OK; }
 EXPORT int fmi2NewDiscreteStates(Model *m, fmi2EventInfo *info)
 {
-    m->changed = false;
+    m->changed = m->rescaled = false;
     event(m);
-    *info = (fmi2EventInfo){m->updates < UPDATES, m->ends, 0, m->changed, isfinite(m->next), m->next};
+    *info = (fmi2EventInfo){m->updates < UPDATES, m->ends, m->rescaled, m->changed, isfinite(m->next), m->next};
     return OK;
 }
 EXPORT int fmi2CompletedIntegratorStep(Model *m, int prior, int *enter, int *ends)
 {
     (void)prior;
-    *enter = 0, *ends = m->ends;
+    m->completed = m->t, *enter = 0, *ends = m->ends;
     return OK;
 }
-EXPORT int fmi2GetDerivatives(Model *m, double *dx, size_t n) { (void)n; rates(m, dx); return OK; }
+EXPORT int fmi2GetDerivatives(Model *m, double *dx, size_t n) { (void)n; rates(m, dx); return discards(m) ? 2 : OK; }
 EXPORT int fmi2DoStep(Model *m, double t, double dt, int prior)
 {
     (void)prior;
@@ -279,35 +303,52 @@ EXPORT void *fmi3InstantiateCoSimulation(const char *name, const char *token, co
                                          bool hosted, bool early)
 {
     (void)name, (void)token, (void)visible, (void)logging;
+    if (hosted && REFUSES_MADE)
+        return NULL;
     Model *m = made(path);
     m->hosted = hosted, m->early = early;
     return m;
 }
+EXPORT void *fmi3InstantiateScheduledExecution(const char *name, const char *token, const char *path)
+{
+    (void)name, (void)token;
+    Model *m = made(path);
+    m->hosted = true; /* the importer runs the partitions, also at the start */
+    return m;
+}
+EXPORT int fmi3ActivateModelPartition(Model *m, Reference clock, double t)
+{
+    m->t = t, m->clock[clock] = true;
+    event(m);
+    return OK;
+}
 EXPORT const char *fmi3GetVersion(void) { return "3.0"; }
+EXPORT int fmi3EnterConfigurationMode(Model *m) { m->configures = true; return m->initialized ? ERROR : OK; }
+EXPORT int fmi3ExitConfigurationMode(Model *m) { m->configures = false; return OK; }
 EXPORT int fmi3EnterInitializationMode(Model *m, bool a, double b, double t, bool c, double d)
 {
-    (void)a, (void)b, (void)c, (void)d;
-    m->t = t;
+    (void)c, (void)d;
+    m->t = t, m->tolerance = a ? b : -1.0, m->initialized = true;
     return OK;
 }
 EXPORT int fmi3ExitInitializationMode(Model *m) { if (!m->hosted) event(m); return OK; }
 EXPORT int fmi3EnterStepMode(Model *m) { (void)m; return OK; }
 EXPORT int fmi3UpdateDiscreteStates(Model *m, bool *again, bool *ends, bool *nominals, bool *values, bool *timed, double *next)
 {
-    m->changed = false;
+    m->changed = m->rescaled = false;
     event(m);
-    *again = m->updates < UPDATES, *ends = m->ends, *nominals = false, *values = m->changed;
+    *again = m->updates < UPDATES, *ends = m->ends, *nominals = m->rescaled, *values = m->changed;
     *timed = isfinite(m->next), *next = m->next;
     return OK;
 }
 EXPORT int fmi3CompletedIntegratorStep(Model *m, bool prior, bool *enter, bool *ends)
 {
     (void)prior;
-    *enter = false, *ends = m->ends;
+    m->completed = m->t, *enter = false, *ends = m->ends;
     return OK;
 }
-EXPORT int fmi3GetContinuousStateDerivatives(Model *m, double *dx, size_t n) { (void)n; rates(m, dx); return OK; }
-EXPORT int fmi3GetNumberOfContinuousStates(Model *m, size_t *n) { (void)m; *n = (size_t)states(); return OK; }
+EXPORT int fmi3GetContinuousStateDerivatives(Model *m, double *dx, size_t n) { (void)n; rates(m, dx); return discards(m) ? 2 : OK; }
+EXPORT int fmi3GetNumberOfContinuousStates(Model *m, size_t *n) { (void)m; *n = (size_t)states(m); return OK; }
 EXPORT int fmi3GetNumberOfEventIndicators(Model *m, size_t *n) { (void)m; *n = NZ; return OK; }
 EXPORT int fmi3DoStep(Model *m, double t, double dt, bool prior, bool *event, bool *ends, bool *early, double *last)
 {
@@ -322,16 +363,31 @@ EXPORT int fmi3FreeFMUState(void *m, void **state) { (void)m; free(*state); *sta
 #endif
 /* what no test calls, and hosts look for all the same */
 #define MISSING(function) EXPORT int NAME(function)(void) { return ERROR; }
-MISSING(GetDirectionalDerivative) MISSING(SetDebugLogging)
+MISSING(SetDebugLogging)
+#if FMI == 2
+#define LENGTH(n)
+#else
+#define LENGTH(n) , size_t n
+#endif
+/* only of all derivatives with respect to all states */
+EXPORT int NAME(GetDirectionalDerivative)(Model *m, const Reference *unknown, size_t n, const Reference *known, size_t k,
+                                          const double *seed LENGTH(seeds), double *found LENGTH(values))
+{
+    (void)unknown;
+    if (n != NX || k != NX || known[0] != X[0])
+        return ERROR;
+    m->v[REFERENCES - 1][0]++;
+    tangent(m, seed, found);
+    return OK;
+}
 #if FMI == 2
 MISSING(CancelStep) MISSING(DeSerializeFMUstate) MISSING(GetIntegerStatus) MISSING(GetRealOutputDerivatives)
 MISSING(GetStatus) MISSING(GetStringStatus) MISSING(SerializeFMUstate) MISSING(SerializedFMUstateSize)
 MISSING(SetRealInputDerivatives)
 #else
-MISSING(ActivateModelPartition) MISSING(DeserializeFMUState) MISSING(EnterConfigurationMode)
-MISSING(EvaluateDiscreteStates) MISSING(ExitConfigurationMode) MISSING(GetAdjointDerivative)
+MISSING(DeserializeFMUState) MISSING(EvaluateDiscreteStates) MISSING(GetAdjointDerivative)
 MISSING(GetIntervalFraction) MISSING(GetNumberOfVariableDependencies) MISSING(GetOutputDerivatives)
 MISSING(GetShiftDecimal) MISSING(GetShiftFraction) MISSING(GetVariableDependencies)
-MISSING(InstantiateScheduledExecution) MISSING(SerializeFMUState) MISSING(SerializedFMUStateSize)
-MISSING(SetIntervalDecimal) MISSING(SetIntervalFraction) MISSING(SetShiftDecimal) MISSING(SetShiftFraction)
+MISSING(SerializeFMUState) MISSING(SerializedFMUStateSize)
+MISSING(SetIntervalFraction) MISSING(SetShiftDecimal) MISSING(SetShiftFraction)
 #endif

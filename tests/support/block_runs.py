@@ -7,20 +7,20 @@ from numpy.testing import assert_allclose
 
 from hosts import start
 from rigidblocks.fmi.script import slave_of
-from rigidblocks.kernels.stepper import numpy_stepper
+from rigidblocks.kernels.compiled_stepper import numpy_stepper
 
-AGREE = 1e-12  # NumPy and the kernel differ by rounding, in runs too short to amplify it
+AGREE = 1e-12  # rounding differences of NumPy and the kernel; the runs are too short to amplify it
 DT = 1e-3
 
 
 def random_inputs(script: Path, steps: int, seed: int = 0) -> np.ndarray:
-    """The inputs before the start and before each step, (steps + 1, nu)."""
+    """Return random inputs at the start and before each step, (steps + 1, nu)."""
     flat = slave_of(script).memory
     return np.random.default_rng(seed).normal(size=(steps + 1, flat.u.stop - flat.u.start))
 
 
 def reference_run(script: Path, inputs: np.ndarray, t: float = 0.0) -> np.ndarray:
-    """The memory at the start and after each step, by the block itself in NumPy."""
+    """Return the memory at the start and after each step of the block in NumPy."""
     read = slave_of(script)
     stepper = numpy_stepper(read.memory, read.method, read.h)
     m = read.memory.start()
@@ -35,19 +35,19 @@ def reference_run(script: Path, inputs: np.ndarray, t: float = 0.0) -> np.ndarra
 
 
 def begun(slave, script: Path, inputs: np.ndarray, t: float = 0.0):
-    """The slave, initialized with the first inputs."""
+    """Return the slave, initialized with the first inputs."""
     u = slave_of(script).memory.u
     slave.setReal(list(range(u.start, u.stop)), list(inputs[0]))
     return start(slave, t)
 
 
 def memory(slave, script: Path) -> np.ndarray:
-    """All variables."""
+    """Return all variables of the slave."""
     return np.array(slave.getReal(list(range(slave_of(script).memory.size))))
 
 
 def go_on(slave, script: Path, inputs: np.ndarray, first: int = 0, t: float = 0.0) -> np.ndarray:
-    """The memory after each of the steps with `inputs`, the first from t + first DT."""
+    """Step with `inputs`, the first from t + first DT; return the memory after each step."""
     u = slave_of(script).memory.u
     rows = []
     for k, values in enumerate(inputs, first):
@@ -58,8 +58,10 @@ def go_on(slave, script: Path, inputs: np.ndarray, first: int = 0, t: float = 0.
 
 
 def assert_same(actual, expected, what: str = "", ports=()) -> None:
-    """The same to rounding, each variable relative to its largest value, those of `ports`, slices,
-    to the largest value of the port; `what` is said when it is not.
+    """Compare up to rounding, each variable relative to its largest value.
+
+    Variables in the slices `ports` are relative to the largest value of the port. `what` is part of
+    the failure message.
     """
     rows = np.atleast_2d(expected)
     scale = np.maximum(1.0, np.abs(rows).max(axis=0))

@@ -1,4 +1,4 @@
-"""Blocks whose laws change, and whose states jump."""
+"""Blocks with switching laws and state jumps."""
 
 from dataclasses import dataclass
 
@@ -12,24 +12,24 @@ from rigidblocks import (
     Port,
     Prismatic,
     RobotPlant,
-    Stiction,
     System,
-    piecewise,
     select,
 )
-from rigidblocks.algebra.spatial import mcI, xlt
-from rigidblocks.library import BouncingBall, ContactPlant, SoftContactPlant
-from rigidblocks.model.shapes import Sphere
-from rigidblocks.system.continuous import ContinuousSystem
+from rigidblocks.contact import BouncingBall, ContactPlant, SoftContactPlant
+from rigidblocks.cosim.graph.block_merging import ContinuousSystem
+from rigidblocks.dynamics.force_laws import Stiction
+from rigidblocks.robot.shapes import Sphere
+from rigidblocks.spatial.scalar import piecewise
+from rigidblocks.spatial.spatial import mcI, xlt
 
 G, RADIUS, HEIGHT, K = 9.81, 0.1, 1.0, 1e4
 
 
-PULL, SWAY, RUB, BRISTLES = 20.0, 0.2, 1.0, (1e4, 100.0)  # of the belt
+PULL, SWAY, RUB, BRISTLES = 20.0, 0.2, 1.0, (1e4, 100.0)  # parameters of the belt
 
 
 def mass(axis=(0.0, 0.0, 1.0)):
-    """1 kg that slides along an axis, with a ball."""
+    """Return a mass of 1 kg that slides along an axis, with a ball as contact shape."""
     inertia = (mcI(1.0, np.zeros(3), 1e-3 * np.eye(3)),)
     at = ((Sphere(RADIUS),),)
     return Model("mass", (-1,), (Prismatic(axis),), (xlt(np.zeros(3)),), inertia, contact=at)
@@ -40,13 +40,13 @@ def on_a_spring():
 
 
 def on_soft_ground():
-    """The same as shapes, whose law is in C."""
+    """Return the same plant with compliant contact of shapes, whose law is in C."""
     return SoftContactPlant(RobotPlant(mass(), q0=(HEIGHT + RADIUS,)), K)
 
 
 @dataclass(frozen=True)
 class End(Block):
-    """The end of a spring that goes to and fro, seen from a belt."""
+    """Oscillating end of a spring, in the frame of a belt."""
 
     outputs = (Port("q", (1,), "m"),)
 
@@ -55,7 +55,7 @@ class End(Block):
 
 
 def on_a_belt():
-    """A mass that dry friction holds on a belt while a spring pulls it to and fro."""
+    """Return a mass that dry friction holds on a belt while a spring pulls it back and forth."""
     rub = ForceElement("rub", 0, Stiction(RUB, *BRISTLES))
     system = System()
     system.add("mass", RobotPlant(mass((1.0, 0.0, 0.0)), elements=(rub,)))
@@ -69,7 +69,7 @@ def on_a_belt():
 
 
 def two_balls():
-    """Balls that arrive at one time."""
+    """Return two balls that bounce at the same time."""
     system = System()
     for name in ("left", "right"):
         system.add(name, BouncingBall(HEIGHT, e=0.5))
@@ -78,7 +78,7 @@ def two_balls():
 
 @dataclass(frozen=True)
 class Restless(Block):
-    """A state that is moved to its other side from t0 = 0.5 on, again and again."""
+    """State that every projection moves to its other side from t0 = 0.5 on."""
 
     states = (Port("x", (), start=1.0), Port("t0", (), "s", start=0.0))
     outputs = (Port("y", ()),)

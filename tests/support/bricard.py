@@ -1,21 +1,23 @@
-"""Bricard's linkage of six revolute joints at right angles, as in the IFToMM benchmark problem A04:
-five bars of 1 m and 1 kg and the ground, which start as the edges of a cube.
+"""Bricard's linkage of six revolute joints at right angles, the IFToMM benchmark problem A04.
+
+Its five bars of 1 m and 1 kg and the ground start as the edges of a cube.
 """
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import identity, mcI, xlt
-from rigidblocks.joint import LoopJoint, Revolute
-from rigidblocks.mechanisms import Mechanism
-from rigidblocks.model.model import Model
+from rigidblocks.joints import LoopJoint, Revolute
+from rigidblocks.robot.model import Model
+from rigidblocks.robot.robots import Mechanism
+from rigidblocks.spatial.spatial import identity, mcI, xlt
 
-# along the sides of a hexagon of edges, the last one the ground
+# directions along the edges of a hexagon; the last one is the ground
 EDGES = np.vstack([np.eye(3), -np.eye(3)])
 
 
 def bricard(gravity=(0.0, -9.81, 0.0)):
-    """The linkage at rest; each joint's axis is across both of its edges. One of the loop's five
-    constraints depends on the others.
+    """Return the linkage at rest; each joint's axis is perpendicular to both of its edges.
+
+    One of the loop's five constraints is redundant.
     """
     axes = np.abs(np.cross(np.roll(EDGES, 1, axis=0), EDGES))
     bars = [mcI(1.0, e / 2, (np.eye(3) - np.outer(e, e)) / 12) for e in EDGES[:5]]

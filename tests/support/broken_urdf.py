@@ -1,4 +1,4 @@
-"""URDFs that are broken, with where and why."""
+"""Invalid URDF texts with the line and the reason of the error."""
 
 import re
 
@@ -19,29 +19,29 @@ TWICE = ARM.replace(
     '<joint name="x" type="fixed">\n<parent link="base"/><child link="tool"/></joint></robot>',
 )
 
-# text, the part of it in whose line the mistake is, and what is said
+# text, the part of it in the line of the error, and the error message
 BROKEN = {
-    "loop": (CYCLE, '<joint name="shoulder"', "'shoulder', 'elbow', 'flange' make a loop"),
+    "loop": (CYCLE, '<joint name="shoulder"', "'shoulder', 'elbow', 'flange' form a cycle"),
     "two parents": (TWICE, '<joint name="x"', "link 'tool' is the child of two joints"),
     "two roots": (
         ARM.replace("</robot>", '<link name="other"/></robot>'),
         '<link name="other"',
-        "link 'other' hangs on no joint, nor does 'base'",
+        "link 'other' has no parent joint, nor has 'base'",
     ),
     "duplicate joint": (
         ARM.replace("flange", "elbow"),
         '<joint name="elbow" type="fixed"',
-        "a second joint is called 'elbow'; the first is in line",
+        "the joint name 'elbow' is not unique; the first is in line",
     ),
     "duplicate link": (
         ARM.replace('link name="tool"', 'link name="lower"'),
         '<link name="lower">\n    <inertial>\n      <mass',
-        "a second link is called 'lower'",
+        "the link name 'lower' is not unique",
     ),
     "missing parent": (
         changed('<parent link="upper"/>', '<parent link="uper"/>'),
         '<joint name="elbow"',
-        "parent 'uper' of joint 'elbow' is no link; did you mean 'upper'?",
+        "parent 'uper' of joint 'elbow' is not a link; did you mean 'upper'?",
     ),
     "no parent": (
         changed('<parent link="upper"/>', ""),
@@ -56,7 +56,7 @@ BROKEN = {
     "mass in words": (
         changed('<mass value="2"/>', '<mass value="2 kg"/>'),
         '<mass value="2 kg"',
-        "value of <mass> must be a finite number; 'kg' is none in '2 kg'",
+        "value of <mass> must be a finite number; 'kg' is not a number in '2 kg'",
     ),
     "zero axis": (
         changed('<axis xyz="0 1 0"/>', '<axis xyz="0 0 0"/>'),
@@ -83,9 +83,13 @@ BROKEN = {
     "truncated": (
         ARM[: ARM.index("<axis")].rstrip(),
         '<origin xyz="0 0 1"',
-        "this is no well-formed XML",
+        "this is not well-formed XML",
     ),
-    "malformed": (changed("</link>", "</lnk>"), "</lnk>", "no well-formed XML: Opening and ending"),
+    "malformed": (
+        changed("</link>", "</lnk>"),
+        "</lnk>",
+        "not well-formed XML: Opening and ending",
+    ),
     "unknown joint": (
         changed('type="prismatic"', 'type="screw"'),
         '<joint name="elbow"',
@@ -112,7 +116,7 @@ BROKEN = {
         "<dynamics",
         "damping of joint 'shoulder' is -0.5; it must not be negative",
     ),
-    "another root": ("<html>\n</html>", "<html>", "<html> is no robot"),
+    "another root": ("<html>\n</html>", "<html>", "<html> is not a robot"),
     "a joint that mimics itself": (
         changed(
             '<axis xyz="1 1 0"/>',

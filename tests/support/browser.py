@@ -1,6 +1,4 @@
-"""Headless Chromium, driven through ChromeDriver by the WebDriver protocol (W3C), which is HTTP and
-JSON.
-"""
+"""Headless Chromium, driven by ChromeDriver with the WebDriver protocol (W3C)."""
 
 import base64
 import json
@@ -38,7 +36,7 @@ needs_browser = pytest.mark.skipif(
 
 
 class Tab:
-    """A page in the browser."""
+    """Page in the browser."""
 
     def __init__(self, address, session):
         self.address, self.session = address, session
@@ -50,29 +48,29 @@ class Tab:
         self.call("POST", "/url", {"url": Path(path).resolve().as_uri()})
 
     def run(self, script, *arguments):
-        """What a script returns; what it raises is an error here."""
+        """Return the result of a script; its exception is an error here."""
         return self.call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
 
     def wait(self, script, seconds=30.0):
-        """Waits until a script returns something true."""
+        """Wait until a script returns a true value."""
         end = time.monotonic() + seconds
         while not self.run(script):
             assert time.monotonic() < end, f"still not: {script}; {self.errors()}"
             time.sleep(0.05)
 
     def screenshot(self):
-        """The picture of the page, a PNG file."""
+        """Return a screenshot of the page as PNG."""
         return base64.b64decode(self.call("GET", "/screenshot"))
 
     def errors(self):
-        """The errors on the console since they were last asked for."""
+        """Return the errors on the console since the last call."""
         entries = self.call("POST", "/se/log", {"type": "browser"})
         return [one["message"] for one in entries if one["level"] == "SEVERE"]
 
 
 @contextmanager
 def browser():
-    """A tab of a new browser, which ends with the block."""
+    """Open a tab of a new browser, which ends with the context."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         command = [DRIVER, "--port=0"]
         driver = subprocess.Popen(
@@ -92,7 +90,7 @@ def browser():
             finally:
                 _call(address, "DELETE", f"/session/{session}")
         finally:
-            os.killpg(driver.pid, signal.SIGKILL)  # with the browser, also one that hangs
+            os.killpg(driver.pid, signal.SIGKILL)  # ends the browser too, even if it hangs
             driver.wait()
             driver.stdout.close()
 

@@ -1,6 +1,7 @@
-"""The other side of a link by CAN: python-can and cantools, which know nothing of ours, on a bus of
-two ends: a pair of sockets that carries frames as the kernel hands them over, or vcan0 where there
-is one.
+"""Remote side of a CAN link: python-can and cantools, independent of the code of the library.
+
+The bus has two ends: a pair of sockets that transports frames in the kernel's format, or vcan0 if
+it exists.
 """
 
 import contextlib
@@ -51,18 +52,18 @@ BA_ "VFrameFormat" BO_ 2147484160 1;
 BA_ "VFrameFormat" BO_ 768 14;
 SIG_VALTYPE_ 768 load : 1;
 """.replace("FILL", "".join(f'"reserved{k}",' for k in range(2, 14)))
-_DESCRIPTOR = 199  # of the end that a program is started with
+_DESCRIPTOR = 199  # file descriptor of the end that a program inherits
 VCAN = "vcan0"
 
 
 def interfaces():
-    """What there is to be tested: a pair of sockets, and vcan0 where the kernel has it."""
+    """Return the test interfaces: a pair of sockets, and vcan0 if the kernel has it."""
     return ["pair", VCAN] if Path("/sys/class/net", VCAN).exists() else ["pair"]
 
 
 @contextlib.contextmanager
 def bus(kind):
-    """The name of an interface for our side, and python-can on the other."""
+    """Yield the name of an interface for our side, and python-can on the other side."""
     import can
     import can.interfaces.socketcan.socketcan as theirs
     import pytest
@@ -88,16 +89,17 @@ def bus(kind):
 
 
 def _sender(end, theirs):
-    """python-can's frame on a socket without an address."""
+    """Return a function that sends python-can's frame on a socket without an address."""
     return lambda message, timeout=None: end.send(theirs.build_can_frame(message))  # noqa: ARG005
 
 
-PASSED = {"pass_fds": (_DESCRIPTOR,)}  # to a program
+PASSED = {"pass_fds": (_DESCRIPTOR,)}  # options of the subprocess
 
 
 class Partner:
-    """Answers each Motion by a Command, as a law says; `mischief` makes of its frame those that go
-    out. `came` has what has come, by the messages' names.
+    """Partner that answers each Motion with a Command from a law.
+
+    `mischief` replaces a frame by the frames to send. `came` has the received messages by name.
     """
 
     def __init__(self, path, other, law, mischief=lambda _, message: [message]):
@@ -109,7 +111,7 @@ class Partner:
         self.counts = 0
 
     def command(self, tau, count):
-        """The frame of a command."""
+        """Return the frame of a command."""
         import can
 
         known = self.database.get_message_by_name("Command")
@@ -121,7 +123,7 @@ class Partner:
         )
 
     def answer(self, timeout=0.0):
-        """Takes a frame and answers it; whether there was one."""
+        """Receive a frame and answer it; return True if there was a frame."""
         frame = self.other.recv(timeout)
         if frame is None:
             return False
@@ -137,7 +139,7 @@ class Partner:
 
     @contextlib.contextmanager
     def at_work(self):
-        """Answers until it is over."""
+        """Answer in a thread until the context ends."""
         over = threading.Event()
 
         def work():
@@ -154,7 +156,7 @@ class Partner:
 
 
 def crc8(data):
-    """CRC-8 of SAE J1850, by long division of the polynomial x^8 + x^4 + x^3 + x^2 + 1."""
+    """Return the CRC-8 of SAE J1850, by long division by x^8 + x^4 + x^3 + x^2 + 1."""
     number = int.from_bytes(data, "big") << 8
     number ^= 0xFF << 8 * len(data)
     for k in range(8 * len(data) + 7, 7, -1):

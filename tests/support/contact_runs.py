@@ -1,27 +1,27 @@
-"""Plants of free bodies in contact: runs in memory and as FMUs, step by step."""
+"""Runs of plants of free bodies in contact, in Python and as FMUs."""
 
 import fmpy
 import numpy as np
 
 from rigidblocks import Model, SixDoF
-from rigidblocks.algebra.spatial import identity
 from rigidblocks.block.integrators import RK4
-from rigidblocks.block.memory import Memory
-from rigidblocks.fmi.native import native_fmu
-from rigidblocks.kernels.stepper import compiled_stepper
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.fmi.native_fmu import native_fmu
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
+from rigidblocks.spatial.spatial import identity
 
 G, H = 9.81, 1e-3
 
 
 def free(*bodies, gravity=(0.0, 0.0, -G)):
-    """Free bodies of these shapes and inertias."""
+    """Return free bodies with these shapes and inertias."""
     n, (shapes, inertias) = len(bodies), zip(*bodies, strict=True)
     return Model("free", (-1,) * n, (SixDoF(),) * n, (identity(),) * n, inertias,
                  gravity=np.array(gravity), contact=tuple((one,) for one in shapes))  # fmt: skip
 
 
-def in_memory(plant, names, steps, stepper=compiled_stepper):
-    """Outputs by name, at the start and after each step of H."""
+def without_fmu(plant, names, steps, stepper=compiled_stepper):
+    """Return outputs by name, at the start and after each step of H."""
     memory = Memory(plant)
     m, step = memory.start(), stepper(memory, RK4)
     step.initialize(m, 0.0)
@@ -33,7 +33,7 @@ def in_memory(plant, names, steps, stepper=compiled_stepper):
 
 
 def as_fmu(plant, names, steps, fmi, folder):
-    """The last number of each output of a native FMU, at the start and after each step of H."""
+    """Return the last element of each output of a native FMU, at the start and after each step."""
     file = native_fmu(plant, folder / "it.fmu", name="it", method=RK4, fmi=fmi)
     shapes = {port.name: port.shape for port in plant.outputs}
     last = {

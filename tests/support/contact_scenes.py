@@ -1,13 +1,13 @@
-"""The scenes of the contact tests: random contacts, a brick on the ground, a ball on a rail."""
+"""Scenes of the contact tests: random contacts, a brick on the ground, a ball on a rail."""
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import identity, mcI
 from rigidblocks.contact import PointContact
 from rigidblocks.dynamics import point_position
-from rigidblocks.joint import Prismatic, SixDoF
-from rigidblocks.model.configuration import neutral
-from rigidblocks.model.model import Model
+from rigidblocks.joints import Prismatic, SixDoF
+from rigidblocks.robot.configuration import neutral
+from rigidblocks.robot.model import Model
+from rigidblocks.spatial.spatial import identity, mcI
 
 UP = np.array([0.0, 0.0, 1.0])
 G = 9.81
@@ -18,7 +18,7 @@ def unit(vector):
 
 
 def random_contacts(rng, model, count=4, mu=0.0):
-    """Contacts anywhere, of bodies with each other and with the base."""
+    """Return random contacts of bodies with each other and with the base."""
     pairs = [(s, p) for s in range(model.nb) for p in range(-1, model.nb) if s != p]
     picked = [pairs[k] for k in rng.integers(len(pairs), size=count)]
     return [
@@ -27,19 +27,19 @@ def random_contacts(rng, model, count=4, mu=0.0):
 
 
 def brick_model(sides=(0.4, 0.3, 0.2), m=2.0):
-    """A free brick."""
+    """Return a free brick."""
     a, b, c = sides
     inertia = mcI(m, np.zeros(3), m / 12 * np.diag([b * b + c * c, a * a + c * c, a * a + b * b]))
     return Model("brick", (-1,), (SixDoF(),), (identity(),), (inertia,))
 
 
 def ball_model():
-    """A ball on a vertical rail."""
+    """Return a ball on a vertical rail."""
     return Model("ball", (-1,), (Prismatic(),), (identity(),), (mcI(1.0, np.zeros(3), np.eye(3)),))
 
 
 def lying(model, q, mu=0.0, sides=(0.4, 0.3, 0.2), normal=UP):
-    """The four lower corners against the ground z = 0."""
+    """Return the contacts of the four lower corners with the ground z = 0."""
     corners = np.array([[x, y, -1] for x in (-1, 1) for y in (-1, 1)]) * np.array(sides) / 2
     points = [point_position(model, q, 0, corner) for corner in corners]
     return [PointContact(0, p, normal, mu=mu, gap=p[2]) for p in points]
@@ -52,10 +52,10 @@ def on_the_ground(height=0.1):
 
 
 def random_problem(rng, n, rank, solvable=True):
-    """T with M = T^T T, and d = T^T z, or any d."""
+    """Return T with M = T^T T, and d = T^T z or a random d."""
     Y = rng.normal(size=(rank, n)) * np.exp(rng.uniform(-1, 1, n))
     if n > 3 and rng.random() < 0.3:
-        Y[:, n // 2 :] = Y[:, : n - n // 2]  # every contact twice
+        Y[:, n // 2 :] = Y[:, : n - n // 2]  # each contact twice
     return Y, Y.T @ rng.normal(size=rank) if solvable else rng.normal(size=n)
 
 

@@ -1,4 +1,4 @@
-"""A robot whose controller is on the other side of a link, and the controller's law."""
+"""A robot whose controller is on the remote side of a link, and the control law."""
 
 from planar2ctrl import parts
 from rigidblocks import Port, System
@@ -8,13 +8,13 @@ TAU = Port("tau", (2,), "N.m")
 
 
 def pd(packet):
-    """To the angles 1 and 1.5 rad."""
+    """Return the PD torques towards the angles 1 and 1.5 rad."""
     q, qd = packet.values[:2], packet.values[2:]
     return tuple(1000 * (r - a) - 15 * v for r, a, v in zip((1.0, 1.5), q, qd, strict=True))
 
 
 def controlled_by(link):
-    """The robot, with its controller behind a link of these ports."""
+    """Return the robot, controlled through a link with these ports."""
     system = System()
     system.add("robot", parts()["robot"])
     system.add("link", link)

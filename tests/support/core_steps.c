@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core.h"
+#include "bare_metal_step.h"
 
 #if defined(__ARM_ARCH_7EM__)
 
@@ -24,12 +24,12 @@ __attribute__((section(".vectors"), used)) static void *const VECTORS[16] = {(vo
 
 int main(void)
 {
-    int wrong = runner_start(0.0);
+    int wrong = rb_runner_start(0.0);
     for (long k = 0; k < STEPS && !wrong; k++) {
-        wrong = runner_step((double)k * RUNNER_DT);
+        wrong = rb_runner_step((double)k * RUNNER_DT);
         for (int i = 0; i < RUNNER_N_SIGNALS; i++) {
             uint64_t bits;
-            memcpy(&bits, runner_memory() + RUNNER_PLACES[i], sizeof bits);
+            memcpy(&bits, rb_runner_memory() + RUNNER_PLACES[i], sizeof bits);
             printf("%08lx%08lx\n", (unsigned long)(bits >> 32), (unsigned long)(bits & 0xffffffffu));
         }
     }

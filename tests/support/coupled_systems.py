@@ -1,5 +1,6 @@
-"""Mechanical systems cut in two, of which the couplings of a run are tried: each part gives what
-the other needs, and the whole is an equation that others solve.
+"""Mechanical systems that are divided into two parts, for tests of the coupling methods of a run.
+
+Each part provides the inputs of the other part. SciPy solves the equations of the whole system.
 """
 
 from collections.abc import Callable
@@ -14,8 +15,9 @@ from rigidblocks import Block, Port, System
 
 @dataclass(frozen=True)
 class Driver(Block):
-    """A body with coordinates q that a spring and damper joins to another body, whose motion it
-    gets: the force on that one is its output.
+    """Body with a spring and damper to another body, whose motion is the input.
+
+    The output is the force on the other body.
 
         m qd' = outer(t, q, qd) - force,    force = k (q - q_other) + d (qd - qd_other)
     """
@@ -57,7 +59,7 @@ class Driver(Block):
 
 @dataclass(frozen=True)
 class Load(Block):
-    """A body that a force moves:
+    """Body that a force moves.
 
     m qd' = force + outer(t, q, qd)
     """
@@ -83,7 +85,7 @@ class Load(Block):
 
 @dataclass(frozen=True)
 class Case:
-    """A driver and a load, with how long they run [s]."""
+    """Driver and load with the end of their run [s]."""
 
     driver: Driver
     load: Load
@@ -97,7 +99,7 @@ class Case:
     )
 
     def system(self, parts=None) -> System:
-        """The parts wired, or others in their place."""
+        """Connect driver and load, or the given parts instead."""
         system = System()
         for name, part in (parts or {"driver": self.driver, "load": self.load}).items():
             system.add(name, part)
@@ -106,7 +108,7 @@ class Case:
         return system
 
     def motion(self, times):
-        """Positions and velocities of both at the times, (n, 4), by SciPy, not cut."""
+        """Return positions and velocities (n, 4) of the uncut system at the times, by SciPy."""
         a, b = self.driver, self.load
 
         def rates(t, y):
@@ -126,13 +128,13 @@ class Case:
 
 
 def of_result(result):
-    """Positions and velocities of both in a result, (n, 4)."""
+    """Return positions and velocities of both parts in a result, (n, 4)."""
     names = ("driver.q", "driver.qd", "load.q", "load.qd")
     return np.stack([result[name] for name in names], axis=1)
 
 
 def oscillator(d=0.5):
-    """Two masses between walls: the usual example of co-simulation (Busch 2012)."""
+    """Return two masses between walls, the usual example of co-simulation (Busch 2012)."""
     return Case(
         Driver(1.0, 60.0, d, lambda _t, q, v: -20.0 * q - 0.2 * v, 0.3, 0.5),
         Load(0.5, lambda _t, q, v: -30.0 * q - 0.1 * v, -0.1, 1.0),
@@ -140,8 +142,9 @@ def oscillator(d=0.5):
 
 
 def quarter_car():
-    """A wheel on a wavy road that carries a quarter of a car: the wheel, its tyre and the
-    suspension are one part, the body is the other.
+    """Return a quarter car on a wavy road.
+
+    Wheel, tyre and suspension are one part, the car body is the other.
     """
 
     def tyre(t, q, _v):
@@ -151,9 +154,10 @@ def quarter_car():
 
 
 def drivetrain():
-    """A motor that drives a load with stick and slip through a shaft: it sticks, breaks loose,
-    slips, sticks again, and once more. The friction is Stribeck's, its jump at rest drawn out over
-    0.1 m/s, a twelfth of the speed that it slips with.
+    """Return a motor that drives a load with stick and slip through a shaft.
+
+    The load sticks, breaks loose, slips, sticks again, and repeats this once. It has Stribeck
+    friction, whose jump at rest is smoothed over 0.1 m/s, a twelfth of the sliding velocity.
     """
 
     def motor(_t, _q, v):

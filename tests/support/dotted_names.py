@@ -1,10 +1,10 @@
-"""What a dotted name in the documents stands for."""
+"""Objects that dotted names in the documentation refer to."""
 
 import importlib
 
 
 def resolved(name):
-    """The object of a dotted name below rigidblocks."""
+    """Return the object of a dotted name below rigidblocks."""
     module, *rest = name.split(".")
     value = importlib.import_module(f"rigidblocks.{module}")
     for part in rest:

@@ -1,4 +1,4 @@
-"""The numbers of curves, read back from the SVG of charts."""
+"""Numbers of curves, read from the SVG of charts."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -9,7 +9,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def plots_of(html):
-    """The charts of a page."""
+    """Return the charts of a page."""
     found = re.findall(r'<figure class="chart">(.*?)</figure>', html, re.DOTALL)
     return [ET.fromstring(svg) for svg in found]
 
@@ -19,7 +19,7 @@ def classed(svg, kind):
 
 
 def legend(svg):
-    """The class of the colour of each line by its name, of charts that name them."""
+    """Return the colour class of each line by its name, for charts with a legend."""
     names = {}
     for entry in classed(svg, "legend"):
         kind = entry.find(f"{SVG}rect").get("class").split()[0]
@@ -28,7 +28,7 @@ def legend(svg):
 
 
 def marks(svg, axis):
-    """The values (n,) and the places (n,) of the marks of axis x or y."""
+    """Return the values (n,) and the positions (n,) of the ticks of axis x or y."""
     (group,) = (one for one in classed(svg, "axis") if axis in one.get("class").split())
     found = []
     for guide in classed(group, "guides"):
@@ -39,7 +39,7 @@ def marks(svg, axis):
 
 
 def curves_in(svg):
-    """The places (n, 2) of each line, in the order of their numbers."""
+    """Return the points (n, 2) of each line, in the order of their numbers."""
     found = []
     for group in classed(svg, "series"):
         for path in group.findall(f"{SVG}path"):
@@ -49,7 +49,7 @@ def curves_in(svg):
 
 
 def values_of(svg):
-    """The t (n,) and y (n,) of each line, by what the marks of its axes say."""
+    """Return t (n,) and y (n,) of each line, scaled by the ticks of its axes."""
     scales = [np.polynomial.Polynomial.fit(*marks(svg, axis)[::-1], 1) for axis in "xy"]
     return [
         tuple(scale(c) for scale, c in zip(scales, curve.T, strict=True))

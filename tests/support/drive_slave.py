@@ -1,10 +1,9 @@
-"""Drives the slave of an unpacked FMU in a Python where other packages cannot be imported; prints
-what it saw as JSON.
+"""Run of the slave of an unpacked FMU in a Python without other packages; prints results as JSON.
 
     drive_slave.py RESOURCES INPUTS INSTALLED NUMPY
 
-INPUTS are those before the start and before each step; unless INSTALLED the folders with
-rigidblocks or pythonfmu are not on the path, and NUMPY is a folder that has NumPy alone.
+INPUTS are the inputs at the start and before each step. Unless INSTALLED is true, the folders with
+rigidblocks or pythonfmu are not on the path. NUMPY is a folder that contains only NumPy.
 """
 
 import importlib
@@ -26,7 +25,7 @@ BLOCKED = {
 
 
 class Blocker:
-    """An importer that refuses the blocked packages."""
+    """Importer that rejects the blocked packages."""
 
     def find_spec(self, name, *_):
         if name.split(".")[0] in BLOCKED:
@@ -34,7 +33,7 @@ class Blocker:
 
 
 def without_packages(folder: Path) -> list[str]:
-    """The import path without the installed packages but for those in `folder`."""
+    """Return the import path without the installed packages, but with `folder`."""
     return [
         p
         for p in sys.path
@@ -43,7 +42,7 @@ def without_packages(folder: Path) -> list[str]:
 
 
 def slave_in(resources: Path):
-    """The slave of the unpacked FMU, made as pythonfmu does."""
+    """Return the slave of the unpacked FMU, created like in pythonfmu."""
     sys.path.insert(0, str(resources))
     module = importlib.import_module((resources / "slavemodule.txt").read_text())
     base = importlib.import_module("rigidblocks.fmi.slave").BlockSlave
@@ -52,7 +51,7 @@ def slave_in(resources: Path):
 
 
 def main(resources: str, inputs: str, installed: str, numpy_only: str) -> None:
-    """Runs the slave for a step with each of the inputs but the first."""
+    """Run the slave for one step with each of the inputs after the first."""
     sys.meta_path.insert(0, Blocker())
     if not json.loads(installed):
         sys.path[:] = without_packages(Path(numpy_only))

@@ -1,7 +1,6 @@
-"""Plants of every kind with force elements of every kind: functions that make one with given
-elements.
+"""Plants of every kind with force elements of every kind.
 
-All have joints named hinge and slide, and bodies named arm and hand behind them.
+All plants have joints named hinge and slide, and their bodies are named arm and hand.
 """
 
 from dataclasses import replace
@@ -9,20 +8,23 @@ from dataclasses import replace
 import numpy as np
 
 from random_models import random_tree
-from rigidblocks.contact import Plane, Sphere
-from rigidblocks.dynamics.elements import Between, ForceElement
-from rigidblocks.dynamics.laws import Friction, Spring, Stop
+from rigidblocks.contact import (
+    ContactPlant,
+    Plane,
+    Sphere,
+)
+from rigidblocks.dynamics.force_elements import Between, ForceElement
+from rigidblocks.dynamics.force_laws import Friction, Spring, Stop
+from rigidblocks.dynamics.loops import project
 from rigidblocks.dynamics.transmissions import Gear, Rotor, transmissions
-from rigidblocks.joint import Helical, Prismatic, Revolute, SixDoF, Spherical
+from rigidblocks.joints import Helical, Prismatic, Revolute, SixDoF, Spherical
 from rigidblocks.library import (
     ClosedLoopPlant,
-    ContactPlant,
     FloatingBasePlant,
     HybridPlant,
     RobotPlant,
 )
-from rigidblocks.loops import project
-from rigidblocks.mechanisms import five_bar, in_space
+from rigidblocks.robot.robots import five_bar, in_space
 
 NAMES = {
     "joint_names": ("hinge", "slide", "ball", "screw"),
@@ -71,7 +73,7 @@ ELEMENTS = (
 
 
 def _speeds(model, free=0):
-    """Velocities that follow the gears: of all joints behind the first `free` variables."""
+    """Return velocities that satisfy the gears, of all joints after the first `free` variables."""
     qd = np.full(model.nv, 0.5)
     hinge, slide = (
         model.v_slices[model.joint_names.index(name)].start for name in ("hinge", "slide")
@@ -93,7 +95,7 @@ GEARED_PLANTS = {
 
 
 def _geared_five_bar(elements):
-    """The five-bar linkage with the gear at its start."""
+    """Return the five-bar linkage with the gear at its start."""
     q0 = FIVE_BAR.q0
     offset = q0[1] - GEARS[1].ratio * q0[0]
     elements = [replace(one, offset=offset) if isinstance(one, Gear) else one for one in elements]
@@ -124,5 +126,5 @@ PLANTS = {
 
 
 def five_bar_velocity():
-    """A velocity that keeps the five-bar linkage closed."""
+    """Return a velocity that keeps the five-bar linkage closed."""
     return project(LOOP, FIVE_BAR.q0, np.linspace(1.0, -1.0, LOOP.nv))[1]

@@ -3,13 +3,14 @@
 import numpy as np
 from scipy.linalg import expm
 
-from rigidblocks.algebra import planar
-from rigidblocks.algebra.spatial import Transform, crm
+from rigidblocks.spatial import planar
+from rigidblocks.spatial.spatial import Transform, crm
 
 
 def moved(u):
-    """The transform from A to B where A travels to B at the constant velocity u: X = exp(-u x)
-    (RBDA Eq 2.45).
+    """Return the transform from A to B if A moves to B at the constant velocity u.
+
+    X = exp(-u x) (RBDA Eq 2.45)
     """
     M = expm(-crm(u))
     E = M[:3, :3]
@@ -18,7 +19,7 @@ def moved(u):
 
 
 def planar_moved(u):
-    """The same in the plane."""
+    """Return the same transform in the plane."""
     M = expm(-planar.crm(u))
     E = M[1:, 1:]
     x, y = E.T @ M[1:, 0]

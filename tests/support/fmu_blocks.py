@@ -1,4 +1,4 @@
-"""Blocks of every kind, of which the tests make FMUs."""
+"""Blocks of every kind that the tests export as FMUs."""
 
 from dataclasses import dataclass
 
@@ -6,15 +6,16 @@ import numpy as np
 
 from random_models import MODELS, SIDEWAYS_GRAVITY, random_tree
 from rigidblocks import Block, PDController, Port, RepeatingSequence, RobotPlant, planar2
-from rigidblocks.joint import SixDoF, Spherical
+from rigidblocks.joints import SixDoF, Spherical
 
 FREE_BODIES = random_tree(np.random.default_rng(5), (-1, 0), (SixDoF(), Spherical()))
 
 
 @dataclass(frozen=True)
 class Servo(Block):
-    """Masses with a sampled controller: continuous and sampled states, and an output that reads the
-    inputs at once.
+    """Masses with a sampled controller.
+
+    The block has continuous and sampled states, and an output with direct feedthrough.
     """
 
     sample_time: float | None = 2e-3
@@ -39,7 +40,7 @@ class Servo(Block):
 
 @dataclass(frozen=True)
 class Bounded(Block):
-    """Cooling with bounds on all that can be set, open and closed, below and above."""
+    """Cooling with bounds on all settable variables, open and closed, lower and upper."""
 
     inputs = (Port("ambient", (), "K", "temperature around it", 300.0, min=0.0),)
     outputs = (Port("T", (2,), "K", "temperature"),)

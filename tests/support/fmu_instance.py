@@ -1,5 +1,6 @@
-"""Instances of FMUs of both versions, in co-simulation and model exchange, loaded by FMPy; their
-messages are kept.
+"""Instances of FMUs of both versions, in co-simulation and model exchange, loaded by FMPy.
+
+Each instance keeps its messages.
 """
 
 from pathlib import Path
@@ -20,28 +21,29 @@ from fmpy.fmi3 import FMU3Slave
 
 from fmu_blocks import BLOCKS
 from rigidblocks.block.integrators import RK4
-from rigidblocks.fmi.native import native_fmu
+from rigidblocks.fmi.native_fmu import native_fmu
 from rigidblocks.fmi.variables import INDICATORS
 
 DISCARD, ERROR = 2, 3
 
 
 def refused(instance, status, message, call):
-    """Asserts that a call of the FMU is refused with that message and that it changes nothing."""
+    """Assert that the FMU rejects a call with that message and does not change its state."""
     before = instance.saved()
     with pytest.raises(FMICallException) as error:
         call(instance.fmu)
     assert error.value.status == status
     category = {DISCARD: ["logStatusDiscard"], ERROR: ["logStatusError"]}[status]
-    said, *categories, text = instance.messages[-1]  # FMPy does not tell the category in FMI 3
+    said, *categories, text = instance.messages[-1]  # FMPy omits the category in FMI 3
     assert (said, text) == (status, message)
     assert categories == (category if instance.fmi == 2 else [])
     assert instance.saved() == before
 
 
 def callbacks(messages):
-    """Callbacks without FMPy's logger proxy, which sends the messages of all instances to the
-    newest.
+    """Return callbacks without FMPy's logger proxy.
+
+    The proxy sends the messages of all instances to the newest one.
     """
 
     def log(environment, instance, status, category, message):
@@ -56,13 +58,13 @@ def callbacks(messages):
 
 
 class Archive:
-    """The FMUs of BLOCKS, each built and unpacked when it is first asked for."""
+    """FMUs of BLOCKS, each built and unpacked at its first use."""
 
     def __init__(self, folder):
         self.folder = Path(folder)
 
     def __call__(self, name, fmi):
-        """The path of an FMU and the folder that it is unpacked to."""
+        """Return the path of an FMU and the folder of its content."""
         path = self.folder / f"{name} {fmi}.fmu"
         if not path.exists():
             native_fmu(BLOCKS[name], path, method=RK4, fmi=fmi)
@@ -71,19 +73,19 @@ class Archive:
 
 
 def is_in_memory(variable):
-    """Whether a variable is neither a rate nor an event indicator."""
+    """Return True for variables that are neither derivatives nor event indicators."""
     return variable.derivative is None and variable.name != INDICATORS
 
 
 class Instance:
-    """One instance, made but not yet initialized. `references` and `sizes` are of all variables but
-    rates and event indicators.
+    """FMU instance that is not yet initialized.
 
-    Its messages go to `messages`: (status, category, text), in FMI 3 (status, text). `settings`
-    are those of FMPy's FMU3Slave.instantiate.
+    `references` and `sizes` cover all variables except derivatives and event indicators. `messages`
+    has tuples (status, category, text), in FMI 3 (status, text). `settings` are arguments of FMPy's
+    FMU3Slave.instantiate.
     """
 
-    tolerance = None  # that the host tells
+    tolerance = None  # tolerance that the host sets
 
     def __init__(self, archive, name, kind, guid=None, messages=None, **settings):
         self.fmi = 2 if kind in (FMU2Model, FMU2Slave) else 3
@@ -116,13 +118,13 @@ class Instance:
 
     @property
     def m(self):
-        """The flat memory of the block."""
+        """Flat memory of the block."""
         if self.fmi == 2:
             return np.array(self.fmu.getReal(self.references))
         return np.array(self.fmu.getFloat64(self.references, int(self.starts[-1])))
 
     def set(self, where, values):
-        """Sets the variables that a slice of the memory covers."""
+        """Set the variables in a slice of the memory."""
         values = np.ravel(values).tolist()
         chosen = [vr for vr in self.references if where.start <= vr < where.stop]
         (self.fmu.setReal if self.fmi == 2 else self.fmu.setFloat64)(chosen, values)
@@ -139,33 +141,34 @@ class Instance:
             self.fmu.enterInitializationMode(self.tolerance, startTime=t, stopTime=stop)
 
     def advance(self, t, dt):
-        """A step in co-simulation, which nothing ends early."""
-        told = self.fmu.doStep(t, dt)
+        """Take a step in co-simulation, which must not end early."""
+        reported = self.fmu.doStep(t, dt)
         if self.fmi == 3:
-            assert told == (False, False, False, self.m[0]), "no event, no end, not early"
+            assert reported == (False, False, False, self.m[0]), "no event, no end, not early"
 
     def for_states(self, name):
-        """A function of FMPy for saved states, whose names in FMI 3 differ by a letter."""
+        """Return FMPy's function for saved states, whose spelling differs between versions."""
         fmi2 = {"deserialize": "deSerialize"}.get(name, name) + "FMUstate"
         return getattr(self.fmu, fmi2 if self.fmi == 2 else f"{name}FMUState")
 
     def saved(self):
-        """The whole state as bytes."""
+        """Return the whole state as bytes."""
         state = self.for_states("get")()
         content = self.for_states("serialize")(state)
         self.for_states("free")(state)
         return content
 
     def restore(self, content):
-        """Goes on from the bytes of a state."""
+        """Restore the state from bytes."""
         state = self.for_states("deserialize")(content)
         self.for_states("set")(state)
         self.for_states("free")(state)
 
 
 class Host(Instance):
-    """An instance of an FMU of FMI 2.0 at a path, in co-simulation, unpacked below a folder by the
-    first one.
+    """Co-simulation instance of an FMU of FMI 2.0 at a path.
+
+    The first instance unpacks the FMU into a subfolder.
     """
 
     def __init__(self, path, folder):

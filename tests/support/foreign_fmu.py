@@ -1,5 +1,6 @@
-"""FMUs that others might have written, compiled from `foreign.c`: strict about the order of calls,
-and each with a behaviour of its own, good or bad.
+"""FMUs of other vendors, simulated by `foreign.c`.
+
+They are strict about the order of calls, and each has its own correct or wrong behaviour.
 """
 
 import zipfile
@@ -11,7 +12,7 @@ import fmpy
 from rigidblocks.tracing.compiler import PORTABLE_FLAGS, shared_library
 
 HEADERS = ("fmi2Functions.h", "fmi2FunctionTypes.h", "fmi2TypesPlatform.h")
-# name, causality, value reference, type; a variable of another type takes no part
+# name, causality, value reference, type; variables of other types are not used
 VARIABLES = (("u", "input", 0, "Real"), ("y", "output", 1, "Real"))
 
 
@@ -26,11 +27,12 @@ def foreign_fmu(
     variable_steps: bool = True,
     **more: str,
 ) -> Path:
-    """The FMU written to `path`. `step`, `start` and `end` are C of what it does with `Instance *i`
-    in each step, when it is made and when it is terminated; a status other than fmi2OK goes into
-    `status`. `attributes` are those of CoSimulation, `more` those of variables by their name.
+    """Write the FMU to `path`.
 
-    The names of the functions that are called are in `path` with the ending .trace.
+    `step`, `start` and `end` are C code with `Instance *i` for each step, instantiation and
+    termination; they assign a status other than fmi2OK to `status`. `attributes` belong to
+    CoSimulation, `more` to variables by name. The names of the called functions are in `path`
+    with the suffix .trace.
     """
     if variable_steps:
         attributes += ' canHandleVariableCommunicationStepSize="true"'
@@ -52,7 +54,7 @@ def foreign_fmu(
 
 
 def calls(fmu: Path) -> list[str]:
-    """The functions that the FMU's instances were called with, in order."""
+    """Return the functions that were called on the FMU's instances, in order."""
     return fmu.with_suffix(".trace").read_text().split("\n")[:-1]
 
 

@@ -1,4 +1,4 @@
-"""Golden files: generated text that is kept in tests/reference, and compared."""
+"""Golden files: generated text in tests/reference for comparison."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ REFERENCE = Path(__file__).parents[1] / "reference"
 
 
 def assert_golden(text, path, update):
-    """Asserts that the file has this text, or, with --update-golden, writes it."""
+    """Assert that the file has this text, or write it for --update-golden."""
     if update:
         path.write_text(text)
     assert path.is_file(), (

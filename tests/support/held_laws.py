@@ -1,20 +1,20 @@
-"""Laws that are held from one event of model exchange to the next, in NumPy."""
+"""Branch functions that stay fixed between two events of model exchange, in NumPy."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from rigidblocks.block.evaluate import NumpyEvaluator
+from rigidblocks.block.evaluators import NumpyEvaluator
 from rigidblocks.block.integrators import RK4
-from rigidblocks.block.step import advance
-from rigidblocks.kernels.evaluator import TracedEvaluator
-from rigidblocks.kernels.events import Events
-from rigidblocks.kernels.stepper import numpy_stepper
+from rigidblocks.block.stepper import advance
+from rigidblocks.kernels.compiled_stepper import numpy_stepper
+from rigidblocks.kernels.event_indicators import Events
+from rigidblocks.kernels.traced_evaluator import TracedEvaluator
 from rigidblocks.tracing.trace import Graph
 
 
 def sides_at(events, m):
-    """The sides on which everything is, as c/fmi/sides.h finds them."""
+    """Return the sides of all switching functions, as in c/fmi/instance.h."""
     sides = -np.ones(events.count)
     for _ in range(events.count + 1):
         sides = np.where(events.graphs[2](np.append(m, sides)) > 0, 1.0, -1.0)
@@ -23,7 +23,7 @@ def sides_at(events, m):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OnSides(NumpyEvaluator):
-    """A block whose rates are those of the laws on `sides`."""
+    """Block whose rates use the laws on `sides`."""
 
     sides: np.ndarray
     held: Graph
@@ -33,12 +33,12 @@ class OnSides(NumpyEvaluator):
 
 
 class HeldLaws:
-    """Steps of RK4 in each of which the laws hold that held before its inputs were set."""
+    """RK4 steps with the laws that were valid before the inputs were set."""
 
     def __init__(self, memory, h):
         self.stepper, self.h = numpy_stepper(memory, RK4, h), h
         self.m, self.events = memory.start(), Events(TracedEvaluator(memory))
-        # of a block with a stage in C nothing is held
+        # blocks with a stage in C have no fixed laws
         self.holds = self.events.count > 0 and not self.events.staged
 
     def set(self, where, values):

@@ -1,11 +1,9 @@
-"""Systems of FMUs that run in several hosts: our own, and mixed with what others might have
-written.
-"""
+"""Systems of FMUs for several hosts, also with FMUs of other vendors."""
 
 import copy
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import fmpy
 
@@ -13,9 +11,9 @@ from foreign_fmu import foreign_fmu
 from planar2ctrl import CONNECTIONS, parts
 from rigidblocks import PDController, System, export_fmu
 from rigidblocks.library import ClosedLoopPlant
-from rigidblocks.mechanisms import five_bar
+from rigidblocks.robot.robots import five_bar
 
-# a controller with its own state, the work that it has done
+# a controller whose own state is the work that it has done
 THEIRS = """for (int k = 0; k < 2; k++) {
     i->r[6 + k] = 100.0 * sin(i->r[4 + k] - i->r[k]) - 10.0 * i->r[2 + k];
     i->r[8 + k] += dt * i->r[6 + k] * i->r[2 + k];
@@ -24,13 +22,13 @@ PORTS = {"q": 0, "qd": 2, "q_ref": 4, "tau": 6, "work": 8}
 
 
 class Hosted(NamedTuple):
-    """FMUs by the names of their instances, and from which output each connected input reads."""
+    """FMUs by instance name, and the output for each connected input."""
 
     fmus: Mapping[str, Path]
     connections: Mapping[str, str]
 
     def system(self) -> System:
-        """It as a system of ours."""
+        """Return the connected system."""
         system = System()
         for name, path in self.fmus.items():
             system.add(name, path)
@@ -39,7 +37,7 @@ class Hosted(NamedTuple):
         return system
 
     def wires(self) -> Iterator[tuple[str, str]]:
-        """From which variable to which: of FMI 2.0, where each element is one."""
+        """Yield the connections of variables; in FMI 2.0 each element is a variable."""
         for target, source in self.connections.items():
             part, port = source.split(".")
             description = fmpy.read_model_description(str(self.fmus[part]), validate=False)
@@ -47,11 +45,14 @@ class Hosted(NamedTuple):
             yield from ((f"{source}[{k}]", f"{target}[{k}]") for k in range(1, size + 1))
 
 
-def hosted(name: str, folder: Path) -> Hosted:
-    """The system of a name, its FMUs written to a folder."""
+def hosted(name: str, folder: Path, **options: Any) -> Hosted:
+    """Return the named system, with its FMUs written to a folder.
+
+    `options` are options of the export of "planar2ctrl".
+    """
     blocks = parts()
     if name == "planar2ctrl":
-        return Hosted(_exported(blocks, folder), CONNECTIONS)
+        return Hosted(_exported(blocks, folder, **options), CONNECTIONS)
     if name == "five-bar":
         plant = ClosedLoopPlant(*five_bar())
         pd = PDController([8.0, 0.0, 8.0, 0.0], [0.5, 0.0, 0.5, 0.0])
@@ -68,13 +69,18 @@ def hosted(name: str, folder: Path) -> Hosted:
     return Hosted(_exported(blocks, folder) | {"pd": theirs}, wires)
 
 
-def _exported(blocks, folder: Path) -> dict[str, Path]:
-    return {name: export_fmu(b, folder / f"{name}.fmu", name=name) for name, b in blocks.items()}
+def _exported(blocks, folder: Path, **options: Any) -> dict[str, Path]:
+    return {
+        name: export_fmu(block, folder / f"{name}.fmu", name=name, **options)
+        for name, block in blocks.items()
+    }
 
 
 def container(one: Hosted, folder: Path, dt: float, shown) -> Path:
-    """The system as one FMU by fmu-manipulation-toolbox, all of whose parts read the old time. The
-    variables `shown` are outputs, with _ for the point.
+    """Export the system as one FMU with fmu-manipulation-toolbox.
+
+    All its parts read the values of the previous step. The variables `shown` are outputs, with _
+    instead of the dot.
     """
     from fmu_manipulation_toolbox.container import FMUContainer
 
@@ -92,7 +98,7 @@ def container(one: Hosted, folder: Path, dt: float, shown) -> Path:
 
 
 def fmpy_container(one: Hosted, folder: Path, dt: float, shown) -> Path:
-    """The same by FMPy, whose package brings the binary."""
+    """Export the same with FMPy, whose package contains the binary."""
     from fmpy.container_fmu.cli import create_container_fmu
     from fmpy.container_fmu.config import Component, Configuration, Connection
     from fmpy.model_description import CoSimulation, ModelDescription, ModelVariable, Unknown
@@ -109,7 +115,7 @@ def fmpy_container(one: Hosted, folder: Path, dt: float, shown) -> Path:
 
     def end(name: str):
         double = copy.copy(variables[name])
-        double.type = "Float64"  # which its binary wants to read in a connection of FMI 2.0 too
+        double.type = "Float64"  # the binary requires it even for connections of FMI 2.0
         return parts[name.split(".")[0]], [double]
 
     outputs = {

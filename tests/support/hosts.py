@@ -1,9 +1,8 @@
-"""Hosts of FMUs for the tests: each runs connected FMUs at a fixed step and returns their
-trajectories.
+"""Hosts of FMUs for the tests. Each host runs connected FMUs with a fixed step.
 
-All hosts take the same step: every FMU steps from t_k with the inputs of t_k (Jacobi), then outputs
-go to inputs. At the start outputs go to inputs in initialization mode, once for each FMU, so that a
-chain of dependencies settles.
+All hosts take the same step: each FMU steps from t_k with the inputs of t_k (Jacobi). Then the
+outputs are copied to the inputs. In initialization mode the outputs are copied to the inputs once
+for each FMU, so that a chain of dependencies settles.
 
     fmus         path by instance name
     connections  (output, input), each as "instance.variable"
@@ -30,21 +29,22 @@ Connections = Sequence[tuple[str, str]]
 
 
 def split(variable: str) -> tuple[str, str]:
-    """The instance and the name in it."""
+    """Return the instance and the name in it."""
     instance, name = variable.split(".", 1)
     return instance, name
 
 
 def references(fmu: Path) -> dict[str, int]:
-    """The value reference of each variable by name."""
+    """Return the value reference of each variable by name."""
     return {v.name: v.valueReference for v in read_model_description(str(fmu)).modelVariables}
 
 
 def instantiated(
     fmu: Path, folder: Path, name: str = "instance", log: list[tuple[int, str]] | None = None
 ) -> FMU2Slave:
-    """An FMU2Slave of FMPy, unpacked into `folder` by the first of its instances; its messages go
-    to `log`.
+    """Return an FMU2Slave of FMPy, unpacked into `folder` by the first of its instances.
+
+    Its messages are appended to `log`.
     """
     if not folder.exists() or not any(folder.iterdir()):
         extract(str(fmu), str(folder))
@@ -69,7 +69,7 @@ def instantiated(
 
 
 def start(slave: FMU2Slave, t: float = 0.0) -> FMU2Slave:
-    """The slave after its initialization, with what has been set."""
+    """Initialize the slave with the values set so far, and return it."""
     slave.setupExperiment(startTime=t)
     slave.enterInitializationMode()
     slave.exitInitializationMode()
@@ -84,7 +84,7 @@ def run_in_fmpy(
     observed: Sequence[str],
     folder: Path,
 ):
-    """A Jacobi loop written out, on FMPy's slaves."""
+    """Run an explicit Jacobi loop over FMPy's slaves."""
     slaves = {name: instantiated(fmu, folder / name, name) for name, fmu in fmus.items()}
     vr = {f"{name}.{v}": r for name, fmu in fmus.items() for v, r in references(fmu).items()}
 
@@ -129,11 +129,11 @@ def run_as_s_functions(
     folder: Path,
     start: Mapping[str, float],
 ):
-    """Each FMU as the S-function of FMIKit calls it in Simulink, by its source.
+    """Run each FMU like the S-function of FMIKit in Simulink, following its source.
 
-    All blocks are enabled: they get their start values, which the dialog may change, before
-    SetupExperiment, which tells a tolerance and a stop time, and no input before initialization
-    ends. At t_k all give their outputs, after a step from the time that they have reached, and then
+    All blocks are enabled. They get their start values, which the dialog may change, before
+    SetupExperiment, which sets a tolerance and a stop time. No inputs are set before initialization
+    ends. At t_k all blocks compute their outputs, after a step from the time reached so far. Then
     all are updated: their inputs are set, one at a time. There is a row before the first step, too.
     """
     slaves = {name: instantiated(fmu, folder / name, name) for name, fmu in fmus.items()}
@@ -171,7 +171,7 @@ def run_as_s_functions(
 def run_in_libcosim(
     fmus: Fmus, connections: Connections, steps: int, dt: float, observed: Sequence[str]
 ):
-    """libcosim's fixed-step algorithm, whose time is in nanoseconds."""
+    """Run libcosim's fixed-step algorithm, whose time is in nanoseconds."""
     from libcosimpy.CosimExecution import CosimExecution
     from libcosimpy.CosimLogging import CosimLogLevel, log_output_level
     from libcosimpy.CosimSlave import CosimLocalSlave
@@ -191,7 +191,7 @@ def run_in_libcosim(
 
 
 def run_ssp_in_libcosim(folder: Path, steps: int, dt: float, observed: Sequence[str]):
-    """The same of a system structure description, unpacked into a folder."""
+    """Run the same with a system structure description, unpacked into a folder."""
     from libcosimpy.CosimExecution import CosimExecution
     from libcosimpy.CosimLogging import CosimLogLevel, log_output_level
 
@@ -206,7 +206,7 @@ def run_ssp_in_libcosim(folder: Path, steps: int, dt: float, observed: Sequence[
 
 
 def run_osp_in_libcosim(path: Path, steps: int, observed: Sequence[str]):
-    """The same of a system structure of OSP, with the steps that it gives."""
+    """Run the same with a system structure of OSP and its own step size."""
     from libcosimpy.CosimExecution import CosimExecution
     from libcosimpy.CosimLogging import CosimLogLevel, log_output_level
 
@@ -235,7 +235,7 @@ def _steps_of_libcosim(execution, index, vr, steps, observed):
 def run_in_ecos(
     fmus: Fmus, connections: Connections, steps: int, dt: float, observed: Sequence[str]
 ):
-    """ecos's fixed-step algorithm."""
+    """Run ecos's fixed-step algorithm."""
     from ecospy import EcosSimulation, EcosSimulationStructure
 
     with EcosSimulationStructure() as structure:
@@ -249,16 +249,18 @@ def run_in_ecos(
             return _steps_of_ecos(simulation, steps, observed)
 
 
-def run_ssp_in_ecos(path: Path, steps: int, dt: float, observed: Sequence[str]):
-    """The same of a file of SSP."""
+def run_ssp_in_ecos(
+    path: Path, steps: int, dt: float, observed: Sequence[str], parameter_set: str | None = None
+):
+    """Run the same with an SSP file; Ecos applies only the parameter sets of one name."""
     from ecospy import EcosSimulation
 
     with EcosSimulation(ssp_path=str(path), step_size=dt) as simulation:
-        return _steps_of_ecos(simulation, steps, observed)
+        return _steps_of_ecos(simulation, steps, observed, parameter_set)
 
 
-def _steps_of_ecos(simulation, steps, observed):
-    simulation.init()
+def _steps_of_ecos(simulation, steps, observed, parameter_set=None):
+    simulation.init(parameter_set=parameter_set)
     rows = []
     for _ in range(steps):
         simulation.step()

@@ -1,7 +1,7 @@
-"""Calls of the FMU of planar2 in co-simulation that are refused, by what is wrong: the message and
-the call, those of both versions of FMI and those of each.
+"""Illegal calls of the co-simulation FMU of planar2, by their error: message and call.
 
-A message of both is a format of the version and the name of its real variables.
+Some calls exist in both versions of FMI, the others in one. A message for both versions is a format
+with the version and the name of its real variables.
 """
 
 import ctypes
@@ -9,7 +9,7 @@ import ctypes
 import numpy as np
 
 from fmu_blocks import BLOCKS
-from rigidblocks.block.memory import Memory
+from rigidblocks.block.memory_layout import Memory
 
 WHERE = Memory(BLOCKS["planar2"]).where
 Q, TAU, GRAVITY, QDD, ENERGY = (
@@ -18,8 +18,9 @@ Q, TAU, GRAVITY, QDD, ENERGY = (
 
 
 def dependency_arrays(n):
-    """Where fmi3GetVariableDependencies writes to: elements, variables, their elements, and
-    kinds.
+    """Return arrays for the results of fmi3GetVariableDependencies.
+
+    They are elements, variables, their elements, and kinds.
     """
     return (
         (ctypes.c_size_t * n)(),
@@ -35,7 +36,7 @@ BEFORE = {
         "fmi{}ExitInitializationMode is not allowed before initialization",
         lambda fmu: fmu.exitInitializationMode(),
     ),
-    "category": ("there is no log category 'all'", lambda fmu: fmu.setDebugLogging(True, ["all"])),
+    "category": ("unknown log category 'all'", lambda fmu: fmu.setDebugLogging(True, ["all"])),
 }
 BEFORE_2 = {
     "get": ("fmi2GetReal is not allowed before initialization", lambda fmu: fmu.getReal([0])),
@@ -79,11 +80,11 @@ RUNNING = {
     "backward": ("the step must be positive, not -0.001 s", lambda fmu: fmu.doStep(0.001, -1e-3)),
     "no step": ("the step must be positive, not 0 s", lambda fmu: fmu.doStep(0.001, 0.0)),
     "endless step": (
-        "the step of 1e+300 s has too many inner steps of 0.001 s: at most 1e+09 can be taken",
+        "the step of 1e+300 s has too many inner steps of 0.001 s: at most 1e+09 are allowed",
         lambda fmu: fmu.doStep(0.001, 1e300),
     ),
     "step of seventeen days": (
-        "the step of 1.5e+06 s has too many inner steps of 0.001 s: at most 1e+09 can be taken",
+        "the step of 1.5e+06 s has too many inner steps of 0.001 s: at most 1e+09 are allowed",
         lambda fmu: fmu.doStep(0.001, 1.5e6),
     ),
     "infinite step": ("the step must be finite, not inf s", lambda fmu: fmu.doStep(0.001, np.inf)),
@@ -108,11 +109,11 @@ RUNNING_2 = {
         lambda fmu: fmu.setReal([5, 12], [1.0, 1.0]),
     ),
     "set unknown": (
-        "fmi2SetReal: there is no variable 17; the last is 16",
+        "fmi2SetReal: unknown variable 17; the last is 16",
         lambda fmu: fmu.setReal([5, 17], [1.0, 1.0]),
     ),
     "get unknown": (
-        "fmi2GetReal: there is no variable 4294967295; the last is 16",
+        "fmi2GetReal: unknown variable 4294967295; the last is 16",
         lambda fmu: fmu.getReal([2**32 - 1]),
     ),
     "initialize again": (
@@ -128,16 +129,30 @@ RUNNING_2 = {
         lambda fmu: fmu.setString([1], ["a"]),
     ),
     "cancel": ("fmi2CancelStep is not provided by this FMU", lambda fmu: fmu.cancelStep()),
-    "output slope": (
-        "fmi2GetRealOutputDerivatives is not provided by this FMU",
-        lambda fmu: fmu.getRealOutputDerivatives([1], [1]),
+    "third output derivative": (
+        "fmi2GetRealOutputDerivatives: the order of a derivative of q[1] must be at least 1 "
+        "and at most 1, not 3",
+        lambda fmu: fmu.getRealOutputDerivatives([10, 1], [1, 3]),
+    ),
+    "output derivative of order zero": (
+        "fmi2GetRealOutputDerivatives: the order of a derivative of energy must be at least 1 "
+        "and at most 1, not 0",
+        lambda fmu: fmu.getRealOutputDerivatives([12], [0]),
+    ),
+    "output derivative of an input": (
+        "fmi2GetRealOutputDerivatives: tau[2] is not an output",
+        lambda fmu: fmu.getRealOutputDerivatives([10, 6], [1, 1]),
+    ),
+    "output derivative of an unknown variable": (
+        "fmi2GetRealOutputDerivatives: unknown variable 17; the last is 16",
+        lambda fmu: fmu.getRealOutputDerivatives([17], [1]),
     ),
     "derivative by an output": (
-        "fmi2GetDirectionalDerivative: energy is no input, continuous state or parameter",
+        "fmi2GetDirectionalDerivative: energy is not an input, continuous state or parameter",
         lambda fmu: fmu.getDirectionalDerivative([10], [5, 12], [1.0, 1.0]),
     ),
     "derivative of an input": (
-        "fmi2GetDirectionalDerivative: tau[2] is neither an output nor a rate",
+        "fmi2GetDirectionalDerivative: tau[2] is neither an output nor a state derivative",
         lambda fmu: fmu.getDirectionalDerivative([10, 6], [5], [1.0]),
     ),
 }
@@ -153,11 +168,11 @@ RUNNING_3 = {
         lambda fmu: fmu.getFloat64([Q], 1),
     ),
     "an element": (
-        f"fmi3GetFloat64: there is no variable {Q + 1}; the last is 15",
+        f"fmi3GetFloat64: unknown variable {Q + 1}; the last is 15",
         lambda fmu: fmu.getFloat64([Q, Q + 1], 3),
     ),
     "get unknown": (
-        "fmi3GetFloat64: there is no variable 4294967295; the last is 15",
+        "fmi3GetFloat64: unknown variable 4294967295; the last is 15",
         lambda fmu: fmu.getFloat64([2**32 - 1]),
     ),
     "nan": ("tau[2] must be finite, not nan", lambda fmu: fmu.setFloat64([TAU], [1.0, np.nan])),
@@ -179,7 +194,7 @@ RUNNING_3 = {
         lambda fmu: fmu.getInt32([1]),
     ),
     "dependencies of nothing": (
-        f"fmi3GetNumberOfVariableDependencies: there is no variable {Q + 1}; the last is 15",
+        f"fmi3GetNumberOfVariableDependencies: unknown variable {Q + 1}; the last is 15",
         lambda fmu: fmu.fmi3GetNumberOfVariableDependencies(
             fmu.component, Q + 1, ctypes.byref(ctypes.c_size_t())
         ),
@@ -192,8 +207,17 @@ RUNNING_3 = {
         "fmi3GetClock: all variables of this FMU are of type Float64",
         lambda fmu: fmu.getClock([1]),
     ),
-    "output derivatives": (
-        "fmi3GetOutputDerivatives is not provided by this FMU",
+    "third output derivative": (
+        "fmi3GetOutputDerivatives: the order of a derivative of energy must be at least 1 and at "
+        "most 1, not 3",
+        lambda fmu: fmu.getOutputDerivatives([ENERGY], [3]),
+    ),
+    "output derivative of the time": (
+        "fmi3GetOutputDerivatives: time is not an output",
+        lambda fmu: fmu.getOutputDerivatives([ENERGY, 0], [1, 1]),
+    ),
+    "output derivatives of another size": (
+        "fmi3GetOutputDerivatives: the 1 variables from qdd[1] on have 2 elements, not 1",
         lambda fmu: fmu.getOutputDerivatives([QDD], [1]),
     ),
     "sensitivity of another size": (
@@ -201,14 +225,14 @@ RUNNING_3 = {
         lambda fmu: fmu.getDirectionalDerivative([QDD], [TAU], [1.0, 0.0], 1),
     ),
     "adjoint by an output": (
-        "fmi3GetAdjointDerivative: energy is no input, continuous state or parameter",
+        "fmi3GetAdjointDerivative: energy is not an input, continuous state or parameter",
         lambda fmu: fmu.getAdjointDerivative([QDD], [ENERGY], [1.0, 0.0], 1),
     ),
 }
 
 
 def refusals(both, fmi2, fmi3):
-    """The cases of both versions: (version, what is wrong) to (message, call)."""
+    """Return the cases of both versions: (version, error) to (message, call)."""
     return {
         (fmi, wrong): (message.format(fmi, real) if wrong in both else message, call)
         for fmi, real, own in ((2, "Real", fmi2), (3, "Float64", fmi3))

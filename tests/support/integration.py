@@ -1,4 +1,4 @@
-"""Differential equations of tests, by the integrators of the project."""
+"""Differential equations in tests, solved by the integrators of the project."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from rigidblocks.block.integrators import RK4, integrate
 
 
 def states(f, x, h, steps, after=lambda x: x, method=RK4):
-    """The states (steps + 1, ...) of dx/dt = f(x) from x on, each step completed by `after`."""
+    """Return the states (steps + 1, ...) of dx/dt = f(x) from x; `after` completes each step."""
     rows, position = [x], np.array(False)
 
     def rate(t, x):

@@ -1,5 +1,6 @@
-"""One block or two of every kind in the library but the plant, the PD controller and the sequence,
-with their direct feedthrough.
+"""One or two blocks of every kind in the library, with their direct feedthrough.
+
+The plant, the PD controller and the sequence are not included.
 """
 
 from dataclasses import replace
@@ -11,25 +12,29 @@ from element_models import ELEMENTS, GEARED_PLANTS, GEARS, PLANTS, SPRINGS
 from moved_models import crank, winch
 from random_models import MODELS, random_transform, random_tree
 from rigidblocks.contact import (
-    Box,
-    ContactPair,
-    ContactSensor,
-    HeightField,
-    Plane,
-    PointSet,
-    Sphere,
-)
-from rigidblocks.formats.description import Actuator
-from rigidblocks.joint import Prismatic, Revolute, SixDoF, Spherical
-from rigidblocks.library import (
-    IMU,
     BodyContact,
     BouncingBall,
+    Box,
+    ContactForces,
+    ContactPair,
+    ContactPlant,
+    ContactSensor,
+    GroundContact,
+    HeightField,
+    Plane,
+    PointKinematics,
+    PointSet,
+    ProximitySensor,
+    SoftContact,
+    SoftContactPlant,
+    Sphere,
+)
+from rigidblocks.joints import Prismatic, Revolute, SixDoF, Spherical
+from rigidblocks.library import (
+    IMU,
     Chirp,
     ClosedLoopPlant,
     CompliantLoopClosure,
-    ContactForces,
-    ContactPlant,
     CutLoopPlant,
     Encoder,
     FeedForward,
@@ -38,7 +43,6 @@ from rigidblocks.library import (
     FrameKinematics,
     FrameWrenches,
     GravityCompensation,
-    GroundContact,
     HybridPlant,
     InverseDynamicsController,
     InverseKinematics,
@@ -49,21 +53,17 @@ from rigidblocks.library import (
     LoopClosure,
     OperationalSpaceController,
     Playback,
-    PointKinematics,
-    ProximitySensor,
     QuinticProfile,
     RobotPlant,
     Sine,
-    SoftContact,
-    SoftContactPlant,
     Step,
     TaskSpacePD,
     TrapezoidalProfile,
     WrenchSum,
 )
-from rigidblocks.mechanisms import five_bar, four_bar, in_space
-from rigidblocks.model.material import Material
-from rigidblocks.robots import gripper
+from rigidblocks.robot.material import Material
+from rigidblocks.robot.robots import five_bar, four_bar, gripper, in_space
+from rigidblocks.robot_description.robot_description import Actuator
 from sample import hand_and_block, two_boxes
 
 RECORD = "time,a,b\n0.0,1.0,-1.0\n0.011,2.0,3.0\n0.02,-1.0,0.5\n0.09,0.0,0.25\n"
@@ -97,13 +97,13 @@ CONTROLLER_INPUTS = ("q_ref", "qd_ref", "qdd_ref", "q", "qd")
 
 
 def _with_elements(name):
-    """The plant of this kind with force elements, and with gears where it is one of its own."""
+    """Yield the plant of this kind with force elements, and with gears if it supports them."""
     yield "elements", PLANTS[name](ELEMENTS)
     if name in GEARED_PLANTS:
         yield "gears", GEARED_PLANTS[name]((*SPRINGS, *GEARS))
 
 
-# block, and the direct feedthrough that it must have
+# block, and its expected direct feedthrough
 BLOCKS = {
     "step": (Step(0.012, before=(0.5, -1.0), after=2.0), set()),
     "sine": (Sine((1.0, 0.5), (1.0, 3.0), phase=0.3, offset=(0.1, 0.0), unit="N.m"), set()),

@@ -1,16 +1,17 @@
-"""What the tests of the library's blocks share: outputs at times, and runs of a block alone."""
+"""Shared functions of the library tests: outputs at times, and runs of a single block."""
 
 import numpy as np
 
-from rigidblocks.block.evaluate import NumpyEvaluator
+from rigidblocks.block.evaluators import NumpyEvaluator
 from rigidblocks.block.integrators import RK4
-from rigidblocks.block.memory import Memory
-from rigidblocks.kernels.stepper import compiled_stepper
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
 
 
 def outputs(block, t=0.0, **values):
-    """All outputs of the block at t, by name, with these values of its inputs, states and
-    parameters.
+    """Return all outputs of the block at t, by name.
+
+    `values` are values of inputs, states and parameters.
     """
     flat = Memory(block)
     m = flat.start()
@@ -22,7 +23,7 @@ def outputs(block, t=0.0, **values):
 
 
 def signal(block, times, name="y"):
-    """An output of the block at each of the times, (k, ...)."""
+    """Return an output of the block at each of the times, (k, ...)."""
     flat = Memory(block)
     rest = flat.start()[1:]
     rows = np.array([NumpyEvaluator(flat).output(np.r_[t, rest]) for t in times])
@@ -31,8 +32,9 @@ def signal(block, times, name="y"):
 
 
 def run(block, dt, n, h=1e-3, **values):
-    """The outputs at the start and after each of n steps, by name (n + 1, ...); inputs and start
-    values as given.
+    """Return the outputs (n + 1, ...) by name, at the start and after each of n steps.
+
+    `values` are inputs and start values.
     """
     flat = Memory(block)
     m, stepper = flat.start(), compiled_stepper(flat, RK4, h)

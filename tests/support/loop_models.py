@@ -1,6 +1,4 @@
-"""Models with loops for the tests, in configurations and at velocities that keep the loops
-closed.
-"""
+"""Models with loops, in states that keep the loops closed."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -9,10 +7,9 @@ import numpy as np
 
 from planar_models import random_planar_tree
 from random_models import joints_of_all_types, random_transform, random_tree
-from rigidblocks.algebra.planar import xpln
-from rigidblocks.algebra.spatial import Transform, identity, mcI, xlt
 from rigidblocks.dynamics import body_poses
-from rigidblocks.joint import (
+from rigidblocks.dynamics.loops import loop_constraints
+from rigidblocks.joints import (
     Fixed,
     LoopJoint,
     PlanarPrismatic,
@@ -23,10 +20,10 @@ from rigidblocks.joint import (
     Spherical,
     Universal,
 )
-from rigidblocks.loops import loop_constraints
-from rigidblocks.model.configuration import integrate, random_configuration
-from rigidblocks.model.model import Model
-from rigidblocks.model.planar import PlanarModel
+from rigidblocks.robot.configuration import integrate, random_configuration
+from rigidblocks.robot.model import Model, PlanarModel
+from rigidblocks.spatial.planar import xpln
+from rigidblocks.spatial.spatial import Transform, identity, mcI, xlt
 
 SPATIAL_LOOP_JOINTS = joints_of_all_types(np.random.default_rng(5))
 PLANAR_LOOP_JOINTS = {
@@ -45,9 +42,7 @@ class ClosedState(NamedTuple):
 
 
 def with_loops(model, q, loops, rng):
-    """The model with loop joints (joint, predecessor, successor), whose frames are such that q
-    closes the loops.
-    """
+    """Return the model with loop joints (joint, predecessor, successor) that are closed at q."""
     planar = isinstance(model, PlanarModel)
     poses = [*body_poses(model, q), model.algebra.identity()]
     closed = []
@@ -63,7 +58,7 @@ def with_loops(model, q, loops, rng):
 
 
 def closed(model, q, steps=20):
-    """The configuration that Newton's iteration on delta finds from q."""
+    """Return the configuration that Newton's iteration on delta finds from q."""
     for _ in range(steps):
         c = loop_constraints(model, q, np.zeros(model.nv))
         q = integrate(model, q, -np.linalg.lstsq(c.K, c.delta, rcond=1e-9)[0])
@@ -71,9 +66,7 @@ def closed(model, q, steps=20):
 
 
 def closed_state(model, q, rng, distance=0.05):
-    """A state in which the loops are closed and stay so, in position and in velocity; q is one that
-    closes them.
-    """
+    """Return a state with closed loops, in position and in velocity, near the closed q."""
     n = model.nv
     q = closed(model, integrate(model, q, rng.uniform(-distance, distance, n)))
     K = loop_constraints(model, q, np.zeros(n)).K
@@ -87,9 +80,7 @@ def closed_state(model, q, rng, distance=0.05):
 
 
 def one_loop(name, rng):
-    """Two arms of different bodies on a fixed base, and what holds them together, in a state that
-    keeps it.
-    """
+    """Return two arms of different bodies, joined by a loop joint, in a closed state."""
     if name in PLANAR_LOOP_JOINTS:
         model = random_planar_tree(
             rng, (-1, 0, 1, -1, 3), (PlanarRevolute(),) * 4 + (PlanarPrismatic("x"),)
@@ -110,7 +101,7 @@ def one_loop(name, rng):
 
 
 def _three_loops(rng):
-    """Loops that share joints, one of them to the base."""
+    """Return loops that share joints, one of them to the base."""
     joints = (
         Universal(),
         Spherical(),
@@ -127,8 +118,9 @@ def _three_loops(rng):
 
 
 def _floating_loops(rng):
-    """Two loops on a free body, closed by a prismatic and a cylindrical joint, the second the other
-    way round.
+    """Return two loops on a free body, closed by a prismatic and a cylindrical joint.
+
+    The second loop joint has the opposite direction.
     """
     joints = (
         SixDoF(),
@@ -164,8 +156,9 @@ INDEPENDENT = {
 
 
 def _doubled(rng):
-    """One of the loops closed twice by ball joints at one point: three of the constraints say
-    nothing new.
+    """Return a loop that is closed twice by ball joints at one point.
+
+    Three of its constraints are redundant.
     """
     model, q = _three_loops(rng)
     first = model.loops[0]
@@ -178,16 +171,18 @@ def random_rotation(rng):
 
 
 def _spatial_four_bar(rng):
-    """A plane four-bar in space, of revolute joints: three of its five constraints depend on the
-    others.
+    """Return a planar four-bar in space with revolute joints.
+
+    Three of its five constraints are redundant.
     """
     model = four_bar()
     return model, np.array([1.2, -0.4, -1.9]) + rng.uniform(-0.05, 0.05, 3)
 
 
 def four_bar(joint=None):
-    """Three links about z on the base and the joint that holds the last of them to it, 1.5 m from
-    the first along x.
+    """Return three links about z on the base.
+
+    The loop joint holds the last link to the base, 1.5 m from the first along x.
     """
     link = [
         mcI(m, [l / 2, 0.0, 0.0], np.diag([0.01, 0.1, 0.1]) * m)
@@ -209,8 +204,9 @@ def four_bar(joint=None):
 
 
 def _welded(rng):
-    """A welded tripod: a loop of fixed joint whose constraints are more than the freedoms of its
-    arms.
+    """Return a welded tripod.
+
+    Its loop with a fixed joint has more constraints than its arms have degrees of freedom.
     """
     model = random_tree(rng, (-1, 0, -1), (Revolute(), Revolute((0.0, 1.0, 0.0)), Spherical()))
     q = random_configuration(model, rng)
@@ -222,7 +218,7 @@ LOOP_MODELS = INDEPENDENT | DEPENDENT
 
 
 def loop_model(name, seed=0):
-    """A model with loops and a state that keeps them closed."""
+    """Return a model with loops and a state that keeps them closed."""
     rng = np.random.default_rng([seed, 8])
     model, q = LOOP_MODELS[name](rng)
     return model, closed_state(model, q, rng)

@@ -1,8 +1,8 @@
-"""The maximal-coordinate equations of motion (RBDA Eq 3.74), in base coordinates and with 6x6
-matrices.
+"""Maximal-coordinate equations of motion (RBDA Eq 3.74), in base coordinates with 6x6 matrices.
 
-An independent oracle: it has no recursion over articulated or composite inertias. Only the joint
-models, which have tests of their own, the tree transforms and the inertias come from the model.
+They are an independent reference without recursion over articulated or composite inertias. The
+model provides only the joint models, which have their own tests, the tree transforms and the
+inertias.
 """
 
 from typing import NamedTuple
@@ -11,9 +11,9 @@ import numpy as np
 from numpy.linalg import inv, solve
 from scipy.linalg import block_diag, null_space
 
-from rigidblocks.algebra.spatial import Array, crf, crm
-from rigidblocks.joint import JointMotion
-from rigidblocks.model.model import Model
+from rigidblocks.joints import JointMotion
+from rigidblocks.robot.model import Model
+from rigidblocks.spatial.spatial import Array, crf, crm
 
 
 class Solution(NamedTuple):
@@ -23,7 +23,7 @@ class Solution(NamedTuple):
 
 
 def joint_motions(model: Model, q: Array, qd: Array) -> list[JointMotion]:
-    """What the joints do, in the coordinates of their bodies."""
+    """Return the motions of the joints, in the coordinates of their bodies."""
     return [
         joint.jcalc(q[model.q_slices[i]], qd[model.v_slices[i]])
         for i, joint in enumerate(model.joint)
@@ -31,7 +31,7 @@ def joint_motions(model: Model, q: Array, qd: Array) -> list[JointMotion]:
 
 
 def poses(model: Model, q: Array) -> list[Array]:
-    """The 6x6 transforms from base to body coordinates."""
+    """Return the 6x6 transforms from base to body coordinates."""
     X: list[Array] = []
     for i, (p, motion) in enumerate(
         zip(model.parent, joint_motions(model, q, np.zeros(model.nv)), strict=True)
@@ -41,7 +41,7 @@ def poses(model: Model, q: Array) -> list[Array]:
 
 
 def jacobians(model: Model, q: Array) -> list[Array]:
-    """J_i (6, nv) with v_i = J_i qd, the velocity of body i in base coordinates (RBDA Eq 2.18)."""
+    """Return J_i (6, nv) with v_i = J_i qd, the velocity in base coordinates (RBDA Eq 2.18)."""
     J: list[Array] = []
     motions = joint_motions(model, q, np.zeros(model.nv))
     for i, (p, motion, X) in enumerate(zip(model.parent, motions, poses(model, q), strict=True)):
@@ -53,8 +53,7 @@ def jacobians(model: Model, q: Array) -> list[Array]:
 def forward_dynamics(
     model: Model, q: Array, qd: Array, tau: Array, f_ext: Array | None = None
 ) -> Solution:
-    """The solution of [[I, P T], [T^T P^T, 0]] [a; -lambda] = [P T_a tau - p; T^T Sdot qd] (RBDA Eq
-    3.74).
+    """Solve [[I, P T], [T^T P^T, 0]] [a; -lambda] = [P T_a tau - p; T^T Sdot qd] (RBDA Eq 3.74).
 
     The accelerations of the constraints, -Tdot^T v_J in the book, are T^T Sdot qd because T^T S = 0
     (Eq 3.41).
@@ -77,7 +76,7 @@ def forward_dynamics(
 
 
 def _inertias_and_bias(model: Model, q: Array, v: list[Array], f_ext: Array) -> tuple[Array, Array]:
-    """diag(I_i) and p_i = v_i x* I_i v_i - I_i a_g - f_i, in base coordinates."""
+    """Return diag(I_i) and p_i = v_i x* I_i v_i - I_i a_g - f_i, in base coordinates."""
     inertia = [
         X.T @ body.matrix() @ X for X, body in zip(poses(model, q), model.inertia, strict=True)
     ]
@@ -89,7 +88,7 @@ def _inertias_and_bias(model: Model, q: Array, v: list[Array], f_ext: Array) -> 
 def _joint_spaces(
     model: Model, q: Array, qd: Array, v: list[Array]
 ) -> tuple[list[Array], list[Array], list[Array]]:
-    """T_i, T_ai and Sdot_i qd_i of the joints, which move with their successor bodies."""
+    """Return T_i, T_ai and Sdot_i qd_i of the joints, which move with their successor bodies."""
     joints = list(zip(poses(model, q), joint_motions(model, q, qd), v, strict=True))
     T = [X.T @ null_space(m.S.T) for X, m, _ in joints]
     Ta = [X.T @ m.S @ inv(m.S.T @ m.S) for X, m, _ in joints]
@@ -98,7 +97,7 @@ def _joint_spaces(
 
 
 def _incidence(model: Model) -> Array:
-    """P with +1 at the successor and -1 at the predecessor of each joint (RBDA Eq 3.67)."""
+    """Return P with +1 at the successor and -1 at the predecessor of each joint (RBDA Eq 3.67)."""
     P = np.eye(model.nb)
     for i, p in enumerate(model.parent):
         if p >= 0:

@@ -2,16 +2,17 @@
 
 import numpy as np
 
-from rigidblocks.block.adaptive import memory_for
+from rigidblocks.block.adaptive_methods import memory_for
 from rigidblocks.block.integrators import RK4
 from rigidblocks.dynamics import bias_force, crba
-from rigidblocks.kernels.stepper import compiled_stepper
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
 from rigidblocks.library import ClosedLoopPlant
 
 
 def block_run(block, t_stop, h, dt=None, method=RK4):
-    """The times, and the states and outputs by name at the start and after each step dt with inner
-    steps of at most h.
+    """Return the times, and the states and outputs by name, at the start and after each step dt.
+
+    Inner steps are at most h.
     """
     dt = h if dt is None else dt
     flat = memory_for(block, method)
@@ -29,14 +30,15 @@ def block_run(block, t_stop, h, dt=None, method=RK4):
 
 
 def plant_run(mechanism, t_stop, h, dt=None, method=RK4, **options):
-    """The same of the plant with a mechanism, from the start of the mechanism."""
+    """Return the same for the plant of a mechanism, from the start of the mechanism."""
     plant = ClosedLoopPlant(mechanism.model, mechanism.q0, mechanism.qd0, **options)
     return block_run(plant, t_stop, h, dt, method)
 
 
 def reduced_acceleration(model, q, qd, tau, G, g):
-    """qdd = G ydd + g with G^T H G ydd = G^T (tau - C - H g): no constraint force appears (RBDA Eq
-    8.46).
+    """Return qdd = G ydd + g with G^T H G ydd = G^T (tau - C - H g) (RBDA Eq 8.46).
+
+    The equation contains no constraint force.
     """
     H, C = crba(model, q), bias_force(model, q, qd)
     return G @ np.linalg.solve(G.T @ H @ G, G.T @ (tau - C - H @ g)) + g

@@ -1,4 +1,4 @@
-"""A host of model exchange in both versions of FMI, with fixed steps."""
+"""Host for model exchange in both versions of FMI, with fixed steps."""
 
 import ctypes
 
@@ -11,8 +11,9 @@ from rigidblocks.block.integrators import RK4
 
 
 class FixedStepHost(Instance):
-    """A model-exchange instance with steps of RK4; it goes by what the FMU says of events, and
-    counts none itself.
+    """Model-exchange instance with RK4 steps.
+
+    It relies on the FMU's event information and does not detect events itself.
     """
 
     def __init__(self, archive, name, fmi):
@@ -28,7 +29,7 @@ class FixedStepHost(Instance):
         self.fmu.enterContinuousTimeMode()
 
     def handle_event(self, t):
-        """The event at t, in event mode."""
+        """Handle the event at t in event mode."""
         update = self.fmu.newDiscreteStates if self.fmi == 2 else self.fmu.updateDiscreteStates
         again, stop, nominals, _, defined, time = update()
         assert (again, stop, nominals) == (False, False, False)
@@ -36,7 +37,7 @@ class FixedStepHost(Instance):
         self.events.append(t)
 
     def get(self, function):
-        """A vector with an element for each continuous state."""
+        """Return a vector with an element for each continuous state."""
         values = (ctypes.c_double * self.nx)()
         function(values, self.nx)
         return np.array(values)
@@ -57,7 +58,7 @@ class FixedStepHost(Instance):
         )
 
     def step(self, t, h):
-        """From t to t + h, then the event if there is one."""
+        """Step from t to t + h, then handle the event if there is one."""
         x, k = self.x, []
         for a, c in zip(RK4.a, RK4.c, strict=True):
             k.append(

@@ -1,10 +1,8 @@
-"""Models whose constraints depend on time."""
+"""Models with time-dependent joints and constraints."""
 
 import numpy as np
 
-from rigidblocks.algebra import planar
-from rigidblocks.algebra.spatial import identity, mcI, xlt
-from rigidblocks.joint import (
+from rigidblocks.joints import (
     Fixed,
     PlanarPrismatic,
     PlanarRevolute,
@@ -12,15 +10,16 @@ from rigidblocks.joint import (
     Rheonomic,
     StringConstraint,
 )
-from rigidblocks.model.model import Model
-from rigidblocks.model.planar import PlanarModel
+from rigidblocks.robot.model import Model, PlanarModel
+from rigidblocks.spatial import planar
+from rigidblocks.spatial.spatial import identity, mcI, xlt
 
 SPEED, GAIN = 2.0, 1.5
 AXIS = Revolute((0, 1, 0))
 
 
 def crank_angle(t):
-    """The angle [rad] of a crank that is turned ever faster."""
+    """Return the angle [rad] of a crank with increasing speed."""
     return [0.4 + SPEED * t + 0.5 * GAIN * t * t]
 
 
@@ -28,14 +27,14 @@ GIVEN = Rheonomic(Fixed(), AXIS, crank_angle)
 
 
 def crank(joint=GIVEN, loops=()):
-    """A crank of 0.5 m with a pendulum at its end."""
+    """Return a crank of 0.5 m with a pendulum at its end."""
     rod = mcI(1.0, [0.3, 0, 0], np.diag([0.01, 0.05, 0.05]))
     Xtree = (identity(), xlt([0.5, 0, 0]))
     return Model("crank", (-1, 0), (joint, AXIS), Xtree, (rod, rod), loops=loops)
 
 
 def winch():
-    """A pendulum on a trolley, on which a string winds up."""
+    """Return a pendulum on a trolley whose string winds up."""
     string = StringConstraint(
         [(-1, [0.0, 2.0]), (0, [0.0, 0.0]), (1, [0.0, -1.0])], lambda t: 3.0 - 0.2 * t * t
     )

@@ -1,4 +1,4 @@
-"""Texts of XML with mistakes."""
+"""XML texts with random mistakes."""
 
 import re
 
@@ -6,7 +6,7 @@ JUNK = ["", "<", ">", "<link>", "&amp;", "nan", "-1", "1e400", '""', "\0", "é",
 
 
 def mutated_pieces(pieces, junk, rng):
-    """A text with a few of its pieces left out, doubled, exchanged or replaced."""
+    """Return a text with a few of its pieces omitted, duplicated, exchanged or replaced."""
     for _ in range(rng.integers(1, 5)):
         k, other = rng.integers(len(pieces), size=2)
         match rng.integers(5):

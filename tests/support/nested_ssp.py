@@ -1,4 +1,4 @@
-"""A file of SSP with some of its components in a system of their own."""
+"""SSP file with some of its components in a subsystem."""
 
 import zipfile
 from collections.abc import Collection
@@ -6,14 +6,15 @@ from pathlib import Path
 
 from lxml import etree
 
-from rigidblocks.ssp.schema import SPACES, tag
+from rigidblocks.fmi.ssp.schema import SPACES, tag
 
 _DESCRIPTION = "SystemStructure.ssd"
 
 
 def nested(path: Path, to: Path, inside: Collection[str], name: str) -> Path:
-    """The file at `to`, which says what the one at `path` says, with the components `inside` in a
-    system `name`, through whose connectors they read and are read.
+    """Write the file at `path` to `to`, with the components `inside` in a subsystem `name`.
+
+    Connections to these components pass through connectors of the subsystem.
     """
     with zipfile.ZipFile(path) as archive:
         files = {one.filename: archive.read(one) for one in archive.infolist()}
@@ -41,7 +42,7 @@ def nested(path: Path, to: Path, inside: Collection[str], name: str) -> Path:
 
 
 def _pass_through(wire, side, name, shown, wires):
-    """Lets a connection end at a connector of the inner system."""
+    """Route a connection through a connector of the inner system."""
     part, variable = wire.get(f"{side}Element"), wire.get(f"{side}Connector")
     connector = f"{part}_{variable}"
     if connector not in [one.get("name") for one in shown]:

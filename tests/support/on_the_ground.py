@@ -1,23 +1,22 @@
-"""Bodies on a ground that is a block of its own."""
+"""Bodies on the ground, with the ground as a separate block."""
 
 from contextlib import nullcontext
 
 import numpy as np
 import pytest
 
-from rigidblocks.algebra.spatial import identity, mcI
-from rigidblocks.contact import PointSet
-from rigidblocks.joint import Prismatic, SixDoF
-from rigidblocks.library import PointKinematics
-from rigidblocks.model.model import Model
-from rigidblocks.simulation.simulate import simulate
-from rigidblocks.system.system import System
+from rigidblocks.contact import PointKinematics, PointSet
+from rigidblocks.cosim.graph.system import System
+from rigidblocks.cosim.simulate import simulate
+from rigidblocks.joints import Prismatic, SixDoF
+from rigidblocks.robot.model import Model
+from rigidblocks.spatial.spatial import identity, mcI
 
 M, R = 2.0, 0.1
 
 
 def lift(shape=None):
-    """A mass on a vertical prismatic joint."""
+    """Return a mass on a vertical prismatic joint."""
     return Model(
         "lift", (-1,), (Prismatic(),), (identity(),), (mcI(M, [0, 0, 0], 0.01 * np.eye(3)),),
         contact=((shape or PointSet([[0.0, 0.0, 0.0]]),),),
@@ -25,8 +24,9 @@ def lift(shape=None):
 
 
 def free(shape, moments=None, **fields):
-    """A free body of mass M with its centre in the origin, a homogeneous ball unless there are
-    other moments.
+    """Return a free body of mass M with its centre of mass at the origin.
+
+    It is a homogeneous ball unless `moments` are given.
     """
     inertia = mcI(M, [0, 0, 0], np.diag([0.4 * M * R**2] * 3 if moments is None else moments))
     return Model(
@@ -35,7 +35,7 @@ def free(shape, moments=None, **fields):
 
 
 def wired(plant, ground, h=1e-3):
-    """The robot, its points and the ground, each a part of its own."""
+    """Connect robot, contact points and ground, each as a part."""
     system = System()
     system.add("robot", plant, h=h)
     system.add("points", PointKinematics(plant.model))
@@ -53,7 +53,7 @@ def run(plant, ground, t_stop, dt, **options):
 
 
 def start_up(too_long):
-    """The start of a run that is to warn where forces are held too long, and only there."""
+    """Return a context that expects a warning about long hold times only if `too_long` is true."""
     return (
         pytest.warns(RuntimeWarning, match="'ground' holds its outputs")
         if too_long

@@ -1,13 +1,15 @@
-"""Our trees in Pinocchio."""
+"""Trees of the library in Pinocchio."""
 
 import numpy as np
 
-from rigidblocks import Helical, Prismatic, Revolute, Spherical
+from rigidblocks import Prismatic, Revolute, Spherical
+from rigidblocks.joints import Helical
 
 
 def in_pinocchio(pin, model):
-    """A tree of joints about and along z and of spherical ones, whose bodies are numbered depth
-    first, and its data.
+    """Return a model and its data in Pinocchio.
+
+    The joints must be about or along z or spherical; the bodies must be numbered depth first.
     """
     other, index = pin.Model(), {-1: 0}
     other.gravity.linear = model.gravity

@@ -1,5 +1,4 @@
-"""The demo system of the tests: a planar robot, its PD controller and the command that it is to
-follow.
+"""The demo system of the tests: a planar robot, its PD controller and its command.
 
 The reference is the ideal continuous law, integrated to 1e-12 and restarted at each corner of the
 command.
@@ -23,7 +22,7 @@ CONNECTIONS = {
 
 
 def parts(gravity=(0.0, 0.0, -9.81)):
-    """The three blocks by name."""
+    """Return the three blocks by name."""
     return {
         "robot": RobotPlant(planar2().with_gravity(gravity)),
         "pd": PDController(kp=[1000.0, 1000.0], kd=[15.0, 15.0]),
@@ -35,7 +34,7 @@ def parts(gravity=(0.0, 0.0, -9.81)):
 
 
 def wired(components, method=None) -> System:
-    """The system of these parts, added with a method."""
+    """Return the system of these parts, added with a method."""
     system = System()
     for name, component in components.items():
         system.add(name, component, method=method)

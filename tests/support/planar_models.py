@@ -3,19 +3,18 @@
 import numpy as np
 
 from random_models import State
-from rigidblocks.algebra import spatial
-from rigidblocks.algebra.planar import mcI, xpln
-from rigidblocks.joint import PlanarPrismatic, PlanarRevolute, Prismatic, Revolute
-from rigidblocks.model.model import Model
-from rigidblocks.model.planar import PlanarModel
+from rigidblocks.joints import PlanarPrismatic, PlanarRevolute, Prismatic, Revolute
+from rigidblocks.robot.model import Model, PlanarModel
+from rigidblocks.spatial import spatial
+from rigidblocks.spatial.planar import mcI, xpln
 
 PLANE = np.ix_(
     [2, 3, 4], [2, 3, 4]
-)  # the rows and columns of spatial matrices that are planar ones
+)  # rows and columns of spatial matrices that belong to planar motion
 
 
 def lifted(v):
-    """The spatial vector of a planar one."""
+    """Return the spatial vector of a planar one."""
     return np.array([0, 0, *v, 0])
 
 
@@ -45,7 +44,7 @@ def random_planar_state(rng, model):
     )
 
 
-# spatial joints act along z: the frame of a body behind a planar prismatic joint is turned, so that
+# spatial joints act along z; after a planar prismatic joint the frame is therefore rotated so that
 # z is the planar x or y
 _TURNED = {
     PlanarRevolute(): np.eye(3),
@@ -61,8 +60,9 @@ def _lifted(X):
 
 
 def embedded(model):
-    """The same mechanism as a spatial model; the inertias out of the plane are made up and take no
-    part.
+    """Return the same mechanism as a spatial model.
+
+    The out-of-plane inertias are arbitrary and have no effect.
     """
     turn = [spatial.Transform(_TURNED[joint], np.zeros(3)) for joint in model.joint]
     Xtree, inertia = [], []

@@ -1,4 +1,4 @@
-"""The robots that PyPI's example-robot-data carries."""
+"""Robots of PyPI's example-robot-data."""
 
 import sys
 from pathlib import Path
@@ -14,7 +14,7 @@ FOLDER = next(
 
 
 def published(suffix):
-    """The files with this suffix, in alphabetical order, by their path in the package."""
+    """Return the files with this suffix, in alphabetical order, by their path in the package."""
     if FOLDER is None:
         return {}
     return {p.relative_to(FOLDER).as_posix(): p for p in sorted(FOLDER.rglob(f"*{suffix}"))}

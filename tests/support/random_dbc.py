@@ -1,10 +1,10 @@
-"""Random databases of a CAN bus, whose signals fill their messages in both byte orders."""
+"""Random databases of a CAN bus, with signals in both byte orders."""
 
 import numpy as np
 
 
 def bits(start, length, is_big):
-    """The places of the bits of a signal."""
+    """Return the bit positions of a signal."""
     places, at = [], start
     for _ in range(length):
         places.append(at)
@@ -13,7 +13,7 @@ def bits(start, length, is_big):
 
 
 def random_dbc(rng, n):
-    """The text of a DBC of n messages of 1 to 64 bytes, of signals that do not overlap."""
+    """Return the text of a DBC with n messages of 1 to 64 bytes and disjoint signals."""
     lines = ['VERSION ""', "NS_ :", "BS_:", "BU_: ECU", ""]
     floats, formats = [], []
     for k in range(n):
@@ -42,7 +42,7 @@ def random_dbc(rng, n):
 
 
 def _signal(rng, name, size):
-    """A line, its bits, and whether it is a float of single (1) or double precision (2)."""
+    """Return a line, its bits, and the float type: none (0), single (1), double precision (2)."""
     kind = int(rng.choice([0] * 8 + [1, 2]))
     length = {0: int(rng.choice([1, 2, 7, 8, 12, 16, 24, 31, 32, 33, 53, 64])), 1: 32, 2: 64}[kind]
     is_big, start = bool(rng.integers(2)), int(rng.integers(8 * size))
@@ -58,7 +58,7 @@ def _signal(rng, name, size):
 
 
 def random_raw(rng, signal):
-    """A number that the bits of a signal of cantools can have, the ends of its range among them."""
+    """Return a raw value that a signal of cantools can have, sometimes an end of its range."""
     if signal.is_float:
         number = float(np.float32(rng.normal(scale=10.0 ** rng.integers(-5, 6))))
         return number if rng.integers(8) else 0.0

@@ -1,11 +1,10 @@
-"""The models of the tests: random kinematic trees and states, the same for the same generator."""
+"""Random kinematic trees and states of the tests, reproducible for the same generator."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array, RigidInertia, Transform, mcI, rx, ry, rz
-from rigidblocks.joint import (
+from rigidblocks.joints import (
     Cylindrical,
     EulerSpherical,
     Fixed,
@@ -20,11 +19,12 @@ from rigidblocks.joint import (
     Spherical,
     Universal,
 )
-from rigidblocks.model.configuration import random_configuration
-from rigidblocks.model.model import Model
-from rigidblocks.robots import auto_tree, planar2, planar_n
+from rigidblocks.robot.configuration import random_configuration
+from rigidblocks.robot.model import Model
+from rigidblocks.robot.robots import auto_tree, planar2, planar_n
+from rigidblocks.spatial.spatial import Array, RigidInertia, Transform, mcI, rx, ry, rz
 
-SIDEWAYS_GRAVITY = (1.5, -9.6, 1.0)  # works on planar robots about z too
+SIDEWAYS_GRAVITY = (1.5, -9.6, 1.0)  # works on planar robots about z, too
 
 
 class State(NamedTuple):
@@ -41,8 +41,9 @@ def random_transform(rng: np.random.Generator) -> Transform:
 
 
 def random_inertia(rng: np.random.Generator) -> RigidInertia:
-    """The inertia of a few point masses: physical by construction, with products of inertia and an
-    offset centre.
+    """Return the inertia of a few point masses.
+
+    It is physical by construction, with products of inertia and an offset centre of mass.
     """
     masses, points = rng.uniform(0.2, 1.0, 6), rng.uniform(-0.5, 0.5, (6, 3))
     m, c = masses.sum(), masses @ points / masses.sum()
@@ -59,7 +60,7 @@ def random_axis(rng: np.random.Generator) -> tuple[float, float, float]:
 
 
 def joints_of_all_types(rng: np.random.Generator) -> dict[str, Joint]:
-    """One of each type, with random parameters."""
+    """Return one joint of each type, with random parameters."""
     pitch, radius, axis, other = *rng.uniform(-0.5, 0.5, 2), random_axis(rng), random_axis(rng)
     forward: dict[str, Joint] = {
         "revolute x": Revolute((1.0, 0.0, 0.0)),
@@ -84,7 +85,7 @@ def joints_of_all_types(rng: np.random.Generator) -> dict[str, Joint]:
     return forward | {f"reversed {name}": Reversed(joint) for name, joint in forward.items()}
 
 
-# in random trees each type of motion is as likely as the next, whatever the number of its variants
+# in random trees each type of motion has the same probability, for any number of its variants
 KINDS = (
     "revolute",
     "revolute z",
@@ -109,8 +110,9 @@ def random_joint(rng: np.random.Generator) -> Joint:
 def random_tree(
     rng: np.random.Generator, parent: tuple[int, ...], joints: tuple[Joint, ...] | None = None
 ) -> Model:
-    """A tree of that connectivity, with gravity in a general direction; its joints of all types
-    unless given.
+    """Return a tree with this connectivity and general gravity.
+
+    The joints have all types unless given.
     """
     return Model(
         name="random tree",
@@ -172,7 +174,7 @@ def _all_joints() -> Model:
 
 
 def _satellite() -> Model:
-    """A free body with an arm of three joints and a wheel."""
+    """Return a free body with an arm of three joints and a wheel."""
     rng = np.random.default_rng(9)
     joints = (SixDoF(), Revolute(), Revolute(), Revolute(), Revolute((0.0, 1.0, 0.0)))
     return random_tree(rng, (-1, 0, 1, 2, 0), joints).with_gravity(np.zeros(3))
@@ -188,6 +190,6 @@ MODELS = {
     "satellite": _satellite,
 }
 
-# the velocity variables of these are the rates of their position variables, as the equations of
-# Lagrange want it
+# models whose velocity variables are the rates of their position variables, as Lagrange's equations
+# require
 COORDINATES = ("pendulum", "planar2", "six-axis", "branched", "mixed")

@@ -1,10 +1,10 @@
-"""Runs to record."""
+"""Short runs with sine signals for tests of recording."""
 
 from rigidblocks import Sine, System
 
 
 def waves(amplitude=(1.0, 2.0)):
-    """A system with the outputs a.y (2,) and b.y (2,)."""
+    """Return a system with the outputs a.y (2,) and b.y (2,)."""
     system = System()
     for name in "ab":
         system.add(name, Sine(list(amplitude), [1.0, 0.5], phase=0.1))

@@ -3,14 +3,14 @@
 import numpy as np
 
 from rigidblocks import Model, RigidContactPlant, SixDoF, box_inertia, sphere_inertia
-from rigidblocks.algebra.spatial import identity
 from rigidblocks.block.block import Record
-from rigidblocks.block.memory import Memory
-from rigidblocks.kernels.stepper import compiled_stepper
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
+from rigidblocks.spatial.spatial import identity
 
 
 def run(plant, T, force=None, stepper=compiled_stepper):
-    """The outputs at the ends of all steps, by name; `force` gives tau of q, qd and t."""
+    """Return the outputs after all steps, by name; `force` gives tau from q, qd and t."""
     memory = Memory(plant)
     m = memory.start()
     step = stepper(memory)
@@ -26,8 +26,9 @@ def run(plant, T, force=None, stepper=compiled_stepper):
 
 
 def free_bodies(shapes, places, qd=None, masses=None, yaw=None, **options):
-    """A plant of balls and boxes at places [m], of 1 kg or of these masses, turned by `yaw` [rad]
-    about z, in steps of 1 ms.
+    """Return a plant of balls and boxes at places [m], in steps of 1 ms.
+
+    The masses are 1 kg by default; `yaw` [rad] is a rotation about z.
     """
     n = len(shapes)
     inertias = [

@@ -1,4 +1,4 @@
-"""A block whose run cannot go on."""
+"""Block with a finite escape time: its state grows to infinity in finite time."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from rigidblocks import Block, Port
 
 @dataclass(frozen=True)
 class Runaway(Block):
-    """dx/dt = x^2, whose solution 1 / (1 - t) is not finite from t = 1 on."""
+    """dx/dt = x^2, whose solution 1 / (1 - t) is infinite at t = 1."""
 
     @property
     def states(self):

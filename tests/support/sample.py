@@ -1,5 +1,6 @@
-"""A block that has all that a block can have, and the C generated from it, which the files of the
-library's C compile against.
+"""A block with every feature of blocks, and its generated C.
+
+The library's C files compile against this C.
 """
 
 import re
@@ -19,43 +20,42 @@ from rigidblocks import (
     Revolute,
     SixDoF,
     System,
-    UdpLink,
     auto_tree,
     box_inertia,
 )
-from rigidblocks.algebra.scalar import within
-from rigidblocks.algebra.spatial import identity, xlt
-from rigidblocks.bench.parts import PartsInTurn
-from rigidblocks.bench.program import runner_sources
-from rigidblocks.block.adaptive import METHODS, memory_for, method_of
+from rigidblocks.block.adaptive_methods import METHODS, memory_for, method_of
 from rigidblocks.block.integrators import RK4, ROS2
-from rigidblocks.block.memory import Memory
-from rigidblocks.contact.sensor_tables import ContactSensor
-from rigidblocks.dynamics.equivalence import equivalent
-from rigidblocks.fmi.native import fmu_sources
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.contact import RigidContactPlant, SoftContactPlant
+from rigidblocks.contact.contact_sensors import ContactSensor
+from rigidblocks.contact.event_driven.gauss_seidel_kernel import contacts_header
+from rigidblocks.cosim.graph.fused_system import GAUSS_SEIDEL
+from rigidblocks.dynamics.model_reduction import equivalent
+from rigidblocks.fmi.native_fmu import fmu_sources
 from rigidblocks.fmi.variables import Variables
 from rigidblocks.fmi.xcp import XcpAddress, plan_header
-from rigidblocks.formats.description import Freedoms
-from rigidblocks.kernels.contact import contacts_header
-from rigidblocks.kernels.evaluator import TracedEvaluator
-from rigidblocks.kernels.kernel import model_header
-from rigidblocks.kernels.lane_steps import functions_text, steps_header
-from rigidblocks.kernels.loop_rows import loop_rows
-from rigidblocks.kernels.structure import structure_header
-from rigidblocks.library import RigidContactPlant, RobotPlant, SoftContactPlant
-from rigidblocks.model.convex import Capsule, ConvexHull
-from rigidblocks.model.material import Material
-from rigidblocks.model.mesh import TriangleMesh
-from rigidblocks.model.shapes import Box, HeightField, Plane
-from rigidblocks.robots import gripper
-from rigidblocks.system.fused import GAUSS_SEIDEL
-from rigidblocks.tracing.batch import function_header, in_header
+from rigidblocks.hil.build_runner import runner_sources
+from rigidblocks.hil.links import UdpLink
+from rigidblocks.hil.runner_tables import SequentialParts
+from rigidblocks.kernels.compiled_stepper import functions_text, steps_header
+from rigidblocks.kernels.derivative_columns import structure_header
+from rigidblocks.kernels.loop_constraint_c import loop_rows
+from rigidblocks.kernels.model_header import model_header
+from rigidblocks.kernels.traced_evaluator import TracedEvaluator
+from rigidblocks.library import RobotPlant
+from rigidblocks.robot.material import Material
+from rigidblocks.robot.robots import gripper
+from rigidblocks.robot.shapes import Box, Capsule, ConvexHull, HeightField, Plane, TriangleMesh
+from rigidblocks.robot_description.robot_description import JointProperties
+from rigidblocks.spatial.scalar import clip_with_events
+from rigidblocks.spatial.spatial import identity, xlt
+from rigidblocks.tracing.compiled_functions import function_header, header_text
 from rigidblocks.tracing.trace import trace
 
 
 @dataclass(frozen=True)
 class Turntable(Block):
-    """A table turned by a sampled controller: a direction kept at length 1, and its speed.
+    """Table turned by a sampled controller: a direction of length 1, and its speed.
 
     dd/dt = w cross(z, d),  dw/dt = (tau - b w) / I,  the friction b w at most 1 N m
     """
@@ -80,7 +80,7 @@ class Turntable(Block):
     def derivative(self, x, p):
         return {
             "d": np.array([-x.w * x.d[1], x.w * x.d[0]]),
-            "w": (x.tau - within(p.b * x.w, -1.0, 1.0)) / p.I,
+            "w": (x.tau - clip_with_events(p.b * x.w, -1.0, 1.0)) / p.I,
         }
 
     def project(self, x):
@@ -94,7 +94,7 @@ class Turntable(Block):
 
 
 def generated_c() -> dict[str, str]:
-    """What is generated for the sample, by its path in tests/reference/sample."""
+    """Return the generated code of the sample by its path in tests/reference/sample."""
     texts = _of_fmus() | _of_methods()
     evaluator = TracedEvaluator(memory_for(Turntable(), RK4))
     texts["xcp/xcp_plan.h"] = plan_header(Variables(evaluator), "turntable", XcpAddress("5555"))
@@ -109,23 +109,23 @@ def generated_c() -> dict[str, str]:
 
 
 def _of_fmus() -> dict[str, str]:
-    """Of FMUs of both versions."""
+    """Return the code of FMUs of both versions."""
     texts = {}
     for fmi in (2, 3):
         sources = fmu_sources(
             Variables(TracedEvaluator(Memory(Turntable()))), "turntable", RK4, 1e-3, fmi
         )[1]
         own = {"fmu.h", "sparsity.h", *(name for name in sources if name.startswith("fmi"))}
-        own -= {f"fmi{fmi}{part}.c" for part in ("", "_settings", "_unused")} | {"fmi2_prefix.h"}
+        own -= {f"fmi{fmi}.c"}
         texts |= {f"fmi{fmi}/{name}": sources[name] for name in own & sources.keys()}
-        guid = re.compile('RB_GUID ".*"')  # it is a digest of all sources
+        guid = re.compile('RB_GUID ".*"')  # a digest of all sources
         texts[f"fmi{fmi}/fmu.h"] = guid.sub('RB_GUID "{sample}"', texts[f"fmi{fmi}/fmu.h"])
         texts |= {name: sources[name] for name in ("model.h", "tangent.h", "events.h")}
     return texts
 
 
 def _of_methods() -> dict[str, str]:
-    """Of methods that are not explicit of fixed steps."""
+    """Return the code of implicit and adaptive methods."""
     methods = {
         "implicit": ROS2,
         "adaptive": METHODS["adaptive"],
@@ -140,11 +140,11 @@ def _of_methods() -> dict[str, str]:
 
 
 def _lanes() -> dict[str, str]:
-    """Of what is computed for many at once."""
+    """Return the code of computations in lanes."""
     waves = trace("waves", lambda x: {"y": np.sin(x), "z": np.cos(x)}, {"x": (2,)})
     method = METHODS["adaptive or stiff"]
     evaluator = TracedEvaluator(memory_for(Turntable(), method))
-    functions = in_header("functions", functions_text(evaluator, method, 1e-3))
+    functions = header_text("functions", functions_text(evaluator, method, 1e-3))
     return {
         "function.h": function_header(waves)[0],
         "functions.h": functions.replace('"sine.h"', '"model.h"\n#include "sine.h"'),
@@ -153,14 +153,14 @@ def _lanes() -> dict[str, str]:
 
 
 def _triangle() -> Model:
-    """Three links in a plane, the tip of the last of which is pinned to the base."""
+    """Return three planar links; the tip of the last one is pinned to the base."""
     return replace(
         auto_tree(3), loops=(LoopJoint(Revolute(), -1, 2, xlt([1.5, 0, 0]), xlt([1, 0, 0])),)
     )
 
 
 def _runner() -> dict[str, str]:
-    """What is generated for the runner of a turntable whose wanted speed comes by a link."""
+    """Return the code of the runner of a turntable whose speed command comes from a link."""
     system = System()
     link = UdpLink(
         [Port("d", (2,))],
@@ -179,9 +179,7 @@ def _runner() -> dict[str, str]:
 
 
 def _parts() -> str:
-    """What is generated for FMUs of others, of which nothing but what they say of themselves is
-    read.
-    """
+    """Return the code for foreign FMUs, generated only from their model descriptions."""
     system = System()
     with tempfile.TemporaryDirectory() as folder:
         for version, text in ((2, _FMI_2), (3, _FMI_3)):
@@ -192,7 +190,7 @@ def _parts() -> str:
                 archive.writestr("modelDescription.xml", text)
             system.add(f"fmu_{version}", path, start={"n": 3})
         system.connect("fmu_2.y", "fmu_3.u")
-        text = PartsInTurn(system, 2e-3, GAUSS_SEIDEL).text("turntable.fmus", "x86_64-linux")
+        text = SequentialParts(system, 2e-3, GAUSS_SEIDEL).text("turntable.fmus", "x86_64-linux")
     return text
 
 
@@ -222,7 +220,7 @@ _FMI_3 = """<fmiModelDescription fmiVersion="3.0" modelName="one" instantiationT
 
 
 def two_boxes() -> RigidContactPlant:
-    """A box on another one."""
+    """Return a box on another one."""
     sides = (0.4, 0.3, 0.2)
     model = Model(
         "boxes",
@@ -237,10 +235,10 @@ def two_boxes() -> RigidContactPlant:
 
 
 def hand_and_block() -> RigidContactPlant:
-    """A hand on a vertical slide with a block between its fingers, which have stops."""
+    """Return a hand on a vertical slide with a block between its fingers, which have stops."""
     nv = gripper().nv
     fingers = np.arange(nv) < 3
-    freedoms = Freedoms.of(
+    freedoms = JointProperties.from_values(
         nv,
         lower=np.where(fingers, -0.2, -np.inf),
         upper=np.where(fingers, 0.2, np.inf),
@@ -252,11 +250,13 @@ def hand_and_block() -> RigidContactPlant:
         ContactSensor("left", "block", "left_finger", distance=True),
         ContactSensor("floor", "block"),
     )
-    return RigidContactPlant(gripper(), q0=q0, max_contacts=12, freedoms=freedoms, sensors=sensors)
+    return RigidContactPlant(
+        gripper(), q0=q0, max_contacts=12, joint_properties=freedoms, sensors=sensors
+    )
 
 
 def soft_heap(mu: float = 0.5) -> SoftContactPlant:
-    """A box, a hull and a capsule that fall on each other, a plane, hills and a roof, softly."""
+    """Return a box, a hull and a capsule in compliant contact with plane, hills and roof."""
     robot, ice = RobotPlant(*_heap()), Material(mu=0.1, stiffness=2e4)
     hills = HeightField([[-0.1, -0.05, -0.1], [-0.1, 0.03, -0.1], [-0.1] * 3], (0.5, 0.5), (-1, 0))
     roof = TriangleMesh(
@@ -268,7 +268,7 @@ def soft_heap(mu: float = 0.5) -> SoftContactPlant:
 
 
 def _heap() -> tuple[Model, np.ndarray]:
-    """The model of the box, the hull and the capsule, and where they are."""
+    """Return the model of the box, the hull and the capsule, and its configuration."""
     sides, rubber = (0.4, 0.3, 0.2), Material("rubber", 0.9, stiffness=1e4, damping=50.0)
     corners = 0.2 * np.vstack([np.eye(3), -np.eye(3)])
     shapes = (Box(sides, material=rubber), ConvexHull(corners), Capsule(0.1, 0.3))

@@ -1,4 +1,4 @@
-"""Scripts beside the package, as modules."""
+"""Import of scripts outside the package as modules."""
 
 import importlib.util
 import sys
@@ -9,9 +9,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def script(path: str) -> ModuleType:
-    """The module of a script, by its path below the root of the project."""
+    """Return the module of a script, by its path below the root of the project."""
     spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
+    sys.modules[spec.name] = module  # required by dataclasses
     spec.loader.exec_module(module)
     return module

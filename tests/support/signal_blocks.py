@@ -1,4 +1,4 @@
-"""Every signal block once or twice, with its direct feedthrough."""
+"""One or two signal blocks of every kind, with their direct feedthrough."""
 
 import numpy as np
 
@@ -35,13 +35,13 @@ from rigidblocks.library import (
     ZeroOrderHold,
 )
 
-T = 2e-3  # s, the sample time
+T = 2e-3  # [s] sample time
 A, B, C = [[-1.0, 2.0], [-2.0, -1.0]], [[1.0, 0.0], [0.5, 1.0]], [[1.0, 0.0]]
 U = {("u", "y")}
 
 
 def together(kind):
-    """The sampled blocks, or the continuous ones, side by side as one block."""
+    """Return all sampled or all continuous blocks in parallel as one block."""
     system = System()
     for name, (block, _) in SIGNALS.items():
         if (kind == "sampled") == (block.sample_time is not None):

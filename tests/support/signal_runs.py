@@ -1,14 +1,14 @@
-"""Runs of one block under given inputs, in NumPy."""
+"""Runs of one block with given inputs, in NumPy."""
 
 import numpy as np
 
 from rigidblocks.block.integrators import RK4
-from rigidblocks.block.memory import Memory
-from rigidblocks.kernels.stepper import numpy_stepper
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.kernels.compiled_stepper import numpy_stepper
 
 
 def outputs(block, dt, n, inputs, name="y", method=RK4):
-    """The output at 0, dt, ... n dt, with the inputs of t by name held from t on."""
+    """Return the output at 0, dt, ... n dt; `inputs` are functions of t, held from t on."""
     memory = Memory(block)
     stepper, m = numpy_stepper(memory, method, dt), memory.start()
 
@@ -30,5 +30,5 @@ def outputs(block, dt, n, inputs, name="y", method=RK4):
 
 
 def value(block, name="y", **inputs):
-    """The output of a block without states."""
+    """Return the output of a block without states."""
     return outputs(block, 1.0, 0, lambda _: inputs, name)[0]

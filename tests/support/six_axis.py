@@ -5,7 +5,7 @@ from rigidblocks import PDController, RobotPlant, Sine, System
 
 
 def six_axis() -> System:
-    """An arm of six joints that follows a sine."""
+    """Return an arm of six joints that follows a sine."""
     system = System()
     system.add("robot", RobotPlant(MODELS["six-axis"]()))
     system.add("pd", PDController(kp=[400.0] * 6, kd=[40.0] * 6))

@@ -1,24 +1,26 @@
-"""Andrews' squeezing mechanism (Test Set for IVP Solvers, Mazzia and Magherini): seven bodies,
-three loops, and a spring from body K3 to the ground.
+"""Andrews' squeezing mechanism (Test Set for IVP Solvers, Mazzia and Magherini).
 
-Angles as in the test set: beta, Theta of K1, K2; gamma of K3; delta, Phi of K5, K4; epsilon, Omega
-of K7, K6. There is no gravity, so that of a centre of mass only its distance counts.
+It has seven bodies, three loops, and a spring from body K3 to the ground. There is no gravity, so
+only the distance of a centre of mass matters.
+
+The angles have the names of the test set: beta, Theta of K1, K2; gamma of K3; delta, Phi of K5, K4;
+epsilon, Omega of K7, K6.
 """
 
 import numpy as np
 
-from rigidblocks.algebra import planar
-from rigidblocks.dynamics.elements import Between, ForceElement
-from rigidblocks.dynamics.laws import Spring
-from rigidblocks.joint import LoopJoint
-from rigidblocks.mechanisms import PIN
-from rigidblocks.model.planar import PlanarModel
+from rigidblocks.dynamics.force_elements import Between, ForceElement
+from rigidblocks.dynamics.force_laws import Spring
+from rigidblocks.joints import LoopJoint
+from rigidblocks.robot.model import PlanarModel
+from rigidblocks.robot.robots import PIN
+from rigidblocks.spatial import planar
 
 D, DA, E, EA, RR, RA = 0.028, 0.0115, 0.02, 0.01421, 0.007, 0.00092
 SS, SA, SB, SC, SD = 0.035, 0.01874, 0.01043, 0.018, 0.02
 TA, TB, U, UA, UB, ZF, ZT, FA = 0.02308, 0.00916, 0.04, 0.01228, 0.00449, 0.02, 0.04, 0.01421
 A, B, C = (-0.06934, -0.00227), (-0.03635, 0.03273), (0.014, 0.072)
-TORQUE = 0.033  # N m, at beta
+TORQUE = 0.033  # [N m] at beta
 MODEL = PlanarModel(
     "squeezer",
     (-1, 0, -1, -1, 3, -1, 5),
@@ -55,7 +57,7 @@ START = {
     "Omega": -0.222668390165886,
     "epsilon": 1.23054744454982,
 }
-END = {  # at t = 0.03 s
+END = {  # solution at t = 0.03 s
     "beta": 15.81077119629904,
     "Theta": -15.75637105984298,
     "gamma": 0.04082224013073101,
@@ -67,5 +69,5 @@ END = {  # at t = 0.03 s
 
 
 def angles(values):
-    """The angles in the order of the joints."""
+    """Return the angles in the order of the joints."""
     return np.array([values[name] for name in MODEL.joint_names])

@@ -1,11 +1,8 @@
-"""Mechanisms that are stiff: the flyball governor of the IFToMM benchmark A05, and an arm of seven
-joints under a stiff controller.
-"""
+"""Stiff mechanisms: the flyball governor of IFToMM benchmark A05, and a stiffly controlled arm."""
 
 import numpy as np
 
 from rigidblocks import (
-    Between,
     ForceElement,
     Model,
     PDController,
@@ -16,9 +13,10 @@ from rigidblocks import (
     Spring,
     System,
 )
-from rigidblocks.algebra.spatial import mcI, roty, rotz, xlt
-from rigidblocks.robots import dh_chain
-from rigidblocks.system.continuous import ContinuousSystem
+from rigidblocks.cosim.graph.block_merging import ContinuousSystem
+from rigidblocks.dynamics.force_elements import Between
+from rigidblocks.robot.robots import dh_chain
+from rigidblocks.spatial.spatial import mcI, roty, rotz, xlt
 
 DENSITY = 3000.0
 FLIP = np.array([-1.0, -1.0, 1.0])
@@ -27,21 +25,22 @@ HEIGHTS = {0.5: 0.7432494248, 1.0: 0.5014209224, 2.0: 0.5059092943, 5.0: 0.53556
 
 
 def _box(sides, centre):
-    """The inertia of a box of the benchmark's density."""
+    """Return the inertia of a box of the benchmark's density."""
     x, y, z = np.square(sides)
     m = DENSITY * float(np.prod(sides))
     return mcI(m, centre, m / 12 * np.diag([y + z, x + z, x + y]))
 
 
 def _spring(rod, side):
-    """Between the middle of a rod of the governor and the side of its slider."""
+    """Return the spring between the centre of a rod and the side of the slider."""
     ends = Between(rod, (0.5, 0.0, 0.0), "slider", (side, 0.0, 0.0))
     return ForceElement(f"{rod}_spring", ends, Spring(K=8e5, D=4e4, rest=0.5))
 
 
 def flyball_governor():
-    """The governor at its start: q = (angle of the shaft, height of the slider, the angles of the
-    two rods from where they started).
+    """Return the governor at its start.
+
+    q = (shaft angle, slider height, angles of the two rods from their start).
     """
     ball = mcI(5.0, (1.0, 0.0, 0.0), np.zeros((3, 3)))
     rod = _box((1.0, 0.01, 0.01), (0.5, 0.0, 0.0)) + ball
@@ -60,17 +59,23 @@ def flyball_governor():
     return RobotPlant(model, start, speed, elements=springs)
 
 
-def stiff_arm(kp=2e4, kd=4e2):
-    """Seven joints and a controller that reads them at every instant: a motion of 0.5 rad at 0.5 Hz
-    of each joint is asked for.
-    """
+def arm_of_seven_joints():
+    """Return the model of an arm with seven joints."""
     rows = [(0.0, side * np.pi / 2, d, 0.0) for side, d in zip((1, -1) * 4, LENGTHS, strict=False)]
     inertia = [
         mcI(m, (0.0, 0.0, d / 2), m * (d * d / 12 + 0.003) * np.eye(3))
         for m, d in zip(MASSES, LENGTHS, strict=True)
     ]
+    return dh_chain(rows, inertia, name="arm")
+
+
+def stiff_arm(kp=2e4, kd=4e2):
+    """Return an arm of seven joints with a continuous controller.
+
+    The command of each joint is a motion of 0.5 rad at 0.5 Hz.
+    """
     system = System()
-    system.add("arm", RobotPlant(dh_chain(rows, inertia, name="arm")))
+    system.add("arm", RobotPlant(arm_of_seven_joints()))
     system.add("pd", PDController(kp=[kp] * 7, kd=[kd] * 7))
     system.add("command", Sine(amplitude=[0.5] * 7, frequency=[0.5] * 7, phase=np.arange(7.0)))
     for source, target in (

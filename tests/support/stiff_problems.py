@@ -1,5 +1,7 @@
-"""The classic set of stiff problems with the solutions that are published for them (Mazzia and
-Magherini, Test Set for Initial Value Problem Solvers; Hairer and Wanner II, IV.10).
+"""The classic set of stiff problems with published solutions.
+
+Sources: Mazzia and Magherini, Test Set for Initial Value Problem Solvers; Hairer and Wanner II,
+IV.10.
 """
 
 from dataclasses import dataclass, field
@@ -11,7 +13,7 @@ from rigidblocks import Block, Port
 
 @dataclass(frozen=True, eq=False)
 class Problem(Block):
-    """dx/dt = rates(x), to be solved from `start` to `end`."""
+    """dx/dt = rates(x), solved from `start` to `end`."""
 
     rates: object
     start: tuple[float, ...]
@@ -51,12 +53,12 @@ def hires(a, b, c, d, e, f, g, h):
 
 
 def van_der_pol(a, b):
-    """In its own time, with mu = 1e3."""
+    """Return van der Pol's rates in original time, with mu = 1e3."""
     return [b, 1e3 * (1.0 - a * a) * b - a]
 
 
 def van_der_pol_scaled(a, b):
-    """In the time t / mu, with mu = 1e6 in front of all that is left of the second equation."""
+    """Return the rates in the time t / mu; mu = 1e6 multiplies the second equation's rest."""
     return [b, ((1.0 - a * a) * b - a) * 1e6]
 
 
@@ -68,7 +70,7 @@ def oregonator(a, b, c):
     ]
 
 
-# the reactions that make and use up each substance
+# reactions that produce and consume each substance
 MADE = (
     (2, 3, 9, 11, 12, 22, 25), (1, 21), (1, 17, 19, 22), (15,), (4, 4, 6, 7, 13, 20),
     (3, 18, 18), (13,), (4, 5, 6, 7), (), (7, 9), (8, 11), (9,), (10,), (12,), (14,), (16,),
@@ -82,7 +84,7 @@ USED = (
 
 
 def pollution(*y):
-    """Twenty-five reactions of twenty substances in the air."""
+    """Return the rates of twenty air pollutants with twenty-five reactions."""
     (y1, y2, y3, y4, y5, y6, y7, _, y9, y10, y11, _, y13, y14, _, y16, y17, _, y19, y20) = y
     r = (
         0.35 * y1, 26.6 * y2 * y4, 12300.0 * y5 * y2, 0.00086 * y7, 0.00082 * y7,

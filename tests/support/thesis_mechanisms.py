@@ -1,16 +1,14 @@
-"""Mechanisms of Spencer 2004, and coordinates of theirs."""
+"""Mechanisms of Spencer 2004 and their coordinates."""
 
 import numpy as np
 
-from rigidblocks.algebra.planar import mcI, xlt
-from rigidblocks.joint import LoopJoint, PlanarPrismatic, PlanarRevolute
-from rigidblocks.model.planar import PlanarModel
+from rigidblocks.joints import LoopJoint, PlanarPrismatic, PlanarRevolute
+from rigidblocks.robot.model import PlanarModel
+from rigidblocks.spatial.planar import mcI, xlt
 
 
 def parallelogram(L1=1.0, L2=0.6):
-    """Two chains from one point, of one and of three links, that meet at their ends (Spencer 2004,
-    2.4.1).
-    """
+    """Return two chains of one and three links with common ends (Spencer 2004, 2.4.1)."""
     link = [mcI(1.0, [L / 2, 0.0], 0.1) for L in (L1, L2, L1, L2)]
     Xtree = (xlt([0.0, 0.0]), xlt([0.0, 0.0]), xlt([L2, 0.0]), xlt([L1, 0.0]))
     loop = LoopJoint(PlanarRevolute(), 0, 3, xlt([L1, 0.0]), xlt([L2, 0.0]))
@@ -26,8 +24,9 @@ def parallelogram(L1=1.0, L2=0.6):
 
 
 def cartesian_pendulum(m=2.0, I=0.3):
-    """A rod on slides along x and y, held at 1 m from its frame to the origin: q = (x, y,
-    angle).
+    """Return a rod on slides along x and y, held at 1 m from its frame to the origin.
+
+    q = (x, y, angle)
     """
     joints = (PlanarPrismatic("x"), PlanarPrismatic("y"), PlanarRevolute())
     nothing = mcI(0.0, [0.0, 0.0], 0.0)
@@ -45,9 +44,7 @@ def cartesian_pendulum(m=2.0, I=0.3):
 
 
 class Arc:
-    """The angle of a point that the first two joints carry, as a coordinate of the Cartesian
-    pendulum: not linear.
-    """
+    """Angle of a point on the first two joints, as a nonlinear coordinate of the pendulum."""
 
     def R(self, q, y):
         return np.array([np.arctan2(q[1], q[0]) - y[0] ** 3])

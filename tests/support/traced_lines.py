@@ -1,7 +1,7 @@
-"""What a TraceError advises after the line that it names."""
+"""Advice of a TraceError, which follows the line that the error names."""
 
 ADVICE = (
-    "of a traced value, which has none: write a data-dependent `if` with "
-    "rigidblocks.select(condition, a, b), a < b of arrays with rigidblocks.less, and min, max and "
-    "clip with rigidblocks.minimum, maximum and clip"
+    "of a traced value, which is unknown: replace a data-dependent `if` by "
+    "select(condition, a, b), a < b of arrays by less, and min, max and clip by minimum, maximum "
+    "and clip, all of rigidblocks.spatial.scalar"
 )

@@ -1,18 +1,18 @@
-"""The other side of a link by UDP: a controller in a thread, which may misbehave."""
+"""Remote side of a UDP link: a controller in a thread, with optional faults."""
 
 import contextlib
 import socket
 import threading
 from collections.abc import Callable, Iterator
 
-from rigidblocks.bench.packet import OK, Packet, answer, unpacked
+from rigidblocks.hil.udp_packet import OK, Packet, answer, unpack_packet
 
 Law = Callable[[Packet], tuple[float, ...]]
 Mischief = Callable[[Packet, bytes], list[bytes]]
 
 
 def free_ports(n: int) -> list[str]:
-    """Addresses on loopback that are free now."""
+    """Return free addresses on loopback."""
     sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(n)]
     for one in sockets:
         one.bind(("127.0.0.1", 0))
@@ -26,8 +26,9 @@ def free_ports(n: int) -> list[str]:
 def partner(
     address: str, n: int, law: Law, mischief: Mischief = lambda _, data: [data]
 ) -> Iterator[list[Packet]]:
-    """Answers each packet of n values by a law, with the packets that `mischief` makes of each
-    answer; yields the list of the packets that have come.
+    """Answer each packet of n values by a law; yield the list of received packets.
+
+    `mischief` replaces an answer by the packets to send.
     """
     host, port = address.split(":")
     own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -43,7 +44,7 @@ def partner(
                 data, sender = own.recvfrom(1 << 16)
             except TimeoutError:
                 continue
-            fault, packet = unpacked(data, n)
+            fault, packet = unpack_packet(data, n)
             assert fault == OK, (fault, data)
             assert packet is not None
             came.append(packet)

@@ -54,5 +54,5 @@ ARM = """\
 
 
 def line_of(text, part):
-    """The number of the first line of a text that has `part` in it."""
+    """Return the number of the first line that contains `part`."""
     return text[: text.index(part)].count("\n") + 1

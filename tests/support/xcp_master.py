@@ -1,4 +1,4 @@
-"""A small master of XCP on UDP, after the standard alone, that knows nothing of the program's C."""
+"""A small XCP master on UDP, written only from the standard, independent of our C code."""
 
 import contextlib
 import re
@@ -13,18 +13,19 @@ SET_MODE, START_LIST, START_SYNCH = 224, 222, 221
 
 
 class RefusalError(Exception):
-    """The code of an error that a program has answered."""
+    """Error code that a program answered."""
 
 
 def much_room(link: socket.socket) -> None:
-    """Lets a socket keep what comes while this process is not run, where that is allowed."""
+    """Enlarge a socket's receive buffer, if permitted, for times without this process running."""
     with contextlib.suppress(OSError):
         link.setsockopt(socket.SOL_SOCKET, 33, 1 << 23)  # SO_RCVBUFFORCE of Linux
 
 
 class XcpMaster:
-    """Commands and their answers at an address; the packets of signals that come in between are
-    kept in `samples`.
+    """Commands to an address and their answers.
+
+    `samples` keeps the signal packets that arrive in between.
     """
 
     def __init__(self, address: str):
@@ -38,8 +39,9 @@ class XcpMaster:
         self.sent = 0
 
     def connect(self) -> None:
-        """Connects, again and again: a program that is being started does not listen yet, and one
-        that is busy may lose a command.
+        """Connect with repeated attempts.
+
+        A starting program does not listen yet, and a busy one may lose a command.
         """
         for _ in range(200):
             try:
@@ -53,12 +55,12 @@ class XcpMaster:
         raise TimeoutError("the program does not listen")
 
     def send(self, command: bytes) -> None:
-        """Sends a command, without waiting for its answer."""
+        """Send a command without waiting for its answer."""
         self.socket.send(struct.pack("<HH", len(command), self.sent % 65536) + command)
         self.sent += 1
 
     def messages(self) -> Iterator[bytes]:
-        """The packets of the next datagram."""
+        """Yield the packets of the next datagram."""
         data = self.socket.recv(2048)
         while data:
             size, counter = struct.unpack_from("<HH", data)
@@ -67,7 +69,7 @@ class XcpMaster:
             data = data[4 + size :]
 
     def receive(self) -> bytes | None:
-        """Takes the next datagram; the answer in it, if there is one."""
+        """Receive the next datagram; return the answer in it, if there is one."""
         answer = None
         for packet in self.messages():
             if packet[0] >= 252:
@@ -77,7 +79,7 @@ class XcpMaster:
         return answer
 
     def ask(self, *command: int | bytes) -> bytes:
-        """The answer to a command of bytes and numbers below 256."""
+        """Return the answer to a command of bytes and numbers below 256."""
         self.send(b"".join(bytes([one]) if isinstance(one, int) else one for one in command))
         answer = None
         while answer is None:
@@ -87,18 +89,18 @@ class XcpMaster:
         return answer
 
     def read(self, address: int, n: int = 1) -> tuple[float, ...]:
-        """The doubles from an address on."""
+        """Return n doubles from an address."""
         self.ask(SET_MTA, 0, 0, 0, struct.pack("<I", address))
         return struct.unpack(f"<{n}d", self.ask(UPLOAD, 8 * n)[1:])
 
     def write(self, address: int, *values: float) -> None:
-        """Writes doubles from an address on."""
+        """Write doubles from an address."""
         self.ask(SET_MTA, 0, 0, 0, struct.pack("<I", address))
         data = struct.pack(f"<{len(values)}d", *values)
         self.ask(DOWNLOAD, len(data), data)
 
     def measure(self, *tables: list[int], prescaler: int = 1) -> None:
-        """Starts a list with time stamps, of the doubles at the addresses in each table."""
+        """Start a list with time stamps for the doubles at the addresses in each table."""
         self.ask(FREE_DAQ)
         self.ask(ALLOC_DAQ, 0, b"\1\0")
         self.ask(ALLOC_ODT, 0, b"\0\0", len(tables))
@@ -112,7 +114,7 @@ class XcpMaster:
         self.ask(START_LIST, 1, b"\0\0")
 
     def rows(self) -> list[tuple[float, ...]]:
-        """Time [s] and values of the samples of a list with one table."""
+        """Return time [s] and values of the samples of a list with one table."""
         sizes = [(len(packet) - 6) // 8 for packet in self.samples]
         found = zip(sizes, self.samples, strict=True)
         raw = [struct.unpack(f"<I{n}d", packet[2:]) for n, packet in found]
@@ -121,7 +123,7 @@ class XcpMaster:
 
 @contextlib.contextmanager
 def connected(address: str) -> Iterator[XcpMaster]:
-    """A master that is connected."""
+    """Yield a connected master."""
     master = XcpMaster(address)
     try:
         master.connect()
@@ -132,7 +134,7 @@ def connected(address: str) -> Iterator[XcpMaster]:
 
 
 def addresses_in(a2l: str) -> dict[str, int]:
-    """The addresses of the signals and parameters in an A2L file."""
+    """Return the addresses of the signals and parameters in an A2L file."""
     found = re.findall(r"begin MEASUREMENT (\S+) .*?ECU_ADDRESS (0x\w+)", a2l)
     found += re.findall(r"begin CHARACTERISTIC (\S+) .*? VALUE (0x\w+)", a2l)
     return {name: int(address, 16) for name, address in found}
