@@ -1,4 +1,4 @@
-"""What mkdocstrings reads of the package, with the formulas of docstrings as MathML."""
+"""Extension of griffe: formulas of docstrings as MathML."""
 
 import re
 import textwrap
@@ -6,16 +6,16 @@ from typing import Any
 
 import griffe
 
-from rigidblocks.fmi.formulas import NotFormulaError, formulas
+from rigidblocks.fmi.docstring_html import NotFormulaError, formulas
 
 INDENTED = re.compile(r"(?:^    .*\n?)+", re.MULTILINE)
 
 
 class Formulas(griffe.Extension):
-    """Sets the indented lines of each docstring, where they are formulas."""
+    """Replace indented formulas in docstrings by MathML."""
 
     def on_object(self, *, obj: griffe.Object, **other: Any) -> None:
-        """Changes the docstring of an object that was read."""
+        """Replace the formulas in the docstring of an object."""
         del other
         if not obj.docstring:
             return

@@ -1,4 +1,4 @@
-"""The systems that run in the browser on the site's page `live.md`."""
+"""Systems that run in the browser on the page `live.md`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,41 +16,39 @@ from rigidblocks import (
     simulation_page,
 )
 from rigidblocks.library import Constant
-from rigidblocks.mechanisms import five_bar, four_bar
-from rigidblocks.robots import quadruped
+from rigidblocks.robot.robots import five_bar, four_bar, quadruped
 
 STANCE = (0.0, 0.7, -1.4) * 4
 CORNERS = [[0, 0], [1, 1.5], [1, 1.5], [0, 0], [0, 0]]
 
 
-def on_post_build(config: Any) -> None:
-    """Writes the pages into the folder `live` of the site."""
-    folder = Path(config["site_dir"], "live")
+def write_live_pages(folder: Path) -> None:
+    """Write the page of each system into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, system in systems():
         simulation_page(system, 1e-3, folder / f"{name}.html")
 
 
 def systems() -> Iterator[tuple[str, System]]:
-    """Each system by the name of its page."""
+    """Yield each system with the name of its page."""
     yield "planar2ctrl", controlled(RobotPlant(planar2()), [1000.0] * 2, [15.0] * 2, command())
     for name, mechanism in (("four_bar", four_bar()), ("five_bar", five_bar())):
-        alone = System()
+        system = System()
         plant = ClosedLoopPlant(*mechanism)
-        alone.add("linkage", plant, start={"tau": 0.0}, method="adaptive")
-        yield name, alone
+        system.add("linkage", plant, start={"tau": 0.0}, method="adaptive")
+        yield name, system
     robot = FloatingBasePlant(quadruped(), position0=(0.0, 0.0, 0.36), q0=STANCE)
     standing = ContactPlant(robot, K=5e3, D=60.0, mu=0.8)
     yield "quadruped", controlled(standing, [150.0] * 12, [3.0] * 12, Constant(STANCE, "rad"))
 
 
 def command() -> RepeatingSequence:
-    """That of planar2ctrl, to and fro."""
+    """Return the reference motion of planar2ctrl."""
     return RepeatingSequence(t=[0, 1, 2, 3, 4], y=CORNERS)
 
 
 def controlled(plant: Any, kp: list[float], kd: list[float], command: Any) -> System:
-    """A plant under a PD controller that follows a command."""
+    """Return a plant under a PD controller that follows a reference."""
     system = System()
     system.add("robot", plant)
     system.add("pd", PDController(kp=kp, kd=kd))

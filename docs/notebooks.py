@@ -1,9 +1,9 @@
-"""The examples as notebooks: a cell for each function, and a picture at the end of each.
+"""Examples as notebooks: a cell for each function, and a picture at the end.
 
     python docs/notebooks.py [NAME ...] [--run] [-o FOLDER]
 
-writes those of all examples, or of those that begin with a NAME, to build/notebooks; with --run it
-executes them there, and keeps what their cells show.
+This writes the notebooks of all examples, or of examples that begin with a NAME, to
+build/notebooks. With --run it executes them there, and keeps their output.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-# the last cell of those that write no picture
+# the last cell of examples without a picture
 PICTURES = {
     "02_two_body_problem": "hinged(rods()[0]).show()",
     "03_six_d_vectors": "auto_tree(6, 1, 1.0, 0.9).show([0.4, 0.5, -0.3, 0.8, 0.2, -0.6])",
@@ -27,7 +27,7 @@ PICTURES = {
 
 
 def main() -> None:
-    """Writes and runs what is asked for."""
+    """Write, and run on request, the notebooks of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="how the names of examples begin; all")
     parser.add_argument("--run", action="store_true", help="execute them")
@@ -35,26 +35,27 @@ def main() -> None:
     given = parser.parse_args()
     for path in sorted(EXAMPLES.glob("*.py")):
         if not given.names or path.stem.startswith(tuple(given.names)):
-            made = written(path, given.output)
+            made = write_notebook(path, given.output)
             if given.run:
-                executed(made)
+                execute_notebook(made)
             print(made, flush=True)
 
 
-def written(example: Path, folder: Path) -> Path:
-    """The path of the notebook of an example, which is written into the folder."""
+def write_notebook(example: Path, folder: Path) -> Path:
+    """Write the notebook of an example into a folder, and return its path."""
     import jupytext
 
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{example.stem}.ipynb"
-    jupytext.write(jupytext.reads(percent(example, folder), fmt="py:percent"), path)
+    jupytext.write(jupytext.reads(percent_script(example, folder), fmt="py:percent"), path)
     return path
 
 
-def executed(path: Path) -> Any:
-    """A notebook that is executed where it lies, and written again with what its cells show.
+def execute_notebook(path: Path) -> Any:
+    """Execute a notebook in its folder, and write it with the output of its cells.
 
-    Raises nbclient's CellExecutionError for a cell that fails.
+    Raises:
+        CellExecutionError: A cell fails (nbclient).
     """
     import nbclient
     import nbformat
@@ -66,8 +67,8 @@ def executed(path: Path) -> Any:
     return notebook
 
 
-def percent(example: Path, folder: Path) -> str:
-    """An example as a script in cells, the first with what it says of itself."""
+def percent_script(example: Path, folder: Path) -> str:
+    """Return an example as a script in cells; the first has its docstring."""
     text = example.read_text()
     tree = ast.parse(text)
     said = ast.get_docstring(tree) or example.stem
@@ -78,7 +79,7 @@ def percent(example: Path, folder: Path) -> str:
 
 
 def _beginning(example: Path, folder: Path) -> str:
-    """What a script knows and a notebook does not."""
+    """Return the first code cell, which replaces the environment of a script."""
     path = os.path.relpath(example.resolve(), folder.resolve())
     return (
         "import sys\nfrom pathlib import Path\n\n"
@@ -87,7 +88,7 @@ def _beginning(example: Path, folder: Path) -> str:
 
 
 def _cells(tree: ast.Module, text: str) -> Iterator[str]:
-    """The statements of a script: each function and class alone, others together."""
+    """Yield the cells of a script: one for each function and class, others together."""
     lines, start, gathered = text.splitlines(), tree.body[0].end_lineno or 0, list[str]()
     for node in tree.body[1:]:
         end = node.end_lineno or start
@@ -107,7 +108,7 @@ def _cells(tree: ast.Module, text: str) -> Iterator[str]:
 
 
 def _picture(name: str, text: str) -> str:
-    """The cell that shows what an example has drawn: its page, or its picture."""
+    """Return the cell that shows the page or the picture of an example."""
     if name in PICTURES:
         return PICTURES[name]
     files = re.findall(r"\b(\w+\.(?:html|png))\b", text)
@@ -116,7 +117,7 @@ def _picture(name: str, text: str) -> str:
     if page is None:
         return f'from IPython.display import Image\n\nImage("{folder}/{files[-1]}")'
     return (
-        "from rigidblocks.view.page import Page\n\n"
+        "from rigidblocks.view.robot_page import Page\n\n"
         f'Page("{name}", Path("{folder}/{page}").read_text())'
     )
 

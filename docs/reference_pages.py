@@ -1,6 +1,4 @@
-"""The pages that mkdocs makes of the package itself: each block with its ports and its reference
-run, each public name, and the command line.
-"""
+"""Reference pages of the site: blocks with ports and reference runs, public names, command line."""
 
 import ast
 import importlib
@@ -19,58 +17,91 @@ import rigidblocks
 import rigidblocks.cli
 from rigidblocks.block.block import Block
 from rigidblocks.block.integrators import RK4
-from rigidblocks.block.memory import Memory
-from rigidblocks.cli.application import APP
-from rigidblocks.fmi import formulas
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.cli.app import APP
+from rigidblocks.fmi import docstring_html
 from rigidblocks.fmi.documentation import ports_and_run
-from rigidblocks.fmi.reference import ReferenceRun
-from rigidblocks.kernels.evaluator import TracedEvaluator
+from rigidblocks.fmi.reference_run import ReferenceRun
+from rigidblocks.kernels.traced_evaluator import TracedEvaluator
+from rigidblocks.robot_description.schema_coverage import (
+    IGNORED,
+    MJCF,
+    SDF,
+    URDF,
+    ReadElement,
+    ReportedElement,
+)
 
 PACKAGE = Path(rigidblocks.__file__).parent
 DOCS = Path(__file__).parent
-WIDTH, LONG = 100, 40  # letters of a line, and of an argument
-MANY = 4  # pages that are named at most for a name
+WIDTH, LONG = 100, 40  # characters of a line, and of an argument that is not shortened
+MAX_LINKS = 4  # pages listed under "In use"
 SUPPORT = Path(__file__).parents[1] / "tests/support"
-FACES = ("", "contact", "dynamics", "joint", "library", "loops")  # bring a room's names together
-MODULES = ("mechanisms", "robots", "algebra.spatial", "algebra.planar")
-
-
-def on_files(files: Any, config: Any) -> Any:
-    """Adds the generated pages to those of the folder."""
-    from mkdocs.structure.files import File
-
-    for path, text in pages().items():
-        files.append(File.generated(config, path, content=text))
-    return files
+# packages that collect their public names
+FACES = ("", "contact", "dynamics", "joints", "library", "dynamics.loops")
+MODULES = ("robot.robots", "spatial.spatial", "spatial.planar")
+# public names of modules that also have other names
+NAMES = {
+    "block.dense_output": "first_event",
+    "block.integrators": (
+        "EULER HEUN LINEARLY_IMPLICIT_EULER RK4 RODAS3 ROS2 SEMI_IMPLICIT_EULER Integrator"
+    ),
+    "cosim.batch_simulation": "Batch BatchResult",
+    "cosim.contact_events": "simulate_contact",
+    "cosim.graph.linearization": "Linearization",
+    "cosim.independent_motion": "move_independently",
+    "dynamics.force_elements": (
+        "AgainstGravity AlongFrame AlongJoint AlongVelocity Between JointSum"
+    ),
+    "dynamics.force_laws": "ConstantForce Drag Stiction Stop",
+    "dynamics.kinematics": "Target",
+    "dynamics.transmissions": "Gear Rotor",
+    "fmi.ssp.osp": "load_osp",
+    "hil.can_link": "CanLink",
+    "hil.fmu_server": "serve_fmus",
+    "hil.helics_federate": "federate",
+    "hil.links": "SharedLink UdpLink",
+    "kernels.compiled_dynamics": "second_derivatives",
+    "robot.model": "capsule_inertia cylinder_inertia",
+    "robot_description.load": "puma560",
+    "spatial.scalar": "clip less maximum minimum piecewise",
+    "tracing.compiled_functions": "compiled",
+    "tracing.trace": "jacobian",
+}
 
 
 def pages() -> dict[str, str]:
-    """The text of each generated page by its path."""
+    """Return the text of each generated page by its path."""
     names, blocks = public_names(), examples()
     made = {f"reference/blocks/{name}.md": block_page(name, b) for name, b in blocks.items()}
     made["reference/blocks.md"] = index_of_blocks(blocks)
     made |= {f"reference/{room}.md": room_page(room, of) for room, of in names.items()}
     made["reference/functions.md"] = index_of_rooms(names)
     made["reference/command_line.md"] = command_line()
+    made["reference/robot_files.md"] = robot_file_elements()
     return made
 
 
 def public_names() -> dict[str, dict[str, str]]:
-    """The public names of the package by room, each with the module that defines it."""
+    """Return the public names of the package by package, each with the module that defines it."""
     found = defaultdict[str, dict[str, str]](dict)
-    for name, module in (*_brought_together(), *_defined()):
+    for name, module in (*_collected_names(), *_defined_names()):
         found[module.split(".")[1]].setdefault(name, module)
     return dict(sorted(found.items()))
 
 
-def _brought_together() -> Iterator[tuple[str, str]]:
+def _collected_names() -> Iterator[tuple[str, str]]:
     for face in FACES:
-        for node in ast.walk(ast.parse((PACKAGE / face / "__init__.py").read_text())):
+        for node in ast.walk(
+            ast.parse(PACKAGE.joinpath(*face.split("."), "__init__.py").read_text())
+        ):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("rigidblocks."):
                 yield from ((alias.name, str(node.module)) for alias in node.names)
 
 
-def _defined() -> Iterator[tuple[str, str]]:
+def _defined_names() -> Iterator[tuple[str, str]]:
+    for module, names in NAMES.items():
+        yield from ((name, f"rigidblocks.{module}") for name in names.split())
     for module in MODULES:
         path = PACKAGE.joinpath(*module.split(".")).with_suffix(".py")
         for node in ast.parse(path.read_text()).body:
@@ -79,7 +110,7 @@ def _defined() -> Iterator[tuple[str, str]]:
 
 
 def examples() -> dict[str, Block]:
-    """A block of each class in the library, by the name of the class."""
+    """Return one block of each public class of blocks, by the name of the class."""
     sys.path.insert(0, str(SUPPORT))
     tables = (
         importlib.import_module("fmu_blocks").BLOCKS,
@@ -89,22 +120,28 @@ def examples() -> dict[str, Block]:
     entries = [entry for table in tables for entry in table.values()]
     blocks = [entry[0] if isinstance(entry, tuple) else entry for entry in entries]
     first = {type(block).__name__: block for block in reversed(blocks)}
-    return {name: first[name] for name in sorted(public_names()["library"]) if name in first}
+    return {name: first[name] for name in sorted(_modules_of_blocks()) if name in first}
+
+
+def _modules_of_blocks() -> dict[str, str]:
+    """Return the modules of the public names of `library` and `contact`, the packages of blocks."""
+    names = public_names()
+    return names["library"] | names["contact"]
 
 
 def block_page(name: str, block: Block) -> str:
-    """What a block is, and the ports, wiring and reference run of an example."""
+    """Return the page of a block: its docstring, and the ports and reference run of an example."""
     run = ReferenceRun(TracedEvaluator(Memory(block)), RK4, 1e-3)
-    told = "\n".join(ports_and_run(run)).replace("<h2>", "\n<h3>").replace("</h2>", "</h3>\n")
-    module = public_names()["library"][name]
+    example = "\n".join(ports_and_run(run)).replace("<h2>", "\n<h3>").replace("</h2>", "</h3>\n")
+    module = _modules_of_blocks()[name]
     headless = "    options: {show_root_heading: false, show_root_toc_entry: true}"
-    made = f"```python\n{_call(name, type(block))}\n```"
+    call = f"```python\n{_call(name, type(block))}\n```"
     about = f"::: {module}.{name}\n{headless}\n{used_on(name, '../../')}"
-    return f"# {name}\n\n{made}\n\n{about}\n\n## An example\n\n{told}\n"
+    return f"# {name}\n\n{call}\n\n{about}\n\n## Example\n\n{example}\n"
 
 
 def _call(name: str, block_type: type) -> str:
-    """How a block is made, with what its fields are unless given."""
+    """Return the call of a constructor with the default of each field."""
     fields = inspect.signature(block_type).parameters.values()
     texts = [_short(str(field.replace(annotation=field.empty))) for field in fields]
     in_one_line = f"{name}({', '.join(texts)})"
@@ -114,7 +151,7 @@ def _call(name: str, block_type: type) -> str:
 
 
 def _short(text: str) -> str:
-    """What is called, without its arguments where they are long: `ground=(Plane(...),)`."""
+    """Shorten the arguments of nested calls in a long text: `ground=(Plane(...),)`."""
     before = "" if len(text) > LONG else text
     while before != text:
         before, text = text, re.sub(r"\b(\w+)\([^()]+\)", r"\1…", text)
@@ -122,16 +159,16 @@ def _short(text: str) -> str:
 
 
 def used_on(name: str, up: str) -> str:
-    """Links to pages whose code uses a name, beginning with `up`; nothing where there are none."""
+    """Return links, relative to `up`, to the pages whose code uses a name, or an empty text."""
     word = re.compile(rf"\b{name}\b")
     found = [(page, title) for page, title, code in _pages_with_code() if word.search(code)]
-    links = ", ".join(f"[{title}]({up}{page})" for page, title in found[:MANY])
+    links = ", ".join(f"[{title}]({up}{page})" for page, title in found[:MAX_LINKS])
     return f"\nIn use: {links}\n" if links else ""
 
 
 @cache
 def _pages_with_code() -> tuple[tuple[str, str, str], ...]:
-    """The path of each page that is written by hand, its title and its code in Python."""
+    """Return path, title and Python code of each page that is written by hand."""
     found = []
     for path in sorted(DOCS.rglob("*.md"), key=lambda path: (path.parent.name != "start", path)):
         text = path.read_text()
@@ -141,20 +178,20 @@ def _pages_with_code() -> tuple[tuple[str, str, str], ...]:
 
 
 def index_of_blocks(blocks: Mapping[str, Block]) -> str:
-    """A table of all blocks."""
-    rows = [f"| [{name}](blocks/{name}.md) | {_in_short(b)} |" for name, b in blocks.items()]
-    table = ["| block | what it is |", "|---|---|", *rows]
+    """Return the table of all blocks."""
+    rows = [f"| [{name}](blocks/{name}.md) | {_summary(b)} |" for name, b in blocks.items()]
+    table = ["| block | purpose |", "|---|---|", *rows]
     notation = "## Notation of formulas in docstrings {#notation}"
-    return "\n".join(["# Blocks", "", *table, "", notation, "", str(formulas.__doc__), ""])
+    return "\n".join(["# Blocks", "", *table, "", notation, "", str(docstring_html.__doc__), ""])
 
 
-def _in_short(block: Block) -> str:
+def _summary(block: Block) -> str:
     first = " ".join(inspect.cleandoc(type(block).__doc__ or "").split("\n\n")[0].split())
     return first.split(". ")[0].rstrip(".")
 
 
 def room_page(room: str, names: Mapping[str, str]) -> str:
-    """The public names of a room."""
+    """Return the page of the public names of a package."""
     purpose = inspect.getdoc(importlib.import_module(f"rigidblocks.{room}")) or ""
     in_order = sorted(names, key=str.lower)
     listed = [f"::: {names[name]}.{name}\n{used_on(name, '../')}" for name in in_order]
@@ -162,7 +199,7 @@ def room_page(room: str, names: Mapping[str, str]) -> str:
 
 
 def index_of_rooms(names: Mapping[str, Mapping[str, str]]) -> str:
-    """Links to all public names."""
+    """Return the page with links to all public names."""
     parts = ["# Functions and classes\n"]
     for room, of in names.items():
         links = [f"[`{name}`]({room}.md#{module}.{name})" for name, module in sorted(of.items())]
@@ -171,12 +208,46 @@ def index_of_rooms(names: Mapping[str, Mapping[str, str]]) -> str:
 
 
 def command_line() -> str:
-    """The help of the command and of each of its commands."""
+    """Return the page with the help of the command line and of each command."""
     command: Any = typer.main.get_command(APP)
     parts = ["# Command line\n", _help(command, "rigidblocks", None)]
     for name, sub in command.commands.items():
         parts += [f"## rigidblocks {name}\n", _help(sub, name, command)]
     return "\n".join(parts)
+
+
+def robot_file_elements() -> str:
+    """Return the page with the tables of the elements of each robot file format."""
+    parts = [
+        "# Elements of robot files\n",
+        "An element or attribute (with @) of a robot file is read, reported or without effect on "
+        "the motion. The loader lists a reported name in `warnings`, unless its value has no "
+        "effect, and `rigidblocks check` prints it with its line number. The loader also lists all "
+        "names that are missing here. It rejects some elements, with a message.\n",
+    ]
+    for name, table in (("URDF", URDF), ("SDF", SDF), ("MJCF", MJCF)):
+        parts.append(f"## {name}\n")
+        rows = [
+            f"| {kind} | {_names(rules, ReadElement)} | {_reported(rules)} "
+            f"| {_names(rules, type(IGNORED))} |"
+            for kind, rules in table.items()
+        ]
+        head = ["| element | read | reported: effect on a run | no effect, or rejected |"]
+        parts.append("\n".join([*head, "|---|---|---|---|", *rows]) + "\n")
+    return "\n".join(parts)
+
+
+def _names(rules: Mapping[str, Any], kind: type) -> str:
+    return " ".join(f"`{name}`" for name, rule in rules.items() if isinstance(rule, kind))
+
+
+def _reported(rules: Mapping[str, Any]) -> str:
+    """Return the reported names, grouped by the effect of their absence."""
+    groups = defaultdict[str, list[str]](list)
+    for name, rule in rules.items():
+        if isinstance(rule, ReportedElement):
+            groups[rule.effect].append(f"`{name}`")
+    return "; ".join(f"{' '.join(names)}: {effect}" for effect, names in groups.items())
 
 
 def _help(command: Any, name: str, parent: Any) -> str:
