@@ -1,10 +1,11 @@
-"""A planar robot of two links follows a command under a PD controller, in five forms that give the
-same run.
+"""PD control of a planar two-link robot, run in five forms with the same results.
 
-The three blocks run in NumPy, compiled to C, fused into one C loop, as Python FMUs, and as native
-FMUs. The gains are chosen such that the robot does not follow its command very well and its
-dynamics can be seen; the demo planar2ctrl of spatial_v1 is the model. Writes
-build/planar2ctrl/result.csv, result.png and result.html, a page that plays the run.
+The parts are the robot, its controller and its command. They run as NumPy blocks, as compiled C
+blocks, as one fused C loop, as Python FMUs and as native FMUs. The model is the demo planar2ctrl of
+spatial_v1.
+
+The gains are low, so that the tracking error shows the dynamics of the robot. The script writes
+build/planar2ctrl/result.csv, result.png and result.html, a page that animates the run.
 """
 
 import argparse
@@ -30,15 +31,15 @@ from rigidblocks import (
 HERE = Path(__file__).parent
 BUILD = Path("build/planar2ctrl")
 T_STOP, DT = 10.0, 1e-3
-NUMPY_STOP = 1.0  # of the runs in NumPy, a hundred times slower than the others
-SAME = 1e-11  # how far two forms may be apart: rounding of values up to 1e3, magnified a little
-NEAR = 2e-4  # how far [rad] the torque held for DT may take the robot from the ideal law
-# q at t = 10 s under the ideal continuous law, integrated to 1e-12
+NUMPY_STOP = 0.5  # [s] duration of the runs in NumPy, which are a hundred times slower
+SAME = 1e-11  # largest difference of two runs: amplified rounding errors of values up to 1e3
+NEAR = 2e-4  # [rad] largest error relative to the ideal law; the torque is held for DT
+# q at t = 10 s with the ideal continuous control law, integrated to 1e-12
 IDEAL_Q_END = np.array([0.999242611994, 1.499813042381])
 
 
 def blocks(gravity=(0.0, 0.0, -9.81)):
-    """The robot, its controller and its command."""
+    """Return the robot, its controller and its command as blocks."""
     return {
         "robot": RobotPlant(planar2().with_gravity(gravity)),
         "pd": PDController(kp=[1000, 1000], kd=[15, 15]),
@@ -50,7 +51,7 @@ def blocks(gravity=(0.0, 0.0, -9.81)):
 
 @cache
 def fmus(target: str) -> dict[str, Path]:
-    """The same three as FMUs, built from the scripts in fmus/."""
+    """Build the FMUs of the three blocks from the scripts in fmus/."""
     scripts = HERE.parent / "fmus"
     return {
         name: export_fmu(scripts / f"planar2_{name}_fmu.py", BUILD / target / f"{name}.fmu", target)
@@ -61,7 +62,7 @@ def fmus(target: str) -> dict[str, Path]:
 def wired(
     parts: Mapping[str, object], start: Mapping[str, Mapping[str, object]] | None = None
 ) -> System:
-    """The system of three parts, blocks or FMU files."""
+    """Connect the three parts, which are blocks or FMU files, to a system."""
     system = System()
     for name, part in parts.items():
         system.add(name, part, start=(start or {}).get(name))
@@ -74,7 +75,7 @@ def wired(
 
 
 def run(form: str, system: System, t_stop: float) -> tuple[Result, float]:
-    """The result of a form and its wall time [s], the compilation done beforehand."""
+    """Return the result and the wall time [s] of a run in a form; the time excludes compilation."""
     how = {"NumPy blocks": "numpy", "fused": "fused"}.get(form, "compiled")
     simulate(system, DT, DT, form=how, progress=False)
     begin = time.perf_counter()
@@ -83,17 +84,20 @@ def run(form: str, system: System, t_stop: float) -> tuple[Result, float]:
 
 
 def distance(a: Result, b: Result) -> float:
-    """The largest difference of any output at any time that both results have."""
+    """Return the largest difference of all outputs of two results at their common times."""
     n = min(len(a.time), len(b.time))
     return float(np.abs(a.values[:n] - b.values[:n]).max())
 
 
 def table(forms: Mapping[str, Callable[[], System]], t_stop: float) -> dict[str, Result]:
-    """Runs all forms, each as soon as it is built, and prints at once how fast it is and how far
-    from those above and from the ideal law.
+    """Run all forms of execution, and print the speed and the errors of each when its run ends.
 
-    NumPy runs for a part of the time. Raises ArithmeticError when two forms differ by more than
-    rounding, or one strays from the ideal law by more than holding the torque for DT explains.
+    One error is the largest difference from the results of the previous forms. The other error is
+    the difference from the ideal control law at t = 10 s. The NumPy form runs for a shorter time.
+
+    Raises:
+        ArithmeticError: If two forms differ by more than rounding, or if the error relative to the
+            ideal law is too large for a torque that is held for DT.
     """
     heads = ("run", "wall time", "steps/s", "from those above", "from ideal law at 10 s")
     print(f"{'form':16} {heads[0]:>6} {heads[1]:>10} {heads[2]:>10} {heads[3]:>16} {heads[4]:>23}")
@@ -116,7 +120,7 @@ def table(forms: Mapping[str, Callable[[], System]], t_stop: float) -> dict[str,
 
 
 def main() -> None:
-    """Builds, runs, compares and writes."""
+    """Run all forms of execution, compare them and write the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--t-stop", type=float, default=T_STOP, help="end of the run [s], default 10"

@@ -1,9 +1,11 @@
-"""Two bodies at rest, a hinge between them and a force on the first: how does the first accelerate?
+"""Acceleration of two hinged bodies at rest, with a force on the first body.
 
-The worked problem of Featherstone's "A Beginner's Guide to 6-D Vectors", Part 1, solved in three
-ways: with 3-D vectors at the two centres of mass (his Eqs S28 to S32), with spatial vectors (Eq
-S39), and by the articulated-body algorithm on a model of the two bodies. Two equal rods hinged end
-to end, where the answer is known by hand, and two bodies at random.
+This is the worked problem of Featherstone's "A Beginner's Guide to 6-D Vectors", Part 1. The script
+solves it with 3-D vectors at the two centres of mass (Eqs S28 to S32) and with spatial vectors (Eq
+S39). The third method is the articulated-body algorithm.
+
+The first case is two equal rods that are hinged end to end; its solution is known in closed form.
+The second case is two random bodies.
 """
 
 import sys
@@ -12,17 +14,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from rigidblocks import Model, Revolute, aba
-from rigidblocks.algebra.spatial import Transform, identity, mcI, outer, skew
-from rigidblocks.joint import SixDoF
+from rigidblocks.joints import SixDoF
+from rigidblocks.spatial.spatial import Transform, identity, mcI, outer, skew
 
-RTOL = 1e-12  # the solutions of linear equations of six unknowns
+RTOL = 1e-12  # relative tolerance for linear equations with six unknowns
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Masses [kg], rotational inertias about the centres C1 and C2 [kg m^2], r1 = C1 P and r2 = C2
-    P [m], the hinge axis s through P, and on the first body the couple n [N m] and the force f [N]
-    through C1.
+    """Parameters of the two-body problem.
+
+    The masses are in kg, and the rotational inertias about the centres of mass C1 and C2 in
+    kg m^2. The hinge axis s passes through P, with r1 = C1 P and r2 = C2 P [m]. The couple n [N m]
+    and the force f [N] through C1 act on the first body.
     """
 
     m1: float
@@ -37,9 +41,7 @@ class Problem:
 
 
 def with_3d_vectors(p):
-    """The angular acceleration of the first body and the acceleration of C1 (6,), from Eqs S20, S24
-    and S28 to S32.
-    """
+    """Return the acceleration of the first body (6,) at C1, from Eqs S20, S24 and S28 to S32."""
     r1, r2, s = skew(p.r1), skew(p.r2), p.s[:, None]
     J = p.I2 - p.m2 * r2 @ r2
     K = J + p.m2 * r1 @ r2
@@ -53,18 +55,19 @@ def with_3d_vectors(p):
 
 
 def with_spatial_vectors(p):
-    """The acceleration a1 = (I1 + I2 - I2 s s^T I2 / (s^T I2 s))^-1 f (6,) in coordinates at C1,
-    which is Eq S39.
+    """Return the acceleration of the first body (6,) in coordinates at C1, from Eq S39.
+
+    a1 = (I1 + I2 - I2 s s^T I2 / (s^T I2 s))^-1 f
     """
     I1, I2 = mcI(p.m1, np.zeros(3), p.I1), mcI(p.m2, p.r1 - p.r2, p.I2)
     s = np.concatenate([p.s, np.cross(p.r1, p.s)])[:, None]
     U = I2 @ s
-    IA = I1.articulated() + (I2.articulated() - outer(U / (s.T @ U), U))
+    IA = I1.to_articulated() + (I2.to_articulated() - outer(U / (s.T @ U), U))
     return np.linalg.solve(IA.matrix(), np.concatenate([p.n, p.f]))
 
 
 def hinged(p):
-    """The model of the two bodies: a free one, and a second one hinged to it."""
+    """Return the model of the two bodies: a free body, and a second body hinged to it."""
     to_hinge = Transform(rotation_to_z(p.s), p.r1)
     second = mcI(p.m2, p.r1 - p.r2, p.I2).to_parent(to_hinge.inverse())
     return Model(
@@ -78,7 +81,7 @@ def hinged(p):
 
 
 def with_the_algorithm(p):
-    """The same acceleration by the articulated-body algorithm on a model."""
+    """Return the acceleration of the first body (6,) from the articulated-body algorithm."""
     model = hinged(p)
     q = np.concatenate([joint.neutral() for joint in model.joint])
     f_ext = np.array([[*p.n, *p.f], np.zeros(6)])
@@ -86,7 +89,7 @@ def with_the_algorithm(p):
 
 
 def rotation_to_z(s):
-    """A rotation E with E s along z."""
+    """Return a rotation E for which E s is along z."""
     z = s / np.linalg.norm(s)
     x = np.cross(z, np.eye(3)[np.argmin(np.abs(z))])
     x = x / np.linalg.norm(x)
@@ -94,10 +97,10 @@ def rotation_to_z(s):
 
 
 def rods(m=2.0, l=0.5, force=3.0):
-    """Two rods hinged end to end along x, and a force along y at the middle of the first.
+    """Return two rods along x, hinged end to end, with a force along y at the first rod's centre.
 
-    The hinge carries an eighth of it: the middle of the first rod accelerates by 7 f / (8 m),
-    turning by -3 f / (4 m l).
+    The hinge transmits an eighth of the force. The centre of the first rod accelerates by
+    7 f / (8 m). The angular acceleration of the rod is -3 f / (4 m l).
     """
     I = np.diag([1e-3, m * l**2 / 12, m * l**2 / 12])
     half = np.array([l / 2, 0.0, 0.0])
@@ -108,7 +111,7 @@ def rods(m=2.0, l=0.5, force=3.0):
 
 
 def random_bodies(seed=1):
-    """Two bodies of a few point masses each, with everything in general position."""
+    """Return two bodies, each with a few point masses, in general position."""
     rng = np.random.default_rng(seed)
     moments = []
     for _ in range(2):
@@ -120,9 +123,7 @@ def random_bodies(seed=1):
 
 
 def show(title, problem, known=None):
-    """Prints the solutions, and returns how far they are apart relative to the largest
-    component.
-    """
+    """Print the solutions and return their largest difference relative to the largest component."""
     print(title)
     ways = {
         "3-D vectors": with_3d_vectors,

@@ -1,11 +1,12 @@
-"""The short programs of Featherstone's "A Beginner's Guide to 6-D Vectors" and of its slides, each
-checked.
+"""The short programs of Featherstone's "A Beginner's Guide to 6-D Vectors", each with a check.
 
-Written from the equations with 6x6 matrices, so that every line can be read beside its formula:
-inverse dynamics (Part 2, Eqs 9 to 13), the joint-space inertia matrix (Eqs 44 and 45), forward
-dynamics, inverse kinematics (Eqs 15 and 16), and the analysis of constrained motion by the free
-motions S and by the constraint forces T (Part 4 of the slides). The checks are the equation of
-motion of a two-link arm in closed form, and the library's own algorithms on a general arm.
+The programs use 6x6 matrices, so that each line reads like its formula. They compute the inverse
+dynamics (Part 2, Eqs 9 to 13) and the joint-space inertia matrix (Eqs 44 and 45). They also compute
+the forward dynamics and the inverse kinematics (Eqs 15 and 16).
+
+Part 4 of the slides adds constrained motion, by the motion subspace S and by the constraint force
+subspace T. The references are the closed-form equation of motion of a two-link arm, and the
+library's algorithms for a general arm.
 """
 
 import sys
@@ -13,21 +14,21 @@ import sys
 import numpy as np
 
 from rigidblocks import aba, auto_tree, crba, planar2, rnea
-from rigidblocks.algebra.displacement import displacement
-from rigidblocks.algebra.spatial import crf, crm, identity, mcI
+from rigidblocks.spatial.rigid_motion import displacement
+from rigidblocks.spatial.spatial import crf, crm, identity, mcI
 
-TOLERANCE = 1e-9  # relative; dense 6x6 products, and the solution of six linear equations
+TOLERANCE = 1e-9  # relative, for dense 6x6 products and equations with six unknowns
 G = 9.81
 
 
 def joint(model, i, q):
-    """The transform from the parent to body i, and the axis s of its joint (6,)."""
+    """Return the transform from the parent to body i and the axis s of its joint (6,)."""
     XJ, S, _, _ = model.joint[i].jcalc(q[i : i + 1], np.zeros(1))
     return XJ @ model.Xtree[i], S[:, 0]
 
 
 def inverse_dynamics(model, q, qd, qdd):
-    """The joint forces (n,) by the recursive Newton-Euler algorithm."""
+    """Return the joint forces (n,) of the recursive Newton-Euler algorithm."""
     n = model.nb
     X, s, v, a, f = ([None] * n for _ in range(5))
     for i, p in enumerate(model.parent):
@@ -48,9 +49,7 @@ def inverse_dynamics(model, q, qd, qdd):
 
 
 def inertia_matrix(model, q):
-    """The joint-space inertia matrix (n, n): all bodies in base coordinates, H_ij = s_i . I_c
-    s_j.
-    """
+    """Return the joint-space inertia matrix (n, n), H_ij = s_i . I_c s_j, in base coordinates."""
     n = model.nb
     to_base, s, I = [identity()] * (n + 1), [None] * n, [None] * n
     for i, p in enumerate(model.parent):
@@ -72,9 +71,7 @@ def inertia_matrix(model, q):
 
 
 def body_position(model, body, q):
-    """The transform from base to body coordinates, and the Jacobian (6, n) of the body in its own
-    coordinates.
-    """
+    """Return the transform from base to body and the Jacobian (6, n) in body coordinates."""
     X, J = identity(), np.zeros((6, model.nb))
     while body >= 0:
         Xup, s = joint(model, body, q)
@@ -85,9 +82,7 @@ def body_position(model, body, q):
 
 
 def inverse_kinematics(model, body, X_goal, q):
-    """The joint positions (n,) that bring the body to the goal, from a guess, and the size of each
-    step.
-    """
+    """Return joint positions (n,) with the body at X_goal, and the step sizes of all iterations."""
     steps = []
     while len(steps) < 50 and (not steps or steps[-1] > 1e-10):
         X, J = body_position(model, body, q)
@@ -98,8 +93,10 @@ def inverse_kinematics(model, body, X_goal, q):
 
 
 def constrained_acceleration(I, S, T, f):
-    """The acceleration (6,) of a body at rest that may move along S, under f: by the free motions,
-    and by the forces T.
+    """Return two values of the acceleration (6,) of a body at rest under the force f.
+
+    The first value is computed from the motion subspace S, the second from the constraint force
+    subspace T.
     """
     by_motion = S @ np.linalg.solve(S.T @ I @ S, S.T @ f)
     lam = -np.linalg.solve(T.T @ np.linalg.solve(I, T), T.T @ np.linalg.solve(I, f))
@@ -107,7 +104,7 @@ def constrained_acceleration(I, S, T, f):
 
 
 def two_link_arm(q, qd):
-    """H (2, 2) and C (2,) of two rods of 1 m and 1 kg in the vertical plane, in closed form."""
+    """Return H (2, 2) and C (2,) of a vertical arm of two rods of 1 m and 1 kg, in closed form."""
     s2, c2, c1, c12 = np.sin(q[1]), np.cos(q[1]), np.cos(q[0]), np.cos(q[0] + q[1])
     H = np.array([[5 / 3 + c2, 1 / 3 + c2 / 2], [1 / 3 + c2 / 2, 1 / 3]])
     C1 = -s2 / 2 * (2 * qd[0] + qd[1]) * qd[1] + G * (1.5 * c1 + 0.5 * c12)
@@ -115,12 +112,12 @@ def two_link_arm(q, qd):
 
 
 def distance(a, b):
-    """The largest difference of two arrays relative to the largest component."""
+    """Return the largest difference of two arrays, relative to the largest element of b."""
     return np.abs(a - b).max() / np.abs(b).max()
 
 
 def arm_checks():
-    """How far the programs are from the closed form of the two-link arm."""
+    """Yield the name of each check and the error relative to the closed form of a two-link arm."""
     arm = planar2().with_gravity([0.0, -G, 0.0])
     q, qd, qdd = np.array([0.4, -1.1]), np.array([1.5, -0.7]), np.array([2.0, 3.0])
     H, C = two_link_arm(q, qd)
@@ -131,7 +128,7 @@ def arm_checks():
 
 
 def tree_checks():
-    """How far the programs are from the library's algorithms on an arm of six skew axes."""
+    """Yield the name of each check and the error relative to the library, for six skew axes."""
     model, rng = auto_tree(6, 1, 1.0, 0.9), np.random.default_rng(6)
     q, qd, qdd, tau = rng.uniform(-1, 1, (4, 6))
     yield (
@@ -147,7 +144,7 @@ def tree_checks():
 
 
 def kinematics_check():
-    """How far the inverse kinematics of a six-axis arm stays from its goal."""
+    """Return the remaining pose error of the inverse kinematics of a six-axis arm."""
     model, rng = auto_tree(6, 1, 1.0, 0.9), np.random.default_rng(7)
     goal = rng.uniform(-1, 1, 6)
     X_goal, _ = body_position(model, 5, goal)
@@ -160,8 +157,9 @@ def kinematics_check():
 
 
 def constraint_check():
-    """How far the two solutions for a hinged body are apart: a rod hinged at its end under a force
-    at its other end.
+    """Return the difference of the two solutions for a rod hinged at its end.
+
+    The force acts at the other end of the rod.
     """
     m, l, f = 2.0, 0.5, 3.0
     I = mcI(m, [l / 2, 0.0, 0.0], np.diag([1e-3, m * l**2 / 12, m * l**2 / 12])).matrix()

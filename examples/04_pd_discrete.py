@@ -1,11 +1,12 @@
-"""The planar robot under a PD controller with a wider command, and under a sampled one: how fast
-must it sample?
+"""Largest stable sample time of a sampled PD controller for the planar robot.
 
-Demos 1 and 2 of spatial_v2: the demo planar2ctrl with the gain 800 and the second joint's command
-up to 2 rad, then the same controller at sample instants, with the backward difference of the error
-and its output held. The distance between the two falls in proportion to the sample time, until it
-is too long for the loop to be stable: with the arm stretched out, where its smallest inertia is
-least, sooner than anywhere else. Writes build/pd_discrete/result.png.
+The script reproduces demos 1 and 2 of spatial_v2. Demo 1 is planar2ctrl with a gain of 800 and a
+command of up to 2 rad for the second joint. Demo 2 runs the same controller at sample instants,
+with the backward difference of the error and a held output.
+
+The difference between the two demos is proportional to the sample time, until the loop becomes
+unstable. The stretched arm becomes unstable first, because its smallest inertia is lower than in
+all other configurations. The script writes build/pd_discrete/result.png.
 """
 
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from rigidblocks import PDController, RepeatingSequence, RobotPlant, System, crba, planar2, simulate
-from rigidblocks.system.continuous import ContinuousSystem
+from rigidblocks.cosim.graph.block_merging import ContinuousSystem
 
 BUILD = Path("build/pd_discrete")
 KP, TIME_CONSTANT = 800.0, 0.015
@@ -23,7 +24,7 @@ SAMPLE_TIMES = (1e-3, 2e-3, 4e-3, 8e-3)
 
 
 def loop(sample_time=None):
-    """The robot, its command and its controller, sampled or not."""
+    """Return the robot, its command and its continuous or sampled controller as a system."""
     kp, kd = [KP, KP], [KP * TIME_CONSTANT] * 2
     system = System()
     system.add("robot", RobotPlant(planar2()), h=0.5e-3)
@@ -41,18 +42,18 @@ def loop(sample_time=None):
 
 
 def alone(block):
-    """The system of nothing but this block."""
+    """Return a system with only this block."""
     system = System()
     system.add("all", block, h=0.25e-3)
     return system
 
 
 def spectral_radius(Ts):
-    """The largest eigenvalue of the sampled loop about the stretched arm at rest; the loop is
-    stable where it is below 1.
+    """Return the spectral radius of the sampled loop, linearized about the stretched arm at rest.
 
-    Both joints have the same gains, so each eigenvalue m of H is a loop of its own: m dv/dt = u,
-    held for Ts, with u = -kp e - kd (e - e_last) / Ts.
+    The loop is stable if the radius is below 1. Both joints have the same gains, so each eigenvalue
+    m of H gives a separate loop. Its input u is held for Ts: m dv/dt = u, with u = -kp e - kd (e -
+    e_last) / Ts.
     """
     kp, kd = KP, KP * TIME_CONSTANT
     loops = []
@@ -65,13 +66,13 @@ def spectral_radius(Ts):
 
 
 def distance(result, continuous):
-    """The largest distance of the joint positions at their common times [rad]."""
+    """Return the largest difference of the joint positions at the common times [rad]."""
     stride = round(result.time[1] / continuous.time[1])
     return np.abs(result["robot.q"] - continuous["all.robot.q"][::stride]).max()
 
 
 def draw(continuous, sampled, path):
-    """Draws the command and the runs."""
+    """Draw the command and the joint positions of all runs."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 6), layout="constrained")
@@ -93,7 +94,7 @@ def draw(continuous, sampled, path):
 
 
 def main():
-    """Runs all, prints and checks the distances, and draws."""
+    """Run all controllers, print and check the differences, and draw."""
     continuous = simulate(alone(ContinuousSystem(loop())), T_STOP, DT, progress=False)
     sampled = {
         Ts: simulate(loop(Ts), T_STOP, Ts, form="fused", progress=False) for Ts in SAMPLE_TIMES

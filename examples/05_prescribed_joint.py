@@ -1,10 +1,12 @@
-"""A chain adrift in space turns its first joint at a constant speed: what does the rest of it do?
+"""Motion of a free-floating chain whose first joint turns at a prescribed speed.
 
-Demo 3 of spatial_v2: a free-floating chain whose joint 7, the first behind the six of the floating
-base, follows a prescribed motion, the command pi rad/s with position gain 10000 and velocity gain
-140; all other joints are free (hybrid dynamics, RBDA chapter 9). Nothing acts from outside, so the
-momentum stays zero and the centre of mass at rest, and the work of the prescribed joint is all the
-energy there is. Writes build/prescribed_joint/result.png.
+This is demo 3 of spatial_v2. Joint 7, the first joint after the six of the floating base, follows a
+prescribed motion (hybrid dynamics, RBDA chapter 9). The command is pi rad/s with position gain
+10000 and velocity gain 140; all other joints are free.
+
+No external force acts, so the momentum stays zero and the centre of mass stays at rest. The energy
+of the chain equals the work of the prescribed joint. The script writes
+build/prescribed_joint/result.png.
 """
 
 import sys
@@ -13,19 +15,19 @@ from pathlib import Path
 import numpy as np
 
 from rigidblocks import RepeatingSequence, System, auto_tree, simulate
-from rigidblocks.dynamics.momentum import centre_of_mass, momentum
+from rigidblocks.cosim.graph.block_merging import ContinuousSystem
+from rigidblocks.dynamics.energy_momentum import centre_of_mass, momentum
+from rigidblocks.dynamics.floating_base import floating_base
 from rigidblocks.library import HybridPlant
-from rigidblocks.model.floating_chain import floating_base
-from rigidblocks.system.continuous import ContinuousSystem
 
 BUILD = Path("build/prescribed_joint")
 SPEED, KP, KD = np.pi, 1e4, 140.0
 T_STOP, DT, H = 1.0, 1e-3, 0.25e-3
-JOINT = 6  # the seventh
+JOINT = 6  # the seventh joint, counted from 0
 
 
 def adrift(model):
-    """The chain with the command to its joint, as one continuous block in a system of its own."""
+    """Return a system with the chain and the command of its joint as one continuous block."""
     parts = System()
     parts.add("chain", HybridPlant(model, prescribed=(JOINT,), kp=KP, kd=KD))
     parts.add("command", RepeatingSequence(t=[0.0, 10.0], y=[[0.0], [10.0 * SPEED]]))
@@ -37,21 +39,21 @@ def adrift(model):
 
 
 def error_in_closed_form(t):
-    """The error of the prescribed joint: e'' + kd e' + kp e = 0 from e = 0, e' = SPEED on."""
+    """Return the error of the prescribed joint: e'' + kd e' + kp e = 0, e(0) = 0, e'(0) = SPEED."""
     sigma, omega = KD / 2, np.sqrt(KP - KD**2 / 4)
     return SPEED / omega * np.exp(-sigma * t) * np.sin(omega * t)
 
 
 def work(power):
-    """That of a power (n,), by Simpson's rule [J]."""
+    """Return the integral of the power values (n,) over time, by Simpson's rule [J]."""
     return DT / 3 * (power[0] + 4 * power[1::2].sum() + 2 * power[2:-1:2].sum() + power[-1])
 
 
 def checks(result, model):
-    """What must hold, with what was found and the most that it may be."""
+    """Yield the name of each check, the computed value and its bound."""
     t, q, qd = result.time, result["all.chain.q"], result["all.chain.qd"]
     every = range(0, len(t), 20)
-    size = max(np.abs(body.m) for body in model.inertia) * SPEED  # of a momentum here
+    size = max(np.abs(body.m) for body in model.inertia) * SPEED  # momentum scale of this example
     h = np.array([momentum(model, q[k], qd[k]) for k in every])
     com = np.array([centre_of_mass(model, q[k]) for k in every])
     e = (result["all.command.y"] - q[:, [JOINT]])[:, 0]
@@ -67,7 +69,7 @@ def checks(result, model):
 
 
 def main():
-    """Runs the chain and checks what must be conserved."""
+    """Run the chain and check the conserved quantities."""
     model = floating_base(auto_tree(4, 1, np.pi / 3)).with_gravity((0.0, 0.0, 0.0))
     result, wrong = simulate(adrift(model), T_STOP, DT, progress=False), []
     for name, value, bound in checks(result, model):

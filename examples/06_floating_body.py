@@ -1,9 +1,11 @@
-"""A body thrown into weightless space turns about its middle axis, and cannot keep to it.
+"""Unstable rotation of a body about its intermediate axis in weightless space.
 
-Demo 4 of spatial_v2: one floating body, whose kinetic energy, momentum and centre of mass know what
-they must do. The body is a box with three different moments of inertia; a turn about the middle one
-is unstable, so it flips over and back. Run with inner steps of 2, 1 and 0.5 ms: the error of the
-integrator falls with their fourth power. Writes build/floating_body/result.png.
+This is demo 4 of spatial_v2. One floating body conserves its kinetic energy and momentum, and its
+centre of mass moves on a straight line. The body is a box with three different moments of inertia.
+Rotation about the intermediate axis is unstable, so the box flips over and back.
+
+The script runs the body with inner steps of 2, 1 and 0.5 ms. The integration error is proportional
+to the fourth power of the step size. The script writes build/floating_body/result.png.
 """
 
 import sys
@@ -12,33 +14,35 @@ from pathlib import Path
 import numpy as np
 
 from rigidblocks import Model, System, simulate
-from rigidblocks.algebra.spatial import identity, mcI
-from rigidblocks.joint import SixDoF
+from rigidblocks.joints import SixDoF
 from rigidblocks.library import FloatingBasePlant
+from rigidblocks.spatial.spatial import identity, mcI
 
 BUILD = Path("build/floating_body")
 T_STOP, STEPS = 12.0, (2e-3, 1e-3, 0.5e-3)
 MASS, SIDES, CENTRE = 2.0, (0.1, 0.3, 0.6), (0.05, 0.02, -0.1)
-VELOCITY = (0.01, 6.0, 0.02, 0.3, 0.0, 0.2)  # [w; v], nearly about the middle axis
+VELOCITY = (0.01, 6.0, 0.02, 0.3, 0.0, 0.2)  # [w; v], almost a rotation about the intermediate axis
 
 
 def box():
-    """A homogeneous box, its centre beside the origin of its frame, free in weightless space."""
+    """Return a free homogeneous box whose centre of mass is not at the origin of its frame."""
     a, b, c = np.square(SIDES)
     inertia = mcI(MASS, CENTRE, MASS / 12 * np.diag([b + c, a + c, a + b]))
     return Model("box", (-1,), (SixDoF(),), (identity(),), (inertia,), gravity=(0.0, 0.0, 0.0))
 
 
 def run(h):
-    """The motion with inner steps of h."""
+    """Return the result of a run with inner steps of h [s]."""
     system = System()
     system.add("box", FloatingBasePlant(box(), velocity0=VELOCITY), method="rk4", h=h)
     return simulate(system, T_STOP, STEPS[0], progress=False)
 
 
 def changes(result):
-    """How far energy, momentum, the straight path of the centre of mass and the unit quaternion are
-    lost, relative.
+    """Return the relative drifts of the conserved quantities.
+
+    The quantities are the energy, the momentum, the straight path of the centre of mass and the
+    norm of the quaternion.
     """
     h, com = result["box.momentum"], result["box.com"]
     path = com[0] + np.outer(result.time, h[0, 3:] / MASS)
@@ -52,7 +56,7 @@ def changes(result):
 
 
 def main():
-    """Runs with each step, prints what is lost, checks the order, and draws."""
+    """Run with each step size, print the drifts, check the order of convergence, and draw."""
     results = {h: run(h) for h in STEPS}
     lost = {h: changes(result) for h, result in results.items()}
     print(

@@ -1,11 +1,12 @@
-"""Three joints, two of them geared together: the planar robot of three links with q2 = q3, in a
-block of its own.
+"""A block of a planar robot with three links, whose joints 2 and 3 are coupled by a gear.
 
-Demo 6 of spatial_v2: a PD controller (gain 1000, time constant 0.015 s) makes q1 and the sum q2 +
-q3 follow a command. The gear is a constraint; here it is kept exactly, because the equations of
-motion are projected on the variables that are free, q = G y (RBDA 9.6). A force on the sum acts on
-both joints. The other way, with the force of the constraint as an unknown, must give the same
-accelerations (RBDA Eq 8.4). Writes build/geared_joints/result.png.
+This is demo 6 of spatial_v2. A PD controller (gain 1000, time constant 0.015 s) makes q1 and the
+sum q2 + q3 follow a command. The gear imposes q2 = q3.
+
+In this example the constraint holds exactly, because the equations of motion are projected onto the
+independent variables, q = G y (RBDA 9.6). A force on the sum acts on both joints. A solution for
+the constraint force instead must give the same accelerations (RBDA Eq 8.4). The script writes
+build/geared_joints/result.png.
 """
 
 import sys
@@ -21,30 +22,30 @@ from rigidblocks import (
     Port,
     RepeatingSequence,
     System,
-    bias_force,
     crba,
     energy,
-    planar3,
     simulate,
 )
-from rigidblocks.dynamics.gears import Gears, geared_forward_dynamics, gears
+from rigidblocks.dynamics import bias_force
+from rigidblocks.dynamics.transmissions import Gears, geared_forward_dynamics, gears
+from rigidblocks.robot.robots import planar3
 
 BUILD = Path("build/geared_joints")
 KP, TIME_CONSTANT = 1000.0, 0.015
 T_STOP, DT = 10.0, 1e-3
-SUMS = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 1.0]])  # what is controlled: q1 and q2 + q3
+SUMS = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 1.0]])  # controlled variables: q1 and q2 + q3
 CONSTRAINT = np.array([[0.0, 1.0, -1.0]])  # q2 - q3 = 0
 
 
 @dataclass(frozen=True, eq=False)
 class GearedPlant(Block):
-    """The robot with its gear: forces on q1 and on q2 + q3 in, those two and all joints out."""
+    """Robot with a gear: inputs are forces on q1 and q2 + q3; outputs are these variables and q."""
 
     model: Model = field(default_factory=planar3)
 
     @property
     def gears(self) -> Gears:
-        """q3 is driven by q2, one to one."""
+        """Gear that drives q3 by q2 with the ratio 1."""
         return gears(self.model, {2: {1: 1.0}})
 
     @property
@@ -83,7 +84,7 @@ class GearedPlant(Block):
 
 
 def loop():
-    """The robot, its controller and its command."""
+    """Return the robot, its controller and its command as a system."""
     system = System()
     system.add("robot", GearedPlant())
     system.add(
@@ -104,20 +105,17 @@ def loop():
 
 
 def with_a_constraint_force(model, q, qd, tau):
-    """The accelerations from H qdd + C = tau + K^T lambda, K qdd = 0."""
+    """Return the accelerations that solve H qdd + C = tau + K^T lambda, K qdd = 0."""
     H, K = crba(model, q), CONSTRAINT
     A = np.block([[H, K.T], [K, np.zeros((1, 1))]])
     return np.linalg.solve(A, np.concatenate([tau - bias_force(model, q, qd), [0.0]]))[:3]
 
 
 def main():
-    """Runs the robot, compares it with the constraint force and the work of its controller, and
-    draws.
-    """
+    """Run the robot, check the constraint force and the work of the controller, and draw."""
     result = simulate(loop(), T_STOP, DT, form="fused", progress=False)
     q, qd, tau, model = result["robot.q"], result["robot.qd"], result["pd.tau"], planar3()
-    # the force of a row acts from its time on; the accelerations of the row are those of the force
-    # before
+    # the force of a sample acts from its time on; the acceleration follows from the previous force
     rows = range(1, len(q), 500)
     by_force = np.array(
         [with_a_constraint_force(model, q[k], qd[k], SUMS.T @ tau[k - 1]) for k in rows]

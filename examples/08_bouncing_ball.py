@@ -1,11 +1,13 @@
-"""A ball bounces on soft ground, as a co-simulation and as the equations say.
+"""A ball bounces on soft ground: co-simulation, continuous system and closed form.
 
-The robot is a ball on a vertical slide; the ground is a block of its own, which gets position and
-velocity and gives the force. Between two communication points that force is held. A force that
-comes half a step too late gives the ball energy, so the ground computes it for half a step ahead
-(`lead`); how long it may be held at all is known. As one continuous system nothing is held. All are
-compared with the closed form, piece by piece: free flight, and a damped oscillation about the depth
-of rest. Writes build/bouncing_ball/result.png.
+The robot is a ball on a vertical slide. The ground is a separate block; its inputs are position and
+velocity, and its output is the force. The master holds the force between two communication points.
+
+The mean delay of half a step adds energy, so the ground can predict the force half a step ahead
+(`lead`). The longest stable step for the held force is known.
+
+In the continuous system no signal is held. The closed form consists of segments: free flight, and a
+damped oscillation about the depth at rest. The script writes build/bouncing_ball/result.png.
 """
 
 import sys
@@ -15,18 +17,17 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from rigidblocks import ContinuousSystem, Model, Prismatic, RobotPlant, System, simulate
-from rigidblocks.algebra.spatial import identity, mcI
-from rigidblocks.contact import Sphere
-from rigidblocks.library import GroundContact, PointKinematics
+from rigidblocks.contact import GroundContact, PointKinematics, Sphere
+from rigidblocks.spatial.spatial import identity, mcI
 
 BUILD = Path("build/bouncing_ball")
 T_STOP, DT = 2.0, 4e-4
-M, RADIUS, HEIGHT, G = 0.5, 0.05, 0.5, 9.81  # HEIGHT of its lowest point
+M, RADIUS, HEIGHT, G = 0.5, 0.05, 0.5, 9.81  # HEIGHT is the initial height of the lowest point
 K, D = 5e3, 8.0
 
 
 def ball():
-    """A ball on a vertical slide."""
+    """Return the model of a ball on a vertical slide."""
     inertia = mcI(M, [0.0, 0.0, 0.0], 0.4 * M * RADIUS**2 * np.eye(3))
     return Model(
         "ball", (-1,), (Prismatic(),), (identity(),), (inertia,), contact=((Sphere(RADIUS),),)
@@ -34,7 +35,7 @@ def ball():
 
 
 def bouncing(**ground):
-    """The ball, the position of its centre, and the ground, wired up."""
+    """Return a system of the ball, the position of its centre and the ground."""
     model, system = ball(), System()
     system.add("ball", RobotPlant(model, q0=[HEIGHT + RADIUS], external_wrenches=True))
     system.add("points", PointKinematics(model))
@@ -48,15 +49,17 @@ def bouncing(**ground):
 
 
 def continuous():
-    """The same as one block, in which the ball feels the ground at every instant."""
+    """Return the same system as one block, in which the ground force is not held."""
     whole = System()
     whole.add("all", ContinuousSystem(bouncing()), h=1e-4)
     return whole
 
 
 def in_contact(v0):
-    """The height and speed t after the ball has touched the ground with the speed v0 < 0, and when
-    the force ends.
+    """Return the motion after touchdown with the velocity v0 < 0, and the time at which it ends.
+
+    The motion is a function that returns height and velocity; its argument is the time since
+    touchdown. The contact ends when its force is no longer positive.
     """
     sigma, rest = D / (2 * M), -M * G / K
     omega = np.sqrt(K / M - sigma**2)
@@ -75,7 +78,7 @@ def in_contact(v0):
 
     t = np.linspace(0, 2 * np.pi / omega, 1000)
     if np.all(force(t) > 0):
-        return motion, np.inf  # it stays
+        return motion, np.inf  # the ball stays on the ground
     low, high = 0.0, t[np.argmax(force(t) <= 0)]
     for _ in range(60):
         middle = (low + high) / 2
@@ -84,10 +87,10 @@ def in_contact(v0):
 
 
 def closed_form(time):
-    """The height of the ball's lowest point at each time."""
+    """Return the height of the ball's lowest point at each time."""
     z, t0, z0, v0 = np.empty_like(time), 0.0, HEIGHT, 0.0
     while t0 < time[-1]:
-        falls = (v0 + np.sqrt(v0**2 + 2 * G * z0)) / G  # until it touches
+        falls = (v0 + np.sqrt(v0**2 + 2 * G * z0)) / G  # time until touchdown
         flies = time >= t0
         z[flies] = z0 + v0 * (time[flies] - t0) - G * (time[flies] - t0) ** 2 / 2
         t0, v0 = t0 + falls, v0 - G * falls
@@ -102,9 +105,7 @@ def closed_form(time):
 
 
 def runs():
-    """The height of the ball's lowest point at times DT apart, by what the ball feels of the
-    ground.
-    """
+    """Yield the name of each coupling and the heights of the ball's lowest point, every DT."""
     for lead, name in ((False, "held"), (True, "held, with lead")):
         for halving in range(2):
             dt = DT / 2**halving
@@ -117,7 +118,7 @@ def runs():
 
 
 def draw(time, heights, exact):
-    """The heights, and how far they are from the closed form."""
+    """Draw the heights and their errors relative to the closed form."""
     figure = Figure(figsize=(9, 6), layout="constrained")
     height, error = figure.subplots(2, sharex=True)
     for name, z in heights.items():
@@ -135,7 +136,7 @@ def draw(time, heights, exact):
 
 
 def main():
-    """Runs every way, compares with the closed form, and draws."""
+    """Run all couplings, compare them with the closed form, and draw."""
     for lead in (False, True):
         longest = GroundContact(ball(), K, D, sample_time=DT, lead=lead).longest_step([RADIUS])
         print(

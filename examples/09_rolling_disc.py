@@ -1,10 +1,14 @@
 """A disc with sixteen sides is thrown on the ground, rolls, falls over and comes to rest.
 
-Demo 7 of spatial_v2: a free body that touches the ground with the corners of its two rims, with K =
-1e6, D = 2000 (forces go with depth^1.5) and the coefficient of friction 0.1. The ground is part of
-one continuous system with the body, so that no force is held. What the disc loses and where it ends
-is checked: with the energy that the ground's springs hold, its energy never grows, friction stays
-in its cone, and it ends flat with its weight on one rim. Writes build/rolling_disc/result.png.
+This is demo 7 of spatial_v2. A free body touches the ground with the corners of its two rims. The
+contact has K = 1e6 and D = 2000 (the force is proportional to depth^1.5), and the friction
+coefficient is 0.1. Ground and body form one continuous system, so no force is held.
+
+The script checks energy, friction and the final state. The energy, including the energy of the
+ground's springs, never grows. The friction forces stay in their cones. Finally the disc lies flat,
+with its weight on one rim.
+
+The script writes build/rolling_disc/result.png.
 """
 
 import sys
@@ -14,20 +18,19 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from rigidblocks import ContinuousSystem, Model, RobotPlant, SixDoF, System, simulate
-from rigidblocks.algebra.spatial import identity, mcI, rotx
-from rigidblocks.contact import Cylinder
-from rigidblocks.library import GroundContact, PointKinematics
+from rigidblocks.contact import Cylinder, GroundContact, PointKinematics
+from rigidblocks.spatial.spatial import identity, mcI, rotx
 
 BUILD = Path("build/rolling_disc")
 T_STOP, DT, H = 3.0, 2e-3, 1e-4
 MASS, RADIUS, THICKNESS, SIDES, G = 0.5, 0.15, 0.03, 16, 9.81
 K, D, MU = 1e6, 2e3, 0.1
-K_T, D_T = 3e4, 60.0  # about the stiffness and the damping along the normal, 1 mm deep
+K_T, D_T = 3e4, 60.0  # tangential values, about equal to the normal values at a depth of 1 mm
 SPEED, LEAN = 1.5, 0.1
 
 
 def disc():
-    """A homogeneous disc, its axis along y."""
+    """Return a homogeneous disc with its axis along y."""
     across = MASS / 12 * (3 * RADIUS**2 + THICKNESS**2)
     inertia = mcI(MASS, [0.0, 0.0, 0.0], np.diag([across, MASS * RADIUS**2 / 2, across]))
     shape = Cylinder(RADIUS, THICKNESS, SIDES, rotx(-np.pi / 2))
@@ -35,7 +38,7 @@ def disc():
 
 
 def thrown():
-    """The disc, rolling along x and leaning a little to its side, on the ground, as one part."""
+    """Return disc and ground as one part; the disc rolls along x and leans slightly sideways."""
     model, system = disc(), System()
     quaternion = [np.cos(LEAN / 2), np.sin(LEAN / 2), 0.0, 0.0]
     height = RADIUS * np.cos(LEAN) + THICKNESS / 2 * np.sin(LEAN)
@@ -57,15 +60,13 @@ def thrown():
 
 
 def tilt(quaternion):
-    """The angle between the disc's axis and the ground [rad]: 0 upright, a quarter turn flat."""
+    """Return the angle between the disc's axis and the ground [rad]: 0 upright, pi/2 flat."""
     w, x, y, z = quaternion.T
     return np.arcsin(np.clip(np.abs(2 * (y * z + w * x)), 0, 1))
 
 
 def draw(result, energy):
-    """The way of the disc and of its points on the ground from above, and its tilt, height and
-    energy over time.
-    """
+    """Draw the paths of disc and contact points from above, the tilt, the height and the energy."""
     figure = Figure(figsize=(9, 9), layout="constrained")
     above, angle, joules = figure.subplots(3, height_ratios=[2, 1, 1])
     q, p, touches = (
@@ -100,10 +101,10 @@ def draw(result, energy):
 
 
 def main():
-    """Throws the disc, checks what it must keep to, and draws."""
+    """Throw the disc, check energy, friction and final state, and draw."""
     result = simulate(thrown(), T_STOP, DT, progress=False)
     f, depth = result["all.ground.force"], np.maximum(result["all.ground.depth"], 0)
-    springs = (0.4 * K * depth**2.5).sum(axis=1)  # the integral of K d^1.5
+    springs = (0.4 * K * depth**2.5).sum(axis=1)  # integral of K d^1.5
     energy = result["all.disc.energy"] + springs
     grows = np.diff(energy).max()
     tangential, normal = np.linalg.norm(f[..., :2], axis=-1), f[..., 2]

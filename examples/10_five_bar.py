@@ -1,11 +1,13 @@
-"""A five-bar mechanism moves through singular configurations, as in the thesis of Spencer (2004),
-section 3.2.
+"""A five-bar mechanism passes singular configurations, as in Spencer (2004), section 3.2.
 
-In the first example all links start in line, where only one of the two constraints is independent,
-and nothing is stabilized. In the second the mechanism falls from upright and passes three singular
-configurations; the plant of the library, which keeps loops closed by projection, is compared with
-Lagrange multipliers and Baumgarte's stabilization with alpha = beta = 10. Writes
-build/five_bar/example1.png (Figures 3.3 to 3.6 of the thesis) and example2.png (3.7 to 3.10).
+In the first example, all links are initially in line, where only one of the two constraints is
+independent. This example has no stabilization. In the second example, the mechanism falls from its
+upright configuration and passes three singular configurations.
+
+The script compares the library's plant, which keeps loops closed by projection, with Lagrange
+multipliers and Baumgarte's stabilization (alpha = beta = 10). The script writes
+build/five_bar/example1.png (Figures 3.3 to 3.6 of the thesis) and example2.png (Figures 3.7 to
+3.10).
 """
 
 import sys
@@ -14,11 +16,12 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from rigidblocks import ContinuousSystem, System, compiled, simulate
+from rigidblocks import ContinuousSystem, System, simulate
 from rigidblocks.dynamics import kinetic_energy
+from rigidblocks.dynamics.loops import loop_constraints
 from rigidblocks.library import ClosedLoopPlant, CutLoopPlant, LoopClosure
-from rigidblocks.loops import loop_constraints
-from rigidblocks.mechanisms import five_bar
+from rigidblocks.robot.robots import five_bar
+from rigidblocks.tracing.compiled_functions import compiled
 
 BUILD = Path("build/five_bar")
 T_STOP, DT = 5.0, 1e-3
@@ -28,14 +31,17 @@ MODEL = five_bar().model
 
 
 def robust(mechanism, stabilization="projection"):
-    """The library's plant, as a system."""
+    """Return a system with the library's plant for closed loops."""
     system = System()
     system.add("plant", ClosedLoopPlant(*mechanism, stabilization=stabilization))
     return system
 
 
 def multipliers(mechanism):
-    """Lagrange multipliers from A lam = b, with Baumgarte's stabilization; nothing is held."""
+    """Return a plant with Lagrange multipliers from A lam = b and Baumgarte's stabilization.
+
+    The plant and the multipliers form one continuous system, so no signal is held.
+    """
     inner, system = System(), System()
     inner.add("plant", CutLoopPlant(*mechanism))
     inner.add("loops", LoopClosure(MODEL, 1.0 / ALPHA))
@@ -47,13 +53,14 @@ def multipliers(mechanism):
 
 
 def absolute(q):
-    """The angles of the links along the chain from the left support to the right one."""
+    """Return the absolute link angles along the chain, from the left to the right support."""
     return np.array([q[:, 0], q[:, 0] + q[:, 1], q[:, 2] + q[:, 3] - np.pi, q[:, 2] - np.pi]).T
 
 
 def constraint_figures(q, qd):
-    """The condition number of K, and |v_m u_m^T dK/dt qd| of its smallest singular value (Spencer
-    2004, Eq 3.7).
+    """Return the condition number of K and the indicator |v_m u_m^T dK/dt qd|.
+
+    u_m and v_m are the singular vectors of the smallest singular value (Spencer 2004, Eq 3.7).
     """
     f = compiled(
         "constraints",
@@ -69,7 +76,7 @@ def constraint_figures(q, qd):
 
 
 def panels(rows):
-    """A figure with two columns of panels over time."""
+    """Return a figure with two columns of panels over time."""
     figure = Figure(figsize=(11, 3 * rows), layout="constrained")
     axes = figure.subplots(rows, 2).ravel()
     for axis in axes:
@@ -86,8 +93,9 @@ def trajectories(axis, t, q):
 
 
 def first():
-    """From rest in line, with no stabilization: the mechanism falls, swings through, and comes back
-    at 2.82 s.
+    """Run without stabilization; initially all links are at rest in line.
+
+    The mechanism falls, swings through and returns at 2.82 s.
     """
     result = simulate(robust(five_bar(np.pi, 0.0), "none"), T_STOP, DT, progress=False)
     t, q, qd, E = result.time, result["plant.q"], result["plant.qd"], result["plant.energy"]
@@ -116,7 +124,7 @@ def first():
 
 
 def second():
-    """From rest, upright: three singular passages, by the library's plant and by multipliers."""
+    """Run from the upright rest configuration through three singular ones, with both methods."""
     ours = simulate(robust(five_bar()), T_STOP, DT, progress=False)
     other = simulate(multipliers(five_bar()), T_STOP, DT, progress=False)
     kappa, indicator = constraint_figures(ours["plant.q"], ours["plant.qd"])
@@ -144,14 +152,14 @@ def second():
 
 
 def passages(kappa):
-    """Where the condition number of K has its high peaks."""
+    """Return the indices of the high peaks of the condition number of K."""
     inside = kappa[1:-1]
     peaks = (inside > kappa[:-2]) & (inside >= kappa[2:]) & (inside > 300)
     return 1 + np.flatnonzero(peaks)
 
 
 def draw_constraints(axes, ours, other, kappa, indicator):
-    """The condition of the constraints, how far they are violated, and their multipliers."""
+    """Draw the condition number, the constraint violations and the largest multiplier."""
     t = ours.time
     opened = np.abs(other["all.plant.delta"]).max(axis=1)
     largest = np.abs(other["all.loops.lam"]).max(axis=1)
@@ -170,7 +178,7 @@ def draw_constraints(axes, ours, other, kappa, indicator):
 
 
 def draw_energies(axes, t, change):
-    """How the energy changes by each method."""
+    """Draw the energy drift of each method."""
     for axis, (name, value), color in zip(axes, change.items(), ("C0", "C1"), strict=True):
         axis.plot(t, value, color, label=name)
         axis.set_ylabel("change of energy [J]")
@@ -184,7 +192,7 @@ def save(figure, name):
 
 
 def main():
-    """Both examples."""
+    """Run both examples."""
     if not all([first(), second()]):
         sys.exit("the mechanism does not move as in the thesis")
 

@@ -1,8 +1,7 @@
-"""A four-bar falls under gravity, its loop closed in three ways: inside the plant, by a block of
-forces, by springs.
+"""A falling four-bar whose loop is closed in the plant, by constraint forces, or by springs.
 
-The table has, for some steps and settings, how far the loop opens, how far the crank is from where
-it should be, by how much the energy changes, and the time for a step. Writes
+The script compares several step sizes and settings. It prints a table with the loop closure error,
+the error of the crank angle, the energy drift and the computing time per step. It writes
 build/four_bar/result.png.
 """
 
@@ -14,8 +13,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from rigidblocks import FusedSystem, System, simulate
-from rigidblocks.block.memory import Memory
-from rigidblocks.kernels.stepper import compiled_stepper
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
 from rigidblocks.library import (
     ClosedLoopPlant,
     CompliantLoopClosure,
@@ -23,7 +22,7 @@ from rigidblocks.library import (
     LoopClosure,
     RobotPlant,
 )
-from rigidblocks.mechanisms import four_bar
+from rigidblocks.robot.robots import four_bar
 
 BUILD = Path("build/four_bar")
 T_STOP = 3.0
@@ -32,14 +31,14 @@ MODEL = MECHANISM.model
 
 
 def inside(h):
-    """The plant that keeps its loop closed, with inner steps of h."""
+    """Return the plant that keeps its loop closed, with inner steps of h [s]."""
     system = System()
     system.add("plant", ClosedLoopPlant(*MECHANISM), h=h)
     return system
 
 
 def by_forces(T_stab):
-    """The plant with its loop cut, and the block of constraint forces."""
+    """Return the plant with its loop cut, and the block that computes the constraint forces."""
     system = System()
     system.add("plant", CutLoopPlant(*MECHANISM))
     system.add("loop", LoopClosure(MODEL, T_stab))
@@ -50,7 +49,7 @@ def by_forces(T_stab):
 
 
 def by_springs(stiffness, damping):
-    """The plant of the tree, and springs and dampers in the place of the pin."""
+    """Return the plant of the spanning tree, with springs and dampers instead of the loop joint."""
     system = System()
     system.add("plant", RobotPlant(MODEL.spanning_tree, MECHANISM.q0, external_wrenches=True))
     system.add("loop", CompliantLoopClosure(MODEL, stiffness, damping))
@@ -61,7 +60,7 @@ def by_springs(stiffness, damping):
 
 
 def opening(result):
-    """How far the loop is open [m]."""
+    """Return the loop closure error [m] at each time."""
     names = {port.name for port in result.ports}
     found = next(
         name for name in ("plant.loop_error", "loop.loop_error", "loop.delta") if name in names
@@ -70,7 +69,7 @@ def opening(result):
 
 
 def cost(system, dt):
-    """The time for a step of the whole system in one C loop [us], the best of three runs."""
+    """Return the computing time of a step of the whole system in one C loop [us], best of three."""
     flat, times = Memory(FusedSystem(system, dt)), []
     stepper, rows = compiled_stepper(flat, h=dt), np.empty((2000, flat.size))
     for _ in range(3):
@@ -83,7 +82,7 @@ def cost(system, dt):
 
 
 def methods():
-    """The ways to close the loop, each with its name, its system and the step [s]."""
+    """Yield the name, the system and the step size [s] of each method of loop closure."""
     for dt in (1e-3, 1e-2):
         yield f"inside the plant, {dt * 1e3:g} ms", inside(dt), dt
     for dt in (1e-3, 2e-4):
@@ -93,7 +92,7 @@ def methods():
 
 
 def draw(results):
-    """The crank, the opening of the loop and the energy, with each method."""
+    """Draw the crank angle, the loop closure error and the energy drift of each method."""
     figure = Figure(figsize=(9, 9), layout="constrained")
     crank, open_, energy = figure.subplots(3)
     for name, result in results.items():
@@ -114,7 +113,7 @@ def draw(results):
 
 
 def main():
-    """Runs all, prints the table, draws, and checks the order of the methods."""
+    """Run all methods, print the table, draw, and check the ranking of the methods."""
     exact = simulate(inside(1e-4), T_STOP, 1e-4, progress=False)["plant.q"][-1, 0]
     print(f"{'':38} {'opens [m]':>10} {'crank [rad]':>12} {'energy [J]':>11} {'a step':>9}")
     results = {}

@@ -1,9 +1,10 @@
-"""A linear actuator lifts an arm of two links: RBDA Figure 8.3, by its loop and by its closed form.
+"""A linear actuator lifts a two-link arm (RBDA Figure 8.3), by loop constraints and in closed form.
 
-The loop of arm, cylinder and piston is a triangle, so that all joints are known from the angles of
-arm and forearm: q = gamma(y). The plant of the library closes the loop by its constraints; the
-block `Triangle` has the closed form instead (RBDA 8.11). Both move under the same force of the
-actuator. Writes build/actuator_triangle/result.png.
+The loop of arm, cylinder and piston is a triangle. The angles y of arm and forearm therefore
+determine all joint positions: q = gamma(y). The library's plant closes the loop by constraints; the
+block `Triangle` uses the closed form instead (RBDA 8.11).
+
+The actuator force is the same in both runs. The script writes build/actuator_triangle/result.png.
 """
 
 import sys
@@ -13,10 +14,11 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from rigidblocks import Block, Port, System, bias_force, crba, simulate
-from rigidblocks.algebra.linear import small_inverse
+from rigidblocks import Block, Port, System, crba, simulate
+from rigidblocks.dynamics import bias_force
 from rigidblocks.library import ClosedLoopPlant
-from rigidblocks.mechanisms import actuator_triangle
+from rigidblocks.robot.robots import actuator_triangle
+from rigidblocks.spatial.linear_algebra import small_inverse
 
 BUILD = Path("build/actuator_triangle")
 T_STOP, DT = 1.0, 1e-3
@@ -27,8 +29,9 @@ FORCES = np.array([0.0, 0.0, 80.0, 5.0])  # N on the piston, N m on the forearm
 
 @dataclass(frozen=True, eq=False)
 class Triangle(Block):
-    """The mechanism in the independent variables y, the angles of arm and forearm: the loop cannot
-    open.
+    """The mechanism in the independent variables y, which are the angles of arm and forearm.
+
+    The loop closure error is zero by construction.
     """
 
     inputs = (Port("tau", (4,), ("N.m", "N.m", "N", "N.m"), "joint forces", 0.0),)
@@ -49,7 +52,7 @@ class Triangle(Block):
 
 
 def closed_form(y, yd):
-    """gamma (4,), G (4, 2) and g (4,) of RBDA Figure 8.3."""
+    """Return gamma (4,), G (4, 2) and g (4,) of RBDA Figure 8.3."""
     c, s = np.cos(y[0]), np.sin(y[0])
     d = np.sqrt(L1**2 + L2**2 - 2 * L1 * L2 * c)
     theta2 = np.arctan2(L2 * s, L2 * c - L1)
@@ -61,14 +64,14 @@ def closed_form(y, yd):
 
 
 def run(plant):
-    """The run of a plant under the constant forces."""
+    """Return the result of a plant with the constant forces `FORCES`."""
     system = System()
     system.add("plant", plant, start={"tau": FORCES})
     return simulate(system, T_STOP, DT, progress=False)
 
 
 def draw(loop, apart):
-    """Angles, the actuator's length, the forces of its pin, and how far the two ways are apart."""
+    """Draw the angles, the actuator length, the pin forces and the difference of both methods."""
     figure = Figure(figsize=(9, 9), layout="constrained")
     axes = figure.subplots(4)
     axes[0].plot(loop.time, loop["plant.q"][:, [0, 1, 3]], label=["arm", "cylinder", "forearm"])
@@ -94,12 +97,12 @@ def draw(loop, apart):
 
 
 def main():
-    """Runs the mechanism both ways and compares."""
+    """Run the mechanism with both methods and compare."""
     loop, form = run(ClosedLoopPlant(*MECHANISM)), run(Triangle())
     difference = loop["plant.q"] - form["plant.q"]
     difference[:, 1] = (difference[:, 1] + np.pi) % (
         2 * np.pi
-    ) - np.pi  # the closed form is within half a turn
+    ) - np.pi  # the closed form has angles within half a turn
     apart = np.abs(difference).max(axis=1)
     q = loop["plant.q"]
     work = FORCES @ (q[-1] - q[0])

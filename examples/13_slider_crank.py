@@ -1,8 +1,8 @@
-"""A slider-crank, spun up and left alone: its motion by closed form, its constraint forces by
-Newton's law.
+"""A slider-crank without drive, compared with the closed form and with Newton's second law.
 
-The crank starts at 20 rad/s. The slider must be where the crank's angle puts it, and what its pin
-and guide give it must be its mass times its acceleration. Writes build/slider_crank/result.png.
+The crank starts at 20 rad/s. The crank angle determines the position of the slider. The forces of
+the pin and the guide on the slider must equal its mass times its acceleration. The script writes
+build/slider_crank/result.png.
 """
 
 import sys
@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from rigidblocks import System, simulate
 from rigidblocks.library import ClosedLoopPlant
-from rigidblocks.mechanisms import slider_crank
+from rigidblocks.robot.robots import slider_crank
 
 BUILD = Path("build/slider_crank")
 T_STOP, DT = 1.0, 5e-4
@@ -21,7 +21,7 @@ CRANK, ROD, MASS, SPEED = 0.3, 1.0, 1.0, 20.0
 
 
 def start():
-    """The mechanism, and the velocities of a crank that turns at SPEED."""
+    """Return the mechanism; its initial velocities belong to a crank that turns at SPEED."""
     mechanism = slider_crank(CRANK, ROD, slider_mass=MASS, angle=1.0)
     root = np.sqrt(ROD**2 - (CRANK * np.sin(1.0)) ** 2)
     rod = -CRANK * np.cos(1.0) / root - 1.0
@@ -30,7 +30,7 @@ def start():
 
 
 def main():
-    """Runs the mechanism, checks it and draws."""
+    """Run the mechanism, check it and draw."""
     system = System()
     system.add("engine", ClosedLoopPlant(*start()))
     result = simulate(system, T_STOP, DT, progress=False)
@@ -56,7 +56,7 @@ def main():
 
 
 def draw(t, q, qd, lam):
-    """Slider, crank speed and the forces of the wrist pin."""
+    """Draw the slider position, the crank speed and the forces of the wrist pin."""
     figure = Figure(figsize=(9, 8), layout="constrained")
     slider, crank, force = figure.subplots(3)
     slider.plot(t, q[:, 2])

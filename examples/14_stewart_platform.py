@@ -1,9 +1,8 @@
-"""A platform on six legs follows a command for its pose, by PD controllers on the lengths of the
-legs.
+"""A six-legged Stewart platform follows a commanded pose by PD control of the leg lengths.
 
-The legs' commanded lengths are those of the commanded pose. The six loops are closed inside the
-plant. Checked are the loops, and that the work of the legs' forces is what the energy changes by.
-Writes build/stewart_platform/result.png.
+The script computes the commanded leg lengths from the commanded pose. The plant closes its six
+loops by constraints. The script checks the loop closure error, and compares the work of the leg
+forces with the energy change. It writes build/stewart_platform/result.png.
 """
 
 import sys
@@ -14,9 +13,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from rigidblocks import Block, Port, System, simulate
-from rigidblocks.algebra.spatial import rx, ry
 from rigidblocks.library import ClosedLoopPlant
-from rigidblocks.mechanisms import stewart_platform
+from rigidblocks.robot.robots import stewart_platform
+from rigidblocks.spatial.spatial import rx, ry
 
 BUILD = Path("build/stewart_platform")
 T_STOP, DT = 4.0, 2e-3
@@ -24,12 +23,12 @@ MECHANISM = stewart_platform()
 MODEL = MECHANISM.model
 FEET = np.array([MODEL.Xtree[2 * k + 1].r for k in range(6)])
 ENDS = np.array([loop.Xs.r for loop in MODEL.loops])
-LENGTHS = slice(9, None, 3)  # of the legs among q
-FORCES = slice(8, None, 3)  # of the legs among tau and qd
+LENGTHS = slice(9, None, 3)  # indices of the leg lengths in q
+FORCES = slice(8, None, 3)  # indices of the leg forces in tau and of the leg velocities in qd
 
 
 def pose(t):
-    """The commanded place (3,) and rotation (3, 3): it rises, circles and leans, all from rest."""
+    """Return commanded position (3,) and rotation (3, 3): rise, circle and tilt, all from rest."""
     grow = 1.0 - np.exp(-((t / 0.5) ** 3))
     place = np.array([0.1 * np.sin(2 * t), 0.1 * (1 - np.cos(2 * t)), 0.1]) * grow
     return place + np.array([0.0, 0.0, 1.0]), (
@@ -38,7 +37,7 @@ def pose(t):
 
 
 def leg_lengths(t):
-    """The legs' lengths (6,) [m] at the commanded pose."""
+    """Return the leg lengths (6,) [m] at the commanded pose."""
     place, R = pose(t)
     legs = [place + R @ end - foot for foot, end in zip(FEET, ENDS, strict=True)]
     return np.array([np.sqrt(leg @ leg) for leg in legs])
@@ -46,9 +45,7 @@ def leg_lengths(t):
 
 @dataclass(frozen=True, eq=False)
 class LegController(Block):
-    """PD control of the legs' lengths: the forces on all joints, of which the legs' alone are not
-    zero.
-    """
+    """PD control of the leg lengths; all other joint forces are zero."""
 
     kp: float = 2e4
     kd: float = 1e3
@@ -74,7 +71,7 @@ class LegController(Block):
 
 
 def platform():
-    """The system of the platform and the controllers of its legs."""
+    """Return the system of the platform and the controller of its legs."""
     system = System()
     system.add("platform", ClosedLoopPlant(*MECHANISM))
     system.add("legs", LegController())
@@ -85,14 +82,14 @@ def platform():
 
 
 def commanded_places(t):
-    """Where the platform should be (n, 3) at the times t (n,)."""
+    """Return the commanded positions (n, 3) of the platform at the times t (n,)."""
     return np.array([pose(time)[0] for time in t])
 
 
 def does_what_it_must(result):
-    """Whether loops stay closed, and the legs' work is what the energy changes by; prints both."""
+    """Print and check the loop closure error, and the work of the legs minus the energy change."""
     t, q, tau = result.time, result["platform.q"], result["legs.tau"]
-    # a force is held from its time on
+    # each sampled force is held from its time to the next sample
     work = np.sum(tau[:-1, FORCES] * np.diff(q[:, LENGTHS], axis=0))
     gained = result["platform.energy"][-1] - result["platform.energy"][0]
     behind = np.abs(q[:, 4:7] - commanded_places(t))[t > 1].max()
@@ -107,7 +104,7 @@ def does_what_it_must(result):
 
 
 def draw(result):
-    """The place of the platform, the legs' lengths and their forces."""
+    """Draw the position of the platform, the leg lengths and the leg forces."""
     t, q, commanded = result.time, result["platform.q"], commanded_places(result.time)
     figure = Figure(figsize=(9, 9), layout="constrained")
     place, lengths, forces = figure.subplots(3)
@@ -130,7 +127,7 @@ def draw(result):
 
 
 def main():
-    """Runs the platform, checks it, and draws."""
+    """Run the platform, check it, and draw."""
     result = simulate(platform(), T_STOP, DT, progress=False)
     does = does_what_it_must(result)
     draw(result)

@@ -1,9 +1,10 @@
-"""A five-bar robot with motors on its two base joints follows a command, as a co-simulation of
-FMUs.
+"""A five-bar robot with motors on its two base joints follows a command, as coupled FMUs.
 
-The robot, its PD controller and its command are native FMUs, made of the scripts in fmus/. The loop
-is closed inside the robot's FMU, or the robot is cut there and the constraint forces come from one
-more FMU. The first must be the same as with blocks in memory. Writes
+The robot, its PD controller and its command are native FMUs, which the script builds from the
+scripts in fmus/. In the first system, the robot's FMU closes its loop itself. In the second system,
+the robot's loop is cut and another FMU provides the constraint forces.
+
+The results of the first system must equal the results of the blocks. The script writes
 build/five_bar_fmus/result.png.
 """
 
@@ -22,18 +23,19 @@ T_STOP, DT = 4.0, 1e-3
 
 
 def fmu(name):
-    """A native FMU of a script."""
+    """Build the native FMU of a script."""
     return export_fmu(SCRIPTS / f"five_bar_{name}_fmu.py", BUILD / f"{name}.fmu")
 
 
 def block(name):
-    """The block of a script."""
+    """Return the block of a script."""
     return slave_of(SCRIPTS / f"five_bar_{name}_fmu.py").memory.block
 
 
 def wired(part, robot):
-    """The robot, its controller and its command; with the cut robot, the closure of its loop
-    too.
+    """Connect the robot, its controller and its command.
+
+    If the loop of the robot is cut, also connect the FMU or block of its loop closure.
     """
     system = System()
     for name, script in {"robot": robot, "pd": "pd", "command": "command"}.items():
@@ -55,14 +57,14 @@ def wired(part, robot):
 
 
 def main():
-    """Runs the three, compares and draws."""
+    """Run the three systems, compare and draw."""
     memory = simulate(wired(block, "robot"), T_STOP, DT, progress=False)
     inside = simulate(wired(fmu, "robot"), T_STOP, DT, progress=False)
     cut = simulate(wired(fmu, "cut"), T_STOP, DT, progress=False)
     same = np.abs(inside["robot.q"] - memory["robot.q"]).max()
     apart = np.abs(inside["robot.q"] - cut["robot.q"]).max()
     opened, held = cut["closure.loop_error"].max(), inside["robot.loop_error"].max()
-    print(f"FMUs and blocks in memory are {same:.1e} apart")
+    print(f"FMUs and blocks are {same:.1e} apart")
     print(
         f"loop closed inside the robot: it opens by {held:.1e} m; by an FMU of its own: by "
         f"{opened:.1e} m"
@@ -74,7 +76,7 @@ def main():
 
 
 def draw(inside, cut):
-    """Base joints, motor torques, and the opening of the loop both ways."""
+    """Draw the base joints, the motor torques, and the loop closure errors of both systems."""
     figure = Figure(figsize=(9, 9), layout="constrained")
     angles, torques, opening = figure.subplots(3)
     for k, joint, name in ((0, 0, "left"), (1, 2, "right")):

@@ -1,10 +1,11 @@
-"""Newton's cradle: five balls on threads, of which the first is let go, as rigid contact from event
-to event.
+"""Newton's cradle of five balls with event-driven rigid contact.
 
-Each collision is located inside a step and is a sequence of collisions of two balls (RBDA 11.7):
-what is handed on is all of the velocity, so that only the last ball leaves. With balls that lose
-some of it, all of them come to swing together. Checked are the energy, the momentum through each
-impact, and the pendulum's period. Writes build/newtons_cradle/result.png.
+The first ball is released. The simulation locates each collision within a step, and resolves it as
+a sequence of collisions of two balls (RBDA 11.7). Elastic balls transmit the whole velocity, so
+only the last ball leaves. Inelastic balls finally swing together.
+
+The script checks the energy, the momentum in each impact and the period of the pendulum. It writes
+build/newtons_cradle/result.png.
 """
 
 import sys
@@ -16,10 +17,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from rigidblocks import Model, Revolute
-from rigidblocks.algebra.spatial import mcI, xlt
 from rigidblocks.contact import Sphere, sphere_contacts
+from rigidblocks.cosim.contact_events import simulate_contact
 from rigidblocks.dynamics import energy
-from rigidblocks.simulation.contact_events import simulate_contact
+from rigidblocks.spatial.spatial import mcI, xlt
 
 BUILD = Path("build/newtons_cradle")
 T_STOP, DT = 3.2, 0.04
@@ -28,7 +29,7 @@ ANGLE = 0.5
 
 
 def cradle():
-    """The balls, each on a thread without mass, side by side."""
+    """Return the balls side by side, each on a massless thread."""
     inertia = mcI(MASS, [0.0, 0.0, -LENGTH], 0.4 * MASS * RADIUS**2 * np.eye(3))
     places = tuple(xlt([2 * RADIUS * i, 0.0, 0.0]) for i in range(BALLS))
     shape = (Sphere(RADIUS, (0.0, 0.0, -LENGTH)),)
@@ -39,7 +40,7 @@ def cradle():
 
 
 def swinging(e):
-    """The motion after the first ball has been let go, with the coefficient of restitution e."""
+    """Return the motion after the release of the first ball, with the restitution coefficient e."""
     model = cradle()
     contacts = partial(sphere_contacts, model, pairs=list(pairwise(range(BALLS))))
     start = np.zeros(BALLS)
@@ -50,7 +51,7 @@ def swinging(e):
 
 
 def quarter():
-    """A quarter of the period of one ball [s], by the arithmetic and geometric mean (Gauss)."""
+    """Return a quarter of one ball's period [s], by the arithmetic-geometric mean (Gauss)."""
     w = np.sqrt(MASS * G * LENGTH / (MASS * LENGTH**2 + 0.4 * MASS * RADIUS**2))
     a, b = 1.0, np.cos(ANGLE / 2)
     while abs(a - b) > 1e-15:
@@ -59,7 +60,7 @@ def quarter():
 
 
 def draw(runs):
-    """The angles of the balls, and the energy."""
+    """Draw the angles of the balls and the energy."""
     figure = Figure(figsize=(9, 8), layout="constrained")
     axes = figure.subplots(len(runs) + 1, sharex=True)
     for axis, (e, run) in zip(axes, runs.items(), strict=False):
@@ -85,12 +86,12 @@ def draw(runs):
 
 
 def energies(run):
-    """The energy of the balls at each time [J]."""
+    """Return the energy of the balls at each time [J]."""
     return np.array([energy(cradle(), q, qd) for q, qd in zip(run["q"], run["qd"], strict=True)])
 
 
 def main():
-    """Lets the cradles swing, checks what they must keep to, and draws."""
+    """Run the cradles, check the conserved quantities, and draw."""
     runs = {e: swinging(e) for e in (1.0, 0.8)}
     draw(runs)
     elastic, lossy = runs.values()

@@ -1,10 +1,11 @@
-"""A block on an incline: it sticks below the friction angle, slides above it, and stops after the
-way that is known.
+"""A block on an incline sticks below the friction angle, slides above it, and stops when pushed up.
 
-Rigid contact of a box with a plane by its eight corners, from event to event: what slides and what
-sticks is decided at each event, and when the sliding ends is located inside the step. On inclines
-of many angles the way in one second is compared with the closed form; then the block is pushed up
-an incline, where it stops, and stays or slides back. Writes build/block_on_incline/result.png.
+The box touches the plane with its eight corners, with event-driven rigid contact. At each event the
+simulation decides between stick and slip; it locates the end of sliding within the step.
+
+The script compares the distance that the released block slides in one second with the closed form,
+for inclines of many angles. Then the block is pushed up an incline. It stops there and stays or
+slides back. The script writes build/block_on_incline/result.png.
 """
 
 import sys
@@ -15,9 +16,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from rigidblocks import Model, SixDoF
-from rigidblocks.algebra.spatial import identity, mcI
 from rigidblocks.contact import Box, Plane, plane_contacts
-from rigidblocks.simulation.contact_events import simulate_contact
+from rigidblocks.cosim.contact_events import simulate_contact
+from rigidblocks.spatial.spatial import identity, mcI
 
 BUILD = Path("build/block_on_incline")
 SIDES, MASS, MU, G = np.array([0.4, 0.3, 0.2]), 2.0, 0.4, 9.81
@@ -25,13 +26,16 @@ T_STOP, DT, SPEED = 1.0, 0.1, 2.0
 
 
 def block():
-    """A homogeneous block."""
+    """Return a homogeneous block."""
     inertia = mcI(MASS, np.zeros(3), MASS / 12 * np.diag(SIDES @ SIDES - SIDES**2))
     return Model("block", (-1,), (SixDoF(),), (identity(),), (inertia,), contact=((Box(SIDES),),))
 
 
 def on_incline(angle, speed):
-    """The way up the incline of the block at each time, from `speed` upward, and the run."""
+    """Return the block's displacement up the incline at each time, and the result of the run.
+
+    The block starts with the velocity `speed` up the incline.
+    """
     up, normal = (
         np.array([np.cos(angle), 0.0, np.sin(angle)]),
         np.array([-np.sin(angle), 0.0, np.cos(angle)]),
@@ -43,7 +47,7 @@ def on_incline(angle, speed):
 
 
 def closed_form(angle, speed, t):
-    """The way up the incline by Coulomb's law."""
+    """Return the displacement up the incline by Coulomb's law."""
     brake = G * (np.sin(angle) + MU * np.cos(angle))
     slide = G * max(np.sin(angle) - MU * np.cos(angle), 0.0)
     stop = speed / brake
@@ -52,7 +56,7 @@ def closed_form(angle, speed, t):
 
 
 def draw(angles, ways, pushed):
-    """The ways of the block that is let go, by angle, and of the block that is pushed, by time."""
+    """Draw the displacements: of the released block over angle, of the pushed block over time."""
     figure = Figure(figsize=(9, 7), layout="constrained")
     down, up = figure.subplots(2)
     fine = np.linspace(angles[0], angles[-1], 400)
@@ -82,7 +86,7 @@ def draw(angles, ways, pushed):
 
 
 def main():
-    """Lets the block go, pushes it, compares with the closed form, and draws."""
+    """Release and push the block, compare with the closed form, and draw."""
     friction_angle = np.arctan(MU)
     angles = friction_angle + np.radians([-10.0, -5.0, -1.0, -0.1, 0.1, 1.0, 3.0, 6.0])
     ways = np.array([-on_incline(angle, 0.0)[0][-1] for angle in angles])

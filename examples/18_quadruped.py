@@ -1,11 +1,13 @@
 """A quadruped is dropped on the ground, catches itself and stands under PD control.
 
-A free trunk on four legs of three joints falls from half a metre, a little askew. Its plant has the
-contact of its four feet inside the integrator's steps; with the controller it is one continuous
-block, which runs compiled in memory and as a native FMU, with the same numbers. Checked are what
-the ground may do: friction within its cone, no pull, the momentum of the robot changed by the
-feet's forces and its weight alone; and that it stands at the end. Writes
-build/quadruped/result.png.
+A free trunk on four legs of three joints falls from half a metre, slightly tilted. The plant
+contains the contacts of the four feet, so the integrator evaluates them in each stage. The plant
+and the controller form one continuous block, which runs in Python and as a native FMU, with the
+same results.
+
+The script checks that contact forces are inside their friction cones and never pull. It also checks
+that only the forces on the feet and the weight change the momentum, and that the robot stands at
+the end. It writes build/quadruped/result.png.
 """
 
 import shutil
@@ -18,18 +20,19 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from rigidblocks import ContinuousSystem, PDController, System, export_fmu, simulate
-from rigidblocks.library import ContactPlant, FloatingBasePlant, Step
-from rigidblocks.robots import quadruped
+from rigidblocks.contact import ContactPlant
+from rigidblocks.library import FloatingBasePlant, Step
+from rigidblocks.robot.robots import quadruped
 
 BUILD = Path("build/quadruped")
 T_STOP, DT = 5.0, 1e-3
 STANCE = np.tile([0.0, 0.7, -1.4], 4)
-ASKEW = np.array([0.99, 0.08, 0.06, 0.0])  # the trunk's orientation at the start
+ASKEW = np.array([0.99, 0.08, 0.06, 0.0])  # initial orientation of the trunk
 MU, G = 0.8, 9.81
 
 
 def standing():
-    """The robot above the ground with its controller, as one block."""
+    """Return the robot above the ground with its controller, as one block."""
     system = System()
     robot = FloatingBasePlant(
         quadruped(), quaternion0=ASKEW / np.linalg.norm(ASKEW), position0=(0.0, 0.0, 0.5), q0=STANCE
@@ -49,14 +52,14 @@ def standing():
 
 
 def run(part):
-    """The run of the block or of its FMU."""
+    """Return the run of the block or of its FMU."""
     system = System()
     system.add("all", part)
     return simulate(system, T_STOP, DT, progress=False)
 
 
 def real_time_factor(path):
-    """How many seconds the FMU simulates in a second of the processor, stepped by FMPy alone."""
+    """Return the simulated seconds per second of CPU time of the FMU, if only FMPy steps it."""
     folder = fmpy.extract(str(path))
     fmu = fmpy.instantiate_fmu(folder, fmpy.read_model_description(folder), "CoSimulation")
     fmu.setupExperiment()
@@ -73,7 +76,7 @@ def real_time_factor(path):
 
 
 def checks(result):
-    """What must hold, with what was found and how large it may be."""
+    """Yield the name of each check, the computed value and its bound."""
     f, momentum = result["all.robot.force"], result["all.robot.momentum"][:, 3:]
     weight = sum(body.m for body in quadruped().inertia) * G
     yield "the ground pulls [N]", max(0.0, -f[..., 2].min()), 0.0
@@ -94,7 +97,7 @@ def checks(result):
 
 
 def draw(result):
-    """The trunk, the joints of a leg, and the forces on the feet over time."""
+    """Draw the trunk, the joints of a leg and the forces on the feet over time."""
     figure = Figure(figsize=(9, 8), layout="constrained")
     height, lean, joints, force = figure.subplots(4, sharex=True)
     height.plot(result.time, result["all.robot.position"][:, 2])
@@ -118,13 +121,13 @@ def draw(result):
 
 
 def main():
-    """Runs the block and its FMU, checks and draws."""
+    """Run the block and its FMU, check and draw."""
     block = standing()
     result, fmu = run(block), export_fmu(block, BUILD / "standing.fmu")
     from_fmu, faster = run(fmu), real_time_factor(fmu)
     draw(result)
     apart = max(np.abs(from_fmu[port.name] - result[port.name]).max() for port in result.ports)
-    print(f"native FMU: {faster:.0f} x real time at 1 kHz, {apart:.1e} from the block in memory\n")
+    print(f"native FMU: {faster:.0f} x real time at 1 kHz, {apart:.1e} from the compiled block\n")
     stands = apart == 0
     for name, found, most in checks(result):
         stands = stands and found <= most

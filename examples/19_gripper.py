@@ -1,14 +1,15 @@
-"""A gripper of two fingers takes a block from a table and lifts it, or not: friction decides.
+"""A two-finger gripper lifts a block from a table if the friction coefficient is large enough.
 
-The corners of the block touch the pads of the fingers, which move, and the table, which does not,
-by `BodyContact`. Robot, contact and the hand's controller are one continuous block. The fingers
-close with a force F each; the hand rises with at most the acceleration a. By Coulomb's law the
-block comes with it where
+`BodyContact` models the contacts between the block's corners and the pads of the moving fingers,
+and between the corners and the fixed table. The robot, the contact and the hand's controller form
+one continuous block. Each finger closes with the force F; the acceleration of the hand is at most
+a. By Coulomb's law, the block rises with the hand if
 
     2 mu F > m (g + a)
 
-and stays behind below that, which is checked on both sides; the fingers then close on each other.
-What the fingers get is the opposite of what the block gets. Writes build/gripper/result.png.
+Otherwise the block stays on the table, and the fingers then close on each other. The script checks
+both cases, and that the forces on fingers and block are opposite. It writes
+build/gripper/result.png.
 """
 
 import sys
@@ -20,10 +21,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from rigidblocks import Block, ContinuousSystem, Model, Port, RobotPlant, System, simulate
-from rigidblocks.contact import ContactPair, Plane
-from rigidblocks.library import BodyContact, QuinticProfile
-from rigidblocks.library.ports import joint_ports
-from rigidblocks.robots import gripper
+from rigidblocks.contact import BodyContact, ContactPair, Plane
+from rigidblocks.library import QuinticProfile
+from rigidblocks.library.common_ports import joint_ports
+from rigidblocks.robot.robots import gripper
 
 BUILD = Path("build/gripper")
 T_STOP, DT = 2.0, 1e-3
@@ -32,22 +33,23 @@ BEGIN, LASTS, LIFT, LOW = (
     0.8,
     0.2,
     0.03,
-)  # when the hand rises [s], for how long, how far and from where [m]
+)  # start of the lift [s], its duration [s], its distance [m] and its initial height [m]
 F, G, M = 5.0, 9.81, 0.2
 FINGERS, BLOCK, TABLE = (1, 2), 3, -1
 
 
 @dataclass(frozen=True, eq=False)
 class Grip(Block):
-    """The forces of the joints: the hand follows its reference, the fingers close with F and keep
-    in the middle.
+    """Joint forces of hand and fingers.
+
+    The hand follows its reference. The fingers close with the force F and stay centred.
     """
 
     model: Model
 
     @cached_property
     def inputs(self):
-        """q and qd of the robot; the reference of the hand."""
+        """Joint positions q and velocities qd of the robot; the reference of the hand."""
         motion = joint_ports(self.model, q="joint positions", qd="joint velocities")
         return (
             *motion,
@@ -57,7 +59,7 @@ class Grip(Block):
 
     @cached_property
     def outputs(self):
-        """tau of the robot."""
+        """Joint forces tau of the robot."""
         return joint_ports(self.model, tau="joint forces")
 
     def output(self, u):
@@ -69,10 +71,10 @@ class Grip(Block):
 
 
 def gripping():
-    """The gripper over the block on the table, its controller and their contacts, as one part."""
+    """Return gripper, block, table, controller and contacts as one part."""
     model, parts = gripper(), System()
     fingers = [ContactPair(BLOCK, finger, model.contact[finger][0]) for finger in FINGERS]
-    pad = Plane((-1.0, 0.0, 0.0), (-0.01, 0.0, 0.0))  # of the right finger, for the left one
+    pad = Plane((-1.0, 0.0, 0.0), (-0.01, 0.0, 0.0))  # of the right finger; it faces the left one
     pairs = (*fingers, ContactPair(BLOCK, TABLE, Plane()), ContactPair(*FINGERS, pad))
     q0 = [LOW, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.025]
     parts.add("robot", RobotPlant(model, q0, external_wrenches=True))
@@ -95,36 +97,35 @@ def gripping():
 
 
 def run(block, mu):
-    """The run with that coefficient of friction."""
+    """Return the result with the friction coefficient mu."""
     system = System()
     system.add("all", block, start={"contact.mu": mu}, h=2.5e-4)
     return simulate(system, T_STOP, DT, progress=False)
 
 
 def lifted(result):
-    """How far the block has come up [m]."""
+    """Return the distance by which the block rises [m]."""
     z = result["all.robot.q"][:, 9]
     return float(z[-1] - z[round(BEGIN / DT)])
 
 
 def left_over(result):
-    """What is left of all forces but those of the table [N]: each finger gets the opposite of what
-    it gives.
+    """Return the largest sum of all contact forces except the force of the table [N].
+
+    The sum is zero, because the force on each finger is opposite to its force on the block.
     """
     on_bodies, on_points = result["all.contact.f_ext"][..., 3:], result["all.contact.force"]
     return np.abs(on_bodies.sum(axis=1) - on_points[:, 16:24].sum(axis=1)).max()
 
 
 def draw(results):
-    """The heights, the fingers' positions, and the force of a finger on the block, by friction."""
+    """Draw heights, finger positions and the force of a finger, for each friction coefficient."""
     figure = Figure(figsize=(9, 7.5), layout="constrained")
     height, finger, push, carry = figure.subplots(4, sharex=True)
     first = next(iter(results.values()))
     height.plot(first.time, first["all.robot.q"][:, 0] - LOW + 0.025, "k--", label="hand")
     for (mu, result), style in zip(results.items(), ("-", "--", "-", "--"), strict=True):
-        force = result[
-            "all.contact.force"
-        ]  # at eight corners each: of the left finger, the right one, ...
+        force = result["all.contact.force"]  # 8 corners per pair: left finger, right finger, ...
         height.plot(result.time, result["all.robot.q"][:, 9], style, label=f"block, mu = {mu:.2f}")
         finger.plot(result.time, 1e3 * result["all.robot.q"][:, 1], style, label=f"mu = {mu:.2f}")
         push.plot(result.time, force[:, :8, 0].sum(axis=1), style, label=f"mu = {mu:.2f}")
@@ -142,8 +143,8 @@ def draw(results):
 
 
 def main():
-    """Lifts with friction on both sides of what is needed, compares and draws."""
-    a = 10 / np.sqrt(3) * LIFT / LASTS**2  # the largest acceleration of a quintic profile
+    """Lift with friction above and below the required value, compare and draw."""
+    a = 10 / np.sqrt(3) * LIFT / LASTS**2  # largest acceleration of a quintic profile
     needed = M * (G + a) / (2 * F)
     block, kept = gripping(), True
     results = {

@@ -1,11 +1,13 @@
-"""A wall is in the way of a planar robot that follows a command: five FMUs in one co-simulation.
+"""A planar robot follows a command into a wall: co-simulation of five FMUs.
 
-The robot of two links, its PD controller, its command, where its elbow and its tip are, and the
-wall are one FMU each, built from the scripts in fmus/. The command leads the tip through the wall
-at y = 1.2 m; the robot presses on it, slides along it and comes free again on the way back. Where
-it is free, the run is that without the wall. Checked are the wall's laws: it pushes and never
-pulls, friction stays within its cone, the joints feel what the wall gives, and the wall takes
-energy. Writes build/planar2_wall/result.png.
+The five FMUs are the two-link robot, its PD controller, its command, the positions of elbow and
+tip, and the wall. They are built from the scripts in fmus/. The commanded path of the tip leads
+through the wall at y = 1.2 m. The robot presses on the wall, slides along it and leaves it on the
+way back.
+
+Before the contact, the results equal the results of a run without the wall. The script checks that
+the wall never pulls and that friction stays within its cone. It also checks that the joint torques
+balance the wall force and that the wall takes energy. It writes build/planar2_wall/result.png.
 """
 
 import sys
@@ -38,7 +40,7 @@ WIRES = {
 
 
 def fmus():
-    """The files of the FMUs by the names of the parts."""
+    """Build the FMUs and return their files by the names of the parts."""
     return {
         part: export_fmu(SCRIPTS / f"planar2_{script}_fmu.py", BUILD / f"{part}.fmu")
         for part, script in FMUS.items()
@@ -46,7 +48,7 @@ def fmus():
 
 
 def wired(files, mu=MU):
-    """The system of the five FMUs, or without the wall where there is no file of it."""
+    """Connect the five FMUs, or four if `files` has no wall."""
     system = System()
     for part, file in files.items():
         start = {"wall": {"mu": mu}, "robot": {"f_ext": np.zeros((2, 6))}}.get(part)
@@ -58,7 +60,7 @@ def wired(files, mu=MU):
 
 
 def laws(result):
-    """What must hold of the forces of the wall, with what was found and how large it may be."""
+    """Yield the name of each check of the wall force, the computed value and its bound."""
     f = result["wall.force"]
     push, slide = -f[..., 1], np.hypot(f[..., 0], f[..., 2])
     inside = result["wall.depth"][:, 1] > 0
@@ -71,16 +73,15 @@ def laws(result):
 
 
 def work(result):
-    """What the wall does to the robot: the sum of the held force times the way of the point under
-    it.
-    """
+    """Return the work of the wall on the robot [J]: the held force times the displacement."""
     f, p = result["wall.force"], result["points.p"]
     return float(np.sum(f[:-1] * np.diff(p, axis=0)))
 
 
 def unbalanced(result):
-    """How far the controller's forces are from those with which a robot at rest presses on the
-    wall, at t = 1.9 s.
+    """Return the largest torque imbalance while the robot presses on the wall at t = 1.9 s.
+
+    tau + J^T f = rnea(q, qd, qdd)
     """
     k, model = round(1.9 / DT), planar2()
     q, f = result["robot.q"][k], result["wall.force"][k]
@@ -91,9 +92,7 @@ def unbalanced(result):
 
 
 def draw(result, free):
-    """The way of the tip, and how far it is inside, the joints and the force of the wall over
-    time.
-    """
+    """Draw the path of the tip, and its penetration depth, the joints and the wall's force."""
     figure = Figure(figsize=(10, 6.5), layout="constrained")
     way, force, joints, depth = figure.subplots(2, 2).flat
     way.axhspan(WALL, 1.7, color="0.85", label="wall")
@@ -119,7 +118,7 @@ def draw(result, free):
 
 
 def main():
-    """Builds the FMUs, runs with and without the wall, checks and draws."""
+    """Build the FMUs, run with and without the wall, check and draw."""
     files = fmus()
     result = simulate(wired(files), T_STOP, DT, progress=False)
     free = simulate(

@@ -1,11 +1,13 @@
-"""An arm with springs, stops, friction, a motor's rotor and a gear, all inside one plant and so in
-one FMU.
+"""An arm with springs, stops, friction, a rotor and a gear, all inside one plant and one FMU.
 
-Two links in gravity hang on a strut, a spring and damper from the upper one to a wall; a belt turns
-the third link against the second, and stops end its way. A motor pushes it from stop to stop. What
-the elements do is checked by power: energy grows by the work of the motor and falls by what dampers
-and friction take. Then the plant is made an FMU with every number of its elements a parameter, and
-the FMU moves as the block does. Writes build/sprung_arm/arm.fmu and result.png.
+Two links under gravity hang on a strut, which is a spring and damper between the upper link and a
+wall. A belt turns the third link opposite to the second link, and stops limit its range. A motor
+pushes the third link from stop to stop.
+
+The script checks the power balance: the energy grows by the work of the motor and decreases by the
+losses of dampers and friction. Then it exports the plant as an FMU, in which all quantities of the
+force elements are parameters. It compares the motion of the FMU with the motion of the block, and
+writes build/sprung_arm/arm.fmu and result.png.
 """
 
 import sys
@@ -14,24 +16,23 @@ from pathlib import Path
 import numpy as np
 
 from rigidblocks import (
-    Between,
     ForceElement,
     Friction,
-    Gear,
     RobotPlant,
-    Rotor,
     Sine,
     Spring,
-    Stop,
     System,
     export_fmu,
-    planar3,
     simulate,
 )
+from rigidblocks.dynamics.force_elements import Between
+from rigidblocks.dynamics.force_laws import Stop
+from rigidblocks.dynamics.transmissions import Gear, Rotor
+from rigidblocks.robot.robots import planar3
 
 BUILD = Path("build/sprung_arm")
 T_STOP, DT = 4.0, 1e-3
-VISCOUS = 4.0  # N m s/rad, of the bearing
+VISCOUS = 4.0  # N m s/rad, damping of the bearing
 ELEMENTS = (
     ForceElement(
         "strut", Between("body1", (0.7, 0.0, 0.0), None, (0.0, 1.0, 0.0)), Spring(800.0, rest=1.0)
@@ -44,13 +45,13 @@ ELEMENTS = (
 
 
 def arm():
-    """The plant."""
+    """Return the plant."""
     model = planar3().with_gravity((0.0, -9.81, 0.0))
     return RobotPlant(model, elements=ELEMENTS)
 
 
 def run(robot):
-    """The motion of the arm, a block or an FMU, under its motor."""
+    """Return the result of the arm, which is a block or an FMU, driven by its motor."""
     system = System()
     system.add("robot", robot)
     system.add("motor", Sine((0.0, 60.0, 0.0), (1.0, 3.0, 1.0), unit="N.m"))
@@ -59,9 +60,9 @@ def run(robot):
 
 
 def power_error(result):
-    """How far the energy is from what the motor gave and the bearing took [J]."""
+    """Return the largest difference of the energy from motor work minus bearing losses [J]."""
     qd, tau = result["robot.qd"], result["motor.y"]
-    # over a step the arm holds the motor's force of its end: the motor has stepped before
+    # the motor steps first, so the arm holds the motor force of the end of the step
     work = np.sum(tau[1:] * np.diff(result["robot.q"], axis=0), axis=1)
     taken = VISCOUS * (qd[:-1, 0] ** 2 + qd[1:, 0] ** 2) / 2 * DT
     E = result["robot.energy"]
@@ -69,7 +70,7 @@ def power_error(result):
 
 
 def main():
-    """The run as a block and as an FMU, and the balance of power."""
+    """Run the arm as a block and as an FMU, and check the power balance."""
     BUILD.mkdir(parents=True, exist_ok=True)
     block = run(arm())
     error, scale = power_error(block), np.ptp(block["robot.energy"])

@@ -1,8 +1,10 @@
-"""The bench of an arm, wired without writing a block: a PD controller with gravity compensation,
-motors with a lag and friction, stops at the ends of the joints, and a force at the tool.
+"""A test bench of an arm, which consists only of library blocks.
 
-The arm goes from place to place while a force of 20 N along the tool's own axis pushes it for half
-a second. What the joints have to bear is a signal like any other. Writes
+The bench has a PD controller with gravity compensation, and motors with a lag and friction. It also
+has stops at the joint limits and a force at the tool. The arm moves between poses while a force of
+20 N along the tool's axis pushes it for half a second.
+
+The bearing loads of the joints are normal output signals. The script writes
 build/arm_bench/result.png.
 """
 
@@ -11,10 +13,6 @@ from pathlib import Path
 import numpy as np
 
 from rigidblocks import (
-    Frame,
-    GravityCompensation,
-    JointActuator,
-    JointLimits,
     PDController,
     RepeatingSequence,
     RobotPlant,
@@ -22,16 +20,20 @@ from rigidblocks import (
     planar2,
     simulate,
 )
-from rigidblocks.algebra.spatial import xlt
 from rigidblocks.library import (
+    Frame,
     FrameKinematics,
     FrameWrenches,
     Gain,
+    GravityCompensation,
+    JointActuator,
+    JointLimits,
     JointWrenches,
     Mux,
     Step,
     Sum,
 )
+from rigidblocks.spatial.spatial import xlt
 
 BUILD = Path("build/arm_bench")
 T_STOP, DT = 4.0, 1e-3
@@ -75,7 +77,7 @@ WIRES = (
 
 
 def bench():
-    """The parts and their wires."""
+    """Return the system of all parts and connections."""
     system = System()
     add_controlled_arm(system)
     add_tool_force(system)
@@ -86,7 +88,7 @@ def bench():
 
 
 def add_controlled_arm(system):
-    """The arm, what it is told, and what drives and stops it."""
+    """Add the arm, its command, its controller, its motors and its stops."""
     system.add("robot", RobotPlant(MODEL, q0=(-np.pi / 2, 0.0), external_wrenches=True))
     poses = ((-np.pi / 2, 0.0), (0.5, -0.5), (0.5, -0.5), (-np.pi / 2, 0.0))
     system.add("command", RepeatingSequence((0.0, 1.0, 2.0, 4.0), poses))
@@ -100,7 +102,7 @@ def add_controlled_arm(system):
 
 
 def add_tool_force(system):
-    """A push of 20 N for half a second at the tool."""
+    """Add a force of 20 N that pushes the tool for half a second."""
     system.add("push", Step(2.5, 0.0, 20.0, unit="N"))
     system.add("release", Step(3.0, 0.0, -20.0, unit="N"))
     system.add("pushed", Sum("++", 1, "N"))
@@ -108,7 +110,7 @@ def add_tool_force(system):
 
 
 def add_sensors(system):
-    """How the tool moves, what the bearings bear, and three signals to look at."""
+    """Add the motion of the tool, the bearing loads, and three signals for display."""
     system.add("frames", FrameKinematics(MODEL, (TOOL,), accelerations=True))
     system.add("bearings", JointWrenches(MODEL))
     system.add("scope", Mux((1, 1, 3)))

@@ -1,11 +1,11 @@
-"""A robot is cut in three, each part is reduced to its handles, and the handles are joined again
-(RBDA 7.2, 7.5).
+"""A robot is cut into three parts; their handle equations are joined (RBDA 7.2, 7.5).
 
-An arm of six joints hangs from the base. Its joints 3 and 5 are taken out: what remains are two
-links on the base, and two chains that float. Each part is described by how its handles accelerate,
-a = Phi f + b, whatever is inside it; so the parts could be computed at the same time. The two
-joints then connect the handles, and the handle at the arm's end accelerates as that of the whole
-arm.
+An arm of six joints hangs from the base. The script removes its joints 3 and 5, so that two links
+on the base and two floating chains remain. The accelerations of its handles, a = Phi f + b,
+describe each part completely, so the parts could be computed in parallel.
+
+The two joints then connect the handles. The acceleration of the handle at the end must equal the
+acceleration of the end of the whole arm.
 """
 
 import sys
@@ -13,32 +13,32 @@ import sys
 import numpy as np
 
 from rigidblocks import Model, auto_tree
-from rigidblocks.algebra.spatial import cross_motion, identity
 from rigidblocks.dynamics import (
     HandleJoint,
     InverseHandle,
-    assembled_handles,
+    assemble_handles,
     body_poses,
     body_velocities,
     handle_equation,
 )
-from rigidblocks.joint import SixDoF
+from rigidblocks.joints import SixDoF
+from rigidblocks.spatial.spatial import cross_motion, identity
 
 ARM = auto_tree(6, skew=0.7)
-PARTS = ((0, 1), (2, 3), (4, 5))  # the bodies of each
+PARTS = ((0, 1), (2, 3), (4, 5))  # first and last body of each part
 HANDLES = ((1,), (2, 3), (4, 5))
-RTOL = 1e-10  # linear equations with the apparent inertias of thin links
+RTOL = 1e-10  # relative, for equations with the apparent inertias of thin links
 
 
 class Motion:
-    """The arm in a random state, under random joint forces."""
+    """State of the arm: random positions, velocities and joint forces."""
 
     def __init__(self, rng):
         self.q, self.qd, self.tau = rng.uniform(-1, 1, (3, ARM.nv))
         self.X0, self.v = body_poses(ARM, self.q), body_velocities(ARM, self.q, self.qd)
 
     def at_base(self, handles, bodies):
-        """Handles in the coordinates of the bodies as handles in those of the base."""
+        """Transform handles from the coordinates of their bodies to base coordinates."""
         X = np.zeros((6 * len(bodies), 6 * len(bodies)))
         for k, body in enumerate(bodies):
             X[6 * k : 6 * k + 6, 6 * k : 6 * k + 6] = self.X0[body].inverse().matrix()
@@ -46,7 +46,7 @@ class Motion:
 
 
 def chain(first, last):
-    """Bodies first to last of the arm, the first of them afloat unless it is on the base."""
+    """Return the bodies `first` to `last` of the arm; they float unless body 0 is among them."""
     bodies = slice(first, last + 1)
     joints = (SixDoF(), *ARM.joint[first + 1 : last + 1]) if first else ARM.joint[bodies]
     places = (identity(), *ARM.Xtree[first + 1 : last + 1])
@@ -56,8 +56,9 @@ def chain(first, last):
 
 
 def part(motion, bodies, handles):
-    """How the handles of a part accelerate, in base coordinates; the joints at which it was cut
-    pull at it with their active forces.
+    """Return the handle equation of a part in base coordinates.
+
+    The active forces of the removed joints act on the part.
     """
     first, last = bodies
     model, inside = chain(first, last), slice(first + 1 if first else 0, last + 1)
@@ -76,13 +77,16 @@ def part(motion, bodies, handles):
 
 
 def active_force(motion, joint):
-    """The force within the freedom of a joint that gives its tau, in base coordinates."""
+    """Return the active force of a joint with the joint force tau, in base coordinates.
+
+    f = S (S^T S)^-1 tau
+    """
     S = ARM.joint[joint].jcalc(motion.q[[joint]], motion.qd[[joint]]).S
     return motion.X0[joint].T @ (S @ np.linalg.inv(S.T @ S) @ motion.tau[[joint]])
 
 
 def handle_joint(motion, joint, near, far):
-    """The joint between two handles, in base coordinates."""
+    """Return the joint between two handles, in base coordinates."""
     moved = ARM.joint[joint].jcalc(motion.q[[joint]], motion.qd[[joint]])
     X = motion.X0[joint]
     T = X.T @ ARM.joint[joint].constraint_forces(motion.q[[joint]])
@@ -91,11 +95,11 @@ def handle_joint(motion, joint, near, far):
 
 
 def main():
-    """Joins the parts, and compares with the whole arm."""
+    """Join the parts and compare the handle at the end with the whole arm."""
     motion = Motion(np.random.default_rng(1))
     parts = [part(motion, *both) for both in zip(PARTS, HANDLES, strict=True)]
     joints = [handle_joint(motion, 2, 0, 1), handle_joint(motion, 4, 2, 3)]
-    joined = assembled_handles(parts, joints, keep=[4])
+    joined = assemble_handles(parts, joints, keep=[4])
     whole = motion.at_base(handle_equation(ARM, motion.q, motion.qd, motion.tau, [5]), [5])
     ranks = [int(np.linalg.matrix_rank(one.Phi, tol=1e-9)) for one in parts]
     print(f"freedoms of the handles of each part: {ranks}")

@@ -1,8 +1,8 @@
-"""The picture at the head of the README: the robot of planar2ctrl moves above its command, drawn as
-an animated SVG, which browsers play without a script.
+"""Animated SVG for the README: the robot of planar2ctrl and its commanded configuration.
 
-Each frame's angles are those of a simulation; the second period of the command, of 4 s, is shown.
-Writes build/planar2ctrl.svg, or the file that is named.
+Browsers play the SVG without a script. The angles in each frame come from a simulation. The picture
+shows the second period of the command, which lasts 4 s. The script writes build/planar2ctrl.svg, or
+the file named on the command line.
 """
 
 import argparse
@@ -14,13 +14,13 @@ from rigidblocks import PDController, RepeatingSequence, RobotPlant, System, pla
 from rigidblocks.dynamics.kinematics import point_position
 
 PERIOD, FRAMES = 4.0, 100
-SCALE, ORIGIN = 95.0, (75.0, 222.0)  # pixels per m, and where the base is
-LEFT, RIGHT, PANELS = 370.0, 700.0, ((30.0, 115.0), (155.0, 240.0))  # of the plots [pixels]
+SCALE, ORIGIN = 95.0, (75.0, 222.0)  # pixels per m, and position of the base [pixels]
+LEFT, RIGHT, PANELS = 370.0, 700.0, ((30.0, 115.0), (155.0, 240.0))  # plot edges [pixels]
 COLOURS = ("#2274a5", "#e08e2b")
 
 
 def motion():
-    """The times (n,), the angles and the command (n, 2) of the second period."""
+    """Return the times (n,), the angles and the command (n, 2) of the second period."""
     system = System()
     system.add("robot", RobotPlant(planar2()))
     system.add("pd", PDController(kp=[1000, 1000], kd=[15, 15]))
@@ -38,13 +38,13 @@ def motion():
 
 
 def tip(q):
-    """Where the end of the second link is, in pixels."""
+    """Return the position of the second link's end in pixels."""
     x, y, _ = point_position(planar2(), q, 1, np.array([1.0, 0.0, 0.0]))
     return ORIGIN[0] + SCALE * x, ORIGIN[1] - SCALE * y
 
 
 def turning(angles, about):
-    """The animation of a rotation; SVG turns to the right and counts in degrees."""
+    """Return the SVG animation of a rotation; SVG turns clockwise and uses degrees."""
     values = ";".join(f"{-np.degrees(a):.2f} {about[0]:g} {about[1]:g}" for a in angles)
     return (
         f'<animateTransform attributeName="transform" type="rotate" dur="{PERIOD:g}s" '
@@ -53,7 +53,7 @@ def turning(angles, about):
 
 
 def arm(q, style, second=""):
-    """A robot of two links that turn by the angles (n, 2), the second in its own style."""
+    """Return two links that turn by the angles q (n, 2); `second` styles the second link."""
     x, y = ORIGIN
     elbow = x + SCALE
     return (
@@ -64,7 +64,7 @@ def arm(q, style, second=""):
 
 
 def panel(t, q, command, k):
-    """A plot of an angle over its command, with a cursor that goes along."""
+    """Return a plot of an angle and its command, with a moving cursor."""
     top, bottom = PANELS[k]
     low, high = -0.15, 1.7
 
@@ -86,7 +86,7 @@ def panel(t, q, command, k):
 
 
 def picture():
-    """The text of the SVG."""
+    """Return the text of the SVG."""
     t, q, command = motion()
     grid = "".join(
         f'<path d="M{ORIGIN[0] + SCALE * x / 2:g} 20V250" stroke="#e3e9ee"/>' for x in range(-1, 6)
@@ -108,7 +108,7 @@ def picture():
 
 
 def main() -> None:
-    """Writes the picture."""
+    """Write the picture."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("path", nargs="?", type=Path, default=Path("build/planar2ctrl.svg"))
     path = parser.parse_args().path

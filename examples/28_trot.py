@@ -1,11 +1,15 @@
-"""A quadruped trots for ten seconds, open loop: PD control along a gait that knows nothing of where
-the robot is.
+"""A quadruped trots for ten seconds; PD control of its joints follows a fixed gait.
 
-Its plant is rigid contact with Coulomb friction: feet land, stick, slip and lift off within steps
-of 1 ms. Diagonal legs swing together, twice a second. Checked are what the ground may do (no pull,
-friction within its cone), the momentum of the robot, which feet and weight alone change, and that
-it keeps its height and gets somewhere. The plant runs as a native FMU too, with the same numbers.
-Writes build/trot/result.html, in which it walks.
+The gait does not depend on the position of the robot. The plant has rigid contact with Coulomb
+friction: feet land, stick, slip and lift off within steps of 1 ms. Diagonally opposite legs swing
+together, twice per second.
+
+The script checks the contact forces (no pull, friction within its cone), the trunk height and the
+distance covered. It also checks that only the forces on the feet and the weight change the
+momentum.
+
+The plant also runs as a native FMU, with the same results. The script writes
+build/trot/result.html, which animates the run.
 """
 
 import sys
@@ -24,24 +28,24 @@ from rigidblocks import (
     simulate,
 )
 from rigidblocks.dynamics import momentum
-from rigidblocks.robots import quadruped
+from rigidblocks.robot.robots import quadruped
 
 BUILD = Path("build/trot")
 T_STOP, DT, MU = 10.0, 1e-3, 0.8
 PERIOD, LIFT, STRIDE = 0.5, 0.35, 0.18  # [s, rad, rad]
-STANCE = np.array([0.0, 0.7, -1.4])  # of a leg: abduction, hip, knee
+STANCE = np.array([0.0, 0.7, -1.4])  # joints of a leg: abduction, hip, knee
 START = np.concatenate([[1, 0, 0, 0, 0, 0, 0.33], np.tile(STANCE, 4)])
 
 
 def leg(phase):
-    """The joints of a leg at phases (n,) [rad]: it swings forward in the first half of a turn."""
+    """Return the joints of a leg at phases (n,) [rad]; the leg swings forward from 0 to pi."""
     lift = np.maximum(np.sin(phase), 0.0)
     hip = STANCE[1] + LIFT * lift + STRIDE * np.cos(phase)
     return np.stack([0 * phase, hip, STANCE[2] - 2 * LIFT * lift], axis=1)
 
 
 def gait():
-    """A period of all legs, those at opposite corners together, as a sequence that repeats."""
+    """Return a gait period as a repeating sequence; diagonally opposite legs move together."""
     t = np.linspace(0, PERIOD, 17)
     phase = 2 * np.pi * t / PERIOD
     shifts = (0.0, np.pi, np.pi, 0.0)
@@ -49,7 +53,7 @@ def gait():
 
 
 def trot(robot):
-    """The system of the robot, its controller and the gait."""
+    """Return the system of the robot, its controller and the gait."""
     system = System()
     system.add("robot", robot)
     system.add("pd", PDController([150.0] * 12, [3.0] * 12))
@@ -66,7 +70,7 @@ def trot(robot):
 
 
 def checks(result, model):
-    """What must hold, with what was found, and the least and the most that it may be."""
+    """Yield the name of each check, the computed value, its lower and its upper bound."""
     f = result["robot.f_contact"][:, :, 3:]
     shanks = [k for k, name in enumerate(model.body_names) if name.endswith("shank")]
     feet = f[:, shanks]
@@ -84,7 +88,7 @@ def checks(result, model):
 
 
 def unexplained_momentum(result, model):
-    """The most [N s] by which the momentum changes otherwise than by contacts and weight."""
+    """Return the largest momentum change [N s] that contacts and weight do not explain."""
     rows = zip(result["robot.q"], result["robot.qd"], strict=True)
     p = np.array([momentum(model, q, qd)[3:] for q, qd in rows])
     weight = sum(body.m for body in model.inertia) * model.gravity
@@ -94,7 +98,7 @@ def unexplained_momentum(result, model):
 
 
 def main():
-    """Runs the plant and its FMU, checks, and writes the page."""
+    """Run the plant and its FMU, check, and write the page."""
     model = quadruped()
     robot = RigidContactPlant(model, q0=START, mu=MU)
     system = trot(robot)
@@ -105,7 +109,7 @@ def main():
     faster = T_STOP / (time.process_time() - begin)
     apart = np.abs(run["robot.q"] - result["robot.q"]).max()
     print(f"native FMU: {faster:.0f} x real time at 1 kHz with its controller,", end=" ")
-    print(f"{apart:.1e} from the block in memory\n")
+    print(f"{apart:.1e} from the block without an FMU\n")
     trots = apart < 1e-12
     for name, found, least, most in checks(result, model):
         trots = trots and least <= found <= most

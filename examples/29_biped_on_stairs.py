@@ -1,14 +1,16 @@
-"""A biped climbs stairs: seven steps up, one foot over the other, planned ahead and balanced by
-what it feels.
+"""A biped climbs six stairs, foot over foot, along a planned motion with feedback for balance.
 
-The plan is that of the linear inverted pendulum (Kajita et al. 2003): where the ground should push
-goes from foot to foot, and the middle of mass moves so that it can, by a tridiagonal system of
-equations. Inverse kinematics makes joint angles of it, inverse dynamics the forces that go with
-them. The controller adds PD control, and moves the pressure under the feet by what the capture
-point is off its plan (the ankles), and the trunk upright (the hips). The plant is rigid contact
-with the feet as boxes, and stairs of boxes. Checked are that it arrives with its trunk upright,
-that feet stand where they were planned, what the ground may do, and that the native FMU has the
-same numbers. Writes build/biped/result.html, in which it climbs.
+The plan uses the linear inverted pendulum (Kajita et al. 2003). The centre of pressure moves from
+foot to foot. The corresponding motion of the centre of mass solves a tridiagonal system of
+equations.
+
+Inverse kinematics gives the joint angles, and inverse dynamics the joint forces. The controller
+adds PD control. The ankles shift the centre of pressure in proportion to the error of the capture
+point; the hips keep the trunk upright.
+
+The plant has rigid contact, with boxes as feet and stairs. The script checks that the trunk arrives
+upright, the positions of the feet and the contact forces. It also checks that the native FMU has
+the same results. The script writes build/biped/result.html, which animates the climb.
 """
 
 import sys
@@ -23,52 +25,50 @@ import numpy as np
 from rigidblocks import (
     Block,
     FusedSystem,
-    Playback,
     Port,
     Revolute,
     RigidContactPlant,
     RobotBuilder,
     SixDoF,
     System,
-    Target,
     animate,
     box_inertia,
-    capsule_inertia,
-    clip,
     export_fmu,
     inverse_kinematics,
     rnea,
     simulate,
 )
-from rigidblocks.algebra.spatial import xlt
 from rigidblocks.dynamics import body_jacobian, centre_of_mass, momentum
-from rigidblocks.dynamics.kinematics import body_poses
-from rigidblocks.model.configuration import difference
-from rigidblocks.model.convex import Capsule
-from rigidblocks.model.shapes import Box, Plane
+from rigidblocks.dynamics.kinematics import Target, body_poses
+from rigidblocks.library import Playback
+from rigidblocks.robot.configuration import difference
+from rigidblocks.robot.model import capsule_inertia
+from rigidblocks.robot.shapes import Box, Capsule, Plane
+from rigidblocks.spatial.scalar import clip
+from rigidblocks.spatial.spatial import xlt
 
 BUILD = Path("build/biped")
 T_STOP, DT, G, MU = 10.0, 1e-3, 9.81, 0.7
 THIGH, SHANK, ANKLE, WIDTH = 0.36, 0.36, 0.06, 0.09  # [m]
 FOOT = (0.19, 0.10, 0.03)
 STAIRS, RISE, TREAD = 6, 0.08, 0.28
-BEGIN, BOTH, SINGLE = 1.1, 0.42, 0.76  # [s] until the first foot lifts, of both feet, of one
-LEG, LIFT = 0.58, 0.05  # [m] from hip to ankle where it stands, over the stair
+BEGIN, BOTH, SINGLE = 1.1, 0.42, 0.76  # [s] first lift-off, double support, single support
+LEG, LIFT = 0.58, 0.05  # [m] hip to ankle of a standing leg, foot clearance over the stair
 UP = np.array([0.0, 0.0, 1.0])
-EVERY = 0.05  # [s] of the plan
+EVERY = 0.05  # [s] time step of the plan
 KP = np.array([900.0, 900.0, 900.0, 500.0, 500.0] * 2)
 KD = np.array([18.0, 18.0, 18.0, 6.0, 6.0] * 2)
 
 
 def biped():
-    """A trunk on two legs of five joints, 31 kg, with boxes as feet."""
+    """Return a builder of the biped: a trunk on two legs of five joints, 31 kg, boxes as feet."""
     robot = RobotBuilder("biped")
     trunk = xlt((0.0, 0.0, 0.22))
     robot.add_body(
         "trunk",
         joint=SixDoF(),
         inertia=box_inertia((0.16, 0.26, 0.44), mass=16.0, at=trunk),
-        contact=[Box((0.16, 0.26, 0.28), xlt((0.0, 0.0, 0.28)))],  # thighs have room below
+        contact=[Box((0.16, 0.26, 0.28), xlt((0.0, 0.0, 0.28)))],  # leaves room for the thighs
         appearance=[Box((0.16, 0.26, 0.42), trunk)],
     )
     for leg, side in (("left", 1), ("right", -1)):
@@ -82,8 +82,10 @@ def biped():
 
 
 def leg_bodies():
-    """The bodies of a leg from the hip down: their names and those of their joints, the axes of
-    these, how far below the next joint is [m], the inertias, and what touches.
+    """Yield the bodies of a leg, from the hip down.
+
+    Each entry has the names of body and joint and the axis of the joint. It also has the distance
+    down to the next joint [m], the inertia and the contact shapes.
     """
     x, y = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)
     thigh = Capsule(0.045, THIGH - 0.12, xlt((0, 0, -THIGH / 2)))
@@ -102,7 +104,7 @@ def leg_bodies():
 
 
 def stairs():
-    """The floor and the stairs on it, the last of which is a landing."""
+    """Yield the floor and the stairs on it; the last stair is a landing."""
     yield Plane()
     for k in range(1, STAIRS + 1):
         long = TREAD if k < STAIRS else 3 * TREAD
@@ -111,19 +113,19 @@ def stairs():
 
 
 def blend(s):
-    """From 0 to 1 with no velocity and no acceleration at the ends."""
+    """Return a quintic polynomial from 0 to 1 with zero velocity and acceleration at both ends."""
     s = np.clip(s, 0.0, 1.0)
     return s**3 * (10 - 15 * s + 6 * s**2)
 
 
 def place_of(k, side):
-    """Where a foot stands on stair k, which is the floor for 0: the point below its ankle."""
+    """Return the foothold on stair k (0 is the floor): the point below the ankle."""
     k = min(k, STAIRS)
     return np.array([k * TREAD, side * WIDTH, k * RISE])
 
 
 def footsteps():
-    """When each step begins [s], which foot is swung (0 left), and from which stair to which."""
+    """Yield start time [s], swing foot (0 left), initial and final stair of each step."""
     at, stair = BEGIN, [0, 0]
     for k in range(1, STAIRS + 2):
         foot = k % 2
@@ -133,9 +135,7 @@ def footsteps():
 
 
 def planned_feet(t):
-    """Where the feet are (n, 2, 3) at the times t (n,), and which share of the weight is on the
-    left one.
-    """
+    """Return the foot positions (n, 2, 3) at the times t (n,), and the left foot's load share."""
     feet = np.tile([place_of(0, 1), place_of(0, -1)], (len(t), 1, 1))
     share, last = np.full(len(t), 0.5), BEGIN - 2 * BOTH
     for begin, foot, start, end in footsteps():
@@ -153,7 +153,7 @@ def planned_feet(t):
 
 
 def planned_middle(t, pressure, height):
-    """The middle of mass (n, 2) [m] above where the ground pushes, (n, 2), that ends at rest there.
+    """Return the centre of mass (n, 2) [m] for a centre of pressure p (n, 2), at rest at the end.
 
     x - (z / g) x'' = p
     """
@@ -165,8 +165,9 @@ def planned_middle(t, pressure, height):
 
 
 def posture(model, middle, feet, q):
-    """q with the trunk upright, the feet flat at their places, and the middle of mass over
-    `middle` (2,); the trunk is as high as q has it.
+    """Return q with an upright trunk, flat feet and the centre of mass above `middle` (2,).
+
+    The trunk keeps its height from the argument q.
     """
     trunk = q[4:7].copy()
     for _ in range(2):
@@ -182,15 +183,13 @@ def posture(model, middle, feet, q):
 
 
 def forces(model, q, qd, qdd, share, feet):
-    """The joint forces (10,) of a motion, the ground pushing with a share of the weight on the left
-    foot.
-    """
+    """Return the joint forces (10,) of a motion if `share` of the weight is on the left foot."""
     tau = rnea(model, q, qd, qdd)
     X = body_poses(model, q)[0]
-    n, f = X.E.T @ tau[:3], X.E.T @ tau[3:6]  # about the trunk's origin, base coordinates
+    n, f = X.E.T @ tau[:3], X.E.T @ tau[3:6]  # about the trunk's origin, in base coordinates
     shares = (share, 1.0 - share)
     middle = sum(s * place for s, place in zip(shares, feet, strict=True))
-    moment = n - np.cross(middle - X.r, f)  # which is left where the feet push in proportion
+    moment = n - np.cross(middle - X.r, f)  # remaining moment if the feet carry their shares
     for leg, s, place in zip(("left", "right"), shares, feet, strict=True):
         Y = body_poses(model, q)[model.body_names.index(f"{leg}_foot")]
         push = s * np.concatenate([Y.E @ (moment + np.cross(place - Y.r, f)), Y.E @ f])
@@ -200,9 +199,7 @@ def forces(model, q, qd, qdd, share, feet):
 
 @cache
 def plan():
-    """Times (n,), and at each of them q (n, nq), the joint forces (n, 10), and the share of the
-    weight on the left foot (n,).
-    """
+    """Return times (n,), q (n, nq), joint forces (n, 10) and the left foot's load share (n,)."""
     model, t = biped().model(), np.arange(0.0, T_STOP + EVERY / 2, EVERY)
     feet, share = planned_feet(t)
     pressure = share[:, None] * feet[:, 0] + (1 - share)[:, None] * feet[:, 1]
@@ -223,17 +220,18 @@ def plan():
 
 @dataclass(frozen=True)
 class Balance(Block):
-    """Joint forces along a plan: feed forward, PD control, the trunk held upright by the hips, and
-    the pressure under the feet moved by what the capture point is off the plan.
+    """Joint forces for a plan: feedforward, PD control and balance control.
 
-    Legs bear their shares of the weight, m g, and of what the hips and the ankles add.
+    The hips keep the trunk upright. The error of the capture point shifts the centre of pressure
+    under the feet. Each leg contributes its load share to the hip and ankle terms. The weight
+    scales the shift.
     """
 
     weight: float
-    upright: float = 300.0  # [N m/rad]
-    turning: float = 30.0  # [N m s/rad]
+    upright: float = 300.0  # [N m/rad] stiffness of the trunk's tilt
+    turning: float = 30.0  # [N m s/rad] damping of the trunk's tilt
     gain: float = 0.5
-    most: float = 0.03  # [m] by which the pressure is moved
+    most: float = 0.03  # [m] largest shift of the centre of pressure
 
     inputs = (
         Port("q", (17,), ("1",) * 4 + ("m",) * 3 + ("rad",) * 10),
@@ -260,7 +258,7 @@ class Balance(Block):
 
 
 def climbing(robot):
-    """The system of the robot, its plan and its controller."""
+    """Return the system of the robot, its plan and its controller."""
     t, q, tau, share = plan()
     model = biped().model()
     weight, joints = G * sum(body.m for body in model.inertia), model.joint_names[1:]
@@ -289,15 +287,20 @@ def climbing(robot):
 
 
 def plant(**options):
-    """The robot on its feet before the stairs."""
+    """Return the robot on its feet in front of the stairs."""
     found = biped().description()
     return RigidContactPlant(
-        found.model, tuple(stairs()), q0=plan()[1][0], freedoms=found.freedoms, mu=MU, **options
+        found.model,
+        tuple(stairs()),
+        q0=plan()[1][0],
+        joint_properties=found.joint_properties,
+        mu=MU,
+        **options,
     )
 
 
 def footholds(result):
-    """How far from its place each foot stands when the other one lifts, and at the end [m]."""
+    """Yield the position error [m] of each stance foot at lift-off of the other, and at the end."""
     model, now = biped().model(), dict(enumerate(place_of(0, side) for side in (1, -1)))
     moments = [(at, 1 - foot, end) for at, foot, _, end in footsteps()]
     for k, (at, foot, _) in enumerate(moments):
@@ -309,7 +312,7 @@ def footholds(result):
 
 
 def checks(result, model):
-    """What must hold, with what was found, and the least and the most that it may be."""
+    """Yield the name of each check, the computed value, its lower and its upper bound."""
     q, f = result["robot.q"], result["robot.f_contact"][:, :, 3:]
     lean = 2 * np.linalg.norm(q[:, 1:3], axis=1)
     yield "it leans by [rad]", lean.max(), 0.0, 0.1
@@ -326,7 +329,7 @@ def checks(result, model):
 
 
 def unexplained_momentum(result, model):
-    """The most [N s] by which the momentum changes otherwise than by contacts and weight."""
+    """Return the largest momentum change [N s] that contacts and weight do not explain."""
     rows = zip(result["robot.q"], result["robot.qd"], strict=True)
     p = np.array([momentum(model, q, qd)[3:] for q, qd in rows])
     weight = sum(body.m for body in model.inertia) * model.gravity
@@ -336,7 +339,7 @@ def unexplained_momentum(result, model):
 
 
 def main():
-    """Runs the plant with its controller and the native FMU of both, checks, writes the page."""
+    """Run the blocks and the native FMU of plant and controller, check, and write the page."""
     robot = plant()
     system = climbing(robot)
     result = simulate(system, T_STOP, DT, progress=False)
@@ -347,7 +350,7 @@ def main():
     faster = T_STOP / (time.process_time() - begin)
     apart = np.abs(run["all.robot.q"] - result["robot.q"]).max()
     print(f"native FMU: {faster:.0f} x real time at 1 kHz with its controller,", end=" ")
-    print(f"{apart:.1e} from the blocks in memory\n")
+    print(f"{apart:.1e} from the blocks without an FMU\n")
     climbs = apart < 1e-12
     for name, found, least, most in checks(result, robot.model):
         climbs = climbs and bool(least <= found <= most)

@@ -1,11 +1,13 @@
-"""Hundreds of cart-poles in lanes as an environment of gymnasium, and a policy that learns on them.
+"""Hundreds of cart-poles in SIMD lanes as a gymnasium environment, and a policy trained on them.
 
-`CartPoles` is a `gymnasium.vector.VectorEnv`: the cart and pole of gymnasium's own CartPole-v1,
-with its observations, actions, rewards and limits, as a robot whose steps know their error, all
-environments in one batch. Checked first is that accelerations are those of gymnasium's. A linear
-policy then learns by cross-entropy (de Boer et al. 2005) to keep the pole up for ten seconds, from
-starts ten times wider than those of CartPole-v1. Writes build/cart_poles/result.png, how it learned
-and what it does.
+`CartPoles` is a `gymnasium.vector.VectorEnv` with the cart and pole, observations, actions, rewards
+and limits of CartPole-v1. The integrator controls the error of its steps, and all environments form
+one batch.
+
+The script first compares the accelerations with the accelerations of gymnasium. The cross-entropy
+method (de Boer et al. 2005) then trains a linear policy to balance the pole for ten seconds. The
+range of the initial states is ten times as wide as in CartPole-v1. The script writes
+build/cart_poles/result.png with the learning curve and an episode of the policy.
 """
 
 import time
@@ -19,21 +21,22 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from rigidblocks import Batch, Model, Prismatic, Revolute, RobotPlant, aba
-from rigidblocks.algebra.spatial import mcI, xlt
+from rigidblocks import Model, Prismatic, Revolute, RobotPlant, aba
+from rigidblocks.cosim.batch_simulation import Batch
+from rigidblocks.spatial.spatial import mcI, xlt
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 BUILD = Path("build/cart_poles")
 DT, PUSH, LONGEST = 0.02, 10.0, 500  # [s, N, steps]
-FAR = np.array([2.4, np.deg2rad(12.0)])  # [m, rad] where an episode ends
-WIDE = 0.5  # of the limits and of 1 m/s and 1 rad/s: where episodes start
+FAR = np.array([2.4, np.deg2rad(12.0)])  # [m, rad] bounds at which an episode ends
+WIDE = 0.5  # half range of initial states, relative to the bounds FAR and to 1 m/s and 1 rad/s
 POLICIES, EPISODES, BEST, ROUNDS = 64, 4, 8, 12
 
 
 def cart_pole():
-    """A cart of 1 kg along x, and on it a thin pole of 0.1 kg and 1 m that stands up at q = 0."""
+    """Return a 1 kg cart along x with a thin pole of 0.1 kg and 1 m, upright at q = 0."""
     pole = mcI(0.1, [0.0, 0.0, 0.5], np.diag([0.1 / 12, 0.1 / 12, 0.0]))
     return Model(
         name="cart_pole",
@@ -46,11 +49,11 @@ def cart_pole():
 
 
 class CartPoles(VectorEnv):
-    """`num_envs` carts with a pole each, which are pushed to the left (0) or to the right (1).
+    """Environments of `num_envs` carts with a pole each, pushed to the left (0) or right (1).
 
-    An observation is [x, x', theta, theta'] in m and rad. An episode ends where the cart or the
-    pole is too far, and is cut after LONGEST steps; the environment starts anew with the next step,
-    whose action has no effect (`AutoresetMode.NEXT_STEP`). `wide` is how far starts are spread.
+    An observation is [x, x', theta, theta'] in m and rad. An episode terminates when cart or pole
+    exceeds its bound, and is truncated after LONGEST steps. The next step restarts the environment
+    and ignores its action (`AutoresetMode.NEXT_STEP`). `wide` is the range of initial states.
     """
 
     metadata: ClassVar = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}
@@ -67,13 +70,13 @@ class CartPoles(VectorEnv):
         self.steps, self.ended = np.zeros(num_envs, int), np.zeros(num_envs, bool)
 
     def reset(self, *, seed=None, options=None):
-        """Starts all environments."""
+        """Start all environments."""
         super().reset(seed=seed, options=options)
         self._start(np.ones(self.num_envs, bool))
         return self._observed(), {}
 
     def step(self, actions):
-        """Pushes all carts for DT, but those that start anew."""
+        """Push all carts for DT, except the carts of restarting environments."""
         anew = self.ended.copy()
         tau = np.zeros((self.num_envs, 2))
         tau[:, 0] = np.where(np.asarray(actions) == 1, PUSH, -PUSH)
@@ -87,7 +90,7 @@ class CartPoles(VectorEnv):
         return self._observed(), np.where(anew, 0.0, 1.0), terminated, truncated, {}
 
     def _start(self, which):
-        """Puts these environments at the start of an episode, near upright."""
+        """Set the environments `which` to initial states near upright."""
         spread = self.wide * np.concatenate([FAR, [1.0, 1.0]])
         state = self.np_random.uniform(-spread, spread, (self.num_envs, 4))
         self.q = np.where(which[:, None], state[:, :2], self.q)
@@ -100,8 +103,9 @@ class CartPoles(VectorEnv):
 
 
 def off_gymnasium(rng):
-    """The largest difference to the accelerations of gymnasium's own CartPole-v1, which takes steps
-    of Euler's, over random states.
+    """Return the largest difference from the accelerations of gymnasium's CartPole-v1.
+
+    The states are random. CartPole-v1 integrates by Euler's method.
     """
     other, worst = gymnasium.make("CartPole-v1").unwrapped, 0.0
     other.reset(seed=0)
@@ -116,8 +120,9 @@ def off_gymnasium(rng):
 
 
 def returns(envs, weights):
-    """The reward of a first episode of each environment, pushed to the right where its weights (4,)
-    times the observation are positive.
+    """Return the total reward of the first episode of each environment.
+
+    The policy pushes to the right if the weights (4,) times the observation are positive.
     """
     seen, _ = envs.reset()
     total, going = np.zeros(envs.num_envs), np.ones(envs.num_envs, bool)
@@ -129,7 +134,7 @@ def returns(envs, weights):
 
 
 def learn(envs, rng):
-    """The mean weights after each round of cross-entropy, and the mean return in it."""
+    """Yield the mean weights and the mean return of each round of the cross-entropy method."""
     mean, spread = np.zeros(4), np.ones(4)
     for _ in range(ROUNDS):
         tried = mean + spread * rng.normal(size=(POLICIES, 4))
@@ -140,7 +145,7 @@ def learn(envs, rng):
 
 
 def rate(envs, number):
-    """Steps of one environment in a second of CPU time, by random pushes."""
+    """Return the environment steps per second of CPU time, with random pushes."""
     envs.reset(seed=0)
     actions = envs.action_space.sample()
     envs.step(actions)
@@ -151,7 +156,7 @@ def rate(envs, number):
 
 
 def draw(means, weights):
-    """The picture: the mean return of each round, and an episode of the policy that was learned."""
+    """Draw the mean return of each round, and an episode of the learned policy."""
     envs = CartPoles(1)
     path = [envs.reset(seed=1)[0][0]]
     for _ in range(LONGEST):
@@ -168,7 +173,7 @@ def draw(means, weights):
 
 
 def main():
-    """Learns, checks and draws."""
+    """Train the policy, check and draw."""
     rng = np.random.default_rng(0)
     worst = off_gymnasium(rng)
     print(f"accelerations off those of gymnasium's CartPole-v1: {worst:.1e}")

@@ -1,12 +1,14 @@
-// A runner as the hardware of ros2_control: positions and velocities come by UDP, efforts go back.
+// Hardware interface of ros2_control for a runner: receives positions and velocities by UDP and
+// sends efforts.
 //
-// Its link sends q and qd and receives tau, each with one value a joint, in the order of the joints
-// in the URDF:
+// The link of the runner sends q and qd and receives tau. Each signal has one value per joint, in
+// the order of the joints in the URDF:
 //
 //     UdpLink(send=[q, qd], receive=[tau], peer="127.0.0.1:5005", listen="127.0.0.1:5006")
 //
-// Parameters in the URDF's <hardware>: `port` (5005), the link's peer; `wait_ms` (0), how long a
-// read waits for the runner, so that with lock_step=True the simulation gives the pace.
+// Parameters in the element <hardware> of the URDF: `port` (default 5005) is the port of the link's
+// `peer`. `wait_ms` (default 0) is the longest time that a read waits for the runner. With
+// lock_step=True, the simulation then determines the rate of the control loop.
 
 #include <memory>
 #include <string>
@@ -72,7 +74,8 @@ class RunnerSystem : public hardware_interface::SystemInterface
         return CallbackReturn::SUCCESS;
     }
 
-    // The runner hears nothing then, and its inputs are safe after the link's timeout.
+    // The runner then receives no packets. After the timeout of the link, its inputs have their
+    // safe values.
     CallbackReturn on_deactivate(const rclcpp_lifecycle::State &) override
     {
         partner_.reset();
@@ -82,14 +85,14 @@ class RunnerSystem : public hardware_interface::SystemInterface
     return_type read(const rclcpp::Time &, const rclcpp::Duration &) override
     {
         if (partner_ && partner_->receive(wait_ms_))
-            states_ = partner_->values; // of the same size: the interfaces point into it
+            states_ = partner_->values; // keeps the size, because interfaces point to the elements
         return return_type::OK;
     }
 
     return_type write(const rclcpp::Time &, const rclcpp::Duration &) override
     {
         if (partner_)
-            (void)partner_->send(efforts_); // one that is lost is counted by the runner
+            (void)partner_->send(efforts_); // the runner counts lost packets
         return return_type::OK;
     }
 

@@ -1,4 +1,4 @@
-// The other side of a runner's link by UDP, without ROS: what the runner sends is received, and what it is to get is sent.
+// Communication partner of the UDP link of a runner, without ROS: receives the signals of the runner and sends commands.
 
 #pragma once
 
@@ -18,7 +18,7 @@
 
 class Partner {
 public:
-    // Listens at a port of this machine, which is the `peer` of the link, for packets of n values.
+    // Listen for packets of n values at a port of this machine; the port belongs to the `peer` address of the link.
     Partner(int port, std::size_t n) : values(n, 0.0), next_(n, 0.0), bytes_(RB_PACKET_HEADER + 8 * 8000 + 1)
     {
         socket_ = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -38,7 +38,7 @@ public:
     Partner(const Partner &) = delete;
     Partner &operator=(const Partner &) = delete;
 
-    // Takes the newest packet; waits for one no longer than so many ms. Whether one has come.
+    // Receive the newest packet, and wait at most `milliseconds` for it; return true if a packet has arrived.
     bool receive(int milliseconds)
     {
         bool came = false;
@@ -48,7 +48,7 @@ public:
         return came;
     }
 
-    // Answers the packet that was received last; before the first there is no one to answer.
+    // Answer the last received packet; return false if no packet has arrived yet or if sending fails.
     bool send(const std::vector<double> &commands)
     {
         if (last_ == 0)
@@ -61,10 +61,10 @@ public:
     }
 
     std::vector<double> values; // of the last packet
-    double time = 0.0;          // of its simulation [s]
+    double time = 0.0;          // simulation time of the last packet [s]
 
 private:
-    // One datagram; whether it is a packet that is not older than the last. A runner begins anew with 1.
+    // Receive one datagram; return true if it is a valid packet that is newer than the last, or the first of a new run.
     bool take()
     {
         sockaddr_in from{};
