@@ -1,12 +1,12 @@
-"""The pin of the five-bar mechanism, as constraint forces."""
+"""Constraint forces of the pin that closes the five-bar mechanism."""
 
 from rigidblocks.fmi.slave import BlockSlave
 from rigidblocks.library import LoopClosure
-from rigidblocks.mechanisms import five_bar
+from rigidblocks.robot.robots import five_bar
 
 
 class FiveBarClosure(BlockSlave):
-    """Stabilized with a time constant of 10 ms, for steps of 1 ms."""
+    """Pin with stabilization, with a time constant of 10 ms for steps of 1 ms."""
 
     def __init__(self, **kwargs):
         super().__init__(LoopClosure(five_bar().model, 0.01), **kwargs)

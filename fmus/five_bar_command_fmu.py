@@ -1,15 +1,16 @@
-"""The commanded angles of the five-bar mechanism's base joints, and back."""
+"""Command for the angles of the five-bar mechanism's base joints, forth and back."""
 
 from rigidblocks.fmi.slave import BlockSlave
 from rigidblocks.library import RepeatingSequence
-from rigidblocks.mechanisms import five_bar
+from rigidblocks.robot.robots import five_bar
 
 START = five_bar().q0
 
 
 class FiveBarCommand(BlockSlave):
-    """Both lower links turn to the right and back; what the knees are to do follows from them and
-    is not commanded.
+    """Command that turns both lower links to the right and back.
+
+    The angles of the knees follow from the base joints and are not commanded.
     """
 
     def __init__(self, **kwargs):

@@ -1,12 +1,12 @@
-"""The five-bar mechanism with its loop cut: the constraint forces come from another block."""
+"""The five-bar mechanism with its loop cut; another block provides the constraint forces."""
 
 from rigidblocks.fmi.slave import BlockSlave
 from rigidblocks.library import CutLoopPlant
-from rigidblocks.mechanisms import five_bar
+from rigidblocks.robot.robots import five_bar
 
 
 class FiveBarCut(BlockSlave):
-    """The dynamics of the two arms, and what the closure of the loop needs to know of them."""
+    """Dynamics of the two arms, and the quantities that the loop closure needs."""
 
     def __init__(self, **kwargs):
         super().__init__(CutLoopPlant(*five_bar()), **kwargs)

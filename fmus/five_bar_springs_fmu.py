@@ -2,11 +2,11 @@
 
 from rigidblocks.fmi.slave import BlockSlave
 from rigidblocks.library import CompliantLoopClosure
-from rigidblocks.mechanisms import five_bar
+from rigidblocks.robot.robots import five_bar
 
 
 class FiveBarSprings(BlockSlave):
-    """The same stiffness and damping in both directions."""
+    """Spring with the same stiffness and damping in both directions."""
 
     def __init__(self, **kwargs):
         super().__init__(CompliantLoopClosure(five_bar().model, 1e5, 500.0), **kwargs)

@@ -1,13 +1,12 @@
-"""What two fingers, a block and the table under it do to each other."""
+"""Contact forces between two fingers, a block and the table under it."""
 
-from rigidblocks.contact import ContactPair, Plane
+from rigidblocks.contact import BodyContact, ContactPair, Plane
 from rigidblocks.fmi.slave import BlockSlave
-from rigidblocks.library import BodyContact
-from rigidblocks.robots import gripper
+from rigidblocks.robot.robots import gripper
 
 
 class GripperContact(BlockSlave):
-    """The block touches both fingers and the table with its corners."""
+    """Contacts of the block's corners with both fingers and the table."""
 
     def __init__(self, **kwargs):
         model = gripper()

@@ -1,11 +1,11 @@
-"""The motors and gears of the planar robot of two links."""
+"""Motors and gears of the planar two-link robot."""
 
 from rigidblocks.fmi.slave import BlockSlave
 from rigidblocks.library import JointActuator
 
 
 class Planar2Actuator(BlockSlave):
-    """A gear of 50, a lag of 5 ms, and friction, the same at both joints."""
+    """A gear ratio of 50, a lag of 5 ms, and friction, the same at both joints."""
 
     def __init__(self, **kwargs):
         motors = JointActuator(

@@ -1,16 +1,14 @@
-"""Two links of the planar robot adrift: the first is the floating base, the second hangs on it by a
-joint.
-"""
+"""Two floating links of the planar robot: the first is the base, a joint connects the second."""
 
 from rigidblocks.fmi.slave import BlockSlave
-from rigidblocks.joint import Revolute, SixDoF
+from rigidblocks.joints import Revolute, SixDoF
 from rigidblocks.library import FloatingBasePlant
-from rigidblocks.model.model import Model
-from rigidblocks.robots import planar2
+from rigidblocks.robot.model import Model
+from rigidblocks.robot.robots import planar2
 
 
 class Planar2Adrift(BlockSlave):
-    """Free of gravity, tumbling."""
+    """Tumbling robot without gravity."""
 
     def __init__(self, **kwargs):
         robot = planar2()

@@ -1,11 +1,11 @@
-"""The encoders of the planar robot of two links."""
+"""Encoders of the planar two-link robot."""
 
 from rigidblocks.fmi.slave import BlockSlave
 from rigidblocks.library import Encoder
 
 
 class Planar2Encoder(BlockSlave):
-    """4096 steps a turn, a sample every millisecond."""
+    """4096 increments per turn and a sample time of one millisecond."""
 
     def __init__(self, **kwargs):
         step = 2 * 3.141592653589793 / 4096

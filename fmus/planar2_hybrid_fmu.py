@@ -1,12 +1,12 @@
-"""The planar robot of two links with its first joint prescribed."""
+"""The planar two-link robot with its first joint prescribed."""
 
 from rigidblocks.fmi.slave import BlockSlave
 from rigidblocks.library import HybridPlant
-from rigidblocks.robots import planar2
+from rigidblocks.robot.robots import planar2
 
 
 class Planar2Hybrid(BlockSlave):
-    """The first joint follows its reference, the second is moved by a force."""
+    """Robot whose first joint follows its reference; a force moves the second."""
 
     def __init__(self, **kwargs):
         super().__init__(

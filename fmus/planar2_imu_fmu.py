@@ -1,13 +1,13 @@
-"""An inertial measurement unit on the second link of the planar robot of two links."""
+"""Inertial measurement unit on the second link of the planar two-link robot."""
 
-from rigidblocks.algebra.spatial import xlt
 from rigidblocks.fmi.slave import BlockSlave
 from rigidblocks.library import IMU, Frame
-from rigidblocks.robots import planar2
+from rigidblocks.robot.robots import planar2
+from rigidblocks.spatial.spatial import xlt
 
 
 class Planar2IMU(BlockSlave):
-    """In the middle of the link, its axes along the body's."""
+    """Sensor at the centre of the link, with its axes along the body's."""
 
     def __init__(self, **kwargs):
         sensor = Frame("imu", "body2", xlt([0.5, 0.0, 0.0]))

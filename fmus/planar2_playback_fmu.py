@@ -1,11 +1,11 @@
-"""A recorded command for the planar robot of two links, played back."""
+"""Playback of a recorded command for the planar two-link robot."""
 
 from io import StringIO
 
 from rigidblocks.fmi.slave import BlockSlave
 from rigidblocks.library import Playback
 
-# in the script, because the script is all that a Python FMU takes with it
+# the record is in the script, because a Python FMU contains only the script
 RECORD = """\
 time,q1,q2
 0.0,0.00,0.00
@@ -18,7 +18,7 @@ time,q1,q2
 
 
 class Planar2Playback(BlockSlave):
-    """The positions of both joints over a second."""
+    """Positions of both joints over one second."""
 
     def __init__(self, **kwargs):
         super().__init__(Playback(StringIO(RECORD), columns=("q1", "q2")), **kwargs)

@@ -1,15 +1,14 @@
-"""Where the elbow and the tip of the planar robot of two links are, to touch with."""
+"""Positions of the elbow and the tip of the planar two-link robot, for contact."""
 
 from dataclasses import replace
 
-from rigidblocks.contact import PointSet, Sphere
+from rigidblocks.contact import PointKinematics, PointSet, Sphere
 from rigidblocks.fmi.slave import BlockSlave
-from rigidblocks.library import PointKinematics
-from rigidblocks.robots import planar2
+from rigidblocks.robot.robots import planar2
 
 
 class Planar2Points(BlockSlave):
-    """A ball of 5 cm at the elbow, a point at the tip."""
+    """A ball of 5 cm at the elbow and a point at the tip."""
 
     def __init__(self, **kwargs):
         model = replace(

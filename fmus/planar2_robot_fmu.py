@@ -1,12 +1,12 @@
-"""The planar robot of two links."""
+"""The planar two-link robot."""
 
 from rigidblocks.fmi.slave import BlockSlave
 from rigidblocks.library import RobotPlant
-from rigidblocks.robots import planar2
+from rigidblocks.robot.robots import planar2
 
 
 class Planar2Robot(BlockSlave):
-    """The dynamics of the robot: joint forces in, joint motion out."""
+    """Dynamics of the robot: joint forces in, joint motion out."""
 
     def __init__(self, **kwargs):
         super().__init__(RobotPlant(planar2()), **kwargs)

@@ -1,13 +1,11 @@
-"""The PD controller of the planar robot of two links, sampled, with the backward difference of the
-error.
-"""
+"""Sampled PD controller of the planar two-link robot, with a backward difference of the error."""
 
 from rigidblocks.fmi.slave import BlockSlave
 from rigidblocks.library import PDController
 
 
 class Planar2SampledPD(BlockSlave):
-    """The same gains on both joints, a sample every millisecond."""
+    """The same gains on both joints and a sample time of one millisecond."""
 
     def __init__(self, **kwargs):
         super().__init__(PDController(kp=(1000, 1000), kd=(15, 15), sample_time=1e-3), **kwargs)

@@ -1,11 +1,11 @@
-"""A sine command for the planar robot of two links."""
+"""Sine command for the planar two-link robot."""
 
 from rigidblocks.fmi.slave import BlockSlave
 from rigidblocks.library import Sine
 
 
 class Planar2Sine(BlockSlave):
-    """A quarter of a period between the joints."""
+    """Sines with a phase difference of a quarter period between the joints."""
 
     def __init__(self, **kwargs):
         super().__init__(

@@ -1,12 +1,12 @@
-"""The stops at the ends of the joints of the planar robot of two links."""
+"""Stops at the ends of the joints of the planar two-link robot."""
 
 from rigidblocks.fmi.slave import BlockSlave
 from rigidblocks.library import JointLimits
-from rigidblocks.robots import planar2
+from rigidblocks.robot.robots import planar2
 
 
 class Planar2Stops(BlockSlave):
-    """The first joint turns by a right angle to either side, the second bends one way only."""
+    """The first joint turns by 90 degrees to either side, the second bends in one direction."""
 
     def __init__(self, **kwargs):
         super().__init__(

@@ -1,17 +1,15 @@
-"""The planar robot of two links before a soft wall, with the contact inside its own step."""
+"""The planar two-link robot at a compliant wall, with the contact inside its own step."""
 
 from dataclasses import replace
 
-from rigidblocks.contact import Plane, PointSet, Sphere
+from rigidblocks.contact import ContactPlant, Plane, PointSet, Sphere
 from rigidblocks.fmi.slave import BlockSlave
-from rigidblocks.library import ContactPlant, RobotPlant
-from rigidblocks.robots import planar2
+from rigidblocks.library import RobotPlant
+from rigidblocks.robot.robots import planar2
 
 
 class Planar2Touching(BlockSlave):
-    """The robot stands with its tip a little inside the wall at y = 1.2 m, which pushes along
-    -y.
-    """
+    """Robot whose tip starts slightly inside the wall at y = 1.2 m, which pushes along -y."""
 
     def __init__(self, **kwargs):
         model = replace(

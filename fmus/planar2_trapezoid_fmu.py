@@ -1,11 +1,11 @@
-"""A command of limited velocity and acceleration for the planar robot of two links."""
+"""Command with limited velocity and acceleration for the planar two-link robot."""
 
 from rigidblocks.fmi.slave import BlockSlave
 from rigidblocks.library import TrapezoidalProfile
 
 
 class Planar2Trapezoid(BlockSlave):
-    """To (1, 1.5) rad with at most 2 rad/s and 10 rad/s^2."""
+    """Motion to (1, 1.5) rad with at most 2 rad/s and 10 rad/s^2."""
 
     def __init__(self, **kwargs):
         super().__init__(

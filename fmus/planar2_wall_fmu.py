@@ -1,17 +1,14 @@
-"""A soft wall in the way of the planar robot of two links."""
+"""Compliant wall in the path of the planar two-link robot."""
 
 from dataclasses import replace
 
-from rigidblocks.contact import Plane, PointSet, Sphere
+from rigidblocks.contact import GroundContact, Plane, PointSet, Sphere
 from rigidblocks.fmi.slave import BlockSlave
-from rigidblocks.library import GroundContact
-from rigidblocks.robots import planar2
+from rigidblocks.robot.robots import planar2
 
 
 class Planar2Wall(BlockSlave):
-    """The wall is at y = 1.2 m and pushes along -y; the robot touches it with its elbow and its
-    tip.
-    """
+    """Wall at y = 1.2 m that pushes along -y; the robot touches it with its elbow and its tip."""
 
     def __init__(self, **kwargs):
         model = replace(

@@ -1,15 +1,17 @@
-"""A quadruped on soft ground, with the contact inside its own step."""
+"""A quadruped on compliant ground, with the contact inside its own step."""
 
 import numpy as np
 
+from rigidblocks.contact import ContactPlant
 from rigidblocks.fmi.slave import BlockSlave
-from rigidblocks.library import ContactPlant, FloatingBasePlant
-from rigidblocks.robots import quadruped
+from rigidblocks.library import FloatingBasePlant
+from rigidblocks.robot.robots import quadruped
 
 
 class Quadruped(BlockSlave):
-    """The robot is a little above the ground with its legs bent: joint forces in, motion and the
-    forces on the feet out.
+    """Robot slightly above the ground with bent legs.
+
+    The inputs are joint forces, the outputs the motion and the forces on the feet.
     """
 
     def __init__(self, **kwargs):
