@@ -1,5 +1,5 @@
-/* A co-simulation of FMUs in as few lines of C as it takes: it copies wires, sets, steps and gets,
-   and keeps all outputs. */
+/* Minimal co-simulation master in C: it copies the signals, sets inputs, steps the FMUs, gets the
+   outputs and records all outputs. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -12,7 +12,7 @@ typedef struct {
     const uint32_t *inputs, *outputs;
     size_t nu, ny;
     double *u, *y;
-    const double **sources; /* of the inputs; NULL of an open one */
+    const double **sources; /* of the inputs; NULL if an input is not connected */
 } Fmu;
 
 __attribute__((visibility("default"))) int bare(Fmu *fmus, int n, double t_start, double dt,

@@ -1,4 +1,4 @@
-/* Straight-line C for one argument in a loop over many, the rows of one array. */
+/* Straight-line C code, called in a loop over the rows of an array of arguments. */
 #include <math.h>
 
 #include "function.h"

@@ -1,7 +1,8 @@
-"""Forward dynamics of 4,096 states at once: lanes against a loop of the scalar C and against
-Pinocchio's parallel function, per core; and a thousand runs of planar2ctrl.
+"""Forward dynamics of 4,096 states in SIMD lanes, and a thousand runs of planar2ctrl, on one core.
 
-CPU time, the least of many rounds in which all take turns; both answers are compared first.
+The script compares lanes with a loop of the scalar C code and with Pinocchio's parallel function.
+Each time is the minimum CPU time over many rounds; each round measures all methods in turn. The
+results are compared before the measurement.
 """
 
 import ctypes
@@ -25,10 +26,10 @@ from rigidblocks import (
     prepare,
     simulate_batch,
 )
-from rigidblocks.kernels.dynamics import straight_line
+from rigidblocks.kernels.compiled_dynamics import straight_line
 from rigidblocks.tracing.ccode import c_function
+from rigidblocks.tracing.compiled_functions import LANES, widest
 from rigidblocks.tracing.compiler import shared_library
-from rigidblocks.tracing.lanes import LANES, widest
 from rigidblocks.tracing.trace import Graph
 
 N, ROUNDS = 4096, 40
@@ -36,7 +37,7 @@ RUNS, T_STOP, DT = 1000, 10.0, 1e-3
 
 
 def least_times(calls: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """The least CPU time of each call, of all threads [s], taken in turn."""
+    """Return the least CPU time of each call [s], summed over all threads; calls take turns."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():
@@ -47,7 +48,7 @@ def least_times(calls: Mapping[str, Callable[[], object]], rounds: int) -> dict[
 
 
 def scalar_loop(graph: Graph, rows: np.ndarray, results: np.ndarray) -> Callable[[], object]:
-    """The scalar C in a C loop over the rows, which writes the results."""
+    """Return a call of the scalar C code in a C loop over `rows`, which writes `results`."""
     text = c_function(graph).replace(f"void {graph.name}(", "void function(")
     with open(__file__.replace(".py", ".c")) as file:
         sources = {"function.h": text, "loop.c": file.read()}
@@ -62,8 +63,9 @@ def scalar_loop(graph: Graph, rows: np.ndarray, results: np.ndarray) -> Callable
 
 
 class Batches(NamedTuple):
-    """Forward dynamics of N states by a loop of the scalar C, by Pinocchio's parallel function and
-    by lanes: the calls, each of which has been made, and where their answers (N, joints) are.
+    """Calls of the forward dynamics of N states: scalar loop, Pinocchio's parallel function, lanes.
+
+    Each function has already been called once. `answers` contains its results (N, joints).
     """
 
     calls: dict[str, Callable[[], object]]
@@ -71,7 +73,7 @@ class Batches(NamedTuple):
 
 
 def batches_of(model: Model, q: np.ndarray, qd: np.ndarray, tau: np.ndarray) -> Batches:
-    """Those of positions, velocities and forces (N, joints)."""
+    """Return the calls for positions, velocities and forces (N, joints)."""
     rows, scalar = np.hstack([q, qd, tau]), np.empty_like(q)
     pool = pinocchio.ModelPool(in_pinocchio(model), 1)
     columns, theirs = [np.asfortranarray(v.T) for v in (q, qd, tau)], np.empty(q.T.shape, order="F")
@@ -90,7 +92,7 @@ def batches_of(model: Model, q: np.ndarray, qd: np.ndarray, tau: np.ndarray) -> 
 
 
 def dynamics(joints: int) -> None:
-    """Prints how many forward dynamics a core does in a second, by each."""
+    """Print the number of forward dynamics evaluations per core-second of each method."""
     model, rng = auto_tree(joints, skew=0.7), np.random.default_rng(0)
     q, qd, tau = rng.normal(size=(3, N, joints))
     calls, answers = batches_of(model, q, qd, tau)
@@ -110,7 +112,7 @@ def dynamics(joints: int) -> None:
 
 
 def planar2ctrl() -> System:
-    """A robot of two links that follows a command under a PD controller."""
+    """Return a two-link robot that follows a command under a PD controller."""
     system = System()
     system.add("robot", RobotPlant(planar2().with_gravity((0.0, 0.0, -9.81))))
     system.add("pd", PDController(kp=[1000, 1000], kd=[15, 15]))
@@ -125,7 +127,7 @@ def planar2ctrl() -> System:
 
 
 def runs(method: str, dt: float = DT) -> None:
-    """Prints the CPU time of a thousand runs in lanes, and of one after the other in C."""
+    """Print the CPU time of a thousand runs in lanes, and one after another in C."""
     system, rng = planar2ctrl(), np.random.default_rng(0)
     start = {"robot.q": rng.normal(scale=0.3, size=(RUNS, 2))}
     kept = {"record": ["robot.q"], "every": round(0.01 / dt) or 1, "method": method}
@@ -160,7 +162,7 @@ def runs(method: str, dt: float = DT) -> None:
 
 
 def main() -> None:
-    """Prints all."""
+    """Print all results."""
     for joints in (7, 18):
         dynamics(joints)
     for method in ("rk4", "adaptive", "adaptive or stiff"):

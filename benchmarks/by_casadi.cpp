@@ -1,4 +1,4 @@
-/* Pinocchio's algorithms on the symbols of CasADi, written as C by CasADi's code generation
+/* Pinocchio's algorithms evaluated with CasADi symbols; CasADi generates C code from them
    (by_casadi.py). */
 #include <pinocchio/autodiff/casadi.hpp>
 
@@ -31,8 +31,8 @@ template <typename Matrix> static SX expression(const Matrix &matrix)
     return result;
 }
 
-/* Writes the C of rnea, crba (the upper triangle) and aba of a model of the Python module to a file
-   in the current folder. */
+/* Write the C code of rnea, crba (the upper triangle) and aba for a model of the Python module to a
+   file in the current folder. */
 extern "C" __attribute__((visibility("default"))) void write_code(PyObject *python,
                                                                   const char *file)
 {

@@ -1,8 +1,8 @@
-"""The C that CasADi generates of Pinocchio's algorithms on its symbols, compiled with our flags and
-called from C, against ours.
+"""C code that CasADi generates from Pinocchio's algorithms, compared with the library's C code.
 
-Pinocchio's wheel has the headers for it, and no module `pinocchio.casadi`: `by_casadi.cpp` is that
-much of it. Its first use compiles for some minutes and takes 5 GB; the cache of kernels keeps it.
+Both codes use the same compiler flags and are called from C. Pinocchio's wheel contains the headers
+for CasADi but no module `pinocchio.casadi`; `by_casadi.cpp` provides the required part. Its first
+compilation takes some minutes and 5 GB of memory; the kernel cache keeps the program.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from rigidblocks.tracing.compiler import CompilerError, shared_library
 
 ALGORITHMS = ("rnea", "crba", "aba")
 ROBOTS = ("7 joints", "18 joints", "4 legs, 17")
-# CasADi's functions take rows of pointers; each is called so often
+# C loops that call each function `calls` times; CasADi's functions take arrays of pointers
 _LOOPS = "".join(
     f"""
 __attribute__((visibility("default"))) void repeat_{name}(
@@ -41,7 +41,11 @@ __attribute__((visibility("default"))) void repeat_{name}(
 
 @cache
 def program() -> ctypes.PyDLL:
-    """What writes the C; raises CompilerError where there is no g++ or no headers."""
+    """Return the compiled program that writes the C code.
+
+    Raises:
+        CompilerError: If g++ or the headers are missing.
+    """
     wheel, folder = Path(pinocchio.__file__).parents[4], Path(casadi.__file__).parent
     if not (command := shutil.which("g++")) or not (wheel / "include/eigen3").is_dir():
         raise CompilerError("no g++, or no headers of Eigen: `pip install pin cmeel-eigen`")
@@ -67,7 +71,7 @@ def program() -> ctypes.PyDLL:
 
 
 def generated(model: pinocchio.Model, state: tuple[np.ndarray, ...]) -> "Generated":
-    """The compiled C of a model, ready on a state."""
+    """Return the compiled C code of a model, with the arguments set to a state."""
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         program().write_code(model, b"code.c")
         text = Path("code.c").read_text()
@@ -75,7 +79,7 @@ def generated(model: pinocchio.Model, state: tuple[np.ndarray, ...]) -> "Generat
 
 
 class Generated:
-    """The functions of a model in generated C, and the arrays that they read and write."""
+    """Functions of a model in generated C, with their input and output arrays."""
 
     def __init__(self, library: ctypes.CDLL, state: tuple[np.ndarray, ...]):
         self.library, self.state = library, [np.array(one, dtype=float) for one in state]
@@ -84,7 +88,7 @@ class Generated:
         self.integers = np.zeros(10_000, dtype=np.int64)
 
     def loop(self, algorithm: str, calls: int) -> Callable[[], object]:
-        """What calls an algorithm that many times."""
+        """Return a function that calls an algorithm `calls` times."""
         rows = [one.ctypes.data for one in self.state] + [0] * 20
         inputs = (ctypes.c_void_p * len(rows))(*rows)
         outputs = (ctypes.c_void_p * 20)(self.result.ctypes.data)
@@ -93,14 +97,14 @@ class Generated:
         return lambda: repeat(inputs, outputs, *own, ctypes.c_long(calls))
 
     def __call__(self, algorithm: str) -> np.ndarray:
-        """The answer: (n,), or the upper triangle of the inertia (n, n)."""
+        """Return the result of an algorithm: (n,), or the upper triangle of the inertia (n, n)."""
         self.loop(algorithm, 1)()
         n = self.n
         return self.result.reshape(n, n).T.copy() if algorithm == "crba" else self.result[:n].copy()
 
 
 def compared() -> Iterator[tuple[str, float, float]]:
-    """What is called, and the times [us] of ours and of the generated C, answers compared first."""
+    """Yield name, library time and generated-code time [us], after comparing the results."""
     robots = {name: model for name, model in chains().items() if name in ROBOTS}
     rng = np.random.default_rng(0)
     for name, model in robots.items():
@@ -118,7 +122,7 @@ def compared() -> Iterator[tuple[str, float, float]]:
 
 
 def main() -> None:
-    """Prints the rows."""
+    """Print the rows."""
     for what, ours, theirs in compared():
         print(f"{what:34} {ours:8.2f} us {theirs:9.2f} us {theirs / ours:6.2f}", flush=True)
 

@@ -1,5 +1,5 @@
-/* RBDL's algorithms called by C++, in loops without Python (by_rbdl.py). All of RBDL is compiled
-   with them, as one unit. */
+/* RBDL's algorithms, called from C++ in loops without Python (by_rbdl.py). RBDL and this file are
+   compiled as one unit. */
 #include <Constraints.cc>
 #include <Dynamics.cc>
 #include <Joint.cc>
@@ -17,7 +17,7 @@ enum Algorithm { RNEA, CRBA, ABA, DIRECT, RANGE_SPACE, NULL_SPACE };
 struct Peer {
     Model model;
     ConstraintSet loops;
-    VectorNd q, v, w, result; /* w: accelerations or forces, as the algorithm takes them */
+    VectorNd q, v, w, result; /* w: accelerations or forces, depending on the algorithm */
     MatrixNd H;
 
     void call(int algorithm)
@@ -57,8 +57,8 @@ API void free_peer(Peer *self)
     delete self;
 }
 
-/* Adds a body on a revolute joint about z whose frame is at E, r in the parent's (0 is the base);
-   c and I are of its middle of mass. */
+/* Add a body on a revolute joint about z. E and r are the pose of the joint frame in the parent's
+   frame (parent 0 is the base); c is the centre of mass, and I the inertia about it. */
 API void add_body(Peer *self, unsigned parent, const double *E, const double *r, double m,
                   const double *c, const double *I)
 {
@@ -66,7 +66,7 @@ API void add_body(Peer *self, unsigned parent, const double *E, const double *r,
                         Body(m, vector(c), matrix(I)));
 }
 
-/* Pins points of two bodies together in the plane of x and y. */
+/* Constrain points of two bodies to coincide in the xy plane. */
 API void add_pin(Peer *self, unsigned predecessor, unsigned successor, const double *p,
                  const double *s)
 {
@@ -83,7 +83,7 @@ API void set_state(Peer *self, const double *q, const double *v, const double *w
     self->w = Eigen::Map<const VectorNd>(w, n);
     self->result = VectorNd::Zero(n);
     self->H = MatrixNd::Zero(n, n);
-    self->loops.linear_solver = LinearSolverPartialPivLU; /* quicker than its default */
+    self->loops.linear_solver = LinearSolverPartialPivLU; /* faster than its default */
     self->loops.Bind(self->model);
 }
 
@@ -93,7 +93,7 @@ API void repeat_peer(Peer *self, int algorithm, long calls)
         self->call(algorithm);
 }
 
-/* What the last call gave: (nv), or the symmetric (nv, nv). */
+/* Copy the result of the last call: (nv,), or the symmetric matrix (nv, nv). */
 API void answer(const Peer *self, int algorithm, double *out)
 {
     if (algorithm == CRBA)

@@ -1,9 +1,9 @@
-"""RBDL called by C++ against our compiled functions called by C.
+"""RBDL called from C++, compared with the library's compiled functions called from C.
 
-PyPI's `pyrbdl` is the source of RBDL 2.6 with its Eigen. It is fetched at the first use and
-compiled as one unit with `by_rbdl.cpp`, by the flags of Pinocchio's wheel; the cache of kernels
-keeps both. As a script it prints a row for each algorithm: rnea, crba, aba, and dynamics with
-loops, of which RBDL has three ways, the quickest counts.
+The package `pyrbdl` on PyPI contains the source of RBDL 2.6 and its copy of Eigen. The first use
+downloads it and compiles it as one unit with `by_rbdl.cpp`, with the flags of Pinocchio's wheel;
+the kernel cache keeps both. As a script, this module prints a row for each algorithm: rnea, crba,
+aba, and dynamics with loops. RBDL has three methods for loops; the table contains the fastest.
 """
 
 import ctypes
@@ -23,9 +23,8 @@ import numpy as np
 from models import chains, check_equal
 
 from rigidblocks import Model, compiled_dynamics
-from rigidblocks.mechanisms import in_space, n_four_bar
-from rigidblocks.tracing.cache import cache_folder
-from rigidblocks.tracing.compiler import CompilerError, shared_library
+from rigidblocks.robot.robots import in_space, n_four_bar
+from rigidblocks.tracing.compiler import CompilerError, cache_folder, shared_library
 
 RELEASE = "pyrbdl-0.0.2"
 ALGORITHMS = ("rnea", "crba", "aba", "direct", "range space", "null space")
@@ -34,7 +33,7 @@ _NUMBERS = np.ctypeslib.ndpointer(np.float64, flags="C_CONTIGUOUS")
 
 
 def source() -> Path:
-    """The folder of RBDL's source, fetched from PyPI when it is not in the cache."""
+    """Return the folder of RBDL's source, downloaded from PyPI if it is not in the cache."""
     kept = cache_folder() / RELEASE
     if not kept.is_dir():
         with tempfile.TemporaryDirectory() as folder:
@@ -55,7 +54,11 @@ def source() -> Path:
 
 @cache
 def program() -> ctypes.CDLL:
-    """The compiled program; raises CompilerError where there is no g++."""
+    """Return the compiled program.
+
+    Raises:
+        CompilerError: If g++ is missing.
+    """
     if not (command := shutil.which("g++")):
         raise CompilerError("no g++, which RBDL is compiled with here")
     folders = ("src", "include", "include/Linux", "third_party/eigen3/include")
@@ -84,7 +87,7 @@ def _numbers(values: np.ndarray) -> np.ndarray:
 
 
 class Peer:
-    """RBDL on a tree of revolute joints whose loops, if any, are pins in the plane of x and y."""
+    """RBDL model of a tree of revolute joints; its loops, if any, are pins in the xy plane."""
 
     def __init__(self, model: Model, q: np.ndarray, v: np.ndarray, w: np.ndarray):
         self.nv, self._library = model.nv, program()
@@ -104,12 +107,12 @@ class Peer:
             self._library.free_peer(peer)
 
     def loop(self, algorithm: str, calls: int) -> Callable[[], object]:
-        """What calls an algorithm that many times; w are accelerations of rnea, else forces."""
+        """Return a function that makes `calls` calls; w is qdd for rnea, otherwise joint forces."""
         number = ALGORITHMS.index(algorithm)
         return partial(self._library.repeat_peer, self._peer, number, calls)
 
     def __call__(self, algorithm: str) -> np.ndarray:
-        """The answer: (nv,), or the inertia (nv, nv)."""
+        """Return the result of an algorithm: (nv,), or the inertia (nv, nv)."""
         number, n = ALGORITHMS.index(algorithm), self.nv
         self._library.repeat_peer(self._peer, number, 1)
         shape = (n, n) if algorithm == "crba" else (n,)
@@ -119,7 +122,7 @@ class Peer:
 
 
 def of_trees() -> Iterator[tuple[str, float, float]]:
-    """The algorithms of trees."""
+    """Yield the rows of the tree algorithms."""
     rng = np.random.default_rng(0)
     for name, model in chains().items():
         q, v, w = rng.normal(size=(3, model.nv))
@@ -134,7 +137,7 @@ def of_trees() -> Iterator[tuple[str, float, float]]:
 
 
 def of_loops() -> Iterator[tuple[str, float, float]]:
-    """Forward dynamics of four-bars in a row."""
+    """Yield the rows of the forward dynamics of chains of four-bars."""
     for n in (1, 10, 40):
         mechanism = n_four_bar(n)
         function, forces = loops.evaluation(mechanism), loops.forces(mechanism)
@@ -149,12 +152,12 @@ def of_loops() -> Iterator[tuple[str, float, float]]:
 
 
 def compared() -> Iterator[tuple[str, float, float]]:
-    """What is called, and the times [us] of ours and of RBDL, answers compared first."""
+    """Yield name, time of the library and time of RBDL [us], after comparing the results."""
     return chain(of_trees(), of_loops())
 
 
 def main() -> None:
-    """Prints the rows."""
+    """Print the rows."""
     for what, ours, theirs in compared():
         print(f"{what:34} {ours:8.2f} us {theirs:9.2f} us {theirs / ours:6.2f}", flush=True)
 

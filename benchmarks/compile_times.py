@@ -1,12 +1,15 @@
-"""What first calls take: the CPU time to trace, write and compile, with an empty cache. Of robots
-from files, whose bases float where the files leave them free; of 40 four-bars in a chain; of FMUs
-that `rigidblocks fmu` makes; and of each example, by how much longer it takes than with its cache.
+"""CPU time of first calls with an empty cache: tracing, code generation and compilation.
 
-    python benchmarks/compile_times.py                 # all of them
-    python benchmarks/compile_times.py talos ur5       # what has one of these words in its name
+    python benchmarks/compile_times.py                 # all models
+    python benchmarks/compile_times.py talos ur5       # models with one of these words in the name
     python benchmarks/compile_times.py 11_four fmu     # an example, and the FMUs
 
-The compilers run side by side, so on two idle cores one waits for our own time and half of theirs.
+The models are robots from files, 40 four-bars in a chain, and FMUs made by `rigidblocks fmu`. The
+robots have floating bases unless their files fix the base.
+
+The time of an example is its difference from a run with a full cache. The compilers run in
+parallel. On two idle cores, the waiting time is therefore the time of this process plus half the
+time of the compilers.
 """
 
 import os
@@ -25,24 +28,25 @@ from unittest.mock import patch
 import numpy as np
 import pinocchio
 
-from rigidblocks import compiled, compiled_dynamics, derivatives, load_model
+from rigidblocks import compiled_dynamics, derivatives, load_model
 from rigidblocks.block.block import Block
-from rigidblocks.block.memory import Memory
-from rigidblocks.kernels.stepper import compiled_stepper
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.dynamics.loops import closed_loop_dynamics
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
 from rigidblocks.library import ClosedLoopPlant
-from rigidblocks.library.described import described_plant
-from rigidblocks.loops import closed_loop_dynamics
-from rigidblocks.mechanisms import n_four_bar
-from rigidblocks.model.configuration import neutral
-from rigidblocks.model.tree import Tree
+from rigidblocks.library.plant_from_file import described_plant
+from rigidblocks.robot.configuration import neutral
+from rigidblocks.robot.robots import n_four_bar
+from rigidblocks.robot.tree import Tree
+from rigidblocks.tracing.compiled_functions import compiled
 
 FOLDER = Path(pinocchio.__file__).parents[4] / "share/example-robot-data/robots"
 EXAMPLES = Path(__file__).parents[1] / "examples"
 FOUR_BARS = "40 four-bars"
 FMUS = ("robots/cassie.sdf", "talos_full_v2.urdf")
-SLOWEST = 10  # robots that are shown in the pages
-HEADS = ["own + compilers' [s]", "nv", "rnea", "crba", "aba", "d rnea", "d aba", "plant"]
-# runs a program and says what it took: our own time, and that of the compilers
+SLOWEST = 10  # number of robots in the tables of the docs
+HEADS = ["this process + compilers [s]", "nv", "rnea", "crba", "aba", "d rnea", "d aba", "plant"]
+# runs a program, and reports the CPU time of the process and of the compilers
 _TIMED = """
 import resource, runpy, sys, time
 sys.argv = sys.argv[1:]
@@ -55,7 +59,7 @@ finally:
 
 
 class Times(NamedTuple):
-    """CPU times [s]: our own, and that of the compilers."""
+    """CPU times [s] of the process itself and of the compilers."""
 
     own: float
     compilers: float
@@ -65,12 +69,12 @@ class Times(NamedTuple):
 
     @property
     def wait(self) -> float:
-        """How long one waits on two idle cores [s]."""
+        """Waiting time on two idle cores [s]."""
         return self.own + self.compilers / 2
 
 
 class Row(NamedTuple):
-    """What is timed, its freedoms, and the times of its first calls in the order of HEADS."""
+    """Name, number of degrees of freedom, and first-call times in the order of HEADS."""
 
     name: str
     nv: int
@@ -82,18 +86,19 @@ class Row(NamedTuple):
 
     @property
     def wait(self) -> float:
-        """The longest of them [s]."""
+        """Longest waiting time of all first calls [s]."""
         return max(one.wait for one in self.times)
 
 
 def files() -> list[Path]:
-    """The robots of example-robot-data."""
+    """Return the robot files of example-robot-data."""
     return sorted(path for end in ("urdf", "sdf") for path in FOLDER.rglob(f"*.{end}"))
 
 
 def first_calls(model: Tree, plant: Block) -> Iterator[Callable[[], object]]:
-    """What is called for the first time. With loops the constrained dynamics take the place of aba,
-    here and in what is differentiated.
+    """Yield the first calls of a model.
+
+    For models with loops, the constrained dynamics replace aba, also in the derivatives.
     """
     at = neutral(model), np.zeros(model.nv), np.zeros(model.nv)
     shapes = dict(zip(("q", "qd", "tau"), map(np.shape, at), strict=True))
@@ -120,7 +125,7 @@ def empty_cache() -> Iterator[None]:
 
 
 def taken(call: Callable[[], object]) -> Times:
-    """The CPU time of this process and of the compilers that it starts, with an empty cache."""
+    """Return the CPU times of this process and of its compilers for a call, with an empty cache."""
     with empty_cache():
         begin, children = time.process_time(), of_children()
         call()
@@ -128,13 +133,13 @@ def taken(call: Callable[[], object]) -> Times:
 
 
 def of_children() -> float:
-    """The CPU time of all compilers so far [s]."""
+    """Return the CPU time of all compilers so far [s]."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def of_program(*command: str, folder: str) -> Times:
-    """The times of a Python program in a folder."""
+    """Return the CPU times of a Python program that runs in `folder`."""
     done = subprocess.run(
         [sys.executable, "-c", _TIMED, *command],
         cwd=folder,
@@ -148,7 +153,7 @@ def of_program(*command: str, folder: str) -> Times:
 
 
 def of_robot(path: Path) -> Row | None:
-    """The times of a robot; None where its file is refused."""
+    """Return the times of a robot, or None if the loader rejects its file."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -168,21 +173,21 @@ def of_four_bars() -> Row:
 
 
 def of_fmu(robot: Path) -> Times:
-    """What `rigidblocks fmu` takes for a robot whose base floats."""
+    """Return the times of `rigidblocks fmu` for a robot with a floating base."""
     program = str(Path(__file__).parents[1] / "blocks/rigidblocks/__main__.py")
     with empty_cache(), tempfile.TemporaryDirectory() as folder:
         return of_program(program, "fmu", str(robot), "--floating", folder=folder)
 
 
 def of_example(path: Path) -> Times:
-    """How much longer an example takes with an empty cache than with what it left there."""
+    """Return the additional time of an example with an empty cache, compared with a full cache."""
     with empty_cache(), tempfile.TemporaryDirectory() as folder:
         cold, warm = (of_program(str(path), folder=folder) for _ in range(2))
     return Times(max(cold.own - warm.own, 0.0), max(cold.compilers - warm.compilers, 0.0))
 
 
 def robots(words: Sequence[str] = ()) -> Iterator[Row]:
-    """The rows of all robots, or of those whose path ends with, or has, one of these words."""
+    """Yield the rows of all robots, or of robots whose path or name matches one of the words."""
     for path in files():
         asked = not words or any(str(path).endswith(one) or one in path.stem for one in words)
         if asked and (row := of_robot(path)):
@@ -190,7 +195,7 @@ def robots(words: Sequence[str] = ()) -> Iterator[Row]:
 
 
 def measured() -> Iterator[list[str]]:
-    """The rows for the pages: the slowest of all robots, and 40 four-bars."""
+    """Yield the rows for the docs: the slowest robots, the column maxima, and 40 four-bars."""
     rows = sorted(robots(), key=lambda row: -row.wait)
     yield from (row.cells for row in rows[:SLOWEST])
     columns = zip(*(row.times for row in rows), strict=True)
@@ -200,7 +205,7 @@ def measured() -> Iterator[list[str]]:
 
 
 def programs(words: Sequence[str] = ()) -> Iterator[tuple[str, Times]]:
-    """FMUs and examples, those whose name has one of these words; all without any."""
+    """Yield name and times of the FMUs and examples that match one of the words, or of all."""
     for end in FMUS:
         if wanted(name := f"fmu of {Path(end).stem}", words):
             yield name, of_fmu(next(path for path in files() if str(path).endswith(end)))

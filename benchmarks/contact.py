@@ -1,6 +1,4 @@
-"""The time of the two solvers of rigid contact with friction, of 24 contacts: six points on each
-foot of a quadruped.
-"""
+"""Times of the two solvers of rigid contact with friction, for a quadruped on 24 contact points."""
 
 import timeit
 from collections.abc import Callable, Sequence
@@ -10,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from rigidblocks import Model, Revolute, SixDoF
-from rigidblocks.algebra.spatial import mcI, xlt
 from rigidblocks.contact import (
     PointContact,
     complementarity,
@@ -18,18 +15,19 @@ from rigidblocks.contact import (
     contact_residual,
     frictional_complementarity,
 )
+from rigidblocks.contact.event_driven.gauss_seidel_kernel import compiled_sweeps
 from rigidblocks.dynamics import inverse_inertia, point_position
-from rigidblocks.kernels.contact import compiled_sweeps
-from rigidblocks.model.configuration import neutral
+from rigidblocks.robot.configuration import neutral
+from rigidblocks.spatial.spatial import mcI, xlt
 
 SWEEPS = 30
 STATES = 20
-EXACT = 1e-9  # what pivoting may leave, relative to the largest velocity
+EXACT = 1e-9  # largest residual of the pivoting solver, relative to the largest velocity
 UP = np.array([0.0, 0.0, 1.0])
 
 
 def quadruped() -> Model:
-    """A free trunk on four legs of three revolute joints each."""
+    """Return a free trunk on four legs of three revolute joints each."""
     legs = [(x, y) for x in (-0.3, 0.3) for y in (-0.2, 0.2)]
     trunk, link = (
         mcI(20.0, np.zeros(3), np.diag([0.3, 0.8, 1.0])),
@@ -49,8 +47,9 @@ def quadruped() -> Model:
 
 
 class Problem(NamedTuple):
-    """M, the velocities d and mu of contacts, and velocities that are a little different, as after
-    a step.
+    """Contact problem: matrix M, velocities d, friction mu, and the velocities `later`.
+
+    The velocities `later` differ slightly from d and represent the next step.
     """
 
     M: np.ndarray
@@ -60,7 +59,7 @@ class Problem(NamedTuple):
 
 
 def problem(model: Model, rng: np.random.Generator) -> Problem:
-    """The quadruped that lands on 24 points, some way from upright."""
+    """Return the problem of a tilted quadruped that lands on 24 points."""
     q = neutral(model)
     q[7:] += rng.uniform(-0.4, 0.4, 12)
     rim = [np.array([0.04 * np.cos(a), 0.03 * np.sin(a), -0.25]) for a in np.arange(6) * np.pi / 3]
@@ -73,12 +72,12 @@ def problem(model: Model, rng: np.random.Generator) -> Problem:
 
 
 def seconds(call: Callable[[], object], number: int, repeat: int) -> float:
-    """The least processor time of a call over a few."""
+    """Return the least CPU time of a call [s] over several repetitions."""
     return min(timeit.repeat(call, number=number, repeat=repeat, timer=process_time)) / number
 
 
 def exact(problems: Sequence[Problem]) -> None:
-    """Prints the times of pivoting."""
+    """Print the times of the pivoting solver."""
     frictionless = [
         1e3 * seconds(lambda p=p: complementarity(p.M[:24, :24], p.d[:24]), 5, 5) for p in problems
     ]
@@ -104,9 +103,7 @@ def exact(problems: Sequence[Problem]) -> None:
 
 
 def swept(problems: Sequence[Problem], cone: bool) -> None:
-    """Prints the time of the sweeps and what they leave: from nothing, and from the forces of the
-    step before.
-    """
+    """Print time and residual of the Gauss-Seidel sweeps, with a cold and with a warm start."""
     solve = compiled_sweeps(24, 24, SWEEPS, cone)
     times, left, warm = [], [], []
     for M, d, mu, later in problems:
@@ -123,7 +120,7 @@ def swept(problems: Sequence[Problem], cone: bool) -> None:
 
 
 def main() -> None:
-    """Prints the times, of the processor, and how far the sweeps come."""
+    """Print the CPU times and the residuals of the sweeps."""
     model, rng = quadruped(), np.random.default_rng(0)
     problems = [problem(model, rng) for _ in range(STATES)]
     print(

@@ -1,8 +1,7 @@
-"""Solvers that take all contacts at once: ADMM, accelerated projected gradients, SAP and Newton's
-method for nonsmooth equations, each with the parameters of its paper.
+"""Solvers that treat all contacts together: ADMM, APGD, SAP and semismooth Newton.
 
-Gradients and ADMM take each contact in impulses of unit mobility, which leaves the cones as they
-are.
+Each solver uses the parameters of its publication. Projected gradients and ADMM scale the impulses
+of each contact to unit mobility, which leaves the friction cones unchanged.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,15 +24,16 @@ from scipy.optimize import brentq
 from scipy.sparse import csc_array, csr_array, eye_array
 from solver_problems import Problem
 
-PROXIMAL, TAU, POWER, FACTOR, RATIO = 1e-6, 0.5, 0.2, 0.05, 10.0  # of Pinocchio's ADMM
-POWERS = 20  # products for the largest eigenvalue
-NEAR_RIGID, SIGMA, LONGEST = 1.0, 1e-3, 1.5  # of SAP
-REGULAR, SHORTEST, ARMIJO = 1e-8, 2.0**-10, 1e-4  # of Newton's method
+PROXIMAL, TAU, POWER, FACTOR, RATIO = 1e-6, 0.5, 0.2, 0.05, 10.0  # as in Pinocchio's ADMM
+POWERS = 20  # iterations of the power method
+NEAR_RIGID, SIGMA, LONGEST = 1.0, 1e-3, 1.5  # parameters of SAP
+REGULAR, SHORTEST, ARMIJO = 1e-8, 2.0**-10, 1e-4  # parameters of Newton's method
 
 
 class Scaled(NamedTuple):
-    """Y and velocities without impulses (3n,), in impulses p = scale x of unit mobility, and the
-    scale (n, 1).
+    """Problem in impulses x of unit mobility, p = scale x.
+
+    Y is scaled, b (3n,) are the scaled velocities without impulses, and scale is (n, 1).
     """
 
     Y: csr_array
@@ -53,7 +53,7 @@ def iterate(problem: Problem, work: float, p: np.ndarray, rho: float | None = No
 
 
 def largest_eigenvalue(Y: csr_array, rounds: int = POWERS) -> float:
-    """Of Y Y^T, by the power method."""
+    """Return the largest eigenvalue of Y Y^T by the power method."""
     x = np.random.default_rng(0).normal(size=Y.shape[0])
     for _ in range(rounds):
         x = Y @ (Y.T @ (x / np.linalg.norm(x)))
@@ -61,7 +61,7 @@ def largest_eigenvalue(Y: csr_array, rounds: int = POWERS) -> float:
 
 
 def de_saxce(u: np.ndarray, mu: float) -> np.ndarray:
-    """mu |u_t| along the normals, (3n,) of u (3n,)."""
+    """Return De Saxce's correction (3n,) of u (3n,): mu |u_t| along the normals."""
     shift = np.zeros((len(u) // 3, 3))
     shift[:, 0] = mu * np.linalg.norm(u.reshape(-1, 3)[:, 1:], axis=1)
     return shift.ravel()
@@ -72,7 +72,7 @@ def projected(problem: Problem, x: np.ndarray) -> np.ndarray:
 
 
 class Damped(NamedTuple):
-    """(Y Y^T + c I)^-1 by the factor of c I + Y^T Y."""
+    """Solver that multiplies by (Y Y^T + c I)^-1, with a factorization of c I + Y^T Y."""
 
     Y: csr_array
     c: float
@@ -87,7 +87,7 @@ class Damped(NamedTuple):
 
 
 class Split(NamedTuple):
-    """Impulses x that move, those of the cones y, and velocities z between them."""
+    """State of ADMM: free impulses x, impulses y in the cones, and multipliers z (velocities)."""
 
     x: np.ndarray
     y: np.ndarray
@@ -95,7 +95,7 @@ class Split(NamedTuple):
 
 
 def split_step(problem: Problem, damped: Damped, b: np.ndarray, was: Split, step: float) -> Split:
-    """The next of ADMM with the penalty `step`."""
+    """Return the next state of ADMM with the penalty `step`."""
     pull = step * was.y + PROXIMAL * was.x + was.z - b - de_saxce(was.z, problem.mu)
     x = damped.solve(pull)
     y = projected(problem, x - was.z / step)
@@ -103,7 +103,7 @@ def split_step(problem: Problem, damped: Damped, b: np.ndarray, was: Split, step
 
 
 def balanced(rho: float, factor: float, was: Split, now: Split) -> float:
-    """The penalty, changed where what is left of primal or dual is ten times that of the other."""
+    """Return the penalty, adapted if the primal or dual residual is ten times the other one."""
     primal = np.abs(now.x - now.y).max()
     dual = np.abs(PROXIMAL * (now.x - was.x) + TAU * rho * (now.y - was.y)).max()
     if primal > RATIO * dual:
@@ -112,8 +112,10 @@ def balanced(rho: float, factor: float, was: Split, now: Split) -> float:
 
 
 def admm(problem: Problem, start: Start) -> Iterator[Iterate]:
-    """With the penalty of the extreme eigenvalues, sqrt(L m) (L / m)^0.2, changed by factors of
-    (L / m)^0.05 as primal and dual residuals ask for.
+    """Yield the iterates of ADMM.
+
+    The initial penalty is computed from the extreme eigenvalues: sqrt(L m) (L / m)^0.2. Factors of
+    (L / m)^0.05 adapt the penalty to the primal and dual residuals.
     """
     Y, b, scale = scaled(problem)
     largest, x = largest_eigenvalue(Y), (begun(problem, start) / scale).ravel()
@@ -132,9 +134,7 @@ def admm(problem: Problem, start: Start) -> Iterator[Iterate]:
 
 
 class Descent(NamedTuple):
-    """A step of projected gradients: where it leads, G times that, the Lipschitz constant, and how
-    often it was tried.
-    """
+    """Projected gradient step: the new x, G x, the Lipschitz constant and the number of trials."""
 
     x: np.ndarray
     Gx: np.ndarray
@@ -146,7 +146,7 @@ def descended(
     problem: Problem, G: Callable[[np.ndarray], np.ndarray], b: np.ndarray, y: np.ndarray,
     Gy: np.ndarray, L: float
 ) -> Descent:  # fmt: skip
-    """From y, with L doubled until the quadratic function above holds."""
+    """Return the projected gradient step at y; L doubles until the quadratic bound holds."""
     gradient, energy, tries = Gy + b, y @ (0.5 * Gy + b), 1
     while True:
         x = projected(problem, y - gradient / L)
@@ -158,7 +158,7 @@ def descended(
 
 
 def apgd(problem: Problem, start: Start) -> Iterator[Iterate]:
-    """With steps by backtracking, restarted where the momentum goes uphill."""
+    """Yield the iterates of APGD with backtracking; a momentum that points uphill restarts it."""
     Y, b, scale = scaled(problem)
 
     def G(x: np.ndarray) -> np.ndarray:
@@ -181,20 +181,20 @@ def apgd(problem: Problem, start: Start) -> Iterator[Iterate]:
 
 
 class Softness(NamedTuple):
-    """The compliance (n,) along and across the normals."""
+    """Compliance (n,) along the normals and along the tangents."""
 
     along: np.ndarray
     across: np.ndarray
 
 
 def softness(here: Local, part: float = 1.0) -> Softness:
-    """That of what counts as rigid, by the mean mobility of a contact, or a part of it."""
+    """Return SAP's near-rigid compliance for `part` times the mean mobility of each contact."""
     mean = part * np.linalg.norm(here.W, axis=(1, 2)) / 3
     return Softness(NEAR_RIGID**2 / (4 * np.pi**2) * mean, SIGMA * mean)
 
 
 def soft_impulses(problem: Problem, R: Softness, u: np.ndarray) -> np.ndarray:
-    """The nearest of the cone, by R, to -R^-1 u."""
+    """Return the projection of -R^-1 u onto the cone in the norm of R."""
     y = -u / np.column_stack([R.along, R.across, R.across])
     mu, hat = problem.mu, problem.mu * R.across / R.along
     length = np.linalg.norm(y[:, 1:], axis=1)
@@ -204,7 +204,7 @@ def soft_impulses(problem: Problem, R: Softness, u: np.ndarray) -> np.ndarray:
 
 
 def soft_slopes(problem: Problem, R: Softness, u: np.ndarray) -> np.ndarray:
-    """By how much these fall with u (n, 3, 3)."""
+    """Return the negative derivative (n, 3, 3) of the compliant impulses by u."""
     inverse = 1.0 / np.column_stack([R.along, R.across, R.across])
     y, mu, hat = -u * inverse, problem.mu, problem.mu * R.across / R.along
     length = np.linalg.norm(y[:, 1:], axis=1)
@@ -224,7 +224,7 @@ def soft_slopes(problem: Problem, R: Softness, u: np.ndarray) -> np.ndarray:
 
 
 def blocks_times(blocks: np.ndarray, Y: csr_array) -> csr_array:
-    """A block (3, 3) for each contact times its rows."""
+    """Return the block (3, 3) of each contact times its rows of Y."""
     n = len(blocks)
     at = 3 * np.arange(n)[:, None] + np.arange(3)
     i, j = np.broadcast_arrays(at[:, :, None], at[:, None])
@@ -232,18 +232,19 @@ def blocks_times(blocks: np.ndarray, Y: csr_array) -> csr_array:
 
 
 def lowest(slope: Callable[[float], float]) -> tuple[float, int]:
-    """Where a slope that grows is zero, at most LONGEST, and how often it was asked for."""
+    """Return the root of an increasing function, at most LONGEST, and the number of evaluations."""
     if slope(LONGEST) <= 0.0:
         return LONGEST, 1
     if slope(0.0) >= 0.0:
         return 0.0, 2
-    root, told = brentq(slope, 0.0, LONGEST, xtol=1e-14, rtol=1e-8, full_output=True)
-    return root, told.function_calls
+    root, reported = brentq(slope, 0.0, LONGEST, xtol=1e-14, rtol=1e-8, full_output=True)
+    return root, reported.function_calls
 
 
 def sap(problem: Problem, start: Start, part: float = 1.0) -> Iterator[Iterate]:
-    """Newton's method for the convex function of velocities, with an exact line search, from those
-    of the step before or the free ones.
+    """Yield the iterates of SAP: Newton's method for a convex function of the velocities.
+
+    The line search is exact. The start is the velocity of the previous step or the free velocity.
     """
     Y, R, work = problem.Y, softness(local(problem), part), 0.0
     z = problem.z_free if start is None else start.z
@@ -267,7 +268,7 @@ def sap(problem: Problem, start: Start, part: float = 1.0) -> Iterator[Iterate]:
 
 
 class Nonsmooth(NamedTuple):
-    """F (n, 3) [N s] of Alart and Curnier, and its blocks by u and by p (n, 3, 3)."""
+    """Alart and Curnier's function F (n, 3) [N s], and its derivatives by u and p (n, 3, 3)."""
 
     F: np.ndarray
     by_u: np.ndarray
@@ -275,18 +276,18 @@ class Nonsmooth(NamedTuple):
 
 
 def rates(here: Local) -> np.ndarray:
-    """What a unit of velocity takes (n, 3)."""
+    """Return the impulses (n, 3) per unit of velocity."""
     return np.column_stack([here.along, here.across, here.across])
 
 
 def on_half_line_and_disc(x: np.ndarray, mu: float) -> np.ndarray:
-    """x (n, 3) with normals not negative and tangents no longer than mu of these."""
+    """Project x (n, 3): normals to [0, inf), tangents to the disc of radius mu times the normal."""
     normal = np.maximum(x[:, 0], 0.0)
     return np.column_stack([normal, on_disc(x[:, 1:], mu * normal)])
 
 
 def kept_of(x: np.ndarray, mu: float) -> np.ndarray:
-    """The derivative of the same (n, 3, 3)."""
+    """Return the derivative (n, 3, 3) of `on_half_line_and_disc`."""
     presses, length = x[:, 0] > 0.0, np.linalg.norm(x[:, 1:], axis=1)
     slides = length > mu * np.maximum(x[:, 0], 0.0)
     safe = np.where(slides, length, 1.0)[:, None]
@@ -300,7 +301,7 @@ def kept_of(x: np.ndarray, mu: float) -> np.ndarray:
 
 
 def alart_curnier(problem: Problem, here: Local, p: np.ndarray, u: np.ndarray) -> Nonsmooth:
-    """p less what p - rate u is on the half-line and on the disc of the cone there."""
+    """Return F = p - proj(p - rate u) and its derivatives; proj is `on_half_line_and_disc`."""
     x = p - rates(here) * u
     kept = kept_of(x, problem.mu)
     F = p - on_half_line_and_disc(x, problem.mu)
@@ -308,7 +309,7 @@ def alart_curnier(problem: Problem, here: Local, p: np.ndarray, u: np.ndarray) -
 
 
 def armijo(misfit: Callable[[float], float]) -> tuple[float, int]:
-    """The longest of 1, 1/2, ... by which a misfit falls enough, and how often it was asked for."""
+    """Return the longest of 1, 1/2, ... with sufficient decrease, and the number of evaluations."""
     before, length, calls = misfit(0.0), 1.0, 2
     while misfit(length) > (1 - 2 * ARMIJO * length) * before and length > SHORTEST:
         length, calls = length / 2, calls + 1
@@ -316,7 +317,7 @@ def armijo(misfit: Callable[[float], float]) -> tuple[float, int]:
 
 
 class Direction(NamedTuple):
-    """Changes of impulses and of velocities at contacts (n, 3), and the multiply-adds."""
+    """Newton direction: changes of impulses and contact velocities (n, 3), and multiply-adds."""
 
     dp: np.ndarray
     du: np.ndarray
@@ -324,7 +325,10 @@ class Direction(NamedTuple):
 
 
 def direction(problem: Problem, now: Nonsmooth) -> Direction:
-    """Of Newton's method, with a compliance that shares what is redundant in the matrix alone."""
+    """Return the direction of Newton's method.
+
+    A compliance in the matrix, but not in the right-hand side, distributes redundant impulses.
+    """
     Y, inverse = problem.Y, np.linalg.inv(now.by_p + REGULAR * np.eye(3))
     held, free = blocks_times(inverse @ now.by_u, Y), -np.einsum("kij,kj->ki", inverse, now.F)
     factor = Factor.of(csc_array(eye_array(Y.shape[1]) + Y.T @ held), symmetric=False)
@@ -334,7 +338,10 @@ def direction(problem: Problem, now: Nonsmooth) -> Direction:
 
 
 def newton(problem: Problem, start: Start) -> Iterator[Iterate]:
-    """Semismooth, with a line search on the squared velocities by which the equations fail."""
+    """Yield the iterates of the semismooth Newton method.
+
+    The line search decreases the sum of the squared residuals, expressed as velocities.
+    """
     here, work, p = local(problem), 0.0, begun(problem, start)
     while True:
         u = problem.velocities(moved(problem, p))

@@ -1,6 +1,4 @@
-"""The laws of contact as residuals that are the same for all solvers, what solvers start from, and
-what a sparse factorization takes.
-"""
+"""Residuals of the contact laws, start values and work counts, which all solvers share."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -12,7 +10,7 @@ from solver_problems import Problem
 
 
 class Iterate(NamedTuple):
-    """After so many multiply-adds: impulses p (n, 3), velocities z (nv,), the penalty of ADMM."""
+    """Iterate: work in multiply-adds, impulses p (n, 3), velocities z (nv,), penalty of ADMM."""
 
     work: float
     p: np.ndarray
@@ -24,8 +22,9 @@ Start = Iterate | None
 
 
 class Local(NamedTuple):
-    """What unit impulses change at their own contact, W (n, 3, 3), and what a unit of velocity
-    takes along (n,) and at least across (n,) the normal.
+    """Mobility W (n, 3, 3) of each contact, and impulses per unit of velocity.
+
+    `along` (n,) applies to the normal; `across` (n,) is the smallest value of all tangents.
     """
 
     W: np.ndarray
@@ -39,31 +38,32 @@ def local(problem: Problem) -> Local:
 
 
 def moved(problem: Problem, p: np.ndarray) -> np.ndarray:
-    """z with the impulses p."""
+    """Return z = z_free + Y^T p."""
     return problem.z_free + problem.Y.T @ p.ravel()
 
 
 def begun(problem: Problem, start: Start) -> np.ndarray:
-    """The impulses (n, 3) of a start, zero without one."""
+    """Return the impulses (n, 3) of a start, or zeros if `start` is None."""
     return np.zeros((problem.n, 3)) if start is None else start.p
 
 
 def on_disc(t: np.ndarray, limit: np.ndarray) -> np.ndarray:
-    """Vectors t (n, 2) made no longer than the limits (n,)."""
+    """Limit the lengths of the vectors t (n, 2) to the limits (n,)."""
     length = np.linalg.norm(t, axis=1)
     return t * np.divide(limit, length, out=np.ones_like(length), where=length > limit)[:, None]
 
 
 def on_cone(x: np.ndarray, mu: float) -> np.ndarray:
-    """The nearest of Coulomb's cone to x (n, 3)."""
+    """Return the projection of x (n, 3) onto Coulomb's cone."""
     n, length = x[:, 0], np.linalg.norm(x[:, 1:], axis=1)
     normal = np.where(length <= mu * n, n, np.maximum(n + mu * length, 0.0) / (1 + mu * mu))
     return np.column_stack([normal, on_disc(x[:, 1:], mu * normal)])
 
 
 def coulomb(problem: Problem, here: Local, now: Iterate) -> float:
-    """By what velocity the laws of Signorini and Coulomb fail, as in `contact_residual`, over the
-    fastest free one.
+    """Return the residual velocity of Signorini's and Coulomb's laws, as in `contact_residual`.
+
+    The residual is relative to the fastest free velocity.
     """
     p, u = now.p, problem.velocities(moved(problem, now.p))
     normal = np.abs(np.minimum(u[:, 0], p[:, 0] / here.along))
@@ -73,20 +73,20 @@ def coulomb(problem: Problem, here: Local, now: Iterate) -> float:
 
 
 def convex(problem: Problem, here: Local, now: Iterate) -> float:
-    """The same for the convex law: u in the dual cone, across p."""
+    """Return the residual of the convex law: u lies in the dual cone and is orthogonal to p."""
     u, rate = problem.velocities(moved(problem, now.p)), np.minimum(here.along, here.across)
     step = on_cone(now.p - rate[:, None] * u, problem.mu) - now.p
     return float((np.linalg.norm(step, axis=1) / rate).max() / problem.fastest)
 
 
 def soft(problem: Problem, _: Local, now: Iterate) -> float:
-    """By what velocity SAP's impulses and its velocities fail each other, over the same."""
+    """Return the residual velocity of SAP's law, relative to the fastest free velocity."""
     off = problem.Y @ (now.z - moved(problem, now.p))
     return float(np.linalg.norm(off.reshape(-1, 3), axis=1).max() / problem.fastest)
 
 
 class Factor(NamedTuple):
-    """A sparse factorization: what solves, and its multiply-adds and those of a solve."""
+    """Sparse factorization: solve function, multiply-adds of factorization and of one solution."""
 
     solve: Callable[[np.ndarray], np.ndarray]
     work: float
@@ -94,8 +94,9 @@ class Factor(NamedTuple):
 
     @classmethod
     def of(cls, A: csc_array, symmetric: bool = True) -> "Factor":
-        """Of what is not zero, with an order that keeps fill low; half as much where the matrix is
-        symmetric.
+        """Factorize a sparse matrix with a fill-reducing order.
+
+        The work of the factorization of a symmetric matrix counts half.
         """
         A = A.copy()
         A.eliminate_zeros()
@@ -106,6 +107,6 @@ class Factor(NamedTuple):
 
 
 def gram_work(problem: Problem) -> float:
-    """Multiply-adds of Y^T G Y with a symmetric block of G for each contact."""
+    """Return the multiply-adds of Y^T G Y with a symmetric block of G for each contact."""
     counts = np.diff(problem.Y.indptr)[::3]
     return float((9 * counts + 3 * counts * (counts + 1) / 2).sum())

@@ -1,8 +1,9 @@
-"""Problems of contact whose answer is known: towers and pyramids of boxes, of logs and of balls,
-tables on more legs than they need, heavy bodies on light ones, and friction close to its limit.
+"""Contact problems with known solutions.
 
-Most of them stay as they are. Of those that move, the places of all middles of mass are closed
-forms, or the solution of an equation with one freedom.
+The problems are towers and pyramids of boxes, logs and balls, and tables with redundant legs. Other
+problems have heavy bodies on light bodies, or friction close to its limit. Most bodies stay at
+rest. For the other problems, the centres of mass have a closed-form motion, or their motion follows
+from an equation with one degree of freedom.
 """
 
 from collections.abc import Callable
@@ -16,22 +17,21 @@ from rigidblocks import (
     RigidContactPlant,
     SixDoF,
     box_inertia,
-    capsule_inertia,
     sphere_inertia,
 )
-from rigidblocks.algebra.spatial import RigidInertia, identity
-from rigidblocks.model.convex import Capsule
-from rigidblocks.model.shapes import Box, Plane, Shape, Sphere
+from rigidblocks.robot.model import capsule_inertia
+from rigidblocks.robot.shapes import Box, Capsule, Plane, Shape, Sphere
+from rigidblocks.spatial.spatial import RigidInertia, identity
 
 G = 9.81
 UPRIGHT = (1.0, 0.0, 0.0, 0.0)
-LYING = (np.sqrt(0.5), np.sqrt(0.5), 0.0, 0.0)  # a quarter about x: the z axis lies along -y
+LYING = (np.sqrt(0.5), np.sqrt(0.5), 0.0, 0.0)  # a quarter turn about x: the z axis points to -y
 DOWN, ALONG = (0.0, 0.0, -G), np.array([1.0, 0.0, 0.0])
 WALLS = ((1, 0), (-1, 0), (0, 1), (0, -1))
 
 
 class Body(NamedTuple):
-    """A free body: its shape, its mass [kg], where its middle is [m] and how it is turned."""
+    """Free body: its shape, its mass [kg], its centre of mass [m] and its orientation."""
 
     shape: Shape
     m: float
@@ -40,9 +40,10 @@ class Body(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Bodies that start at rest on planes, with friction `mu` between all. `exact` says for a time
-    where the middles of mass are, (n, 3), until `T`; `room` is that for contacts, if the usual one
-    is too small.
+    """Bodies that start at rest on planes, with friction `mu` between all of them.
+
+    `exact` returns the centres of mass (n, 3) at a time up to `T`. `room` is the contact capacity
+    if the default capacity is too small.
     """
 
     bodies: tuple[Body, ...]
@@ -55,7 +56,7 @@ class Problem(NamedTuple):
 
 
 def inertia_of(shape: Shape, m: float = 1.0) -> RigidInertia:
-    """That of the solid ball, capsule or box."""
+    """Return the inertia of a solid ball, capsule or box."""
     if isinstance(shape, Sphere):
         return sphere_inertia(shape.radius, mass=m)
     if isinstance(shape, Capsule):
@@ -75,7 +76,7 @@ def plant_of(problem: Problem, h: float) -> RigidContactPlant:
 
 
 def deviation(problem: Problem, t: float, q: np.ndarray) -> float:
-    """How far the middle of mass of any body is from where mechanics has it [m]."""
+    """Return the largest distance of a centre of mass from its exact position [m]."""
     away = q.reshape(-1, 7)[:, 4:] - problem.exact(t)
     return float(np.linalg.norm(away, axis=1).max())
 
@@ -86,20 +87,22 @@ def at_rest(bodies: tuple[Body, ...], mu: float = 0.5) -> Problem:
 
 
 def sloping(angle: float) -> tuple[float, float, float]:
-    """Gravity of a slope that goes down along x."""
+    """Return the gravity vector of a slope that descends along x."""
     return G * np.sin(angle), 0.0, -G * np.cos(angle)
 
 
 def tower(n: int, top: float = 1.0, bottom: float = 1.0) -> Problem:
-    """Boxes of 1 kg on each other but the topmost and the lowest."""
+    """Return a tower of 1 kg boxes; `top` and `bottom` are the masses of the outer boxes [kg]."""
     masses = [bottom, *[1.0] * (n - 2), top]
     shape = Box((0.3, 0.3, 0.2))
     return at_rest(tuple(Body(shape, m, (0, 0, 0.1 + 0.2 * k)) for k, m in enumerate(masses)))
 
 
 def overhanging(n: int, part: float) -> Problem:
-    """Bricks 0.2 m long of which the one at the top goes beyond the next by `part` of a half, the
-    next by `part` of a fourth, a sixth, ...: what is above an edge falls over it from 1 on.
+    """Return bricks of 0.2 m, each protruding over the next brick below.
+
+    The brick at the top protrudes by `part` times a half of its length, the next bricks by `part`
+    times a fourth, a sixth, ... If `part` exceeds 1, the bricks above an edge fall over it.
     """
     beyond = 0.2 * part / 2 / np.arange(1, n)
     x = np.append(0.0, np.cumsum(beyond[::-1]))
@@ -108,13 +111,13 @@ def overhanging(n: int, part: float) -> Problem:
 
 
 def pyramid(rows: int) -> Problem:
-    """A wall of boxes, one less in each row, each on two, 1 cm beside the next."""
+    """Return a wall of boxes 1 cm apart, one less in each row; each box stands on two boxes."""
     places = [(0.21 * (i + k / 2), 0, 0.05 + 0.1 * k) for k in range(rows) for i in range(rows - k)]
     return at_rest(tuple(Body(Box((0.2, 0.2, 0.1)), 1.0, x) for x in places))
 
 
 def logs(rows: int) -> Problem:
-    """Capsules that lie along y between two walls, one less in each row."""
+    """Return capsules along y between two walls, with one capsule less in each row."""
     r, half = 0.1, 0.1 * rows
     places = [
         (r * (2 * i + k + 1) - half, 0, r + np.sqrt(3) * r * k)
@@ -126,8 +129,10 @@ def logs(rows: int) -> Problem:
 
 
 def cannonballs(side: int) -> Problem:
-    """Balls in layers of squares, each on four, in a pit that holds the lowest. One that touches
-    twelve others has six contacts of its own.
+    """Return balls in square layers; a pit holds the lowest layer; each ball rests on four balls.
+
+    A ball touches at most twelve balls, and each contact belongs to two balls. The capacity is
+    therefore six contacts per ball.
     """
     r, places = 0.1, []
     for k in range(side):
@@ -138,20 +143,21 @@ def cannonballs(side: int) -> Problem:
 
 
 def pit(half: float, walls: tuple[tuple[int, int], ...]) -> tuple[Plane, ...]:
-    """The floor, and walls whose normals are (x, y), `half` from the middle."""
+    """Return the floor and the walls of a pit, with wall normals (x, y), `half` from the centre."""
     return Plane(), *(Plane((x, y, 0), (-half * x, -half * y, 0)) for x, y in walls)
 
 
 def table(m: float, side: int, leg: float) -> Problem:
-    """A plate of m on side^2 legs of mass `leg` that stand free: three would do."""
+    """Return a plate of mass m on side^2 free legs of mass `leg`; three legs would suffice."""
     x = np.linspace(-0.9, 0.9, side)
     legs = [Body(Box((0.05, 0.05, 0.5)), leg, (a, b, 0.25)) for a in x for b in x]
     return at_rest((*legs, Body(Box((2.0, 2.0, 0.1)), m, (0, 0, 0.55))))
 
 
 def held(n: int, m: float) -> Problem:
-    """Boxes of 1 kg in a row down a slope on which they would slide, the lowest at a wall, and one
-    of m that leans against them.
+    """Return a row of 1 kg boxes on a slope; a box of mass m leans on the row from uphill.
+
+    A wall holds the lowest box; without the wall the boxes would slide.
     """
     shape, masses = Box((0.2, 0.2, 0.2)), [*[1.0] * n, m]
     row = tuple(Body(shape, m, (-0.1 - 0.2 * k, 0, 0.1)) for k, m in enumerate(masses))
@@ -160,8 +166,9 @@ def held(n: int, m: float) -> Problem:
 
 
 def on_a_slope(part: float, mu: float = 0.5) -> Problem:
-    """A box on a slope whose tangent is `part` of mu: it stays, or slides by
-    g (sin - mu cos) t^2 / 2.
+    """Return a box on a slope; the tangent of the slope's angle is `part` times mu.
+
+    The box stays, or it slides by g (sin - mu cos) t^2 / 2.
     """
     angle = np.arctan(part * mu)
     rate, x = max(G * (np.sin(angle) - mu * np.cos(angle)), 0.0), np.array([[0.0, 0.0, 0.05]])
@@ -172,7 +179,7 @@ def on_a_slope(part: float, mu: float = 0.5) -> Problem:
 
 
 def on_rollers(m: float, roller: float, angle: float = 0.05) -> Problem:
-    """A plank of m on two capsules that roll down a slope, half as fast as it:
+    """Return a plank of mass m on two capsules, which roll down a slope at half the plank's speed.
 
     (m + 2 (roller / 4 + I / (2 r)^2)) a = (m + 2 roller / 2) g sin(angle)
     """
@@ -188,8 +195,10 @@ def on_rollers(m: float, roller: float, angle: float = 0.05) -> Problem:
 
 
 def ladder(part: float, mu: float = 0.3, L: float = 1.0, t: float = 0.05) -> Problem:
-    """A board that leans against a wall, at `part` of the angle up to which friction holds it:
-    tan = (2 mu L + (1 + mu^2) t) / ((1 - mu^2) L) from the vertical, length L, thickness t.
+    """Return a board of length L and thickness t that leans against a wall.
+
+    The angle of the board from the vertical is `part` times the largest angle that friction
+    permits. The tangent of the largest angle is (2 mu L + (1 + mu^2) t) / ((1 - mu^2) L).
     """
     angle, T = part * np.arctan2(2 * mu * L + (1 + mu**2) * t, (1 - mu**2) * L), 0.4
     fall = solve_ivp(lambda _, y: (y[1], leaning(y[0], y[1], L, t, mu)), (0, T), (angle, 0.0),
@@ -204,14 +213,15 @@ def ladder(part: float, mu: float = 0.3, L: float = 1.0, t: float = 0.05) -> Pro
 
 
 def middle(angle: float, L: float, t: float) -> np.ndarray:
-    """That of a ladder with its foot on z = 0 and its top on x = 0."""
+    """Return the centre of mass of a ladder with its foot on z = 0 and its top on x = 0."""
     c, s = np.cos(angle) / 2, np.sin(angle) / 2
     return np.array([-t * c - L * s, 0.0, t * s + L * c])
 
 
 def leaning(angle: float, w: float, L: float, t: float, mu: float) -> float:
-    """The angular acceleration of a ladder that slides on the floor, which pushes with N for each
-    kilogram, and down the wall, which pushes with F: Newton's and Euler's equations.
+    """Return the angular acceleration of a ladder that slides on the floor and down the wall.
+
+    The Newton-Euler equations include the specific forces N of the floor and F of the wall.
     """
     c, s = np.cos(angle) / 2, np.sin(angle) / 2
     x, z, foot, top = t * c + L * s, t * s + L * c, t * c - L * s, L * c - t * s
@@ -224,15 +234,15 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "the same, the topmost 100 times as heavy": lambda: tower(10, top=1e2),
     "the same, the topmost 10,000 times as heavy": lambda: tower(10, top=1e4),
     "the same, the lowest 10,000 times as heavy": lambda: tower(10, bottom=1e4),
-    "6 bricks that overhang by 0.99 of what they can": lambda: overhanging(6, 0.99),
+    "6 bricks with 0.99 of the maximum overhang": lambda: overhanging(6, 0.99),
     "pyramid of 55 boxes": lambda: pyramid(10),
     "15 logs between walls": lambda: logs(5),
     "55 cannonballs in a pit": lambda: cannonballs(5),
     "plate of 1,000 kg on 36 legs of 0.1 kg": lambda: table(1e3, 6, 0.1),
     "1,000 kg on a slope against 10 boxes of 1 kg": lambda: held(10, 1e3),
     "box on a slope, 0.99 of the friction angle": lambda: on_a_slope(0.99),
-    "box on a slope, 1.01 of it": lambda: on_a_slope(1.01),
+    "box on a slope, 1.01 of the friction angle": lambda: on_a_slope(1.01),
     "plank of 1,000 kg on rollers of 0.1 kg": lambda: on_rollers(1e3, 0.1),
-    "board against a wall, 0.98 of the angle that holds": lambda: ladder(0.98),
-    "board against a wall, 1.02 of it": lambda: ladder(1.02),
+    "board against a wall, 0.98 of the largest stable angle": lambda: ladder(0.98),
+    "board against a wall, 1.02 of the largest stable angle": lambda: ladder(1.02),
 }

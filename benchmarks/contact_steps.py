@@ -1,5 +1,7 @@
-"""Contact inside steps that know their error, by the default method: how far loads, energy, rolling
-and stops are from their closed forms, whatever the stiffness and the communication step.
+"""Errors of the default method with error control for contact problems with closed forms.
+
+The quantities are loads, energy, rolling speed and stopping distance, for a range of stiffnesses
+and communication steps.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,13 +11,13 @@ from functools import cache, partial
 import numpy as np
 
 from rigidblocks import Block, Model
-from rigidblocks.algebra.spatial import mcI, xlt
-from rigidblocks.block.adaptive import longest_step, memory_for, method_of
-from rigidblocks.contact import PointSet, Sphere, plane_contacts
-from rigidblocks.joint import Joint, Prismatic, SixDoF
-from rigidblocks.kernels.stepper import CompiledStepper, compiled_stepper
-from rigidblocks.library import ContactPlant, RobotPlant
-from rigidblocks.simulation.contact_events import simulate_contact
+from rigidblocks.block.adaptive_methods import longest_step, memory_for, method_of
+from rigidblocks.contact import ContactPlant, PointSet, Sphere, plane_contacts
+from rigidblocks.cosim.contact_events import simulate_contact
+from rigidblocks.joints import Joint, Prismatic, SixDoF
+from rigidblocks.kernels.compiled_stepper import CompiledStepper, compiled_stepper
+from rigidblocks.library import RobotPlant
+from rigidblocks.spatial.spatial import mcI, xlt
 
 G, R = 9.81, 0.1
 UPRIGHT = (1.0, 0.0, 0.0, 0.0)
@@ -26,35 +28,35 @@ Values = Callable[[str], np.ndarray]
 
 
 def body(joint: Joint, shape: object, m: float, com: tuple, principal: tuple) -> Model:
-    """One body on a joint."""
+    """Return a model with one body on a joint."""
     inertia = mcI(m, np.array(com), np.diag(principal))
     return Model("body", (-1,), (joint,), (xlt(np.zeros(3)),), (inertia,), contact=((shape,),))
 
 
 def ball() -> Model:
-    """A solid ball of 1 kg."""
+    """Return a solid ball of 1 kg."""
     return body(SixDoF(), Sphere(R), 1.0, (0, 0, 0), (0.4 * R * R,) * 3)
 
 
 def table(height: float) -> Model:
-    """A board of 10 kg on four legs, its mass so high above the legs' middle."""
+    """Return a 10 kg board on four legs; its mass is `height` [m] above the centre of the legs."""
     return body(SixDoF(), LEGS, 10.0, (0, 0, height), (0.3, 8 / 15, 5 / 6))
 
 
 def stepper_of(model: Model, *law: float) -> CompiledStepper:
-    """The compiled plant under the default method."""
+    """Return the compiled plant with the default method."""
     return compiled(ContactPlant(RobotPlant(model), *law), "adaptive or stiff")
 
 
 @cache
 def compiled(plant: ContactPlant, name: str) -> CompiledStepper:
-    """The compiled plant under a method."""
+    """Return the compiled plant with the method `name`."""
     method = method_of(name)
     return compiled_stepper(memory_for(plant, method), method, longest_step(method))
 
 
 def run(stepper: CompiledStepper, t_stop: float, dt: float, **start: object) -> Values:
-    """The values (n, size) of a port at each communication point, as a function of its name."""
+    """Return a function from a port name to its values (n, size) at the communication points."""
     m = stepper.memory.start()
     for name, value in start.items():
         m[stepper.memory.where[name]] = value
@@ -67,7 +69,7 @@ def run(stepper: CompiledStepper, t_stop: float, dt: float, **start: object) -> 
 
 
 def loads(rng: np.random.Generator) -> float:
-    """The largest error of a leg's load after 3 s, as a part of it."""
+    """Return the largest relative error of the load on a table leg after 3 s."""
     stepper, worst = stepper_of(table(0.0), 1e6, 2e3, 0.5), 0.0
     for K in 10.0 ** np.arange(4, 9):
         for _ in range(3):
@@ -80,8 +82,9 @@ def loads(rng: np.random.Generator) -> float:
 
 
 def gain(rng: np.random.Generator) -> float:
-    """The largest rise of a dropped ball's energy over a communication step, as a part of the
-    first.
+    """Return the largest energy gain of a dropped ball per communication step.
+
+    The gain is relative to the initial energy.
     """
     stepper, worst = stepper_of(ball(), 1e6, 1e3, 0.3), 0.0
     for K in 10.0 ** np.arange(4, 10):
@@ -98,7 +101,7 @@ def gain(rng: np.random.Generator) -> float:
 
 
 def rolling() -> float:
-    """How far the speed of a ball that slipped is from 5/7 when it rolls."""
+    """Return the error of a ball's final rolling speed, relative to 5/7 of its initial speed."""
     stepper, worst = stepper_of(ball(), 1e6, 1e3, 0.3), 0.0
     for dt in (0.001, 0.003, 0.01, 0.03, 0.1):
         for K in (1e4, 1e6, 1e8):
@@ -110,8 +113,9 @@ def rolling() -> float:
 
 
 def stopping() -> Iterator[float]:
-    """How far the way of a table that slides until it stands is from v^2 / (2 mu g) [m], for each
-    compliance of the friction.
+    """Yield the errors of a sliding table's stopping distance v^2 / (2 mu g) [m].
+
+    Each error belongs to one compliance of the friction.
     """
     stepper, mu, v = stepper_of(table(-0.5), 1e7, 1e4, 0.4), 0.4, 0.8
     for K_t in (1e5, 1e6, 1e7):
@@ -121,8 +125,9 @@ def stopping() -> Iterator[float]:
 
 
 def zeno() -> tuple[float, float]:
-    """How far Zeno's ball of rigid contact is from its closed form: the times of its first ten
-    bounces, as a part, and its height at the end [m].
+    """Return the errors of a bouncing ball with rigid contact, relative to its closed form.
+
+    They are the relative error of the first ten bounce times, and the final height [m].
     """
     model = body(Prismatic(), PointSet([[0.0, 0.0, 0.0]]), 1.0, (0, 0, 0), (1, 1, 1))
     e, fall = 0.5, np.sqrt(2 / G)
@@ -133,15 +138,16 @@ def zeno() -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class WithoutMargins(ContactPlant):
-    """The plant whose steps may end anywhere."""
+    """Plant without switching functions, whose inner steps may end anywhere."""
 
-    margins = Block.margins
+    switching_functions = Block.switching_functions
 
 
 def bounces() -> Iterator[list[str]]:
-    """A row for each method: the largest relative gain of energy over a communication step, of a
-    ball that bounces without damping, the largest loss, and the gain where steps do not end at the
-    contact.
+    """Yield a row for each method: energy errors of a ball that bounces without damping.
+
+    The errors are the largest relative gain and loss of energy over a communication step. The last
+    one is the largest gain if inner steps do not end at the contact.
     """
     plants = [of(RobotPlant(ball()), 1e6, 1.0, 0.0) for of in (ContactPlant, WithoutMargins)]
     for name in BOUNCING:
@@ -158,8 +164,9 @@ def bounces() -> Iterator[list[str]]:
 
 
 def energy_changes(stepper: CompiledStepper, K: float, dt: float) -> np.ndarray:
-    """By how much the energy of a ball that falls from 0.4 m changes over each communication step,
-    as a part of the first.
+    """Return the energy change in each communication step of a ball that falls from 0.4 m.
+
+    The changes are relative to the initial energy.
     """
     y = run(stepper, 20.0, dt, q=[*UPRIGHT, 0, 0, 0.5], K=K, D=0.0)
     depth = np.maximum(y("depth")[:, 0], 0.0)
@@ -168,27 +175,35 @@ def energy_changes(stepper: CompiledStepper, K: float, dt: float) -> np.ndarray:
 
 
 def falls() -> Iterator[tuple[float, float]]:
-    """Stiffnesses [N/m] and communication steps [s]."""
+    """Yield stiffnesses [N/m] and communication steps [s]."""
     rng = np.random.default_rng(SEED)
     for K in 10.0 ** rng.uniform(4, 9, 20):
         yield from ((K, dt) for dt in (1e-3, 1e-2, 0.1, 1.0))
 
 
 def measured() -> Iterator[list[str]]:
-    """A row for each law: what is so, over which range, and how far it is from that."""
+    """Yield a row for each check: its name, the range of parameters and the error."""
     rng = np.random.default_rng(SEED)
     ways = ", ".join(f"{error:.1e}" for error in stopping())
     times, height = zeno()
-    yield ["each leg of a table bears a quarter", "K 1e4 to 1e8, any patch", f"{loads(rng):.1e}"]
     yield [
-        "a dropped ball gains no energy, in a step of 10 ms",
+        "each leg of a table carries a quarter of the weight",
+        "K 1e4 to 1e8, any patch",
+        f"{loads(rng):.1e}",
+    ]
+    yield [
+        "energy gain of a dropped ball in a step of 10 ms",
         "K 1e4 to 1e9, D 0 to 1e6",
         f"{gain(rng):.1e}",
     ]
-    yield ["a ball that slips rolls with 5/7", "steps of 1 to 100 ms", f"{rolling():.1e}"]
-    yield ["a table stops after v^2 / (2 mu g)", "K_t 1e5, 1e6, 1e7", f"{ways} m"]
-    yield ["Zeno's ball, rigid: its first ten bounces", "e = 0.5", f"{times:.1e}"]
-    yield ["Zeno's ball at rest", "e = 0.5", f"{height:.1e} m"]
+    yield [
+        "a sliding ball finally rolls at 5/7 of its speed",
+        "steps of 1 to 100 ms",
+        f"{rolling():.1e}",
+    ]
+    yield ["a sliding table stops after v^2 / (2 mu g)", "K_t 1e5, 1e6, 1e7", f"{ways} m"]
+    yield ["ball with rigid contact, times of ten bounces", "e = 0.5", f"{times:.1e}"]
+    yield ["ball with rigid contact, final height", "e = 0.5", f"{height:.1e} m"]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
-"""Projected Gauss-Seidel with Coulomb's cone, alone and with nonlinear conjugate gradients between
-the sweeps (Silcowitz-Hansen, Niebe and Erleben 2010) and direct solves for trees, as in
-`RigidContactPlant` but for what it solves together (`contact_together`).
+"""Projected Gauss-Seidel with Coulomb's cone, plain and accelerated as in `RigidContactPlant`.
+
+Nonlinear conjugate gradients accelerate the Gauss-Seidel sweeps (Silcowitz-Hansen, Niebe and
+Erleben 2010); for trees, direct solutions complement the sweeps. `contact_together` contains the
+direct solution of all free bodies.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,13 +13,14 @@ from contact_laws import Factor, Iterate, Local, Start, begun, gram_work, local,
 from scipy.sparse import csc_array, eye_array
 from solver_problems import Problem
 
-ENOUGH, LATER = 1e-5, 1e-4  # all as in c/contact
+ENOUGH, LATER = 1e-5, 1e-4  # as in c/contact, also the next constants
 COMPLIANCE, TWICE, PATIENT, CIRCLING, LEAST_FOLLOWING = 1e-3, 2, 32, 100.0, 0.125
 
 
 class Sweep(NamedTuple):
-    """After a sweep: impulses (n, 3), velocities (nv,), limits of friction (n,), and the largest
-    change of a velocity.
+    """State after a sweep: impulses p (n, 3), velocities z (nv,) and friction limits (n,).
+
+    `change` is the largest velocity change of the sweep.
     """
 
     p: np.ndarray
@@ -26,12 +29,12 @@ class Sweep(NamedTuple):
     change: float
 
 
-Found = tuple[Sweep, float] | None  # where another solver goes on to, and its multiply-adds
+Found = tuple[Sweep, float] | None  # result of another solver and its multiply-adds
 Turn = Callable[[int, Sweep], Found]
 
 
 class Rows(NamedTuple):
-    """Of each contact its columns of Y, its rows (3, m) by them, and its least velocity."""
+    """Column indices of each contact in Y, its rows (3, m), and the least normal velocity."""
 
     at: list[np.ndarray]
     Y: list[np.ndarray]
@@ -48,20 +51,22 @@ def rows_of(problem: Problem) -> Rows:
 
 
 def first(problem: Problem, p: np.ndarray) -> Sweep:
-    """What sweeps start from."""
+    """Return the state before the first sweep."""
     return Sweep(p, moved(problem, p), problem.mu * p[:, 0], np.inf)
 
 
 def unlimited(here: Local, k: int, p: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """The next impulse of contact k without the limit of friction."""
+    """Return the next impulse of contact k without the friction limit."""
     normal = max(p[0] - here.along[k] * u[0], 0.0)
     slip = u[1:] + here.W[k, 1:, 0] * (normal - p[0])
     return np.array([normal, *(p[1:] - here.across[k] * slip)])
 
 
 def swept(problem: Problem, here: Local, rows: Rows, was: Sweep, following: float = 1.0) -> Sweep:
-    """Each contact with all others as they are; the limit of friction follows the normal impulse by
-    a part of what it is behind (`solve_light` of c/contact/free.h).
+    """Return the state after a Gauss-Seidel sweep over all contacts.
+
+    The friction limit follows the normal impulse with the relaxation factor `following`, as in
+    `solve_force_rows` of c/contact/free_body_solver.h.
     """
     p, z, limit, most = was.p.copy(), was.z.copy(), was.limit.copy(), 0.0
     for k, (at, Y) in enumerate(zip(rows.at, rows.Y, strict=True)):
@@ -81,7 +86,7 @@ def swept(problem: Problem, here: Local, rows: Rows, was: Sweep, following: floa
 
 
 def gauss_seidel(problem: Problem, start: Start) -> Iterator[Iterate]:
-    """Sweeps alone."""
+    """Yield the iterates of plain Gauss-Seidel sweeps."""
     here, rows, work = local(problem), rows_of(problem), 0
     now = first(problem, begun(problem, start))
     while True:
@@ -90,7 +95,7 @@ def gauss_seidel(problem: Problem, start: Start) -> Iterator[Iterate]:
 
 
 class Way(NamedTuple):
-    """What sweeps have come along: impulses, velocities, and the square of the last step."""
+    """Search direction: impulses, velocities, and the squared length of the last step."""
 
     p: np.ndarray
     z: np.ndarray
@@ -102,8 +107,9 @@ def no_way(now: Sweep) -> Way:
 
 
 def gone_on(way: Way, was: Sweep, after: Sweep) -> tuple[Way, Sweep]:
-    """On from a sweep along the way of those before, conjugate to it (`go_on` of
-    c/contact/conjugate.h).
+    """Extrapolate a sweep along the conjugate direction of the previous sweeps.
+
+    `extrapolate_sweep` of c/contact/contact_solver.h does the same.
     """
     step, z_step = after.p - was.p, after.z - was.z
     squared = float(np.sum(step * step))
@@ -113,18 +119,20 @@ def gone_on(way: Way, was: Sweep, after: Sweep) -> tuple[Way, Sweep]:
 
 
 def conjugate(problem: Problem, start: Start) -> Iterator[Iterate]:
-    """Those of trees or of free bodies."""
+    """Yield the accelerated iterates for trees or for free bodies."""
     return (of_trees if problem.tree else of_free_bodies)(problem, start)
 
 
 def never(_: int, __: Sweep) -> Found:
-    """Nothing but sweeps."""
+    """Return None, so that the solver uses no direct solution."""
     return None
 
 
 def of_free_bodies(problem: Problem, start: Start, together: Turn = never) -> Iterator[Iterate]:
-    """Where many sweeps do not halve the changes, friction follows by less (`follow_less` of
-    c/contact/free.h); `together` may take over after each.
+    """Sweep over free bodies; if many sweeps do not halve the residual, relax the friction bounds.
+
+    `rb_free_solver_relax` of c/contact/free_body_solver.h uses the same rule. After each sweep, a
+    solution of `together` may replace the state.
     """
     here, rows, now = local(problem), rows_of(problem), first(problem, begun(problem, start))
     way, last, following, sweeps, work = no_way(now), np.inf, 1.0, 0, 0.0
@@ -145,23 +153,24 @@ def of_free_bodies(problem: Problem, start: Start, together: Turn = never) -> It
 
 
 def enough(problem: Problem) -> float:
-    """By how much a velocity may change in the last sweep [m/s]."""
+    """Return the tolerance of the velocity change in the last sweep [m/s]."""
     return ENOUGH * problem.fastest
 
 
 def moves(problem: Problem) -> bool:
-    """Whether bodies move so fast that less is enough after many sweeps."""
+    """Return True if bodies move so fast that a larger tolerance applies after many sweeps."""
     return LATER * problem.moving > enough(problem)
 
 
 def cost(problem: Problem) -> float:
-    """Multiply-adds of a sweep and of going on."""
+    """Return the multiply-adds of a sweep and its extrapolation."""
     return problem.unit + 2.0 * sum(problem.Y.shape)
 
 
 def of_trees(problem: Problem, start: Start) -> Iterator[Iterate]:
-    """With direct solves before the first sweep, or after it, and after the seventh
-    (`solve_impulses` of c/contact/conjugate.h).
+    """Yield iterates for trees, with direct solutions before or after sweep 1, and after sweep 7.
+
+    `rb_solve_impulses` of c/contact/contact_solver.h uses the same order.
     """
     here, rows, now = local(problem), rows_of(problem), first(problem, begun(problem, start))
     now, work, early = held(problem, here, now)
@@ -178,8 +187,10 @@ def of_trees(problem: Problem, start: Start) -> Iterator[Iterate]:
 
 
 def held(problem: Problem, here: Local, now: Sweep) -> tuple[Sweep, float, bool]:
-    """What presses and sticks solved for at once, with a compliance taken twice, as long as it goes
-    on to (c/contact/direct.h); multiply-adds, and whether it does.
+    """Solve all pressing and sticking contacts directly, with a compliance applied twice.
+
+    Returns the state, the multiply-adds, and True if the contact modes stay valid, as in
+    c/contact/contact_solver.h.
     """
     p, presses = now.p, now.p[:, 0] > 0.0
     if not presses.any():
@@ -200,8 +211,9 @@ def held(problem: Problem, here: Local, now: Sweep) -> tuple[Sweep, float, bool]
 def stiff_step(
     problem: Problem, now: Sweep, stiff: np.ndarray, times: int
 ) -> tuple[np.ndarray, float]:
-    """The change of impulses (n, 3) that stops what is stiff, with its compliance taken so many
-    times, and its multiply-adds.
+    """Return the impulse change (n, 3) that stops the stiff directions, and its multiply-adds.
+
+    The compliance is applied `times` times.
     """
     u, sum_x = problem.velocities(now.z), np.zeros_like(now.z)
     K = problem.Y.multiply(stiff.ravel()[:, None])

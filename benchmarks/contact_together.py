@@ -1,5 +1,6 @@
-"""The sweeps of `contact_sweeps`, and where these stall a solution of all free bodies together, as
-in `RigidContactPlant` (c/contact/impulses.h and together.h): its default.
+"""The sweeps of `contact_sweeps`, with a direct solution of all free bodies if the sweeps stall.
+
+This is the default of `RigidContactPlant` (c/contact/islands.h and island_cholesky.h).
 """
 
 from collections import deque
@@ -23,26 +24,26 @@ from contact_sweeps import (
 )
 from solver_problems import Problem
 
-FIRST, AGAIN = 8, 3  # all as in c/contact
+FIRST, AGAIN = 8, 3  # as in c/contact, also the next constants
 STIFF, PROXIMAL, HOLDS, HIGHER = 1e7, 3, 16, 4
-SIDE = 6  # of the block of a body
+SIDE = 6  # size of the matrix block of a body
 
 
 def default(problem: Problem, start: Start) -> Iterator[Iterate]:
-    """Those of trees, or of free bodies."""
+    """Yield the iterates of the plant's default method, for trees or for free bodies."""
     if problem.tree:
         return of_trees(problem, start)
     return of_free_bodies(problem, start, Together(problem, begun(problem, start)).tried)
 
 
 def bodies_of(problem: Problem) -> list[list[int]]:
-    """One or two of each contact."""
+    """Return the one or two free bodies of each contact."""
     Y, spans = problem.Y, pairwise(problem.Y.indptr[::3])
     return [np.unique(Y.indices[a:b] // SIDE).tolist() for a, b in spans]
 
 
 def neighbours(touching: list[list[int]]) -> dict[int, list[int]]:
-    """Those that touch each body, as often as they do."""
+    """Return the neighbours of each body, repeated for each contact."""
     near: dict[int, list[int]] = {k: [] for pair in touching for k in pair}
     for a, b in (pair for pair in touching if len(pair) == 2):
         near[a].append(b)
@@ -51,7 +52,7 @@ def neighbours(touching: list[list[int]]) -> dict[int, list[int]]:
 
 
 def order_of(near: dict[int, list[int]]) -> list[int]:
-    """The reverse of Cuthill and McKee (1969), from the body of fewest neighbours of each heap."""
+    """Return the reverse Cuthill-McKee order (1969), from each island's least-connected body."""
     order: dict[int, None] = {}
     for outermost in sorted(near, key=lambda k: len(near[k])):
         queue = deque([outermost])
@@ -63,7 +64,7 @@ def order_of(near: dict[int, list[int]]) -> list[int]:
 
 
 def envelope(touching: list[list[int]]) -> np.ndarray:
-    """The first column of each row of blocks (n,), by their places in the order."""
+    """Return the first column of each block row (n,), in the elimination order."""
     place = {k: i for i, k in enumerate(order_of(neighbours(touching)))}
     begins = np.arange(len(place))
     for pair in touching:
@@ -73,15 +74,16 @@ def envelope(touching: list[list[int]]) -> np.ndarray:
 
 
 def room(bodies: int) -> int:
-    """For how many blocks the plant has room; none where there are very many bodies."""
+    """Return the plant's capacity of matrix blocks; it is 1 for more than 512 bodies."""
     if bodies < 64:
         return bodies * (bodies + 1) // 2
     return 2048 if bodies <= 512 else 1
 
 
 def factor_work(begins: np.ndarray) -> float:
-    """Multiply-adds of Cholesky's factor L within an envelope of blocks: of the products
-    L_ik L_jk^T, of the divisions by L_jj^T, and of the blocks L_ii themselves.
+    """Return the multiply-adds of the block Cholesky factor L within an envelope.
+
+    The count includes the products L_ik L_jk^T, the divisions by L_jj^T, and the blocks L_ii.
     """
     products, beside = 0, int(np.sum(np.arange(len(begins)) - begins))
     for i, begin in enumerate(begins):
@@ -91,20 +93,25 @@ def factor_work(begins: np.ndarray) -> float:
 
 
 def solve_work(begins: np.ndarray) -> float:
-    """Those of a solution with L and L^T."""
+    """Return the multiply-adds of a solution with the factors L and L^T."""
     beside = int(np.sum(np.arange(len(begins)) - begins))
     return float(2 * (SIDE**2 * beside + 21 * len(begins)))
 
 
 class Together:
-    """Newton's method for the impulses of free bodies, each time a few solutions of
+    """Newton's method for the impulses of free bodies.
 
-    (1 + Y^T S Y) dz = -Y^T S u,  dp = -S (u + Y dz),  S = 1e7 / diag(Y Y^T),
+    Each iteration solves these equations a few times:
 
-    with S zero where a contact opens, and across its normal where it slides, and S^-1 dp added to
-    the other side twice more, so that little compliance is left. Tried after 8, 24, 72, ... sweeps
-    where by what the second half of these has done as many again would not be enough, and a factor
-    takes no longer than they did; what moves skips the first time.
+        (1 + Y^T S Y) dz = -Y^T S u,  dp = -S (u + Y dz),  S = 1e7 / diag(Y Y^T)
+
+    S is zero for opening contacts, and in the tangents of sliding contacts. Adding S^-1 dp to the
+    right-hand side twice more removes most of the compliance.
+
+    After 8, 24, 72, ... sweeps, the solver tries the method if two conditions hold. First, the
+    convergence in the second half of these sweeps predicts that the same number of further sweeps
+    does not suffice. Second, a factorization costs no more than the sweeps so far. Moving bodies
+    skip the first trial.
     """
 
     def __init__(self, problem: Problem, p: np.ndarray) -> None:
@@ -118,9 +125,7 @@ class Together:
         self.mobile = np.einsum("kii->ki", problem.blocks())
 
     def tried(self, sweeps: int, now: Sweep) -> Found:
-        """What comes of a solution after so many sweeps, and its multiply-adds; None where there is
-        none.
-        """
+        """Return the solution after `sweeps` sweeps and its multiply-adds, or None if not due."""
         if 2 * sweeps == self.at:
             self.halfway = now.change
         if sweeps < self.at:
@@ -132,14 +137,14 @@ class Together:
         return self.solved(now)
 
     def takes_long(self, sweeps: int, now: Sweep) -> bool:
-        """Whether as many sweeps again would not be enough."""
+        """Return True if the same number of further sweeps would not suffice."""
         asked = enough(self.problem)
         if 2 * sweeps >= PATIENT:
             asked = max(asked, LATER * self.problem.moving)
         return now.change * (now.change / self.halfway) ** 2 > asked
 
     def solved(self, now: Sweep) -> tuple[Sweep, float]:
-        """All at once, until it lowers what sweeps lower no more."""
+        """Iterate the direct solution while the energy decreases; return the best state."""
         best, height, work, higher = now, self.height(now), 0.0, 0
         for _ in range(HOLDS):
             now, work = self.held(now), work + self.round
@@ -152,13 +157,15 @@ class Together:
         return best._replace(limit=now.limit), work
 
     def height(self, now: Sweep) -> float:
-        """|z - z_0|^2 / 2 + p . (Y z_0 - least), from the start z_0 on."""
+        """Return the energy |z - z_0|^2 / 2 + p . (Y z_0 - least); z_0 is the initial velocity."""
         asked = self.problem.velocities(self.start.z)
         return float(np.sum((now.z - self.start.z) ** 2) / 2 + np.sum(now.p * asked))
 
     def held(self, now: Sweep) -> Sweep:
-        """One solution with what presses, or would close, and with what sticks, as of now; then no
-        normal impulse pulls, and friction is within its limit.
+        """Solve once with the current contact modes, then project the impulses.
+
+        Pressing, closing and sticking directions are stiff. The projection removes negative normal
+        impulses and limits the friction.
         """
         p, closing, mu = now.p, self.problem.velocities(now.z)[:, 0] < 0.0, self.problem.mu
         sticks = np.sum(p[:, 1:] ** 2, axis=1) < (1 - 1e-9) * (mu * p[:, 0]) ** 2

@@ -1,11 +1,11 @@
-/* What a step of a runner's core costs on a Cortex-M7 without an operating system, in qemu with
-   -icount shift=0, where an instruction takes 1 ns: instructions, by the SysTick of 25 MHz, and
-   bytes of stack, by what a step overwrites. */
+/* Cost of a step of the runner on a Cortex-M7 without an operating system. qemu runs with -icount
+   shift=0, so that an instruction takes 1 ns. The SysTick timer of 25 MHz counts the instructions.
+   The number of bytes of stack follows from the bytes that a step overwrites. */
 
 #include <stdint.h>
 #include <stdio.h>
 
-#include "core.h"
+#include "bare_metal_step.h"
 
 enum { TICK = 40, PAINTED = 16384, PAINT = 0x5a };
 
@@ -15,16 +15,16 @@ extern void _start(void);
 
 static void reset(void)
 {
-    *(volatile uint32_t *)0xE000ED88u |= 0xFu << 20; /* CPACR: the floating-point unit is on */
+    *(volatile uint32_t *)0xE000ED88u |= 0xFu << 20; /* CPACR: enable the floating-point unit */
     __asm volatile("dsb\nisb");
     _start();
 }
 
-/* the first stack, and what runs after a reset */
+/* initial stack pointer and reset handler */
 __attribute__((section(".vectors"), used)) static void *const VECTORS[16] = {(void *)0x20300000,
                                                                              (void *)reset};
 
-/* How many bytes below this frame a step overwrites. */
+/* Return the number of bytes below this frame that a step overwrites. */
 static int stack_of_step(int *wrong)
 {
     uint8_t *top;
@@ -32,7 +32,7 @@ static int stack_of_step(int *wrong)
     volatile uint8_t *bytes = top - PAINTED;
     for (int k = 0; k < PAINTED; k++)
         bytes[k] = PAINT;
-    *wrong |= runner_step(STEPS * RUNNER_DT);
+    *wrong |= rb_runner_step(STEPS * RUNNER_DT);
     int kept = 0;
     while (kept < PAINTED && bytes[kept] == PAINT)
         kept++;
@@ -41,14 +41,14 @@ static int stack_of_step(int *wrong)
 
 int main(void)
 {
-    int wrong = runner_start(0.0);
+    int wrong = rb_runner_start(0.0);
     uint64_t sum = 0;
     uint32_t most = 0;
     for (long k = 0; k < STEPS && !wrong; k++) {
         SYSTICK[1] = 0xffffff;
         SYSTICK[2] = 0;
-        SYSTICK[0] = 5; /* the processor's clock, no interrupt */
-        wrong = runner_step((double)k * RUNNER_DT);
+        SYSTICK[0] = 5; /* use the processor clock, without interrupts */
+        wrong = rb_runner_step((double)k * RUNNER_DT);
         const uint32_t took = (0xffffff - (SYSTICK[2] & 0xffffff)) * TICK;
         sum += took;
         most = took > most ? took : most;

@@ -1,7 +1,7 @@
-"""What the core of a runner costs on a Cortex-M7: bytes of code and data, bytes of stack, and the
-instructions of a step, counted by qemu. It needs arm-none-eabi-gcc and qemu-system-arm.
+"""Cost of the step functions on a Cortex-M7: code, data and stack sizes, instructions per step.
 
-Instructions are no cycles: a Cortex-M7 issues up to two of them in one, and waits for its flash.
+qemu counts the instructions. The script needs arm-none-eabi-gcc and qemu-system-arm. Instructions
+are not cycles: a Cortex-M7 issues up to two instructions per cycle, and waits for its flash memory.
 """
 
 import subprocess
@@ -24,24 +24,24 @@ QEMU = ("-M", "mps2-an500", "-nographic", "-monitor", "none", "-serial", "none")
 
 
 def cost(system: System, folder: Path) -> tuple[list[str], list[str]]:
-    """Sizes of the core's sections, and what a step takes."""
+    """Return two rows: the section sizes of the compiled code, and the cost per step."""
     build_runner(system, folder, 1e-3, platform="source")
 
     def said(*command: str | Path) -> list[str]:
         done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
         return done.stdout.split()
 
-    said("arm-none-eabi-gcc", *FLAGS, *BARE, "-c", "core.c")
+    said("arm-none-eabi-gcc", *FLAGS, *BARE, "-c", "bare_metal_step.c")
     sizes = said("arm-none-eabi-size", "core.o")[6:9]
     board = ("--specs=rdimon.specs", "-T", HERE.parent / "tests/support/cortex_m7.ld", "-lm")
-    sources = (HERE / "core_cost.c", "core.c", "-I.", f"-DSTEPS={STEPS}")
+    sources = (HERE / "core_cost.c", "bare_metal_step.c", "-I.", f"-DSTEPS={STEPS}")
     said("arm-none-eabi-gcc", *FLAGS, *BARE, *sources, *board, "-o", "cost.elf")
     counted = ("-icount", "shift=0", "-semihosting-config", "enable=on,target=native")
     return sizes, said("qemu-system-arm", *QEMU, *counted, "-kernel", "cost.elf")
 
 
 def main() -> None:
-    """The table."""
+    """Print the table."""
     print("               text   data    bss   stack  instructions a step    most")
     for name, make in (
         ("planar2ctrl", lambda: planar2ctrl.wired(planar2ctrl.parts())),

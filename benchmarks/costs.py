@@ -1,7 +1,8 @@
-"""What steps that know their error cost where nothing happens: the CPU time of a communication step
-of 1 ms by the adaptive methods against that of one step of RK4, in one run.
+"""Cost of error-controlled steps for smooth motion, relative to RK4.
 
-Before the times, what is reached by the methods is compared.
+The script compares the CPU times of a communication step of 1 ms with adaptive methods and with one
+RK4 step, measured in the same run. Before it measures the times, it compares the final states of
+the methods.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,26 +22,25 @@ from rigidblocks import (
     auto_tree,
     planar2,
 )
-from rigidblocks.block.adaptive import memory_for, method_of
-from rigidblocks.block.memory import Memory
-from rigidblocks.kernels.evaluator import TracedEvaluator
-from rigidblocks.kernels.stepper import compiled_stepper
+from rigidblocks.block.adaptive_methods import memory_for, method_of
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
+from rigidblocks.kernels.traced_evaluator import TracedEvaluator
 from rigidblocks.library import FloatingBasePlant
-from rigidblocks.mechanisms import five_bar, n_four_bar, stewart_platform
-from rigidblocks.robots import quadruped
+from rigidblocks.robot.robots import five_bar, n_four_bar, quadruped, stewart_platform
 
 DT, N, ROUNDS = 1e-3, 1000, 15
 METHODS = ("rk4", "adaptive", "adaptive or stiff")
-AGREEMENT = 1e-6  # of the states at the end, relative to the largest
+AGREEMENT = 1e-6  # largest difference of the final states, relative to the largest state
 STANCE = np.tile([0.0, 0.7, -1.4], 4)
 KP, KD = (1000.0, 1000.0), (15.0, 15.0)
 
-# a block that takes steps by this method, and the method for the steps of the whole
+# a block whose parts use the method of the case, and the method of the whole block
 Case = tuple[Block, str]
 
 
 def planar2ctrl(method: str) -> Case:
-    """The planar robot with its controller and command, fused."""
+    """Return the planar robot with its controller and command, fused."""
     system = System()
     system.add("robot", RobotPlant(planar2()), method=method)
     system.add("pd", PDController(KP, KD))
@@ -59,12 +59,12 @@ def planar2ctrl(method: str) -> Case:
 
 
 def alone(block: Callable[[], Block]) -> Callable[[str], Case]:
-    """A block that nothing drives."""
+    """Return the case of a single block without connected inputs."""
     return lambda method: (block(), method)
 
 
 def swinging(model: Model) -> RobotPlant:
-    """A robot whose joints swing freely."""
+    """Return a robot with freely swinging joints."""
     return RobotPlant(model, q0=np.full(model.nq, 0.3), qd0=np.full(model.nv, 0.5))
 
 
@@ -86,8 +86,9 @@ JACOBIANS: dict[str, Callable[[], Block]] = {
 
 
 def run_of(case: Case) -> tuple[Callable[[], float], Callable[[], np.ndarray]]:
-    """Of a case what takes N steps from its start and returns their CPU time [s], and the outputs
-    after them.
+    """Return a function that runs N steps of a case, and a function that returns final q and qd.
+
+    Each call of the first function starts a new run and returns its CPU time [s].
     """
     block, name = case
     method = method_of(name)
@@ -107,9 +108,10 @@ def run_of(case: Case) -> tuple[Callable[[], float], Callable[[], np.ndarray]]:
 
 
 def measured(name: str) -> Iterator[float]:
-    """The median time of a step [s] by each method, rounds of all in turn.
+    """Yield the median time of a step [s] of each method; the methods take turns.
 
-    Raises RuntimeError where they do not come to the same state.
+    Raises:
+        RuntimeError: If the final states of the methods differ.
     """
     runs = [run_of(CASES[name](method)) for method in METHODS]
     times = np.array([[run() for run, _ in runs] for _ in range(ROUNDS)])
@@ -122,8 +124,10 @@ def measured(name: str) -> Iterator[float]:
 
 
 def jacobians() -> Iterator[list[str]]:
-    """Of each block the states, the operations of its rates and of their exact Jacobian, and the
-    time to trace that one.
+    """Yield a row for each block.
+
+    A row contains the number of states, the operations of the derivative and of its exact Jacobian,
+    and the time to trace the Jacobian.
     """
     for name, block in JACOBIANS.items():
         evaluator = TracedEvaluator(Memory(block()))
@@ -140,7 +144,7 @@ def jacobians() -> Iterator[list[str]]:
 
 
 def main() -> None:
-    """Prints the table."""
+    """Print the table."""
     print(f"{'a step of 1 ms by':20}{'RK4':>10}" + "".join(f"{one:>20}" for one in METHODS[1:]))
     for name in CASES:
         rk4, *others = measured(name)

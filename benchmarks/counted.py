@@ -1,7 +1,7 @@
-"""Instructions of a call from C, counted by callgrind: of ours, and of Pinocchio's by C++.
+"""Instructions per call from C, counted by callgrind and compared with Pinocchio from C++.
 
-No other work on the machine changes them, and valgrind has instructions up to AVX2. The script runs
-itself under valgrind (`apt install valgrind`) and prints a row for each algorithm.
+Other programs on the machine do not change the counts. Valgrind supports instructions up to AVX2.
+The script runs itself under valgrind (`apt install valgrind`) and prints a row for each algorithm.
 """
 
 import ctypes
@@ -18,14 +18,14 @@ from models import chains
 
 from rigidblocks.tracing.compiler import shared_library
 
-CALLS = 20  # more in one count than in another, whose difference is that of the calls alone
-ROBOTS = ("7 joints", "18 joints", "4 legs, 17")  # valgrind takes long to trace large ones
+CALLS = 20  # two counts differ by this number of calls; their difference contains only the calls
+ROBOTS = ("7 joints", "18 joints", "4 legs, 17")  # tracing larger robots under valgrind is slow
 _COUNTING = Path(__file__).with_name("counting.c")
 _DUMP = re.compile(r"Trigger: Client Request: (.*?)$.*?^totals: (\d+)", re.DOTALL | re.MULTILINE)
 
 
 def count() -> None:
-    """Takes two counts of each loop; under valgrind alone."""
+    """Count the instructions of each loop twice; this works only under valgrind."""
     library = ctypes.CDLL(str(shared_library({"counting.c": _COUNTING.read_text()}, "counting.c")))
     robots = {name: model for name, model in chains().items() if name in ROBOTS}
     for case in chain(in_cpp.of_trees(robots), in_cpp.of_loops((1, 10))):
@@ -48,8 +48,11 @@ def count() -> None:
 
 
 def counted() -> Iterator[tuple[str, float, float]]:
-    """What is called, and the instructions of a call of ours and of Pinocchio's, of its conventions
-    the one that takes fewer; raises CalledProcessError, or FileNotFoundError without valgrind.
+    """Yield name, and instructions per call of the library and of Pinocchio's better convention.
+
+    Raises:
+        CalledProcessError: If the run under valgrind fails.
+        FileNotFoundError: If valgrind is missing.
     """
     with tempfile.TemporaryDirectory() as folder:
         out = f"--callgrind-out-file={folder}/counts"
@@ -71,7 +74,7 @@ def counted() -> Iterator[tuple[str, float, float]]:
 
 
 def main() -> None:
-    """Counts, or prints the rows."""
+    """Count the instructions if run under valgrind, otherwise print the rows."""
     if "--count" in sys.argv:
         count()
         return

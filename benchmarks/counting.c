@@ -1,5 +1,5 @@
-/* What callgrind counts, from one call to the other: counted.py. Without valgrind both do
-   nothing. */
+/* Functions that begin and end the counting of callgrind (counted.py). Without valgrind they have
+   no effect. */
 #include <valgrind/callgrind.h>
 
 __attribute__((visibility("default"))) void begin_counting(void)

@@ -1,9 +1,9 @@
-"""The couplings of a run against each other: errors and orders, what a chosen step makes of its
-tolerance, and published cases. The tables of docs/masters.md.
+"""Comparison of the coupling schemes: errors, orders and step size control.
 
     python benchmarks/couplings.py
 
-The oracle is SciPy on the equations that were not cut; the systems are those of the tests.
+The tables are in docs/benchmarks.md. The reference is SciPy's solution of the equations of the
+whole system; the tests use the same systems.
 """
 
 import json
@@ -35,13 +35,13 @@ SCHEMES = {
 
 
 def error_of(case: Case, system: System, dt: float, **options: object) -> float:
-    """The largest error of all positions and velocities."""
+    """Return the largest error of all positions and velocities."""
     result = simulate(system, case.t_stop, dt, h=1.25e-3, progress=False, **options)  # type: ignore[arg-type]
     return float(np.abs(of_result(result) - case.motion(result.time)).max())
 
 
 def orders(case: Case) -> Rows:
-    """Errors at three steps, and the order that fits them."""
+    """Yield, for each scheme, the errors at several step sizes and the fitted order."""
     system = case.system()
     for scheme, options in SCHEMES.items():
         errors = [error_of(case, system, dt, **options) for dt in STEPS]
@@ -51,32 +51,32 @@ def orders(case: Case) -> Rows:
 
 
 def long_steps() -> Rows:
-    """Errors of two masses over 4 s in steps of 20 ms, at which held inputs are unstable."""
+    """Yield the errors of two masses over 4 s in steps of 20 ms, too long for held inputs."""
     case = Case(oscillator().driver, oscillator().load, 4.0)
     for scheme, options in SCHEMES.items():
         yield [f"`{scheme}`", f"{error_of(case, case.system(), 0.02, **options):.2g}"]
 
 
 def tolerances() -> Rows:
-    """What a chosen step makes of its tolerance."""
+    """Yield the tolerance, the error and the step counts of the step size control."""
     case = oscillator(0.0)
     for tolerance in 10.0 ** -np.arange(1, 6):
         result = simulate(
             case.system(), 1.0, 0.1, iterate=True, extrapolate=1, step_tol=tolerance, progress=False
         )
         error = np.abs(of_result(result) - case.motion(result.time)).max()
-        told = json.loads(result.meta["coupling"])
-        counts = [str(told["steps"]), str(told["refused"]), f"{told['shortest']:.2g}"]
+        reported = json.loads(result.meta["coupling"])
+        counts = [str(reported["steps"]), str(reported["refused"]), f"{reported['shortest']:.2g}"]
         yield [f"{tolerance:.0e}", f"{error:.1e}", *counts]
 
 
 def costs() -> Rows:
-    """The processor's time of a step of two compiled blocks of two states [us]."""
+    """Yield the CPU time per communication step of two compiled blocks with two states [us]."""
     case, n = oscillator(), 1000
     system = case.system()
     for scheme, options in SCHEMES.items():
         times, many = [], 5 if {"extrapolate", "iterate"} & options.keys() else 1000
-        for steps in (n, n, many * n):  # the first one compiles
+        for steps in (n, n, many * n):  # the first run compiles
             begin = process_time()
             simulate(system, steps * 1e-3, 1e-3, h=1e-3, progress=False, **options)  # type: ignore[arg-type]
             times.append(process_time() - begin)
@@ -97,13 +97,19 @@ HEADS = {
     "quarter_car": _ORDERS,
     "drivetrain": _ORDERS,
     "long_coupling_steps": ["options", "largest error"],
-    "chosen_coupling_steps": ["step_tol", "largest error", "steps", "taken back", "shortest [s]"],
+    "chosen_coupling_steps": [
+        "step_tol",
+        "largest error",
+        "steps",
+        "rejected",
+        "shortest step [s]",
+    ],
     "coupling_costs": ["options", "us"],
 }
 
 
 def main() -> None:
-    """Prints the tables."""
+    """Print the tables."""
     logging.getLogger("rigidblocks").setLevel(logging.ERROR)
     for name, measure in MEASURES.items():
         print(f"\n{name}", *HEADS[name], sep="  ")

@@ -1,5 +1,5 @@
-/* The time of a processor cycle: each step of the chain is two integer operations of one cycle
-   each. */
+/* Duration of a processor cycle. Each iteration consists of two dependent integer operations of one
+   cycle each. */
 #define _POSIX_C_SOURCE 199309L
 #include <stdint.h>
 #include <time.h>

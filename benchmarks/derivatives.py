@@ -1,5 +1,7 @@
-"""The derivatives of forward and inverse dynamics: their time against Pinocchio in the same run,
-what they take to compile, and their operations against those of plain AD.
+"""Derivatives of forward and inverse dynamics: time, compile time and operation counts.
+
+The times are compared with Pinocchio in the same run, and the operation counts with plain automatic
+differentiation.
 """
 
 import os
@@ -13,9 +15,8 @@ import pinocchio
 from models import chains, check_equal, in_pinocchio
 
 from rigidblocks import Model, aba, auto_tree, rnea
-from rigidblocks.kernels.derivatives import derivatives
-from rigidblocks.tracing.differentiate import jacobian
-from rigidblocks.tracing.trace import trace
+from rigidblocks.kernels.compiled_dynamics import derivatives
+from rigidblocks.tracing.trace import jacobian, trace
 
 ALGORITHMS = {
     "rnea": (rnea, pinocchio.computeRNEADerivatives),
@@ -24,7 +25,7 @@ ALGORITHMS = {
 
 
 def least_times(calls: dict[str, Callable[[], object]], number: int = 20) -> dict[str, float]:
-    """The least time of each call over many short runs, taken in turn [us]."""
+    """Return the least time of each call [us] over many short runs; calls take turns."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(200):
         for name, call in calls.items():
@@ -33,29 +34,28 @@ def least_times(calls: dict[str, Callable[[], object]], number: int = 20) -> dic
 
 
 def plain_operations(model: Model, algorithm: str) -> int:
-    """The operations of the derivative by plain automatic differentiation of the traced
-    algorithm.
-    """
+    """Return the operation count of plain automatic differentiation of the traced algorithm."""
     inputs = dict.fromkeys(("q", "qd", "w"), (model.nv,))
     graph = trace(algorithm, lambda *a: {"y": ALGORITHMS[algorithm][0](model, *a)}, inputs)
     return jacobian(graph, "y", tuple(inputs)).operation_count
 
 
 def main() -> None:
-    """Prints a row for each model and algorithm; the loops behind the traced columns are not in its
-    operations.
+    """Print a row for each model and algorithm.
+
+    The operation counts do not include the loops that evaluate the traced columns.
     """
     print(
         f"{'derivatives':16} {'traced':>8} {'plain AD':>9} {'call':>9} {'Pinocchio':>12} "
         f"{'ratio':>6} {'compiled in':>12}"
     )
     with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, RIGIDBLOCKS_CACHE=folder):
-        derivatives(auto_tree(1), "rnea")  # what is compiled once for all
+        derivatives(auto_tree(1), "rnea")  # compiles the functions that all models share
         rows()
 
 
 def rows() -> None:
-    """Prints the rows, everything compiled for the first time."""
+    """Print the rows; the functions of each model are compiled for the first time."""
     rng = np.random.default_rng(0)
     for name, model in chains().items():
         other = in_pinocchio(model)
@@ -66,7 +66,7 @@ def rows() -> None:
             compiled_in = timeit.default_timer() - begin
             for mine, other_one in zip(
                 ours(q, qd, w)[1:], theirs(other, data, q, qd, w), strict=True
-            ):  # the last is symmetric, and Pinocchio may fill one half
+            ):  # the last matrix is symmetric, and Pinocchio may fill only one triangle
                 check_equal(f"{name}, {algorithm}", np.triu(mine), np.triu(other_one), 1e-9)
             calls = {"ours": ours.run, "theirs": lambda f=theirs, a=(other, data, q, qd, w): f(*a)}
             times = least_times(calls)

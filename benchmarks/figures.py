@@ -1,8 +1,8 @@
-"""Measures the figures that stand in README and docs, and writes them there.
+"""Measure the tables of the README and the docs, and write them to the pages.
 
-What is measured goes to benchmarks/measured.json with the machine and the date; `tables` puts it
-into the pages. What is compiled for it is kept in the cache; the programs
-over Pinocchio's C++ take minutes.
+The measurements go to benchmarks/measured.json, with machine and date. The module `tables` inserts
+them into the pages. The cache keeps the compiled programs; the programs with Pinocchio's C++
+headers take minutes to compile.
 """
 
 import argparse
@@ -21,9 +21,11 @@ import compile_times
 import contact_steps
 import costs
 import couplings
+import fmu_kinds
 import growing
 import kernels
 import loops
+import model_exchange
 import numpy as np
 import peers
 import piles
@@ -41,16 +43,16 @@ import work_precision
 from models import check_equal, models
 
 from rigidblocks import Model, Revolute
-from rigidblocks.algebra.spatial import RigidInertia, Transform, mcI, rx, xlt
-from rigidblocks.kernels.dynamics import straight_line
-from rigidblocks.mechanisms import four_bar, n_four_bar
+from rigidblocks.kernels.compiled_dynamics import straight_line
+from rigidblocks.robot.robots import four_bar, n_four_bar
+from rigidblocks.spatial.spatial import RigidInertia, Transform, mcI, rx, xlt
 from rigidblocks.tracing.compiler import compiler as c_compiler
 from rigidblocks.tracing.compiler import version
 
 LOOPS = {"four-bar linkage": four_bar(), "40 four-bar linkages": n_four_bar(40)}
 COSTS = {
     "planar2ctrl": "controlled planar robot of the README, fused",
-    "planar2": "planar robot alone",
+    "planar2": "planar robot",
     "7 joints": "arm of seven joints",
     "quadruped": "quadruped",
 }
@@ -58,19 +60,19 @@ Rows = Iterable[list[str]]
 
 
 def us(time: float) -> str:
-    """A time [us] in two digits, or whole ones."""
+    """Format a time [us] with two digits, or as a whole number."""
     return f"{float(f'{time:.2g}'):,.{2 if time < 1 else 1 if time < 10 else 0}f} us"
 
 
 def general_chain(n: int, rng: np.random.Generator) -> Model:
-    """A chain of n revolute joints, general in the parameters of Denavit and Hartenberg."""
+    """Return a chain of n revolute joints with general Denavit-Hartenberg parameters."""
 
     def twisted() -> Transform:
         alpha, a, d = rng.uniform(0.2, 1.0, 3)
         return xlt([0.0, 0.0, d]) @ Transform(rx(alpha), np.array([a, 0.0, 0.0]))
 
     def body() -> RigidInertia:
-        r = rng.uniform(-0.5, 0.5, (6, 3))  # six equal points
+        r = rng.uniform(-0.5, 0.5, (6, 3))  # six equal point masses
         c = r.mean(axis=0)
         return mcI(6.0, c, sum(p @ p * np.eye(3) - np.outer(p, p) for p in r - c))
 
@@ -85,7 +87,7 @@ def general_chain(n: int, rng: np.random.Generator) -> Model:
 
 
 def algorithms() -> Rows:
-    """Operations for a general chain, the time of a call for one of thin links, and Pinocchio's."""
+    """Yield operations of a general chain, and call times of this library and of Pinocchio."""
     model, rng = models()["7 joints"], np.random.default_rng(0)
     general = general_chain(model.nv, rng)
     q, qd, w = rng.normal(size=(3, model.nv))
@@ -100,7 +102,7 @@ def algorithms() -> Rows:
 
 
 def linkages() -> Rows:
-    """Operations and the time of a call of closed loops, and Pinocchio's."""
+    """Yield operations and call times of closed loops, and Pinocchio's call times."""
     for name, mechanism in LOOPS.items():
         function, other = loops.evaluation(mechanism), loops.in_pinocchio_with_loops(mechanism)
         check_equal(
@@ -115,24 +117,50 @@ def linkages() -> Rows:
 
 
 def steps() -> Rows:
-    """The time of a step by RK4, and what steps that know their error cost of it."""
+    """Yield the time of an RK4 step, and the cost of error-controlled steps relative to RK4."""
     for name, said in COSTS.items():
         rk4, *others = costs.measured(name)
         yield [said, us(rk4 * 1e6), *(f"{one / rk4:.2f} x" for one in others)]
 
 
+SHOWN = (
+    ("in_masters", "simulate, 20 FMUs", "libcosimpy"),
+    ("in_masters", "simulate, 2 FMUs", "bare loop in C"),
+)
+SHOWN += (("in_contact", "quadruped, rk4", "MuJoCo's mj_step"),)
+
+
+def summary() -> Rows:
+    """Yield the ratios of the other program's time to the library's time, for the README."""
+    model, rng = models()["7 joints"], np.random.default_rng(0)
+    q, qd, tau = rng.normal(size=(3, model.nv))
+    kernel, peer = kernels.kernels(model)["aba"], kernels.pinocchio_calls(model, q, qd, tau)["aba"]
+    for call in peer:
+        check_equal("aba", kernel(q, qd, tau), call())
+    calls = (kernel.run, lambda: kernel(q, qd, tau), *peer)
+    bound, natural, *theirs = (loops.microseconds(call, 5000) for call in calls)
+    for call, ours in (("into preallocated arrays", bound), ("call that allocates", natural)):
+        task = f"forward dynamics, arm of 7 joints, {call}"
+        yield [task, "Pinocchio from Python", f"{min(theirs) / ours:.1f}"]
+    measured = json.loads(tables.MEASURED.read_text())
+    for table, task, other in SHOWN:
+        for row in measured[table]["rows"]:
+            if row[0] == task and row[3] == other:
+                yield [task, other, f"{float(row[4].removesuffix(' x')):.1f}"]
+
+
 def demo() -> str:
-    """The table that the demo prints."""
+    """Return the table that the demo prints."""
     return printed("01_planar2ctrl")
 
 
 def closures() -> str:
-    """The table of the ways to close a loop."""
+    """Return the table that compares the methods of loop closure."""
     return printed("11_four_bar")
 
 
 def printed(example: str) -> str:
-    """The first table that an example prints."""
+    """Return the first table that an example prints."""
     script = str(tables.ROOT / f"examples/{example}.py")
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
@@ -142,7 +170,7 @@ def printed(example: str) -> str:
 
 
 def machine() -> str:
-    """The processor, its number of cores, the system, Python and the compiler."""
+    """Return processor, number of cores, operating system, Python and compiler."""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     name = names[0] if names else platform.processor() or platform.machine()
@@ -156,6 +184,7 @@ def machine() -> str:
 MEASURES = (
     {
         "demo": demo,
+        "summary": summary,
         "algorithms": algorithms,
         "linkages": linkages,
         "steps": steps,
@@ -176,6 +205,8 @@ MEASURES = (
         "jacobians": costs.jacobians,
         "bounces": contact_steps.bounces,
         "first_calls": compile_times.measured,
+        "fmu_kinds": fmu_kinds.measured,
+        "model_exchange": model_exchange.measured,
     }
     | couplings.MEASURES
     | stabilized.MEASURES
@@ -183,18 +214,21 @@ MEASURES = (
 )
 HEADS = (
     {
+        "summary": ["task", "other program", "ratio"],
         "tolerances": tolerances.HEADS,
         "first_calls": compile_times.HEADS,
+        "fmu_kinds": fmu_kinds.HEADS,
+        "model_exchange": model_exchange.HEADS,
         "jacobians": [
             "",
             "states n",
-            "operations of the rates",
-            "of the exact Jacobian",
-            "traced in",
+            "operations of the derivative",
+            "operations of the Jacobian",
+            "time to trace",
         ],
-        "bounces": ["", "gain", "loss", "gain without margins"],
+        "bounces": ["", "gain", "loss", "gain without switching functions"],
         "work": ["", "error", *work_precision.SOLVERS],
-        "contact": ["", "over", "off by"],
+        "contact": ["", "conditions", "error"],
         "rigid": ["scene, error of", "step", "here", "MuJoCo"],
         "anymal": ["ANYmal, error of", "step", "here", "MuJoCo, Euler", "MuJoCo, RK4"],
         "stacks": stacks.HEADS,
@@ -216,7 +250,7 @@ HEADS = (
 
 
 def main() -> None:
-    """Measures all, or those named, and writes the file and the pages after each."""
+    """Measure all or the named tables; write the file and the pages after each table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help=f"of {', '.join(MEASURES)}; all")
     names = parser.parse_args().names or MEASURES

@@ -1,11 +1,11 @@
-"""A quadruped that stands on the ground: a step of 1 ms against one of MuJoCo, and how much faster
-than real time it runs.
+"""A standing quadruped: time of a 1 ms step compared with MuJoCo, and real-time factor.
 
-The scene against MuJoCo has two balls at each foot, eight contacts. Both have the same bodies, the
-same balls and plane, the same friction, and hold the stance with the same PD law (ours as a block
-beside the plant, MuJoCo's as actuators with kp and kv). MuJoCo runs as it comes: Newton's method,
-at most 100 iterations down to 1e-8, its soft contacts with `solref` at 0.02 s, the time step 1 ms;
-the integrator is named in the table.
+In the comparison with MuJoCo, the robot has two balls at each foot, so it has eight contacts. Both
+engines use the same bodies, balls, plane and friction. The same PD law holds the stance. It is a
+block next to the plant in this library, and actuators with kp and kv in MuJoCo.
+
+MuJoCo has its default settings: Newton's method with at most 100 iterations to 1e-8, and soft
+contacts with `solref` at 0.02 s. The time step is 1 ms. The table lists the integrator.
 """
 
 import tempfile
@@ -22,30 +22,30 @@ from hosting import co_simulated
 
 from rigidblocks import Model, PDController, System, export_fmu
 from rigidblocks.block.integrators import INTEGRATORS
-from rigidblocks.block.memory import Memory
-from rigidblocks.contact import Sphere
-from rigidblocks.kernels.stepper import compiled_stepper
-from rigidblocks.library import ContactPlant, FloatingBasePlant, Step
-from rigidblocks.robots import quadruped
-from rigidblocks.system.continuous import ContinuousSystem
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.contact import ContactPlant, Sphere
+from rigidblocks.cosim.graph.block_merging import ContinuousSystem
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
+from rigidblocks.library import FloatingBasePlant, Step
+from rigidblocks.robot.robots import quadruped
 
 DT, N = 1e-3, 1000
 STANCE = np.tile([0.0, 0.7, -1.4], 4)
-HEIGHT = 0.33  # of the trunk at the start [m]
+HEIGHT = 0.33  # [m] initial height of the trunk
 KP, KD, MU = 150.0, 2.0, 0.8
-K, D = 5e3, 60.0  # of our ground
-SINKS = 0.01  # how far the laws of the ground may differ [m]
+K, D = 5e3, 60.0  # [N/m], [N s/m] stiffness and damping of the ground in this library
+SINKS = 0.01  # [m] allowed difference of the heights; the contact laws are different
 PAIR = (Sphere(0.02, (0.0, 0.03, -0.2)), Sphere(0.02, (0.0, -0.03, -0.2)))
 
 
 def on_pairs() -> Model:
-    """The quadruped with two balls at each foot, side by side."""
+    """Return the quadruped with two balls side by side at each foot."""
     model = quadruped()
     return replace(model, contact=tuple(PAIR if shapes else () for shapes in model.contact))
 
 
 def standing(model: Model) -> ContinuousSystem:
-    """The robot on the ground with its PD controller, as one block."""
+    """Return the robot on the ground with its PD controller as one block."""
     system = System()
     plant = FloatingBasePlant(model, position0=(0.0, 0.0, HEIGHT), q0=STANCE)
     system.add("plant", ContactPlant(plant, K, D, MU))
@@ -65,8 +65,10 @@ def standing(model: Model) -> ContinuousSystem:
 def stepped(
     model: Model, method: str
 ) -> tuple[Callable[[], object], Callable[[], tuple[int, float]]]:
-    """N steps of the compiled block, standing for two seconds already, and how many points are in
-    contact and how high [m] the trunk is.
+    """Return a function for N steps of the compiled block, and a function for its stance.
+
+    Before that, the block stands for two seconds. The stance is the number of contacts and the
+    height of the trunk [m].
     """
     stepper = compiled_stepper(Memory(standing(model), ()), INTEGRATORS[method], DT)
     m, rows = stepper.memory.start(), np.empty((N, stepper.memory.size))
@@ -84,7 +86,7 @@ def stepped(
 
 
 def in_mujoco(model: Model, cone: str, integrator: str) -> str:
-    """The scene for MuJoCo."""
+    """Return the scene for MuJoCo."""
     bodies: dict[int, list[int]] = {}
     for i, p in enumerate(model.parent):
         bodies.setdefault(p, []).append(i)
@@ -129,7 +131,7 @@ def _text(numbers: object) -> str:
 def stepped_by_mujoco(
     model: Model, cone: str, integrator: str
 ) -> tuple[Callable[[], object], Callable[[], tuple[int, float]], str]:
-    """The same by MuJoCo, and what it solves with."""
+    """Return the functions of `stepped` for MuJoCo, and the name of its solver."""
     other = mujoco.MjModel.from_xml_string(in_mujoco(model, cone, integrator))
     data = mujoco.MjData(other)
     data.qpos[7:] = data.ctrl[:] = STANCE
@@ -144,7 +146,7 @@ def stepped_by_mujoco(
 
 
 def least(runs: dict[str, Callable[[], object]], rounds: int = 15) -> dict[str, float]:
-    """The least processor time of a step [us] of each over several rounds, taken in turn."""
+    """Return the least CPU time of a step [us] of each run over several rounds, in turns."""
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
         for name, run in runs.items():
@@ -153,8 +155,12 @@ def least(runs: dict[str, Callable[[], object]], rounds: int = 15) -> dict[str, 
 
 
 def check_stances(stances: dict[str, tuple[int, float]]) -> None:
-    """Raises RuntimeError unless all stand on eight contacts at the same height, but for what the
-    laws of the ground give way by.
+    """Check that all robots stand on eight contacts at the same height.
+
+    The heights may differ due to the different compliance of the contact laws.
+
+    Raises:
+        RuntimeError: If a stance differs.
     """
     heights = [height for _, height in stances.values()]
     if {n for n, _ in stances.values()} != {8} or np.ptp(heights) > SINKS:
@@ -162,7 +168,7 @@ def check_stances(stances: dict[str, tuple[int, float]]) -> None:
 
 
 def against_mujoco() -> None:
-    """Prints the time of a step of eight contacts."""
+    """Print the time of a step with eight contacts for each engine."""
     model, runs, touching, settings = on_pairs(), {}, {}, ""
     for method in ("rk4", "semi-implicit euler"):
         runs[method], touching[method] = stepped(model, method)
@@ -187,9 +193,7 @@ def against_mujoco() -> None:
 
 
 def real_time_factor() -> None:
-    """Prints how many seconds a second of the processor simulates, of a ball a foot: the kernel,
-    and a native FMU in C.
-    """
+    """Print the real-time factors of the kernel and the native FMU in C, with a ball per foot."""
     run, touching = stepped(quadruped(), "rk4")
     with tempfile.TemporaryDirectory() as folder:
         fmu = co_simulated(
@@ -204,7 +208,7 @@ def real_time_factor() -> None:
 
 
 def main() -> None:
-    """Prints both."""
+    """Print both comparisons."""
     against_mujoco()
     real_time_factor()
 

@@ -1,5 +1,6 @@
-"""How steps of many bodies in rigid contact, and compiling them, grow with the bodies: three layers
-that fall together on a plane, in heaps of ten that are apart, or all of them side by side.
+"""Growth of step time and compile time with the number of bodies in rigid contact.
+
+Three layers of bodies fall on a plane, in separate heaps of ten bodies or all side by side.
 """
 
 import os
@@ -13,10 +14,10 @@ import numpy as np
 from contact_problems import inertia_of
 
 from rigidblocks import Model, RigidContactPlant, SixDoF
-from rigidblocks.algebra.spatial import identity
-from rigidblocks.block.memory import Memory
-from rigidblocks.kernels.stepper import compiled_stepper
-from rigidblocks.model.shapes import Box, Shape, Sphere
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
+from rigidblocks.robot.shapes import Box, Shape, Sphere
+from rigidblocks.spatial.spatial import identity
 
 H, T = 1e-3, 0.3
 SIZES = {
@@ -24,11 +25,11 @@ SIZES = {
     "balls, side by side": (10, 100, 1000),
     "boxes, side by side": (10, 100, 400),
 }
-HEADS = ["", "bodies", "contacts", "sweeps", "step", "of each body", "compiled in"]
+HEADS = ["", "bodies", "contacts", "sweeps", "step", "step per body", "compile time"]
 
 
 def places(n: int) -> np.ndarray:
-    """Three layers of n bodies in all, a hair apart (n, 3) [m]."""
+    """Return the positions (n, 3) [m] of n bodies in three layers with small gaps."""
     side = max(1, round((n / 3) ** 0.5))
     k, layer = np.arange(n), np.minimum(np.arange(n) // side**2, 2)
     inside = k - layer * side**2
@@ -36,7 +37,7 @@ def places(n: int) -> np.ndarray:
 
 
 def layers(shape: Shape, n: int, together: int) -> RigidContactPlant:
-    """n bodies in heaps of so many, a metre apart."""
+    """Return n bodies in heaps of `together` bodies; the heaps are a metre apart."""
     far, across = 1.0 + 0.205 * round((together / 3) ** 0.5), round((n / together) ** 0.5)
     k = np.arange(n // together)
     corner = far * np.column_stack([k % across, k // across, 0 * k])
@@ -50,13 +51,13 @@ def layers(shape: Shape, n: int, together: int) -> RigidContactPlant:
 
 
 def compilers() -> float:
-    """The processor time of all compilers so far [s]."""
+    """Return the CPU time of all compilers so far [s]."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def measured() -> Iterator[list[str]]:
-    """Means over the motion, and what compiling takes with an empty cache."""
+    """Yield a row for each size: means over the motion, and compile time with an empty cache."""
     for kind, sizes in SIZES.items():
         shape = Sphere(0.1) if kind.startswith("balls") else Box((0.2, 0.2, 0.2))
         for n in sizes:
@@ -67,7 +68,7 @@ def measured() -> Iterator[list[str]]:
             compiled = compilers() - before
             steps, us = round(T / H), np.inf
             rows = np.zeros((steps, memory.size))
-            for _ in range(3):  # the first time there are no pages yet
+            for _ in range(3):  # the first run includes page faults
                 m = memory.start()
                 step.initialize(m, 0.0)
                 start = process_time()

@@ -1,8 +1,8 @@
-"""The time of a communication step of 1 ms in a C host: the kernel alone, our FMUs, and FMUs made
-by other tools, all by RK4; and our FMU by the method that one has unless another is asked for.
+"""Time of a communication step of 1 ms in a C host: kernel, this library's FMUs, other FMUs.
 
-The percentiles are those of a machine that does other things too: `integers as long` is a loop of
-integer operations, the same in each step, and what takes longer there is not the step's doing.
+All models use RK4; the library's FMU also runs with its default method. The percentiles include the
+effects of other programs on the machine. As a reference, `integers as long` is a loop with the same
+number of integer operations in each step. The variation of its step time is due to the machine.
 """
 
 import contextlib
@@ -27,12 +27,12 @@ from fmpy.template import create_fmu, generate_model_description
 from models import check_equal, models
 
 from rigidblocks import RobotPlant, export_fmu
-from rigidblocks.block.evaluate import NumpyEvaluator
+from rigidblocks.block.evaluators import NumpyEvaluator
 from rigidblocks.block.integrators import RK4
-from rigidblocks.block.memory import Memory
-from rigidblocks.kernels.evaluator import TracedEvaluator
-from rigidblocks.kernels.kernel import model_header
-from rigidblocks.kernels.stepper import compiled_stepper
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
+from rigidblocks.kernels.model_header import model_header
+from rigidblocks.kernels.traced_evaluator import TracedEvaluator
 from rigidblocks.tracing.compiler import PORTABLE_FLAGS, shared_library
 from rigidblocks.tracing.trace import trace
 
@@ -51,8 +51,9 @@ MODELS = {"planar2": "planar2()", "7 joints": "auto_tree(7, skew=0.7)"}
 
 @dataclass(eq=False)
 class Stepped:
-    """Something that a loop in C steps: the name of the loop, what it calls, and on what. `kept`
-    lives as long.
+    """Model that a C loop steps: the name of the loop, the function and its arguments.
+
+    `kept` contains the objects that must not be deleted before the model.
     """
 
     loop: str
@@ -62,7 +63,7 @@ class Stepped:
     k: int = 0
 
     def run(self, n: int, times: np.ndarray | None = None) -> None:
-        """Takes n more steps, and writes the time of each [ns] into `times`."""
+        """Take n more steps and write the time of each [ns] into `times`."""
         address = None if times is None else ctypes.c_void_p(times.ctypes.data)
         run = getattr(stepping(), self.loop)
         taken = run(
@@ -80,30 +81,34 @@ class Stepped:
 
 @cache
 def stepping() -> ctypes.CDLL:
-    """The loops in C, looked up once: it is done within the times."""
+    """Return the C loops; the library is loaded once, because its call is part of the times."""
     return ctypes.CDLL(
         str(shared_library({"stepping.c": (HERE / "stepping.c").read_text()}, "stepping.c"))
     )
 
 
 def pointer(function: Any) -> ctypes.c_void_p:
-    """The address of a C function."""
+    """Return the address of a C function."""
     return ctypes.cast(function, ctypes.c_void_p)
 
 
 def kernel(block: RobotPlant) -> Stepped:
-    """The compiled kernel of the block, the parameters constant."""
+    """Return the compiled kernel of the block with constant parameters."""
     stepper = compiled_stepper(Memory(block, ()))
     m = stepper.memory.start()
     stepper.initialize(m, 0.0)
     return Stepped(
-        "kernel", pointer(stepper.kernel.block_step), ctypes.c_void_p(m.ctypes.data), (m, stepper)
+        "kernel",
+        pointer(stepper.kernel.rb_block_step),
+        ctypes.c_void_p(m.ctypes.data),
+        (m, stepper),
     )
 
 
 def integers(of: Stepped) -> Stepped:
-    """The same number of integer operations in each step, about as long as a step of another
-    form.
+    """Return a loop of integer operations that takes about as long as a step of `of`.
+
+    The number of operations is the same in each step.
     """
     n = 10_000
     mean = min(timeit.repeat(lambda: of.run(n), number=1, repeat=3))
@@ -113,7 +118,7 @@ def integers(of: Stepped) -> Stepped:
 
 
 def started(kind: Callable[..., Any], path: Path, folder: Path) -> Any:
-    """An instance of an FMU, ready for its first step."""
+    """Return an FMU instance that is ready for its first step."""
     description = fmpy.read_model_description(str(path), validate=False)
     described = description.modelExchange if kind is FMU3Model else description.coSimulation
     fmu = kind(
@@ -134,7 +139,7 @@ def started(kind: Callable[..., Any], path: Path, folder: Path) -> Any:
 
 
 def co_simulated(kind: Callable[..., Any], path: Path) -> Stepped:
-    """An FMU for co-simulation."""
+    """Return an FMU for co-simulation."""
     fmu = started(kind, path, path.with_suffix(""))
     loop = "fmi2" if kind is FMU2Slave else "fmi3"
     return Stepped(
@@ -143,7 +148,7 @@ def co_simulated(kind: Callable[..., Any], path: Path) -> Stepped:
 
 
 def exchanged(path: Path, nx: int) -> Stepped:
-    """An FMU for model exchange in FMI 3.0, integrated by the host."""
+    """Return an FMU for model exchange in FMI 3.0, integrated by the host."""
     fmu = started(FMU3Model, path, path.with_suffix(".exchange"))
     names = (
         "SetTime",
@@ -158,8 +163,9 @@ def exchanged(path: Path, nx: int) -> Stepped:
 
 
 def from_template(block: RobotPlant, folder: Path) -> Path:
-    """FMPy's template with the kernel as its step, every input, output and state a variable of its
-    own; its path.
+    """Export FMPy's FMU template, whose step calls the kernel; return the path of the FMU.
+
+    Each element of an input, output or state is a separate variable.
     """
     flat = Memory(block, ())
     nu, n = flat.u.stop - flat.u.start, max(flat.x.stop - flat.x.start, flat.y.stop - flat.y.start)
@@ -209,8 +215,9 @@ def _packed(path: Path, content: dict[str, bytes]) -> Path:
 
 
 def by_casadi(block: RobotPlant, folder: Path) -> Path:
-    """CasADi's own export, for model exchange, of the same traced equations, compiled with the same
-    flags; its path.
+    """Export the same traced equations with CasADi, for model exchange; return the path.
+
+    Both exports use the same compiler flags.
     """
     flat = Memory(block, ())
     n, nu = block.model.nv, flat.u.stop - flat.u.start
@@ -218,7 +225,7 @@ def by_casadi(block: RobotPlant, folder: Path) -> Path:
         "qdd", lambda m: {"qdd": NumpyEvaluator(flat).derivative(m)[n:]}, {"memory": (flat.size,)}
     )
     dae = ca.DaeBuilder("by_casadi")
-    # one variable for each element: CasADi 3.8 cannot export arrays
+    # one variable for each element, because CasADi 3.8 cannot export arrays
     q, qd = ([dae.add(f"{name}{k}", {"start": 0.0}) for k in range(n)] for name in ("q", "qd"))
     tau = [dae.add(f"tau{k}", "input", {"start": 0.0}) for k in range(nu)]
     qdd = graph.function(ca.vertcat(0.0, *q, *qd, *tau, ca.MX.zeros(flat.size - flat.u.stop)))
@@ -231,7 +238,7 @@ def by_casadi(block: RobotPlant, folder: Path) -> Path:
 
 
 def _written(dae: ca.DaeBuilder, folder: Path) -> dict[str, bytes]:
-    """The files of CasADi's export, by their names in the FMU."""
+    """Return the files of CasADi's export by their names in the FMU."""
     with contextlib.chdir(folder):
         written = dae.export_fmu({"no_warning": True, "with_serialization": False})
         return {
@@ -240,7 +247,7 @@ def _written(dae: ca.DaeBuilder, folder: Path) -> dict[str, bytes]:
 
 
 def _compiled(content: dict[str, bytes]) -> bytes:
-    """The library of the C among them."""
+    """Return the library that is compiled from the C files of the export."""
     sources = {
         Path(name).name: data.decode()
         for name, data in content.items()
@@ -254,7 +261,7 @@ def _compiled(content: dict[str, bytes]) -> bytes:
 
 
 def all_forms(name: str, folder: Path) -> dict[str, Stepped]:
-    """All that steps the model of that name."""
+    """Return the reference loop, the kernel and all FMUs of the named model, by name."""
     block = RobotPlant(models()[name])
     fmus = {
         fmi: export_fmu(block, folder / f"native{fmi}.fmu", fmi=fmi, tunable=(), method="rk4", h=DT)
@@ -278,10 +285,12 @@ def all_forms(name: str, folder: Path) -> dict[str, Stepped]:
 
 
 def check_states(forms: dict[str, Stepped], block: RobotPlant) -> None:
-    """Raises RuntimeError where the first 100 steps of a form are others than those of the kernel.
+    """Check that the states of each FMU equal the states of a kernel after 100 steps.
 
-    The kernel has stepped before, so a new one is compared. FMPy's template has no states to read;
-    its step is that of the kernel.
+    A new kernel is the reference, because the measured kernel has already stepped. FMPy's template
+    has no readable states; its step is the step of the kernel.
+
+    Raises: RuntimeError: If the states of an FMU differ.
     """
     alone, nx = kernel(block), 2 * block.model.nv
     alone.run(100)
@@ -294,7 +303,7 @@ def check_states(forms: dict[str, Stepped], block: RobotPlant) -> None:
 
 
 def states(form: Stepped, nx: int) -> np.ndarray:
-    """The continuous states, q and qd."""
+    """Return the continuous states q and qd of a kernel or an FMU."""
     values = (ctypes.c_double * nx)()
     match form.loop:
         case "kernel":
@@ -309,7 +318,7 @@ def states(form: Stepped, nx: int) -> np.ndarray:
 
 
 def means(forms: dict[str, Stepped], rounds: int = 60) -> dict[str, float]:
-    """The least mean CPU time of a step [ns] of each over several rounds, taken in turn."""
+    """Return the minimum of the mean CPU time of a step [ns] of each model over several rounds."""
     times: dict[str, list[float]] = {name: [] for name in forms}
     for _ in range(rounds):
         for name, form in forms.items():
@@ -323,8 +332,9 @@ def means(forms: dict[str, Stepped], rounds: int = 60) -> dict[str, float]:
 
 
 def percentiles(form: Stepped, n: int) -> tuple[float, float]:
-    """The median and the 99.9th percentile of n steps [ns], without the median of what the clock
-    takes.
+    """Return the median and the 99.9th percentile of n steps [ns].
+
+    The median time of a clock reading is subtracted.
     """
     clock, times = np.zeros(10_000), np.zeros(n)
     Stepped("nothing", ctypes.c_int(), ctypes.c_void_p()).run(len(clock), clock)
@@ -334,7 +344,7 @@ def percentiles(form: Stepped, n: int) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Prints a table for each model."""
+    """Print a table for each model."""
     print(
         f"{'a step of 1 ms, C host':24} {'mean':>9} {'- kernel':>9} {'median':>9} {'p 99.9':>9} "
         f"{'ratio':>6}"

@@ -1,5 +1,5 @@
-/* Pinocchio's algorithms called by C++, on models that its Python module has made, in loops without
-   Python (in_cpp.py). */
+/* Pinocchio's algorithms, called from C++ in loops without Python, for models that its Python
+   module has made (in_cpp.py). */
 #include <boost/python.hpp>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct Peer {
     std::vector<pin::RigidConstraintData> of_constraints;
     pin::ProximalSettings settings;
     pin::Convention convention;
-    Eigen::VectorXd q, v, w; /* w: accelerations or forces, as the algorithm takes them */
+    Eigen::VectorXd q, v, w; /* w: accelerations or forces, depending on the algorithm */
 
     Peer(const pin::Model &model, const Constraints &constraints, double mu, int iterations)
         : model(model), data(model), constraints(constraints), settings(1e-12, mu, iterations),
@@ -43,7 +43,7 @@ struct Peer {
         case RNEA: pin::rnea(model, data, q, v, w); break;
         case CRBA: pin::crba(model, data, q, convention); break;
         case ABA: pin::aba(model, data, q, v, w, convention); break;
-        case D_RNEA: /* adds to what is in the matrices, which its data-only form sets to zero */
+        case D_RNEA: /* adds to the matrices, which this overload first sets to zero */
             pin::computeRNEADerivatives(model, data, q, v, w);
             break;
         case D_ABA: pin::computeABADerivatives(model, data, q, v, w); break;
@@ -63,7 +63,7 @@ static double *copied(const Eigen::Ref<const Matrix> &from, double *to)
     return to + from.size();
 }
 
-/* A tensor [i][j][k] in rows, whose two last indices may change places. */
+/* Copy a tensor [i][j][k] in row-major order; `turned` exchanges the last two indices. */
 static double *copied(const pin::Data::Tensor3x &from, bool turned, double *to)
 {
     const Eigen::Index n = from.dimension(0);
@@ -74,8 +74,8 @@ static double *copied(const pin::Data::Tensor3x &from, bool turned, double *to)
     return to;
 }
 
-/* The changes of the joint forces by q and then by q, v and the accelerations, and by v twice. Of
-   those by q and the accelerations Pinocchio has q last. */
+/* Copy the second derivatives of the joint forces with respect to (q, q), (q, v), (acceleration, q)
+   and (v, v). In Pinocchio's tensor for q and the accelerations, q is the last index. */
 static void copy_tensors(const pin::Data &data, double *out)
 {
     out = copied(data.d2tau_dqdq, false, out);
@@ -97,8 +97,7 @@ extern "C" __attribute__((visibility("default"))) void free_peer(Peer *self)
     delete self;
 }
 
-/* Sets the state, and whether bodies are computed in their own coordinates or in those of the
-   world. */
+/* Set the state, and whether the algorithms use body coordinates or world coordinates. */
 extern "C" __attribute__((visibility("default"))) void
 set_state(Peer *self, const double *q, const double *v, const double *w, int in_world)
 {
@@ -115,8 +114,8 @@ extern "C" __attribute__((visibility("default"))) void repeat_peer(Peer *self, i
         self->call(algorithm);
 }
 
-/* What the last call gave, in rows: a vector (nv), matrices (nv, nv), or one and then the others;
-   of second derivatives four tensors (nv, nv, nv). */
+/* Copy the results of the last call in row-major order: a vector (nv,), a matrix (nv, nv), or a
+   vector and three matrices; for second derivatives, four tensors (nv, nv, nv). */
 extern "C" __attribute__((visibility("default"))) void answer(const Peer *self, int algorithm,
                                                               double *out)
 {
@@ -139,7 +138,7 @@ extern "C" __attribute__((visibility("default"))) void answer(const Peer *self, 
         copied(data.ddq_dtau, copied(data.ddq_dv, copied(data.ddq_dq, out)));
 }
 
-/* Calls a compiled function of ours as often. */
+/* Call a compiled function of the library `calls` times. */
 extern "C" __attribute__((visibility("default"))) void
 repeat_ours(void (*call)(const double *, double *, double *), const double *in, double *work,
             double *out, long calls)

@@ -1,9 +1,9 @@
-"""Pinocchio called by C++: its wheel brings headers and a shared library, and `in_cpp.cpp` calls
-them on models that its Python module has made, so that nothing of Python is in a time.
+"""Pinocchio called from C++, so that its times contain no Python.
 
-The first use compiles that program for some minutes; the cache of kernels keeps it. As a script it
-prints a row for each algorithm: rnea, crba, aba, their derivatives, the second ones of rnea, and
-dynamics with loops.
+Pinocchio's wheel has headers and a shared library. `in_cpp.cpp` calls the library for models that
+its Python module has made. The first use compiles this program, which takes some minutes; the
+kernel cache keeps the program. As a script, this module prints a row for each algorithm: rnea,
+crba, aba, their derivatives, the second derivatives of rnea, and dynamics with loops.
 """
 
 import ctypes
@@ -23,17 +23,17 @@ import pinocchio
 from models import chains, check_equal, in_pinocchio
 
 from rigidblocks import Fixed, LoopJoint, Model, auto_tree, compiled_dynamics
-from rigidblocks.algebra.spatial import identity
 from rigidblocks.dynamics import body_poses
-from rigidblocks.kernels.derivatives import derivatives, second_derivatives
-from rigidblocks.loops import loop_constraints
-from rigidblocks.mechanisms import four_bar, in_space, n_four_bar
+from rigidblocks.dynamics.loops import loop_constraints
+from rigidblocks.kernels.compiled_dynamics import derivatives, second_derivatives
+from rigidblocks.robot.robots import four_bar, in_space, n_four_bar
+from rigidblocks.spatial.spatial import identity
+from rigidblocks.tracing.compiled_functions import CompiledFunction
 from rigidblocks.tracing.compiler import CompilerError, shared_library
-from rigidblocks.tracing.function import CompiledFunction
 
 OF_TREES = ("rnea", "crba", "aba", "d rnea", "d aba", "dd rnea")
 ALGORITHMS = (*OF_TREES, "constrained", "d constrained")
-# of the wheel's own build; without vectors beyond those of every x86-64, as its library is
+# flags of the wheel's own build; like its library, only vector instructions of every x86-64
 FLAGS = (
     "-std=c++17",
     "-O3",
@@ -46,15 +46,17 @@ FLAGS = (
     "-w",
 )
 OF_ORDER = {"": compiled_dynamics, "d": derivatives, "dd": second_derivatives}
-SAME = 1e-9  # of the largest: what two answers may differ by before anything is timed
+SAME = 1e-9  # largest relative difference of two results whose times are compared
 ROUNDS = 30
 _NUMBERS = np.ctypeslib.ndpointer(np.float64, flags="C_CONTIGUOUS")
 
 
 @cache
 def program() -> ctypes.PyDLL:
-    """The compiled program; raises CompilerError where there is no C++ compiler or no wheel with
-    headers.
+    """Return the compiled program.
+
+    Raises:
+        CompilerError: If the C++ compiler or the headers of the wheel are missing.
     """
     wheel = Path(pinocchio.__file__).parents[4]
     if not (wheel / "include/eigen3").is_dir():
@@ -82,10 +84,10 @@ def program() -> ctypes.PyDLL:
 
 
 class Peer:
-    """Pinocchio on a model of its Python module, with rigid constraints where it is given some.
+    """Pinocchio with a model of its Python module, optionally with rigid constraints.
 
-    `in_world` chooses its convention for crba and aba, each of which is quicker for some models.
-    `mu` and `iterations` are those of its proximal solution.
+    `in_world` selects the convention for crba and aba; each convention is faster for some models.
+    `mu` and `iterations` are the parameters of Pinocchio's proximal solver.
     """
 
     def __init__(
@@ -111,13 +113,15 @@ class Peer:
             self._library.free_peer(peer)
 
     def loop(self, algorithm: str, calls: int) -> Callable[[], object]:
-        """What calls an algorithm that many times; w are accelerations of rnea, else forces."""
+        """Return a function that makes `calls` calls; w is qdd for rnea, otherwise joint forces."""
         number = ALGORITHMS.index(algorithm)
         return partial(self._library.repeat_peer, self._peer, number, calls)
 
     def __call__(self, algorithm: str) -> tuple[np.ndarray, ...]:
-        """The answers: (nv,) or (nv, nv) of which the upper triangle counts, or (nv,) and three
-        matrices (nv, nv); of second derivatives the tensors (nv, nv, nv) alone.
+        """Return the results of an algorithm.
+
+        The results are (nv,), or (nv, nv) with a valid upper triangle, or (nv,) and three matrices
+        (nv, nv). For second derivatives they are only the tensors (nv, nv, nv).
         """
         number, n = ALGORITHMS.index(algorithm), self.nv
         second = algorithm.startswith("dd ")
@@ -133,9 +137,7 @@ class Peer:
 
 
 class Case(NamedTuple):
-    """What is compared: a compiled function of ours that has been called, the same of Pinocchio,
-    and how many calls a time is taken of.
-    """
+    """Comparison: a compiled function (called before), Pinocchio's functions, number of calls."""
 
     name: str
     algorithm: str
@@ -145,19 +147,20 @@ class Case(NamedTuple):
 
 
 def loop_of(function: CompiledFunction, calls: int) -> Callable[[], object]:
-    """What calls a compiled function of ours that many times, from C too."""
-    run = function.run
-    if not isinstance(run, partial):
-        raise TypeError(f"{function.graph.name} is not called as a library's function")
+    """Return a C loop that calls a compiled function of the library `calls` times."""
+    run = function._c_call
     return partial(program().repeat_ours, run.func, *run.args, ctypes.c_long(calls))
 
 
 def check_answers(what: str, algorithm: str, function: CompiledFunction, peer: Peer) -> None:
-    """Raises RuntimeError unless a compiled function of ours, which has been called, and Pinocchio
-    give the same.
+    """Check that the results of a compiled function and of Pinocchio agree.
 
-    Of matrices that are symmetric, the last one of all, it may fill the upper triangle alone. Where
-    ours gives more than it does, that comes first.
+    The function must have been called before. If the last matrix is symmetric, Pinocchio may fill
+    only its upper triangle. If the library returns more results than Pinocchio, the additional
+    results come first.
+
+    Raises:
+        RuntimeError: If the results differ.
     """
     theirs = peer(algorithm)
     ours = tuple(function.outputs.values())[-len(theirs) :]
@@ -170,14 +173,17 @@ def check_answers(what: str, algorithm: str, function: CompiledFunction, peer: P
 def least(
     algorithm: str, function: CompiledFunction, peers: list[Peer], calls: int
 ) -> tuple[float, float]:
-    """The least CPU time [us] of a call of ours and of the quickest of Pinocchio's, in turn."""
+    """Return the minimum CPU times of a call [us]: of the library and of Pinocchio.
+
+    Both libraries take turns. The time of Pinocchio is the time of its faster convention.
+    """
     loops_of = [loop_of(function, calls), *(peer.loop(algorithm, calls) for peer in peers)]
     ours, *theirs = least_of(loops_of, calls)
     return ours, min(theirs)
 
 
 def least_of(loops_of: list[Callable[[], object]], calls: int) -> list[float]:
-    """The least CPU time [us] of a call in each loop of so many, taken in turn."""
+    """Return the least CPU time of a call [us] for loops with `calls` calls each, in turns."""
     times = np.empty((ROUNDS, len(loops_of)))
     for one in times:
         for k, loop in enumerate(loops_of):
@@ -188,7 +194,7 @@ def least_of(loops_of: list[Callable[[], object]], calls: int) -> list[float]:
 
 
 def of_trees(models: Mapping[str, Model]) -> Iterator[Case]:
-    """The algorithms of trees, Pinocchio's in both conventions."""
+    """Yield the tree algorithms as cases, with both conventions of Pinocchio."""
     rng = np.random.default_rng(0)
     for name, model in models.items():
         q, v, w = rng.normal(size=(3, model.nv))
@@ -202,7 +208,7 @@ def of_trees(models: Mapping[str, Model]) -> Iterator[Case]:
 
 
 def of_loops(sizes: Iterable[int]) -> Iterator[Case]:
-    """Forward dynamics of so many four-bars, and of one in space, by constraintDynamics."""
+    """Yield the forward dynamics of planar and spatial four-bars, and of constraintDynamics."""
     plane = {f"{n} four-bars": n_four_bar(n) for n in sizes}
     for name, mechanism in {**plane, "four-bar in space": in_space(four_bar())}.items():
         flat = four_bar() if "space" in name else mechanism
@@ -215,10 +221,11 @@ def of_loops(sizes: Iterable[int]) -> Iterator[Case]:
 
 
 def of_held_chains() -> Iterator[Case]:
-    """Derivatives with a loop, of chains whose last body is held by the base.
+    """Yield the derivatives with a loop, for chains whose last body is fixed to the base.
 
-    Of frames that are held both give the same in all directions. Pins of two bodies that move are
-    no comparison: there Pinocchio 4.1 does not give what its own central differences are.
+    For fixed frames, the results of both libraries agree for all directions. Pins between two
+    moving bodies are not compared, because the derivatives of Pinocchio 4.1 do not agree with its
+    own central differences in this case.
     """
     rng = np.random.default_rng(0)
     for n in (8, 18, 30, 38):
@@ -237,8 +244,9 @@ def of_held_chains() -> Iterator[Case]:
 
 
 def compared() -> Iterator[tuple[str, float, float]]:
-    """What is called, and the times [us] of ours and of Pinocchio's quicker convention, all answers
-    compared first.
+    """Yield name, time of the library, and time of Pinocchio's faster convention [us].
+
+    All results are compared before the measurement.
     """
     for case in chain(of_trees(chains()), of_loops((1, 10, 40)), of_held_chains()):
         for peer in case.peers:
@@ -247,7 +255,7 @@ def compared() -> Iterator[tuple[str, float, float]]:
 
 
 def main() -> None:
-    """Prints the rows."""
+    """Print the rows."""
     print(f"{'CPU time of a call in C, C++':34} {'ours':>11} {'Pinocchio':>12} {'ratio':>6}")
     for what, ours, theirs in compared():
         print(f"{what:34} {ours:8.2f} us {theirs:9.2f} us {theirs / ours:6.2f}", flush=True)

@@ -1,11 +1,12 @@
-"""Forward dynamics by the libraries over JAX, on one core in double precision: of one state and of
-4,096, beside ours in the same process, answers first.
+"""Forward dynamics of JAX libraries on one core in double precision, for one state and for 4,096.
 
-XLA's compiler for processors fuses the operations of a chain of bodies so that each of them
-computes anew what it reads, for which some libraries pay with a hundred times the time: each is
-compiled with and without this pass, and the quicker one is shown. Each is a process of its own,
-which has so long to compile and to be measured: one that is not installed, does not take the model
-or does not come to its end is a row that says so.
+The script first compares the results; it measures our library in the same process. XLA's compiler
+for CPUs fuses the operations of a chain of bodies, so that each body recomputes its inputs. This
+makes some libraries a hundred times slower.
+
+Each library is therefore compiled with and without this fusion pass, and the table contains the
+faster variant. Each library runs in a separate process with a time limit for compilation and
+measurement. A row reports if a library is not installed, rejects the model or does not finish.
 """
 
 import contextlib
@@ -19,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-# one thread, so that CPU time is what a core takes
+# one thread, so that the CPU time is the time of one core
 os.environ.setdefault(
     "XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 )
@@ -30,17 +31,17 @@ from mujoco import MjModel
 
 from rigidblocks import Model, auto_tree, compiled_dynamics
 
-N, LIMIT = 4096, 45.0  # states; s that a process may take
-LONGEST = 2.0  # s of CPU for the rounds of a call, of which there is one at least
+N, LIMIT = 4096, 45.0  # number of states; time limit of a process [s]
+LONGEST = 2.0  # [s] CPU time limit for the rounds of a call; at least one round runs
 ROBOTS = (7, 18)
-# what XLA is told, and how the row says it
+# XLA flags and their labels in the rows
 COMPILED = {"unfused": {"xla_disable_hlo_passes": "fusion"}, "fused": {}}
 Row = list[str]
-Forward = Callable[..., object]  # of q, qd, tau (n,): qdd, in JAX
+Forward = Callable[..., object]  # JAX function from q, qd, tau (n,) to qdd
 
 
 def in_mjx(model: Model, other: MjModel) -> Forward:
-    """MuJoCo XLA, without the search for contacts and the solver that its `forward` has."""
+    """Return the dynamics of MuJoCo XLA without contact search and constraint solver."""
     from mujoco import mjx
     from mujoco.mjx._src import smooth
 
@@ -59,7 +60,7 @@ def in_mjx(model: Model, other: MjModel) -> Forward:
 
 
 def in_brax(model: Model, other: MjModel) -> Forward:
-    """The generalized dynamics of Brax, without its contacts."""
+    """Return the generalized dynamics of Brax without contacts."""
     from brax import kinematics
     from brax.generalized import dynamics, mass
     from brax.generalized.base import State
@@ -79,7 +80,7 @@ def in_brax(model: Model, other: MjModel) -> Forward:
 
 
 def in_adam(model: Model, other: MjModel) -> Forward:
-    """Of adam, which knows free bases alone, the joints of one that is held."""
+    """Return the joint dynamics of adam with the base fixed; adam supports only floating bases."""
     import jax
     from adam.jax import KinDynComputations
     from jax import numpy as jnp
@@ -101,7 +102,7 @@ def in_adam(model: Model, other: MjModel) -> Forward:
 
 
 def in_frax(model: Model, other: MjModel) -> Forward:
-    """Of frax, which reads a file."""
+    """Return the dynamics of frax, which reads the model from a file."""
     from frax import Robot
 
     del other
@@ -113,11 +114,11 @@ def in_frax(model: Model, other: MjModel) -> Forward:
 
 
 LIBRARIES = {"MJX": in_mjx, "Brax": in_brax, "adam": in_adam, "frax": in_frax}
-OF_MANY = ("adam",)  # take many states themselves, and are not to be mapped over them
+OF_MANY = ("adam",)  # libraries whose functions accept many states and must not be mapped over them
 
 
 def compared(name: str, joints: int, how: str) -> Iterator[Row]:
-    """The rows of a library: all states at once, and of seven joints one alone."""
+    """Yield the rows of a library: all states together, and one state if there are seven joints."""
     import jax
 
     jax.config.update("jax_enable_x64", True)
@@ -145,7 +146,7 @@ def _compiled(function: Forward, values: np.ndarray, how: str) -> Callable[[], o
 
 
 def _ratio(calls: dict[str, Callable[[], object]], name: str, number: int, n: int = 1) -> Row:
-    """The least CPU times of ours and of the library, whose answers must agree, taken in turn."""
+    """Compare the results, and return a row with the minimum CPU times of both libraries."""
     check_equal(name, *(np.asarray(call()) for call in calls.values()), 1e-10)
     times: dict[str, list[float]] = {which: [] for which in calls}
     until = time.process_time() + LONGEST
@@ -162,7 +163,7 @@ def _ratio(calls: dict[str, Callable[[], object]], name: str, number: int, n: in
 
 
 def measured() -> Iterator[Row]:
-    """The rows of all libraries, each by the quicker way to compile it."""
+    """Yield the rows of all libraries, each with its faster compilation variant."""
     for joints in ROBOTS:
         for name in LIBRARIES:
             quickest: dict[str, Row] = {}
@@ -179,7 +180,7 @@ def _ratio_of(row: Row) -> float:
 
 
 def _in_a_process(name: str, joints: int, how: str) -> list[Row]:
-    """The rows that came to their end in time; one that says why there is none."""
+    """Return the rows that finished in time, or one row with the reason for a failure."""
     command = [sys.executable, __file__, name, str(joints), how]
     why = f"not compiled and measured within {LIMIT:.0f} s"
     with contextlib.suppress(subprocess.TimeoutExpired):

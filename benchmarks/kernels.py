@@ -1,4 +1,4 @@
-"""Operation counts of the traced algorithms, and their time against Pinocchio in the same run."""
+"""Operation counts of the traced algorithms, and times compared with Pinocchio in the same run."""
 
 import ctypes
 import os
@@ -15,10 +15,10 @@ import pinocchio
 from models import check_equal, in_pinocchio, models
 
 from rigidblocks import Model, auto_tree
-from rigidblocks.kernels.dynamics import compiled_dynamics, straight_line
+from rigidblocks.kernels.compiled_dynamics import compiled_dynamics, straight_line
 from rigidblocks.tracing.ccode import c_function
+from rigidblocks.tracing.compiled_functions import CompiledFunction
 from rigidblocks.tracing.compiler import shared_library
-from rigidblocks.tracing.function import CompiledFunction
 from rigidblocks.tracing.trace import Graph
 
 LOOP = Path(__file__).parent / "loop.c"
@@ -34,12 +34,12 @@ CONVENTIONS = (pinocchio.Convention.LOCAL, pinocchio.Convention.WORLD)
 
 
 def kernels(model: Model) -> Mapping[str, CompiledFunction]:
-    """The compiled algorithms of a model."""
+    """Return the compiled algorithms of a model."""
     return {algorithm: compiled_dynamics(model, algorithm) for algorithm in BOOK}
 
 
 def bare(graph: Graph, values: np.ndarray) -> float:
-    """The time of straight-line C in a C loop [us]."""
+    """Return the time of a call of straight-line C code in a C loop [us]."""
     sources = {
         "function.h": c_function(graph).replace(f"void {graph.name}(", "void function("),
         "loop.c": LOOP.read_text(),
@@ -52,9 +52,7 @@ def bare(graph: Graph, values: np.ndarray) -> float:
 
 
 def cycle() -> float:
-    """The time of a processor cycle [us], from a chain of integer operations that wait for each
-    other.
-    """
+    """Return the duration of a processor cycle [us], from dependent integer operations."""
     library = ctypes.CDLL(str(shared_library({"cycle.c": CYCLE}, "cycle.c")))
     library.nanoseconds_per_cycle.restype = ctypes.c_double
     return min(library.nanoseconds_per_cycle(10_000_000) for _ in range(7)) / 1e3
@@ -63,8 +61,10 @@ def cycle() -> float:
 def pinocchio_calls(
     model: Model, q: np.ndarray, qd: np.ndarray, w: np.ndarray
 ) -> dict[str, tuple[Callable[[], np.ndarray], ...]]:
-    """Pinocchio's algorithms on the same arguments, through its leanest Python call; where it has
-    two conventions, in coordinates of the bodies and of the world, in both.
+    """Return calls of Pinocchio's algorithms with the same arguments.
+
+    Each is the fastest call from Python. If an algorithm has two conventions, body and world
+    coordinates, the result contains both.
     """
     other = in_pinocchio(model)
     data = other.createData()
@@ -76,12 +76,12 @@ def pinocchio_calls(
 
 
 def microseconds(call: Callable[[], object], number: int = 5000) -> float:
-    """The least time of a call over several runs [us]."""
+    """Return the least time of a call [us] over several runs."""
     return min(timeit.repeat(call, number=number, repeat=7)) / number * 1e6
 
 
 def main() -> None:
-    """Prints a row for each model and algorithm."""
+    """Print a row for each model and algorithm."""
     at_a_cycle = cycle()
     print(
         f"one cycle is {at_a_cycle * 1e3:.2f} ns; `bare` is the C alone, `1/cycle` its operations "
@@ -114,7 +114,7 @@ def main() -> None:
 
 
 def public_calls() -> None:
-    """Prints the time of a call through the public function with its checks and copies."""
+    """Print the time of a call of a public function, including its checks and copies."""
     model, rng = models()["7 joints"], np.random.default_rng(0)
     for algorithm, kernel in kernels(model).items():
         values = rng.normal(size=(len(kernel.inputs), model.nv))
@@ -125,7 +125,7 @@ def public_calls() -> None:
 
 
 def large() -> None:
-    """Prints the time of a body of chains and binary trees, and what it takes to compile them."""
+    """Print the time per body and the compile time of large chains and binary trees."""
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, RIGIDBLOCKS_CACHE=folder):
         for bf in (1, 2):

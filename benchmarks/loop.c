@@ -1,4 +1,4 @@
-/* The time of a traced function in a C loop, each call waiting for the one before. */
+/* Time of a traced function in a C loop; each call depends on the result of the previous call. */
 #define _POSIX_C_SOURCE 199309L
 #include <math.h>
 #include <time.h>

@@ -1,6 +1,4 @@
-"""Closed loops: the time of an evaluation against Pinocchio's in the same run, its growth with the
-loops, and a step's.
-"""
+"""Closed loops: times compared with Pinocchio, growth with the number of loops, step times."""
 
 from collections.abc import Callable
 from functools import partial
@@ -12,19 +10,19 @@ import numpy as np
 import pinocchio
 from models import check_equal, in_pinocchio
 
-from rigidblocks import ClosedLoopPlant, Model, compiled
-from rigidblocks.block.memory import Memory
-from rigidblocks.kernels.stepper import compiled_stepper
-from rigidblocks.loops import closed_loop_dynamics
-from rigidblocks.loops.maximal import sparse_maximal_dynamics
-from rigidblocks.mechanisms import Mechanism, four_bar, in_space, n_four_bar
-from rigidblocks.tracing.function import CompiledFunction
+from rigidblocks import ClosedLoopPlant, Model
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.dynamics.loops import closed_loop_dynamics
+from rigidblocks.dynamics.loops.maximal_coordinates import sparse_maximal_dynamics
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
+from rigidblocks.robot.robots import Mechanism, four_bar, in_space, n_four_bar
+from rigidblocks.tracing.compiled_functions import CompiledFunction, compiled
 
 SIZES = (1, 2, 5, 10, 20, 40, 80)
 
 
 def evaluation(mechanism: Mechanism) -> CompiledFunction:
-    """The accelerations of a mechanism with the default settings, compiled."""
+    """Return the compiled function for the accelerations of a mechanism, with default settings."""
     model = mechanism.model
     function = compiled(
         "closed_loop_dynamics",
@@ -36,15 +34,16 @@ def evaluation(mechanism: Mechanism) -> CompiledFunction:
 
 
 def forces(mechanism: Mechanism) -> np.ndarray:
-    """Joint forces, without which some of the mechanisms have no accelerations at the start."""
+    """Return joint forces; without forces, some mechanisms have no initial accelerations."""
     return np.random.default_rng(0).uniform(-10.0, 10.0, mechanism.model.nv)
 
 
 def with_constraints(
     model: Model, kind: pinocchio.ContactType
 ) -> tuple[pinocchio.Model, pinocchio.StdVec_RigidConstraintModel]:
-    """The tree of a model in space as a Pinocchio model, and its loops as rigid constraints:
-    CONTACT_3D keeps the origins of their frames together, CONTACT_6D the frames.
+    """Return the tree of a spatial model in Pinocchio, and its loops as rigid constraints.
+
+    CONTACT_3D constrains the origins of the frames, CONTACT_6D also their orientations.
     """
     other, constraints = in_pinocchio(model), pinocchio.StdVec_RigidConstraintModel()
     for loop in model.loops:
@@ -63,15 +62,15 @@ def with_constraints(
 def with_pins(
     mechanism: Mechanism,
 ) -> tuple[pinocchio.Model, pinocchio.StdVec_RigidConstraintModel]:
-    """A mechanism in space in Pinocchio, its pins as constraints of points."""
+    """Return a spatial mechanism in Pinocchio, with its pins as point constraints."""
     return with_constraints(in_space(mechanism).model, pinocchio.ContactType.CONTACT_3D)
 
 
 def in_pinocchio_with_loops(mechanism: Mechanism) -> Callable[[], object]:
-    """Pinocchio's constraintDynamics, the pins as constraints of points.
+    """Return a call of Pinocchio's constraintDynamics, with the pins as point constraints.
 
-    In space the constraints of plane loops depend on each other, and with its default mu = 0 it
-    returns NaN: mu is 1e-8, with as many iterations as it takes.
+    In a spatial model, the constraints of planar loops are redundant, and the result with the
+    default mu = 0 is NaN. Therefore mu is 1e-8, with up to 20 iterations.
     """
     other, pins = with_pins(mechanism)
     of_pins = pinocchio.StdVec_RigidConstraintData()
@@ -85,12 +84,12 @@ def in_pinocchio_with_loops(mechanism: Mechanism) -> Callable[[], object]:
 
 
 def microseconds(call: Callable[[], object], number: int) -> float:
-    """The least processor time of a call over several runs [us]."""
+    """Return the least CPU time of a call over several runs [us]."""
     return min(repeat(call, number=number, repeat=15, timer=process_time)) / number * 1e6
 
 
 def step(mechanism: Mechanism) -> float:
-    """The time of a step of 1 ms with RK4 and the projection [us]."""
+    """Return the time of a 1 ms step with RK4 and projection [us]."""
     flat = Memory(ClosedLoopPlant(*mechanism))
     stepper, m = compiled_stepper(flat), flat.start()
     stepper.initialize(m, 0.0)
@@ -99,7 +98,7 @@ def step(mechanism: Mechanism) -> float:
 
 
 def main() -> None:
-    """Prints a row for each mechanism, and the exponent of the growth."""
+    """Print a row for each mechanism, and the exponent of the growth with the number of loops."""
     print(
         f"{'mechanism':22} {'operations':>10} {'call us':>9} {'Pinocchio':>10} {'ratio':>6} "
         f"{'step us':>8}"
@@ -127,8 +126,9 @@ def main() -> None:
 
 
 def print_sparse() -> None:
-    """Prints the time of two NumPy solutions: the default elimination, and all bodies and joints in
-    a sparse system (RBDA 8.13).
+    """Print the times of two solutions in NumPy.
+
+    They are the default elimination, and a sparse system of all bodies and joints (RBDA 8.13).
     """
     print(f"{'NumPy, ms a window':22} {'elimination':>12} {'sparse':>8} {'off by':>8}")
     for n in (5, 20, 80, 320):

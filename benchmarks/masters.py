@@ -1,9 +1,10 @@
-"""The time that masters take for an FMU and a step: pairs of native FMUs, a robot and its
-controller, with steps of 1 ms.
+"""Time per FMU and step of co-simulation masters, for pairs of native robot and controller FMUs.
 
-All FMUs are the same files; what each step of theirs takes is in all the times. The bare loop is
-`bare.c`. It and `simulate` keep all outputs of all steps, ecospy and libcosimpy keep none. Times
-are of the processor, the least of several rounds, taken in turn.
+The communication step is 1 ms. All masters use the same FMU files, so all results include the same
+step time of the FMUs. The bare loop is `bare.c`. The bare loop and `simulate` record all outputs of
+all steps; ecospy and libcosimpy do not record outputs.
+
+Each time is the minimum CPU time over several rounds, in which all masters take turns.
 """
 
 import contextlib
@@ -19,20 +20,19 @@ from unittest import mock
 import numpy as np
 
 from rigidblocks import PDController, RobotPlant, System, export_fmu, planar2, prepare
-from rigidblocks.simulation.choice import master_of
-from rigidblocks.simulation.grid import Grid
-from rigidblocks.simulation.masters import CoSimulation
-from rigidblocks.simulation.network import Instances
-from rigidblocks.simulation.recording import Recording, Wanted
-from rigidblocks.simulation.run import Run
-from rigidblocks.simulation.table import Entry, Loop, Wire
+from rigidblocks.cosim.masters.c_loop_tables import Entry, Loop, Wire
+from rigidblocks.cosim.masters.masters import CoSimulation, master_of
+from rigidblocks.cosim.masters.network import Instances
+from rigidblocks.cosim.masters.run_plan import Grid
+from rigidblocks.cosim.prepare import Run
+from rigidblocks.cosim.results.recording import Recording, RecordOptions
 from rigidblocks.tracing.compiler import shared_library
 
 HERE = Path(__file__).parent
 DT = 1e-3
 START = [0.3, -0.2]
 WIRES = (("robot.q", "pd.q"), ("robot.qd", "pd.qd"), ("pd.tau", "robot.tau"))
-Walk = Callable[[int], None]  # takes so many steps
+Walk = Callable[[int], None]  # advances a master by the given number of steps
 
 
 class _Fmu(ctypes.Structure):
@@ -45,13 +45,13 @@ class _Fmu(ctypes.Structure):
 
 
 def files(folder: Path) -> dict[str, Path]:
-    """The FMU of each kind of part."""
+    """Build the FMU of each kind of part."""
     blocks = {"robot": RobotPlant(planar2()), "pd": PDController((60.0, 30.0), (8.0, 4.0))}
     return {name: export_fmu(block, folder / f"{name}.fmu") for name, block in blocks.items()}
 
 
 def system_of(fmus: dict[str, Path], pairs: int) -> System:
-    """Pairs of a robot and its controller."""
+    """Return a system of robot-controller pairs."""
     system = System()
     for k in range(pairs):
         system.add(f"robot{k}", fmus["robot"])
@@ -62,8 +62,9 @@ def system_of(fmus: dict[str, Path], pairs: int) -> System:
 
 
 def bare(system: System, found: list[np.ndarray]) -> tuple[Walk, Callable[[], None]]:
-    """The bare loop over the parts of a system, and how to close it. Its last row goes to
-    `found`.
+    """Return the bare loop over the parts of a system, and a function that closes it.
+
+    The loop writes its last sample to `found`.
     """
     network = Instances(prepare(system, DT)._plan)
     network.start(0.0)
@@ -87,7 +88,7 @@ def bare(system: System, found: list[np.ndarray]) -> tuple[Walk, Callable[[], No
 
 
 def _bare_row(entry: Entry, wires: Sequence[Wire]) -> _Fmu:
-    """The row of an FMU in the table of the bare loop, which keeps the addresses of its sources."""
+    """Return an FMU's entry in the table of the bare loop, with the addresses of its sources."""
     sources = (c_void_p * len(entry.set.values))()
     for source, target in wires:
         first = (target.ctypes.data - entry.set.values.ctypes.data) // 8
@@ -102,7 +103,7 @@ def _bare_row(entry: Entry, wires: Sequence[Wire]) -> _Fmu:
 
 
 def ours(system: System, found: list[np.ndarray], in_c: bool) -> tuple[Walk, Callable[[], None]]:
-    """The loop of `simulate`, all outputs recorded, and how to close it."""
+    """Return the loop of `simulate` with all outputs recorded, and a function that closes it."""
     run = prepare(system, DT)
     plan = run._plan
     master = master_of(plan) if in_c else CoSimulation(plan, Instances(plan))
@@ -111,7 +112,7 @@ def ours(system: System, found: list[np.ndarray], in_c: bool) -> tuple[Walk, Cal
 
     def walk(steps: int) -> None:
         grid = Grid(0.0, DT, at[0] + steps)
-        record = Recording(plan.wiring, grid, {}, Wanted(every=1))
+        record = Recording(plan.wiring, grid, {}, RecordOptions(every=1))
         record.k = at[0]
         for _ in master.go(record, contextlib.nullcontext, None):
             pass
@@ -124,7 +125,7 @@ def ours(system: System, found: list[np.ndarray], in_c: bool) -> tuple[Walk, Cal
 
 
 def by_ecos(fmus: dict[str, Path], pairs: int, found: list[np.ndarray]) -> Walk:
-    """ecospy, which keeps nothing."""
+    """Return the loop of ecospy, which records nothing."""
     from ecospy import EcosSimulation, EcosSimulationStructure
 
     structure = EcosSimulationStructure()
@@ -150,8 +151,10 @@ def by_ecos(fmus: dict[str, Path], pairs: int, found: list[np.ndarray]) -> Walk:
 def add_pair(
     execution: Any, fmus: dict[str, Path], k: int, references: dict[str, int]
 ) -> dict[str, int]:
-    """The instances of pair k, wired and at their start, by the names of their files;
-    `references` has those of the variables.
+    """Add pair k to the execution, connected and with start values.
+
+    Returns the indices of the two instances by the names of their files. `references` contains the
+    value references.
     """
     from libcosimpy.CosimSlave import CosimLocalSlave
 
@@ -170,7 +173,7 @@ def add_pair(
 
 
 def by_libcosim(fmus: dict[str, Path], pairs: int, found: list[np.ndarray]) -> Walk:
-    """libcosimpy, which keeps nothing."""
+    """Return the loop of libcosimpy, which records nothing."""
     import fmpy
     from libcosimpy.CosimExecution import CosimExecution
     from libcosimpy.CosimLogging import CosimLogLevel, log_output_level
@@ -198,7 +201,7 @@ def by_libcosim(fmus: dict[str, Path], pairs: int, found: list[np.ndarray]) -> W
 
 
 def table(fmus: dict[str, Path], instances: int, steps: int, rounds: int) -> dict[str, float]:
-    """The time for an FMU and a step [us] of each master."""
+    """Return the time per FMU and step [us] of each master."""
     pairs = instances // 2
     system = system_of(fmus, pairs)
     found: dict[str, list[np.ndarray]] = {}
@@ -228,8 +231,13 @@ def table(fmus: dict[str, Path], instances: int, steps: int, rounds: int) -> dic
 
 
 def check(walks: dict[str, Walk], found: dict[str, list[np.ndarray]]) -> None:
-    """Raises where a master comes to other positions after a second: those that step one part after
-    the other to the last bit, the others to what the exchange of a step before makes.
+    """Compare the positions of all masters after one second of simulated time.
+
+    The results of the sequential masters must be bit-identical. The other masters exchange the
+    values of the previous step, so their results may differ.
+
+    Raises:
+        RuntimeError: If the positions of a master differ.
     """
     for walk in walks.values():
         walk(1000)
@@ -241,7 +249,7 @@ def check(walks: dict[str, Walk], found: dict[str, list[np.ndarray]]) -> None:
 
 
 def closed_loop() -> System:
-    """A robot and its controller as blocks."""
+    """Return a robot and its controller as blocks."""
     system = System()
     system.add("robot", RobotPlant(planar2()))
     system.add("pd", PDController((60.0, 30.0), (8.0, 4.0)), start={"q_ref": START})
@@ -251,7 +259,7 @@ def closed_loop() -> System:
 
 
 def kernel_time(run: Run, steps: int) -> float:
-    """The time [s] of so many steps of the kernel of a fused run alone."""
+    """Return the CPU time [s] of `steps` steps of the kernel of a fused run, without other code."""
     stepper = run._plan.fused
     m = stepper.memory.start()
     stepper.initialize(m, 0.0)
@@ -263,14 +271,14 @@ def kernel_time(run: Run, steps: int) -> float:
 
 
 def whole_run(run: Run, steps: int) -> float:
-    """The time [s] of a whole run."""
+    """Return the CPU time [s] of a whole run."""
     begin = process_time()
     run.simulate(steps * DT, progress=False)
     return process_time() - begin
 
 
 def loop_share(run: Run, steps: int) -> float:
-    """The time of a whole run by that of its loop."""
+    """Return the ratio of the CPU time of a whole run to the time of its loop."""
     spent, walk = [], Loop.run
 
     def timed(*arguments: Any) -> Any:
@@ -285,7 +293,7 @@ def loop_share(run: Run, steps: int) -> float:
 
 
 def stepped(run: Run, steps: int) -> float:
-    """The time [s] of so many single steps."""
+    """Return the CPU time [s] of `steps` single steps."""
     run.reset()
     begin = process_time()
     for _ in range(steps):
@@ -294,7 +302,7 @@ def stepped(run: Run, steps: int) -> float:
 
 
 def commanded(run: Run, steps: int) -> float:
-    """The same with an output read and an input set in each."""
+    """Return the CPU time [s] of `steps` steps that each read one output and set one input."""
     run.reset()
     begin = process_time()
     for _ in range(steps):
@@ -304,7 +312,7 @@ def commanded(run: Run, steps: int) -> float:
 
 
 def prepared_runs() -> None:
-    """Prints what a prepared run takes beyond its kernel."""
+    """Print the overhead of prepared runs relative to their kernel."""
     run = prepare(closed_loop(), DT, form="fused")
     whole_run(run, 1000)
     pairs = [(whole_run(run, 10**6), kernel_time(run, 10**6)) for _ in range(5)]
@@ -321,7 +329,7 @@ def prepared_runs() -> None:
 
 
 def main() -> None:
-    """Prints a table, a row for each number of instances, and what prepared runs take."""
+    """Print a table with a row for each number of instances, and the cost of prepared runs."""
     prepared_runs()
     with tempfile.TemporaryDirectory() as folder:
         fmus = files(Path(folder))

@@ -1,5 +1,6 @@
-"""The largest resident memory of a process that reads a robot, computes forward dynamics once and
-ends, each library in a process of its own; answers first.
+"""Peak resident memory of a process that reads a robot and computes its forward dynamics once.
+
+Each library runs in a separate process. The results are compared first.
 """
 
 import json
@@ -65,7 +66,7 @@ qdd = rates.get_vector().CopyToVector()[len(q):]
 
 
 def measured() -> Iterator[Row]:
-    """The rows: ours with nothing compiled before."""
+    """Yield the rows; our library starts with an empty cache."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "robot.urdf")
         path.write_text(in_urdf(auto_tree(JOINTS, skew=0.7)))
@@ -81,7 +82,7 @@ def measured() -> Iterator[Row]:
 def _in_a_process(
     program: str, path: Path, environment: dict[str, str]
 ) -> tuple[np.ndarray, float]:
-    """The accelerations, and the largest memory of the process or of a compiler it ran [MB]."""
+    """Return the accelerations, and the peak memory of the process or of its compiler [MB]."""
     command = [sys.executable, "-c", _BEGIN + program + _END, str(path)]
     done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
     qdd, memory = json.loads(done.stdout.splitlines()[-1])
@@ -89,7 +90,7 @@ def _in_a_process(
 
 
 def main() -> None:
-    """Prints the rows."""
+    """Print the rows."""
     for row in measured():
         print("  ".join(row))
 

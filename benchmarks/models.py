@@ -1,4 +1,4 @@
-"""The models that are timed, the same in Pinocchio, and whether both give the same."""
+"""Benchmark models, conversions to the other libraries, and comparison of results."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -11,7 +11,7 @@ from rigidblocks import Model, auto_tree, planar2
 
 
 def models() -> dict[str, Model]:
-    """A planar robot, and chains of revolute joints with twisted axes."""
+    """Return a planar robot, and chains of revolute joints with skew axes."""
     return {
         "planar2": planar2(),
         "7 joints": auto_tree(7, skew=0.7),
@@ -20,7 +20,7 @@ def models() -> dict[str, Model]:
 
 
 def chains() -> dict[str, Model]:
-    """Chains of revolute joints with twisted axes, and a tree of four of them on one body."""
+    """Return chains of revolute joints with skew axes, and a body with four legs."""
     legs = (-1, *(p for leg in range(4) for p in (0, *range(4 * leg + 1, 4 * leg + 4))))
     tree = auto_tree(len(legs), skew=0.7)
     return {
@@ -30,9 +30,12 @@ def chains() -> dict[str, Model]:
 
 
 def check_equal(what: str, ours: np.ndarray, theirs: np.ndarray, tolerance: float = 1e-12) -> None:
-    """Raises RuntimeError unless two answers are equal to `tolerance`, relative to the largest.
+    """Check that two results agree to `tolerance`, relative to the largest element.
 
-    What is timed is compared first: a call that gives NaN or something else is no comparison.
+    The benchmarks compare results before they measure times, so they never time a wrong result.
+
+    Raises:
+        RuntimeError: If the results differ.
     """
     ours, theirs = np.asarray(ours), np.asarray(theirs)
     difference, largest = np.abs(ours - theirs).max(), np.abs(theirs).max()
@@ -41,7 +44,7 @@ def check_equal(what: str, ours: np.ndarray, theirs: np.ndarray, tolerance: floa
 
 
 def in_pinocchio(model: Model) -> pinocchio.Model:
-    """The same tree of revolute joints as a Pinocchio model."""
+    """Return a tree of revolute joints as a Pinocchio model."""
     other = pinocchio.Model()
     other.gravity.linear = model.gravity
     joints: list[int] = []
@@ -62,8 +65,8 @@ def in_pinocchio(model: Model) -> pinocchio.Model:
 
 
 def in_urdf(model: Model) -> str:
-    """The same tree of revolute joints as URDF."""
-    held = '<inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/>'  # that some libraries want
+    """Return a tree of revolute joints as URDF."""
+    held = '<inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/>'  # required by some readers
     lines = [
         f'<robot name="{model.name}">',
         f'<link name="base"><inertial><origin xyz="0 0 0" rpy="0 0 0"/><mass value="1"/>{held}'
@@ -71,7 +74,7 @@ def in_urdf(model: Model) -> str:
     ]
     for i, p in enumerate(model.parent):
         X, body = model.Xtree[i], model.inertia[i]
-        R = X.E.T  # of the turns roll, pitch, yaw about x, y, z
+        R = X.E.T  # R = R_z(yaw) R_y(pitch) R_x(roll)
         roll, pitch = np.arctan2(R[2, 1], R[2, 2]), np.arctan2(-R[2, 0], np.hypot(*R[:2, 0]))
         yaw = np.arctan2(R[1, 0], R[0, 0])
         c = body.h / body.m
@@ -98,7 +101,7 @@ def _text(numbers: Iterable[float]) -> str:
 
 
 def in_mujoco(model: Model) -> mujoco.MjModel:
-    """The same tree of revolute joints as a MuJoCo model."""
+    """Return a tree of revolute joints as a MuJoCo model."""
     spec, bodies = mujoco.MjSpec(), []
     spec.option.gravity = model.gravity
     for i, p in enumerate(model.parent):
@@ -118,7 +121,7 @@ def in_mujoco(model: Model) -> mujoco.MjModel:
 def in_drake(
     model: Model, q: np.ndarray, qd: np.ndarray, w: np.ndarray
 ) -> dict[str, Callable[[], np.ndarray]]:
-    """The algorithms of Drake on the same tree, each a call."""
+    """Return calls of Drake's algorithms for the same tree."""
     from pydrake.multibody.parsing import Parser
     from pydrake.multibody.plant import MultibodyPlant
     from pydrake.multibody.tree import MultibodyForces

@@ -1,9 +1,10 @@
-"""The figures of docs/benchmarks.md: this library against Pinocchio, MuJoCo, Drake and
-libraries over JAX, row by row.
+"""Tables of docs/benchmarks.md: this library compared with Pinocchio, MuJoCo, Drake and others.
 
-Both answers are compared before they are timed. Times are CPU time, the least of many short runs in
-which all take turns, so that a ratio is one of one moment; where a peer is faster is gathered in a
-table of its own. All peers are called from Python by their leanest call, as ours are.
+Results are compared before they are timed. Each time is the minimum CPU time over many short runs.
+All libraries take turns, so that both times of a ratio belong to the same load. All libraries are
+called from Python by their fastest call.
+
+A separate table lists the rows in which another library or program is faster.
 """
 
 import os
@@ -43,19 +44,19 @@ from rigidblocks import (
     load_model,
 )
 from rigidblocks.block.block import Block
-from rigidblocks.block.memory import Memory
-from rigidblocks.kernels.derivatives import derivatives as compiled_derivatives
-from rigidblocks.kernels.stepper import compiled_stepper
-from rigidblocks.library.described import described_plant
-from rigidblocks.mechanisms import Mechanism, four_bar, in_space, n_four_bar, stewart_platform
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.kernels.compiled_dynamics import derivatives as compiled_derivatives
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
+from rigidblocks.library.plant_from_file import described_plant
+from rigidblocks.robot.robots import Mechanism, four_bar, in_space, n_four_bar, stewart_platform
 
 Row = list[str]
-Compared = tuple[str, float, float]  # what, ours, theirs
+Compared = tuple[str, float, float]  # name, time of this library, time of the other library
 Calls = Mapping[str, Callable[[], object]]
 
 
 def least(calls: Calls, number: int, rounds: int = 60) -> dict[str, float]:
-    """The least CPU time of each call over many short runs, taken in turn [us]."""
+    """Return the least CPU time of each call [us] over many short runs; calls take turns."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():
@@ -67,12 +68,12 @@ def least(calls: Calls, number: int, rounds: int = 60) -> dict[str, float]:
 
 
 def row(what: str, ours: float, peer: float, name: str) -> Row:
-    """Two times [us] and their ratio."""
+    """Return the row of two times [us] and their ratio."""
     return [what, f"{ours:,.2f} us", f"{peer:,.2f} us", name, f"{peer / ours:.2f} x"]
 
 
 def behind(measured: Mapping[str, dict]) -> list[Row]:
-    """The rows of all tables in which the peer is faster."""
+    """Return the rows of all tables in which the other library or program is faster."""
     rows = (one for name in MEASURES for one in measured.get(name, {}).get("rows", ()))
     slower = [
         one
@@ -83,7 +84,7 @@ def behind(measured: Mapping[str, dict]) -> list[Row]:
 
 
 def dynamics() -> Iterator[Row]:
-    """The algorithms of trees, of chains and of four legs on a body."""
+    """Yield the rows of the tree algorithms, for chains and for a body with four legs."""
     rng = np.random.default_rng(0)
     for name, model in chains().items():
         q, qd, w = rng.normal(size=(3, model.nv))
@@ -101,7 +102,7 @@ def dynamics() -> Iterator[Row]:
 
 
 def _forward(name: str, model: Model, q: np.ndarray, qd: np.ndarray, w: np.ndarray) -> Row:
-    """Forward dynamics against MuJoCo's mj_forward, which finds positions, too."""
+    """Return the row of the forward dynamics and MuJoCo's mj_forward, which also computes poses."""
     other = in_mujoco(model)
     data, kernel = mujoco.MjData(other), compiled_dynamics(model, "aba")
     data.qpos[:], data.qvel[:], data.qfrc_applied[:] = q, qd, w
@@ -114,7 +115,7 @@ def _forward(name: str, model: Model, q: np.ndarray, qd: np.ndarray, w: np.ndarr
 def _by_drake(
     name: str, model: Model, q: np.ndarray, qd: np.ndarray, w: np.ndarray
 ) -> Iterator[Row]:
-    """The same algorithms by Drake, each from positions and velocities that are set anew."""
+    """Yield the rows of the algorithms in Drake; each call has new positions and velocities."""
     for algorithm, call in in_drake(model, q, qd, w).items():
         kernel = compiled_dynamics(model, algorithm)
         ours = kernel(*(q, qd, w)[: len(kernel.inputs)])
@@ -124,7 +125,7 @@ def _by_drake(
 
 
 def differentiated() -> Iterator[Row]:
-    """The derivatives of forward and inverse dynamics."""
+    """Yield the rows of the derivatives of forward and inverse dynamics."""
     rng = np.random.default_rng(0)
     for name, model in chains().items():
         other = in_pinocchio(model)
@@ -140,7 +141,7 @@ def differentiated() -> Iterator[Row]:
 
 
 def constrained() -> Iterator[Row]:
-    """Forward dynamics of mechanisms with loops."""
+    """Yield the rows of the forward dynamics of mechanisms with loops."""
     for name, mechanism in {
         "four-bar in the plane": four_bar(),
         "four-bar in space": in_space(four_bar()),
@@ -156,7 +157,7 @@ def constrained() -> Iterator[Row]:
 
 
 def _while_there_is(tool: str, rows: Iterator[Compared]) -> Iterator[Compared]:
-    """The rows, or none, and a line that says so, on a machine without the tool they take."""
+    """Yield the rows; if the required tool is missing, print a message instead."""
     if shutil.which(tool):
         yield from rows
     else:
@@ -164,31 +165,31 @@ def _while_there_is(tool: str, rows: Iterator[Compared]) -> Iterator[Compared]:
 
 
 def called_by_c() -> Iterator[Row]:
-    """The same without Python in the times: Pinocchio called by C++, ours by C."""
+    """Yield rows whose times contain no Python: Pinocchio called from C++, our library from C."""
     for what, ours, theirs in _while_there_is("g++", in_cpp.compared()):
         yield row(what, ours, theirs, "Pinocchio in C++")
 
 
 def rbdl() -> Iterator[Row]:
-    """RBDL called by C++, ours by C."""
+    """Yield the rows of RBDL called from C++ and our library called from C."""
     for what, ours, theirs in _while_there_is("g++", by_rbdl.compared()):
         yield row(what, ours, theirs, "RBDL")
 
 
 def casadi_code() -> Iterator[Row]:
-    """The C that CasADi generates of Pinocchio's algorithms, called from C as ours is."""
+    """Yield the rows of CasADi's C code for Pinocchio's algorithms; both are called from C."""
     for what, ours, theirs in _while_there_is("g++", by_casadi.compared()):
         yield row(what, ours, theirs, "CasADi's C of Pinocchio")
 
 
 def instructions() -> Iterator[Row]:
-    """The instructions of some of these calls."""
+    """Yield the instruction counts of some of the calls from C and C++."""
     for what, ours, theirs in _while_there_is("valgrind", counted.counted()):
         yield [what, f"{ours:,.0f}", f"{theirs:,.0f}", "Pinocchio in C++", f"{theirs / ours:.2f} x"]
 
 
 def fmu_steps() -> Iterator[Row]:
-    """A step of 1 ms of a native FMU in a C host."""
+    """Yield the times of a 1 ms step of native FMUs in a C host."""
     pairs = (
         ("native, FMI 3", "FMPy's template", "FMPy's template around our kernel"),
         ("native, exchange", "CasADi, exchange", "CasADi's export of the same equations"),
@@ -205,7 +206,7 @@ def fmu_steps() -> Iterator[Row]:
 
 
 def in_masters() -> Iterator[Row]:
-    """The time for an FMU and a step of 1 ms by masters, pairs of a robot and its controller."""
+    """Yield the times of masters per FMU and 1 ms step, for pairs of robot and controller."""
     with tempfile.TemporaryDirectory() as folder:
         fmus = masters.files(Path(folder))
         for instances, steps in ((2, 20_000), (20, 2_000)):
@@ -217,7 +218,7 @@ def in_masters() -> Iterator[Row]:
 
 
 def in_batches() -> Iterator[Row]:
-    """Forward dynamics of 4,096 states, on one core, each of them."""
+    """Yield the times of the forward dynamics of 4,096 states, each library on one core."""
     peers = {
         "our scalar C in a loop": "scalar loop",
         "Pinocchio's abaInParallel": "Pinocchio",
@@ -235,7 +236,7 @@ def in_batches() -> Iterator[Row]:
 
 
 def in_contact() -> Iterator[Row]:
-    """A step of 1 ms of a quadruped that stands on eight contacts."""
+    """Yield the times of a 1 ms step of a quadruped that stands on eight contacts."""
     model = grounded.on_pairs()
     other, there, _ = grounded.stepped_by_mujoco(model, "pyramidal", "implicitfast")
     for method in ("rk4", "semi-implicit euler"):
@@ -245,7 +246,7 @@ def in_contact() -> Iterator[Row]:
         yield row(f"quadruped, {method}", times["ours"], times["peer"], "MuJoCo's mj_step")
 
 
-# the largest of the robots that PyPI's example-robot-data brings, beside Pinocchio
+# the largest robots of PyPI's example-robot-data, which is installed next to Pinocchio
 ROBOTS = Path(pinocchio.__file__).parents[4] / "share/example-robot-data/robots"
 LARGEST = {
     "Alex with hands": "alex_description/urdf/alex_psyonic_hands.urdf",
@@ -256,7 +257,7 @@ LARGEST = {
 
 
 def blocks() -> dict[str, Block]:
-    """What is compiled: plants of trees and of loops, and of robots from files."""
+    """Return the compiled blocks: plants of trees, of loops, and of robots from files."""
 
     def closed(mechanism: Mechanism) -> ClosedLoopPlant:
         return ClosedLoopPlant(*mechanism)
@@ -274,7 +275,7 @@ def blocks() -> dict[str, Block]:
 
 
 def compiling() -> Iterator[Row]:
-    """The CPU time until a plant runs for the first time, with an empty cache, by RK4."""
+    """Yield the CPU time until the first run of a plant with RK4, with an empty cache."""
     for name, block in blocks().items():
         with (
             tempfile.TemporaryDirectory() as folder,
@@ -307,6 +308,6 @@ MEASURES: dict[str, Callable[[], Iterable[Row]]] = {
     "in_memory": memory.measured,
     "compiling": compiling,
 }
-HEADS = {name: ["", "ours", "peer", "", "peer / ours"] for name in MEASURES} | {
-    "compiling": ["", "traced and written", "compiled"]
+HEADS = {name: ["", "rigidblocks", "other", "", "other / rigidblocks"] for name in MEASURES} | {
+    "compiling": ["", "trace and C code", "compiled"]
 }

@@ -1,10 +1,11 @@
-"""Steps of many bodies in rigid contact, beside MuJoCo's mj_step and Drake: the processor time of
-the same scenes at the same step of 1 ms, taken in turn in one run.
+"""Step times for many bodies in rigid contact, compared with MuJoCo's mj_step and with Drake.
 
     python benchmarks/piles.py [mj_step] [Drake]
 
-MuJoCo runs as it comes (pyramidal cone, Newton's method), Drake (from PyPI) with its discrete
-plant, SAP and point contact, which takes minutes. Bodies weigh 1 kg.
+The table lists the CPU times for the same scenes and the same step of 1 ms; the simulations take
+turns in one run. MuJoCo has its default settings (pyramidal cone, Newton's method). Drake (from
+PyPI) uses its discrete plant, SAP and point contact, and takes minutes. Each body has a mass of
+1 kg.
 """
 
 import sys
@@ -18,18 +19,18 @@ from contact_problems import WALLS, inertia_of, pit
 from numpy.typing import ArrayLike
 
 from rigidblocks import Model, RigidContactPlant, SixDoF
-from rigidblocks.algebra.spatial import identity
-from rigidblocks.block.memory import Memory
-from rigidblocks.kernels.stepper import compiled_stepper
-from rigidblocks.model.convex import Capsule
-from rigidblocks.model.shapes import Box, Plane, Shape, Sphere
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
+from rigidblocks.robot.shapes import Box, Capsule, Plane, Shape, Sphere
+from rigidblocks.spatial.spatial import identity
 
 H, MU = 1e-3, 0.5
 
 
 class Pile(NamedTuple):
-    """Equal free bodies: the shape, where they start (n, 3), how they are turned (n, 4), the half
-    of a pit's width, inf for a floor alone, and for how long.
+    """Equal free bodies: shape, initial positions (n, 3) and orientations (n, 4).
+
+    `wall` is half the width of a pit, or inf for a floor without walls. `T` is the duration.
     """
 
     shape: Shape
@@ -44,13 +45,13 @@ def upright(n: int) -> np.ndarray:
 
 
 def stacked(n: int) -> Pile:
-    """Boxes on each other."""
+    """Return a stack of boxes."""
     x = np.array([[0.0, 0.0, 0.1 + 0.2 * k] for k in range(n)])
     return Pile(Box((0.3, 0.3, 0.2)), x, upright(n), np.inf, 1.0)
 
 
 def dropped(n: int, boxes: bool) -> Pile:
-    """Above each other in a pit, some side by side, boxes turned in any way."""
+    """Return bodies in layers above a pit; boxes have random orientations."""
     rng, side = np.random.default_rng(0), max(2, round((n / 2) ** (1 / 3)))
     k = np.arange(n)
     x = 0.3 * np.stack([k % side, k // side % side, k // side**2], axis=1)
@@ -62,7 +63,7 @@ def dropped(n: int, boxes: bool) -> Pile:
 
 
 class Steps(NamedTuple):
-    """Goes on by a number of steps; how many contacts there are, and the height of all."""
+    """Simulation: functions to take steps, to count the contacts and to compute the mean height."""
 
     advance: Callable[[int], object]
     contacts: Callable[[], int]
@@ -93,12 +94,12 @@ def ours(pile: Pile) -> Steps:
 
 
 def text(numbers: ArrayLike) -> str:
-    """Numbers for MJCF, with all their digits."""
+    """Format numbers for MJCF without loss of precision."""
     return " ".join(repr(float(x)) for x in np.asarray(numbers))
 
 
 def geom(shape: Shape, m: float = 1.0) -> str:
-    """A ball, a capsule or a box for MuJoCo."""
+    """Return the MJCF geom of a ball, a capsule or a box."""
     if isinstance(shape, Sphere):
         kind, size = "sphere", [shape.radius]
     elif isinstance(shape, Capsule):
@@ -109,7 +110,7 @@ def geom(shape: Shape, m: float = 1.0) -> str:
 
 
 def in_mjcf(pile: Pile) -> str:
-    """The scene for MuJoCo."""
+    """Return the scene for MuJoCo."""
     bodies = "".join(
         f'<body pos="{text(x)}" quat="{text(turn)}"><freejoint/>{geom(pile.shape)}</body>'
         for x, turn in zip(pile.x, pile.turn, strict=True)
@@ -135,7 +136,7 @@ def by_mujoco(pile: Pile) -> Steps:
 
 
 def add_walls(drake: Any, plant: Any, wall: float, friction: Any) -> None:
-    """The ground, and walls so far from the middle."""
+    """Add the ground, and walls at the distance `wall` from the centre."""
     planes = [((0, 0, 1), (0, 0, 0))]
     if np.isfinite(wall):
         planes += [((x, y, 0), (-wall * x, -wall * y, 0)) for x, y in WALLS]
@@ -147,7 +148,7 @@ def add_walls(drake: Any, plant: Any, wall: float, friction: Any) -> None:
 
 
 def add_bodies(drake: Any, plant: Any, pile: Pile, friction: Any) -> list[Any]:
-    """The bodies of a pile, of 1 kg each."""
+    """Add the bodies of a pile; each body has a mass of 1 kg."""
     if isinstance(pile.shape, Sphere):
         shape = drake.Sphere(pile.shape.radius)
         inertia = drake.SpatialInertia.SolidSphereWithMass(1.0, pile.shape.radius)
@@ -204,7 +205,7 @@ RIVALS: dict[str, Callable[[Pile], Steps]] = {
 
 
 def times(pile: Pile, rivals: dict[str, Callable[[Pile], Steps]], slices: int = 10) -> Any:
-    """Microseconds of processor time a step of each, over the scene, and where it ends."""
+    """Return the CPU time per step [us] of each simulation, and its final contacts and height."""
     runs = {name: make(pile) for name, make in rivals.items()}
     spent = dict.fromkeys(runs, 0.0)
     steps = round(pile.T / H) // slices
@@ -220,9 +221,11 @@ def times(pile: Pile, rivals: dict[str, Callable[[Pile], Steps]], slices: int = 
 
 
 def measured(rival: str = "mj_step") -> Iterator[list[str]]:
-    """Processor time of a step here and of a rival on the mean, and contacts at the end.
-    RuntimeError where bodies are not as high in both, on the mean, to a quarter of one: heaps
-    come to lie in other ways.
+    """Yield the mean CPU time of a step in both simulators, and the final number of contacts.
+
+    Raises:
+        RuntimeError: If the mean heights differ by more than a quarter of a body. Smaller
+            differences are normal, because heaps settle differently.
     """
     for name, make in PILES.items():
         pile = make()

@@ -1,6 +1,6 @@
-/* A block's kernel that counts how often its rates are asked for, and these rates as other solvers
-   want them. */
-#include "block.h"
+/* Kernel of a block that counts the evaluations of the derivative, and this derivative with the
+   interfaces of other solvers. */
+#include "model_interface.h"
 
 static long evaluations;
 
@@ -13,7 +13,7 @@ static inline void counted(const double *in, double *out)
 #if RB_EXACT_SLOPES
 static inline void counted_slopes(const double *in, double *out)
 {
-    evaluations += RB_NX; /* it costs about as much */
+    evaluations += RB_NX; /* an exact Jacobian costs about as much as RB_NX derivatives */
     rate_slopes(in, out);
 }
 #define rate_slopes counted_slopes
@@ -22,7 +22,7 @@ static inline void counted_slopes(const double *in, double *out)
 
 #include "kernel.c"
 
-/* A serial vector of SUNDIALS. */
+/* Serial vector of SUNDIALS. */
 typedef struct {
     long long length;
     int own;
@@ -40,7 +40,7 @@ RB_EXPORT int rates(double t, const double *x, double *to);
 RB_EXPORT int cvode_rates(double t, const Vector *x, Vector *to, void *user);
 RB_EXPORT void tolerate(double rtol, const double *atol, double close);
 
-/* The evaluations since the last call. */
+/* Return the number of evaluations since the last call. */
 RB_EXPORT long counts(void)
 {
     const long n = evaluations;
@@ -48,7 +48,7 @@ RB_EXPORT long counts(void)
     return n;
 }
 
-/* Keeps a memory for its inputs and parameters. */
+/* Store a block's memory; the derivative uses its inputs and parameters. */
 RB_EXPORT void take(const double *m)
 {
     store(memory, m, RB_SIZE);
@@ -68,7 +68,7 @@ RB_EXPORT int cvode_rates(double t, const Vector *x, Vector *to, void *user)
     return rates(t, x->content->data, to->content->data);
 }
 
-/* Sets the tolerance of the steps, which model.h has as variables here. */
+/* Set the tolerance of the steps; in this build, model.h defines it as variables. */
 RB_EXPORT void tolerate(double rtol, const double *atol, double close)
 {
 #if RB_ADAPTIVE

@@ -1,6 +1,8 @@
-"""ANYmal of example-robot-data beside MuJoCo, after SimBenchmark: with its joints free and in no
-gravity it is hit by a ball, and the momentum of both is kept; or it falls with its joints moving
-and touches nothing, and its energy is.
+"""Conservation laws for ANYmal from example-robot-data, compared with MuJoCo, after SimBenchmark.
+
+In the first scene, a ball hits the robot in zero gravity, and the joints are free; the total
+momentum is conserved. In the second scene, the robot falls with moving joints and without contact;
+the energy is conserved.
 """
 
 import re
@@ -15,25 +17,25 @@ import mujoco
 import numpy as np
 
 from rigidblocks import sphere_inertia
-from rigidblocks.algebra.rotation import quaternion_rotation
-from rigidblocks.block.memory import Memory
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.contact.world import World
 from rigidblocks.dynamics import energy
-from rigidblocks.dynamics.momentum import momentum
-from rigidblocks.formats.load import load_model
-from rigidblocks.kernels.stepper import compiled_stepper
-from rigidblocks.library.world import World
-from rigidblocks.model.configuration import integrate
-from rigidblocks.model.model import Model
-from rigidblocks.model.shapes import Sphere
+from rigidblocks.dynamics.energy_momentum import momentum
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
+from rigidblocks.robot.configuration import integrate
+from rigidblocks.robot.model import Model
+from rigidblocks.robot.shapes import Sphere
+from rigidblocks.robot_description.load import load_model
+from rigidblocks.spatial.rigid_motion import quaternion_rotation
 
 T, RADIUS, MASS = 1.0, 0.2, 10.0
-PLACE, SPEED = (0.0, 2.0, 0.0), (0.0, -5.0, 0.0)  # of the ball, which else falls beside
+PLACE, SPEED = (0.0, 2.0, 0.0), (0.0, -5.0, 0.0)  # ball [m], [m/s]; misses a falling robot
 STANCE = np.array([-0.1, 0.7, -1.0, -0.1, -0.7, 1.0, 0.1, 0.7, -1.0, 0.1, -0.7, 1.0])
 RATES = np.random.default_rng(0).normal(size=12)
 
 
 class Flight(NamedTuple):
-    """The error of a run, and seconds for a second of motion."""
+    """Error of a run, and CPU seconds per simulated second."""
 
     error: float
     time: float
@@ -41,8 +43,9 @@ class Flight(NamedTuple):
 
 @cache
 def urdf() -> str:
-    """The file of ANYmal B without what is drawn, dry friction, dampers and stops: its energy is
-    then kept by nature.
+    """Return the file of ANYmal B without visuals, dry friction, dampers and stops.
+
+    Without these elements, the energy of the robot is conserved.
     """
     folder = Path(mujoco.__file__).parents[1] / "cmeel.prefix/share/example-robot-data/robots"
     text = (folder / "anymal_b_simple_description/robots/anymal.urdf").read_text()
@@ -53,7 +56,7 @@ def urdf() -> str:
 
 
 def ours(hit: bool, h: float) -> Flight:
-    """Positions are taken where the velocities are, in the middle of steps."""
+    """Run the library; it computes positions in the middle of steps, at the velocities' times."""
     model, gravity = load_model(urdf(), floating=True).model, _gravity(hit)
     memory = Memory(scene(model, hit).plant(mu=0.5, sample_time=h))
     rows, time = recorded(memory, h)
@@ -70,13 +73,13 @@ def ours(hit: bool, h: float) -> Flight:
 
 
 def scene(model: Model, hit: bool) -> World:
-    """The robot in its stance and the ball that hits it, or both falling."""
+    """Return a world with the robot in its stance and the ball, for the hit or for free fall."""
     world = World("flight", gravity=_gravity(hit))
     q0 = np.concatenate([[1.0, 0, 0, 0, 0, 0, 0], STANCE])
     qd0 = np.concatenate([np.zeros(6), np.zeros(12) if hit else RATES])
     world.add_robot("anymal", urdf(), q0=q0, qd0=qd0, floating=True)
-    for one, other in combinations(model.body_names, 2):  # whose shapes overlap in the file
-        world.set_apart(f"anymal.{one}", f"anymal.{other}")
+    for one, other in combinations(model.body_names, 2):  # their shapes in the file overlap
+        world.exclude_collision(f"anymal.{one}", f"anymal.{other}")
     inertia = sphere_inertia(RADIUS, mass=MASS)
     world.add_body(
         "ball", inertia, [Sphere(RADIUS)], at=PLACE, qd0=[0.0, 0, 0, *np.multiply(SPEED, hit)]
@@ -85,7 +88,7 @@ def scene(model: Model, hit: bool) -> World:
 
 
 def recorded(memory: Memory, h: float) -> tuple[np.ndarray, float]:
-    """The memory after each step of a run, and the time it takes [s]."""
+    """Return the memory after each step of a run, and its CPU time [s]."""
     m, step, steps = memory.start(), compiled_stepper(memory), round(T / h)
     step.initialize(m, 0.0)
     rows = np.empty((steps, m.size))
@@ -97,7 +100,7 @@ def recorded(memory: Memory, h: float) -> tuple[np.ndarray, float]:
 
 
 def theirs(hit: bool, h: float, method: str = "Euler") -> Flight:
-    """MuJoCo, from the same file."""
+    """Run MuJoCo from the same file."""
     model = specification(hit, h, method).compile()
     data = mujoco.MjData(model)
     data.qpos[7:19], data.qvel[6:18] = STANCE, np.zeros(12) if hit else RATES
@@ -117,11 +120,11 @@ def theirs(hit: bool, h: float, method: str = "Euler") -> Flight:
 
 
 def specification(hit: bool, h: float, method: str) -> mujoco.MjSpec:
-    """MuJoCo's of the robot and the ball, of which the robot's links do not touch each other."""
+    """Return MuJoCo's specification of robot and ball, without contacts between robot links."""
     spec = mujoco.MjSpec.from_string(_for_mujoco(Path(urdf()).read_text()))
     base = spec.worldbody.first_body()
     base.add_freejoint()
-    base.fullinertia = [2e-6, 2e-6, 2e-6, 0.0, 0.0, 0.0]  # 1e-6 in the file is refused
+    base.fullinertia = [2e-6, 2e-6, 2e-6, 0.0, 0.0, 0.0]  # MuJoCo rejects the file's 1e-6
     ball = spec.worldbody.add_body(name="ball", pos=PLACE)
     ball.add_freejoint()
     ball.add_geom(type=mujoco.mjtGeom.mjGEOM_SPHERE, size=[RADIUS, 0, 0], mass=MASS)
@@ -138,14 +141,14 @@ def _gravity(hit: bool) -> np.ndarray:
 
 
 def _momentum_of(model: mujoco.MjModel, data: mujoco.MjData) -> np.ndarray:
-    """That of all bodies."""
+    """Return the momentum of all bodies."""
     mujoco.mj_subtreeVel(model, data)
     total: np.ndarray = data.subtree_linvel[0] * model.body_subtreemass[0]
     return total
 
 
 def _energy_of_robot(model: mujoco.MjModel, data: mujoco.MjData) -> np.ndarray:
-    """That of all bodies but the ball."""
+    """Return the energy of all bodies except the ball."""
     mujoco.mj_energyPos(model, data)
     mujoco.mj_energyVel(model, data)
     ball = MASS * (data.qvel[18:21] @ data.qvel[18:21] / 2 + 9.81 * data.qpos[21])
@@ -153,7 +156,7 @@ def _energy_of_robot(model: mujoco.MjModel, data: mujoco.MjData) -> np.ndarray:
 
 
 def _for_mujoco(text: str) -> str:
-    """The file without what is drawn, its links as they are."""
+    """Return the file with options for MuJoCo: no visuals, and links fixed to each other merged."""
     head, robot, rest = text.partition("<robot")
     name, end, body = rest.partition(">")
     options = '<mujoco><compiler discardvisual="true" fusestatic="true"/></mujoco>'
@@ -161,8 +164,9 @@ def _for_mujoco(text: str) -> str:
 
 
 def _change(kept: list[np.ndarray], hit: bool) -> float:
-    """By how much what is kept changes, against the momentum of the ball, or the way that energy
-    takes while the robot falls.
+    """Return the largest change of the conserved quantity.
+
+    It is relative to the ball's momentum, or to the energy that the falling robot converts.
     """
     change = np.abs(np.array(kept) - kept[0]).max()
     return float(change / (MASS * 5.0 if hit else 30.0 * (9.81 * T) ** 2 / 2))

@@ -1,15 +1,16 @@
-"""Random pairs of shapes: the distance, the normal and the points against `coal`, and against what
-no library need be believed for.
+"""Distances, normals and points of random shape pairs, compared with `coal` and with geometry.
 
     python benchmarks/random_pairs.py [pairs of each two kinds] [seed]
 
-Every unit vector n has a gap g(n) = -s_A(-n) - s_B(n), with s(d) how far a shape goes along d, and
-the signed distance is the largest of them (where shapes overlap: the least depth). So of any two
-normals the one with the larger gap is nearer, and `beaten` is by how much coal's, or the best one
-that a search from many directions finds, are ahead. What is found is a distance to rounding where
-both points lie on their shapes, their difference is the gap along n, and n is in the cones of the
-normals there: `off` and `bent` are the largest that is left of these. Where shapes are apart no
-other answer has all of that.
+Each unit vector n has a gap g(n) = -s_A(-n) - s_B(n), with the support function s(d) of a shape.
+The signed distance is the largest gap; for overlapping shapes it is the negative smallest depth. If
+two normals differ, the normal with the larger gap is therefore better. `beaten` is the advantage of
+coal's normal, `searched` the advantage of the best normal of a search from many directions.
+
+A result is exact to rounding if three conditions hold. Both points lie on their shapes, their
+difference is the gap along n, and n lies in the normal cones of both points. `off` and `bent` are
+the largest violations of these conditions. Separated shapes have only one result that satisfies
+them.
 """
 
 import itertools
@@ -21,22 +22,33 @@ import coal
 import numpy as np
 from scipy.spatial import ConvexHull as Facets
 
-from rigidblocks.algebra.spatial import Transform
-from rigidblocks.kernels.proximity import proximity
-from rigidblocks.model.convex import Capsule, ConvexHull, Ellipsoid
-from rigidblocks.model.shapes import Box, Cylinder, Plane, Shape, Sphere, Surface
+from rigidblocks.contact.shape_distance import proximity
+from rigidblocks.robot.shapes import (
+    Box,
+    Capsule,
+    ConvexHull,
+    Cylinder,
+    Ellipsoid,
+    Plane,
+    Shape,
+    Sphere,
+    Surface,
+)
+from rigidblocks.spatial.spatial import Transform
 
 Array = np.ndarray
-SMALL, LARGE = 0.05, 0.5  # [m], half lengths
-POSES = 100  # of each two shapes
-SEARCHED = 10  # of these, where they overlap, searched from many directions, of every tenth two
+SMALL, LARGE = 0.05, 0.5  # [m] range of the half lengths
+POSES = 100  # number of poses of each pair of shapes
+SEARCHED = 10  # number of overlapping poses with a search; only every tenth pair of shapes has one
 CURVED = ("cylinder", "ellipsoid")
 
 
 class Solid(NamedTuple):
-    """A shape here and in coal; how far it goes along unit vectors (n, 3) of its frame; how far
-    points (n, 3) are outside; the angles between curved surfaces' normals there and unit vectors;
-    and how far it reaches from its middle [m].
+    """Shape in this library and in coal, with functions in the shape's frame.
+
+    `reach` is the support function of unit vectors (n, 3). `outside` is the distance of points
+    (n, 3) from the shape. `bend` is the angle between unit vectors and the normals of curved
+    surfaces at points. `size` is the largest distance from the centre [m].
     """
 
     ours: Shape | Surface
@@ -48,10 +60,11 @@ class Solid(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Of pairs (n,): the gap and coal's [m], by how much coal's normal is better [m], how far the
-    points are from where they belong [m], the angle of the normal from those of curved surfaces,
-    and the difference of the normal from coal's; and of those that were searched, by how much a
-    better one was found [m].
+    """Results of n pairs: the gaps of the library and of coal [m], and errors.
+
+    `beaten` is the advantage of coal's normal [m]. `off` is the distance of the points from their
+    exact locations [m]. `bent` is the angle of the normal from the normals of curved surfaces.
+    `turned` is the difference from coal's normal, and `searched` the advantage of a search [m].
     """
 
     gap: Array
@@ -64,22 +77,22 @@ class Found(NamedTuple):
 
 
 def length(x: Array) -> Array:
-    """Of each row."""
+    """Return the length of each row."""
     return np.sqrt(np.einsum("ij,ij->i", x, x))
 
 
 def unit(x: Array) -> Array:
-    """Each row with length 1."""
+    """Normalize each row."""
     return x / length(x)[:, None]
 
 
 def flat(x: Array, _: Array) -> Array:
-    """What has corners, edges and faces alone has no curved surface."""
+    """Return zero angles for a shape without curved surfaces."""
     return np.zeros(len(x))
 
 
 def sphere(r: float) -> Solid:
-    """A ball."""
+    """Return a ball."""
     return Solid(
         Sphere(r),
         coal.Sphere(r),
@@ -91,7 +104,7 @@ def sphere(r: float) -> Solid:
 
 
 def capsule(r: float, half: float) -> Solid:
-    """A capsule, the half length being that of its axis."""
+    """Return a capsule; `half` is half the length of its axis."""
 
     def arm(x: Array) -> Array:
         return x - np.column_stack([np.zeros((len(x), 2)), np.clip(x[:, 2], -half, half)])
@@ -107,7 +120,7 @@ def capsule(r: float, half: float) -> Solid:
 
 
 def box(half: Array) -> Solid:
-    """A box."""
+    """Return a box."""
     return Solid(
         Box(tuple(2 * half)),
         coal.Box(*2 * half),
@@ -119,7 +132,7 @@ def box(half: Array) -> Solid:
 
 
 def cylinder(r: float, half: float) -> Solid:
-    """A cylinder; its side is curved across the axis."""
+    """Return a cylinder; its lateral surface is curved across the axis."""
 
     def bend(x: Array, d: Array) -> Array:
         rim = length(d[:, :2])
@@ -137,7 +150,7 @@ def cylinder(r: float, half: float) -> Solid:
 
 
 def ellipsoid(axes: Array) -> Solid:
-    """An ellipsoid."""
+    """Return an ellipsoid."""
     return Solid(
         Ellipsoid(tuple(axes)),
         coal.Ellipsoid(*axes),
@@ -149,7 +162,7 @@ def ellipsoid(axes: Array) -> Solid:
 
 
 def hull(points: Array) -> Solid:
-    """The hull of points."""
+    """Return the convex hull of points."""
     facets = Facets(points)
     triangles, vertices = coal.StdVec_Triangle(), coal.StdVec_Vec3s()
     for point in points:
@@ -168,7 +181,7 @@ def hull(points: Array) -> Solid:
 
 
 def plane() -> Solid:
-    """The half-space below z = 0."""
+    """Return the half-space below z = 0."""
     return Solid(
         Plane(),
         coal.Halfspace(np.array([0.0, 0.0, 1.0]), 0.0),
@@ -180,7 +193,7 @@ def plane() -> Solid:
 
 
 def random_solid(kind: str, rng: np.random.Generator) -> Solid:
-    """A shape of a kind, its half lengths from 5 to 50 cm."""
+    """Return a random shape of a kind, with half lengths from 5 to 50 cm."""
     half = np.exp(rng.uniform(np.log(SMALL), np.log(LARGE), 3))
     match kind:
         case "sphere":
@@ -205,7 +218,7 @@ PAIRS = [
 
 
 def random_rotations(rng: np.random.Generator, n: int) -> Array:
-    """(n, 3, 3), from base coordinates to those of the body."""
+    """Return random rotations (n, 3, 3) from base to body coordinates."""
     w, x, y, z = unit(rng.normal(size=(n, 4))).T
     rows = [
         [1 - 2 * (y * y + z * z), 2 * (x * y + w * z), 2 * (x * z - w * y)],
@@ -216,7 +229,7 @@ def random_rotations(rng: np.random.Generator, n: int) -> Array:
 
 
 class Placed(NamedTuple):
-    """A shape in n poses: E (n, 3, 3) and r (n, 3) take base coordinates to its own."""
+    """Shape in n poses; E (n, 3, 3) and r (n, 3) transform base to body coordinates."""
 
     solid: Solid
     E: Array
@@ -229,7 +242,7 @@ class Placed(NamedTuple):
         return self.solid.reach(self.turned(d)) + np.einsum("ni,ni->n", self.r, d)
 
     def off(self, x: Array, d: Array) -> Array:
-        """How far x is from a point of the shape that is farthest along d."""
+        """Return the distance of x from the shape's farthest points along d."""
         short = self.reach(d) - np.einsum("ni,ni->n", x, d)
         return np.fmax(abs(self.solid.outside(self.turned(x - self.r))), abs(short))
 
@@ -241,7 +254,7 @@ class Placed(NamedTuple):
 
 
 def random_poses(a: Solid, b: Solid, n: int, rng: np.random.Generator) -> tuple[Placed, Placed]:
-    """Two shapes in n poses, from in each other to a little apart."""
+    """Return two shapes in n random poses, from deep overlap to a small distance."""
     r = rng.uniform(-1, 1, (n, 3))
     away = unit(rng.normal(size=(n, 3))) * (a.size + b.size) * rng.uniform(0, 1.3, (n, 1))
     return (
@@ -251,12 +264,12 @@ def random_poses(a: Solid, b: Solid, n: int, rng: np.random.Generator) -> tuple[
 
 
 def gaps(a: Placed, b: Placed, n: Array) -> Array:
-    """g(n) of each pose."""
+    """Return the gap g(n) of each pose for its normal n."""
     return -a.reach(-n) - b.reach(n)
 
 
 def by_coal(a: Placed, b: Placed, tolerance: float) -> tuple[Array, Array]:
-    """coal's distances (n,) and normals (n, 3), out of B towards A."""
+    """Return coal's distances (n,) and its normals (n, 3), from B to A."""
     asked = coal.DistanceRequest()
     asked.enable_signed_distance = True
     asked.gjk_tolerance = asked.epa_tolerance = tolerance
@@ -270,7 +283,7 @@ def by_coal(a: Placed, b: Placed, tolerance: float) -> tuple[Array, Array]:
 
 
 def around(n: int) -> Array:
-    """n unit vectors spread over the sphere."""
+    """Return n unit vectors spread over the sphere."""
     k = np.arange(n) + 0.5
     z, turn = 1 - 2 * k / n, np.pi * (1 + np.sqrt(5)) * k
     return np.column_stack(
@@ -279,7 +292,7 @@ def around(n: int) -> Array:
 
 
 def climbed(a: Placed, b: Placed, n: Array) -> Array:
-    """The largest gaps that steps of shrinking length come to from n."""
+    """Return the largest gaps reached from n by a pattern search with shrinking steps."""
     best, step, turn = gaps(a, b, n), np.full(len(n), 0.1), np.arange(8) * np.pi / 4
     for _ in range(80):
         u = unit(np.cross(n, np.eye(3)[np.argmin(abs(n), axis=1)]))
@@ -295,8 +308,9 @@ def climbed(a: Placed, b: Placed, n: Array) -> Array:
 
 
 def searched(a: Placed, b: Placed) -> Array:
-    """The largest gap of each pose by climbs from the four best of 400 directions, each of them
-    another hill.
+    """Return the largest gap of each pose from four searches.
+
+    The searches start from the best of 400 directions, each near a different local maximum.
     """
     ways, count = around(400), len(a.r)
     found = np.array([gaps(a, b, np.repeat(d[None], count, axis=0)) for d in ways])
@@ -309,7 +323,7 @@ def searched(a: Placed, b: Placed) -> Array:
 
 
 def judged(a: Placed, b: Placed, tolerance: float, searches: int) -> Found:
-    """What is found of two shapes in their poses, and of so many by a search."""
+    """Return the results of two shapes in their poses; `searches` of the poses have a search."""
     found = [
         proximity(a.solid.ours, X_a, b.solid.ours, X_b)
         for X_a, X_b in zip(a.transforms(), b.transforms(), strict=True)
@@ -327,9 +341,9 @@ def judged(a: Placed, b: Placed, tolerance: float, searches: int) -> Found:
 
 
 def batches(pair: tuple[str, str], count: int, seed: int) -> Iterator[Found]:
-    """What is found of `count` pairs of two kinds, by shapes."""
+    """Yield the results of `count` pairs of two kinds, one item for each two shapes."""
     rng = np.random.default_rng([seed, *map(KINDS.index, pair)])
-    tolerance = 1e-6 if set(pair) & set(CURVED) else 1e-12  # coal comes no nearer to curved ones
+    tolerance = 1e-6 if set(pair) & set(CURVED) else 1e-12  # coal is less accurate on curved shapes
     for first in range(0, count, POSES):
         a, b = (random_solid(kind, rng) for kind in pair)
         searches = SEARCHED if first % (10 * POSES) == 0 else 0
@@ -337,17 +351,17 @@ def batches(pair: tuple[str, str], count: int, seed: int) -> Iterator[Found]:
 
 
 def together(found: Iterable[Found]) -> Found:
-    """All of them in one."""
+    """Concatenate the results."""
     return Found(*(np.concatenate(each) for each in zip(*found, strict=True)))
 
 
 def largest(x: Array) -> str:
-    """The largest number, in two digits."""
+    """Format the largest number with two digits."""
     return f"{np.max(x, initial=0.0):.1e}"
 
 
 def row(name: str, found: Found) -> list[str]:
-    """A row of the table."""
+    """Return a row of the table."""
     return [
         name,
         f"{len(found.gap):,}",
@@ -361,7 +375,7 @@ def row(name: str, found: Found) -> list[str]:
 
 
 def measured(count: int = 37_038, seed: int = 1) -> Iterator[list[str]]:
-    """The table of the kinds together, a million pairs."""
+    """Yield the rows of the table, one for each group of kinds; about a million pairs in total."""
     for name, kinds in GROUPS.items():
         pairs = [pair for pair in PAIRS if next(k for k in ORDER if k in pair) in kinds]
         yield row(name, together(together(batches(pair, count, seed)) for pair in pairs))
@@ -370,12 +384,12 @@ def measured(count: int = 37_038, seed: int = 1) -> Iterator[list[str]]:
 HEADS = [
     "",
     "pairs",
-    "coal's normal better by [m]",
-    "a search better by [m]",
-    "points off their shapes and the normal [m]",
-    "normal off curved surfaces [rad]",
-    "coal's normal worse by [m]",
-    "normal off coal's, apart",
+    "advantage of coal's normal [m]",
+    "advantage of a search [m]",
+    "error of the closest points [m]",
+    "angle error at curved surfaces [rad]",
+    "error of coal's normal in the gap [m]",
+    "difference of the normals, separated shapes",
 ]
 ORDER = ("plane", "ellipsoid", "cylinder", "hull", "box", "capsule", "sphere")
 GROUPS = {

@@ -1,13 +1,14 @@
-"""Random scenes of bodies of all shapes in a pit: dropped, thrown, and overlapping at the start.
+"""Random scenes of bodies of all shapes in a pit: dropped, thrown, and initially overlapping.
 
     python benchmarks/random_scenes.py [scenes] [first world] [law]    # 2,500 scenes a world
 
-A world is six bodies (a ball, a box, a capsule, a cylinder, an ellipsoid, a hull) of random sizes
-and masses, compiled once for many scenes, in which places, velocities, friction and restitution are
-random. Of each scene it is asked that all numbers are finite, that no middle of mass leaves the
-pit, how deep shapes are in each other, and whether energy is gained: more than at the start, and
-more than at any time before. What overlaps at the start is moved apart, and that lifts: the work of
-the displacements against gravity, which no velocity gets, stands apart.
+A world has six bodies (ball, box, capsule, cylinder, ellipsoid, hull) of random sizes and masses.
+It is compiled once for many scenes with random positions, velocities, friction and restitution. In
+each scene, all numbers must be finite and each centre of mass must stay in the pit.
+
+The script reports the largest penetration depth, the energy gain since the start, and the energy
+gain since any earlier time. Separating initial overlaps lifts bodies. The work of these
+displacements against gravity does not change velocities and is counted separately.
 """
 
 import sys
@@ -18,23 +19,31 @@ from typing import NamedTuple
 import numpy as np
 
 from rigidblocks import Model, RigidContactPlant, SixDoF, box_inertia
-from rigidblocks.algebra.spatial import identity
-from rigidblocks.block.memory import Memory
-from rigidblocks.kernels.stepper import CompiledStepper, compiled_stepper
-from rigidblocks.model.convex import Capsule, ConvexHull, Ellipsoid
-from rigidblocks.model.shapes import Box, Cylinder, Plane, Shape, Sphere
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.kernels.compiled_stepper import CompiledStepper, compiled_stepper
+from rigidblocks.robot.shapes import (
+    Box,
+    Capsule,
+    ConvexHull,
+    Cylinder,
+    Ellipsoid,
+    Plane,
+    Shape,
+    Sphere,
+)
+from rigidblocks.spatial.spatial import identity
 
 G, H, T, HALF, BODIES = 9.81, 1e-3, 0.6, 0.4, 6
 SCENES_OF_A_WORLD = 2500
 KINDS = ("dropped", "thrown", "overlapping")
 SIDES = ((1, 0), (-1, 0), (0, 1), (0, -1))
 PIT = (Plane(), *(Plane((x, y, 0), (-HALF * x, -HALF * y, 0)) for x, y in SIDES))
-APART = 0.1  # [s], in which what overlaps at the start has come apart
+APART = 0.1  # [s] time within which initial overlaps separate
 LIMITS = {"depth": 1e-2, "gained": 1e-9, "risen": 1e-9}
 
 
 class World(NamedTuple):
-    """Bodies with their plant, how far each reaches from its middle, and the smallest length."""
+    """Bodies with their plant, their radii about the centres of mass, and the smallest length."""
 
     plant: RigidContactPlant
     memory: Memory
@@ -44,7 +53,7 @@ class World(NamedTuple):
 
 
 class Start(NamedTuple):
-    """q (nb, 7), qd (nb, 6), friction and restitution (nb + 1,) of a scene."""
+    """Initial q (nb, 7) and qd (nb, 6), friction and restitution (nb + 1,) of a scene."""
 
     q: np.ndarray
     qd: np.ndarray
@@ -53,8 +62,10 @@ class Start(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Of one scene: whether all is finite, and inside; the deepest overlap by the smallest length;
-    by how much of the largest energy it came above that of the start, and above the least before.
+    """Result of a scene: finite, inside the pit, and largest depth over the smallest length.
+
+    `gained` is the energy gain since the start, `risen` the energy gain since the previous minimum.
+    Both are relative to the largest energy.
     """
 
     finite: bool
@@ -65,7 +76,7 @@ class Found(NamedTuple):
 
 
 def shapes(rng: np.random.Generator) -> list[tuple[Shape, tuple[float, float, float], float]]:
-    """Each with the sides of its box, and its smallest length [m]."""
+    """Return the shapes, each with the sides of its bounding box and its smallest length [m]."""
     r, (a, b, c) = rng.uniform(0.03, 0.1), rng.uniform(0.05, 0.2, 3)
     k, l = rng.uniform(0.03, 0.07), rng.uniform(0.03, 0.2)
     R, h = rng.uniform(0.04, 0.1), rng.uniform(0.05, 0.2)
@@ -84,7 +95,7 @@ def shapes(rng: np.random.Generator) -> list[tuple[Shape, tuple[float, float, fl
 
 
 def world(seed: int, law: str = "newton") -> World:
-    """The bodies of a world and their step in C, with that law of restitution."""
+    """Return the bodies of a world and their compiled step with the restitution law `law`."""
     rng = np.random.default_rng([16, seed])
     found = shapes(rng)
     model = Model(
@@ -95,7 +106,7 @@ def world(seed: int, law: str = "newton") -> World:
         tuple(box_inertia(sides, mass=np.exp(rng.uniform(-1, 1))) for _, sides, _ in found),
         contact=tuple((shape,) for shape, _, _ in found),
     )
-    plant = RigidContactPlant(model, PIT, mu=0.5, e=0.5, max_contacts=96, law=law)
+    plant = RigidContactPlant(model, PIT, mu=0.5, e=0.5, max_contacts=96, restitution=law)
     memory = Memory(plant)
     reach = np.array([np.linalg.norm(sides) / 2 for _, sides, _ in found])
     reach[5] = np.linalg.norm(found[5][0].points, axis=1).max()  # type: ignore[attr-defined]
@@ -103,8 +114,9 @@ def world(seed: int, law: str = "newton") -> World:
 
 
 def start(one: World, rng: np.random.Generator, kind: str) -> Start:
-    """Where a scene starts: what does not overlap is in a column of random order, one above the
-    other, and turned at random.
+    """Return the initial state of a scene.
+
+    Bodies without initial overlap form a column in random order and orientation.
     """
     q, qd = rng.normal(size=(BODIES, 7)), np.zeros((BODIES, 6))
     q[:, :4] /= np.linalg.norm(q[:, :4], axis=1)[:, None]
@@ -127,7 +139,7 @@ def start(one: World, rng: np.random.Generator, kind: str) -> Start:
 
 
 def run(one: World, begin: Start) -> np.ndarray:
-    """The memory after each step, (n, size), as far as it came."""
+    """Return the memory after each successful step (n, size)."""
     m, at, rows = one.memory.start(), one.memory.where, np.empty((round(T / H), one.memory.size))
     for name, value in begin._asdict().items():
         m[at[name]] = value.ravel()
@@ -136,7 +148,7 @@ def run(one: World, begin: Start) -> np.ndarray:
 
 
 def rotations(q: np.ndarray) -> np.ndarray:
-    """Of unit quaternions (..., 4), from body to base coordinates."""
+    """Return the rotations of unit quaternions (..., 4) from body to base coordinates."""
     w, x, y, z = np.moveaxis(q, -1, 0)
     rows = (1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y),
             2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x),
@@ -145,8 +157,9 @@ def rotations(q: np.ndarray) -> np.ndarray:
 
 
 def energies(one: World, q: np.ndarray, qd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """In the middle of each step, and the work of lifting in it: q (n + 1, nb, 7), qd (n, nb, 6);
-    origins are middles of mass.
+    """Return the energy in the middle of each step and the lifting work during the step.
+
+    The arguments are q (n + 1, nb, 7) and qd (n, nb, 6); the origins are the centres of mass.
     """
     m = np.array([body.m for body in one.plant.model.inertia])
     I = np.array([body.I for body in one.plant.model.inertia])
@@ -165,7 +178,7 @@ def energy_at_start(one: World, begin: Start) -> float:
 
 
 def judged(one: World, begin: Start, rows: np.ndarray, kind: str) -> Found:
-    """What became of a scene."""
+    """Return the result of a scene."""
     at = one.memory.where
     finite = len(rows) == round(T / H) and bool(np.isfinite(rows).all())
     if not finite:
@@ -190,7 +203,7 @@ def judged(one: World, begin: Start, rows: np.ndarray, kind: str) -> Found:
 def campaign(
     scenes: int, first: int = 0, law: str = "newton"
 ) -> dict[str, list[tuple[Found, int, int]]]:
-    """What became of so many scenes, each with its world and its number there, by kind."""
+    """Return the results of `scenes` scenes by kind, each with its world and its number."""
     found: dict[str, list[tuple[Found, int, int]]] = {kind: [] for kind in KINDS}
     for k in range(scenes):
         seed, number = first + k // SCENES_OF_A_WORLD, k % SCENES_OF_A_WORLD
@@ -203,7 +216,7 @@ def campaign(
 
 
 def broken(one: Found) -> list[str]:
-    """What a scene is beyond."""
+    """Return the names of the limits that a scene exceeds."""
     if not one.finite:
         return ["finite"]
     return [name for name in LIMITS if getattr(one, name) > LIMITS[name]] + (
@@ -212,7 +225,7 @@ def broken(one: Found) -> list[str]:
 
 
 def print_kind(kind: str, all_of: list[tuple[Found, int, int]]) -> None:
-    """The worst of a kind and where it is, and the scenes beyond depth or energy."""
+    """Print the worst scenes of a kind, and the scenes beyond a limit except `risen`."""
     worst = {name: max(all_of, key=lambda o, n=name: getattr(o[0], n)) for name in LIMITS}
     print(f"{kind:12} {len(all_of):7}", end="")
     print("".join(f"{getattr(one[0], name):10.1e}" for name, one in worst.items()), end="  at ")
@@ -223,9 +236,7 @@ def print_kind(kind: str, all_of: list[tuple[Found, int, int]]) -> None:
 
 
 def main() -> None:
-    """Prints the worst of each kind, the scenes (world:number) beyond a limit, and a line for all
-    of them.
-    """
+    """Print the worst results of each kind, scenes (world:number) beyond a limit, and a summary."""
     numbers = [int(text) for text in sys.argv[1:3]] or [1000]
     begin = process_time()
     found = campaign(*numbers, *sys.argv[3:])

@@ -1,10 +1,11 @@
-"""Deadlines of planar2 with its controller at 1 kHz: an empty loop, which is the machine's own
-noise, the runner, and Python, one after the other. Beside each step of a program an empty section
-is timed, which takes as long as a step usually does and computes nothing: what it takes longer is
-the machine's.
+"""Deadlines of planar2 with its controller at 1 kHz: an empty loop, the runner, and Python.
 
     python benchmarks/real_time.py                          60 s each, on an idle machine
     python benchmarks/real_time.py --load 4 --fifo 50       under load, with priority
+
+The programs run one after the other. The empty loop shows the noise of the machine. After each step
+of a program, an empty section is timed. It lasts as long as a typical step and computes nothing, so
+its excess time is also the noise of the machine.
 """
 
 import argparse
@@ -26,27 +27,27 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests/support"))
 from planar2ctrl import parts, wired
 
 DT = 1e-3
-STEP = 0.9  # us that a step usually takes
+STEP = 0.9  # [us] typical duration of a step
 
 
 def empty() -> System:
-    """A system without anything to compute."""
+    """Return a system that computes nothing."""
     system = System()
     system.add("nothing", Constant(1.0))
     return system
 
 
 def run(program: Path, seconds: float, priority: int) -> dict[str, Any]:
-    """The report of a program; what it was not allowed is told on stderr."""
+    """Return the report of a program; print rejected privileges to stderr."""
     fifo = ["--fifo", str(priority)] if priority else []
     command = [str(program), "--stop", str(seconds), "--empty", str(STEP), *fifo]
-    told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
-    report: dict[str, Any] = json.loads(told)
+    reported = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    report: dict[str, Any] = json.loads(reported)
     return report
 
 
-def told(name: str, report: dict[str, Any]) -> None:
-    """A line of the table."""
+def reported(name: str, report: dict[str, Any]) -> None:
+    """Print a row of the table."""
     start, step = report["start after due (us)"], report["step (us)"]
     empty = report.get("empty section (us)", dict.fromkeys(("median", "p99.9", "max"), nan))
     missed = report["missed deadlines"]
@@ -61,7 +62,7 @@ def told(name: str, report: dict[str, Any]) -> None:
 
 @contextmanager
 def load(n: int) -> Iterator[None]:
-    """n processes that are always busy."""
+    """Run n busy processes while the context is active."""
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(n)]
     try:
         yield
@@ -72,7 +73,7 @@ def load(n: int) -> Iterator[None]:
 
 
 def main() -> None:
-    """The table."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--fifo", type=int, default=0)
@@ -83,7 +84,7 @@ def main() -> None:
             "empty": build_runner(empty(), Path(folder, "empty"), DT),
             "runner": build_runner(wired(parts()), Path(folder, "runner"), DT),
         }
-        simulate(wired(parts()), 0.1, DT, progress=False)  # compiled before it counts
+        simulate(wired(parts()), 0.1, DT, progress=False)  # compiles before the measurement
         print(f"{asked.seconds:g} s at 1 kHz, load {asked.load}, SCHED_FIFO {asked.fifo or 'no'}")
         print(
             "            steps  missed       %    late  start us:    p99.9       max  "
@@ -91,9 +92,9 @@ def main() -> None:
         )
         with load(asked.load):
             for name, program in programs.items():
-                told(name, run(program, asked.seconds, asked.fifo))
+                reported(name, run(program, asked.seconds, asked.fifo))
             result = simulate(wired(parts()), asked.seconds, DT, real_time=1.0, progress=False)
-            told("Python", json.loads(result.meta["real_time"]))
+            reported("Python", json.loads(result.meta["real_time"]))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""A step of a remote part against bare round trips of as many bytes on loopback: wall time, and CPU
-time of both sides together [us].
+"""A step of a remote part, compared with bare round trips of the same number of bytes on loopback.
 
-All are measured in turn, ROUNDS times, since a machine is not equally fast all the time; what is
-told are medians, also of the ratios to the bare round trip by UDP in C of the same round. The step
-of the FMU itself, which a bare round trip has not, is in the remote step and is also told alone.
+The table lists the wall time, and the CPU time of both sides together [us]. The script measures all
+variants in turns, ROUNDS times, because the speed of a machine varies. The results are medians, and
+so are the ratios to the bare UDP round trip in C of the same round. A remote step includes the step
+of the FMU, which bare round trips do not have; the table also lists the FMU step separately.
 """
 
 import os
@@ -19,10 +19,10 @@ from pathlib import Path
 from statistics import median
 
 from rigidblocks import PDController, System, export_fmu
-from rigidblocks.bench.server import serve_fmus
-from rigidblocks.simulation.instance import Instance
-from rigidblocks.simulation.running import running_fmu
-from rigidblocks.simulation.served import served_fmu
+from rigidblocks.cosim.fmu_import.model_exchange import running_fmu
+from rigidblocks.cosim.fmu_import.remote_instance import served_fmu
+from rigidblocks.cosim.masters.part_instance import Instance
+from rigidblocks.hil.fmu_server import serve_fmus
 from rigidblocks.tracing.compiler import compiler
 
 N, ROUNDS, DT, BYTES = 1000, 15, 1e-3, 96
@@ -32,14 +32,14 @@ Pair = tuple[socket.socket, socket.socket]
 
 
 def in_c(program: Path) -> Cost:
-    """UDP in C."""
+    """Return the cost of a UDP round trip in C."""
     run = subprocess.run([program, str(N), str(BYTES)], check=True, capture_output=True, text=True)
     wall, cpu = map(float, run.stdout.split()[-2:])
     return wall, cpu
 
 
 def udp() -> Pair:
-    """Two ends that only know each other."""
+    """Return two UDP sockets that are connected to each other."""
     a, b = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
     a.bind(("127.0.0.1", 0))
     b.bind(("127.0.0.1", 0))
@@ -49,7 +49,7 @@ def udp() -> Pair:
 
 
 def tcp() -> Pair:
-    """A connection whose bytes are sent at once."""
+    """Return a TCP connection that sends bytes without delay."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         a = socket.create_connection(listener.getsockname())
         b, _ = listener.accept()
@@ -59,12 +59,12 @@ def tcp() -> Pair:
 
 
 def of_process(pid: int) -> float:
-    """The CPU time of a process of one thread [s]."""
+    """Return the CPU time of a single-threaded process [s]."""
     return 1e-9 * int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
 
 
 def cost(once: Callable[[], object], other: int | None = None) -> Cost:
-    """What a call costs this process and another one."""
+    """Return the cost of a call in this process and, if given, in another process."""
 
     def cpu() -> float:
         return time.process_time() + (0.0 if other is None else of_process(other))
@@ -78,7 +78,7 @@ def cost(once: Callable[[], object], other: int | None = None) -> Cost:
 
 @contextmanager
 def child(does: Callable[[], object]) -> Iterator[int]:
-    """A process that does something until it is ended."""
+    """Run a function in a child process, which ends when the context ends."""
     if (pid := os.fork()) == 0:
         does()
         os._exit(0)
@@ -91,7 +91,7 @@ def child(does: Callable[[], object]) -> Iterator[int]:
 
 @contextmanager
 def bare(pair: Pair) -> Iterator[Callable[[], Cost]]:
-    """Round trips in Python that do nothing else."""
+    """Yield a function that measures the cost of bare round trips in Python."""
     a, b = pair
     message = bytes(BYTES)
 
@@ -108,7 +108,7 @@ def bare(pair: Pair) -> Iterator[Callable[[], Cost]]:
 
 
 def steps(one: Instance, other: int | None = None) -> Callable[[], Cost]:
-    """Steps of an instance that has begun."""
+    """Return a function that measures the cost of steps of an instance, which it initializes."""
     one.initialize(0.0)
     one.begin()
     numbers = count()
@@ -117,7 +117,7 @@ def steps(one: Instance, other: int | None = None) -> Callable[[], Cost]:
 
 @contextmanager
 def controllers(folder: Path) -> Iterator[dict[str, Callable[[], Cost]]]:
-    """A controller's FMU at a server, and in this process."""
+    """Yield functions that measure steps of a controller's FMU, on a server and in this process."""
     file = export_fmu(PDController((60.0, 30.0), (8.0, 4.0)), folder / "pd.fmu")
     reads, writes = os.pipe()
     ready = partial(os.write, writes)
@@ -136,7 +136,7 @@ def controllers(folder: Path) -> Iterator[dict[str, Callable[[], Cost]]]:
 
 
 def main() -> None:
-    """The table."""
+    """Print the table."""
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
         source, program = Path(__file__).with_name("round_trip.c"), folder / "bare"

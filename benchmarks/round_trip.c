@@ -1,4 +1,4 @@
-/* Round trips of UDP on loopback between two processes that do nothing else: bare NUMBER BYTES */
+/* UDP round trips on loopback between two processes without other work; usage: bare NUMBER BYTES */
 
 #include <arpa/inet.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-"""All benchmarks; every comparison is made within one run."""
+"""Run all benchmarks; each comparison is measured within one run."""
 
 import batches
 import contact

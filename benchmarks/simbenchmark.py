@@ -1,10 +1,11 @@
-"""Rigid contact beside MuJoCo: error against time in scenes after SimBenchmark (Hwangbo, Kang and
-Hutter; leggedrobotics.github.io/SimBenchmark).
+"""Rigid contact compared with MuJoCo: error against time in scenes of SimBenchmark.
 
-Each scene is stepped by both with the same lengths of step; errors are against closed forms and
-conserved quantities, times are processor time for a second of motion. MuJoCo runs with its elliptic
-cone and Newton's method, impratio 100, and contacts as stiff as its steps allow, without damping
-where the scene is elastic.
+The scenes follow Hwangbo, Kang and Hutter (leggedrobotics.github.io/SimBenchmark). Both engines
+simulate each scene with the same steps. Errors are relative to closed forms and conserved
+quantities; times are CPU times per simulated second.
+
+MuJoCo uses its elliptic cone, Newton's method, impratio 100, and the largest contact stiffness that
+the step size permits. Elastic scenes have no damping.
 """
 
 import argparse
@@ -19,18 +20,18 @@ from contact_problems import G, inertia_of
 from piles import geom, text
 
 from rigidblocks import Model, RigidContactPlant, SixDoF
-from rigidblocks.algebra.rotation import quaternion_rotation
-from rigidblocks.algebra.spatial import identity
-from rigidblocks.block.memory import Memory
-from rigidblocks.kernels.stepper import compiled_stepper
-from rigidblocks.model.shapes import Box, Shape, Sphere
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
+from rigidblocks.robot.shapes import Box, Shape, Sphere
+from rigidblocks.spatial.rigid_motion import quaternion_rotation
+from rigidblocks.spatial.spatial import identity
 
 SLOPE = np.pi / 6
 STEPS = (4e-3, 1e-3, 2.5e-4)
 
 
 class Run(NamedTuple):
-    """Times, places and velocities of the middles of mass, and seconds for a second of motion."""
+    """Times, positions and velocities of the centres of mass, and CPU seconds per second."""
 
     t: np.ndarray
     x: np.ndarray
@@ -39,8 +40,10 @@ class Run(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """Equal free bodies above a plane: the shape, where each is and how fast (n, 3), friction,
-    restitution, gravity, how long, and the error of a run.
+    """Equal free bodies above a plane, with a function for the error of a run.
+
+    The fields are the shape, the initial positions and velocities (n, 3), the friction, the
+    restitution, the gravity and the duration.
     """
 
     shape: Shape
@@ -54,7 +57,7 @@ class Scene(NamedTuple):
 
 
 def ours(scene: Scene, h: float) -> Run:
-    """Velocities are those in the middle of steps, and places are taken there too."""
+    """Run the library; velocities and positions are the values in the middle of steps."""
     n, memory = len(scene.x), Memory(plant_of(scene, h))
     m, step, steps = memory.start(), compiled_stepper(memory), round(scene.T / h)
     q, qd = np.empty((steps, 7 * n)), np.empty((steps, 6 * n))
@@ -84,11 +87,12 @@ def plant_of(scene: Scene, h: float) -> RigidContactPlant:
 
 
 def stiff(h: float, e: float = 0.0) -> tuple[str, str]:
-    """Attributes of MuJoCo's option and of its geoms: the elliptic cone, and contacts as stiff as
-    steps of h allow, with restitution e.
+    """Return the attributes of MuJoCo's option and geoms, with the elliptic cone.
+
+    The contacts have the restitution e and the largest stiffness that steps of h permit.
     """
     solref = f"{2 * h} 1"
-    if e > 0.0:  # of an oscillator that comes back with e of its speed
+    if e > 0.0:  # damped oscillator whose rebound velocity is e times the impact velocity
         stiffness, lost = (0.25 / h) ** 2, -np.log(e)
         solref = f"{-stiffness} {-2 * lost / np.hypot(np.pi, lost) * np.sqrt(stiffness)}"
     solver = 'cone="elliptic" impratio="100" iterations="100"'
@@ -115,8 +119,9 @@ def theirs(scene: Scene, h: float) -> Run:
 
 
 def sloping(shape: Shape, height: float, mu: float) -> Scene:
-    """Along a slope, gravity being turned: a ball that rolls, for mu is above 2/7 of its tangent,
-    or a box that slides.
+    """Return a ball that rolls or a box that slides on a slope; gravity is tilted instead.
+
+    The ball rolls because mu is larger than 2/7 of the slope's tangent.
     """
     down = G * np.array([np.sin(SLOPE), 0.0, -np.cos(SLOPE)])
     rolls = isinstance(shape, Sphere)
@@ -129,7 +134,7 @@ def sloping(shape: Shape, height: float, mu: float) -> Scene:
 
 
 def bouncing(e: float) -> Scene:
-    """A ball falls by a metre; its height after bounces is e^2, e^4, ... of that."""
+    """Return a ball that falls by one metre and rebounds to e^2 m, e^4 m, ..."""
     r, T = 0.1, 4.0
     fall = np.sqrt(2 / G)
 
@@ -150,8 +155,9 @@ def bouncing(e: float) -> Scene:
 
 
 def elastic(side: int, count: int | None = None) -> Scene:
-    """Balls in a cube that fly at each other without gravity, elastic and smooth: their energy and
-    their momentum.
+    """Return elastic, frictionless balls in a cube that fly towards each other without gravity.
+
+    The error is the change of energy and momentum.
     """
     rng = np.random.default_rng(1)
     x = np.stack(np.meshgrid(*(np.arange(side) * 0.25,) * 3), axis=-1).reshape(-1, 3)[:count]
@@ -167,8 +173,9 @@ def elastic(side: int, count: int | None = None) -> Scene:
 
 
 def dropped(side: int, count: int) -> Scene:
-    """Balls above each other that fall on the ground and roll apart: the mean depth of their
-    overlaps with it, of those that are in it.
+    """Return balls in layers that fall on the ground and roll apart.
+
+    The error is the mean depth of the balls that penetrate the ground.
     """
     x = np.stack(np.meshgrid(*(np.arange(side) * 0.21,) * 3), axis=-1).reshape(-1, 3)[:count]
     x = x + np.random.default_rng(1).uniform(-0.004, 0.004, x.shape) + [0, 0, 0.11]
@@ -186,14 +193,14 @@ def short(scene: Scene, T: float) -> Scene:
 
 
 def scenes() -> dict[str, tuple[Scene, tuple[float, ...]]]:
-    """What is measured, each with its steps."""
+    """Return the measured scenes with their step sizes."""
     return {
         "a ball that rolls down a slope, speed": (sloping(Sphere(0.1), 0.1, 0.5), STEPS),
         "a box that slides down a slope, speed": (sloping(Box((0.4, 0.4, 0.1)), 0.05, 0.3), STEPS),
         "a ball that bounces, e = 1, height over 4 s [m]": (bouncing(1.0), STEPS),
         "the same, e = 0.8": (bouncing(0.8), STEPS),
         "125 elastic balls that fly at each other, energy and momentum": (elastic(5), STEPS),
-        "666 of them, 0.5 s": (short(elastic(9, 666), 0.5), STEPS[:2]),
+        "666 elastic balls, 0.5 s": (short(elastic(9, 666), 0.5), STEPS[:2]),
         "666 balls that fall in a heap, 0.5 s, mean depth in the ground [m]": (
             dropped(9, 666),
             STEPS[:2],
@@ -202,7 +209,7 @@ def scenes() -> dict[str, tuple[Scene, tuple[float, ...]]]:
 
 
 def measured(small: bool = False) -> Iterator[list[str]]:
-    """Scene, step, error and time of both, in turn; without the large ones where `small`."""
+    """Yield scene, step size, errors and times, in turns; `small` omits the large scenes."""
     for name, (scene, steps) in scenes().items():
         if small and len(scene.x) > 125:
             continue
@@ -213,8 +220,8 @@ def measured(small: bool = False) -> Iterator[list[str]]:
 
 
 def flights() -> Iterator[list[str]]:
-    """ANYmal hit by a ball in no gravity, and as it falls: step, error and time of both."""
-    scenes = {True: "hit by a ball in no gravity, momentum", False: "falls, energy"}
+    """Yield step size, errors and times of ANYmal: hit by a ball in zero gravity, and falling."""
+    scenes = {True: "hit by a ball in zero gravity, momentum", False: "falls, energy"}
     for hit, name in scenes.items():
         for h in STEPS:
             runs = (

@@ -1,19 +1,21 @@
-"""Sines and cosines in lanes against 80-bit long doubles: the largest errors, in units of the last
-place, over 10^8 arguments of all sizes, or as many as are said.
+"""Largest errors of sine and cosine in SIMD lanes, compared with 80-bit long doubles.
+
+The errors are in units of the last place. The number of arguments, of all magnitudes, is 10^8 or
+the first command-line argument.
 """
 
 import sys
 
 import numpy as np
 
-from rigidblocks.tracing.batch import CompiledBatch
+from rigidblocks.tracing.compiled_functions import CompiledBatch
 from rigidblocks.tracing.trace import trace
 
 PART = 1_000_000
 
 
 def arguments(rng: np.random.Generator, k: int) -> np.ndarray:
-    """A part of the arguments: of all sizes, near multiples of pi / 2, or up to 100 rad."""
+    """Return arguments: of all magnitudes, near multiples of pi / 2, or up to 100 rad."""
     sign = rng.choice([-1.0, 1.0], PART)
     match k % 3:
         case 0:
@@ -26,7 +28,7 @@ def arguments(rng: np.random.Generator, k: int) -> np.ndarray:
 
 
 def main() -> None:
-    """Prints the largest errors; fails above 1."""
+    """Print the largest errors; fail if an error is above 1 ulp."""
     count = int(float(sys.argv[1])) if len(sys.argv) > 1 else 100_000_000
     graph = trace("waves", lambda x: {"s": np.sin(x), "c": np.cos(x)}, {"x": ()})
     waves, rng, worst = CompiledBatch(graph), np.random.default_rng(0), np.zeros(2)

@@ -1,8 +1,11 @@
-"""Soft contact beside MuJoCo over stiffness: error against time where there is a closed form.
+"""Compliant contact compared with MuJoCo for several stiffnesses: errors and computing times.
 
-A ball of 1 kg on a plane. MuJoCo's contacts are springs and dampers of these numbers beside all
-other forces at an impedance of 1e-4, its least. Its time is that of `mj_step`; here a communication
-step is 10 ms, and inner steps follow their error.
+The scene is a ball of 1 kg on a plane. The errors are relative to closed forms. MuJoCo's contacts
+are springs and dampers with the same parameters. They are parallel to all other forces, because the
+impedance has its smallest value of 1e-4.
+
+MuJoCo's time is the time of `mj_step`. The library uses communication steps of 10 ms and inner
+steps with error control.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,10 +16,10 @@ import mujoco
 import numpy as np
 
 from rigidblocks import Model, RobotPlant, SixDoF, SoftContactPlant, sphere_inertia
-from rigidblocks.algebra.spatial import identity
-from rigidblocks.block.adaptive import DEFAULT_METHOD, memory_for
-from rigidblocks.kernels.stepper import compiled_stepper
-from rigidblocks.model.shapes import Sphere
+from rigidblocks.block.adaptive_methods import DEFAULT_METHOD, memory_for
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
+from rigidblocks.robot.shapes import Sphere
+from rigidblocks.spatial.spatial import identity
 
 G, RADIUS, DT, IMPEDANCE = 9.81, 0.1, 0.01, 1e-4
 STIFFNESSES = (1e4, 1e6, 1e8)
@@ -25,7 +28,7 @@ HEADS = ["scene, error of", "K [N/m]", "here", *(f"MuJoCo, {m}, {1e3 * h:g} ms" 
 
 
 class Run(NamedTuple):
-    """Times, height above the plane and velocity after each, and the stiffness."""
+    """Times, height above the plane, velocity after each step, and the stiffness."""
 
     t: np.ndarray
     z: np.ndarray
@@ -34,8 +37,10 @@ class Run(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """Gravity, height above the plane and velocity at the start, how long, the ratio of damping and
-    the coefficient of Hunt and Crossley [s/m], and the error of a run.
+    """Scene with a function for the error of a run.
+
+    The fields are the gravity, the initial height above the plane, the initial velocity and the
+    duration. The other fields are the damping ratio and the coefficient of Hunt and Crossley [s/m].
     """
 
     g: float
@@ -48,7 +53,7 @@ class Scene(NamedTuple):
 
 
 def ours(scene: Scene, K: float) -> tuple[float, float]:
-    """The error, and seconds for a second of motion."""
+    """Return the error, and CPU seconds per simulated second."""
     inertia, shapes = sphere_inertia(RADIUS, mass=1.0), ((Sphere(RADIUS),),)
     model = Model("ball", (-1,), (SixDoF(),), (identity(),), (inertia,), contact=shapes,
                   gravity=np.array([0.0, 0.0, -scene.g]))  # fmt: skip
@@ -90,13 +95,13 @@ def theirs(scene: Scene, K: float, method: str, h: float) -> tuple[float, float]
 
 
 def bouncing(z0: float) -> Scene:
-    """Parabolas, and half waves about where the ball would rest."""
+    """Return a bouncing ball: parabolas in flight, and half waves about the rest position."""
 
     def error(run: Run) -> float:
         speed, w = np.sqrt(2 * G * z0), np.sqrt(run.K)
         sag, size = G / run.K, np.hypot(G / run.K, speed / w)
         contact = 2 * (np.pi - np.arctan2(speed / w, sag)) / w
-        s = np.mod(run.t + speed / G, contact + 2 * speed / G)  # from where it leaves the ground
+        s = np.mod(run.t + speed / G, contact + 2 * speed / G)  # time since the last take-off
         deep = s - 2 * speed / G
         wave = -sag - size * np.cos(w * (deep - contact / 2))
         return float(np.abs(run.z - np.where(deep < 0, speed * s - G * s**2 / 2, wave)).max())
@@ -105,7 +110,7 @@ def bouncing(z0: float) -> Scene:
 
 
 def thrown_back(ratio: float) -> Scene:
-    """By a spring and a damper that do not pull (Schwager and Poeschel 2007)."""
+    """Return an impact on a spring and damper that never pull (Schwager and Poeschel 2007)."""
     root = np.sqrt(1 - ratio**2)
     e = np.exp(-ratio / root * (np.pi - np.arctan2(2 * ratio * root, 1 - 2 * ratio**2)))
 
@@ -116,7 +121,7 @@ def thrown_back(ratio: float) -> Scene:
 
 
 def hunt_crossley(c: float) -> Scene:
-    """v / c - log(1 + c v) / c^2 is the same before and behind."""
+    """Return an impact that conserves v / c - log(1 + c v) / c^2."""
 
     def error(run: Run) -> float:
         before, after = (one / c - np.log(1 + c * one) / c**2 for one in (1.0, -run.v[-1]))
@@ -126,7 +131,7 @@ def hunt_crossley(c: float) -> Scene:
 
 
 def at_rest() -> Scene:
-    """As deep as m g / K."""
+    """Return a ball that rests at the depth m g / K."""
 
     def error(run: Run) -> float:
         return float(abs(-run.z[-1] * run.K / G - 1))
@@ -136,14 +141,14 @@ def at_rest() -> Scene:
 
 SCENES = {
     "a ball that bounces on a spring, height over 2 s [m]": bouncing(0.5),
-    "spring and damper at 0.2 of the critical, speed that is left": thrown_back(0.2),
+    "impact with 0.2 of the critical damping, rebound velocity": thrown_back(0.2),
     "depth at rest after 2 s": at_rest(),
-    "Hunt and Crossley, 0.3 s/m, what decides the speed that is left": hunt_crossley(0.3),
+    "impact of Hunt and Crossley, 0.3 s/m, conserved quantity": hunt_crossley(0.3),
 }
 
 
 def measured() -> Iterator[list[str]]:
-    """Scene, stiffness, and error and time of each."""
+    """Yield scene, stiffness, errors and times."""
     for name, scene in SCENES.items():
         for K in STIFFNESSES:
             runs = [ours(scene, K)]

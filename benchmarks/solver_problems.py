@@ -1,12 +1,11 @@
-"""Problems of rigid contact for solvers, from scenes that `RigidContactPlant` runs: those of two
-steps, one after the other.
+"""Rigid contact problems for solvers, from two successive steps of `RigidContactPlant` scenes.
 
-In coordinates of unit inertia, z = L qd with H = L^T L, velocities at contacts are
+In coordinates of unit inertia, z = L qd with H = L^T L, the velocities at the contacts are
 
-    u = Y z - least,  z = z_free + Y^T p,  Y = J L^-1,
+    u = Y z - least,  z = z_free + Y^T p,  Y = J L^-1.
 
-and Coulomb's law with Signorini's condition is asked of u and the impulses p, (normal, two
-tangents) for each contact.
+The velocities u and the impulses p (one normal and two tangential components per contact) must
+satisfy Coulomb's law and Signorini's condition.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,13 +19,13 @@ from scipy.sparse import csr_array
 from scipy.spatial import cKDTree
 
 from rigidblocks import Model, RigidContactPlant, SixDoF, box_inertia, sphere_inertia
-from rigidblocks.algebra.spatial import Transform, cross, identity
-from rigidblocks.block.memory import Memory
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.contact.shape_distance import contact_points
 from rigidblocks.dynamics import bias_force, body_jacobian, body_poses, crba
-from rigidblocks.kernels.proximity import contact_points
-from rigidblocks.kernels.stepper import compiled_stepper
-from rigidblocks.model.shapes import Box, Plane, Shape, Sphere, Surface
-from rigidblocks.robots import quadruped
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
+from rigidblocks.robot.robots import quadruped
+from rigidblocks.robot.shapes import Box, Plane, Shape, Sphere, Surface
+from rigidblocks.spatial.spatial import Transform, cross, identity
 
 HEAVY, SLOPE, NEAR = 1e4, np.pi / 6, 1e-4
 STANCE = np.tile([0.0, 0.7, -1.4], 4)
@@ -34,9 +33,10 @@ Key = tuple[int, int, int]
 
 
 class Scene(NamedTuple):
-    """What moves and what is at rest, friction, where it starts, the joint forces by q and qd, how
-    many steps the plant makes before its problem, none for what rests, and whether all that presses
-    sticks, so that velocities have one answer.
+    """Moving model, fixed surfaces, friction, initial q, and joint forces as a function of q, qd.
+
+    `steps` is the number of plant steps before the problem, or zero for bodies at rest. `sticks` is
+    True if all pressing contacts stick, so that the velocities are unique.
     """
 
     model: Model
@@ -49,8 +49,10 @@ class Scene(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A contact: which it is, bodies (-1 for what is at rest), frame (3, 3) with the normal first,
-    towards the first body, place (3,) [m], gap [m] and the size of the smaller shape [m].
+    """Contact: its key, bodies (-1 for fixed surfaces), frame (3, 3), place (3,) [m] and gap [m].
+
+    The first row of the frame is the normal towards the first body. `size` is the size of the
+    smaller shape [m].
     """
 
     key: Key
@@ -62,9 +64,11 @@ class Point(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Y (3n, nv) sparse, z_free (nv,), least (3n,) [m/s], mu, a name for each contact, whether
-    there are trees, whether velocities are unique, the fastest free velocity at a contact, and the
-    fastest of a free body before the step [m/s].
+    """Contact problem: Y (3n, nv) sparse, z_free (nv,), least (3n,) [m/s], mu, contact keys.
+
+    `tree` is True for trees, and `sticks` if the velocities are unique. `fastest` is the largest
+    free velocity at a contact [m/s]. `moving` is the largest velocity of a free body before the
+    step [m/s].
     """
 
     Y: csr_array
@@ -79,21 +83,21 @@ class Problem(NamedTuple):
 
     @property
     def n(self) -> int:
-        """The number of contacts."""
+        """Number of contacts."""
         return len(self.keys)
 
     @property
     def unit(self) -> int:
-        """Multiply-adds of a sweep: every row once for its velocity, once for its impulse."""
+        """Multiply-adds of a sweep: each row counts once for its velocity, once for its impulse."""
         return 2 * self.Y.nnz
 
     def blocks(self) -> np.ndarray:
-        """What unit impulses change at their own contact (n, 3, 3)."""
+        """Return the velocity changes (n, 3, 3) that unit impulses cause at their own contact."""
         rows = [self.Y[3 * k : 3 * k + 3] for k in range(self.n)]
         return np.array([(row @ row.T).toarray() for row in rows])
 
     def velocities(self, z: np.ndarray) -> np.ndarray:
-        """u (n, 3) at z."""
+        """Return the contact velocities u (n, 3) for z."""
         return (self.Y @ z - self.least).reshape(-1, 3)
 
 
@@ -106,7 +110,7 @@ def free_bodies(
 
 
 def piled(pile: Pile, mu: float = MU, masses: dict[int, float] | None = None, **more) -> Scene:
-    """Bodies of 1 kg but for those in `masses`, in their pit if there is one."""
+    """Return bodies of 1 kg, except bodies in `masses`, in the pit of the pile if it has one."""
     n, shape, inertias = len(pile.x), pile.shape, []
     for k in range(n):
         mass = (masses or {}).get(k, 1.0)
@@ -121,7 +125,7 @@ def piled(pile: Pile, mu: float = MU, masses: dict[int, float] | None = None, **
 
 
 def brick_wall(length: int) -> Pile:
-    """Bricks in bond, each on two, a layer one shorter than that under it."""
+    """Return a running bond of bricks: each stands on two, each layer is one brick shorter."""
     rows = [
         (place + 0.5 * layer, layer) for layer in range(length) for place in range(length - layer)
     ]
@@ -130,7 +134,7 @@ def brick_wall(length: int) -> Pile:
 
 
 def on_slope(mu: float) -> Scene:
-    """A box on a plane, gravity being turned."""
+    """Return a box on a slope, as a plane with tilted gravity."""
     sides, down = (0.4, 0.4, 0.1), (9.81 * np.sin(SLOPE), 0.0, -9.81 * np.cos(SLOPE))
     model = free_bodies([(Box(sides),)], [box_inertia(sides, mass=1.0)], down)
     q0 = np.array([1.0, 0, 0, 0, 0, 0, 0.05])
@@ -138,7 +142,7 @@ def on_slope(mu: float) -> Scene:
 
 
 def on_points(side: int) -> Scene:
-    """A box that stands on a grid of small balls."""
+    """Return a box that stands on a grid of small balls."""
     line = np.linspace(-0.2, 0.2, side)
     balls = tuple(Sphere(0.01, (x, y, -0.05)) for x in line for y in line)
     model = free_bodies([balls], [box_inertia((0.4, 0.4, 0.1), mass=1.0)])
@@ -146,7 +150,7 @@ def on_points(side: int) -> Scene:
 
 
 def standing() -> Scene:
-    """A quadruped held in its stance, soon after it was put on its feet."""
+    """Return a quadruped under PD control in its stance, shortly after it touched the ground."""
 
     def tau(q: np.ndarray, qd: np.ndarray) -> np.ndarray:
         return np.concatenate([np.zeros(6), 150 * (STANCE - q[7:]) - 3 * qd[6:]])
@@ -156,7 +160,7 @@ def standing() -> Scene:
 
 
 def scenes() -> dict[str, Scene]:
-    """What is solved, by name."""
+    """Return the scenes by name."""
     return {
         "10 boxes stacked": piled(stacked(10)),
         "the same, the topmost 1e4 times as heavy": piled(stacked(10), masses={9: HEAVY}),
@@ -169,12 +173,12 @@ def scenes() -> dict[str, Scene]:
         "box on a slope, sticks": on_slope(0.7),
         "box on a slope, slides": on_slope(0.3),
         "box on 64 points": on_points(8),
-        "quadruped of 18 freedoms stands": standing(),
+        "standing quadruped, 18 degrees of freedom": standing(),
     }
 
 
 def states(scene: Scene) -> list[tuple[np.ndarray, np.ndarray]]:
-    """q and qd from which two steps of the plant start, one after the other."""
+    """Return q and qd at the start of two successive steps of the plant."""
     plant = RigidContactPlant(scene.model, scene.ground, mu=scene.mu, q0=scene.q0, sample_time=H)
     memory, found = Memory(plant), []
     m, step, where = memory.start(), compiled_stepper(memory), memory.where
@@ -189,12 +193,12 @@ def states(scene: Scene) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def placed_shapes(scene: Scene) -> list[tuple[int, Shape]]:
-    """All shapes of bodies with their bodies."""
+    """Return all shapes of bodies, each with the index of its body."""
     return [(k, shape) for k, some in enumerate(scene.model.contact) for shape in some]
 
 
 def radius(shape: Shape) -> float:
-    """That of a ball about the shape's middle which has all of it."""
+    """Return the radius of a bounding ball about the shape's centre."""
     points = np.asarray(shape.points)
     return float(np.linalg.norm(points - points.mean(axis=0), axis=1).max() + shape.reach)
 
@@ -202,7 +206,7 @@ def radius(shape: Shape) -> float:
 def near_pairs(
     shapes: list[tuple[int, Shape]], poses: list[Transform]
 ) -> Iterator[tuple[int, int]]:
-    """Those of different bodies whose balls meet."""
+    """Yield pairs of shapes of different bodies whose bounding balls overlap."""
     middle = [poses[k].r + poses[k].E.T @ np.mean(shape.points, axis=0) for k, shape in shapes]
     reach = 1.02 * max(radius(shape) for _, shape in shapes)
     for a, b in sorted(cKDTree(np.array(middle)).query_pairs(2 * reach)):
@@ -211,7 +215,7 @@ def near_pairs(
 
 
 def points(scene: Scene, q: np.ndarray, margin: float) -> Iterator[Point]:
-    """All contacts nearer than `margin` [m], of trees those with what is at rest."""
+    """Yield all contacts with a gap below `margin` [m]; for trees only contacts with the ground."""
     poses, shapes = body_poses(scene.model, q), placed_shapes(scene)
     pairs = near_pairs(shapes, poses) if is_free(scene.model) else ()
     for a, b in pairs:
@@ -231,7 +235,7 @@ def named(found, pair: tuple[int, int], bodies: tuple[int, int], size: float) ->
 
 
 def frame_of(n: np.ndarray) -> np.ndarray:
-    """The normal and two tangents, by rows."""
+    """Return the normal and two tangents as rows."""
     u = cross(n, np.eye(3)[np.argmin(np.abs(n))])
     u = u / np.linalg.norm(u)
     return np.array([n, u, cross(n, u)])
@@ -242,7 +246,7 @@ def is_free(model: Model) -> bool:
 
 
 def inverse_root(model: Model, q: np.ndarray) -> csr_array:
-    """L^-1 with H = L^T L, which has the branches of the trees (RBDA 6.5)."""
+    """Return L^-1 with H = L^T L, which keeps the sparsity of the trees (RBDA 6.5)."""
     if is_free(model):
         inertias = [np.array(crba(free_bodies([()], [one]), np.eye(7)[0])) for one in model.inertia]
     else:
@@ -253,7 +257,7 @@ def inverse_root(model: Model, q: np.ndarray) -> csr_array:
 
 
 def columns(model: Model, q: np.ndarray, body: int) -> tuple[np.ndarray, np.ndarray]:
-    """The freedoms that move a body, and its Jacobian (6, m) by them."""
+    """Return the degrees of freedom that move a body, and its Jacobian (6, m) for them."""
     if is_free(model):
         return np.arange(6 * body, 6 * body + 6), np.eye(6)
     J = body_jacobian(model, q, body)
@@ -262,7 +266,7 @@ def columns(model: Model, q: np.ndarray, body: int) -> tuple[np.ndarray, np.ndar
 
 
 def jacobian(scene: Scene, q: np.ndarray, found: list[Point]) -> csr_array:
-    """J (3n, nv) along the frames of the contacts."""
+    """Return J (3n, nv) in the frames of the contacts."""
     poses, model, entries = body_poses(scene.model, q), scene.model, []
     for k, point in enumerate(found):
         for sign, body in zip((1.0, -1.0), point.bodies, strict=True):
@@ -279,8 +283,9 @@ def jacobian(scene: Scene, q: np.ndarray, found: list[Point]) -> csr_array:
 
 
 def problem(scene: Scene, q: np.ndarray, qd: np.ndarray, h: float = H) -> Problem:
-    """That of a step of H with the forces of h, of what comes nearer than the step would take
-    it.
+    """Return the contact problem of a step of H, with forces that act over the time h.
+
+    It contains the contacts whose gaps can close in the step.
     """
     model, root = scene.model, inverse_root(scene.model, q)
     tau = scene.tau(q, qd) if scene.tau else np.zeros(model.nv)
@@ -297,8 +302,9 @@ def problem(scene: Scene, q: np.ndarray, qd: np.ndarray, h: float = H) -> Proble
 
 
 def problems(scene: Scene) -> tuple[Problem, Problem]:
-    """Those of two steps, one after the other; what rests is pushed in the second by 1 % of its
-    weight.
+    """Return the contact problems of two successive steps.
+
+    If the bodies are at rest, an additional force of 1 % of the weight acts in the second step.
     """
     if scene.steps:
         before, now = (problem(scene, *state) for state in states(scene))

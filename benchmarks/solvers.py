@@ -1,17 +1,20 @@
-"""Solvers of rigid contact with Coulomb's cone on the same problems: the work until a law holds, in
-sweeps, and which law.
+"""Solvers of rigid contact with Coulomb's cone on the same problems: work until convergence.
 
-Of Signorini and Coulomb: projected Gauss-Seidel, alone, with conjugate gradients, and as in
-`RigidContactPlant`, which also solves for free bodies together, ADMM with de Saxce's correction
-(Carpentier, Le Lidec and Montaut 2024), and Newton's method for the nonsmooth equations of Alart
-and Curnier (1991). Of its convex relaxation, in which what slides parts with mu times its speed:
+Projected Gauss-Seidel in three variants, ADMM and Newton's method solve the law of Signorini and
+Coulomb. The variants of Gauss-Seidel are plain, with conjugate gradients, and as in
+`RigidContactPlant`, which also has direct solutions for free bodies. ADMM has de Saxce's correction
+(Carpentier, Le Lidec and Montaut 2024). Newton's method solves the nonsmooth equations of Alart and
+Curnier (1991).
+
+The convex relaxation separates sliding contacts with mu times their sliding speed. It is solved by
 accelerated projected gradients (APGD; Mazhar, Heyn, Negrut and Tasora 2015), and with a compliance
-SAP (Castro, Permenter and Han 2022).
+by SAP (Castro, Permenter and Han 2022).
 
-Work is counted in multiply-adds: of products with Y and its transpose, of sparse factorizations and
-solves by their fill, and of vectors; what is done for a contact by itself is not, but where a line
-search repeats it. Answers are compared before they are shown: those of the default with the
-plant's, and of all solvers with each other where velocities are unique.
+Work is counted in multiply-adds and listed in units of one sweep. It includes products with Y and
+its transpose, sparse factorizations and solutions by their fill-in, and vector operations.
+Operations per contact count only if a line search repeats them. The results are compared before
+they are printed: the default solver with the plant, and all solvers with each other if the
+velocities are unique.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,15 +29,15 @@ from piles import H
 from solver_problems import Problem, Scene, inverse_root, problem, problems, scenes
 
 from rigidblocks import RigidContactPlant
-from rigidblocks.block.memory import Memory
-from rigidblocks.kernels.stepper import compiled_stepper
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
 
 MOST, ROUGH = 1000, 1e-3
 AS_THE_PLANT, EQUAL, HARDER = 1e-5, 1e-4, 1e-7
 
 
 class Rival(NamedTuple):
-    """A solver and the law that it solves, as a residual."""
+    """Solver, and a function for the residual of the contact law that it solves."""
 
     solve: Callable[[Problem, Start], Iterator[Iterate]]
     law: Callable[[Problem, Local, Iterate], float]
@@ -49,12 +52,19 @@ RIVALS = {
     "APGD, convex": Rival(apgd, convex),
     "SAP, convex and soft": Rival(sap, soft),
 }
-REFERENCE = "ADMM"  # whose impulses all start from that solve Coulomb's law
-HEADS = ["", "contacts", *RIVALS, "presses and parts, APGD", "SAP", "sinks, SAP"]
+REFERENCE = "ADMM"  # its impulses are the warm start of all solvers of Coulomb's law
+HEADS = [
+    "",
+    "contacts",
+    *RIVALS,
+    "opening velocity, APGD",
+    "opening velocity, SAP",
+    "closing velocity, SAP",
+]
 
 
 class Found(NamedTuple):
-    """The last iterate, by how much the law fails, and the work in sweeps, to ROUGH and in all."""
+    """Last iterate, residual of the contact law, and work in sweeps to ROUGH and in total."""
 
     last: Iterate
     residual: float
@@ -67,7 +77,7 @@ class Found(NamedTuple):
 
 
 def solved(rival: Rival, problem: Problem, start: Start = None) -> Found:
-    """Until the law holds, or for a thousand sweeps."""
+    """Iterate until the residual is below ENOUGH, or for a thousand sweeps."""
     here, rough = local(problem), np.inf
     for now in rival.solve(problem, start):
         residual, sweeps = rival.law(problem, here, now), now.work / problem.unit
@@ -78,15 +88,17 @@ def solved(rival: Rival, problem: Problem, start: Start = None) -> Found:
 
 
 def carried(start: Iterate, before: Problem, now: Problem) -> Iterate:
-    """A solution of the step before, by contacts; those that are new have no impulse."""
+    """Transfer the impulses of the previous step to the same contacts; new contacts have none."""
     at = {key: k for k, key in enumerate(before.keys)}
     p = [start.p[at[key]] if key in at else np.zeros(3) for key in now.keys]
     return start._replace(p=np.array(p))
 
 
 def starts(cold: dict[str, Found], before: Problem, now: Problem) -> dict[str, Iterate]:
-    """From where each goes on: the impulses of the reference for all that solve its law, of their
-    own for the others, with the velocities and the penalty that are its own.
+    """Return the warm start of each solver.
+
+    Solvers of the same law as the reference start from the impulses of the reference, the other
+    solvers from their own impulses. Each solver starts from its own velocities and penalty.
     """
     law, reference = RIVALS[REFERENCE].law, cold[REFERENCE].last
     return {
@@ -96,34 +108,39 @@ def starts(cold: dict[str, Found], before: Problem, now: Problem) -> dict[str, I
     }  # fmt: skip
 
 
-def told(found: Found) -> str:
-    """The work to ROUGH and to ENOUGH, or how far a thousand sweeps come."""
+def reported(found: Found) -> str:
+    """Format the work to reach ROUGH and ENOUGH, or the residual after a thousand sweeps."""
     end = f"{found.sweeps:,.0f}" if found.holds else f"no ({found.residual:.0e})"
     return f"{found.rough:,.0f} / {end}" if found.rough <= MOST else end
 
 
 def parting(problem: Problem, found: Found) -> float:
-    """The fastest that a contact opens which presses, over the fastest free velocity."""
+    """Return the largest opening velocity of pressing contacts, over the fastest free velocity."""
     presses = found.last.p[:, 0] > 1e-6 * found.last.p.max()
     opening = problem.velocities(found.last.z)[presses, 0]
     return float(opening.max() / problem.fastest) if presses.any() else 0.0
 
 
 def sinking(problem: Problem, found: Found) -> float:
-    """The same of what goes on to close."""
+    """Return the largest closing velocity of contacts, relative to the fastest free velocity."""
     return float(-problem.velocities(found.last.z)[:, 0].min() / problem.fastest)
 
 
 def failing(problem: Problem, gradients: Found, sap: Found) -> Iterator[str]:
-    """By what velocity the convex ones that have come to an end fail Signorini's condition."""
+    """Yield the violation of Signorini's condition by the convex solvers that converged."""
     for of, found in ((parting, gradients), (parting, sap), (sinking, sap)):
         velocity = of(problem, found)
         yield (f"{velocity:.0e}" if velocity > ENOUGH else "-") if found.rough <= MOST else "no"
 
 
 def as_the_plant(name: str, scene: Scene) -> None:
-    """RuntimeError unless as many sweeps as the plant makes in its first step, with half of the
-    forces as there and what is solved together between them, give its velocities.
+    """Check that the default solver reproduces the velocities of the plant's first step.
+
+    The solver makes as many sweeps and the same direct solutions as the plant. The forces of the
+    first step act over half a step.
+
+    Raises:
+        RuntimeError: If the velocities differ.
     """
     same = problem(scene, scene.q0, np.zeros(scene.model.nv), H / 2)
     plant = RigidContactPlant(scene.model, scene.ground, mu=scene.mu, q0=scene.q0, sample_time=H,
@@ -140,8 +157,12 @@ def as_the_plant(name: str, scene: Scene) -> None:
 
 
 def check_equal(name: str, problem: Problem, found: dict[str, Found]) -> None:
-    """RuntimeError unless all that hold the law have the same velocities, where these are unique,
-    SAP with next to no compliance.
+    """Check that the velocities of all converged solvers agree, if the velocities are unique.
+
+    SAP has almost no compliance for this comparison.
+
+    Raises:
+        RuntimeError: If the velocities differ.
     """
     rigid = solved(Rival(lambda *given: sap(*given, part=HARDER), soft), problem)
     both = found | {list(RIVALS)[-1]: rigid}
@@ -153,8 +174,9 @@ def check_equal(name: str, problem: Problem, found: dict[str, Found]) -> None:
 
 
 def measured() -> Iterator[list[str]]:
-    """Scene, contacts, the work of each solver from nothing and from the step before, and by what
-    velocity the convex ones fail Signorini's condition.
+    """Yield scene, number of contacts, and work of each solver with a cold and a warm start.
+
+    The last columns are the violations of Signorini's condition by the convex solvers.
     """
     for name, scene in scenes().items():
         if not scene.steps:
@@ -165,7 +187,7 @@ def measured() -> Iterator[list[str]]:
         warm = {who: solved(one, now, later[who]) for who, one in RIVALS.items()}
         if scene.sticks:
             check_equal(name, before, cold)
-        work = (f"{told(cold[who])}; {told(warm[who])}" for who in RIVALS)
+        work = (f"{reported(cold[who])}; {reported(warm[who])}" for who in RIVALS)
         yield [name, f"{before.n}", *work, *failing(before, *list(cold.values())[-2:])]
 
 

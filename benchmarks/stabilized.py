@@ -1,16 +1,19 @@
-"""How far loops open that forces from a block of their own close, by the time constant of their
-stabilization, and what stabilizations do at singular configurations: docs/closed_loops.md.
+"""Loop closure errors for several time constants of the stabilization, and energy drift.
+
+In the first table, a separate block provides the constraint forces. The second table compares
+stabilizations at singular configurations. Both tables are in docs/benchmarks.md.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from rigidblocks import ClosedLoopPlant, CutLoopPlant, LoopClosure, System, simulate
-from rigidblocks.mechanisms import five_bar, four_bar
+from rigidblocks import ClosedLoopPlant, System, simulate
+from rigidblocks.library import CutLoopPlant, LoopClosure
+from rigidblocks.robot.robots import five_bar, four_bar
 
 DT = 1e-3
-TIMES = (1.2e-3, 2e-3, 5e-3, 1e-2, 2e-2, 1e-1)  # [s]
+TIMES = (1.2e-3, 2e-3, 5e-3, 1e-2, 2e-2, 1e-1)  # [s] time constants T_stab
 STABILIZATIONS = {
     "`ClosedLoopPlant`": {},
     'with stabilization="baumgarte", T_stab = 0.1 s': {
@@ -22,7 +25,7 @@ STABILIZATIONS = {
 
 
 def closed_by_forces(T_stab: float) -> System:
-    """A four-bar with its loop cut, and the block of its constraint forces."""
+    """Return a four-bar with its loop cut, and the block that computes its constraint forces."""
     mechanism, system = four_bar(), System()
     system.add("plant", CutLoopPlant(*mechanism))
     system.add("loop", LoopClosure(mechanism.model, T_stab))
@@ -33,7 +36,7 @@ def closed_by_forces(T_stab: float) -> System:
 
 
 def openings() -> Iterator[list[str]]:
-    """How far the loop opens in 3 s, for each T_stab."""
+    """Yield the largest loop closure error within 3 s for each T_stab."""
     for T_stab in TIMES:
         result = simulate(closed_by_forces(T_stab), 3.0, DT, progress=False)
         opened = np.abs(result["plant.delta"]).max()
@@ -41,7 +44,7 @@ def openings() -> Iterator[list[str]]:
 
 
 def at_singular_poses() -> Iterator[list[str]]:
-    """The change of energy of the five-bar in 5 s, and how far its loop opens."""
+    """Yield the energy drift and the loop closure error of the five-bar within 5 s."""
     for name, options in STABILIZATIONS.items():
         system = System()
         system.add("plant", ClosedLoopPlant(*five_bar(), **options), method="rk4")
@@ -55,13 +58,13 @@ MEASURES: dict[str, Callable[[], Iterable[list[str]]]] = {
     "singular": at_singular_poses,
 }
 HEADS = {
-    "openings": ["T_stab", "loop opens by"],
-    "singular": ["", "energy changes by, over 5 s", "loop opens by"],
+    "openings": ["T_stab", "loop closure error"],
+    "singular": ["", "change of energy in 5 s", "loop closure error"],
 }
 
 
 def main() -> None:
-    """Prints the tables."""
+    """Print the tables."""
     for name, measure in MEASURES.items():
         print(f"\n{name}", *HEADS[name], sep="  ")
         for row in measure():

@@ -1,9 +1,11 @@
-"""The problems of `contact_problems` beside MuJoCo: error against time.
+"""The problems of `contact_problems` compared with MuJoCo: error against time.
 
-Both start from the same bodies and take the same lengths of step in turn, 4 ms of motion each. The
-error is how far a middle of mass comes away from where mechanics has it, the depth is that of the
-deepest overlap, which MuJoCo's collision detection finds for both, and the time is processor time
-for a second of motion. MuJoCo runs as in `simbenchmark` and as it comes.
+Both engines start from the same bodies and use the same steps. They take turns, with 4 ms of motion
+each. The error is the largest deviation of a centre of mass from its exact position. MuJoCo's
+collision detection finds the deepest overlap for both engines.
+
+The time is the CPU time per simulated second. MuJoCo runs with the settings of `simbenchmark` and
+with its default settings.
 """
 
 import argparse
@@ -17,16 +19,16 @@ from contact_problems import PROBLEMS, Problem, deviation, inertia_of, plant_of
 from piles import geom, text
 from simbenchmark import STEPS, stiff
 
-from rigidblocks.block.memory import Memory
-from rigidblocks.kernels.stepper import compiled_stepper
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
 
 SLICE = max(STEPS)
-STILL = 1e-7  # [m] in that time
-LONG = ("55 cannonballs in a pit",)  # at 0.25 ms MuJoCo takes minutes
+STILL = 1e-7  # [m] largest displacement of a body at rest in 4 ms
+LONG = ("55 cannonballs in a pit",)  # with steps of 0.25 ms MuJoCo takes minutes
 
 
 class Steps(NamedTuple):
-    """Goes on by a number of steps; q (7 n,) as of `SixDoF`; and what the ground bears [N] (3,)."""
+    """Simulation: functions for steps, for q (7 n,) as in `SixDoF`, and ground force [N] (3,)."""
 
     advance: Callable[[int], object]
     q: Callable[[], np.ndarray]
@@ -34,8 +36,9 @@ class Steps(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Until t: q there, largest deviation [m], deepest overlap [m], processor time for a second of
-    motion [s], and whether all stood in the last 4 ms.
+    """State at t: q, largest deviation [m], deepest overlap [m], CPU seconds per second.
+
+    `stands` is True if all bodies were at rest in the last 4 ms.
     """
 
     t: float
@@ -63,7 +66,11 @@ def ours(problem: Problem, h: float) -> Steps:
 
 
 def in_mjcf(problem: Problem, h: float, as_it_comes: bool = False) -> mujoco.MjModel:
-    """The scene for MuJoCo; RuntimeError where masses or inertias are not those here."""
+    """Return the scene for MuJoCo.
+
+    Raises:
+        RuntimeError: If masses or inertias differ from the values in the library.
+    """
     planes = "".join(
         f'<geom type="plane" size="0 0 1" pos="{text(one.point)}" zaxis="{text(one.normal)}"/>'
         for one in problem.ground
@@ -89,7 +96,7 @@ def in_mjcf(problem: Problem, h: float, as_it_comes: bool = False) -> mujoco.MjM
 
 
 def of_six_freedoms(qpos: np.ndarray) -> np.ndarray:
-    """q of `SixDoF` of that of free joints of MuJoCo: the quaternion comes first."""
+    """Convert q of MuJoCo's free joints to q of `SixDoF`, whose quaternion comes first."""
     return np.roll(qpos.reshape(-1, 7), 4, axis=1).ravel()
 
 
@@ -104,7 +111,7 @@ def theirs(problem: Problem, h: float, as_it_comes: bool = False) -> Steps:
 
 
 def gauge(problem: Problem) -> Callable[[np.ndarray], float]:
-    """The depth of the deepest overlap for a q."""
+    """Return a function from q to the depth of the deepest overlap."""
     model = in_mjcf(problem, 1e-3)
     data = mujoco.MjData(model)
 
@@ -120,13 +127,17 @@ def gauge(problem: Problem) -> Callable[[np.ndarray], float]:
 RIVALS: dict[str, Callable[[Problem, float], Steps]] = {
     "here": ours,
     "MuJoCo, stiff": theirs,
-    "MuJoCo as it comes": lambda problem, h: theirs(problem, h, as_it_comes=True),
+    "MuJoCo, defaults": lambda problem, h: theirs(problem, h, as_it_comes=True),
 }  # fmt: skip
-HEADS = ["problem; off by [m], deep [m], time of a second", "step", *RIVALS]
+HEADS = ["problem; error [m], depth [m], CPU time per second", "step", *RIVALS]
 
 
 def check_weight(problem: Problem, borne: np.ndarray) -> None:
-    """RuntimeError where what the ground bears differs from the weight by more than 1 %."""
+    """Check that the ground force equals the weight.
+
+    Raises:
+        RuntimeError: If they differ by more than 1 %.
+    """
     weight = sum(body.m for body in problem.bodies) * np.array(problem.gravity)
     if np.linalg.norm(borne + weight) > 1e-2 * np.linalg.norm(weight):
         raise RuntimeError(f"the ground bears {borne} N of {-weight} N")
@@ -135,7 +146,7 @@ def check_weight(problem: Problem, borne: np.ndarray) -> None:
 def later(
     problem: Problem, h: float, run: Steps, deepest: Callable[[np.ndarray], float], one: Answer
 ) -> Answer:
-    """The answer after another 4 ms."""
+    """Return the state after another 4 ms of motion."""
     begin = process_time()
     run.advance(round(SLICE / h))
     time, q, t = one.time + (process_time() - begin) / problem.T, run.q(), one.t + SLICE
@@ -144,7 +155,11 @@ def later(
 
 
 def answers(problem: Problem, h: float) -> dict[str, Answer]:
-    """Of each in turn. RuntimeError where the ground does not bear the weight of what stands."""
+    """Return the final state of each simulation; they run in turns.
+
+    Raises:
+        RuntimeError: If the ground does not carry the weight of standing bodies.
+    """
     runs, deepest = {name: make(problem, h) for name, make in RIVALS.items()}, gauge(problem)
     found = {name: Answer(0.0, run.q(), 0.0, 0.0, 0.0, True) for name, run in runs.items()}
     for _ in range(round(problem.T / SLICE)):
@@ -155,7 +170,7 @@ def answers(problem: Problem, h: float) -> dict[str, Answer]:
 
 
 def measured() -> Iterator[list[str]]:
-    """Problem, step, and the answer of each."""
+    """Yield problem, step, and the results of each simulation."""
     for name, make in PROBLEMS.items():
         for h in STEPS[: 2 if name in LONG else 3]:
             cells = (

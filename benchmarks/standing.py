@@ -1,6 +1,8 @@
-"""Steps of robots that stand on springs in their joints, from the same MJCF, beside MuJoCo's
-mj_step as it comes (pyramidal cone, Newton's method) and Drake (its discrete plant, SAP and point
-contact): processor time, and how well the ground bears them.
+"""Step times of robots that stand with joint springs, compared with MuJoCo's mj_step and Drake.
+
+All simulations read the same MJCF file. MuJoCo has its default settings (pyramidal cone, Newton's
+method). Drake uses its discrete plant, SAP and point contact. The table lists the CPU time per step
+and the number of contacts; the error of the ground force is checked.
 """
 
 import logging
@@ -18,10 +20,10 @@ import mujoco
 import numpy as np
 
 from rigidblocks import RigidContactPlant
-from rigidblocks.block.memory import Memory
-from rigidblocks.formats.load import load_model
-from rigidblocks.kernels.stepper import compiled_stepper
-from rigidblocks.model.shapes import Plane
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
+from rigidblocks.robot.shapes import Plane
+from rigidblocks.robot_description.load import load_model
 
 H, T, G = 1e-3, 2.0, 9.81
 
@@ -39,7 +41,7 @@ LEG = """<body name="hip{k}" pos="{x} {y} 0">
 
 
 def quadruped() -> str:
-    """Four legs of three joints; feet are capsules across, with two points of contact each."""
+    """Return four legs of three joints; feet are transverse capsules with two contact points."""
     places = [(x, y) for x in (0.2, -0.2) for y in (0.1, -0.1)]
     legs = "".join(LEG.format(k=k, x=x, y=y, side=0.8 * y) for k, (x, y) in enumerate(places))
     return f"""<mujoco model="quadruped"><compiler angle="degree"/><option timestep="{H}"/>
@@ -51,8 +53,9 @@ def quadruped() -> str:
 
 
 def humanoid() -> str:
-    """That of gymnasium, its joints stiffer, on feet of two boxes each: heel and toe, with four
-    points of contact each.
+    """Return gymnasium's humanoid with stiffer joints, on feet of two boxes each.
+
+    The two boxes are the heel and the toe, with four contact points each.
     """
     path = Path(gymnasium.__file__).parent / "envs/mujoco/assets/humanoid.xml"
     text = re.sub(r"<(option|actuator|tendon)\b.*?</\1>|<asset>.*?</asset>", "", path.read_text(),
@@ -71,9 +74,7 @@ def humanoid() -> str:
 
 
 class Standing(NamedTuple):
-    """Microseconds a step, contacts at the end, and by how much what the ground bears differs from
-    the weight, relative to it.
-    """
+    """CPU time per step [us], final number of contacts, and relative error of the ground force."""
 
     time: float
     contacts: int
@@ -81,7 +82,7 @@ class Standing(NamedTuple):
 
 
 class Stand(NamedTuple):
-    """Goes on by a number of steps; contacts, and what the ground bears [N]."""
+    """Simulation: functions for steps, for the number of contacts, and for ground force [N]."""
 
     advance: Callable[[int], object]
     contacts: Callable[[], int]
@@ -92,8 +93,9 @@ def ours(path: Path) -> Stand:
     robot, data = load_model(path), mujoco.MjData(mujoco.MjModel.from_xml_path(str(path)))
     place, turn, joints = np.split(data.qpos, [3, 7])
     q0 = np.concatenate([turn, place, joints])
-    plant = RigidContactPlant(robot.model, (Plane(),), q0=q0, mu=0.6, apart=robot.apart,
-                              freedoms=robot.freedoms, sample_time=H)  # fmt: skip
+    plant = RigidContactPlant(robot.model, (Plane(),), q0=q0, mu=0.6,
+                              collision_exclusions=robot.apart,
+                              joint_properties=robot.joint_properties, sample_time=H)  # fmt: skip
     memory = Memory(plant)
     m, step, done = memory.start(), compiled_stepper(memory), [0]
     step.initialize(m, 0.0)
@@ -121,8 +123,9 @@ def by_mujoco(path: Path) -> Stand:
 
 
 def one_joint_each(text: str) -> str:
-    """The same robot with bodies without mass between joints of one body: of several joints of one
-    body Drake's reader has all but the last where the parent is.
+    """Return the robot with massless bodies between the joints of bodies with several joints.
+
+    If a body has several joints, Drake's reader places all but the last joint at the parent.
     """
     root = ElementTree.fromstring(text)
     pairs = ElementTree.SubElement(root, "contact")
@@ -142,8 +145,9 @@ def one_joint_each(text: str) -> str:
 
 
 def add_drives(drake: Any, plant: Any, model: mujoco.MjModel) -> None:
-    """Springs and rotors of the joints, which Drake's reader of MJCF leaves out, in the same
-    order.
+    """Add the springs and rotor inertias of the joints, which Drake's MJCF reader ignores.
+
+    The order of the joints is the same in both models.
     """
     joints = [plant.get_joint(k) for k in plant.GetJointIndices()]
     turning = [one for one in joints if one.num_velocities() == 1]
@@ -157,8 +161,12 @@ def add_drives(drake: Any, plant: Any, model: mujoco.MjModel) -> None:
 
 
 def check_inertia(plant: Any, context: Any, model: mujoco.MjModel) -> None:
-    """RuntimeError where the eigenvalues of both mass matrices differ: base upright, at its origin,
-    freedoms in any order.
+    """Compare the eigenvalues of both mass matrices.
+
+    The base is upright at its origin; the order of the degrees of freedom may differ.
+
+    Raises:
+        RuntimeError: If the eigenvalues differ.
     """
     data, M = mujoco.MjData(model), np.zeros((model.nv, model.nv))
     mujoco.mj_forward(model, data)
@@ -171,7 +179,7 @@ def check_inertia(plant: Any, context: Any, model: mujoco.MjModel) -> None:
 def by_drake(path: Path) -> Stand:
     from pydrake import all as drake
 
-    logging.getLogger("drake").setLevel(logging.ERROR)  # of what is said of springs
+    logging.getLogger("drake").setLevel(logging.ERROR)  # hides warnings about springs
     model = mujoco.MjModel.from_xml_path(str(path))
     builder = drake.DiagramBuilder()
     plant, _ = drake.AddMultibodyPlantSceneGraph(builder, H)
@@ -212,7 +220,7 @@ RIVALS: dict[str, Callable[[Path], Stand]] = {
 def side_by_side(
     text: str, rivals: dict[str, Callable[[Path], Stand]], slices: int = 10
 ) -> dict[str, Standing]:
-    """All from the same file, in turn."""
+    """Run all simulations from the same file, in turns, and return their results."""
     path = Path(tempfile.mkdtemp(), "robot.xml")
     path.write_text(text)
     runs, steps = {name: make(path) for name, make in rivals.items()}, round(T / H) // slices
@@ -232,13 +240,13 @@ def side_by_side(
 
 
 ROBOTS = {
-    "quadruped of 18 freedoms stands": quadruped,
-    "humanoid of 23 freedoms stands": humanoid,
+    "standing quadruped, 18 degrees of freedom": quadruped,
+    "standing humanoid, 23 degrees of freedom": humanoid,
 }
 
 
 def measured(rival: str = "mj_step") -> Iterator[list[str]]:
-    """The processor time of a step here and of a rival on the mean, and contacts at the end."""
+    """Yield the mean CPU time of a step in both simulators, and the final number of contacts."""
     for name, text in ROBOTS.items():
         found = side_by_side(text(), {who: RIVALS[who] for who in ("here", rival)})
         if max(one.off for one in found.values()) > 1e-2:

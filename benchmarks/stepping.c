@@ -1,6 +1,6 @@
-/* Steps in a C loop, whoever takes them: n steps of dt from t. Where `ns` is given it gets the time
-   of each [ns], the clock's own included. Returns how many were taken: a step that fails ends the
-   loop. */
+/* C loops that step models: n steps of dt from t. If `ns` is not NULL, it receives the time of each
+   step [ns], including the time to read the clock. Each loop returns the number of steps taken and
+   ends if a step fails. */
 #define _POSIX_C_SOURCE 199309L
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,7 +38,7 @@ EXPORT int fmi2(void *step, void *instance, double t, double dt, int n, double *
 EXPORT int fmi3(void *step, void *instance, double t, double dt, int n, double *ns);
 EXPORT int exchange(void *functions, void *instance, double t, double dt, int n, double *ns);
 
-/* What the clock itself takes. */
+/* Empty steps, which measure the time to read the clock. */
 EXPORT int nothing(void *step, void *m, double t, double dt, int n, double *ns)
 {
     (void)step, (void)m, (void)t, (void)dt;
@@ -53,7 +53,7 @@ static int multiplied(int rounds)
     return OK;
 }
 
-/* The same integer operations in each step: what takes longer is the machine's doing. */
+/* The same integer operations in each step; variations of the time are due to the machine. */
 EXPORT int integers(void *rounds, void *m, double t, double dt, int n, double *ns)
 {
     (void)m, (void)t, (void)dt;
@@ -80,7 +80,7 @@ EXPORT int fmi3(void *step, void *instance, double t, double dt, int n, double *
     STEPS(f(instance, t + k * dt, dt, true, &event, &terminate, &early, &last));
 }
 
-/* An FMU for model exchange in FMI 3.0, and its number of states. */
+/* FMU for model exchange of FMI 3.0, with the number of its states. */
 typedef struct {
     int (*set_time)(void *, double);
     int (*set_states)(void *, const double *, size_t);
@@ -95,7 +95,7 @@ static int rates(const Exchange *f, void *instance, double t, const double *x, d
            f->get_rates(instance, k, f->nx);
 }
 
-/* A step of RK4 by the host. */
+/* RK4 step that the host computes. */
 static int rk4(const Exchange *f, void *instance, double t, double h)
 {
     static const double C[] = {0.0, 0.5, 0.5, 1.0}, B[] = {1.0 / 6, 1.0 / 3, 1.0 / 3, 1.0 / 6};

@@ -1,6 +1,4 @@
-"""The time of a step: the fused loop, a native FMU in a C host, a Python FMU against an empty one
-under FMPy.
-"""
+"""Time of a step: the fused loop, a native FMU in a C host, and Python FMUs in FMPy."""
 
 import ctypes
 import subprocess
@@ -24,9 +22,9 @@ from rigidblocks import (
     export_fmu,
     planar2,
 )
-from rigidblocks.block.memory import Memory
+from rigidblocks.block.memory_layout import Memory
 from rigidblocks.dynamics import aba
-from rigidblocks.kernels.stepper import compiled_stepper
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
 from rigidblocks.tracing.ccode import c_function
 from rigidblocks.tracing.compiler import compiler, shared_library
 from rigidblocks.tracing.trace import trace
@@ -45,7 +43,7 @@ class Empty(Fmi2Slave):
 
 
 def planar2ctrl() -> System:
-    """The planar robot with its controller and command."""
+    """Return the planar robot with its controller and command."""
     system = System()
     system.add("robot", RobotPlant(planar2()))
     system.add("pd", PDController(kp=[1000, 1000], kd=[15, 15]))
@@ -65,7 +63,7 @@ def planar2ctrl() -> System:
 
 
 def bare_aba() -> float:
-    """The time of planar2's compiled aba in a C loop [ns]."""
+    """Return the time of a call of planar2's compiled aba in a C loop [ns]."""
     model = planar2()
     graph = trace(
         "function", lambda *a: {"qdd": aba(model, *a)}, {"q": (2,), "qd": (2,), "tau": (2,)}
@@ -83,9 +81,7 @@ def bare_aba() -> float:
 
 
 def fused_rate() -> float:
-    """Steps of planar2ctrl per second in the fused loop, every state and output of every step
-    kept.
-    """
+    """Return the steps per second of planar2ctrl in the fused loop, with all states recorded."""
     stepper = compiled_stepper(Memory(FusedSystem(planar2ctrl(), 1e-3)), h=1e-3)
     memory, rows = stepper.memory.start(), np.empty((10_000, stepper.memory.size))
     stepper.initialize(memory, 0.0)
@@ -95,7 +91,7 @@ def fused_rate() -> float:
 
 
 def native_step(folder: Path) -> float:
-    """The time of fmi2DoStep of the robot's native FMU in a C host [ns]."""
+    """Return the time of fmi2DoStep of the robot's native FMU in a C host [ns]."""
     path = export_fmu(ROOT / "fmus/planar2_robot_fmu.py", folder / "native.fmu")
     description = fmpy.read_model_description(str(path))
     unzipped = fmpy.extract(str(path), str(folder / "native"))
@@ -125,8 +121,9 @@ def native_step(folder: Path) -> float:
 
 
 def python_steps(folder: Path) -> dict[str, float]:
-    """The time of fmi2DoStep under FMPy [us] of an empty pythonfmu FMU and of the robot, Python and
-    native.
+    """Return the times of fmi2DoStep in FMPy [us].
+
+    The FMUs are an empty FMU by pythonfmu, and the robot as a Python FMU and as a native FMU.
     """
     (folder / "rigidblocks_empty_slave.py").write_text(EMPTY)
     command = [sys.executable, "-m", "pythonfmu", "build", "-f", "rigidblocks_empty_slave.py"]
@@ -139,7 +136,7 @@ def python_steps(folder: Path) -> dict[str, float]:
     slaves = {name: started(path, folder / f"{path.stem}_unpacked") for name, path in paths.items()}
     times = {name: [] for name in slaves}
     done = dict.fromkeys(slaves, 0)
-    for _ in range(15):  # in turn, so that all see the same machine
+    for _ in range(15):  # in turns, so that the load of the machine is the same for all
         for name, slave in slaves.items():
             begin = timeit.default_timer()
             for k in range(done[name], done[name] + 5000):
@@ -153,7 +150,7 @@ def python_steps(folder: Path) -> dict[str, float]:
 
 
 def started(path: Path, folder: Path) -> FMU2Slave:
-    """An FMU ready to step."""
+    """Return an FMU that is ready to step."""
     description = fmpy.read_model_description(str(path), validate=False)
     slave = FMU2Slave(
         guid=description.guid,
@@ -169,7 +166,7 @@ def started(path: Path, folder: Path) -> FMU2Slave:
 
 
 def main() -> None:
-    """Prints the times."""
+    """Print the times."""
     print(f"planar2 aba in a C loop          {bare_aba() / 1e3:8.3f} us")
     print(f"planar2ctrl, fused loop          {fused_rate():8,.0f} steps/s (RK4, one inner step)")
     with tempfile.TemporaryDirectory() as name:

@@ -1,10 +1,12 @@
-"""A sweep on this machine: from the command to the dataset, when its first run is there, what a
-second worker brings, beside what a second process brings the loop in C alone, and lanes.
+"""Times of a parameter sweep on this machine: until the first run, and until the dataset.
 
     python benchmarks/sweeps.py [runs]
 
-Each run is the planar robot with its controller for 10 s. It wants an idle machine; the kernels are
-compiled once before.
+The times begin with the command. The script also measures the speed-up by a second worker, compared
+with a second process of the C loop, and the speed-up by lanes. Each run is the planar robot with
+its controller for 10 s.
+
+The machine should be idle. The kernels are compiled before the measurement.
 """
 
 import subprocess
@@ -14,15 +16,15 @@ from pathlib import Path
 from time import monotonic, process_time, sleep
 
 from rigidblocks import sweep
-from rigidblocks.cli.runs import _planar2ctrl
-from rigidblocks.study.design import latin_hypercube
+from rigidblocks.cli.run import _planar2ctrl
+from rigidblocks.studies.experiment_design import latin_hypercube
 
 MEASURE = "peak robot.qd[1]"
-SCRIPT = "from rigidblocks.cli.runs import _planar2ctrl\nsystem = _planar2ctrl()\n"
+SCRIPT = "from rigidblocks.cli.run import _planar2ctrl\nsystem = _planar2ctrl()\n"
 BARE = """
 import sys
 from rigidblocks import prepare
-from rigidblocks.cli.runs import _planar2ctrl
+from rigidblocks.cli.run import _planar2ctrl
 run = prepare(_planar2ctrl(), 1e-3, form="fused", every=10_000)
 run.simulate(10.0, progress=False)
 print("ready", flush=True)
@@ -34,7 +36,7 @@ for line in sys.stdin:
 
 
 def of_command(folder: Path, runs: int) -> tuple[float, float]:
-    """The times [s] from the command to its first run and to its dataset."""
+    """Return the times [s] from the start of the command to its first run and to its dataset."""
     (folder / "planar.py").write_text(SCRIPT)
     words = ["sweep", "planar.py", "--vary", "pd.kp[1]=500:1500", "--sample", "latin"]
     words += ["--runs", str(runs), "--stop", "10", "--measure", MEASURE, "-o", f"of{runs}.nc"]
@@ -51,8 +53,9 @@ def of_command(folder: Path, runs: int) -> tuple[float, float]:
 
 
 def of_processes(runs: int) -> float:
-    """How many times as fast two processes take runs of the loop in C, of which they keep nothing,
-    as one of them does: what the machine has for a second worker.
+    """Return the speed-up of two processes that run the C loop without recording.
+
+    It is the upper limit of the speed-up by a second worker on this machine.
     """
     command = [sys.executable, "-c", BARE]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
@@ -75,7 +78,7 @@ def of_processes(runs: int) -> float:
 
 
 def of_threads(runs: int, threads: int, **options: object) -> tuple[float, float]:
-    """The time [s] of the clock and that of the processor for the runs alone, less the start."""
+    """Return the wall time and the CPU time [s] of the runs without the start-up."""
     times = []
     for n in (1, runs):
         design = latin_hypercube({"pd.kp[1]": (500.0, 1500.0)}, n)
@@ -89,7 +92,7 @@ def of_threads(runs: int, threads: int, **options: object) -> tuple[float, float
 def main() -> None:
     runs = int(sys.argv[1]) if sys.argv[1:] else 1000
     with tempfile.TemporaryDirectory() as folder:
-        of_command(Path(folder), 1)  # which compiles
+        of_command(Path(folder), 1)  # compiles
         first, whole = of_command(Path(folder), runs)
     print(f"| first run after | {first:.2f} s |\n| {runs} runs and their dataset | {whole:.2f} s |")
     one, two = of_threads(2 * runs, 1), of_threads(2 * runs, 2)

@@ -1,5 +1,6 @@
-"""Linkages that swing freely for 100 s in communication steps of 1 ms: the largest change of their
-energy by the default method at each tolerance, and what it takes of RK4's time.
+"""Energy drift of linkages that swing freely for 100 s, with the default method and tolerances.
+
+The communication step is 1 ms. The times are relative to RK4.
 """
 
 import ctypes
@@ -9,9 +10,9 @@ from time import process_time
 import numpy as np
 from work_precision import Kernel
 
-from rigidblocks.block.adaptive import method_of
+from rigidblocks.block.adaptive_methods import method_of
 from rigidblocks.library import ClosedLoopPlant
-from rigidblocks.mechanisms import bennett, five_bar, four_bar, slider_crank
+from rigidblocks.robot.robots import bennett, five_bar, four_bar, slider_crank
 
 MECHANISMS = {
     "five-bar": five_bar(),
@@ -24,14 +25,14 @@ T_STOP, DT = 100.0, 1e-3
 
 
 def drift(kernel: Kernel, rtol: float | None) -> tuple[float, float, float]:
-    """The energy at the start and its largest change [J], and the time [s]."""
+    """Return the initial energy and its largest change [J], and the CPU time [s]."""
     if rtol is not None:
         kernel.tolerate(rtol)
     m, n, taken = kernel.start(), round(T_STOP / DT), ctypes.c_int()
     rows = np.zeros((n, kernel.memory.size))
     places, double = (m.ctypes.data, rows.ctypes.data), ctypes.c_double
     begin = process_time()
-    kernel.library.block_run(
+    kernel.library.rb_block_run(
         ctypes.c_void_p(places[0]), double(0.0), double(DT), 0, n,
         ctypes.c_void_p(places[1]), ctypes.byref(taken),
     )  # fmt: skip
@@ -44,7 +45,7 @@ def drift(kernel: Kernel, rtol: float | None) -> tuple[float, float, float]:
 
 
 def measured() -> Iterator[list[str]]:
-    """A row for each mechanism."""
+    """Yield a row for each mechanism."""
     for name, mechanism in MECHANISMS.items():
         plant = ClosedLoopPlant(mechanism.model, mechanism.q0, mechanism.qd0)
         fixed, default = (Kernel(plant, method_of(one)) for one in ("rk4", "adaptive or stiff"))

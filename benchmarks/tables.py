@@ -1,10 +1,10 @@
-"""The tables of README and docs whose figures were measured: each stands between the marks
+"""Measured tables of the README and the docs, each between the marks
 
     <!-- measured: NAME -->
     <!-- end of NAME -->
 
-and is written from benchmarks/measured.json, which `benchmarks/figures.py` makes. This script alone
-writes them again from the file.
+Their content comes from benchmarks/measured.json, which `benchmarks/figures.py` writes. This script
+only inserts the tables of that file into the pages again.
 """
 
 import json
@@ -17,17 +17,17 @@ PLACE = re.compile(r"(<!-- measured: (\w+) -->\n)(.*?)(<!-- end of \2 -->)", re.
 
 
 def pages() -> list[Path]:
-    """The pages that may have such tables."""
+    """Return the pages that may have measured tables."""
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def with_tables(text: str, measured: dict) -> str:
-    """A page with its tables as they were measured; KeyError for one that was not."""
+    """Return a page with its measured tables; raise KeyError if a table is unknown."""
     return PLACE.sub(lambda found: found[1] + table(measured[found[2]]) + found[4], text)
 
 
 def table(one: dict) -> str:
-    """A table, or what a program printed, and where and when it was measured."""
+    """Return a table or printed output, with the machine and the date of the measurement."""
     if "printed" in one:
         text = "```\n" + one["printed"] + "```\n"
     else:
@@ -37,7 +37,7 @@ def table(one: dict) -> str:
 
 
 def write(measured: dict) -> None:
-    """Writes the tables of all pages whose figures are known."""
+    """Write the measured tables of all pages."""
     for path in pages():
         text = path.read_text()
         known = all(name in measured for _, name, *_ in PLACE.findall(text))

@@ -1,5 +1,5 @@
-/* What FMPy's template of an FMU leaves open: its step. Its variables are its first members, [time
-   | u | y | x]. */
+/* Step function for FMPy's FMU template. The first members of the template's structure are the
+   variables [time | u | y | x]. */
 #include <stdlib.h>
 
 #include "kernel.c"
@@ -11,7 +11,7 @@ static int template_step(void *model, double t, double dt)
     m[RB_T] = v[0] = t;
     store(m + RB_X, x, RB_NX);
     store(m + RB_U, u, RB_NU);
-    const int status = block_step(m, t, dt);
+    const int status = rb_block_step(m, t, dt);
     store(x, m + RB_X, RB_NX);
     store(y, m + RB_Y, RB_NY);
     return status;

@@ -1,8 +1,8 @@
-"""How well the methods that choose their steps keep to the tolerance: the error at the end over
-rtol, and how often the choice went from explicit steps to linearly implicit ones.
+"""Accuracy of the adaptive methods: final error over rtol, and number of method changes.
 
-The problems are the classic stiff set, the flyball governor, Andrews' squeezer and an arm of seven
-joints under a stiff controller, in one communication step each.
+The default method changes between explicit and implicit steps. The problems are the classic stiff
+test set, the flyball governor, Andrews' squeezer, and an arm of seven joints with a stiff
+controller. Each problem runs in one communication step.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from work_precision import Kernel
 
 import squeezer
 from rigidblocks import Block, ClosedLoopPlant
-from rigidblocks.block.adaptive import STIFFNESS, method_of
+from rigidblocks.block.adaptive_methods import STIFF_DETECTIONS, method_of
 from stiff_mechanisms import HEIGHTS, flyball_governor, stiff_arm
 from stiff_problems import PROBLEMS
 
@@ -26,18 +26,18 @@ Error = Callable[[np.ndarray], float]
 
 
 def ends(block: Block, name: str, end: float, tau: np.ndarray | None) -> Iterator[tuple]:
-    """At each tolerance the states at the end of one step, and how often the method changed."""
+    """Yield each tolerance with the final states and the number of method changes."""
     kernel = Kernel(block, method_of(name), tau)
     for rtol in TOLERANCES[name]:
         kernel.tolerate(rtol)
         m = kernel.start()
-        if kernel.library.block_step(m.ctypes.data, 0.0, end) != 0:
+        if kernel.library.rb_block_step(m.ctypes.data, 0.0, end) != 0:
             raise ArithmeticError(f"{kernel.memory.name} failed at rtol {rtol}")
-        yield rtol, m[kernel.memory.x], int(m[kernel.memory.s][STIFFNESS])
+        yield rtol, m[kernel.memory.x], int(m[kernel.memory.s][STIFF_DETECTIONS])
 
 
 def problems() -> Iterator[tuple[str, Block, float, np.ndarray | None, Error]]:
-    """Of each problem the name, the block, its end, its input, and what the error is there."""
+    """Yield name, block, end time, input and error function of each problem."""
     for name, one in PROBLEMS.items():
         yield name, one, one.end, None, lambda x, y=one.solution: np.max(np.abs(x / y - 1.0))
     height = HEIGHTS[5.0]
@@ -66,7 +66,7 @@ def problems() -> Iterator[tuple[str, Block, float, np.ndarray | None, Error]]:
 
 
 def measured() -> Iterator[list[str]]:
-    """A row for each problem: the errors over rtol, and the changes of the default at each."""
+    """Yield a row for each problem: errors over rtol, and changes of the default method."""
     for name, block, end, tau, error in problems():
         cells, changes = [], []
         for method in TOLERANCES:

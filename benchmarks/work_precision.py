@@ -1,10 +1,12 @@
-"""Work and precision: the error at the end against evaluations and time, of the methods that choose
-their steps and of SciPy's LSODA and Radau and SUNDIALS' CVODE (BDF, by FMPy's library).
+"""Work-precision diagrams: final error against evaluations and time, compared with other solvers.
 
-All solve the same compiled rates: CVODE calls them in C like our own steps, SciPy's solvers by
-Python. Each takes the same tolerances, two a decade; at an error stands its cheapest run that is at
-least as exact. What is exact is our collocation at 1e-12, which CVODE's best has to come near to.
-Writes build/work_precision/result.png.
+The other solvers are LSODA and Radau of SciPy, and CVODE of SUNDIALS (BDF, from FMPy's library).
+All solvers use the same compiled derivative. CVODE and the library call it from C, SciPy's solvers
+from Python. All have the same tolerances, two per decade.
+
+For each error, the tables list the cheapest run that is at least as accurate. The reference is the
+library's collocation method at 1e-12, which CVODE's best run must confirm. The script writes
+build/work_precision/result.png.
 """
 
 import ctypes
@@ -23,10 +25,10 @@ from fmpy import sundials
 from scipy.integrate import solve_ivp
 
 from rigidblocks import Block, ClosedLoopPlant
-from rigidblocks.block.adaptive import Method, longest_step, memory_for, method_of
-from rigidblocks.block.collocation import close
-from rigidblocks.kernels.evaluator import TracedEvaluator
-from rigidblocks.kernels.kernel import KERNEL, model_header
+from rigidblocks.block.adaptive_methods import Method, longest_step, memory_for, method_of
+from rigidblocks.block.radau import newton_tolerance
+from rigidblocks.kernels.model_header import KERNEL, model_header
+from rigidblocks.kernels.traced_evaluator import TracedEvaluator
 from rigidblocks.tracing.ccode import c_text
 from rigidblocks.tracing.compiler import shared_library
 
@@ -48,7 +50,7 @@ SETTABLE = re.compile(r"static const (double RB_(?:RTOL|ATOL|NEWTON_CLOSE)\b)")
 
 
 class Work(NamedTuple):
-    """What it took: the relative error at the end, evaluations of the rates, time [s]."""
+    """Work of a run: relative final error, evaluations of the derivative, and time [s]."""
 
     error: float
     evaluations: int
@@ -57,8 +59,9 @@ class Work(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """The compiled block that counts, for a method, whose tolerance can be set; without inputs
-    given they are what they start at.
+    """Compiled block with a method; it counts evaluations and has a settable tolerance.
+
+    If `inputs` is not given, the inputs have their start values.
     """
 
     block: Block
@@ -67,12 +70,12 @@ class Kernel:
 
     @cached_property
     def memory(self):
-        """The layout of its memory."""
+        """Layout of the block's memory."""
         return memory_for(self.block, self.method)
 
     @cached_property
     def library(self):
-        """The loaded kernel."""
+        """Loaded kernel."""
         header = model_header(TracedEvaluator(self.memory), self.method, longest_step(self.method))
         sources = {"model.h": SETTABLE.sub(r"static \1", header)} | {
             name: c_text(f"kernel/{name}") for name in (*KERNEL, "kernel.c")
@@ -80,8 +83,8 @@ class Kernel:
         sources["precision.c"] = (ROOT / "benchmarks/precision.c").read_text()
         library = ctypes.CDLL(str(shared_library(sources, "precision.c")))
         double, address = ctypes.c_double, ctypes.c_void_p
-        library.block_initialize.argtypes = (address, double)
-        library.block_step.argtypes = (address, double, double)
+        library.rb_block_initialize.argtypes = (address, double)
+        library.rb_block_step.argtypes = (address, double, double)
         library.rates.argtypes = (double, address, address)
         library.take.argtypes = (address,)
         library.tolerate.argtypes = (double, address, double)
@@ -89,30 +92,30 @@ class Kernel:
         return library
 
     def start(self) -> np.ndarray:
-        """A memory at the start, which the rates know, too; nothing is counted yet."""
+        """Reset the counter, and return an initialized memory, which the derivative also uses."""
         m = self.memory.start()
         if self.inputs is not None:
             m[self.memory.u] = self.inputs
-        self.library.block_initialize(m.ctypes.data, 0.0)
+        self.library.rb_block_initialize(m.ctypes.data, 0.0)
         self.library.take(m.ctypes.data)
         self.library.counts()
         return m
 
     def tolerate(self, rtol: float) -> None:
-        """Sets the tolerance."""
-        absolute = method_of(self.method, rtol).absolute(self.block.states)
-        self.library.tolerate(rtol, absolute.ctypes.data, close(rtol))
+        """Set the relative tolerance."""
+        absolute = method_of(self.method, rtol).absolute_tolerances(self.block.states)
+        self.library.tolerate(rtol, absolute.ctypes.data, newton_tolerance(rtol))
 
     def states(self, rtol: float, end: float) -> np.ndarray:
-        """The states at the end of one communication step."""
+        """Return the states at the end of one communication step."""
         self.tolerate(rtol)
         m = self.start()
-        assert self.library.block_step(m.ctypes.data, 0.0, end) == 0
+        assert self.library.rb_block_step(m.ctypes.data, 0.0, end) == 0
         return m[self.memory.x]
 
 
 def by_scipy(kernel: Kernel, name: str, rtol: float, end: float) -> np.ndarray:
-    """The states at the end by a solver of SciPy, Radau with the exact Jacobian."""
+    """Return the final states computed by a solver of SciPy; Radau uses the exact Jacobian."""
     m, evaluator = kernel.start(), TracedEvaluator(kernel.memory)
     place, at = kernel.memory.x, np.zeros(kernel.memory.x.stop - kernel.memory.x.start)
     rates, to = kernel.library.rates, np.zeros(len(at))
@@ -124,14 +127,14 @@ def by_scipy(kernel: Kernel, name: str, rtol: float, end: float) -> np.ndarray:
 
     def jacobian(t: float, x: np.ndarray) -> np.ndarray:
         m[0], m[place] = t, x
-        return evaluator.slopes(m)[0]
+        return evaluator.jacobian(m)[0]
 
     exact = {"jac": jacobian} if name == "Radau" else {}
     return solve_ivp(f, (0, end), m[place], name, rtol=rtol, atol=rtol, **exact).y[:, -1]
 
 
 def by_cvode(kernel: Kernel, rtol: float, end: float) -> np.ndarray:
-    """The states at the end by CVODE, its rates in C."""
+    """Return the final states computed by CVODE, with the derivative in C."""
     n, x = kernel.memory.x.stop - kernel.memory.x.start, kernel.start()[kernel.memory.x]
     context = sundials.SUNContext()
     sundials.SUNContext_Create(sundials.SUN_COMM_NULL, ctypes.byref(context))
@@ -154,8 +157,9 @@ def by_cvode(kernel: Kernel, rtol: float, end: float) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A block from its start to `end`, where the first states are known, or all of them are found
-    with a tolerance far below the others.
+    """Block that runs from its start to `end`, with a reference for the first or for all states.
+
+    If no solution is known, the reference run has a tolerance far below the other tolerances.
     """
 
     name: str
@@ -167,19 +171,19 @@ class Problem:
 
     @cached_property
     def solution(self) -> np.ndarray:
-        """The states at the end."""
+        """Return the reference for the final states."""
         if self.known is not None:
             return self.known
         return self.kernel("radau").states(1e-12, self.end)
 
     def kernel(self, name: str) -> Kernel:
-        """The kernel of one of our methods, compiled once."""
+        """Return the kernel of one of the library's methods, compiled once."""
         if name not in self.kernels:
             self.kernels[name] = Kernel(self.block, method_of(name), self.inputs)
         return self.kernels[name]
 
     def work(self, kernel: Kernel, solve: Callable[[], np.ndarray]) -> Work:
-        """What a solution takes, the best time of five that are short."""
+        """Return the work of a solution; the time of a short run is the best of five runs."""
         times: list[float] = []
         while len(times) < 5 and sum(times) < 0.2:
             begin = process_time()
@@ -192,7 +196,7 @@ class Problem:
         return Work(float(error), kernel.library.counts(), min(times))
 
     def curves(self) -> dict[str, list[Work]]:
-        """The work at each tolerance by each solver."""
+        """Return the work of each solver at each tolerance."""
         one, found = self.kernel("adaptive or stiff"), {}
         one.start()
 
@@ -213,14 +217,15 @@ class Problem:
 
 
 def cheapest(work: list[Work], error: float, column: int) -> float:
-    """The fewest evaluations, or the least time, of the runs that are at least so exact; not a
-    number without one.
+    """Return the fewest evaluations or the least time of the runs with at most this error.
+
+    The result is NaN if no run is as accurate.
     """
     return min((one[column] for one in work if one.error <= error), default=np.nan)
 
 
 def rows(problem: Problem, curves: dict[str, list[Work]]) -> Iterator[list[str]]:
-    """Evaluations and time at equal errors, a row for each error and a column for each solver."""
+    """Yield rows of evaluations and times: a row per error, a column per solver."""
     for error in ERRORS:
         cells = []
         for work in curves.values():
@@ -231,7 +236,7 @@ def rows(problem: Problem, curves: dict[str, list[Work]]) -> Iterator[list[str]]
 
 
 def draw(found: dict[str, dict[str, list[Work]]]) -> None:
-    """Evaluations and time over the error, a column for each problem."""
+    """Draw evaluations and time over the error, with a column for each problem."""
     figure, axes = plt.subplots(2, len(found), figsize=(4.5 * len(found), 7.5), squeeze=False)
     for column, (name, curves) in enumerate(found.items()):
         for row, unit in ((0, "evaluations"), (1, "time [ms]")):
@@ -250,7 +255,7 @@ def draw(found: dict[str, dict[str, list[Work]]]) -> None:
 
 
 def problems() -> list[Problem]:
-    """The flyball governor, Andrews' squeezer, and an arm of seven joints under stiff control."""
+    """Return the flyball governor, Andrews' squeezer, and an arm of seven joints."""
     plant = ClosedLoopPlant(
         squeezer.MODEL, squeezer.angles(squeezer.START), elements=(squeezer.SPRING,)
     )
@@ -268,7 +273,7 @@ def problems() -> list[Problem]:
 
 
 def measured() -> Iterator[list[str]]:
-    """The rows of all problems, while the curves are drawn."""
+    """Yield the rows of all problems, and draw the curves."""
     found = {}
     for problem in problems():
         found[problem.name] = problem.curves()
@@ -277,7 +282,7 @@ def measured() -> Iterator[list[str]]:
 
 
 def main() -> None:
-    """Prints the tables and draws the curves."""
+    """Print the tables and draw the curves."""
     for row in measured():
         print(*(cell.ljust(20) for cell in row), flush=True)
     print(BUILD / "result.png")
