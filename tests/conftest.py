@@ -1,4 +1,5 @@
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,12 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from campaign import is_long, two_thirds
 from essential import mark_slow, without_a_test
 from random_models import COORDINATES, MODELS
-from rigidblocks.model.model import Model
+from rigidblocks.robot.model import Model
 
-# the same examples in every run or, in the long one, new ones, with a line that repeats a failure;
-# none kept on disk; nothing depends on the time that it takes, because the machine may be busy
+# "seeded" uses the same examples in each run; "new", for the long run, prints how to repeat a
+# failure; no examples are stored on disk, and no deadline applies because the machine may be busy
 ALWAYS = {
     "database": None,
     "deadline": None,
@@ -23,19 +25,27 @@ settings.register_profile("new", derandomize=False, max_examples=200, print_blob
 settings.load_profile("seeded")
 
 TESTS = Path(__file__).parent
-LEFT = Counter()  # the tests that a choice of marks leaves out, by the target that runs them
+LEFT = Counter()  # number of deselected tests by the make target that runs them
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="rewrite the generated C in tests/reference"
     )
+    parser.addoption(
+        "--third-of-day",
+        type=int,
+        metavar="DAY",
+        help="of each test with at least 3 long cases, run only the third of this day",
+    )
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Compiled kernels go into the folder of this run, which its workers share, not into the user's
-    cache; into $RIGIDBLOCKS_CACHE where it is given, for runs that follow each other.
+    """Store compiled kernels in the folder of this run, not in the user's cache.
+
+    The workers of the run share the folder. $RIGIDBLOCKS_CACHE overrides it for runs that follow
+    each other.
     """
     folder = tmp_path_factory.getbasetemp()
     run = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
@@ -43,6 +53,14 @@ def _kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         if "RIGIDBLOCKS_CACHE" not in os.environ:
             patch.setenv("RIGIDBLOCKS_CACHE", str(run / "kernels"))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _import_path() -> Iterator[None]:
+    """Restore `sys.path` after each test, because a Python FMU puts its resources first."""
+    before = list(sys.path)
+    yield
+    sys.path[:] = before
 
 
 @pytest.fixture
@@ -57,42 +75,45 @@ def model(request: pytest.FixtureRequest) -> Model:
 
 @pytest.fixture(params=COORDINATES)
 def coordinate_model(request: pytest.FixtureRequest) -> Model:
-    """A model with qd = dq/dt."""
+    """Return a model with qd = dq/dt."""
     return MODELS[request.param]()
 
 
-# ---- what a run takes ----
+# ---- selection of tests ----
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of the laws in `essential`, all cases but the representative ones are slow."""
+    """Mark all cases of the laws in `essential` as slow, except the representative ones."""
     placed = [(item.path.relative_to(TESTS).as_posix(), item) for item in items]
     for file, item in placed:
         mark_slow(item, file)
+    if (day := config.getoption("third_of_day")) is not None:
+        other_days = two_thirds(items, day)
+        items[:] = [item for item in items if item not in other_days]
+        LEFT["campaign"] += len(other_days)
     whole_files = not any("::" in argument for argument in config.args)
     if whole_files and (missing := without_a_test(placed)):
         raise pytest.UsageError(f"tests/support/essential.py names what is not there: {missing}")
 
 
-# ---- what a run has left out, said at its end ----
+# ---- report of tests that did not run ----
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
     for item in items:
-        long = any(item.get_closest_marker(mark) for mark in ("slow", "interop"))
-        LEFT["check" if long else "test"] += 1
+        LEFT["check" if is_long(item) else "test"] += 1
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node) -> None:
-    """Every worker of a distributed run has collected all tests and left out the same ones."""
+    """Take the counts of one worker; all workers collect and deselect the same tests."""
     LEFT.update(getattr(node, "workeroutput", {}).get("left", {}) if not LEFT else {})
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session):
-    """Where all is installed, as in continuous integration, a skipped test is a failure."""
+    """Fail on skipped tests in continuous integration, where everything is installed."""
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["left"] = dict(LEFT)
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
@@ -106,7 +127,7 @@ def pytest_sessionfinish(session: pytest.Session):
 
 
 def say_what_did_not_run(reporter, skipped, failed: bool) -> None:
-    """The last lines: how many tests were skipped and why, and how many the other target runs."""
+    """Report the skipped tests with their reasons, and the tests left to the other target."""
     for reason, count in Counter(report.longrepr[2] for report in skipped).items():
         must = " here, where every chosen test must run" if failed and os.environ.get("CI") else ""
         reporter.write_line(f"skipped {count}{must}: {reason.removeprefix('Skipped: ')}")

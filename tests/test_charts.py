@@ -1,6 +1,4 @@
-"""Charts: their curves are the numbers that they are made of, and their bytes are the same in every
-process.
-"""
+"""SVG charts: curves, axis ticks, legends and reproducibility."""
 
 import os
 import re
@@ -12,15 +10,15 @@ import pytest
 from numpy.testing import assert_allclose
 
 from drawn_curves import SVG, curves_in, legend, marks, plots_of, values_of
-from rigidblocks.charts import Chart, chart_style, chart_svg
+from rigidblocks.common.charts import Chart, chart_style, chart_svg
 
 T = np.linspace(2.0, 5.0, 61)
-PLACE = 0.1  # [px], to which places are rounded; a panel is 600 by 130 at least
+PLACE = 0.1  # [px] rounding error of positions; a panel has at least 600 by 130 pixels
 
 
 @pytest.mark.parametrize("scale", [1e-250, 3e-7, 1.0, 4.7e5, 1e250])
 @pytest.mark.parametrize("middle", [0.0, 1.0, -30.0])
-def test_a_curve_is_where_the_marks_of_its_axes_say(scale, middle):
+def test_chart_curve_positions_agree_with_the_axis_ticks(scale, middle):
     y = scale * (middle + np.sin(T))
     (svg,) = plots_of(chart_svg(Chart("y [m]", T, {"y": y})))
     ((t, drawn),) = values_of(svg)
@@ -32,7 +30,7 @@ def test_a_curve_is_where_the_marks_of_its_axes_say(scale, middle):
     "values",
     [(1e308, -1e308), (5e-324, 0.0), (0.0, 0.0), (1e9, 1e9 + 1.0), (1e300, 1e300), (-7.0, -7.0)],
 )
-def test_curves_of_any_numbers_are_within_their_panel(values):
+def test_chart_curves_of_extreme_values_are_within_their_panel(values):
     html = chart_svg(Chart("y", np.array([0.0, 1e-9]), {"a": np.array(values), "b": np.zeros(2)}))
     (svg,) = plots_of(html)
     (panel,) = re.findall(r'class="plot"><rect[^>]* width="([\d.]+)" height="([\d.]+)"', html)
@@ -42,14 +40,14 @@ def test_curves_of_any_numbers_are_within_their_panel(values):
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-6.014, 6.014), (0.0, 3e-4), (7.0, 9.0)])
-def test_marks_of_an_axis_are_few_and_at_equal_distances(low, high):
+def test_chart_axis_has_three_to_eight_equidistant_ticks(low, high):
     (svg,) = plots_of(chart_svg(Chart("y", T, {"y": np.linspace(low, high, len(T))})))
     values, _ = marks(svg, "y")
     assert 3 <= len(values) <= 8
     assert_allclose(np.diff(values), values[1] - values[0], rtol=1e-9)
 
 
-def test_a_value_that_is_not_finite_is_a_gap():
+def test_chart_curve_has_a_gap_at_nonfinite_values():
     y = np.sin(T)
     y[20:23] = np.nan, np.inf, -np.inf
     (svg,) = plots_of(chart_svg(Chart("y", T, {"y": y})))
@@ -60,7 +58,7 @@ def test_a_value_that_is_not_finite_is_a_gap():
     assert curves_in(svg) == []
 
 
-def test_levels_and_a_moment_are_dashed_and_every_line_has_its_name_and_colour():
+def test_chart_limit_lines_are_dashed_and_each_line_has_a_legend_entry():
     lines = {f"y[{k}]": k * np.sin(T) for k in range(1, 10)}
     chart = Chart("y", T, lines, {"least": -2.0}, {"t = 3 s": 3.0})
     html = chart_svg(chart)
@@ -77,7 +75,7 @@ def test_levels_and_a_moment_are_dashed_and_every_line_has_its_name_and_colour()
 
 @pytest.mark.parametrize("count", [2, 3, 7, 11])
 @pytest.mark.parametrize("length", [1, 5, 19, 80])
-def test_names_of_lines_are_whole_and_stand_in_the_chart_one_beside_the_other(count, length):
+def test_chart_legend_entries_are_complete_and_do_not_overlap(count, length):
     lines = {f"{k:x}".ljust(length, "n"): T for k in range(count)}
     (svg,) = plots_of(chart_svg(Chart("y", T, lines)))
     assert [*legend(svg)] == [*lines]
@@ -91,7 +89,7 @@ def test_names_of_lines_are_whole_and_stand_in_the_chart_one_beside_the_other(co
     assert np.all(np.diff(columns) >= 7.2 * length)
 
 
-def test_a_chart_has_the_colours_of_its_page_and_runs_and_loads_nothing():
+def test_chart_uses_the_colours_of_the_page_and_contains_no_scripts_or_links():
     text = chart_svg(Chart("a < b", T, {"<y>": T, "z": T})) + chart_style(2)
     assert "fill:currentColor" in text
     assert "#chart" not in text
@@ -101,14 +99,14 @@ def test_a_chart_has_the_colours_of_its_page_and_runs_and_loads_nothing():
 
 PROGRAM = """
 import numpy as np
-from rigidblocks.charts import Chart, chart_style, chart_svg
+from rigidblocks.common.charts import Chart, chart_style, chart_svg
 t = np.linspace(0, 1, 9)
 print(chart_style(3) + chart_svg(Chart("y", t, {"a": t, "b": np.sin(t)}, {"most": 2.0})))
 """
 
 
 @pytest.mark.slow
-def test_what_is_not_there_is_missed_without_a_warning_after_a_chart():
+def test_error_for_a_missing_module_after_a_chart_gives_no_warning():
     program = (
         PROGRAM
         + """
@@ -124,7 +122,8 @@ except ModuleNotFoundError:
     assert ran.stdout.endswith(b"missed\n")
 
 
-def test_a_chart_has_the_same_bytes_in_every_process():
+@pytest.mark.slow
+def test_chart_file_is_byte_identical_in_each_process():
     def text(seed):
         given = {**os.environ, "PYTHONHASHSEED": seed}
         return subprocess.run(

@@ -1,4 +1,4 @@
-"""Notebooks: those of the examples, and that what the library makes is shown in one."""
+"""Example notebooks, and display of rigidblocks objects in notebooks."""
 
 import base64
 
@@ -24,7 +24,7 @@ result.plot()
 simulation_page(system)
 """
 
-pytestmark = pytest.mark.interop  # what runs notebooks is in the extra `notebook`
+pytestmark = pytest.mark.interop  # the extra `notebook` runs notebooks
 
 
 @pytest.fixture(scope="module")
@@ -32,10 +32,12 @@ def notebooks():
     return script("docs/notebooks.py")
 
 
-def test_each_example_is_a_notebook_that_ends_in_a_picture(notebooks, tmp_path):
+def test_notebook_of_each_example_contains_the_example_code_and_ends_with_a_picture(
+    notebooks, tmp_path
+):
     jupytext = pytest.importorskip("jupytext")
     for example in EXAMPLES:
-        cells = jupytext.read(notebooks.written(example, tmp_path)).cells
+        cells = jupytext.read(notebooks.write_notebook(example, tmp_path)).cells
         assert cells[0].cell_type == "markdown"
         assert [cell.source for cell in cells].count("main()") == 1
         assert any(what in cells[-1].source for what in ("Image(", "Page(", "SVG(", ".show("))
@@ -45,21 +47,21 @@ def test_each_example_is_a_notebook_that_ends_in_a_picture(notebooks, tmp_path):
 
 
 @pytest.mark.parametrize(("name", "kind"), [("02", "text/html"), ("06", "image/png")])
-def test_an_example_runs_as_a_notebook(notebooks, name, kind, tmp_path):
+def test_executed_example_notebook_shows_its_picture(notebooks, name, kind, tmp_path):
     pytest.importorskip("nbclient")
     (example,) = [one for one in EXAMPLES if one.name.startswith(name)]
-    done = notebooks.executed(notebooks.written(example, tmp_path))
+    done = notebooks.execute_notebook(notebooks.write_notebook(example, tmp_path))
     (shown,) = done.cells[-1].outputs
     assert len(shown.data[kind]) > 10_000
 
 
-def test_a_notebook_shows_robots_runs_and_systems(notebooks, tmp_path):
+def test_notebook_displays_robots_results_and_systems(notebooks, tmp_path):
     jupytext = pytest.importorskip("jupytext")
     pytest.importorskip("ziglang")
     jupytext.write(jupytext.reads(CELLS, fmt="py:percent"), tmp_path / "seen.ipynb")
     robot, run, figure, page = (
         next(one for one in cell.outputs if one.output_type == "execute_result").data
-        for cell in notebooks.executed(tmp_path / "seen.ipynb").cells
+        for cell in notebooks.execute_notebook(tmp_path / "seen.ipynb").cells
     )
     assert base64.b64decode(figure["image/png"]).startswith(b"\x89PNG")
     for one, mark in ((robot, "sliders"), (run, "plotTime"), (page, "wasm")):

@@ -1,6 +1,4 @@
-"""Every example runs alone, says what it found, and the worked problems have the numbers that are
-known by hand.
-"""
+"""Examples run, print their results and reproduce the values of worked problems."""
 
 import re
 import subprocess
@@ -15,10 +13,9 @@ from numpy.testing import assert_allclose
 from scripts import script
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-RTOL = 1e-12  # linear equations of six unknowns, conditioned by a thousand at most
+RTOL = 1e-12  # linear systems with six unknowns and condition numbers up to 1000
 
-# what to pass, what the output has, which files there are afterwards; an example that is not here
-# needs just to succeed
+# arguments, patterns of the output, created files; other examples must only succeed
 EXPECTED = {
     "01_planar2ctrl": (
         ["--t-stop", "0.2"],
@@ -80,7 +77,7 @@ EXPECTED = {
         ["build/sprung_arm/arm.fmu", "build/sprung_arm/result.png"],
     ),
 }
-# build FMUs, or compile much
+# examples that build FMUs or have long compile times
 LONG = {
     "01_planar2ctrl",
     "10_five_bar",
@@ -99,10 +96,12 @@ LONG = {
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
 
 
+@pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in NAMES]
 )
-def test_example_runs_alone(name, tmp_path):
+def test_example_runs_as_a_script_with_the_expected_output(name, tmp_path):
     arguments, patterns, files = EXPECTED.get(name, ([], [r"\S"], []))
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / f"{name}.py"), *arguments],
@@ -115,7 +114,7 @@ def test_example_runs_alone(name, tmp_path):
         assert (tmp_path / file).stat().st_size > 0
 
 
-def test_examples_are_numbered_and_say_what_they_are():
+def test_examples_have_unique_numbers_and_docstrings():
     for name in NAMES:
         assert re.fullmatch(r"\d\d_[a-z0-9_]+", name)
         assert (EXAMPLES / f"{name}.py").read_text().startswith('"""')
@@ -133,12 +132,12 @@ def six_d():
     return script("examples/03_six_d_vectors.py")
 
 
-# the worked two-body problem of the guide, Part 1
+# worked two-body problem of Part 1 of the guide
 
 
-def test_hinged_rods_share_a_sideways_force_as_eight_to_one(two_bodies):
-    # Newton and Euler by hand, with the hinge force R = f / 8: a1 = (f - R) / m, wd1 = -R (l / 2) /
-    # (m l^2 / 12)
+def test_hinge_force_between_two_rods_is_one_eighth_of_the_applied_force(two_bodies):
+    # Newton-Euler equations by hand with the hinge force R = f / 8:
+    # a1 = (f - R) / m, wd1 = -R (l / 2) / (m l^2 / 12)
     m, l, f = 2.0, 0.5, 3.0
     problem, known = two_bodies.rods(m, l, f)
     R = f / 8
@@ -153,7 +152,7 @@ def test_hinged_rods_share_a_sideways_force_as_eight_to_one(two_bodies):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_two_body_problem_has_one_solution_in_3d_vectors_spatial_vectors_and_the_algorithm(
+def test_accelerations_from_3d_vectors_spatial_vectors_and_aba_agree_for_two_bodies(
     two_bodies, seed
 ):
     problem = two_bodies.random_bodies(seed)
@@ -175,10 +174,10 @@ def test_joint_force_of_the_two_body_problem_does_no_work_on_the_hinge(two_bodie
     assert_allclose(a2 - a1, s * alpha, rtol=0, atol=1e-10)
 
 
-# the programs of the guide, Part 2, and of the slides
+# programs of Part 2 of the guide and of the slides
 
 
-def test_programs_of_the_guide_agree_with_the_closed_form_and_the_library(six_d):
+def test_programs_of_featherstones_guide_agree_with_closed_forms_and_the_library(six_d):
     checks = [
         *six_d.arm_checks(),
         *six_d.tree_checks(),
@@ -190,20 +189,20 @@ def test_programs_of_the_guide_agree_with_the_closed_form_and_the_library(six_d)
         assert apart < six_d.TOLERANCE, name
 
 
-def test_inverse_kinematics_converges_faster_than_linearly(six_d):
+def test_inverse_kinematics_of_featherstones_guide_converges_quadratically(six_d):
     model = six_d.auto_tree(6, 1, 1.0, 0.9)
     rng = np.random.default_rng(11)
     goal = rng.uniform(-1, 1, 6)
     X_goal, _ = six_d.body_position(model, 5, goal)
     _, steps = six_d.inverse_kinematics(model, 5, X_goal, goal + 0.05 * rng.uniform(-1, 1, 6))
     assert steps[-1] < 1e-10
-    # the displacement's error is of the second order in the angle, so is that of the next step
+    # the displacement error is quadratic in the angle, so the error of the next step is quadratic
     close = [(a, b) for a, b in pairwise(steps) if 1e-7 < a < 0.1]
     assert close
     assert all(b < 50 * a**2 + 1e-13 for a, b in close)
 
 
-def test_jacobian_of_the_guide_maps_joint_rates_to_the_velocity_of_the_body(six_d):
+def test_jacobian_of_featherstones_guide_maps_joint_velocities_to_the_body_velocity(six_d):
     # dX/dt = -v x X (RBDA Eq 2.45) with v = J qd, by central differences
     model, step = six_d.auto_tree(7, 2, 0.6, 0.9), 1e-6
     rng = np.random.default_rng(5)
@@ -216,11 +215,11 @@ def test_jacobian_of_the_guide_maps_joint_rates_to_the_velocity_of_the_body(six_
         assert_allclose((ahead - behind) / (2 * step), -six_d.crm(J @ qd) @ X.matrix(), atol=1e-7)
 
 
-def test_constrained_acceleration_is_the_same_by_motions_and_by_forces(six_d):
+def test_accelerations_from_motion_subspace_and_from_force_subspace_agree(six_d):
     rng = np.random.default_rng(4)
     for freedoms in (1, 2, 4):
         S = rng.normal(size=(6, freedoms))
-        T = np.linalg.svd(S.T)[2][freedoms:].T  # all forces that do no work along S
+        T = np.linalg.svd(S.T)[2][freedoms:].T  # forces that do no work along S
         L = rng.normal(size=(6, 6))
         by_motion, by_force = six_d.constrained_acceleration(
             L @ L.T + np.eye(6), S, T, rng.normal(size=6)
@@ -229,8 +228,8 @@ def test_constrained_acceleration_is_the_same_by_motions_and_by_forces(six_d):
 
 
 @pytest.mark.slow
-def test_the_picture_of_the_readme_is_the_one_that_its_example_draws():
-    """Numbers apart by no more than a rounded digit of a pixel or a degree."""
+def test_picture_in_the_readme_is_the_picture_that_its_example_draws():
+    """Coordinates and angles differ by at most one unit of the last printed digit."""
     drawn = script("examples/27_moving_picture.py").picture()
     kept = (EXAMPLES.parent / "docs/planar2ctrl.svg").read_text()
     number = r"-?\d+\.?\d*"

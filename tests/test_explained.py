@@ -1,4 +1,4 @@
-"""Errors name the page of the documentation that explains them."""
+"""Links from errors to the documentation pages that explain them."""
 
 import pickle
 import re
@@ -8,13 +8,21 @@ import numpy as np
 import pytest
 
 from foreign_fmu import foreign_fmu
-from rigidblocks import RobotPlant, SimulationError, System, load_model, planar2, simulate
-from rigidblocks.explained import PAGES
-from rigidblocks.formats.refusal import FormatError
+from rigidblocks import (
+    RobotPlant,
+    SimulationError,
+    System,
+    load_model,
+    load_system,
+    planar2,
+    simulate,
+)
+from rigidblocks.common.doc_links import PAGES
+from rigidblocks.cosim.graph.fmu_file import FmuError
+from rigidblocks.dynamics.loops.assembly import AssemblyError, assemble
 from rigidblocks.library import Gain
-from rigidblocks.loops.assembly import AssemblyError, assemble
-from rigidblocks.mechanisms import four_bar
-from rigidblocks.system.fmu_file import FmuError
+from rigidblocks.robot.robots import four_bar
+from rigidblocks.robot_description.format_error import FormatError
 from rigidblocks.tracing.trace import TraceError, trace
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -60,34 +68,41 @@ def fmu_that_is_not_there(folder):
     System().add("part", folder / "no.fmu")
 
 
+def file_that_is_no_system(folder):
+    file = folder / "system.ssp"
+    file.write_text("no archive")
+    load_system(file)
+
+
 WRONG = {
-    "what is read of files": (file_that_is_no_robot, FormatError),
+    "robot files": (file_that_is_no_robot, FormatError),
+    "system files": (file_that_is_no_system, FormatError),
     "FMUs that fail": (fmu_that_fails, SimulationError),
     "algebraic loops": (algebraic_loop, ValueError),
     "loops that do not close": (open_loop, AssemblyError),
-    "what a traced function may do": (question_of_a_traced_value, TraceError),
+    "traced functions": (question_of_a_traced_value, TraceError),
     "numbers that are not finite": (run_that_blows_up, SimulationError),
 }
 
 
 @pytest.mark.parametrize("topic", PAGES)
-def test_an_error_names_its_page(topic, tmp_path):
+def test_error_has_a_note_with_the_address_of_its_documentation_page(topic, tmp_path):
     mistake, kind = WRONG[topic]
     with pytest.raises(kind) as error:
         mistake(tmp_path)
     assert error.value.__notes__ == [f"docs/{PAGES[topic]} is about {topic}"]
 
 
-def test_an_fmu_that_cannot_be_used_names_its_page_once(tmp_path):
+def test_fmu_error_has_one_note_with_the_address_of_its_documentation_page(tmp_path):
     with pytest.raises(FmuError) as error:
         fmu_that_is_not_there(tmp_path)
-    again = pickle.loads(pickle.dumps(error.value))  # as it comes from another process
+    again = pickle.loads(pickle.dumps(error.value))  # errors from another process are pickled
     for one in (error.value, again):
         assert one.__notes__ == [f"docs/{PAGES['FMUs that fail']} is about FMUs that fail"]
 
 
 @pytest.mark.parametrize("topic", PAGES)
-def test_the_page_is_there(topic):
+def test_documentation_page_of_each_error_topic_exists(topic):
     name, _, anchor = PAGES[topic].partition("#")
     heads = re.findall(r"^#+ (.*)$", (DOCS / name).read_text(), re.MULTILINE)
     assert anchor in {re.sub(r"\W+", "-", head.lower()).strip("-") for head in heads}

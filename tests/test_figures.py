@@ -1,4 +1,4 @@
-"""Figures in tables of README and docs are those of the file of measurements, never typed."""
+"""Measured tables of README and docs agree with the file of measurements."""
 
 import json
 import re
@@ -13,7 +13,7 @@ def tables():
     return script("benchmarks/tables.py")
 
 
-def test_the_pages_have_what_was_measured(tables):
+def test_measured_tables_on_pages_have_the_values_of_the_measurement_file(tables):
     measured = json.loads(tables.MEASURED.read_text())
     texts = [path.read_text() for path in tables.pages()]
     assert [tables.with_tables(text, measured) for text in texts] == texts
@@ -22,18 +22,18 @@ def test_the_pages_have_what_was_measured(tables):
     assert all("measured:" not in tables.PLACE.sub("", text) for text in texts)
 
 
-def test_no_page_has_a_time_or_a_ratio_beside_the_tables_that_are_measured(tables):
+def test_documentation_pages_contain_measured_times_only_in_measured_tables(tables):
     typed = re.compile(
         r"\d[\d.,]* (?:us|ns)\b|\d[\d.,]* x (?!\d)|\d times as (?:fast|long)"
         r"|(?:half|third|quarter|fifth|sixth|tenth) of the (?:time|processor)"
     )
-    chosen = "a section that takes 1 us"  # not measured: what the option asks for
+    chosen = "an empty section of 1 us"  # value of an option instead of a measurement
     for path in tables.pages():
         text = tables.PLACE.sub("", path.read_text()).replace(chosen, "")
         assert not typed.findall(re.sub(r"```.*?```", "", text, flags=re.DOTALL)), path
 
 
-def test_what_was_measured_says_where_and_when(tables):
+def test_measurements_contain_date_machine_and_load(tables):
     measured = json.loads(tables.MEASURED.read_text())
     for one in measured.values():
         assert re.fullmatch(r"\d{4}-\d\d-\d\d", one["date"])
@@ -41,7 +41,7 @@ def test_what_was_measured_says_where_and_when(tables):
         assert one["load"] >= 0
 
 
-def test_a_table_is_written_in_its_place_alone(tables):
+def test_table_update_replaces_only_the_marked_table_of_a_page(tables):
     one = {"heads": ["", "time"], "rows": [["a", "1 us"]]}
     measured = {"beads": {"machine": "abacus", "date": "1999-12-31", "load": 0.1, **one}}
     text = "before\n<!-- measured: beads -->\nold\n<!-- end of beads -->\nafter\n"

@@ -1,5 +1,6 @@
-"""Each extra at the lowest versions that it asks for: tests of what it is for, with these packages
-before those of the environment.
+"""Optional dependencies at their lowest allowed versions.
+
+The tests of each extra run with these packages first on the import path.
 """
 
 import os
@@ -13,42 +14,45 @@ import pytest
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.interop
 
-# what each extra is for, as tests that use it
+# tests that use each extra
 USES = {
-    "mujoco": ["formats/test_mjcf.py::test_robots_move_as_mujoco_says"],
-    "data": ["simulation/test_recording.py::test_a_saved_run_is_the_run_in_memory"],
-    "mdf": ["simulation/test_recording.py::test_a_saved_run_is_the_run_in_memory"],
+    "mujoco": ["robot_description/test_mjcf.py::test_accelerations_of_mjcf_robots_match_mujoco"],
+    "data": ["cosim/test_recording.py::test_saved_and_loaded_result_equals_the_result_in_memory"],
+    "mdf": ["cosim/test_recording.py::test_saved_and_loaded_result_equals_the_result_in_memory"],
     "plot": [
-        "view/test_plots.py::test_a_signal_over_its_command_and_the_error",
-        "view/test_plots.py::test_steps_and_events_have_their_panels",
+        "test_charts.py::test_chart_limit_lines_are_dashed_and_each_line_has_a_legend_entry",
+        "view/test_plots.py::test_tracking_figure_shows_the_measured_signal_and_the_tracking_error",
+        "view/test_plots.py::test_figure_of_a_run_has_panels_for_sample_spacing_and_events",
     ],
     "view": [
-        "view/test_meshes.py::test_a_mesh_is_where_its_link_is",
-        "view/test_film.py::test_a_film_has_a_picture_for_each_moment",
+        "view/test_meshes.py::test_drawn_mesh_has_the_pose_of_its_link",
+        "view/test_film.py::test_gif_video_has_a_frame_for_each_time",
     ],
-    "video": ["view/test_film.py::test_a_video_has_the_pictures_of_the_run"],
-    "notebook": ["test_example_notebooks.py::test_a_notebook_shows_robots_runs_and_systems"],
-    "units": ["simulation/test_fmu_units.py::test_pint_knows_what_no_description_says"],
+    "video": ["view/test_film.py::test_video_file_contains_the_drawn_frames_of_the_run"],
+    "notebook": ["test_example_notebooks.py::test_notebook_displays_robots_results_and_systems"],
+    "units": ["cosim/test_fmu_units.py::test_pint_converts_units_that_the_fmu_does_not_define"],
     "sparse": ["loops/test_maximal_loops.py"],
-    "yaml": ["study/test_requirements.py::test_files_of_requirements"],
-    "can": ["bench/test_can_links.py::test_ports_are_those_of_the_database_in_units_of_blocks"],
-    "helics": ["bench/test_federation.py::test_two_federates_are_a_run_by_jacobi"],
+    "yaml": [
+        "studies/test_requirements.py::test_valid_requirement_files_are_loaded_and_invalid_entries_are_rejected"
+    ],
+    "can": ["hil/test_can_links.py::test_can_database_signals_become_ports_in_si_units"],
+    "helics": [
+        "hil/test_federation.py::test_run_of_two_helics_federates_matches_the_jacobi_results_bit_for_bit"
+    ],
     "dataset": [
-        "study/test_sweep.py::test_a_sweep_is_a_dataset_and_a_file_of_it",
-        "study/test_sweep.py::test_designs_fill_their_ranges",
+        "studies/test_sweep.py::test_sweep_is_saved_as_an_xarray_dataset",
+        "studies/test_sweep.py::test_random_sweep_designs_are_reproducible_and_cover_the_parameter_ranges",
     ],
     "stl": [
-        "study/test_requirements.py::"
-        "test_formulas_of_temporal_logic_hold_by_what_their_definition_says"
+        "studies/test_requirements.py::test_values_of_temporal_logic_formulas_match_their_definition"
     ],
     "cluster": [
-        "study/test_sweeps_elsewhere.py::"
-        "test_clusters_of_two_and_four_workers_give_the_numbers_of_this_machine"
+        "studies/test_sweeps_elsewhere.py::test_sweep_on_a_cluster_matches_the_results_of_a_local_sweep"
     ],
 }
 OF_DEVELOPERS = {"test", "peers", "site", "interop"}
-COMPILER = {"zig"}  # runs with the base, see test_release.py
-NO_LONGER_NEEDED = ("crc32c", "diskcache")  # by the newest zarr and cantools
+COMPILER = {"zig"}  # test_release.py tests this extra with the base package
+NO_LONGER_NEEDED = ("crc32c", "diskcache")  # not dependencies of the newest zarr and cantools
 PLUGINS = ("--disable-plugin-autoload", "-p", "_hypothesis_pytestplugin")
 VERSIONS = """
 from importlib.metadata import version
@@ -68,7 +72,7 @@ def run(*command, env=None):
     return done.stdout
 
 
-def test_every_extra_does_what_it_is_for_at_its_lowest_versions(tmp_path):
+def test_representative_tests_of_each_extra_pass_with_its_lowest_versions(tmp_path):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     assert set(USES) == set(extras) - OF_DEVELOPERS - COMPILER

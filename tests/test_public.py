@@ -1,6 +1,4 @@
-"""The shape of the package: layers that do not know the next, documented names, and what a packaged
-block needs.
-"""
+"""Package structure: layers, documented names and dependencies of packaged blocks."""
 
 import ast
 import contextlib
@@ -15,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import rigidblocks
+from rigidblocks.dynamics.loops import closed_loop_dynamics
 
 SOURCE = Path(rigidblocks.__file__).parent
 
@@ -22,28 +21,32 @@ ARCHITECTURE = (Path(__file__).parents[1] / "docs/architecture.md").read_text()
 
 
 def rooms():
-    """The rooms in the order of docs/architecture.md with the modules that it names, by room."""
-    found = {}
+    """Return the subpackages in the order of docs/architecture.md."""
+    lines = ARCHITECTURE.split("```")[1].splitlines()
+    return [match[1] for line in lines if (match := re.match(r"(\w+)(?:/|\.py) ", line))]
+
+
+def subfolders():
+    """Return the folders of subpackages that docs/architecture.md lists."""
+    room, found = "", set()
     for line in ARCHITECTURE.split("```")[1].splitlines():
-        if match := re.match(r"(\w+)(?:/|\.py) ", line):
-            found[match[1]] = set()
-        elif line:
-            found[list(found)[-1]] |= set(line.split())
+        if match := re.match(r"(\w+)/ ", line):
+            room = match[1]
+        elif match := re.match(r"  (\w+)/ ", line):
+            found.add(f"{room}/{match[1]}")
     return found
 
 
-ROOMS = list(rooms())
-# what they may need from outside when they are loaded: numpy, and
+ROOMS = rooms()
+# external packages that a subpackage may import at top level, in addition to numpy
 PACKAGES = {
     "tracing": {"casadi", "platformdirs"},
-    "formats": {"lxml"},
+    "robot_description": {"lxml"},
     "kernels": {"casadi"},
-    "ssp": {"fmpy", "lxml"},
-    "study": {"lxml", "tqdm"},
-    "system": {"fmpy", "lxml"},
-    "simulation": {"fmpy", "tqdm"},
+    "studies": {"lxml", "tqdm"},
+    "cosim": {"fmpy", "lxml", "tqdm"},
     "view": {"casadi"},
-    "fmi": {"fmpy", "pythonfmu"},
+    "fmi": {"fmpy", "lxml", "pythonfmu"},
     "cli": {"typer"},
 }
 
@@ -59,8 +62,9 @@ def parsed(module):
 
 
 def imported(node, top_level=True):
-    """The dotted names that are imported, and whether on top level; imports for type checkers alone
-    are left out.
+    """Yield each imported dotted name, and True if the import is at top level.
+
+    The function skips imports for type checkers.
     """
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Import):
@@ -75,7 +79,7 @@ def imported(node, top_level=True):
 
 
 def room(name):
-    """The room that a dotted name is in, if it is one of the package."""
+    """Return the subpackage of a dotted name, or None if the name is not in rigidblocks."""
     head, _, rest = name.partition(".")
     first = rest.split(".")[0]
     return first if head == "rigidblocks" and first in ROOMS else None
@@ -84,55 +88,64 @@ def room(name):
 ROOM_MODULES = [module for module in modules() if module != "__init__"]
 
 
-def test_every_module_is_in_a_room_and_the_architecture_names_it():
-    here = {module.split(".")[0]: set() for module in ROOM_MODULES}
-    for module in ROOM_MODULES:
-        room, *path = module.split(".")
-        here[room] |= {name for name in path if name != "__init__"}
-    assert here == rooms()
+def test_each_module_is_in_a_subpackage_of_the_architecture_page():
+    assert {module.split(".")[0] for module in ROOM_MODULES} == set(ROOMS)
 
 
-def test_no_public_name_is_that_of_a_room():
-    """A room that is loaded would hide it."""
+def test_each_subfolder_is_listed_on_the_architecture_page():
+    folders = {path.parent.relative_to(SOURCE) for path in SOURCE.rglob("*.py")}
+    assert {path.as_posix() for path in folders if len(path.parts) > 1} == subfolders()
+
+
+def test_all_files_listed_on_the_architecture_page_exist():
+    tables = "\n".join(line for line in ARCHITECTURE.splitlines() if line.startswith("|"))
+    paths = re.findall(r"`([\w/]+(?:/|/\w+|\.py|\.h|\.c))`", tables)
+    assert len(paths) > 10
+    assert [path for path in paths if not (SOURCE / path).exists()] == []
+
+
+def test_public_names_differ_from_subpackage_names():
+    """An imported subpackage would hide a public function or class with the same name."""
     assert set(rigidblocks.__all__) & set(ROOMS) == set()
 
 
 @pytest.mark.parametrize("module", ROOM_MODULES)
-def test_rooms_import_from_those_before_them_alone(module):
+def test_subpackages_import_only_from_earlier_subpackages(module):
     later = ROOMS[ROOMS.index(module.split(".")[0]) + 1 :]
     assert [name for name, _ in imported(parsed(module)) if room(name) in later] == []
 
 
 @pytest.mark.parametrize("module", ROOM_MODULES)
-def test_rooms_need_only_their_packages(module):
+def test_subpackages_import_only_their_listed_external_packages(module):
     roots = {name.split(".")[0] for name, top_level in imported(parsed(module)) if top_level}
     known = PACKAGES.get(module.split(".")[0], set()) | {"numpy", "rigidblocks"}
     assert roots - set(sys.stdlib_module_names) <= known
 
 
 def asks_the_face(node: ast.AST) -> bool:
-    """Whether it is `rigidblocks.name` of a public name, or an import of the package itself."""
+    """Return True for an attribute `rigidblocks.name` or an import of the top-level package."""
     if isinstance(node, ast.Attribute):
         return ast.unparse(node.value) == "rigidblocks" and node.attr in rigidblocks.__all__
     imports = isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module")
     return imports and ast.unparse(node.args[0]) in ("FACE", "'rigidblocks'")
 
 
-def test_pictures_alone_asks_the_face_of_the_package():
-    """For a public name; elsewhere, before the last rooms, it would be an arrow in secret."""
+def test_only_notebook_display_functions_import_the_top_level_package():
+    """In an early subpackage such an import would be a hidden dependency."""
     early = [m for m in ROOM_MODULES if ROOMS.index(m.split(".")[0]) < ROOMS.index("view")]
     asking = [m for m in early if any(asks_the_face(node) for node in ast.walk(parsed(m)))]
-    assert asking == ["pictures"]
+    assert asking == ["common.display_hooks"]
 
 
-def test_import_of_the_package_loads_nothing_else():
-    """So the command starts at once, and a packaged block needs none of what it does not use."""
+@pytest.mark.slow
+def test_import_of_the_top_level_package_loads_no_submodules():
+    """The command starts quickly, and a packaged block contains only its own dependencies."""
     assert [name for name, _ in imported(parsed("__init__")) if room(name)] == []
     program = "import rigidblocks, sys; assert 'numpy' not in sys.modules; rigidblocks.aba"
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_each_public_name_is_loaded_from_where_type_checkers_find_it():
+def test_public_names_come_from_the_same_module_at_run_time_and_for_type_checkers():
     typed = next(node for node in parsed("__init__").body if isinstance(node, ast.If))
     seen = {name.name: node.module for node in typed.body for name in node.names}
     loaded = {name: f"rigidblocks.{module}" for name, module in rigidblocks._HOME.items()}
@@ -141,10 +154,11 @@ def test_each_public_name_is_loaded_from_where_type_checkers_find_it():
     assert set(dir(rigidblocks)) >= set(seen)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "module", ["rigidblocks.library", "rigidblocks.block.stepper", "rigidblocks.fmi.slave"]
 )
-def test_packaged_block_needs_neither_the_tracer_nor_a_compiler(module):
+def test_packaged_block_imports_without_tracer_and_compiler(module):
     program = (
         "import sys; sys.modules.update(casadi=None, platformdirs=None, fmpy=None, "
         f"tqdm=None); import {module}"
@@ -158,7 +172,7 @@ def test_packaged_block_needs_neither_the_tracer_nor_a_compiler(module):
 # names and documentation
 
 
-def test_all_names_resolve_and_are_sorted():
+def test_public_names_are_unique_and_can_be_loaded():
     for module in (rigidblocks, importlib.import_module("rigidblocks.library")):
         assert len(set(module.__all__)) == len(module.__all__)
         for name in module.__all__:
@@ -168,20 +182,18 @@ def test_all_names_resolve_and_are_sorted():
 
 
 def public(owner, module):
-    """The public functions and classes that a module defines."""
+    """Yield the public functions and classes that a module defines."""
     for name, value in vars(owner).items():
         if not name.startswith("_") and getattr(value, "__module__", None) == module:
             yield name, value
 
 
 def undocumented_members(cls):
-    """The public functions and properties of a class that neither it nor a class that it extends
-    documents.
-    """
+    """Yield the public functions and properties without a docstring in the class and its bases."""
     for name, value in vars(cls).items():
         written = (
             inspect.isfunction(value) and value.__name__ != "<lambda>"
-        )  # a table of lambdas is documented as one
+        )  # the docstring of a table documents its lambdas
         if name.startswith("_") or not (
             written or isinstance(value, classmethod | property | cached_property)
         ):
@@ -191,14 +203,14 @@ def undocumented_members(cls):
 
 
 @pytest.mark.parametrize("module", modules())
-def test_everything_public_is_documented(module):
+def test_public_modules_classes_and_functions_have_docstrings(module):
     name = f"rigidblocks.{module}".removesuffix(".__init__")
     loaded = importlib.import_module(name)
     assert loaded.__doc__
     missing = []
     for key, value in public(loaded, name):
         if inspect.isclass(value):
-            generated = f"{key}("  # what a dataclass without a docstring gets
+            generated = f"{key}("  # default docstring of a dataclass
             missing += [key] * (not value.__doc__ or value.__doc__.startswith(generated)) + list(
                 undocumented_members(value)
             )
@@ -208,17 +220,21 @@ def test_everything_public_is_documented(module):
 
 
 @pytest.mark.parametrize("name", rigidblocks.__all__)
-def test_no_signature_expands_arrays_or_methods(name):
+def test_public_signatures_contain_no_expanded_array_types_or_methods(name):
     thing = getattr(rigidblocks, name)
     if inspect.isfunction(thing) or inspect.isclass(thing):
-        with contextlib.suppress(ValueError):  # of exceptions there is none
+        with contextlib.suppress(ValueError):  # exceptions have no signature
             signature = str(inspect.signature(thing))
             assert "_array_like" not in signature
             assert "Integrator(" not in signature
 
 
-@pytest.mark.parametrize("name", ["aba", "crba", "rnea", "closed_loop_dynamics"])
-def test_help_begins_with_a_signature_that_can_be_read(name):
-    signature = str(inspect.signature(getattr(rigidblocks, name)))
+@pytest.mark.parametrize(
+    "function",
+    [rigidblocks.aba, rigidblocks.crba, rigidblocks.rnea, closed_loop_dynamics],
+    ids=lambda function: function.__name__,
+)
+def test_signatures_show_arrays_as_numpy_ndarray(function):
+    signature = str(inspect.signature(function))
     assert "dtype" not in signature
     assert "numpy.ndarray" in signature

@@ -1,4 +1,4 @@
-"""What a release is made of: built, checked, and used without the repository."""
+"""Release files: build, contents and use without the repository."""
 
 import os
 import re
@@ -33,7 +33,7 @@ def run(*command, cwd, env=None):
 
 
 def files_of_the_package():
-    """The files that belong to a release, by their path from the root."""
+    """Return the paths of all release files, relative to the root."""
     folder = ROOT / "blocks/rigidblocks"
     paths = (path for path in folder.rglob("*") if path.is_file() and path.name[0] != ".")
     return {p.relative_to(ROOT).as_posix() for p in paths if "__pycache__" not in p.parts}
@@ -41,7 +41,7 @@ def files_of_the_package():
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """The source distribution and the wheel, made of a copy."""
+    """Build the source distribution and the wheel from a copy of the repository."""
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
     for name in (*files_of_the_package(), "README.md", "LICENSE", "pyproject.toml"):
         path = source / name
@@ -52,14 +52,14 @@ def built(tmp_path_factory):
     return sdist, wheel
 
 
-def test_both_are_what_an_index_accepts(built):
+def test_sdist_and_wheel_pass_the_twine_check(built):
     text = run(sys.executable, "-m", "twine", "check", "--strict", *built, cwd=built[0].parent)
     assert text.count("PASSED") == 2
     version = f"rigidblocks-{rigidblocks.__version__}"
     assert all(path.name.startswith(version) for path in built)
 
 
-def test_they_have_every_file_of_the_package(built):
+def test_sdist_and_wheel_contain_all_files_of_the_package(built):
     names = files_of_the_package()
     assert "blocks/rigidblocks/__init__.py" in names
     with zipfile.ZipFile(built[1]) as wheel:
@@ -70,13 +70,13 @@ def test_they_have_every_file_of_the_package(built):
 
 
 def installed(target, *what):
-    """Installs these alone; what they need is where the tests run."""
+    """Install packages without their dependencies, which the test environment contains."""
     install = ("-m", "pip", "install", "--quiet", "--no-deps", "--target", target, *what)
     run(sys.executable, *install, cwd=target.parent)
 
 
 def runs_from(site, folder, *first):
-    """Runs the program of what is installed there, `first` of all with this Python code."""
+    """Run the Python code `first` and the program with the installed package."""
     path = {**os.environ, "PYTHONPATH": str(site)}
     said = [run(sys.executable, "-c", code, cwd=folder, env=path) for code in first]
     (folder / "arm.urdf").write_text(ARM)
@@ -88,7 +88,7 @@ def runs_from(site, folder, *first):
     return said
 
 
-def test_the_wheel_runs_without_the_repository(built, tmp_path):
+def test_wheel_runs_without_the_repository(built, tmp_path):
     target = tmp_path / "site"
     installed(target, built[1])
     where = runs_from(target, tmp_path, "import rigidblocks as r; print(r.__file__)")[0]
@@ -96,8 +96,8 @@ def test_the_wheel_runs_without_the_repository(built, tmp_path):
 
 
 @needs_browser
-def test_the_pages_that_the_wheel_makes_open_and_ask_nobody(built, tmp_path):
-    """Those in an FMU, with formulas, drawing, curves and the robot that runs, and a robot's."""
+def test_pages_of_the_wheel_open_without_network_requests(built, tmp_path):
+    """The FMU pages contain formulas, drawing, curves and robot; a robot file has its own page."""
     target = tmp_path / "site"
     installed(target, built[1])
     (tmp_path / "arm.urdf").write_text(ARM)
@@ -120,7 +120,7 @@ def test_the_pages_that_the_wheel_makes_open_and_ask_nobody(built, tmp_path):
         assert tab.errors() == []
 
 
-def test_it_runs_with_the_lowest_versions_that_it_asks_for(built, tmp_path):
+def test_wheel_runs_with_the_lowest_allowed_dependency_versions(built, tmp_path):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     needs = [*project["dependencies"], *project["optional-dependencies"]["zig"]]
     lowest = [need.replace(">=", "==") for need in needs]
@@ -133,7 +133,7 @@ def test_it_runs_with_the_lowest_versions_that_it_asks_for(built, tmp_path):
     runs_from(target, tmp_path, versions)
 
 
-def test_the_version_is_in_one_place():
+def test_citation_and_changelog_have_the_package_version():
     assert f"\nversion: {rigidblocks.__version__}\n" in (ROOT / "CITATION.cff").read_text()
-    assert f"\n## {rigidblocks.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+    assert f"\n## [{rigidblocks.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
     assert rigidblocks.__version__ not in (ROOT / "pyproject.toml").read_text()

@@ -1,5 +1,6 @@
-"""The table of docs/spatial_v1.md is true: every function of spatial_v1 is there, and every name of
-ours exists.
+"""Table of functions in docs/spatial_v1.md.
+
+The table lists all functions of spatial_v1, and all rigidblocks names in the table exist.
 """
 
 import re
@@ -11,6 +12,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import rigidblocks
+import rigidblocks.dynamics
+import rigidblocks.robot.robots
 from dotted_names import resolved
 from planar_models import random_planar_state, random_planar_tree
 from random_models import random_state
@@ -18,9 +21,9 @@ from rigidblocks.dynamics import bias_force
 from rigidblocks.dynamics.kinematics import body_poses, body_velocities
 
 ROOT = Path(__file__).parents[1]
-RTOL = 1e-10  # relative to the sum of the powers' sizes: roundings of a few hundred operations
+RTOL = 1e-10  # relative to the sum of absolute powers: rounding errors of a few hundred operations
 
-# the contents of the spatial_v1 documentation, in its order
+# functions in the order of the spatial_v1 documentation
 SPATIAL_V1 = set(
     re.findall(
         r"[\w.]+",
@@ -40,7 +43,7 @@ SPATIAL_V1 = set(
 
 
 def rows():
-    """The MATLAB name of each row of the document's tables, and our names for it."""
+    """Yield the MATLAB name and the rigidblocks names of each table row."""
     for line in (ROOT / "docs/spatial_v1.md").read_text().splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if line.startswith("| `"):
@@ -54,26 +57,26 @@ FUNCTIONS = [
 FILES = [(matlab, name) for matlab, (ours, _) in ROWS.items() for name in ours if "/" in name]
 
 
-def test_every_function_of_spatial_v1_has_a_row():
+def test_comparison_table_has_one_row_for_each_function_of_spatial_v1():
     assert len(list(rows())) == len(ROWS), "a row is doubled"
     assert len(SPATIAL_V1) == 48
     assert {name for name in ROWS if not name.startswith("system model")} == SPATIAL_V1
 
 
-def test_nothing_is_missing():
+def test_each_function_of_spatial_v1_has_a_counterpart():
     assert [matlab for matlab, (ours, _) in ROWS.items() if not ours] == []
 
 
 @pytest.mark.parametrize(("matlab", "name"), FUNCTIONS)
-def test_counterpart_exists_and_is_documented(matlab, name):
+def test_counterpart_of_a_spatial_v1_function_exists_and_is_documented(matlab, name):
     value = resolved(name)
     assert callable(value), f"{name}, which is to be {matlab}"
-    interface = resolved("joint.Joint.jcalc")  # an interface is documented once
+    interface = resolved("joints.Joint.jcalc")  # only the interface has a docstring
     assert value.__doc__ or (name.endswith(".jcalc") and interface.__doc__)
 
 
 @pytest.mark.parametrize(("matlab", "name"), FILES)
-def test_counterpart_of_a_script_exists(matlab, name):
+def test_counterpart_of_a_spatial_v1_script_exists(matlab, name):
     path, _, test = name.partition("::")
     text = (ROOT / path).read_text()
     assert not test or f"\ndef {test}(" in text, f"{name}, which is to be {matlab}"
@@ -97,13 +100,13 @@ SCRIPT_NAMES = [
 
 
 @pytest.mark.parametrize("name", SCRIPT_NAMES)
-def test_name_for_scripts_is_one_of_the_package(name):
-    assert callable(getattr(rigidblocks, name))
-    assert name in rigidblocks.__all__
+def test_names_used_in_translated_spatial_v1_scripts_exist_in_the_package(name):
+    packages = (rigidblocks, rigidblocks.dynamics, rigidblocks.robot.robots)
+    assert any(callable(getattr(package, name, None)) for package in packages)
 
 
 def documented(model, q, f_body):
-    """The f_ext that the code in the document makes of wrenches in body coordinates."""
+    """Compute f_ext from wrenches in body coordinates with the documented code."""
     code = re.search(
         r"```python\n(.*?)```", (ROOT / "docs/spatial_v1.md").read_text(), re.DOTALL
     ).group(1)
@@ -119,13 +122,13 @@ def assert_same_work(model, q, qd, f_body):
     assert_allclose(power, parts.sum(), rtol=0, atol=RTOL * np.abs(parts).sum())
 
 
-def test_wrenches_in_body_coordinates_become_external_forces_as_documented(model, rng):
-    # the power of the wrenches at the bodies is that of the joint forces that they spare
+def test_documented_conversion_of_body_wrenches_conserves_power(model, rng):
+    # power balance: body wrenches and the joint forces that they replace have the same power
     q, qd, _, _, f_body = random_state(rng, model)
     assert_same_work(model, q, qd, f_body)
 
 
-def test_planar_wrenches_in_body_coordinates_become_external_forces_as_documented(rng):
+def test_documented_conversion_of_planar_body_wrenches_conserves_power(rng):
     tree = random_planar_tree(rng, (-1, 0, 0, 2))
     q, qd, _, _, f_body = random_planar_state(rng, tree)
     assert_same_work(tree, q, qd, f_body)
