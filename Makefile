@@ -1,14 +1,16 @@
-# `make demo` runs the main example, `make test` what every change is checked by, `make check` all the
-# rest: long tests, other tools, new random examples. Each sets up what it needs in .venv first.
+# `make demo` runs the main example. `make test` runs the checks that every change must pass. `make
+# check` runs the other tests: long tests, other tools, new random examples. Of tests with many long
+# cases, it runs a third each day; `make campaign` runs all cases. Each target first sets up the
+# environment .venv.
 PYTHON ?= python3
 BIN := .venv/bin
 
 C := $(shell find blocks benchmarks examples -name '*.[ch]' -o -name '*.cpp')
 
-# what many processes import is compiled once
+# Python stores the compiled modules, because many processes import them
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check bench docs notebooks format clean
+.PHONY: demo test check campaign bench docs notebooks format clean
 
 demo: .venv/demo
 	$(BIN)/python examples/01_planar2ctrl.py
@@ -20,16 +22,25 @@ test: .venv/test
 	$(BIN)/mypy
 	$(BIN)/pytest -n auto --dist worksteal -m "not slow and not interop"
 
+# half the compile time, and a second optimization level with the same results; a test that hangs ends
+# its worker after 10 min with a traceback
+check: export RIGIDBLOCKS_OPTIMIZE := 1
 check: .venv/check
-	$(BIN)/pytest -n auto --dist worksteal -m "slow or interop or hypothesis" --hypothesis-profile=new
+	$(BIN)/pytest -n auto --dist worksteal -m "slow or interop or hypothesis" \
+	    --hypothesis-profile=new --third-of-day $(shell date +%j) \
+	    -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 	$(BIN)/python tests/mutation/mutate.py --number 11
+
+# the long tests with all cases and with the full sizes of statistical tests
+campaign: .venv/check
+	FULL_TESTS=1 $(BIN)/pytest -n auto --dist worksteal -m "slow or interop or hypothesis"
 
 bench: .venv/bench
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/figures.py
 
 docs: .venv/check
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+	$(BIN)/python docs/build_site.py
 
 notebooks: .venv/check
 	$(BIN)/python docs/notebooks.py --run
