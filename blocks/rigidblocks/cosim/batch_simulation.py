@@ -35,7 +35,7 @@ from rigidblocks.tracing.compiled_functions import lane_count, lane_library, run
 
 LOG = logging.getLogger("rigidblocks")
 _STEPS = 200_000  # steps per C call, summed over all runs; Ctrl-C is handled between the calls
-_FEWEST = 256  # maximum number of steps that take less time than the start of a second thread
+_FEWEST = 256  # number of steps up to which a second thread would not save time
 _NAMED = 8  # maximum number of failed runs that a message lists
 _LONG = np.dtype(ctypes.c_long)
 
@@ -55,8 +55,8 @@ class BatchResult:
 
     `time` (samples,) has the times [s]. `values` (n, samples, columns) has one column for each
     element of all `ports`. `failed` (n,) has the time of failure of each run [s], or NaN for a
-    successful run. A run fails when a value becomes infinite or NaN. Its values are NaN from that
-    time on.
+    successful run. A run fails when a value becomes infinite or NaN. The values of a failed run are
+    NaN from the time of failure on.
     """
 
     time: Array
@@ -107,21 +107,39 @@ def simulate_batch(
         start = {"robot.q": rng.normal(size=(1000, 2)), "pd.kp": [60, 40]}
         simulate_batch(system, 10.0, 1e-3, start=start, record=["robot.q"], every=10)
 
-    `start` has values of unconnected inputs, states and tunable parameters. Its keys are
-    `part.port` for a system and `port` for a block. A value with the shape of its port applies to
-    all runs. A value of shape (n, *shape) has one value per run; n is the same for all such values.
-
     The communication step is dt. The results equal the results of `simulate` up to rounding errors.
-    `method`, `h`, `rtol`, `atol`, `max_inner_steps` and `order` are as in `simulate`. The step size
-    control of each run selects its inner steps independently. `record` has name patterns of the
-    outputs to record. Every `every`-th step is recorded.
+    The step size control of each run selects its inner steps independently. A failed run is listed
+    in `failed` and in the log; the other runs continue.
 
-    `lanes` is the number of runs in one SIMD vector, by default the vector width of the processor.
-    `threads` is the number of threads, by default one per processor. Neither option affects the
-    results. A failed run is listed in `failed` and in the log. The other runs continue.
+    Args:
+        system: System or block.
+        t_stop: End time [s].
+        dt: Communication step [s].
+        start: Start values of unconnected inputs, states and tunable parameters, by `part.port` for
+            a system and by `port` for a block. A value with the shape of its port applies to all
+            runs. A value of shape (n, *shape) has one row for each of the n runs.
+        t_start: Start time [s].
+        method: Integration method, as in `simulate`.
+        h: Longest inner step [s].
+        rtol: Relative tolerance of an adaptive method.
+        atol: Absolute tolerance of an adaptive method.
+        max_inner_steps: Maximum number of inner steps in a communication step.
+        order: Stepping order of the parts, "gauss-seidel" or "jacobi".
+        record: Name patterns of the recorded outputs.
+        every: Number of communication steps between two recorded samples.
+        lanes: Number of runs in one SIMD vector, by default the vector width of the processor. The
+            option does not affect the results.
+        threads: Number of threads, by default one per processor. The option does not affect the
+            results.
 
-    Raises KeyError for an unknown name. Raises ValueError for invalid values and shapes, for FMUs,
-    and for code that cannot be traced.
+    Returns:
+        Times (samples,) [s], values (n, samples, columns) and times of failure (n,) [s].
+
+    Raises:
+        KeyError: A name is unknown, or a pattern in `record` has no match.
+        ValueError: A value or a shape is invalid, the system contains an FMU, or code cannot be
+            traced.
+        TypeError: `system` is neither a system nor a block.
     """
     own = method_of(method or DEFAULT_METHOD, rtol, atol, max_inner_steps)
     block = _block(system, dt, t_start, order, own, h)
@@ -198,13 +216,13 @@ class Batch:
     ) -> BatchResult:
         """Simulate one run for each set of start values, as in `simulate_batch`.
 
-        Raises the same exceptions as `simulate_batch` for these arguments. After `compile`, several
-        threads may call this method at the same time.
+        The method raises the exceptions of `simulate_batch`. After `compile`, several threads may
+        call this method at the same time.
         """
         check_numbers({"t_stop": t_stop, "t_start": t_start})
         grid = communication_points(t_start, t_stop, self._dt)
         memories = self._starts.memories(start)
-        every = min(int(self._every), grid.n + 1)  # records the same samples and fits a C integer
+        every = min(int(self._every), grid.n + 1)  # fits a C integer; same samples
         n, times = len(memories), grid.times[::every]
         values = np.full((n, len(times), self.width), np.nan)
         failed = np.full(n, -1, _LONG)
@@ -227,7 +245,7 @@ class Batch:
 def _block(
     system: System | Block, dt: float, t_start: float, order: str, method: Method, h: float | None
 ) -> Block:
-    """Return the system as one block whose steps are the communication steps."""
+    """Convert a system to a `FusedSystem` with the step dt [s]; return a block unchanged."""
     if isinstance(system, System):
         plan = make_plan(system, dt, t_start, "fused", {"order": order, "method": method, "h": h})
         system = FusedSystem(plan.wiring, dt, order)
@@ -237,7 +255,10 @@ def _block(
 
 
 class _StartValues:
-    """Start values of the runs of a batch: the ports that accept them, and their bounds."""
+    """Converter from start values to the initial memory vectors of the runs of a batch.
+
+    `ports` has the ports that accept start values, by name.
+    """
 
     def __init__(self, memory: Memory):
         block = memory.block
@@ -276,7 +297,11 @@ class _StartValues:
         return memories
 
     def _value(self, port: Port, given: Any) -> Array:
-        """Return the value `given` for a port as (size,) for all runs, or (n, size) for n runs."""
+        """Return a start value as a flat array: (size,) for all runs, or (n, size) for n runs.
+
+        Raises ValueError for a wrong shape, and for values that are not finite or are out of
+        bounds.
+        """
         value = numbers_of(given, f"the start value of {port.name}")
         if value.shape != port.shape and value.shape[1:] != port.shape:
             raise ValueError(

@@ -56,14 +56,14 @@ class ContactEquations(abc.ABC):
 
     @abc.abstractmethod
     def equation(self, q: Array, qd: Array, tau: Array, closed: Sequence[int]) -> PhaseEquation:
-        """Return the equation of motion a = M lam + d in the directions of the `closed` contacts.
+        """Return the equation a = M lam + d of the accelerations a and forces lam of contacts.
 
-        tau (nv,) are the joint forces.
+        The equation has the directions of the `closed` contacts. tau (nv,) are the joint forces.
         """
 
     @abc.abstractmethod
     def mobility(self, q: Array, qd: Array, closed: Sequence[int]) -> PhaseEquation:
-        """Return the contact equation for impulses: without forces, so d and `free` are zero."""
+        """Return the equation of closed contacts for impulses, in which d and `free` are zero."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,33 +209,49 @@ def simulate_contact(
 ) -> Result:
     """Simulate a model with rigid contacts from t = 0 to t_stop [s], with a sample every dt [s].
 
-    The function `contacts(q, qd)` returns the list of contacts. The signals are q, qd, `force`
-    (n, 3) and `impulse` (n, 3) of the n contacts. `force` has the contact forces as (z, x, y) [N].
-    `impulse` has the cumulative contact impulses [N.s]. The `events` of the result are
-    `ContactEvent` objects; several events may occur between two samples.
-
     Between events, closed contacts are equality constraints. Each inner step ends with a projection
     of the positions and velocities onto the constraints. By default, step size control selects the
-    inner steps, independently of dt. `rtol` (1e-9 by default) is the error tolerance of each
-    position and velocity, relative to its value or to 1 rad, m, rad/s or m/s. `h` is the longest
-    inner step [s]. For a `method` with fixed steps, the default of `h` is dt.
+    inner steps, independently of dt.
 
     Dense output locates the events within a step: a gap closes, a contact force becomes zero, or
-    sliding begins or ends. Step size control also detects bodies that pass each other within a
-    step, such as a small fast ball and a thin body. When a contact closes, all touching contacts
-    have an impact with restitution e and the `law` of `contact.event_driven.impact`. A contact with
-    an approach velocity below `rest` [m/s] does not rebound, so a sequence of bounces ends at rest.
-    Friction obeys the Coulomb cone between events, and the friction pyramid in an impact. At the
-    end of a step, penetration is at most about 1e-13 m.
+    sliding begins or ends. Step size control also detects bodies that pass through each other
+    within a step. When a contact closes, all touching contacts have an impact. A contact with an
+    approach velocity below `rest` does not rebound, so a sequence of bounces ends at rest. Friction
+    obeys the Coulomb cone between events, and the friction pyramid in an impact. At the end of a
+    step, the penetration depth is at most about 1e-13 m.
 
-    `contacts` must return the same contacts in the same order, as `contact.plane_contacts` does.
-    tau(t, q, qd) returns the joint forces, zero by default. The equations of motion with all
-    contacts are traced and compiled once. For a run of a few steps, the compilation takes longer
-    than it saves. If form="numpy", nothing is compiled, and `contacts` may branch on values.
+    The equations of motion with all contacts are traced and compiled once. For a run of a few
+    steps, the compilation takes more time than the compiled code saves.
 
-    Raises ValueError for initial penetration, for e outside 0 .. 1, and if the duration is not a
-    multiple of dt. Raises TraceError if `contacts` cannot be traced. Raises ArithmeticError if no
-    motion is possible, and for more than 100 + 10 n events within one dt.
+    Args:
+        model: Robot model.
+        contacts: Function contacts(q, qd) that returns the list of contacts. Each call must return
+            the same contacts in the same order, as `contact.plane_contacts` does.
+        q0: Initial positions (nq,).
+        qd0: Initial velocities (nv,).
+        t_stop: End time [s].
+        dt: Time between two samples of the result [s].
+        e: Coefficient of restitution, for all contacts or for each contact.
+        law: Law of impact, as in `contact.event_driven.impact`.
+        tau: Function tau(t, q, qd) that returns the joint forces (nv,), by default zero.
+        method: Integration method.
+        h: Longest inner step [s]. For a method with fixed steps, the default is dt.
+        rtol: Error tolerance of each position and velocity, by default 1e-9. It is relative to the
+            value, or to 1 rad, m, rad/s or m/s.
+        rest: Approach velocity below which a contact does not rebound [m/s].
+        form: "compiled", or "numpy" for evaluation without compilation, in which `contacts` may
+            branch on values.
+
+    Returns:
+        Signals q, qd, `force` (n, 3) and `impulse` (n, 3) of n contacts, in the directions (z, x,
+        y). `force` has the contact forces [N], and `impulse` the cumulative contact impulses [N.s].
+        `events` has `ContactEvent` objects; several events may occur between two samples.
+
+    Raises:
+        ValueError: A contact penetrates initially, e is outside 0 .. 1, or the duration is not a
+            multiple of dt.
+        TraceError: `contacts` cannot be traced.
+        ArithmeticError: No motion is possible, or more than 100 + 10 n events occur within one dt.
     """
     grid = communication_points(0.0, t_stop, dt)
     q0, qd0 = as_configuration(model, q0), np.array(qd0, dtype=float)
@@ -297,7 +313,11 @@ def _no_force(t: float, q: Array, qd: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """Model to simulate, with its contacts, law of impact and joint forces."""
+    """Model to simulate, with the contacts, the law of impact and the joint forces.
+
+    `rest` is the approach velocity below which a contact does not rebound [m/s]. `h` is the step
+    size in the zero tolerances of sliding velocities [s].
+    """
 
     model: Model
     contacts: Contacts
@@ -334,9 +354,10 @@ class Scene:
         return SmoothMotion(self, phase, t, q, qd)
 
     def _stop_slow_contacts(self, t: float, q: Array, qd: Array, closed: Sequence[int]) -> Array:
-        """Return the velocities qd after contacts that slide too slowly have stopped.
+        """Return qd, projected such that contacts with a negligible sliding velocity stop.
 
-        After the stop, the friction force need not be opposite to the previous sliding velocity.
+        A stopped contact may stick or slide in another direction, so its friction force need not
+        oppose the previous sliding velocity.
         """
         equation = self.equations.equation(q, qd, self.tau(t, q, qd), closed)
         still = slow_contacts(equation, self.h)
@@ -349,9 +370,9 @@ class Scene:
     def _resolve_impacts(
         self, t: float, q: Array, qd: Array
     ) -> tuple[Array, Array, Array, list[int]]:
-        """Return q, qd and the impulses (n, 3) after the impacts of an event.
+        """Resolve the impacts of an event; return q, qd, impulses (n, 3) and closed contacts.
 
-        The last item is the list of the contacts that touch and do not separate.
+        A closed contact touches and does not separate after the impacts.
         """
         impulse = np.zeros((len(self.equations.surfaces(q, qd).gap), 3))
         for _ in range(IMPACTS):
@@ -373,7 +394,7 @@ class Scene:
         )
 
     def _touching_contacts(self, q: Array, qd: Array) -> list[int]:
-        """Return the contacts whose gap is zero within a tolerance."""
+        """Return the indices of the contacts whose gap is at most 1e-10 m."""
         return [i for i, gap in enumerate(self.equations.surfaces(q, qd).gap) if gap <= NEAR]
 
     def _impact(self, q: Array, qd: Array, touching: Sequence[int], rebounds: bool) -> Impact:

@@ -26,8 +26,8 @@ from rigidblocks.robot.configuration import integrate as moved_by
 from rigidblocks.robot.tree import Tree
 from rigidblocks.spatial.spatial import Array
 
-# New coordinates are selected if the condition number exceeds its best value by this factor.
-# At a factor of 10 the error of RK4 is 1000 times larger.
+# New coordinates are selected if the condition number exceeds its best value by this factor. Larger
+# factors reduce the accuracy: at a factor of 10, the error of RK4 is 1000 times larger.
 WORSE = 2.0
 
 Forces = Callable[[float, Array, Array], Array]  # joint forces tau(t, q, qd)
@@ -53,15 +53,28 @@ def move_independently(
 ) -> Result:
     """Simulate the motion from q, qd under the joint forces tau(t, q, qd) until t_stop [s].
 
-    The signals of the result are q and qd. An explicit `method` with fixed steps dt [s] integrates
-    the independent coordinates (y, dy/dt).
+    An explicit method with fixed steps integrates the independent coordinates (y, dy/dt). The run
+    selects new coordinates if the condition number exceeds the value at the last selection by the
+    factor `WORSE`.
 
-    The motion starts in the given `coordinates`. If their condition number exceeds the best
-    condition number by the factor `WORSE`, `choose` selects new coordinates, by default by complete
-    pivoting. The `events` of the result have the times of these changes.
+    Args:
+        model: Model with closed loops.
+        q: Initial positions (nq,).
+        qd: Initial velocities (nv,).
+        tau: Function tau(t, q, qd) that returns the joint forces (nv,).
+        t_stop: End time [s].
+        dt: Step size, and time between two samples of the result [s].
+        coordinates: Initial independent coordinates; by default, `choose` selects them.
+        choose: Function choose(model, q) that selects independent coordinates, by default by
+            complete pivoting.
+        method: Explicit integration method.
 
-    Raises ValueError if the duration is not a multiple of dt, or if the mobility changes. Raises
-    ValueError if an iteration does not converge because the steps are too long.
+    Returns:
+        Signals q and qd. `events` has the times at which new coordinates were selected.
+
+    Raises:
+        ValueError: The duration is not a multiple of dt, the method is implicit, or the mobility
+            changes. Also raised if the positions do not converge because the steps are too long.
     """
     grid = communication_points(0.0, t_stop, dt)
     if method.implicit is not None:
@@ -88,7 +101,7 @@ def move_independently(
 
 
 def _condition(coordinates: LinearCoordinates, q: Array) -> float:
-    """Return the condition number of the coordinates at q; it is large near singularities."""
+    """Return the condition number of coordinates at q, which is large near singularities."""
     return coordinate_condition(
         coordinates.model, coordinates, q, coordinates.from_configuration(q)
     )
@@ -98,7 +111,8 @@ def _condition(coordinates: LinearCoordinates, q: Array) -> float:
 class _Motion:
     """Equations of motion in x = (y, yd), with the independent coordinates y.
 
-    They are valid near q0, which has the coordinates y0. G is the tangent dq/dy at q0.
+    The equations are valid near the configuration q0 with the coordinates y0. G is the tangent
+    dq/dy at q0.
     """
 
     coordinates: LinearCoordinates

@@ -119,7 +119,7 @@ class Run:
 
     @cached_property
     def _kinds(self) -> dict[str, _Value]:
-        """All readable values by name."""
+        """Ports and port elements that can be read, by name."""
         return dict(_values(self._plan.wiring))
 
     @property
@@ -269,7 +269,7 @@ class Run:
     @property
     @_serialize_calls
     def steps(self) -> dict[str, Array]:
-        """Current step memory of the adaptive methods, by part name.
+        """Current data of the step size control of each adaptive method, by part name.
 
         Each array has the elements that `rigidblocks.block.adaptive_methods.STEP_PORTS` lists.
         """
@@ -320,7 +320,7 @@ class Run:
         )
 
     def _target(self, name: str) -> tuple[Port, Any]:
-        """Return the port or element with this name, and a view of its values if one exists."""
+        """Return the port or element with this name, and a view of its values or None."""
         if name not in self._kinds:
             known = [name for name in self._kinds if not name.endswith("]")]
             raise KeyError(f"the run has no port '{name}'; {suggestion(name, known)}")
@@ -333,13 +333,13 @@ class Run:
         return one.port, view
 
     def _read(self, name: str) -> Array:
-        """Return the values of a port or element that are not stored as an array view."""
+        """Return the values of a port or element that has no array view."""
         one = self._kinds[name]
         values = self._network.read(one.whole)
         return values if one.place is None else values[one.place : one.place + 1]
 
     def _change(self, name: str, values: Array) -> None:
-        """Set the values of a parameter or element that are not stored as an array view."""
+        """Set the values of a parameter or element that has no array view."""
         one = self._kinds[name]
         if one.place is not None:
             all_values = self._network.read(one.whole)
@@ -369,18 +369,21 @@ class Run:
 def _close_networks(idle: list[Master]) -> None:
     """Free the part instances of finished runs."""
     while idle:
-        with contextlib.suppress(IndexError):  # another thread uses the last one
+        with contextlib.suppress(IndexError):  # another thread has just taken the last master
             idle.pop().network.close()
 
 
 def _forget(turn: AbstractContextManager[bool], network: Network, number: int) -> None:
-    """Free a saved state as soon as no other thread is in a step of the run."""
+    """Free the saved state `number` when no other thread uses the run."""
     with turn:
         network.free_state(number)
 
 
 class _Value(NamedTuple):
-    """Value of a run by name: a whole port, or the element with the flat index `place`."""
+    """Named value of a run: a whole port, or the element of the port with the flat index `place`.
+
+    `kind` is "state", "parameter", "input" or "output". `whole` is the name of the port.
+    """
 
     kind: str
     whole_port: Port
@@ -450,8 +453,7 @@ def prepare(
     `run.simulate` simulates and returns a result, and `run.step` takes single steps (see `Run`).
     The arguments are as in `simulate`. Later changes of the system do not affect the run.
 
-    Raises the same exceptions as `simulate`; it does not check the end time, which is not known
-    yet.
+    The function raises the exceptions of `simulate`, except for errors of the end time.
     """
     chosen = with_defaults(prepare, options, PrepareOptions)
     record, every = chosen["record"], chosen["every"]
@@ -464,14 +466,14 @@ def prepare(
 
 
 def inner_steps(run: Run, t_stop: float) -> Result:
-    """Run to `t_stop` [s] and record the step size control of each adaptive method.
+    """Simulate to `t_stop` [s] and return the inner step sizes and error estimates.
 
-    The result has a sample for each communication point. `part.steps.length` is the size of the
-    next inner step [s]. `part.steps.error` is the error estimate of the last inner step, relative
-    to the tolerance. `STEP_PORTS` lists the other signals, such as `part.steps.is_stiff`.
-    `plot_steps` plots the result.
+    The result has a sample for each communication point and signals for each part with an adaptive
+    method. `part.steps.length` is the size of the next inner step [s]. `part.steps.error` is the
+    error estimate of the last inner step, relative to the tolerance. `STEP_PORTS` lists the other
+    signals, such as `part.steps.is_stiff`. `plot_steps` plots the result.
 
-    Raises ValueError if no part has an adaptive method. Also raises the exceptions of a run.
+    Raises ValueError if no part has an adaptive method. Also raises the exceptions of `Run.step`.
     """
     run.reset()
     rows, names = [], tuple(run.steps)

@@ -1,4 +1,4 @@
-"""Values that a user sets in a system: start values, and scenarios with values at given times."""
+"""Scenarios, which set inputs and parameters during a run, and start values by name."""
 
 import csv
 import json
@@ -102,7 +102,10 @@ class Scenario:
 
 
 def apply_scenario(plan: Plan, scenario: Scenario) -> Plan:
-    """Return the plan with the scenario values at the start time; raise if a value is invalid."""
+    """Return the plan with the scenario values that apply at the start time.
+
+    Raises the exceptions of `Scenario.check`.
+    """
     scenario.check(plan.wiring)
     start = start_of(plan.wiring, scenario.start(plan.t_start))
     return plan.with_wiring(plan.wiring.with_start_values(start)) if start else plan
@@ -241,7 +244,7 @@ def _steps_from_csv(path: Path) -> Iterator[tuple[float, Values]]:
 
 
 def start_of(wiring: Wiring, given: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the start values of a run by `part.port`.
+    """Return start values by `part.port`, with the values of elements inserted into their ports.
 
     If an element such as `pd.kp[1]` is given, the other elements keep their previous values. An
     unknown name stays in the result; the run then raises an error that lists the known names.
@@ -267,7 +270,7 @@ def start_of(wiring: Wiring, given: Iterable[tuple[str, Any]]) -> dict[str, Any]
 
 
 def settable_start_values(wiring: Wiring, part: str) -> dict[str, Port]:
-    """Return the ports of a part that accept start values, with the values set in the system.
+    """Return the ports of a part that accept start values, by name, with the values in the system.
 
     The result is empty for an unknown part.
     """

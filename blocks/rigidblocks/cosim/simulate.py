@@ -1,7 +1,7 @@
-"""Co-simulation of a system with a fixed communication step: `simulate` and the run itself.
+"""Co-simulation of a system with a fixed communication step.
 
-The run has a live view, warnings about unstable steps, a progress bar and a saved result. `prepare`
-compiles a system for repeated runs and single steps.
+A run can have a live view, a progress bar and a saved result, and warns about unstable steps.
+`prepare` compiles a system for repeated runs and single steps.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ class Watcher(abc.ABC):
 
     @abc.abstractmethod
     def see(self, t: float, row: Array) -> None:
-        """Pass the values `row` of all outputs at the time t [s] to the view; it may keep them."""
+        """Show the values `row` of all outputs at the time t [s]; the view may store the array."""
 
     @abc.abstractmethod
     def end(self, result: Result) -> None:
@@ -212,7 +212,7 @@ class Watcher(abc.ABC):
 
 
 class ObserverThrottle:
-    """Limiter for the updates of a live view.
+    """Rate limiter for the updates of a live view.
 
     The interval between two updates is at least 0.08 s. A view that is not ready gets no update. If
     there is no live view, `update` does nothing.
@@ -248,8 +248,9 @@ def execute_run(
 
     The result is saved also after a failure. `callers` is the number of stack frames of this
     package above this function, for the location of warnings. `idle` has reusable masters of
-    earlier runs; the master of this run is added at the end. `pace` observes the timing of the
-    steps. `view` shows the run. `scenario` has the values that are set during the run.
+    earlier runs; the master of this run is added at the end. `pace` synchronizes the steps with a
+    clock or measures their duration. `view` shows the run. `scenario` has the values that are set
+    during the run.
     """
     with wanted.reserve(), Interrupts() as interrupts:
         if view is not None:
@@ -359,7 +360,10 @@ def _steps(
 
 @contextlib.contextmanager
 def _bar(steps: int, progress: bool) -> Iterator[Callable[[int], Any]]:
-    """Show a progress bar if it is requested and visible; yield the function that advances it."""
+    """Show a progress bar in a terminal or notebook; yield the function that advances it.
+
+    Without a progress bar, the function does nothing.
+    """
     if not (progress and is_live_stream(sys.stderr)):
         yield int  # accepts a number of steps and does nothing
         return
@@ -375,7 +379,7 @@ def is_live_stream(stream: Any) -> bool:
 
 
 def start_warnings(plan: Plan, network: Network) -> Iterator[str]:
-    """Yield warnings if the communication step is too long for held forces."""
+    """Yield warnings about late samples, unstable holds and unstable inner steps of blocks."""
     shapes = {
         plan.wiring.whole_name(name, port.name): port.shape
         for name, part in plan.wiring.parts.items()
@@ -424,7 +428,10 @@ def block_remarks(wiring: Wiring, result: Result) -> Iterator[tuple[int, str]]:
 def save_result(
     result: Result, wanted: RecordOptions, unwritten: Exception | None, interrupts: Interrupts
 ) -> BaseException | None:
-    """Write the result to the file of the run, unless this is the log; return the write error."""
+    """Write the result to the file of the run; return the exception if this fails, otherwise None.
+
+    If the file is the log, its data are already written, and `unwritten` is the exception or None.
+    """
     if wanted.save is None:
         return None
     if wanted.save == wanted.log:
@@ -507,9 +514,9 @@ def hold_warnings(wiring: Wiring, dt: float, values: Callable[[str], Array]) -> 
 def late_sample_warnings(wiring: Wiring) -> Iterator[str]:
     """Yield a warning for each sampled block that reads outputs of the previous sample time.
 
-    This occurs in a loop if, in Gauss-Seidel order, the sampled block steps before a block without
-    continuous states that it reads. Plants with a step written in C cause no warning, because their
-    inputs are held since the previous sample.
+    The block is then in a loop of connections. In Gauss-Seidel order, it steps before a block
+    without continuous states whose output it reads. Plants with a step written in C cause no
+    warning, because their inputs are held since the previous sample.
     """
     place = {name: k for k, name in enumerate(wiring.stepping_order)}
     late = {(b, a) for (a, _), (b, _), *_ in wiring.connections if place[b] < place[a]}
@@ -591,7 +598,7 @@ def longest_stable_step(method: Integrator, modes: Array) -> float:
 
 
 def _upstream(wiring: Wiring, name: str, values: Callable[[str], Array]) -> Record:
-    """Return the inputs of a part, and of all parts from which they come by direct feedthrough.
+    """Return the inputs of a part, and of the parts upstream of it with direct feedthrough.
 
     The record has the inputs by name. If several parts have an input of the same name, the result
     has the input of the nearest part.

@@ -67,7 +67,7 @@ class RobotBuilder:
         contact: Sequence[Shape] = (),
         **freedoms: Any,
     ) -> None:
-        """Add a body and, unless `parent` is None, the joint between the body and its parent.
+        """Add a body, and the joint between the body and its parent unless `parent` is None.
 
         Args:
             name: The name of the body.
@@ -108,10 +108,18 @@ class RobotBuilder:
         at_child: Transform | ArrayLike = (0.0, 0.0, 0.0),
         **freedoms: Any,
     ) -> None:
-        """Add a joint between two bodies; if they are already connected, the joint closes a loop.
+        """Add a joint between two bodies.
 
-        `at` and `at_child` are the placements of the joint on the parent and on the child, as in
-        `add_body`.
+        If joints already connect the two bodies, the new joint closes a loop.
+
+        Args:
+            name: The name of the joint.
+            parent: The name of the parent body.
+            child: The name of the child body.
+            joint: The joint.
+            at: The placement of the joint on the parent, as in `add_body`.
+            at_child: The placement of the joint on the child, as in `add_body`.
+            **freedoms: The joint properties: fields of `JointProperties`, such as damping.
 
         Raises:
             ValueError: The name is taken, or a lower limit is above the upper limit.
@@ -134,7 +142,13 @@ class RobotBuilder:
         self._joints[name] = Connection(name, 0, ends[0], ends[1], joint, Xp, Xs, freedoms)
 
     def add_frame(self, name: str, body: str, at: Transform | ArrayLike = (0.0, 0.0, 0.0)) -> None:
-        """Add a named frame on a body, with `at` as in `add_body`.
+        """Add a named frame on a body.
+
+        Args:
+            name: The name of the frame.
+            body: The name of the body.
+            at: The placement of the frame on the body: a position (3,) [m], or the transform from
+                body to frame coordinates.
 
         Raises:
             ValueError: The name is taken.
@@ -145,7 +159,7 @@ class RobotBuilder:
         self._frames[name] = (name, WORLD if body == BASE else body, place)
 
     def add_coupling(self, joint: str, source: str, ratio: float, offset: float = 0.0) -> None:
-        """Couple a joint to another joint: q = ratio q_source + offset."""
+        """Couple the joint `joint` to the joint `source`: q_joint = ratio q_source + offset."""
         self._followings.append(ParsedMimicJoint(0, joint, source, ratio, offset))
 
     def merge(self, body: str, q: ArrayLike | None = None) -> None:
@@ -199,7 +213,7 @@ class RobotBuilder:
         )
 
     def model(self) -> Model:
-        """Return the robot model; `description` documents the exceptions."""
+        """Return the robot model; the exceptions are those of `description`."""
         model = self.description().model
         assert isinstance(model, Model)
         return model
@@ -224,7 +238,7 @@ class RobotBuilder:
                 raise ValueError(text + nearest(end, there))
 
     def _bodies_connected_to_base(self) -> dict[str, int]:
-        """Return the bodies connected to the base, with their distance to it in joints."""
+        """Return the number of joints between the base and each body connected to the base."""
         depth, front = {WORLD: 0}, [WORLD]
         while front:
             reached = []
@@ -238,7 +252,7 @@ class RobotBuilder:
 
 
 def _outward(c: Connection, depth: dict[str, int]) -> Connection:
-    """Return the joint directed away from the base, reversed if its parent is farther away."""
+    """Return the joint with the end nearer to the base as parent, reversed if necessary."""
     if depth[c.parent] <= depth[c.child]:
         return c
     joint = c.joint.joint if isinstance(c.joint, Reversed) else Reversed(c.joint)

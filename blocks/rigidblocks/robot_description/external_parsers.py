@@ -25,7 +25,12 @@ TIME_LIMIT = 60.0  # [s] per file
 
 
 def run_parser(parser: str, path: Path, label: str) -> Any:
-    """Return the result of a parser, "mujoco" or "xacro"; errors contain `label`.
+    """Parse a file in a separate process and return the result of the parser.
+
+    Args:
+        parser: The name of the parser, "mujoco" or "xacro".
+        path: The path of the file.
+        label: The name of the parser in error messages.
 
     Raises:
         FormatError: The process crashes, ends early or takes longer than a minute.
@@ -52,7 +57,7 @@ def run_parser(parser: str, path: Path, label: str) -> Any:
 
 
 def write_result(result: Any) -> None:
-    """Write the result of this process to the file that is specified on the command line."""
+    """Write the pickled result of the parser to the file that the command line specifies."""
     part = Path(f"{sys.argv[3]}.part")
     part.write_bytes(pickle.dumps(result))
     part.rename(sys.argv[3])
@@ -82,7 +87,7 @@ def is_installed(package: str) -> bool:
     """Return True if a package is installed."""
     try:
         return find_spec(package) is not None
-    except ValueError:  # the name is blocked in sys.modules
+    except ValueError:  # sys.modules contains None instead of the package
         return False
 
 
@@ -160,7 +165,7 @@ def _limit_memory() -> None:
 
 
 def _expand_xacro(path: str) -> bytes | str:
-    """Return the URDF that xacro generates from a file, or the error message of xacro."""
+    """Return the URDF that xacro generates from a file, or xacro's error message."""
     import xacro
 
     try:

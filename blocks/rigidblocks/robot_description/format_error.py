@@ -7,14 +7,17 @@ from rigidblocks.common.doc_links import with_doc_link
 
 
 class FormatError(ValueError):
-    """Error: a file is not a readable robot or system.
+    """Error in a robot file or system file.
 
-    The message is one line with the file and, if known, the line number.
+    The message is one line, which contains the file and, if known, the line number.
     """
 
 
 def file_error(path: str | Path, line: int | None, text: str) -> FormatError:
-    """Return the error with the message `text` at a line; line breaks become spaces."""
+    """Return an error whose message contains the file, the line number and `text`.
+
+    Line breaks in the text become spaces. `line` is None if the line number is unknown.
+    """
     where = f"{path}:{line}" if line else str(path)
     error = FormatError(" ".join(f"{where}: {text}".split()))
     is_system = _SYSTEM_FILE.search(str(path))

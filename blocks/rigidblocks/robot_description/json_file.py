@@ -48,18 +48,18 @@ from rigidblocks.spatial.spatial import Array, Transform
 
 @dataclass(frozen=True)
 class Node:
-    """Value at the position `place` in a document from the file `path`."""
+    """Value in a JSON document; `place` is its position, `path` the file of the document."""
 
     path: Path
     value: Any
     place: str = ""
 
     def error(self, text: str) -> FormatError:
-        """Return the error with the message `text` at this value."""
+        """Return an error whose message contains the position of this value and `text`."""
         return file_error(self.path, None, f"{self.place or 'the document'} {text}")
 
     def get(self, key: str) -> "Node | None":
-        """Return the member of an object with this key, or None."""
+        """Return the member with this key, or None if the object has no such member."""
         if not isinstance(self.value, dict):
             raise self.error("must be a JSON object")
         place = f"{self.place}.{key}" if self.place else key
@@ -72,19 +72,19 @@ class Node:
         return member
 
     def keys(self, known: set[str]) -> None:
-        """Reject the members of an object whose keys are not in `known`."""
+        """Raise FormatError if the object has a key that is not in `known`."""
         if not isinstance(self.value, dict):
             raise self.error("must be a JSON object")
         if more := sorted(self.value.keys() - known):
             raise self.error(f"has unknown keys: {', '.join(more)}")
 
     def members(self) -> Iterator[tuple[str, "Node"]]:
-        """Yield the members of an object by key."""
+        """Yield the key and the value of each member of the object."""
         self.keys(set(self.value) if isinstance(self.value, dict) else set())
         return ((key, self[key]) for key in self.value)
 
     def items(self, key: str) -> list["Node"]:
-        """Return the items of the list with this key; empty if the list is missing."""
+        """Return the items of the list with this key, or an empty list without this key."""
         member = self.get(key)
         return [] if member is None else list(member)
 
@@ -121,7 +121,7 @@ class Node:
         return number
 
     def array(self, *shape: int) -> Array:
-        """Return the value as an array of this shape; -1 allows any length."""
+        """Return the value as an array; -1 in `shape` allows any length of this dimension."""
         if not shape:
             return np.array(self.number())
         rows = [item.array(*shape[1:]) for item in self]
@@ -151,7 +151,7 @@ AT_REST = SHAPES | {"Plane": Plane}  # collision shapes of the base
 
 
 def part_to_json(part: Joint | Shape | Plane, types: Mapping[str, type]) -> dict[str, Any]:
-    """Return a joint or a shape as JSON, with its type and its fields.
+    """Return the JSON object of a joint or a shape: the type and the fields.
 
     Raises:
         TypeError: The type is not among `types`.
@@ -164,7 +164,7 @@ def part_to_json(part: Joint | Shape | Plane, types: Mapping[str, type]) -> dict
 
 
 def to_json(value: Any) -> Any:
-    """Return a field of a part as JSON: a joint, material, transform, string, number or array."""
+    """Return the JSON of a field: a joint, material, transform, string, number or array."""
     if isinstance(value, Joint):
         return part_to_json(value, JOINTS)
     if isinstance(value, Material):
@@ -239,7 +239,7 @@ def material(node: Node) -> Material:
 
 
 def transform(node: Node, algebra: ModuleType | None = None) -> Any:
-    """Return the transform of a node: planar if `algebra` is planar, else spatial."""
+    """Return the transform of a node, planar if `algebra` is planar and spatial otherwise."""
     node.keys({"E", "r"})
     n = 3 if algebra is None else _dimensions(algebra)
     cls = Transform if algebra is None else algebra.Transform
@@ -247,7 +247,7 @@ def transform(node: Node, algebra: ModuleType | None = None) -> Any:
 
 
 def inertia(node: Node, algebra: ModuleType) -> Any:
-    """Return the rigid-body inertia of a node in a spatial or planar algebra."""
+    """Return the rigid-body inertia of a node, spatial or planar according to `algebra`."""
     node.keys({"m", "h", "I"})
     n = _dimensions(algebra)
     I = node["I"].array(3, 3) if n == 3 else node["I"].number()
@@ -263,10 +263,10 @@ SCHEMA = Path(__file__).with_name("robot.schema.json")
 
 
 def save_model(robot: Model | PlanarModel | RobotDescription, path: str | Path) -> None:
-    """Write a robot or a model to a JSON file for `load_model`, without rounding numbers.
+    """Write a robot or a model to a JSON file, which `load_model` reads without rounding errors.
 
     Raises:
-        TypeError: The type of a joint or shape is not part of the library, or a value is traced.
+        TypeError: The package does not define the type of a joint or shape, or a value is traced.
     """
     if not isinstance(robot, RobotDescription):
         robot = RobotDescription(robot, JointProperties.from_values(robot.nv))
@@ -314,7 +314,7 @@ def document(robot: RobotDescription) -> dict[str, Any]:
 
 
 def _omissions(robot: RobotDescription) -> list[str]:
-    """Return a warning about the sensors, which the format does not contain."""
+    """Return a warning if the robot has sensors, because JSON files do not contain sensors."""
     if not robot.sensors:
         return []
     return [f"its {len(robot.sensors)} sensors are not stored in a JSON file"]
@@ -335,7 +335,7 @@ def _spring_to_json(spring: PointSpring | Weightless | BodyDrag) -> dict[str, An
 
 
 def _finite(value: float) -> float | None:
-    """Return a limit as JSON: null if it is infinite."""
+    """Return a limit, or None (null in JSON) if the limit is infinite."""
     return value if np.isfinite(value) else None
 
 
@@ -401,7 +401,8 @@ def read_json(data: bytes, path: Path) -> RobotDescription:
     """Return the robot of a JSON document.
 
     Raises:
-        FormatError: The document is not a robot; the message contains the line or the position.
+        FormatError: The document does not define a robot. The message contains the line of a
+            syntax error, or the position of the invalid value in the document.
     """
     try:
         return _robot(Node(path, json.loads(data, parse_constant=_refuse_constant)))
@@ -482,7 +483,7 @@ def _model(node: Node) -> Model | PlanarModel:
 
 
 def _body_parts(bodies: list[Node], algebra: Any) -> dict[str, Any]:
-    """Return the nonempty model fields that have one entry per body."""
+    """Return the model fields that have one entry per body, without the empty fields."""
     names = [body["name"].text() for body in bodies]
     parts: dict[str, Any] = {
         "parent": tuple(body["parent"].integer() for body in bodies),
@@ -559,7 +560,7 @@ def _frames(node: Node | None, nb: int) -> dict[str, Place]:
 
 
 def _body(node: Node, nb: int) -> int:
-    """Return the index of a body, -1 for the base."""
+    """Return the body index in a node, -1 for the base; reject indices from `nb`."""
     body = node.integer()
     if not -1 <= body < nb:
         raise node.error(f"must be a body index from -1 (the base) to {nb - 1}, not {body}")
@@ -642,7 +643,7 @@ def _drag(node: Node, model: Model | PlanarModel) -> BodyDrag:
 
 
 def _pair(node: Node, nb: int) -> tuple[int, int]:
-    """Return the indices of two bodies."""
+    """Return the two body indices in a node; reject equal indices."""
     numbers = [_body(item, nb) for item in node]
     if len(set(numbers)) != 2 or len(numbers) != 2:
         raise node.error(f"must be the indices of two bodies, not {numbers}")
@@ -666,7 +667,7 @@ def _actuator(node: Node, model: Model | PlanarModel) -> Actuator:
 
 
 def _single(node: Node, model: Model | PlanarModel) -> int:
-    """Return the index of a joint with one degree of freedom."""
+    """Return the joint index in a node; the joint must have one degree of freedom."""
     number = node.integer()
     if not 0 <= number < model.nb or model.joint[number].nv != 1:
         raise node.error(f"is {number}, which is not a joint with one degree of freedom")

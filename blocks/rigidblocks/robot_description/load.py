@@ -31,7 +31,7 @@ def load_model(
     inertia: Literal["warn", "strict"] = "warn",
     key: str | None = None,
 ) -> RobotDescription:
-    """Load a robot from a file and return its model with the other data of the file.
+    """Load a robot from a file and return its description with the model.
 
     The supported formats are URDF, SDF with one model, and the JSON format of `save_model`. MJCF
     requires the package mujoco, and xacro the package xacro. Links that are fixed to each other
@@ -41,8 +41,8 @@ def load_model(
 
     Args:
         path: The path of the file.
-        floating: True to give the base link the six degrees of freedom of a floating base, with a
-            joint called root_joint. False to make the base link part of the fixed base.
+        floating: True to connect the base link to the fixed base by a joint with six degrees of
+            freedom, called root_joint. False to fix the base link to the base.
         inertia: With "warn", a physically impossible inertia, as in some published models, is used
             unchanged and reported in `warnings`. With "strict", it is rejected.
         key: The name of the keyframe that defines the initial state. By default the robot starts
@@ -50,15 +50,15 @@ def load_model(
 
     Raises:
         FormatError: The file cannot be read, is larger than 32 MB, does not contain a complete
-            robot, or lacks the keyframe; or a joint moves no inertia. The message is one line with
-            the position in the file.
+            robot, or does not contain the keyframe. A joint moves no inertia. The message is one
+            line with the position in the file.
         ValueError: `inertia` has an invalid value, or `floating` is given although the file defines
             whether the base floats.
     """
     if inertia not in ("warn", "strict"):
         raise ValueError(f"inertia must be 'warn' or 'strict', not '{inertia}'")
     path = path if isinstance(path, Path) else Path(path)
-    with np.errstate(all="ignore"):  # the checks report values that are too large
+    with np.errstate(all="ignore"):  # the checks report an overflow
         robot = _read(path, floating=floating, strict=inertia == "strict")
     if key is None:
         return robot
@@ -89,9 +89,9 @@ def _read(path: Path, *, floating: bool, strict: bool) -> RobotDescription:
 
 
 def read_file(path: Path) -> bytes:
-    """Return the bytes of a file that can contain a robot; raise FormatError for other files."""
+    """Return the content of a regular file of at most 32 MB; raise FormatError otherwise."""
     try:
-        file = os.open(path, _FLAGS)  # `open` takes as long as reading a small robot
+        file = os.open(path, _FLAGS)  # the built-in `open` takes as long as reading a small robot
         try:
             status = os.fstat(file)
             if kind := irregular_kind(status.st_mode):
@@ -122,7 +122,7 @@ def read_file(path: Path) -> bytes:
 
 
 def _read_json_robot(data: bytes, path: Path, *, floating: bool, strict: bool) -> RobotDescription:
-    """Return the robot in a JSON file; reject `floating`, because the file defines it."""
+    """Return the robot in a JSON file; reject `floating`, because the file defines the base."""
     robot = read_json(data, path)
     if floating:
         raise ValueError(f"{path} defines whether its base floats; leave out `floating`")
@@ -166,12 +166,12 @@ def puma560() -> RobotDescription:
 
 
 def find_file(name: str, robot: Path, search: Iterable[str | Path] = ()) -> Path | None:
-    """Return the path of a file that a robot refers to by `name`, or None if it does not exist.
+    """Return the path of a file that a robot file mentions, or None if it does not exist.
 
     A path is absolute, for example after file://, or relative to the folder of the robot file.
     package:// and model:// are followed by a package name and a path in the package. A third slash,
     as in package:///arm/meshes/a.stl, has no effect. A package is a folder. The function
-    searches for it in this order:
+    searches for the folder in this order:
 
     - the folders above the robot file, and their direct subfolders
     - the folders in `search`, and their direct subfolders

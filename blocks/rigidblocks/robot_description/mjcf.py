@@ -74,7 +74,7 @@ def shapes(m: Any, body: int, warnings: list[str]) -> tuple[list[Shape], list[Sh
 
 
 def planes(m: Any, body: int) -> list[Plane]:
-    """Return the planes of a body that take part in contacts."""
+    """Return the planes of a body that can have contacts."""
     found = []
     for g in _geoms(m, body):
         if m.geom_type[g] == PLANE and _touches(m)[g]:
@@ -86,9 +86,9 @@ def planes(m: Any, body: int) -> list[Plane]:
 def excluded_geom_pairs(m: Any) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
     """Return the body pairs without allowed contacts, and the pairs with some excluded contacts.
 
-    Only geoms that take part in contacts count. MuJoCo allows a contact if a <pair> lists the
-    geoms. It also allows a contact if contype of one geom and conaffinity of the other geom have a
-    common bit, unless an <exclude> lists the bodies.
+    The function ignores geoms that cannot have contacts. MuJoCo allows a contact of two geoms if a
+    <pair> lists the geoms. It also allows a contact if contype of one geom and conaffinity of the
+    other geom have a common bit, unless an <exclude> lists the bodies.
     """
     one = (m.geom_contype[:, None] & m.geom_conaffinity[None, :]) != 0
     allowed = _geom_pair_counts(m, one | one.T)
@@ -104,7 +104,7 @@ def excluded_geom_pairs(m: Any) -> tuple[list[tuple[int, int]], list[tuple[int, 
 
 
 def _geom_pair_counts(m: Any, allowed: Array) -> tuple[Array, Array]:
-    """Return the counts of allowed and of all geom pairs for body pairs, each (nbody, nbody)."""
+    """Return the numbers of allowed and of all geom pairs of two bodies, each (nbody, nbody)."""
     touching = _touches(m)
     of = np.zeros((m.nbody, len(touching)))
     of[m.geom_bodyid, np.arange(len(touching))] = touching
@@ -113,14 +113,14 @@ def _geom_pair_counts(m: Any, allowed: Array) -> tuple[Array, Array]:
 
 
 def _touches(m: Any) -> Array:
-    """Return a mask of the geoms that take part in contacts."""
+    """Return a mask of the geoms that can have contacts."""
     touching: Array = (m.geom_contype != 0) | (m.geom_conaffinity != 0)
     touching[m.pair_geom1] = touching[m.pair_geom2] = True
     return touching
 
 
 def placement(r: Array, q: Array) -> Transform:
-    """Return the transform to a frame at r (3,) [m] with the quaternion q (4,), of any norm."""
+    """Return the transform to a frame at r (3,) [m] with the quaternion q (4,) of any norm."""
     E = quaternion_rotation(q / np.linalg.norm(q))
     return Transform(E, np.array(r))
 
@@ -131,7 +131,7 @@ def _geoms(m: Any, body: int) -> Iterator[int]:
 
 
 def _shape(m: Any, g: int, touches: bool) -> Shape | None:
-    """Return the solid of a geom; None for planes, height fields and meshes without contact."""
+    """Return the shape of a geom, or None for planes, height fields and meshes without contact."""
     size, X = m.geom_size[g].tolist(), placement(m.geom_pos[g], m.geom_quat[g])
     material = _material(m, g) if touches else None
     match int(m.geom_type[g]):  # mjtGeom
@@ -155,11 +155,11 @@ def _shape(m: Any, g: int, touches: bool) -> Shape | None:
 
 
 def _material(m: Any, g: int) -> Material:
-    """Return the friction of a geom: sliding, torsional [m] and rolling [m].
+    """Return the material of a geom: sliding, torsional [m] and rolling [m] friction.
 
-    A contact has the larger `condim` of its two geoms. Therefore sliding friction is zero only if
-    no geom of the model has friction. Torsional and rolling friction apply if the `condim` of this
-    geom includes them.
+    MuJoCo applies the larger `condim` of the two geoms to a contact. Sliding friction is therefore
+    zero only if every `condim` of the model is 1. Torsional and rolling friction apply if the
+    `condim` of this geom includes them.
     """
     sliding, torsional, rolling = m.geom_friction[g].tolist()
     dimensions = int(m.geom_condim[g])
@@ -171,10 +171,10 @@ def _material(m: Any, g: int) -> Material:
 
 
 def _hull(m: Any, mesh: int) -> Array:
-    """Return the vertices (n, 3) of the convex hull of a mesh, its collision shape.
+    """Return the vertices (n, 3) of the convex hull of a mesh.
 
-    If the hull has too many vertices, the function keeps only the farthest vertex in each of a
-    fixed number of directions.
+    If the hull has more than `MOST_VERTICES` vertices, the function selects the farthest vertex in
+    each of `MOST_VERTICES` directions.
     """
     vertices = np.asarray(m.mesh_vert, float)[int(m.mesh_vertadr[mesh]) :]
     if (at := int(m.mesh_graphadr[mesh])) < 0:
@@ -204,9 +204,9 @@ _OTHER = ("frictionloss", "limited", "actfrclimited", *_POLYNOMIAL)
 
 
 def has_unread_tendon(m: Any) -> bool:
-    """Return True if a tendon affects the motion and is of an unsupported type.
+    """Return True if the model has a tendon of an unsupported type that affects the motion.
 
-    The supported types are springs between two points and sums of joint positions.
+    The supported types are springs between two points and linear functions of joint positions.
     """
     return any(
         _has_term(m, t, (*_SPRING, *_OTHER)) and not (_is_spring(m, t) or _is_joint_sum(m, t))
@@ -219,7 +219,7 @@ def joint_tendons(
 ) -> list[tuple[list[str], JointTendon]]:
     """Return the fixed tendons with the names of their joints.
 
-    Lengths are relative to the attribute ref of the joints.
+    The tendon lengths are zero if each joint position is the attribute ref of the joint.
     """
     found = []
     for t in range(m.ntendon):
@@ -346,11 +346,10 @@ AFFINE = 1  # mjtGain and mjtBias: fixed or none, affine
 
 
 def read_mjcf(root: Element, path: Path, *, strict: bool) -> Assembly:
-    """Return the contents of the model that the MuJoCo compiler produces from a file.
+    """Return the links, joints and other elements of an MJCF file.
 
-    `root` is the <mujoco> element of the file, for warnings with line numbers.
-
-    Positions of hinges and slides are relative to their `ref`.
+    The MuJoCo compiler reads the file. `root` is the <mujoco> element of the file and provides the
+    line numbers of warnings. Positions of hinges and slides are relative to their `ref`.
 
     Raises:
         FormatError: The package mujoco is not installed or rejects the file, or the file has an
@@ -457,7 +456,7 @@ def _check_known(path: Path, m: Any) -> None:
 
 
 def _any(m: Any, name: str) -> bool:
-    """Return True if an array exists in this version of MuJoCo and has a nonzero element."""
+    """Return True if the array `name` exists in this MuJoCo version and has a nonzero element."""
     return bool(np.any(getattr(m, name, 0)))
 
 
@@ -497,7 +496,7 @@ class _Reader:
             self.warnings.append("joint positions are relative to the attribute ref of each joint")
 
     def _names(self, kind: str, count: int, word: str = "") -> list[str]:
-        """Return the names of all elements of a type; unnamed elements get unique names."""
+        """Return the names of all elements of a type, with unique names for unnamed elements."""
         names = [_name(self.m.names, a) for a in getattr(self.m, f"name_{kind}adr")][:count]
         taken = {*names, REST}
         for i, name in enumerate(names):
@@ -510,11 +509,11 @@ class _Reader:
         return Names(self.body, self.joint, sensor_names(self.m))
 
     def _joint_name(self, name: str) -> str:
-        """Return a unique joint name, which is `name` or begins with it, and reserve it."""
+        """Reserve a unique joint name, which is `name` or begins with `name`, and return it."""
         return self._reserve_name(name, self.joint_names)
 
     def _link_name(self, name: str) -> str:
-        """Return a unique link name, which is `name` or begins with it, and reserve it."""
+        """Reserve a unique link name, which is `name` or begins with `name`, and return it."""
         return self._reserve_name(name, self.link_names)
 
     def _reserve_name(self, name: str, taken: set[str]) -> str:
@@ -536,7 +535,7 @@ class _Reader:
         self.connections.append(Connection(name, 0, WORLD, REST, Fixed(), identity()))
 
     def excluded_pairs(self) -> list[tuple[str, str]]:
-        """Return the excluded body pairs; warn about pairs with only some excluded geoms."""
+        """Return the body pairs without contacts; warn if only some geom pairs are excluded."""
         none, some = excluded_geom_pairs(self.m)
         names = [REST, *self.body[1:]]
         if some:
@@ -546,7 +545,7 @@ class _Reader:
         return [(names[a], names[b]) for a, b in none]
 
     def _add(self, b: int) -> None:
-        """Add body b and its joints; massless bodies connect several joints of one body."""
+        """Add body b and its joints; add massless bodies between several joints of the body."""
         m, parent = self.m, self.body[self.m.body_parentid[b]]
         X = placement(m.body_pos[b], m.body_quat[b])
         first, count = int(m.body_jntadr[b]), int(m.body_jntnum[b])
@@ -610,9 +609,9 @@ class _Reader:
         return values | {"stiffness": m.jnt_stiffness[j], "rest": rest}
 
     def _add_spring(self, j: int, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the properties of ball or free joint j, including its spring.
+        """Return the properties of the ball or free joint j: `values` and the spring.
 
-        All velocity variables of one joint have the same properties, so their order is irrelevant.
+        All velocity variables of a joint have the same properties, so their order is irrelevant.
         """
         m, at = self.m, int(self.m.jnt_qposadr[j])
         free = m.jnt_type[j] == FREE
@@ -633,14 +632,14 @@ class _Reader:
         return file_error(self.path, None, text)
 
     def _equalities(self, *kinds: int) -> Iterator[tuple[int, Array]]:
-        """Yield the indices and the data of the active equality constraints of these types."""
+        """Yield the index and the data of each active equality constraint of the given types."""
         m = self.m
         for e in range(m.neq):
             if m.eq_active0[e] and m.eq_type[e] in kinds:
                 yield e, m.eq_data[e]
 
     def _held_joints(self) -> dict[int, float]:
-        """Return the constant positions of hinges and slides, relative to ref, by index."""
+        """Return the positions of locked hinges and slides by joint index, relative to `ref`."""
         return {
             int(self.m.eq_obj1id[e]): float(data[0])
             for e, data in self._equalities(JOINT)
@@ -676,7 +675,7 @@ class _Reader:
         return found
 
     def weightless(self) -> list[tuple[str, Weightless]]:
-        """Return the masses whose weight the gravity compensation of the file cancels."""
+        """Return the masses whose weight is cancelled by the attribute gravcomp, by link name."""
         shares = self.m.body_gravcomp.tolist()
         return [
             (link.name, weightless(link, share))
@@ -693,7 +692,7 @@ class _Reader:
         }
 
     def keyframes(self) -> dict[str, tuple[dict[str, Array], dict[str, Array]]]:
-        """Return the joint positions and joint velocities of each keyframe, by keyframe name."""
+        """Return the joint positions and the joint velocities of each keyframe by name."""
         return {
             name: (self._positions(qpos), self._velocities(qpos, qvel))
             for name, qpos, qvel in zip(
@@ -702,7 +701,11 @@ class _Reader:
         }
 
     def _positions(self, qpos: Array) -> dict[str, Array]:
-        """Return the position of each joint: free joints as (quaternion, r), hinges minus `ref`."""
+        """Return the positions of each joint by joint name.
+
+        The positions of free joints are (quaternion, r). Hinge and slide positions are relative
+        to `ref`.
+        """
         m, found = self.m, {}
         for name, kind, at in zip(self.joint, m.jnt_type, m.jnt_qposadr, strict=True):
             if kind == FREE:
@@ -714,7 +717,10 @@ class _Reader:
         return found
 
     def _velocities(self, qpos: Array, qvel: Array) -> dict[str, Array]:
-        """Return the velocity of each joint; for free joints [w; v] in body coordinates."""
+        """Return the velocities of each joint by joint name.
+
+        The velocity of a free joint is [w; v] in body coordinates.
+        """
         m, found = self.m, {}
         for name, kind, at, dof in zip(
             self.joint, m.jnt_type, m.jnt_qposadr, m.jnt_dofadr, strict=True
@@ -747,7 +753,7 @@ class _Reader:
         return found
 
     def _actuator(self, k: int, j: int, name: str) -> Actuator:
-        """Return actuator k, whose length is the position of its joint j."""
+        """Return the actuator k of joint j, with its gain and bias at the position of the joint."""
         m, gear = self.m, float(self.m.actuator_gear[k, 0])
         ahead = gear * float(m.qpos0[m.jnt_qposadr[j]])
         gain, bias = (
@@ -787,11 +793,11 @@ def _unit(quaternion: Array) -> Array:
 
 
 def _shift_affine_law(kind: int, prm: Array, ahead: float) -> tuple[float, float, float]:
-    """Return the coefficients of an actuator's gain or bias for (1, joint position, velocity).
+    """Return the coefficients of (1, position, velocity) in an actuator's gain or bias.
 
-    `prm` contains the coefficients of MuJoCo for (1, length, velocity). `ahead` is the length in
+    `prm` contains the coefficients of (1, length, velocity) in MuJoCo. `ahead` is the length in
     MuJoCo at the zero position of the joint. A constant gain or bias has only the first
-    coefficient. The coefficients of a bias without a type are zero.
+    coefficient. All coefficients of a bias without a type are zero.
     """
     first, second, third = (float(x) for x in prm[:3])
     if kind != AFFINE:

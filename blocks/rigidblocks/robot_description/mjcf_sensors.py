@@ -51,7 +51,7 @@ class Names(NamedTuple):
 
 
 class _UnreadError(Exception):
-    """Error: a sensor of the file is not supported; the message contains the reason."""
+    """Error that contains the reason why a sensor of the file is not supported."""
 
 
 # arrays of the names of objects, by mjtObj
@@ -60,7 +60,7 @@ _OBJECTS = {1: "body", 2: "body", 3: "jnt", 5: "geom", 6: "site", 7: "cam", 18: 
 
 
 def sensor_names(m: Any) -> list[str]:
-    """Return the names of the sensors; a sensor without a name has its type and its object."""
+    """Return the names of the sensors; an unnamed sensor gets the name TYPE_OBJECT."""
     names: list[str] = [_text(m.names, at) for at in m.name_sensoradr[: m.nsensor]]
     taken = {*names}
     for k, name in enumerate(names):
@@ -80,8 +80,8 @@ def _text(names: bytes, start: int) -> str:
 def read_sensors(m: Any, names: Names, root: Element) -> tuple[list[ParsedSensor], list[str]]:
     """Return the sensors of the supported types, and warnings about other sensors.
 
-    The table of elements reports the unsupported types in `root`; the warnings are about sensors
-    in included files, and about unsupported settings.
+    `schema_coverage` reports the unsupported types in `root`. The warnings of this function concern
+    sensors in included files and unsupported settings.
     """
     found, warnings = list[ParsedSensor](), list[str]()
     listed = {str(one.tag) for one in root.iterfind("sensor/*")}
@@ -168,7 +168,7 @@ def _subtree(m: Any, body: int) -> Iterator[int]:
 
 
 def _joint_sum(m: Any, kind: str, number: int) -> tuple[list[int], tuple[float, ...], float, str]:
-    """Return the joints, coefficients, constant term and unit of a sensor of joint quantities.
+    """Return joints, coefficients, constant term and unit of a linear function of joint values.
 
     Joint positions in MuJoCo include the attribute ref; joint positions of the model do not. The
     constant term is this difference.
@@ -207,7 +207,7 @@ def _actuated_joint(m: Any, kind: str, number: int) -> tuple[list[int], Array]:
 
 
 def _frame(m: Any, names: Names, kind: int, number: int) -> tuple[str, Transform]:
-    """Return the link of a frame, and the transform from link to frame coordinates."""
+    """Return the link that carries a frame, and the transform from link to frame coordinates."""
     match kind:
         case _ if kind == _MASS:
             return _link_placement(names, number, m.body_ipos[number], m.body_iquat[number])
@@ -231,7 +231,7 @@ def _link_placement(names: Names, body: int, r: Array, q: Array) -> tuple[str, T
 
 
 def _sampling(m: Any, k: int) -> Sampling:
-    """Return the sampling of a sensor; a sensor with noise is sampled every time step.
+    """Return the sampling of sensor k; a sensor with noise is sampled every time step.
 
     The interval and the delay act only on a sensor with a history buffer. The delay must be a
     multiple of the time between two samples.

@@ -51,7 +51,7 @@ Places = Mapping[str, Place]
 
 
 def link_springs(listed: Assembly, places: Places) -> tuple[PointSpring, ...]:
-    """Return the springs between two points, on the bodies that contain their links."""
+    """Return the springs between two points, with the points in body coordinates."""
     return tuple(_spring(one, places) for one in listed.springs)
 
 
@@ -87,7 +87,7 @@ def _weightless(listed: Assembly, places: Places) -> tuple[Weightless, ...]:
 
 
 def _tendons(listed: Assembly, numbers: Mapping[str, int]) -> tuple[JointTendon, ...]:
-    """Return the tendons with the indices of their joints; reject a tendon over a fixed joint."""
+    """Return the tendons with joint indices; reject a tendon along a fixed joint."""
     for joints, one in listed.tendons:
         for joint in joints:
             if joint not in numbers:
@@ -119,8 +119,8 @@ def _sensors(
 ) -> tuple[tuple[Sensor, ...], list[str]]:
     """Return the sensors on the bodies of the model, and warnings about omitted sensors.
 
-    A sensor is omitted if one of its joints does not move. In a robot with loops, sensors that
-    depend on the bodies outboard of them are also omitted.
+    A sensor is omitted if one of its joints does not move. In a robot with loops, a sensor that
+    depends on its outboard bodies is also omitted.
     """
     found, omitted = list[Sensor](), list[str]()
     for one in listed.sensors:
@@ -166,7 +166,7 @@ def _obstacle(place: Place, shape: Obstacle) -> Obstacle:
 
 
 def _outboard(tree: Sequence[Connection], joint: str) -> set[str]:
-    """Return the links that a tree joint connects to the base."""
+    """Return the links outboard of a tree joint."""
     found: set[str] = set()
     for c in tree:  # depth first: a link comes after its parent
         if c.name == joint or c.parent in found:
@@ -175,7 +175,7 @@ def _outboard(tree: Sequence[Connection], joint: str) -> set[str]:
 
 
 def excluded_link_pairs(listed: Assembly, places: Places) -> tuple[tuple[int, int], ...]:
-    """Return the pairs of bodies (-1: base) for which all pairs of links exclude contacts."""
+    """Return the pairs of bodies (-1: base) of which all pairs of links exclude contacts."""
     if not listed.apart:
         return ()
     pairs = {frozenset(pair) for pair in listed.apart}
@@ -191,12 +191,12 @@ def excluded_link_pairs(listed: Assembly, places: Places) -> tuple[tuple[int, in
 
 
 def describe_robot(listed: Assembly) -> RobotDescription:
-    """Build a robot from parsed links and joints; the bodies are numbered depth first.
+    """Return the robot that consists of the parsed links and joints, numbered depth first.
 
     Raises:
-        FormatError: Two links or joints have the same name, or a link does not exist. The
-            links that a joint moves have no inertia, several links have no parent, or links form a
-            cycle. The message contains the line number.
+        FormatError: Two links or joints have the same name, or a link does not exist. A joint moves
+            no inertia, several links have no parent, or links form a cycle. The message contains
+            the line number.
     """
     _check(listed)
     listed = split_bodies(listed) if listed.loops else listed
@@ -242,9 +242,9 @@ def describe_robot(listed: Assembly) -> RobotDescription:
 def _keyframe(
     model: Model, couplings: Iterable[Coupling], q: JointValues, qd: JointValues
 ) -> Keyframe:
-    """Return the state of a model from the positions and velocities of its joints by name.
+    """Return the state of a model with the given joint positions and joint velocities.
 
-    Missing joints have their neutral position and zero velocity. The couplings determine the
+    Joints without a value have the neutral position and zero velocity. The couplings determine the
     positions and velocities of mimic joints.
     """
     position, velocity = neutral(model), np.zeros(model.nv)
@@ -258,7 +258,7 @@ def _keyframe(
 
 
 def _shapes_of_base(listed: Assembly, places: dict[str, Place]) -> tuple[LazyTuple, LazyTuple]:
-    """Return the visual and collision shapes of the base, with planes, created at first use."""
+    """Return the visual and the collision shapes of the base, which are created at first use."""
     base = [link for link in listed.links if places[link.name].body < 0]
     return (
         LazyTuple(lambda: _shapes((link.appearance, places[link.name]) for link in base)),
@@ -321,7 +321,7 @@ def _places(tree: Sequence[Connection]) -> dict[str, Place]:
 
 
 def _compose(X: Transform, first: Transform) -> Transform:
-    """Return X @ first; skip multiplications by zero if one transform does not rotate."""
+    """Return X @ first, without multiplications by zero if one transform does not rotate."""
     if first is SAME or X is SAME:
         return X if first is SAME else first
     if first.E is STRAIGHT:
@@ -355,7 +355,7 @@ def _inertia_warnings(listed: Assembly, model: Model) -> list[str]:
 
 
 def _check_inertias(listed: Assembly) -> list[str]:
-    """Return warnings about the inertias of the links; in strict mode raise FormatError instead."""
+    """Return warnings about impossible inertias of the links; in strict mode raise FormatError."""
     found = []
     for link in listed.links:
         body, problem = link.inertia, ""
@@ -415,7 +415,7 @@ _FALLING = read_only(STANDARD_GRAVITY)
 def _make_model(
     model: Callable[..., Model], names: Sequence[str], inertia: Sequence[RigidInertia]
 ) -> Model:
-    """Return the model; if it rejects inertias, declare them as `unphysical` and retry."""
+    """Return the model; list the bodies with a rejected inertia in `unphysical`."""
     try:
         return model()
     except ImmobileError:
@@ -426,7 +426,7 @@ def _make_model(
 
 
 def _links_of_bodies(links: Iterable[Link], places: dict[str, Place], nb: int) -> list[list[Link]]:
-    """Return a list of links for each of the nb bodies."""
+    """Return the links of each of the nb bodies."""
     merged: list[list[Link]] = [[] for _ in range(nb)]
     for link in links:
         if places[link.name].body >= 0:
@@ -435,7 +435,7 @@ def _links_of_bodies(links: Iterable[Link], places: dict[str, Place], nb: int) -
 
 
 def _idle(listed: Assembly, model: Model) -> list[str]:
-    """Return a warning if a joint moves no inertia, so that forward dynamics has no solution."""
+    """Return a warning if a joint moves no inertia; forward dynamics then has no solution."""
     if (idle := model.idle_joint) is None:
         return []
     line = next((c.line for c in listed.connections if c.name == idle), 0)
@@ -466,7 +466,7 @@ def _is_unphysical(body: RigidInertia) -> bool:
 def _shapes_of_bodies(
     merged: Sequence[Sequence[Link]], places: dict[str, Place]
 ) -> tuple[LazyTuple, LazyTuple]:
-    """Return the visual and collision shapes of each body, created at their first use."""
+    """Return the visual and the collision shapes of each body, which are created at first use."""
 
     def link_shapes(links: Sequence[Link], attribute: str) -> tuple[Shape, ...]:
         return _shapes((getattr(a, attribute), places[a.name]) for a in links)
@@ -490,7 +490,10 @@ def _loop(c: Connection, places: dict[str, Place]) -> LoopJoint:
 def _couplings(
     listed: Assembly, numbers: dict[str, int], model: Model
 ) -> tuple[tuple[Coupling, ...], list[Callable[[], str]]]:
-    """Return the couplings with resolved chains, and the warnings about dropped couplings."""
+    """Return the couplings of the mimic joints, and warnings about the ignored couplings.
+
+    If the source of a mimic joint is a mimic joint, the coupling refers to the end of the chain.
+    """
     if not listed.followings:
         return (), []
     by_name = {f.joint: f for f in listed.followings}
@@ -524,7 +527,7 @@ def _free_joint_warning(f: ParsedMimicJoint, source: str, joints: Sequence[str])
 def _chain(
     listed: Assembly, by_name: dict[str, ParsedMimicJoint], f: ParsedMimicJoint
 ) -> tuple[str, float, float]:
-    """Return the source at the end of a chain of mimic joints, with total ratio and offset."""
+    """Return the source at the end of a chain of mimic joints, the total ratio and the offset."""
     source, ratio, offset, seen = f.source, f.ratio, f.offset, {f.joint}
     while source in by_name:
         if source in seen:
@@ -545,10 +548,10 @@ PARALLEL = 2e-5  # [rad] accumulated rounding error of angles with five digits
 def align_parallel_axes(
     connections: Sequence[Connection], turned: Mapping[str, Array]
 ) -> list[Connection]:
-    """Return the joints; axes that differ by less than 2e-5 rad become exactly parallel.
+    """Return the joints with exactly parallel axes if the axes differ by less than 2e-5 rad.
 
     A planar loop is mobile only if its axes are parallel. Rounding errors in a file make the axes
-    nonparallel, which locks the loop: its closure error increases with the motion.
+    nonparallel. The loop closure error then increases with the motion.
 
     Args:
         connections: The joints.
@@ -571,9 +574,9 @@ def align_parallel_axes(
 
 
 def describe_robot_with_loops(listed: Assembly) -> RobotDescription:
-    """Return the robot of `describe_robot`, with infinitesimal mechanisms made rigid.
+    """Return the robot of `describe_robot` with fixed joints in infinitesimal mechanisms.
 
-    The function fixes the joints of the loops that `infinitesimal_mechanisms` returns, and warns.
+    The description has a warning for each loop with fixed joints.
     """
     _check(listed)
     listed = split_bodies(listed)
@@ -600,8 +603,8 @@ OPEN = 1e-4  # [m or rad] plants accept smaller loop errors as rounding errors o
 def _with_closed_loops(robot: RobotDescription) -> RobotDescription:
     """Return the robot with an initial configuration that closes its loops.
 
-    Some files define only the constraints and leave it to the simulator to close the loops. If no
-    such configuration is found near the configuration of the file, the robot is unchanged.
+    Some files define only the constraints, and the simulator closes the loops. If the function
+    finds no such configuration near the configuration of the file, it only adds a warning.
     """
     model = robot.model
     if not model.loops:
@@ -626,7 +629,7 @@ def _with_closed_loops(robot: RobotDescription) -> RobotDescription:
 
 
 def _fix_loops(listed: Assembly, loops: Mapping[str, Sequence[str]]) -> Assembly:
-    """Return the file contents without these loop joints; fix the tree joints of their loops."""
+    """Return the assembly without the loop joints `loops`; fix the tree joints of the loops."""
     fixed = {name for joints in loops.values() for name in joints}
     line = {c.name: c.line for c in listed.connections}
     warnings = [

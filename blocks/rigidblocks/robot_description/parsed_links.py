@@ -34,10 +34,10 @@ Moments = Sequence[float]
 
 
 def inertia(element: Element, link: str, m: float, X: Transform, moments: Moments) -> RigidInertia:
-    """Return the inertia of a link.
+    """Return the inertia of a link in link coordinates.
 
     Some published robots have products of inertia that are inconsistent with the moments of
-    inertia. This function does not check them; the assembly of the robot does.
+    inertia. This function does not check the consistency; `model_from_links` does.
 
     Args:
         element: The element, for error messages.
@@ -56,7 +56,7 @@ def inertia(element: Element, link: str, m: float, X: Transform, moments: Moment
 def inertias(
     inertials: Iterable[tuple[Element, str, float, Origin, Moments]],
 ) -> list[RigidInertia]:
-    """Return the `inertia` of several links, computed together with arrays."""
+    """Return the inertias of several links as in `inertia`, computed with array operations."""
     masses, h, I = list[float](), list[float](), list[float]()
     for element, link, m, (c, rpy), moments in inertials:
         E = rotation(rpy) if any(rpy) else STRAIGHT
@@ -73,7 +73,7 @@ def inertias(
 
 
 def _rotate_moments(element: Element, link: str, m: float, E: Array, moments: Moments) -> Moments:
-    """Return the moments of inertia in link axes; reject negative masses and moments of inertia."""
+    """Return the moments of inertia in link axes; reject a negative mass or moment of inertia."""
     xx, xy, xz, yy, yz, zz = moments
     if m < 0:
         raise format_error(element, f"the mass of link '{link}' is {m} kg; it must not be negative")
@@ -102,7 +102,7 @@ class Link(NamedTuple):
 
 
 def weightless(link: Link, share: float = 1.0) -> Weightless:
-    """Return a `Weightless` with the fraction `share` of a link's mass, in link coordinates."""
+    """Return the fraction `share` of a link's mass as a weightless mass, in link coordinates."""
     m, h = link.inertia.m, link.inertia.h
     x, y, z = (h / m if m else h).tolist()
     return Weightless(link.name, -1, share * m, (x, y, z))
@@ -128,9 +128,9 @@ class Connection(NamedTuple):
 
 @dataclass(frozen=True, eq=False)  # eq=False: comparing arrays returns an array
 class ParsedSpring:
-    """Spring between two points (3,) [m] in a file; it becomes a `PointSpring`.
+    """Spring between two links of a file.
 
-    Each point is in the coordinates of its link.
+    `ends` contains the name of a link and a point (3,) [m] in link coordinates for each end.
     """
 
     name: str
@@ -177,11 +177,11 @@ JointValues = Mapping[str, Array]  # positions or velocities by joint name
 
 
 class Assembly(NamedTuple):
-    """Contents of a file in file order, with options for the assembly.
+    """Links, joints and other elements of a file in file order, and options for the model.
 
     Attributes:
         loops: True if a link may be the child of several joints.
-        floating: True to give the first link the six degrees of freedom of a floating base.
+        floating: True to connect the first link to the base by a joint with six degrees of freedom.
         strict: True to reject physically impossible inertias.
         apart: The collision exclusions as pairs of links.
         start: The initial positions of joints that do not start in the neutral position.
@@ -190,7 +190,7 @@ class Assembly(NamedTuple):
         tendons: Tendons with the names of their joints.
         drags: Drag of a fluid by link name; the placement is relative to the link.
         sensors: Sensors of the supported types.
-        report: Function that yields more warnings on demand.
+        report: Function that yields additional warnings.
     """
 
     path: Path

@@ -17,7 +17,7 @@ from rigidblocks.spatial.spatial import Array, RigidInertia, Transform, identity
 
 
 def unused_name(name: str, taken: Container[str]) -> str:
-    """Return the name, with a number appended if the name is taken."""
+    """Return `name`, or the first unused name of `name`_2, `name`_3, ... if it is taken."""
     numbers = (f"{name}_{k}" for k in count(2))
     return name if name not in taken else next(one for one in numbers if one not in taken)
 
@@ -34,11 +34,11 @@ class Place(NamedTuple):
 
 
 class Coupling(NamedTuple):
-    """Coupling by which joint `joint` follows joint `source` (mimic joint).
-
-    `joint` and `source` are joint indices. Both joints have one degree of freedom.
+    """Coupling that prescribes the position of a mimic joint.
 
     q_joint = ratio q_source + offset
+
+    `joint` and `source` are joint indices. Both joints have one degree of freedom.
     """
 
     joint: int
@@ -68,10 +68,10 @@ class Actuator(NamedTuple):
 class PointSpring(NamedTuple):
     """Spring with a parallel damper between two points.
 
-    `point` (3,) [m] is on the body with the index `body`, and `other_point` on the body with the
-    index `other`, -1 for the base. Each point is in the coordinates of its body:
-
         tension = stiffness (s - rest) + damping ds/dt,  s = distance between the points
+
+    `point` (3,) [m] is on the body with the index `body`, and `other_point` on the body with the
+    index `other`, -1 for the base. Each point is in the coordinates of its body.
     """
 
     name: str
@@ -85,9 +85,10 @@ class PointSpring(NamedTuple):
 
 
 class Weightless(NamedTuple):
-    """Mass [kg] of a body on which gravity does not act, with its centre (3,) in body coordinates.
+    """Mass on which gravity does not act, on the body with the index `body`.
 
-    `body` is the index of the body. A mass above the mass of the body pushes it upwards.
+    `mass` is in kg, `centre` (3,) [m] in body coordinates. If `mass` is greater than the mass of
+    the body, the resulting force on the body is opposite to gravity.
     """
 
     name: str
@@ -97,12 +98,13 @@ class Weightless(NamedTuple):
 
 
 class JointTendon(NamedTuple):
-    """Tendon with a spring, a damper, dry friction and limits along a sum of joint positions.
+    """Tendon whose length is a weighted sum of joint positions.
 
         s = sum of coefficients[k] q[joints[k]]
 
-    `joints` are joint indices. The spring is slack between the two rest lengths `rest`. The limits
-    (lower, upper) of s act only in a plant with stops.
+    The tendon has a spring, a damper, dry friction and limits of s. `joints` are joint indices. The
+    spring is slack between the two rest lengths `rest`. The limits (lower, upper) act only in a
+    plant with stops.
     """
 
     name: str
@@ -146,13 +148,13 @@ class Sampling:
 
     Attributes:
         period: The time between two samples [s]; 0 for a sensor without samples.
-        delay: The number of samples by which the output is late.
+        delay: The latency of the output as a number of samples.
         mean: The mean error.
         deviation: The standard deviation of the noise.
         bias: The standard deviation of the constant bias.
         walk: The standard deviation of the bias walk per root second.
         walk_time: The correlation time of the walk [s]; 0 for no walk.
-        resolution: The difference of neighbouring output values; 0 for no quantization.
+        resolution: The quantization step of the output; 0 for no quantization.
     """
 
     period: float = 0.0
@@ -167,10 +169,11 @@ class Sampling:
 
 @dataclass(frozen=True, eq=False)  # eq=False: comparing arrays returns an array
 class Obstacle:
-    """Shape that a ray can hit, fixed to the body with the index `body`, -1 for the base.
+    """Shape that the ray of a range sensor can hit.
 
-    `kind` is plane, sphere, capsule, ellipsoid, cylinder or box, along the z axis of the frame that
-    `placement` transforms body coordinates to. `size` contains radii and half lengths [m].
+    The shape is fixed to the body with the index `body`, -1 for the base. `kind` is plane, sphere,
+    capsule, ellipsoid, cylinder or box. `placement` is the transform from body to shape
+    coordinates; the shape is along the z axis. `size` contains radii and half lengths [m].
     """
 
     kind: str
@@ -188,16 +191,17 @@ class Sensor:
         quantity: The measured quantity, a key of `library.described_sensors.QUANTITIES`.
         body: The index of the body, -1 for the base.
         placement: The transform from body to sensor coordinates.
-        reference: The frame to which the value is relative, or None.
-        joints: The joint indices of a quantity of joints.
-        coefficients: The coefficients of the joints; for a force sensor its sign, 1 by default.
-        offset: The constant term of a sum of joint positions.
-        unit: The unit of a sum over joints.
-        parts: The inertias outboard of the sensor, with their bodies, in body coordinates. A force
-            sensor measures the force that moves them.
+        reference: The reference frame of the value, or None.
+        joints: The joint indices, if the quantity depends on joint values.
+        coefficients: The coefficients of the joints. For a force sensor, the sign of its output.
+            The default is 1.
+        offset: The constant term of a weighted sum of joint positions.
+        unit: The unit of a weighted sum of joint values.
+        parts: The body index and the inertia of each outboard body, in body coordinates. A force
+            sensor measures the force that accelerates these bodies.
         obstacles: The shapes that the ray of a range sensor can hit.
         vector: A constant vector (3,) in base coordinates, such as the magnetic field [V s/m^2].
-        cutoff: The largest absolute value; infinite by default.
+        cutoff: The largest absolute value of the output; infinite by default.
         sampling: The sampling and the errors.
     """
 
@@ -262,12 +266,12 @@ class JointProperties:
 
     @classmethod
     def from_values(cls, nv: int, **values: Any) -> "JointProperties":
-        """Return the properties of `nv` degrees of freedom; each value is a scalar or (nv,)."""
+        """Return the joint properties of `nv` degrees of freedom; values are scalars or (nv,)."""
         return cls.concatenate([(nv, values)])
 
     @classmethod
     def concatenate(cls, parts: Iterable[tuple[int, Mapping[str, Any]]]) -> "JointProperties":
-        """Return the properties of several joints in order; values are as in `from_values`."""
+        """Return the properties of several joints, given as pairs of nv and a dict of values."""
         rows: list[Sequence[float]] = []
         for nv, said in parts:
             values = list(_NONE.values())
@@ -294,7 +298,7 @@ _PLACE = {name: k for k, name in enumerate(_NONE)}
 
 @dataclass(frozen=True, eq=False)
 class RobotDescription:
-    """Robot as described by a file.
+    """Robot from a file.
 
     Attributes:
         model: The dynamic model; links that are fixed to each other are one body.
@@ -307,8 +311,8 @@ class RobotDescription:
         warnings: One message for each ignored or incorrect element of the file, with its line.
         actuators: The actuators of the joints.
         springs: The springs between two points.
-        apart: The collision exclusions: pairs of body indices, -1 for the base, without contact
-            although no joint connects the bodies.
+        apart: The collision exclusions: pairs of body indices, -1 for the base. Bodies that are
+            connected by a joint need no exclusion.
         q0: The initial configuration (nq,), or None for the neutral configuration.
         qd0: The initial velocity (nv,), or None for zero velocity.
         keyframes: The named states of the file.
@@ -362,8 +366,8 @@ class RobotDescription:
         return f"{self.model._repr_html_()}<ul>{items}</ul>" if items else self.model._repr_html_()
 
     def show(self, q: Any = None, path: str | Path | None = None) -> Picture:
-        """Return a web page that shows the robot at q (nq,), by default at its initial state.
+        """Return a web page that shows the robot at q (nq,), by default in its initial state.
 
-        The page has a slider for each joint; see the function `show`.
+        The page has a slider for each joint. The function `show` describes the options.
         """
         return picture(self, q, path)

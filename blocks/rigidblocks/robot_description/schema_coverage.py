@@ -3,8 +3,8 @@
 The tables list the children and the attributes (with @) of each element. Unknown names are reported
 like unsupported elements that affect the motion.
 
-The table of MJCF is for the text of a file, whose meaning MuJoCo compiles. The reader of the
-compiled model rejects or reports the content that depends on default classes or included files.
+The table of MJCF applies to the text of a file. `mjcf` reads the model that MuJoCo compiles, and
+checks the elements that default classes or included files define.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,8 +16,8 @@ from rigidblocks.robot_description.xml_reader import Element
 class ReportedElement(NamedTuple):
     """Unsupported element or attribute that affects the motion.
 
-    `effect` describes the behaviour of a run without the element. A value does not affect the
-    motion if `harmless` returns True for it.
+    `effect` describes the simulation without the element. If `harmless` returns True for a value,
+    this value does not affect the motion.
     """
 
     effect: str
@@ -25,7 +25,7 @@ class ReportedElement(NamedTuple):
 
 
 class ReadElement(NamedTuple):
-    """Supported element; `inside` names the table of its children, by default the element name."""
+    """Supported element; `inside` is the key of its table, by default the name of the element."""
 
     inside: str = ""
 
@@ -36,7 +36,7 @@ Table = Mapping[str, Mapping[str, Rule]]
 
 
 def unread_elements(root: Element, table: Table) -> Iterator[str]:
-    """Yield a warning with line numbers for each type of unsupported element or attribute."""
+    """Yield one warning with line numbers for each unsupported type of element or attribute."""
     found: dict[tuple[str, str, str], list[Element]] = {}
     for element, name, rule in _reports(root, table, root.tag):
         parent = element.getparent() if name.startswith("<") else element
@@ -388,7 +388,7 @@ SDF: Table = {
 
 
 def _add_prefix(table: Table, prefix: str) -> dict[str, dict[str, Rule]]:
-    """Return a table of another format for use in this format, with prefixed element names."""
+    """Return a copy of a table with a prefix before all element names."""
     return {
         f"{prefix}{kind}": {
             name: ReadElement(f"{prefix}{rule.inside or name}")
@@ -415,13 +415,13 @@ _PAIR = ReportedElement("contact has the materials of the two shapes")
 _PAIR_CONTACT = "@condim @friction @gap @margin @solimp @solref @solreffriction @adhesion"
 _BODY_PARTS = "inertial joint freejoint geom site body frame replicate attach include"
 _REFUSED_PARTS = "flexcomp composite plugin"  # the reader rejects them
-_SOLVER = (  # settings of MuJoCo's solver and integrator, which have no counterpart
+_SOLVER = (  # settings of MuJoCo's solver and integrator, which this package does not have
     "@timestep @integrator @solver @cone @jacobian @iterations @tolerance @ls_iterations "
     "@ls_tolerance @noslip_iterations @noslip_tolerance @ccd_iterations @ccd_tolerance @impratio "
     "@sdf_initpoints @sdf_iterations @sleep_tolerance @magnetic @apirate @o_margin @o_solref "
     "@o_solimp @o_friction @mpr_iterations @mpr_tolerance @collision"
 )
-_ACTUATOR = _rules(  # the reader reports each actuator that is not read
+_ACTUATOR = _rules(  # `mjcf` reports each actuator that is not supported
     "@name @class @joint @jointinparent @tendon @site @slidersite @refsite @cranksite @body @gear "
     "@cranklength @ctrllimited @ctrlrange @forcelimited @forcerange @lengthrange @inheritrange "
     "@actlimited @actrange @actdim @actearly @dyntype @dynprm @gaintype @gainprm @biastype "

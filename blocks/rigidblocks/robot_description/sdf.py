@@ -62,7 +62,7 @@ MODEL = "__model__"
 
 
 def pose(element: Element) -> Transform:
-    """Return the <pose> of an element, the identity if it is missing or empty."""
+    """Return the transform of the <pose> of an element; identity if it is missing or empty."""
     given = element.find("pose")
     if given is None or not (given.text or "").strip():
         return identity()
@@ -78,7 +78,7 @@ def pose(element: Element) -> Transform:
 
 
 def base_of(element: Element) -> str:
-    """Return the name of the reference frame of the <pose> of an element, or ""."""
+    """Return the name of the reference frame of an element's <pose>, or "" for the default."""
     given = element.find("pose")
     return "" if given is None else (given.get("relative_to") or given.get("frame") or "").strip()
 
@@ -87,8 +87,8 @@ def base_of(element: Element) -> str:
 class Poses:
     """Poses of the links, joints and frames of a model in world coordinates.
 
-    `attached` maps each name to its element and to the default reference frame of its pose. `found`
-    contains the known poses by name, initially only the pose of the model.
+    `attached` contains, for each name, the element and the default reference frame of its pose.
+    `found` contains the poses that have already been computed, initially the pose of the model.
     """
 
     attached: dict[str, tuple[Element, str]]
@@ -128,7 +128,7 @@ GRAVITY_OF_WORLDS = (0.0, 0.0, -9.8)  # m/s2, the default of <gravity> in the sp
 
 
 def read_sdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Assembly:
-    """Return the contents of the single <model> in the <sdf> element."""
+    """Return the links, joints and other elements of the only <model> in an <sdf> element."""
     version = required_attribute(root, "version")
     if version not in VERSIONS:
         raise format_error(
@@ -179,9 +179,9 @@ def read_sdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Asse
 
 
 def _excluded_pairs(model: Element) -> list[tuple[str, str]]:
-    """Return the pairs of links without <self_collide>, whose contacts are excluded.
+    """Return the pairs of links that have no contact, because <self_collide> of both is false.
 
-    A link inherits <self_collide> from the model by default; the default of the model is false.
+    The default of a link is <self_collide> of the model. The default of the model is false.
     """
     whole = _is_true(model, "self_collide", False)
     alone = [
@@ -193,7 +193,7 @@ def _excluded_pairs(model: Element) -> list[tuple[str, str]]:
 
 
 def _is_true(element: Element, name: str, default: bool) -> bool:
-    """Return the child `name` as a boolean in the syntax of XML Schema."""
+    """Return the child `name` of an element as a boolean in the syntax of XML Schema."""
     found = element.find(name)
     if found is None:
         return default
@@ -207,7 +207,7 @@ _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 
 def _gravity(root: Element, version: str) -> Sequence[float]:
-    """Return the gravity of the world, by default the value of the specification.
+    """Return the gravity [m/s^2] of the world, by default the value of the SDF specification.
 
     Up to version 1.5, <physics> contains the gravity. If the world has several <physics> elements,
     the default element applies.
@@ -235,7 +235,7 @@ def _text(element: Element, path: str, default: str | None = None) -> str:
 
 
 def _limit(axis: Element, name: str, default: float) -> float:
-    """Return a value from the <limit> of an axis; large values become infinite."""
+    """Return a value from the <limit> of an axis; values from 1e16 become infinite."""
     text = _text(axis, f"limit/{name}", "none").lower()
     if text in _INFINITE:
         return -np.inf if text.startswith("-") else np.inf
@@ -293,8 +293,8 @@ def _shapes(element: Element) -> list[Shape]:
 def _material(element: Element) -> Material | None:
     """Return the isotropic material in the <surface> of a <collision>.
 
-    The sliding friction coefficient is the smaller of the coefficients in the two directions. The
-    torsional friction is 3 pi / 16 times radius times coefficient, as for a contact patch.
+    The sliding friction coefficient is the smaller of <mu> and <mu2>. The torsional friction is
+    3 pi / 16 times the patch radius times the torsional coefficient.
     """
     surface = element.find("surface")
     if surface is None:
@@ -313,7 +313,7 @@ def _material(element: Element) -> Material | None:
 
 
 def _patch(surface: Element) -> float:
-    """Return the torsional friction length [m]: patch radius times coefficient, or 0."""
+    """Return the patch radius times the torsional friction coefficient [m], or 0."""
     inside = surface.find("friction/torsional")
     if inside is None or _text(inside, "use_patch_radius", "1") in ("0", "false"):
         return 0.0
@@ -321,7 +321,7 @@ def _patch(surface: Element) -> float:
 
 
 def _shape(element: Element) -> Shape | None:
-    """Return the solid; None for other surfaces and for meshes, whose files are not opened."""
+    """Return the shape of a geometry element, or None for meshes and unsupported surfaces."""
     match element.tag:
         case "box":
             sides = floats(element, _text(element, "size"), 3, "<size>")
@@ -345,9 +345,9 @@ def _shape(element: Element) -> Shape | None:
 
 
 class _Reader:
-    """Reader of the joints and frames of a model, whose poses are relative to each other.
+    """Reader of the joints, frames and sensors of a <model>.
 
-    `places` contains the poses of links that are not elements of the model.
+    `places` contains the poses of links that are not elements of the <model>.
     """
 
     def __init__(
@@ -370,7 +370,7 @@ class _Reader:
         self.poses = Poses(attached, {MODEL: self._model_pose(inside), **places})
 
     def frames(self) -> list[tuple[str, str, Transform]]:
-        """Return the name of each <frame>, its link, and its placement on the link."""
+        """Return the name, the link, and the placement on the link of each <frame>."""
         found = []
         for element in children(self.model, "frame"):
             name = required_attribute(element, "name")
@@ -382,7 +382,7 @@ class _Reader:
     def sensors(
         self, connections: Sequence[Connection], unread: list[str]
     ) -> Iterator[ParsedSensor]:
-        """Yield the outputs of the sensors of the supported types; append warnings to `unread`."""
+        """Yield the outputs of the supported sensors; append warnings about others to `unread`."""
         world = self.model.getparent()
         field, step = MAGNETIC_FIELD, LARGEST_STEP
         if world.tag == "world":
@@ -445,7 +445,7 @@ class _Reader:
         return given or next(iter(names), WORLD)
 
     def _link_of(self, element: Element, name: str) -> str:
-        """Return the link that a name denotes: the link itself, or the link of a named frame."""
+        """Return the link with this name, or the link that carries the frame with this name."""
         seen = set()
         while name not in self.links:
             if name in ("world", ""):
@@ -510,7 +510,7 @@ class _Reader:
         return x, y, z
 
     def _axis_rotation(self, joint: Element, axis: Element, name: str) -> Array:
-        """Return the rotation from the coordinates of an axis to the coordinates of the joint."""
+        """Return the rotation from the frame of an <axis> to joint coordinates."""
         E = self.poses[name].E
         xyz = axis.find("xyz")
         expressed = "" if xyz is None else (xyz.get("expressed_in") or "").strip()
@@ -552,9 +552,9 @@ class _Reader:
     def followings(self, connections: Sequence[Connection]) -> list[ParsedMimicJoint]:
         """Return the mimic joints that <mimic> elements and gearboxes define.
 
-        A gearbox has theta_2 = -ratio theta_1. Both angles are measured from the reference body.
-        theta_1 is the angle of the parent link about the first axis, theta_2 the angle of the child
-        link about the second axis.
+        A gearbox has theta_2 = -ratio theta_1. Both angles are relative to the reference body.
+        theta_1 is the angle of the parent link about the first axis. theta_2 is the angle of the
+        child link about the second axis.
         """
         found = [f for joint in self.joints for f in _mimics(joint)]
         for gear in self.gears:
@@ -571,7 +571,7 @@ class _Reader:
     def _angle(
         self, gear: Element, connections: Sequence[Connection], reference: str, link: str, axis: str
     ) -> tuple[str, float]:
-        """Return the joint between the reference body and a link, and the sign of its angle."""
+        """Return the joint between reference body and link, and the sign of its gearbox angle."""
         name = required_attribute(gear, "name")
         for c in connections:
             if {c.parent, c.child} == {reference, link} and isinstance(c.joint, Revolute):
@@ -606,10 +606,10 @@ class _Reader:
 def loop_joints(
     extension: Element, places: Mapping[str, Transform], warnings: list[str]
 ) -> Iterator[tuple[Connection, Array]]:
-    """Yield the joints in SDF syntax of a <gazebo> element of a URDF, which close loops.
+    """Yield the loop joints that a <gazebo> element of a URDF defines in SDF syntax.
 
-    `places` contains the poses of the links. Each joint comes with the rotation from model to joint
-    coordinates.
+    `places` contains the poses of the links. The second value of each pair is the rotation from
+    model to joint coordinates.
     """
     reader = _Reader(extension, VERSIONS[-1], warnings, places)
     for gear in reader.gears:
@@ -620,7 +620,7 @@ def loop_joints(
 
 
 def _mimics(joint: Element) -> Iterator[ParsedMimicJoint]:
-    """Yield the <mimic> of a joint: q = multiplier (q_leader - reference) + offset."""
+    """Yield the mimic joint of <mimic>: q = multiplier (q_leader - reference) + offset."""
     for which in ("axis", "axis2"):
         mimic = joint.find(f"{which}/mimic")
         if mimic is None:
@@ -640,9 +640,9 @@ def _mimics(joint: Element) -> Iterator[ParsedMimicJoint]:
 
 
 def _pitch(element: Element) -> float:
-    """Return the pitch of a screw [m/rad], from <screw_thread_pitch> or the old <thread_pitch>.
+    """Return the pitch of a screw joint [m/rad].
 
-    <screw_thread_pitch> is in metres per turn, 1 by default. <thread_pitch> is in -rad/m.
+    <screw_thread_pitch> is in metres per turn, 1 by default. The older <thread_pitch> is in -rad/m.
     """
     if element.find("thread_pitch") is None or element.find("screw_thread_pitch") is not None:
         return _number(element, "screw_thread_pitch", 1.0) / (2 * np.pi)

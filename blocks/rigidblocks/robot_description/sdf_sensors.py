@@ -26,10 +26,10 @@ _NOISE = (
 
 
 class SensorPlace(NamedTuple):
-    """Place of a sensor in a file.
+    """Link, joint and placement of a sensor in a file.
 
     Attributes:
-        link: The link that carries the sensor; for a joint its child.
+        link: The link that carries the sensor. For a sensor of a joint, the child of the joint.
         placement: The transform from link to sensor coordinates.
         joint: The joint of the sensor, or "".
         origin: The transform from link to joint coordinates.
@@ -50,7 +50,7 @@ def sensor_outputs(
 
     Args:
         element: The element; its type is one of `READ`.
-        place: The place of the sensor.
+        place: The link, joint and placement of the sensor.
         field: The magnetic field of the world (3,) [T].
         step: The sample time [s] of a sensor that has noise and no <update_rate>.
     """
@@ -97,9 +97,9 @@ def _force_torque(
     output: Callable[..., Sensor],
     noise_paths: Callable[[str], list[str]],
 ) -> Iterator[ParsedSensor]:
-    """Yield the force and the torque in a joint.
+    """Yield the two outputs of a force-torque sensor in a joint: force and torque.
 
-    The torque is about the origin of the joint, and <frame> defines the axes.
+    The torque is about the origin of the joint. <frame> defines the axes of both vectors.
     """
     if place.origin is None:
         raise format_error(element, "a force_torque sensor must be in a <joint>")
@@ -119,7 +119,7 @@ _NO_TURN = Transform(np.eye(3), np.zeros(3))
 
 
 def _word(element: Element, name: str, allowed: tuple[str, ...]) -> str:
-    """Return a setting of a force-torque sensor, by default the first of the allowed values."""
+    """Return the child `name` of a force-torque sensor, by default the first allowed value."""
     found = element.find(f"force_torque/{name}")
     text = allowed[0] if found is None else (found.text or "").strip()
     if text not in allowed:
@@ -138,7 +138,7 @@ def _number(element: Element, path: str, default: float) -> float:
 def _sampling(of: Element | None, noises: list[str], period: float, step: float) -> Sampling:
     """Return the sampling of a sensor output.
 
-    `noises` contains the path in the element `of` to the <noise> of each value.
+    `noises` contains, for each element of the output, the path of its <noise> in the element `of`.
     """
     each = [_noise(None if of is None else of.find(path)) for path in noises]
     columns = dict(zip(_NOISE, zip(*each, strict=True), strict=True))
@@ -159,7 +159,7 @@ def _sampling(of: Element | None, noises: list[str], period: float, step: float)
 
 
 def _noise(element: Element | None) -> tuple[float, ...]:
-    """Return the values of a <noise> element, in the order of `_NOISE`."""
+    """Return the parameters of a <noise> element in the order of `_NOISE`, zero without noise."""
     kind = "none" if element is None else (element.get("type") or "none").strip()
     if element is None or kind == "none":
         return (0.0,) * len(_NOISE)

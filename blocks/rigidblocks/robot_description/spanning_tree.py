@@ -49,7 +49,7 @@ def spanning_tree(listed: Assembly) -> tuple[list[Connection], list[Connection]]
 
 
 def _depth_first(connections: Iterable[Connection]) -> list[Connection]:
-    """Return the joints that are connected to the world, in depth-first order."""
+    """Return the joints that are connected to the base, in depth-first order."""
     outward: dict[str, list[Connection]] = {}
     for c in connections:
         outward.setdefault(c.parent, []).append(c)
@@ -61,7 +61,7 @@ def _depth_first(connections: Iterable[Connection]) -> list[Connection]:
 
 
 def _nearest_to_the_base(connections: Sequence[Connection]) -> dict[str, Connection]:
-    """Return the inward joint of each link in a tree of minimum depth (RBDA 10.2)."""
+    """Return the joint between each link and its parent in a tree of minimum depth (RBDA 10.2)."""
     outward: dict[str, list[Connection]] = {}
     for c in connections:
         if not c.closes:
@@ -81,11 +81,11 @@ def _nearest_to_the_base(connections: Sequence[Connection]) -> dict[str, Connect
 def _prefer_loaded_joints(
     inward: dict[str, Connection], connections: Sequence[Connection], followers: Container[str]
 ) -> None:
-    """Prefer joints with springs, damping, friction or limits as tree joints.
+    """Select joints with springs, damping, friction or limits as tree joints if possible.
 
     A loop joint cannot have these properties, so `split_bodies` adds a body for each such loop
-    joint. A mimic joint or a joint with forces has priority over a joint that has only limits. The
-    function modifies `inward`, the inward joint of each link, in place.
+    joint. A mimic joint or a joint with forces has priority over a joint that has only limits.
+    `inward` contains the joint between each link and its parent; the function modifies it.
     """
     swapped = True
     while swapped:
@@ -105,14 +105,14 @@ def _load(c: Connection, followers: Container[str]) -> int:
 
 
 def split_bodies(listed: Assembly) -> Assembly:
-    """Return the file contents with every joint that has joint properties as a tree joint.
+    """Return the assembly in which every joint with joint properties is a tree joint.
 
-    The successor of a loop joint with properties, a coupling or an actuator is split into two
-    halves of equal inertia. The loop joint becomes the tree joint of the new half, and a fixed loop
-    joint connects the halves. The motion of the mechanism does not change.
+    The function splits the child of a loop joint that has properties, a coupling or an actuator.
+    Each half has half of the inertia. The loop joint becomes the tree joint of the new half, and a
+    fixed loop joint connects the halves. The motion of the mechanism does not change.
 
     Raises:
-        FormatError: The successor has no mass, so its halves would move no inertia.
+        FormatError: The child has no mass, so its halves would have no inertia.
     """
     tree, rest = spanning_tree(listed)
     needed = {name for f in listed.followings for name in (f.joint, f.source)}
@@ -139,8 +139,9 @@ def _split_inertia(
 ) -> RigidInertia:
     """Return half of the inertia of the heaviest link that is fixed to the child of joint c.
 
-    The result is in the coordinates of the child; the link in `links` keeps the other half. The
-    half of the base has the inertia of another link, because an inertia at rest has no effect.
+    The result is in the coordinates of the child. The function also halves the inertia of the link
+    in `links`. If the child is fixed to the base, the function returns the inertia of the heaviest
+    link of the robot, because the inertia of a fixed body has no effect.
     """
     places = _links_fixed_to(c.child, tree)
     name = max(places.keys() & links.keys(), key=lambda one: links[one].inertia.m, default=WORLD)
@@ -159,7 +160,7 @@ def _split_inertia(
 
 
 def _links_fixed_to(link: str, tree: Sequence[Connection]) -> dict[str, Transform]:
-    """Return the links of the body of `link`, with the transforms from `link` coordinates."""
+    """Return the links that are fixed to `link`, with the transforms from `link` coordinates."""
     places, waiting = {link: SAME}, [link]
     while waiting:
         here = waiting.pop()
@@ -181,7 +182,7 @@ def _path_to_base(inward: Mapping[str, Connection], link: str) -> list[str]:
 
 
 def joint_properties(c: Connection) -> list[str]:
-    """Return the names of the joint properties that affect the motion."""
+    """Return the names of the joint properties of a connection that affect the motion."""
     f = {name: np.ravel(value) for name, value in c.joint_properties.items()}
     found = [
         word

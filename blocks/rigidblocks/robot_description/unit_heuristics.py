@@ -16,7 +16,7 @@ HEAVY = 5e3  # [kg] heavier links are suspicious
 
 
 def suspicious_units(root: Element) -> Iterator[tuple[Element, str]]:
-    """Yield elements whose values appear to be in millimetres, degrees or grams, and the reason."""
+    """Yield each element with a value that is probably in mm, degrees or g, and the reason."""
     for origin in root.iter("origin"):
         yield from _suspicious_origin(origin)
     for joint in root.iterchildren("joint"):
@@ -32,7 +32,7 @@ def suspicious_units(root: Element) -> Iterator[tuple[Element, str]]:
 def suspicious_numbers(
     links: Iterable[Link], connections: Iterable[Connection]
 ) -> Iterator[tuple[int, str]]:
-    """Yield the lines of links and joints with values in suspicious units, and the reason."""
+    """Yield the line of each link or joint with a value in a suspicious unit, and the reason."""
     for link in links:
         m, I = link.inertia.m, link.inertia.I
         c = link.inertia.h / m if m else np.zeros(3)
@@ -77,7 +77,7 @@ def _suspicious_position(joint: str, turns: bool, most: float) -> str:
 
 
 def _values(element: Element, *names: str) -> list[float]:
-    """Return the absolute values of the finite numbers in the attributes."""
+    """Return the absolute values of the finite numbers in the attributes `names`."""
     values = []
     for token in " ".join(element.get(name) or "" for name in names).split():
         try:

@@ -56,16 +56,16 @@ ZERO = (0.0, 0.0, 0.0)
 
 
 def shapes_of(link: Element, kind: str, later: bool) -> Sequence[Shape]:
-    """Return the shapes of a <link> from its <visual> or <collision> elements (`kind`).
+    """Return the visual or collision shapes of a <link> in link coordinates.
 
-    The shapes are in link coordinates. If `later` is True, they are created at their first use. The
+    `kind` is "visual" or "collision". If `later` is True, the shapes are created at first use. The
     function skips meshes and opens no files.
     """
     return LazyTuple(_shapes, link, kind) if later else _shapes(link, kind)
 
 
 def has_sound_shapes(root: Element) -> bool:
-    """Return True if all shapes of a robot pass a quick check.
+    """Return True if a fast check finds no invalid shape in a robot.
 
     Sizes must be nonnegative numbers, and origins must be numbers. Mesh paths must not be empty
     and must not contain "..".
@@ -93,7 +93,7 @@ def has_sound_shapes(root: Element) -> bool:
 
 
 def _values(texts: Sequence[str], count: int) -> list[float]:
-    """Return the numbers in strings with `count` numbers each; raise ValueError on other syntax."""
+    """Return the numbers in strings; raise ValueError unless each string has `count` numbers."""
     if not (different := set(texts) - _NOWHERE):
         return []
     tokens = [text.split() for text in different]
@@ -178,7 +178,7 @@ _DEEPER = {"..": -1, ".": 0, "": 0}  # change of the folder depth by a component
 
 
 def read_urdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Assembly:
-    """Return the contents of the <robot> element of a URDF."""
+    """Return the links, joints and other elements of the <robot> element of a URDF."""
     read_quaternions(root)
     warnings: list[str] = []
     name = (root.get("name") or "").strip()
@@ -226,7 +226,7 @@ _JOINT_STATES = {
 def _joint_states(
     root: Element, connections: Sequence[Connection], warnings: list[str]
 ) -> Iterator[ParsedSensor]:
-    """Yield the state interfaces of the joints in <ros2_control>; append warnings."""
+    """Yield the joint sensors of the state interfaces in <ros2_control>; append warnings."""
     by_name = {c.name: c for c in connections}
     found: set[str] = set()
     for element in root.iterfind("ros2_control/joint/state_interface"):
@@ -250,7 +250,7 @@ _ROTORS = etree.XPath("transmission/actuator[*[contains(local-name(), 'rotor_ine
 def _with_rotors(
     connections: Sequence[Connection], actuators: Sequence[Element], warnings: list[str]
 ) -> list[Connection]:
-    """Return the joints with the rotor inertias I ratio^2 of Drake's actuators; append warnings."""
+    """Return the joints with rotor inertias I ratio^2 of Drake actuators; append warnings."""
     found = {c.name: c for c in connections}
     for actuator in actuators:
         values = {"rotor_inertia": 0.0, "gear_ratio": 1.0}
@@ -289,7 +289,7 @@ def _with_loops(
     closing: Sequence[Element],
     warnings: list[str],
 ) -> tuple[list[Connection], list[Connection]]:
-    """Return the joints, with exactly parallel axes, and the loop joints of the extensions."""
+    """Return the joints and the loop joints of `closing`, with exactly parallel axes."""
     places = _places_at_rest(links, connections)
     turned = {c.name: (c.Xp @ places[c.parent]).E for c in connections if c.parent in places}
     loops = list[Connection]()
@@ -322,7 +322,7 @@ def _places_at_rest(
 
 
 def _ball_constraint(element: Element, taken: Container[str]) -> Connection:
-    """Return the loop joint of a <drake:ball_constraint>, by which two points coincide."""
+    """Return the loop joint of a <drake:ball_constraint>, a ball joint between two points."""
     (one, p), (two, q) = _drake_ends(element)
     name = unused_name(f"{one or 'world'}_{two or 'world'}_ball", taken)
     Xp, Xs = xlt(p), xlt(q)
@@ -361,7 +361,7 @@ def _drake_ends(element: Element) -> tuple[tuple[str, Array], tuple[str, Array]]
 
 
 def _drake_part(element: Element, key: str, required: bool) -> Element:
-    """Return the child of a Drake extension whose name ends with `_key`."""
+    """Return the child of a Drake extension whose tag ends with an underscore and `key`."""
     name = f"{_local_name(element)}_{key}"
     found = [child for child in element.iterchildren("*") if _local_name(child) == name]
     if not found and required:
@@ -398,7 +398,7 @@ def _with_springs(
 def _weightless_links(
     links: Sequence[Link], extensions: Sequence[Element], warnings: list[str]
 ) -> Iterator[tuple[str, Weightless]]:
-    """Yield the links on which gravity does not act in the Gazebo extensions; append warnings."""
+    """Yield the links whose Gazebo extension disables gravity; append warnings."""
     by_name = {link.name: link for link in links}
     for extension in extensions:
         for tag, weighs in (("turnGravityOff", False), ("gravity", True)):
@@ -419,13 +419,13 @@ def _weightless_links(
 
 
 def _number_of(element: Element) -> float:
-    """Return the text, or the attribute `value`, of an element as a number."""
+    """Return the number in the text or in the attribute `value` of an element."""
     text = (element.text or "").strip() or element.get("value", "")
     return floats(element, text, 1, f"<{element.tag}>")[0]
 
 
 def _report(root: Element) -> Iterator[str]:
-    """Yield warnings about ignored elements and values that appear to be in other units."""
+    """Yield warnings about ignored elements and values in suspicious units."""
     yield from namespace_warnings(root)
     if _version(root) > NEWEST:
         text = f"URDF {root.get('version').strip()} is read as 1.1; newer elements are unknown"
@@ -463,7 +463,7 @@ def read_quaternions(root: Element) -> None:
 
 
 def _version(root: Element) -> tuple[int, ...]:
-    """Return the URDF version; 1.0 unless the attribute has two numbers."""
+    """Return the URDF version (major, minor); (1, 0) if the attribute is missing or invalid."""
     found = re.fullmatch(r"\s*(\d{1,9})\.(\d{1,9})\s*", root.get("version", ""), re.ASCII)
     return (int(found[1]), int(found[2])) if found else (1, 0)
 
@@ -520,7 +520,7 @@ def _links(
 
 
 def _each(elements: Sequence[Element], attribute: str) -> list[str]:
-    """Return the attribute of each element; raise FormatError if it is missing or blank."""
+    """Return an attribute of each element; raise FormatError if one is missing or blank."""
     found = [element.get(attribute, "").strip() for element in elements]
     return found if all(found) else [required_attribute(element, attribute) for element in elements]
 
@@ -549,7 +549,7 @@ def _inertias(
 def _required_children(
     elements: Sequence[Element], insides: Sequence[Children], name: str
 ) -> Sequence[Element]:
-    """Return the child `name` of each element; raise FormatError if it is missing.
+    """Return the child `name` of each element; raise FormatError if a child is missing.
 
     `insides` contains the children of each element by name.
     """
@@ -561,7 +561,7 @@ def _required_children(
 
 
 def _origins(insides: Sequence[Children]) -> list[Origin]:
-    """Return the <origin> among the children `insides` of each element; by default HERE."""
+    """Return position and angles of the <origin> of each element, HERE if it is missing."""
     given = [inside["origin"] for inside in insides if "origin" in inside]
     found = origins(given)
     if len(given) == len(insides):
@@ -574,7 +574,7 @@ def _origins(insides: Sequence[Children]) -> list[Origin]:
 
 
 def read_connection(element: Element, warnings: list[str]) -> Connection:
-    """Return the joint of a <joint> element, and append its warnings to `warnings`.
+    """Return the joint of a <joint> element; append warnings about the element to `warnings`.
 
     Raises:
         FormatError: The element is invalid.
@@ -612,9 +612,10 @@ def _connections(
 
 
 def _joint(element: Element, inside: Children, name: str, kind: str) -> tuple[Transform, Joint]:
-    """Return the joint and the transform from link to joint coordinates (SAME if not rotated).
+    """Return the transform from link to joint coordinates, and the joint of a <joint> element.
 
-    `inside` contains the children of the element by name.
+    The transform is SAME if it is the identity. `inside` contains the children of the element by
+    name.
     """
     match kind:
         case "revolute" | "continuous":
@@ -644,7 +645,7 @@ def _axis(inside: Children, name: str) -> tuple[float, float, float]:
 
 
 def _normal_to_z(normal: Array) -> Array:
-    """Return a rotation (3, 3) to coordinates whose z axis is `normal`."""
+    """Return a rotation (3, 3) to coordinates whose z axis has the direction of `normal`."""
     z = normal / np.linalg.norm(normal)
     if z[2] == 1.0:
         return np.eye(3)
@@ -704,7 +705,10 @@ _RESISTANCE = ("damping", "friction")
 def _limit_properties(
     limit: Element, name: str, kind: str, bounds: Sequence[float], warnings: list[str]
 ) -> dict[str, float]:
-    """Return the joint properties of a <limit>; `bounds` contains NaN for missing attributes."""
+    """Return the joint properties of a <limit> element; append warnings to `warnings`.
+
+    `bounds` contains the values of the attributes, NaN for missing attributes.
+    """
     lower, upper, velocity, effort = bounds
     values = {
         "velocity": inf if isnan(velocity) else velocity,

@@ -1,4 +1,4 @@
-"""Inspection of robot files: reports all problems at once, with their lines."""
+"""Inspection of robot files: all errors and suspicious values with their lines."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -134,7 +134,7 @@ def _urdf_problems(root: Element, path: Path) -> Iterator[Problem]:
 
 
 def _refusals(element: Element, path: Path, read: Callable[[Element], object]) -> Iterator[Problem]:
-    """Yield the error that `read` raises for an element, or a problem of an unphysical inertia."""
+    """Yield the problem if `read` rejects an element, or if the inertia of a link is impossible."""
     try:
         part = read(element)
     except FormatError as error:
@@ -195,7 +195,7 @@ def _ends(links: list[Element], joints: list[Element]) -> Iterator[Problem]:
 
 
 def _tree(links: list[Element], joints: list[Element]) -> Iterator[Problem]:
-    """Yield links with two parents, and links that are not connected to the first root."""
+    """Yield the problems of links with two parents or without a path to the first root link."""
     inward: dict[str | None, Element] = {}
     for joint in joints:
         child = _end(joint, "child")
@@ -212,7 +212,7 @@ def _tree(links: list[Element], joints: list[Element]) -> Iterator[Problem]:
 
 
 def _masses(links: list[Element], joints: list[Element]) -> Iterator[Problem]:
-    """Yield moving links without mass; the mass of a link includes the links fixed to it."""
+    """Yield the problems of moving links without mass; fixed child links count as one body."""
     outward: dict[str | None, list[Element]] = {}
     for joint in joints:
         outward.setdefault(_end(joint, "parent"), []).append(joint)

@@ -1,4 +1,4 @@
-"""Safe XML reader without external files and entities, which reports every error with its line."""
+"""XML reader that opens no external files, rejects entities, and reports errors with lines."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -50,7 +50,7 @@ def parse_xml(data: bytes, path: Path) -> Element:
 
 
 def _parse_undeclared_prefixes(data: bytes, path: Path) -> Element | None:
-    """Return the root of XML whose only errors are undeclared prefixes; otherwise None."""
+    """Return the root of an XML document, or None if it has errors except undeclared prefixes."""
     parser = etree.XMLParser(collect_ids=False, recover=True, **_SAFE, **_IDLE)
     root = etree.fromstring(data, parser, base_url=str(path))
     if any(error.type != etree.ErrorTypes.NS_ERR_UNDEFINED_NAMESPACE for error in parser.error_log):
@@ -59,7 +59,7 @@ def _parse_undeclared_prefixes(data: bytes, path: Path) -> Element | None:
 
 
 def _strip_namespace(root: Element) -> Element:
-    """Return the root of a robot with its elements removed from their default namespace."""
+    """Remove the default namespace from the tags of a robot, and return the root element."""
     space, _, name = root.tag.rpartition("}")
     if space and name in _ROBOTS:
         for element in root.iter(f"{space}}}*"):
@@ -86,17 +86,17 @@ _ENTITIES = "the document declares entities, which are not read; replace them by
 
 
 def _lines(found: re.Match[bytes]) -> bytes:
-    """Return the line breaks in a match, so that line numbers stay correct."""
+    """Return only the line breaks of a match; the replacement preserves the line numbers."""
     return b"\n" * found[0].count(b"\n")
 
 
 def format_error(element: Element, text: str) -> FormatError:
-    """Return the error with the message `text` at an element."""
+    """Return an error whose message contains the file and line of an element, and `text`."""
     return file_error(element.getroottree().docinfo.URL, element.sourceline, text)
 
 
 def first_of_each(element: Element) -> Children:
-    """Return the first child element of each name."""
+    """Return the first child of an element for each tag, by tag."""
     found = {part.tag: part for part in element}
     if len(found) < len(element):
         found = {part.tag: part for part in reversed(element)}
@@ -104,12 +104,12 @@ def first_of_each(element: Element) -> Children:
 
 
 def children(element: Element, name: str) -> Iterator[Element]:
-    """Return the child elements with this name."""
+    """Return the children of an element with the tag `name`."""
     return element.iterchildren(name)  # type: ignore[no-any-return]
 
 
 def required_attribute(element: Element, name: str) -> str:
-    """Return the attribute `name`.
+    """Return the attribute `name` of an element.
 
     Raises:
         FormatError: The attribute is missing or blank.
@@ -121,7 +121,7 @@ def required_attribute(element: Element, name: str) -> str:
 
 
 def number(element: Element, name: str, default: float | None = None) -> float:
-    """Return the attribute `name` as a finite number, or `default` if it is missing."""
+    """Return the attribute `name` of an element as a finite number, or `default` without it."""
     text = element.get(name)
     if text is None and default is not None:
         return default
@@ -137,7 +137,7 @@ def number(element: Element, name: str, default: float | None = None) -> float:
 def table(
     elements: Sequence[Element], names: Sequence[str], default: float | None = None
 ) -> list[tuple[float, ...]]:
-    """Return the attributes `names` of each element as finite numbers, or `default` if missing."""
+    """Return the attributes `names` of each element as finite numbers, `default` if missing."""
     if not elements:
         return []
     texts = [element.get(name) for element in elements for name in names]
@@ -152,7 +152,7 @@ def table(
 
 
 def origins(elements: Sequence[Element]) -> list[Origin]:
-    """Return the attributes xyz and rpy of each <origin>, zero if they are missing."""
+    """Return the numbers in xyz and rpy of each <origin>, zeros for missing attributes."""
     r, rpy = ([element.get(name) for element in elements] for name in ("xyz", "rpy"))
     known = {None: _ZERO, **_FREQUENT}
     if new := list({*r, *rpy}.difference(known)):
@@ -172,7 +172,7 @@ def _triple(element: Element, name: str) -> Triple:
 
 
 def _parse_finite_numbers(texts: Sequence[str]) -> list[float]:
-    """Return the number in each string, or an empty list if a string requires the full check."""
+    """Return the numbers in strings, or an empty list if the fast check fails for a string."""
     try:
         values = list(map(float, texts))
     except ValueError:
@@ -197,7 +197,7 @@ def place(element: Element) -> tuple[Sequence[float], Sequence[float]]:
 def numbers(
     element: Element, name: str, count: int, default: Sequence[float] | None = None
 ) -> Sequence[float]:
-    """Return the attribute `name` as `count` finite numbers, or `default` if it is missing."""
+    """Return the `count` finite numbers in the attribute `name`, or `default` without it."""
     text = element.get(name)
     if text is None and default is not None:
         return default
@@ -207,7 +207,7 @@ def numbers(
 
 
 def floats(element: Element, text: str, count: int, subject: str) -> list[float]:
-    """Return the `count` finite numbers in a string of an element."""
+    """Return the `count` finite numbers in `text`; errors contain the element and `subject`."""
     if len(values := _parse_numbers_quickly(text)) == count:
         return values
     try:
@@ -222,7 +222,7 @@ def floats(element: Element, text: str, count: int, subject: str) -> list[float]
 
 
 def _parse_numbers_quickly(text: str) -> list[float]:
-    """Return the numbers in a string, or an empty list if the string requires the full check."""
+    """Return the numbers in a string, or an empty list if the fast check fails."""
     return _parse_finite_numbers(text.split())
 
 
@@ -255,7 +255,7 @@ def placement(r: Sequence[float], rpy: Sequence[float]) -> Transform:
 
 
 def placements(origins: Sequence[Origin]) -> list[Transform]:
-    """Return the `placement` at each origin; SAME if it is the identity."""
+    """Return the transforms to frames at the origins, SAME for the identity."""
     if not origins:
         return []
     E = {rpy: rotation(rpy) if any(rpy) else STRAIGHT for _, rpy in origins}
@@ -269,8 +269,8 @@ def placements(origins: Sequence[Origin]) -> list[Transform]:
 def rotation(rpy: Sequence[float]) -> Array:
     """Return the rotation (3, 3) to coordinates rotated by roll, pitch and yaw [rad], read-only.
 
-    E = rx(roll) ry(pitch) rz(yaw), about fixed axes. Rounding errors of quarter turns become exact
-    zeros, which keep a traced model small.
+    E = rx(roll) ry(pitch) rz(yaw), about fixed axes. The function replaces rounding errors of
+    quarter turns by exact zeros, which simplify the trace of a model.
     """
     roll, pitch, yaw = rpy
     cr, sr, cp, sp, cy, sy = cos(roll), sin(roll), cos(pitch), sin(pitch), cos(yaw), sin(yaw)
@@ -281,10 +281,10 @@ def rotation(rpy: Sequence[float]) -> Array:
 
 
 def roll_pitch_yaw(E: Array) -> tuple[float, float, float]:
-    """Return the angles (roll, pitch, yaw) [rad] of `rotation`, accurate at any pitch.
+    """Return the angles (roll, pitch, yaw) [rad] of a rotation (3, 3), accurate at any pitch.
 
-    If the roll and yaw axes coincide, the solution is not unique. Therefore the function computes
-    the yaw first, and then roll and pitch from E rz(yaw)^T.
+    If the roll and yaw axes coincide, the solution is not unique. Therefore the function first
+    computes the yaw angle. It then computes the roll and pitch angles from E rz(yaw)^T.
     """
     yaw = atan2(E[0, 1], E[0, 0])
     c, s = cos(yaw), sin(yaw)
@@ -296,7 +296,7 @@ SAME = Transform(STRAIGHT, read_only(np.zeros(3)))  # compared by identity, so i
 
 
 def _snap_to_unit(x: float) -> float:
-    """Return 0, 1 or -1 if x differs from this value only by rounding, else x."""
+    """Return 0, 1 or -1 if x is within rounding error of this value, and x otherwise."""
     if abs(x) < _DUST:
         return 0.0
     return copysign(1.0, x) if abs(abs(x) - 1.0) < _DUST else x

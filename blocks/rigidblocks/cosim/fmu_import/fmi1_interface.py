@@ -29,8 +29,8 @@ from rigidblocks.cosim.graph.fmi1_description import mime_type
 from rigidblocks.cosim.graph.fmu_file import CO_SIMULATION, parse_description
 from rigidblocks.cosim.graph.part import Part
 
-_TYPES_PLATFORM = "standard32"  # the only one that FMI 1.0 defines
-# names of FMI 1.0 for the functions of later versions; None: FMI 1.0 has no such mode
+_TYPES_PLATFORM = "standard32"  # the only types platform that FMI 1.0 defines
+# FMI 1.0 names of the functions of later versions, or None for modes that FMI 1.0 does not have
 _NAMES_OF_BOTH: dict[str, str | None] = {"ExitInitializationMode": None}
 _NAMES_OF_SLAVES = {**_NAMES_OF_BOTH, "Terminate": "TerminateSlave", "Reset": "ResetSlave"}
 _NAMES_OF_MODELS = {
@@ -44,8 +44,8 @@ _NAMES_OF_MODELS = {
 class Fmi1(Interface):
     """Instance of an FMI 1.0 FMU.
 
-    FMI 1.0 has no modes: one call initializes the FMU, and one call updates its discrete states.
-    It cannot save states. The names of the functions begin with the model identifier.
+    FMI 1.0 has no modes: one call initializes the FMU, and one call updates the discrete states.
+    FMI 1.0 cannot save states. The names of the functions begin with the model identifier.
     """
 
     prefix = "fmi"
@@ -167,10 +167,10 @@ def _callbacks() -> Any:
 
 
 def _correct_signatures(slave: Any) -> None:
-    """Correct the signatures that FMPy declares.
+    """Correct the C signatures that FMPy declares for FMI 1.0 functions.
 
-    FMPy declares the status of many functions as a string. ctypes would read a warning as a string
-    at the address 1.
+    FMPy declares the status of many functions as a string. For the status 1 (warning), ctypes would
+    then read a string at the address 1.
     """
     for name, function in slave._functions.items():
         if function.restype is ctypes.c_char_p and not name.endswith(("Platform", "Version")):

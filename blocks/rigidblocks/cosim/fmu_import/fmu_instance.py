@@ -78,7 +78,7 @@ class Clocks:
         return self._triggers_are_pending and any(np.any(one.values) for one in self._triggers)
 
     def set_intervals(self) -> None:
-        """Set the intervals that the part defines, in initialization mode."""
+        """Send the clock intervals that the part defines to the FMU, in initialization mode."""
         for clock in self._clocks:
             if clock.name in self._fmi.part.start:
                 reference = (ctypes.c_uint * 1)(clock.valueReference)
@@ -91,7 +91,11 @@ class Clocks:
         return len(self._clocks)
 
     def start(self, t: float) -> None:
-        """Get the clock intervals in the event mode that follows the initialization."""
+        """Determine the interval and the first tick of each clock, for a run from the time t [s].
+
+        Call this method in the event mode that follows the initialization. Raises FmuError if an
+        interval is missing or not positive.
+        """
         for k, clock in enumerate(self._clocks):
             interval, shift = self._fmi.fmu.intervals.get(clock.name, (None, 0.0))
             if interval is None and clock.name in self._fmi.part.start:
@@ -171,12 +175,12 @@ class Clocks:
         return list(self._first), list(self._interval), list(self._ticks), self.next, pending
 
     def restore_state(self, state: Any) -> None:
-        """Restore a saved state."""
+        """Restore a state that `state` has returned."""
         first, interval, ticks, self.next, self._triggers_are_pending = state
         self._first, self._interval, self._ticks = list(first), list(interval), list(ticks)
 
     def _query_interval(self, clock: Any) -> tuple[float, int]:
-        """Return the interval of a clock and its qualifier from the FMU."""
+        """Return the interval of a clock [s] and the interval qualifier, which the FMU reports."""
         reference = (ctypes.c_uint * 1)(clock.valueReference)
         interval, qualifier = (ctypes.c_double * 1)(), (ctypes.c_int * 1)()
         self._fmi.call("GetIntervalDecimal", reference, 1, interval, qualifier)
@@ -197,7 +201,7 @@ class Clocks:
 
 
 class Partitions(Clocks):
-    """Clocks of an FMU for scheduled execution; the tick of a clock runs its model partition.
+    """Clocks of an FMU for scheduled execution; a tick runs the model partition of the clock.
 
     Partitions that are due at the same time run in the order of their priorities; 0 is the highest.
     A triggered input clock also runs a partition (`ScheduledInstance`).
@@ -251,7 +255,8 @@ class Moment:
 class RunningFmu(Instance):
     """Instance of an FMU in this process; base class for co-simulation and model exchange.
 
-    `shared` has the library that several instances use; by default, the instance has its own copy.
+    `shared` is the unpacked FMU whose library several instances use. By default, the instance
+    unpacks its own copy.
     """
 
     def __init__(self, part: Part, shared: Unpacked | None = None):
@@ -451,7 +456,10 @@ class RunningFmu(Instance):
         return self._fmu.version > 1 and not has_clocks and all(one.runs_in_c for one in groups)
 
     def _set_held(self) -> None:
-        """Set the inputs that may change without an event (continuous inputs)."""
+        """Set the inputs that may change without an event.
+
+        These are the continuous inputs, and all inputs of an FMU without event mode.
+        """
         for group in self._held:
             group.set()
 
@@ -481,7 +489,7 @@ class RunningFmu(Instance):
     def _iterate(self) -> tuple[bool, bool, float]:
         """Update the discrete states in event mode until convergence.
 
-        Returns True if nominal values have changed, True if continuous states have changed, and the
+        Returns whether nominal values have changed, whether continuous states have changed, and the
         time of the next event [s].
         """
         nominals = states = False
@@ -583,7 +591,7 @@ class FmuInstance(RunningFmu):
         )
 
     def _events(self) -> Events:
-        """Return the functions and discrete inputs of the event mode for the C loop."""
+        """Return the FMI functions and the discrete inputs of the event mode for the C loop."""
         return Events(
             self._address("EnterEventMode"),
             self._address("UpdateDiscreteStates"),
@@ -651,10 +659,11 @@ class FmuInstance(RunningFmu):
         self._last[:] = self._discrete_values()
 
     def _judge_event_mode(self, call: Callable[[], None]) -> None:
-        """Execute `call`, which enters event mode or checks the status of a call that entered it.
+        """Execute `call`; continue without event mode if the FMU rejects it at the first event.
 
-        An FMU may reject event mode at its first event. The importer then sets the discrete inputs
-        in step mode, and the FMU handles its events itself.
+        `call` enters event mode, or raises FmuError for the status of a C call that entered event
+        mode. Without event mode, the importer sets the discrete inputs in step mode, and the FMU
+        handles its own events.
         """
         try:
             call()
@@ -719,7 +728,7 @@ class ScheduledInstance(FmuInstance):
 def follows(fmu: Fmu) -> bool:
     """Return True if an FMU supports polynomial inputs within a step.
 
-    FMI 1.0 and 2.0 have input derivatives for FMUs that interpolate inputs. For model exchange the
+    FMI 1.0 and 2.0 pass input derivatives to FMUs that interpolate inputs. For model exchange the
     importer integrates the equations, so polynomial inputs are always supported.
     """
     if fmu.kind == MODEL_EXCHANGE:

@@ -54,8 +54,8 @@ _WARNINGS = 10  # maximum number of logged warnings of an instance
 class FmuLog:
     """Log of an FMU instance.
 
-    It stores the last messages, and writes warnings to the log `rigidblocks`. `clock` (1,) has the
-    time of the current step [s], or NaN before the first step.
+    The object stores the last messages, and writes warnings to the log `rigidblocks`. `clock` (1,)
+    has the time of the current step [s], or NaN before the first step.
     """
 
     def __init__(self, part: str):
@@ -164,9 +164,9 @@ _LOCK = "in_use.lock"
 class Unpacked:
     """FMU that is unpacked to a temporary folder, with its library.
 
-    One or several instances use the library. The last instance that releases it unloads the library
-    and removes the folder. The folder is locked while this process runs. Unlocked folders belong to
-    killed processes and are removed when the next folder is created.
+    One or several instances use the library. When the last instance calls `release`, the library is
+    unloaded and the folder is removed. The folder is locked while this process runs. Unlocked
+    folders belong to killed processes and are removed when the next folder is created.
     """
 
     def __init__(self, fmu: Fmu):
@@ -274,8 +274,9 @@ class StepEnd(NamedTuple):
 class Update(NamedTuple):
     """Result of an update of the discrete states.
 
-    `again` requests another update. The next fields report changes of the nominal values and of the
-    continuous states. `next_event` is the time of the next event [s], or infinity.
+    `again` is True if the FMU requests another update. `nominals_changed` and `states_changed` are
+    True if nominal values or continuous states have changed. `next_event` is the time of the next
+    event [s], or infinity.
     """
 
     again: bool
@@ -333,9 +334,9 @@ def load_library(kind: type, fmu: Fmu, folder: str, name: str) -> Any:
 class Interface(abc.ABC):
     """Instance of an FMU with its FMI functions, independent of the FMI version.
 
-    `shared` has the library that several instances use; by default, the instance has its own copy.
-    Raises FmuError for a status worse than a warning. The error message contains the part, the
-    function and the time.
+    `shared` is the unpacked FMU whose library several instances use. By default, the instance
+    unpacks its own copy. The methods raise FmuError if an FMI function returns a status worse than
+    a warning. The error message contains the part, the function and the time.
     """
 
     prefix: str
@@ -514,7 +515,7 @@ class Interface(abc.ABC):
         return FmuError(f"'{self.part.name}': {text}{self.log.time_text}{self.log_text()}")
 
     def check_end(self, terminates: Any, said_by: str = "terminateSimulation") -> None:
-        """Raise FmuError if `terminates` is true, so the FMU requests the end of the simulation."""
+        """Raise FmuError if the FMU requests the end of the simulation (`terminates` is true)."""
         if terminates:
             raise self.refuse(f"it requests the end of the simulation ({said_by})")
 
@@ -532,7 +533,7 @@ class Interface(abc.ABC):
 
 
 def _is_loaded(library: Path) -> bool:
-    """Return True if a library is loaded in this process, or if this cannot be determined."""
+    """Return True if a library is loaded in this process, or if the platform cannot report it."""
     mode = getattr(os, "RTLD_NOLOAD", None)
     if mode is None:
         return True

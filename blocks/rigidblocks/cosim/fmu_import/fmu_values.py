@@ -237,13 +237,13 @@ class Group:
         return self._references, len(self._numbers)
 
     def get(self) -> None:
-        """Get the values from the FMU; raise FmuError for integers beyond the range of doubles."""
+        """Get the values from the FMU; raise FmuError for integers that no double represents."""
         self._move("Get")
         if not self.is_direct:
             self._set_flat()
 
     def _set_flat(self) -> None:
-        """Convert the values in the buffer to doubles."""
+        """Convert the values in the buffer to doubles, and store them in `PortValues.flat`."""
         self._flat[self.where] = self._unpack()
 
     def _pack(self) -> None:
@@ -260,7 +260,7 @@ class Group:
         self._buffer[...] = self._negate(values)
 
     def _negate(self, values: Array) -> Array:
-        """Negate the values of the variables that FMI 1.0 calls negated aliases."""
+        """Return the values, negated for the variables that are negated aliases of FMI 1.0."""
         if len(self._negated):
             values, k = values.astype(float), self._negated
             values[k] = 1.0 - values[k] if self.type == "Boolean" else -values[k]
@@ -292,7 +292,7 @@ class Group:
         return self._negate(self._buffer != 0 if self.type == "Boolean" else self._buffer)
 
     def _unpack_texts(self, texts: Texts) -> Array:
-        """Return the numbers of the strings or binary values in the buffer."""
+        """Return the hashes that represent the strings or binary values in the buffer."""
         is_string, addresses = self.type == "String", self._buffer.tolist()
         sizes = [-1] * self.n if is_string else texts.sizes.tolist()
         pairs = zip(addresses, sizes, strict=True)
@@ -305,7 +305,7 @@ class Group:
         return texts.numbers
 
     def _keep(self, texts: Texts, data: list[bytes]) -> None:
-        """Store the addresses and sizes of `data` in `texts`, and keep a reference to `data`."""
+        """Store the addresses and sizes of `data` in `texts`; the group keeps `data` in memory."""
         self._kept = data
         texts.known[:] = [ctypes.cast(ctypes.c_char_p(one), ctypes.c_void_p).value for one in data]
         texts.known_sizes[:] = [len(one) for one in data]
@@ -315,7 +315,7 @@ _BYTES = ctypes.POINTER(ctypes.c_uint8)
 
 
 def set_start(fmi: Interface, ports: Iterable[Port]) -> None:
-    """Set the given ports of the FMU for which the part defines a start value."""
+    """Set the values of `ports` in the FMU, for ports with a start value in the part."""
     for port in ports:
         if port.name in fmi.part.start:
             try:

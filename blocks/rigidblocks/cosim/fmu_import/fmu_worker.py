@@ -1,4 +1,4 @@
-"""Worker process that runs one FMU on requests (messages) from another process."""
+"""Worker process that runs one FMU and executes the calls of another process."""
 
 import contextlib
 import hashlib
@@ -213,7 +213,10 @@ def _step_of(instance: RunningFmu) -> Callable[[float, float], None]:
 
 
 def _call(instance: RunningFmu, call: str, numbers: Array, text: Mapping[str, Any]) -> Array:
-    """Execute a call of an instance; return its results. `numbers` begins with the inputs."""
+    """Execute a call of an FMU instance, and return the numbers of the reply.
+
+    `numbers` has the values of the inputs, and then the arguments of the call.
+    """
     n = len(instance.inputs)
     if len(numbers) < n:
         raise ValueError(

@@ -1,8 +1,8 @@
-"""Examination of FMUs: may instances share a library, and is a reset complete?
+"""Examination of FMUs: independence of instances in one library, and completeness of a reset.
 
-FMI requires independent instances and a complete reset. Some FMUs have global variables in C, or
-their reset keeps values of the last run. A separate process therefore examines an FMU before its
-library is shared or its instances are reset. The result is stored in the cache folder.
+FMI requires independent instances and a complete reset. In some FMUs, instances share global
+variables, or a reset keeps values of the last run. A separate process therefore examines an FMU
+before its library is shared or its instances are reset. The result is stored in the cache folder.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ from rigidblocks.tracing.slow_operation_log import log_if_slow
 # found by trial
 _MANY = 8
 _STEPS = 5  # communication steps of the examination
-_TIME_LIMIT = 60.0  # of the examination [s]
+_TIME_LIMIT = 60.0  # time limit of the examination [s]
 _BEGIN, _RESULT = "the examination begins", "result of the examination: "  # lines of the process
 
 
@@ -69,7 +69,7 @@ class SharedLibraries:
         self._unpacked: dict[Fmu, Unpacked] = {}
 
     def of(self, part: Part) -> Unpacked | None:
-        """Return the library that instances of a part share, or None if each needs a copy."""
+        """Return the unpacked FMU that the instances of a part share, or None to use copies."""
         fmu = part.component
         assert isinstance(fmu, Fmu)
         n = self._count[fmu]
@@ -83,7 +83,7 @@ class SharedLibraries:
 
 
 def _runs_here(part: Part) -> bool:
-    """Return True if an FMU runs in this process."""
+    """Return True if a part is an FMU that runs in this process."""
     is_remote = isinstance(part.component, Fmu) and isinstance(part.component.path, RemoteFile)
     return isinstance(part.component, Fmu) and not part.isolated and not is_remote
 
@@ -95,7 +95,7 @@ def is_trusted(fmu: Fmu) -> bool:
 
 
 def reuse_of(fmu: Fmu, t_start: float, dt: float) -> Reuse:
-    """Return the `Reuse` properties of an FMU: shared library, and complete reset.
+    """Return whether instances of an FMU may share a library, and whether they may be reset.
 
     The FMU is examined once on this machine; the result is then read from the cache folder.
 
@@ -124,7 +124,7 @@ def _reuse(file: Path, kind: Kind, version: tuple[int, int], times: tuple[float,
     `kind` has the interface type and the configuration. `version` has the modification time and
     the size of the file. `times` has the start time and the communication step [s].
     """
-    del version  # a part of the key of the cache
+    del version  # only part of the cache key
     with file.open("rb") as content:
         name = file_digest(content, "sha256").hexdigest()
     texts = kind[0], json.dumps(kind[1])
@@ -142,8 +142,8 @@ def _examine_in_process(
 ) -> str | None:
     """Examine an FMU in another process, and return the result as JSON.
 
-    If the FMU ends the process or exceeds the time limit, the result confirms no reuse. The result
-    is None if this Python cannot start such a process.
+    If the FMU ends the process or exceeds the time limit, the result allows neither shared
+    libraries nor resets. The result is None if this Python cannot start such a process.
     """
     if getattr(sys, "frozen", False) or "python" not in Path(sys.executable or "").name.lower():
         return None  # the executable is another program, which must not be started again

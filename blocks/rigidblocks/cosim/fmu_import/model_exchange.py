@@ -195,8 +195,8 @@ class StepEnding(NamedTuple):
 def check_method(method: Method | None) -> Method:
     """Return the method that integrates the equations of an FMU.
 
-    The default changes to implicit steps if the equations are stiff. Raises ValueError for a method
-    that needs more information on the states than an FMU provides.
+    The default method takes implicit steps if the equations are stiff. Raises ValueError for a
+    method that needs more information on the states than an FMU provides.
     """
     method = DEFAULT_METHOD if method is None else method
     if not _fits(method):
@@ -253,8 +253,9 @@ class ExchangeSteps:
 
     `longest` is the maximum size of an inner step [s]. Times are relative to `origin` [s], which
     reduces rounding errors of large times. `nominals` (n,) has the nominal values of the states.
-    `next_step` (1,) is the size of the next inner step [s] or 0. The steps are explicit, and do not
-    extend over a communication point; the C loop has no such limits.
+    `next_step` (1,) is the size of the next inner step [s] or 0. The steps are explicit and end at
+    each communication point. The C loop also takes implicit steps and steps across communication
+    points.
     """
 
     def __init__(
@@ -373,7 +374,10 @@ def short_step(method: Method, t: float) -> ArithmeticError:
 
 @cache
 def _tableau(method: Integrator | None, error: tuple[float, ...] | None) -> Tableau | None:
-    """Return the coefficients of a method; `error` weights are None for steps of equal length."""
+    """Return the coefficients of a method, with the weights `error` of its error estimate.
+
+    `error` is None for fixed steps.
+    """
     if method is None:
         return None
     implicit, s = method.implicit, method.stages
@@ -439,10 +443,10 @@ class ExchangeInstance(RunningFmu):
     """Instance of a model exchange FMU in this process.
 
     In a communication step, the inputs are held, and the method of the part integrates the states.
-    A state event occurs when an event indicator becomes positive or ceases to be positive; it is
-    located within the step. A time event occurs at the time that the FMU has defined. A step event
-    occurs if the FMU requests it after an inner step. At an event, the discrete states are updated
-    until convergence.
+    A state event occurs when an event indicator becomes positive or ceases to be positive; the
+    importer locates this time within the step. A time event occurs at the time that the FMU has
+    defined. A step event occurs if the FMU requests event mode after an inner step. At an event,
+    the discrete states are updated until convergence.
     """
 
     def __init__(self, part: Part, shared: Unpacked | None = None):
@@ -462,7 +466,7 @@ class ExchangeInstance(RunningFmu):
         self._entered, self._refused = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
         self._longest = longest_step(self._method, part.h)
         self._compiled_step: Callable[[float, float], None] | None = None
-        self._has_c = True  # until the first step shows that it has not
+        self._has_c = True  # False if the first step finds that C code cannot step the FMU
         self._close = 0.0
 
     def _forget(self) -> None:
@@ -619,7 +623,7 @@ class ExchangeInstance(RunningFmu):
         (self._step_in_python if self._compiled_step is None else self._compiled_step)(t, dt)
 
     def _c_step(self) -> Callable[[float, float], None] | None:
-        """Return a function that steps the instance in C, or None if this is not possible."""
+        """Return a function that steps the instance in C, or None if C code cannot step it."""
         entry, errors = self.entry(), list[BaseException]()
         if entry.kind == HOSTED:
             return None
@@ -648,7 +652,7 @@ class ExchangeInstance(RunningFmu):
         return step
 
     def _step_in_python(self, t: float, dt: float) -> None:
-        """Step the instance in Python with the explicit method of its integration method.
+        """Step the instance in Python with the explicit part of the integration method.
 
         The Python step is used for polynomial inputs, for FMI 1.0 FMUs, for FMUs with clocks, and
         on machines without a C compiler.
@@ -760,8 +764,8 @@ class ExchangeInstance(RunningFmu):
 def running_fmu(part: Part, shared: Unpacked | None = None) -> RunningFmu:
     """Return an instance of the FMU of a part.
 
-    `shared` has the library that several instances use; by default, the instance has its own copy.
-    Raises FmuError if the FMU cannot be instantiated.
+    `shared` is the unpacked FMU whose library several instances use. By default, the instance
+    unpacks its own copy. Raises FmuError if the FMU cannot be instantiated.
     """
     assert isinstance(part.component, Fmu)
     return _INSTANCES[str(part.component.kind)](part, shared)

@@ -38,7 +38,10 @@ _NONE = np.zeros(0)
 
 
 class Host(abc.ABC):
-    """Process that runs an FMU, with its channel; `place` is the process name in messages."""
+    """Process that runs an FMU, and the channel to the process (base class).
+
+    `place` describes the process in error messages.
+    """
 
     channel: Channel
     place: str
@@ -254,7 +257,10 @@ def _instance_request(part: Part, fmu: Fmu) -> dict[str, Any]:
 
 
 def _method_fields(method: Method) -> dict[str, Any]:
-    """Return the fields of a method for JSON; a collocation method has complex numbers."""
+    """Return the fields of a method as JSON values.
+
+    The name "radau" replaces a collocation method, because its coefficients are complex.
+    """
     fields = {"type": type(method).__name__, **asdict(method)}
     if fields["collocation"] is not None:
         fields["collocation"] = "radau"
