@@ -180,9 +180,23 @@ _HOME = {name: module for module, names in _NAMES.items() for name in names.spli
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
-        raise AttributeError(f"module 'rigidblocks' has no attribute '{name}'")
+        if name.startswith("_"):  # Python protocols, which must not load a subpackage
+            raise AttributeError(f"module 'rigidblocks' has no attribute '{name}'")
+        return _name_of_subpackage(name)
     value = globals()[name] = getattr(import_module(f"rigidblocks.{_HOME[name]}"), name)
     return value
+
+
+def _name_of_subpackage(name: str) -> Any:
+    """Return a public name of the packages of blocks and algorithms, such as `Gain`."""
+    known = list(__all__)
+    for subpackage in ("library", "contact", "joints", "dynamics"):
+        face = import_module(f"rigidblocks.{subpackage}")
+        if name in face.__all__:
+            return getattr(face, name)
+        known += face.__all__
+    hint = import_module("rigidblocks.common.name_hints").close_match_hint(name, known)
+    raise AttributeError(f"module 'rigidblocks' has no attribute '{name}'{hint}")
 
 
 def __dir__() -> list[str]:

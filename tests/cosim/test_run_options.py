@@ -42,7 +42,7 @@ def call(system, tmp_path):
     ],
 )
 def test_error_for_an_unknown_option_suggests_a_similar_option(call, function, option, similar):
-    with pytest.raises(TypeError, match=rf"{function}\(\) has no option '{option}'.*") as caught:
+    with pytest.raises(TypeError, match=rf"{function}\(\) has no \w+ '{option}'.*") as caught:
         call(function, {option: 1})
     assert f"(did you mean {similar}?)" in str(caught.value)
 

@@ -72,7 +72,7 @@ def test_always_and_eventually_requirements_check_their_signal_bounds():
     worst = Always("plant.q", -2.0, 5.0, before=5.0).check(RUN)  # worst of both elements
     assert (worst.kept, round(worst.number, 3), round(worst.t, 2)) == (False, -3.0, 3.14)
     assert Always("plant.q", -2.0, 5.0, before=2.0).check(RUN).kept
-    assert not Always("plant.q[1]", high=0.99).check(RUN).kept
+    assert not Always("plant.q[1]", upper=0.99).check(RUN).kept
     assert Eventually("plant.q[1]", 0.9, 2.0).check(RUN).kept
     width = np.pi - 2 * np.arcsin(0.9)
     assert abs(number(Eventually("plant.q[1]", 0.9, 2.0)) - width) < 2e-3
@@ -99,7 +99,7 @@ def test_tracking_error_requirement_checks_the_maximum_or_rms_error():
 
 
 SOME = (
-    Always("plant.y", high=3.0),
+    Always("plant.y", upper=3.0),
     Always("plant.y", -1.0, 5.0),
     TrackingError("plant.y", "plant.r", 9),
 )
@@ -150,8 +150,8 @@ def test_html_report_without_the_extra_plot_is_rejected_before_the_run(
 def test_valid_requirement_files_are_loaded_and_invalid_entries_are_rejected(tmp_path):
     path = tmp_path / "keep.yaml"
     path.write_text(
-        "- {kind: always, signal: plant.y, high: 3}\n"
-        "- {kind: settling time, signal: plant.y, value: 2, within: 0.04, at_most: 9}\n"
+        "- {kind: always, signal: plant.y, upper: 3}\n"
+        "- {kind: settling_time, signal: plant.y, value: 2, within: 0.04, at_most: 9}\n"
         "- {kind: tracking error, signal: plant.y, reference: plant.r, at_most: 9, rms: true}\n"
     )
     first, second, third = load_requirements(path)
@@ -160,11 +160,11 @@ def test_valid_requirement_files_are_loaded_and_invalid_entries_are_rejected(tmp
     for text, said in (
         ("{}", "needs a list"),
         ("- {kind: sometimes}", "unknown kind 'sometimes' of requirement 1"),
-        ("- {kind: always, signal: a.b, top: 3}", "no 'top'; available: signal, low, high"),
+        ("- {kind: always, signal: a.b, top: 3}", "no 'top'; available: signal, lower, upper"),
         ("- {kind: always, signal: 3}", "invalid 'signal' of .*: expected str, not 3"),
         (
-            "- {kind: always, signal: a.b, high: much}",
-            "invalid 'high' of .*: expected float, not 'much'",
+            "- {kind: always, signal: a.b, upper: much}",
+            "invalid 'upper' of .*: expected float, not 'much'",
         ),
         ("- {kind: overshoot, signal: a.b, value: 1}", "needs 'at_most'"),
         ("- kind: [", "invalid YAML"),
@@ -219,7 +219,7 @@ def test_run_command_exits_with_1_for_a_violated_requirement(tmp_path, capsys):
     words = ["run", str(script), "--dt", "0.01", "--require", str(keep)]
     xml = tmp_path / "keep.xml"
     for high, code in ((1.1, 0), (0.9, 1)):
-        keep.write_text(json.dumps([{"kind": "always", "signal": "sine.y", "high": high}]))
+        keep.write_text(json.dumps([{"kind": "always", "signal": "sine.y", "upper": high}]))
         assert main([*words, "--report", str(xml)]) == code
         assert ("BROKEN" in capsys.readouterr().out) == bool(code)
         assert etree.parse(xml).getroot().get("failures") == str(code)

@@ -23,7 +23,7 @@ from rigidblocks.block.integrators import (
     Integrator,
 )
 from rigidblocks.block.memory_layout import Memory
-from rigidblocks.block.port import suggestion
+from rigidblocks.common.name_hints import suggestion
 from rigidblocks.spatial.spatial import Array
 
 MAX_TRIES = 1_000_000  # maximum number of trial steps in a communication step

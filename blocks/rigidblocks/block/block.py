@@ -1,6 +1,5 @@
 """Block: an immutable record with typed ports and pure functions, validated at construction."""
 
-import abc
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass, replace
@@ -11,17 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.block.port import (
-    Port,
-    Record,
-    Values,
-    close_match_hint,
-    finite,
-    flatten,
-    record,
-    suggestion,
-)
+from rigidblocks.block.port import Port, Record, Values, finite, flatten, record
 from rigidblocks.common.display_hooks import html_table
+from rigidblocks.common.name_hints import HintedType, close_match_hint, suggestion
 from rigidblocks.robot.tree import Tree
 from rigidblocks.spatial.immutable_data import is_frozen, read_only
 from rigidblocks.spatial.spatial import Array
@@ -218,7 +209,7 @@ def with_any_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-class Block(abc.ABC):  # noqa: B024 - every function has a default, no block needs all of them
+class Block(metaclass=HintedType):
     """Dynamic system with inputs u, outputs y, states x and parameters p.
 
         dx/dt = derivative(t, x, u, p)     for the continuous `states`

@@ -4,7 +4,6 @@ Ports store doubles. Integers up to 2^53 are stored unchanged, booleans as 0 and
 binary value, a port stores a hash of the value. A table in the process maps the hash to the value.
 """
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property, lru_cache
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.block.units import Quantity, base_units, quantity_of
+from rigidblocks.common.name_hints import suggestion
 from rigidblocks.spatial.spatial import Array
 
 Values = Mapping[str, Any]
@@ -56,21 +56,6 @@ class Record:
 
     def __repr__(self) -> str:
         return f"Record({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
-
-
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return the end of an error message for an unknown name, listing the known names.
-
-    Example: "there are: q, qd (did you mean q?)".
-    """
-    known = tuple(known)
-    return f"available: {', '.join(known) or 'none'}{close_match_hint(name, known)}"
-
-
-def close_match_hint(name: str, known: Iterable[str]) -> str:
-    """Return " (did you mean q?)" if a known name is similar, else ""."""
-    found = difflib.get_close_matches(name, tuple(known), 1)
-    return f" (did you mean {found[0]}?)" if found else ""
 
 
 TRUTH_TYPES = ("Boolean", "Clock")  # FMI types that accept booleans

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.block.block import Block, Port, Record, Values, finite
-from rigidblocks.block.port import close_match_hint
+from rigidblocks.common.name_hints import close_match_hint
 from rigidblocks.contact.compliant_contact import (
     CompliantPlant,
     ContactForce,

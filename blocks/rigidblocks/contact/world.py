@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rigidblocks.block.port import finite
+from rigidblocks.common.name_hints import explain_calls
 from rigidblocks.contact.contact_checks import as_ground
 from rigidblocks.contact.contact_sensors import ContactSensor
 from rigidblocks.contact.rigid_contact_plant import RigidContactPlant
@@ -319,6 +320,7 @@ class World:
         self._ground: list[Shape | Surface] = []
         self._exclusions: list[tuple[str, str]] = []
 
+    @explain_calls()
     def add_robot(
         self,
         name: str,

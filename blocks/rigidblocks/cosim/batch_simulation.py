@@ -18,7 +18,8 @@ from rigidblocks.block.adaptive_methods import (
 )
 from rigidblocks.block.block import Block, Port, check_count, computed_outputs
 from rigidblocks.block.memory_layout import Memory
-from rigidblocks.block.port import numbers_of, suggestion
+from rigidblocks.block.port import numbers_of
+from rigidblocks.common.name_hints import suggestion
 from rigidblocks.cosim.graph.fused_system import GAUSS_SEIDEL, FusedSystem
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.masters.run_plan import (

@@ -12,14 +12,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from math import isfinite
 from pathlib import Path
-from typing import Any, Concatenate, NamedTuple, Never, ParamSpec, Self, TypeVar, Unpack
+from typing import Any, ClassVar, Concatenate, NamedTuple, Never, ParamSpec, Self, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rigidblocks.block.adaptive_methods import STEP_PORTS
 from rigidblocks.block.block import Port, check_count
-from rigidblocks.block.port import TRUTH_TYPES, decode_value, encode_value, numbers_of, suggestion
+from rigidblocks.block.port import TRUTH_TYPES, decode_value, encode_value, numbers_of
+from rigidblocks.common.name_hints import AttributeHints, explain_calls, suggestion
 from rigidblocks.cosim.graph.part import element_port
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.graph.wiring import Wiring
@@ -80,7 +81,7 @@ class State:
         )
 
 
-class Run:
+class Run(AttributeHints):
     """System that `prepare` has compiled for repeated runs.
 
     `simulate` returns the result of a whole run. To step a run, use
@@ -94,6 +95,16 @@ class Run:
     Several threads may step one run: each call waits until the previous call returns. The run keeps
     FMU instances for the next run; `close`, or a `with` statement, frees them.
     """
+
+    CALLS: ClassVar = {
+        "run sim": "run.simulate(t_stop)",
+        "set set_input set_parameter write put": "run['part.port'] = value",
+        "get read output outputs state states": "run['part.port']",
+        "time now": "run.t",
+        "advance do_step": "run.step(n)",
+        "load load_state set_state": "run.restore(state)",
+        "get_state snapshot checkpoint": "run.save()",
+    }
 
     def __init__(self, plan: Plan, record: tuple[str, ...], every: int):
         self._plan, self._record, self._every = plan, record, every
@@ -137,6 +148,7 @@ class Run:
         """Current time [s] of the single steps."""
         return self._plan.t_start + self._k * self._plan.dt
 
+    @explain_calls()
     def simulate(
         self,
         t_stop: float,
@@ -162,7 +174,7 @@ class Run:
         grid = communication_points(plan.t_start, t_stop, plan.dt)
         wanted = RecordOptions(self._record, self._every, None if save is None else Path(save))
         wanted.check(plan.wiring, grid)
-        return execute_run(plan, grid, wanted, progress, 1, self._idle, view=view, scenario=loaded)
+        return execute_run(plan, grid, wanted, progress, 2, self._idle, view=view, scenario=loaded)
 
     @_serialize_calls
     def reset(self, start: Mapping[str, Any] | None = None) -> None:
@@ -436,6 +448,7 @@ def _check_value(port: Port, value: Any) -> Array:
     return checked
 
 
+@explain_calls(PrepareOptions)
 def prepare(
     system: System,
     dt: float,

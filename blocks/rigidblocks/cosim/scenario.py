@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rigidblocks.block.block import Port
-from rigidblocks.block.port import TEXTUAL, decode_value, encode_value, suggestion
+from rigidblocks.block.port import TEXTUAL, decode_value, encode_value
 from rigidblocks.block.stepper import count_tolerance
+from rigidblocks.common.name_hints import suggestion
 from rigidblocks.common.optional_imports import module_of
 from rigidblocks.common.regular_files import check_regular_file
 from rigidblocks.cosim.graph.fmu_file import WORKING_FOLDER

@@ -26,6 +26,7 @@ from rigidblocks.block.block import Block, Port, Record, check_count, state_outp
 from rigidblocks.block.external_functions import WrittenBlock
 from rigidblocks.block.integrators import Integrator
 from rigidblocks.common.doc_links import with_doc_link
+from rigidblocks.common.name_hints import explain_calls
 from rigidblocks.cosim.graph.fmu_part import FmuError
 from rigidblocks.cosim.graph.part import Part
 from rigidblocks.cosim.graph.system import System
@@ -53,6 +54,7 @@ from rigidblocks.cosim.signal_handling import Interrupts
 from rigidblocks.spatial.spatial import Array
 
 
+@explain_calls(RunOptions)
 def simulate(
     system: System,
     t_stop: float,
@@ -168,7 +170,7 @@ def simulate(
     wanted = RecordOptions(tuple(record), every, None if save is None else Path(save))
     wanted.check(plan.wiring, grid)
     pace = None if real_time is None else Pace(real_time, dt, overrun)
-    return execute_run(plan, grid, wanted, progress, 1, pace=pace, view=view, scenario=loaded)
+    return execute_run(plan, grid, wanted, progress, 2, pace=pace, view=view, scenario=loaded)
 
 
 class SimulationError(RuntimeError):

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rigidblocks.common.name_hints import explain_calls
 from rigidblocks.dynamics.joint_kinematics import (
     base_transforms,
     body_number,
@@ -297,6 +298,7 @@ def damped_step(J: Array, e: Array, damping: Any) -> Array:
     return step
 
 
+@explain_calls()
 def inverse_kinematics(
     model: Model,
     targets: Target | Sequence[Target],

@@ -11,6 +11,7 @@ import numpy as np
 
 from rigidblocks.block.adaptive_methods import DEFAULT_METHOD, Method, method_of
 from rigidblocks.block.block import Block
+from rigidblocks.common.name_hints import explain_calls
 from rigidblocks.cosim.graph.fused_system import GAUSS_SEIDEL, FusedSystem
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.masters.run_plan import (
@@ -76,6 +77,7 @@ _DEFAULTS: Mapping[str, Any] = {
 }
 
 
+@explain_calls()
 def export_fmu(
     source: Block | System | str | Path,
     path: str | Path,

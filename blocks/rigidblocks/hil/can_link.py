@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.block.port import Port, suggestion
+from rigidblocks.block.port import Port
+from rigidblocks.common.name_hints import suggestion
 from rigidblocks.common.optional_imports import module_of
 from rigidblocks.hil.links import Ends, Link, Transport
 from rigidblocks.spatial.spatial import Array

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.block.port import Port, suggestion
+from rigidblocks.block.port import Port
+from rigidblocks.common.name_hints import suggestion
 from rigidblocks.common.optional_imports import module_of
 from rigidblocks.cosim.graph.fused_system import JACOBI
 from rigidblocks.cosim.graph.system import System

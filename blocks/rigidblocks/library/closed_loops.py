@@ -358,7 +358,7 @@ class ClosedLoopPlant(JointPlant):
             raise ValueError(
                 f"{problem}; the nearest velocity that keeps them closed is {qd.tolist()}"
             )
-        warnings.warn(f"{problem}; the plant changes qd0 by up to {change:.3g}", stacklevel=5)
+        warnings.warn(f"{problem}; the plant changes qd0 by up to {change:.3g}", stacklevel=6)
         return qd
 
     def _models(self, t: Any, p: Record) -> tuple[Tree, Tree]:

@@ -6,7 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from rigidblocks.block.block import finite
+from rigidblocks.common.name_hints import explain_calls
 from rigidblocks.dynamics.force_elements import (
     AgainstGravity,
     AlongFrame,
@@ -47,6 +50,7 @@ from rigidblocks.spatial.spatial import Array
 DIGITS = 1e-6  # relative accuracy of values in files, and therefore of their constraints
 
 
+@explain_calls()
 def described_plant(
     robot: RobotDescription,
     joint_friction: bool = False,
@@ -54,6 +58,9 @@ def described_plant(
     stops: tuple[float, float] | None = None,
     sensors: bool = False,
     seed: int = 0,
+    *,
+    q0: ArrayLike | None = None,
+    qd0: ArrayLike | None = None,
 ) -> Plant:
     """Return the plant of a robot from a file, with its `described_elements`.
 
@@ -62,10 +69,15 @@ def described_plant(
     is a RobotPlant, in which the floating base is a joint. With `sensors`, the plant is a
     `SensedPlant` around it: the sensors of the file are outputs, and `seed` selects their noise.
 
+    The plant starts at the configuration `q0` (nq,) [rad or m] with the velocities `qd0` (nv,) per
+    s. The default is the state of the file, or the neutral configuration at rest.
+
     Raises:
         ValueError: A joint can move without moving any inertia. `sensors` is True, and the robot
             has no sensors. Tunable inertias are used with sensors of forces, masses or momenta.
     """
+    if q0 is not None or qd0 is not None:
+        robot = _with_start(robot, q0, qd0)
     if sensors:
         if not robot.sensors:
             raise ValueError(f"robot '{robot.model.name}' has no supported sensors in its file")
@@ -91,6 +103,16 @@ def described_plant(
     if model.has_constraints:
         return ClosedLoopPlant(model, inertias=inertias, tolerance=DIGITS, **given)
     return RobotPlant(model, inertias=inertias, **given)
+
+
+def _with_start(
+    robot: RobotDescription, q0: ArrayLike | None, qd0: ArrayLike | None
+) -> RobotDescription:
+    """Return the description with another initial state; raise ValueError for a wrong shape."""
+    model, name = robot.model, f"'{robot.model.name}'"
+    q = robot.q0 if q0 is None else finite(q0, (model.nq,), f"q0 of {name}")
+    qd = robot.qd0 if qd0 is None else finite(qd0, (model.nv,), f"qd0 of {name}")
+    return replace(robot, q0=q, qd0=qd)
 
 
 def _acts_on_base(robot: RobotDescription, base: int, joint_friction: bool) -> bool:

@@ -3,7 +3,6 @@
 The tree is independent of the vector algebra.
 """
 
-import abc
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
@@ -17,17 +16,31 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from rigidblocks.common.display_hooks import Picture, html_table, picture
+from rigidblocks.common.name_hints import AttributeHints, HintedType
 from rigidblocks.joints import LoopJoint, Prismatic, Revolute, StringConstraint
 from rigidblocks.spatial.immutable_data import is_frozen, read_only
 from rigidblocks.spatial.spatial import Array
 
 
-class Tree(abc.ABC):
+class Tree(AttributeHints, metaclass=HintedType):
     """Kinematic tree of bodies 0 .. nb-1.
 
     Joint i connects body `parent[i]` with body i; parent -1 is the fixed base. The algorithms use
     the transforms, inertias and joints of the tree and the vector operations of `algebra`.
     """
+
+    CALLS: ClassVar = {
+        "forward_kinematics fk frame_pose pose": "frame_pose(model, q, 'body')",
+        "jacobian frame_jacobian": "frame_jacobian(model, q, 'body')",
+        "inverse_kinematics ik": "inverse_kinematics(model, Target('body', pose))",
+        "inverse_dynamics": "rnea(model, q, qd, qdd)",
+        "forward_dynamics": "aba(model, q, qd, tau)",
+        "mass_matrix inertia_matrix M": "crba(model, q)",
+        "njoints n_joints ndof dof n": "model.nq, model.nv or model.nb",
+        "joints": "model.joint or model.joint_names",
+        "links bodies": "model.body_names",
+        "simulate": "simulate(system, t_stop, dt) with a RobotPlant(model) in the system",
+    }
 
     algebra: ClassVar[ModuleType]
     name: str

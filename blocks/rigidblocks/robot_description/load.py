@@ -8,6 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
+from rigidblocks.common.name_hints import explain_calls
 from rigidblocks.common.regular_files import irregular_kind
 from rigidblocks.robot_description.external_parsers import expanded_xacro
 from rigidblocks.robot_description.format_error import FormatError, file_error
@@ -24,6 +25,7 @@ _FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0)  # only Windows has O_BINARY
 _FLAGS |= getattr(os, "O_NONBLOCK", 0)  # opening a FIFO does not wait
 
 
+@explain_calls()
 def load_model(
     path: str | Path,
     *,

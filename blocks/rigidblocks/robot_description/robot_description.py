@@ -4,12 +4,13 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from rigidblocks.common.display_hooks import Picture, picture
 from rigidblocks.common.escaping import html_text
+from rigidblocks.common.name_hints import AttributeHints
 from rigidblocks.robot.model import Model, PlanarModel
 from rigidblocks.robot.shapes import Plane, Shape
 from rigidblocks.spatial.immutable_data import floats_of_shape, is_frozen, read_only
@@ -31,6 +32,11 @@ class Place(NamedTuple):
 
     body: int
     placement: Transform
+
+    @property
+    def X(self) -> Transform:
+        """The placement under the letter of RBDA, the transform from body to frame coordinates."""
+        return self.placement
 
 
 class Coupling(NamedTuple):
@@ -297,7 +303,7 @@ _PLACE = {name: k for k, name in enumerate(_NONE)}
 
 
 @dataclass(frozen=True, eq=False)
-class RobotDescription:
+class RobotDescription(AttributeHints):
     """Robot from a file.
 
     Attributes:
@@ -321,6 +327,16 @@ class RobotDescription:
         drags: The drag of a fluid on the bodies.
         sensors: The sensors of the file that a plant can have as outputs.
     """
+
+    CALLS: ClassVar = {
+        "nq nv nb joint joints body_names joint_names gravity": "robot.model, which is the Model",
+        "links bodies": "robot.frames or robot.model.body_names",
+        "lower upper limits q_min q_max": "robot.joint_properties.lower and .upper",
+        "plant": "described_plant(robot)",
+        "forward_kinematics fk": "frame_pose(robot, q, 'frame')",
+        "jacobian frame_jacobian": "frame_jacobian(robot, q, 'frame')",
+        "inverse_kinematics ik": "inverse_kinematics(robot, Target('frame', pose))",
+    }
 
     model: Model | PlanarModel
     joint_properties: JointProperties

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rigidblocks.common.name_hints import explain_calls
 from rigidblocks.common.optional_imports import module_of
 from rigidblocks.spatial.spatial import Array
 
@@ -61,6 +62,7 @@ class Design:
         return [(name, part.reshape(shape)) for name, shape, part in parts]
 
 
+@explain_calls()
 def grid(values: Mapping[str, Iterable[ArrayLike]]) -> Design:
     """Return a full factorial design: one run for each combination of the values.
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rigidblocks.block.block import Port
-from rigidblocks.block.port import suggestion
+from rigidblocks.common.name_hints import explain_calls, suggestion
 from rigidblocks.common.optional_imports import module_of
 from rigidblocks.common.regular_files import check_regular_file
 from rigidblocks.cosim.graph.system import System
@@ -466,6 +466,7 @@ class Fit:
         return "\n".join((f"<Fit: {self.level:.0%} intervals, {how}, {self.runs} runs>", *lines))
 
 
+@explain_calls()
 def fit(
     system: System,
     parameters: Iterable[str] | Mapping[str, ArrayLike],

@@ -15,9 +15,9 @@ from xml.etree.ElementTree import Element, SubElement
 
 import numpy as np
 
-from rigidblocks.block.port import suggestion
 from rigidblocks.common.charts import Chart, chart_style, chart_svg
 from rigidblocks.common.escaping import html_text, xml_characters, xml_text
+from rigidblocks.common.name_hints import HintedType, argument_hint
 from rigidblocks.common.optional_imports import install_command
 from rigidblocks.cosim.results.result import Result, curves_of, names_of
 from rigidblocks.cosim.scenario import read_data_file
@@ -119,7 +119,7 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Requirement(abc.ABC):
+class Requirement(metaclass=HintedType):
     """Requirement on all elements of the signal `part.port` or `part.port[1]` of a run.
 
     The requirement applies to the times from `after` to `before` [s].
@@ -159,38 +159,38 @@ class Requirement(abc.ABC):
 
 @dataclass(frozen=True)
 class Always(Requirement):
-    """Requirement that the signal is between `low` and `high` at all times."""
+    """Requirement that the signal is between `lower` and `upper` at all times."""
 
-    low: float = -inf
-    high: float = inf
+    lower: float = -inf
+    upper: float = inf
     after: float = 0.0
     before: float = inf
 
     def evaluate(self, t: Array, y: Array, result: Result) -> Found:
         del result
-        out = np.maximum(self.low - y, y - self.high).max(axis=1)
+        out = np.maximum(self.lower - y, y - self.upper).max(axis=1)
         k = int(np.argmax(out))
-        worst = float(y[k, np.argmax(np.maximum(self.low - y[k], y[k] - self.high))])
+        worst = float(y[k, np.argmax(np.maximum(self.lower - y[k], y[k] - self.upper))])
         text = (
-            f"has the worst value {_number(worst)}; the allowed range is {self.low:g} to "
-            f"{self.high:g}"
+            f"has the worst value {_number(worst)}; the allowed range is {self.lower:g} to "
+            f"{self.upper:g}"
         )
         return Found(worst, bool(out[k] <= 0), float(t[k]), text)
 
 
 @dataclass(frozen=True)
 class Eventually(Requirement):
-    """Requirement that the signal stays within [`low`, `high`] at least once, for `hold` [s]."""
+    """Requirement that the signal stays within [`lower`, `upper`] at least once, for `hold` [s]."""
 
-    low: float = -inf
-    high: float = inf
+    lower: float = -inf
+    upper: float = inf
     hold: float = 0.0
     after: float = 0.0
     before: float = inf
 
     def evaluate(self, t: Array, y: Array, result: Result) -> Found:
         del result
-        inside = np.all((self.low <= y) & (y <= self.high), axis=1)
+        inside = np.all((self.lower <= y) & (y <= self.upper), axis=1)
         begin, longest, when = None, -1.0, float(t[-1])
         for now, there in zip(t.tolist(), inside.tolist(), strict=True):
             begin = (now if begin is None else begin) if there else None
@@ -202,7 +202,7 @@ class Eventually(Requirement):
             if longest < 0
             else f"is for {longest:g} s, from t = {when:g} s on, in the range"
         )
-        bounds = f"{text} from {self.low:g} to {self.high:g}"
+        bounds = f"{text} from {self.lower:g} to {self.upper:g}"
         return Found(
             max(longest, 0.0), kept, when, f"{bounds}; at least {self.hold:g} s is required"
         )
@@ -324,9 +324,9 @@ class Formula(Requirement):
 KINDS: Mapping[str, type[Requirement]] = {
     "always": Always,
     "eventually": Eventually,
-    "settling time": SettlingTime,
+    "settling_time": SettlingTime,
     "overshoot": Overshoot,
-    "tracking error": TrackingError,
+    "tracking_error": TrackingError,
     "formula": Formula,
 }
 
@@ -360,8 +360,9 @@ def load_requirements(path: str | Path) -> tuple[Requirement, ...]:
 
         {kind: overshoot, signal: "robot.q[1]", value: 1.0, at_most: 0.05, after: 0.2}
 
-    `kind` is the requirement type: always, eventually, settling time, overshoot, tracking error or
-    formula. The other keys are the fields of the requirement class.
+    `kind` is the requirement type: always, eventually, settling_time, overshoot, tracking_error or
+    formula. A space instead of the underscore is allowed. The other keys are the fields of the
+    requirement class.
 
     Raises:
         ValueError: An entry of the file is not a valid requirement.
@@ -375,15 +376,15 @@ def load_requirements(path: str | Path) -> tuple[Requirement, ...]:
 
 
 def _requirement(entry: Any, place: str) -> Requirement:
-    if not isinstance(entry, Mapping) or entry.get("kind") not in KINDS:
-        kind = entry.get("kind") if isinstance(entry, Mapping) else entry
-        raise ValueError(f"unknown kind {kind!r} of {place}; {suggestion('', KINDS)}")
-    kind = KINDS[entry["kind"]]
+    given = entry.get("kind") if isinstance(entry, Mapping) else entry
+    kind = KINDS.get(str(given).replace(" ", "_"))
+    if not isinstance(entry, Mapping) or kind is None:
+        raise ValueError(f"unknown kind {given!r} of {place}; {argument_hint(str(given), KINDS)}")
     values = {str(name): value for name, value in entry.items() if name != "kind"}
     known = {one.name: one for one in fields(kind)}
     for name, value in values.items():
         if name not in known:
-            raise ValueError(f"{place} has no '{name}'; {suggestion(name, known)}")
+            raise ValueError(f"{place} has no '{name}'; {argument_hint(name, known)}")
         wanted = str if known[name].type is str else bool if known[name].type is bool else float
         if isinstance(value, bool) is not (wanted is bool) or not isinstance(
             value, (int, float) if wanted is float else wanted
@@ -536,7 +537,7 @@ def _few(y: Array, most: int) -> list[int]:
 def _levels(checked: Checked) -> dict[str, float]:
     asked = checked.requirement
     if isinstance(asked, Always | Eventually):
-        return {"least": asked.low, "most": asked.high}
+        return {"least": asked.lower, "most": asked.upper}
     if isinstance(asked, SettlingTime):
         return {"least": asked.value - asked.within, "most": asked.value + asked.within}
     return {"value": asked.value} if isinstance(asked, Overshoot) else {}

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.block.port import suggestion
+from rigidblocks.common.name_hints import suggestion
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.graph.wiring import Wiring
 from rigidblocks.cosim.masters.run_plan import check_numbers, communication_points

@@ -24,13 +24,13 @@ from tqdm import tqdm
 
 from rigidblocks.block.block import Block, check_count
 from rigidblocks.block.external_functions import PythonBlock
-from rigidblocks.block.port import suggestion
 from rigidblocks.common.escaping import csv_line
+from rigidblocks.common.name_hints import explain_calls, suggestion
 from rigidblocks.common.optional_imports import module_of
 from rigidblocks.cosim.graph.fmu_file import absolute_path
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.graph.wiring import Wiring
-from rigidblocks.cosim.masters.run_plan import check_path
+from rigidblocks.cosim.masters.run_plan import PrepareOptions, check_path
 from rigidblocks.cosim.prepare import Run
 from rigidblocks.cosim.results.provenance import start_content, system_content
 from rigidblocks.cosim.results.result_files import real_target, reserve, temporary_folder
@@ -345,6 +345,14 @@ class LocalWorkers(NamedTuple):
     lanes: int | None
 
 
+class SweepOptions(PrepareOptions, total=False):
+    """Options of `prepare` that a sweep passes on."""
+
+    t_start: float
+    form: str
+
+
+@explain_calls(SweepOptions)
 def sweep(
     system: System,
     design: Design,
@@ -441,7 +449,7 @@ def sweep(
             f"{len(done.failures)} of {len(done)} runs failed, and their measures are NaN; "
             f"run {k}: {text}",
             RuntimeWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
     return done
 

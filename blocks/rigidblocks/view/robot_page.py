@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rigidblocks.block.block import Block, Record
-from rigidblocks.block.port import TEXTUAL, suggestion
+from rigidblocks.block.port import TEXTUAL
 from rigidblocks.common.escaping import html_text
+from rigidblocks.common.name_hints import suggestion
 from rigidblocks.contact.compliant_contact import CompliantPlant
 from rigidblocks.contact.rigid_contact_plant import RigidContactPlant
 from rigidblocks.contact.world_plant import PlantOfMembers

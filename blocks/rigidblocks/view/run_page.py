@@ -24,7 +24,8 @@ from typing import Any, Self
 import numpy as np
 
 from rigidblocks.block.block import Port
-from rigidblocks.block.port import TEXTUAL, suggestion
+from rigidblocks.block.port import TEXTUAL
+from rigidblocks.common.name_hints import suggestion
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.graph.wiring import Wiring
 from rigidblocks.cosim.results.result import Result

@@ -11,6 +11,7 @@ from rigidblocks.block.block import Block, Port, finite
 from rigidblocks.block.evaluators import NumpyEvaluator
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.block.nested_blocks import Composite
+from rigidblocks.common.name_hints import explain_calls
 from rigidblocks.cosim.graph.block_merging import ContinuousSystem
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.spatial.linear_algebra import block_diagonal
@@ -68,13 +69,14 @@ class Linearization:
         )
 
 
+@explain_calls()
 def linearize(
     target: Block | System,
     *,
     at: Mapping[str, Any] | None = None,
     t: float = 0.0,
-    inputs: Iterable[str] | None = None,
-    outputs: Iterable[str] | None = None,
+    inputs: str | Iterable[str] | None = None,
+    outputs: str | Iterable[str] | None = None,
 ) -> Linearization:
     """Linearize a block, or a system of continuous blocks, with exact derivatives.
 
@@ -92,8 +94,8 @@ def linearize(
             system). All other ports have their start values, or zero for inputs without a start
             value.
         t: Time [s].
-        inputs: Names of the input ports of the result. Default: all inputs.
-        outputs: Names of the output ports of the result. Default: all outputs.
+        inputs: Name or names of the input ports of the result. Default: all inputs.
+        outputs: Name or names of the output ports of the result. Default: all outputs.
 
     Raises:
         KeyError: A name in `at`, `inputs` or `outputs` is unknown.
@@ -303,12 +305,14 @@ def _operating_point(memory: Memory, at: Mapping[str, Any], t: float) -> Array:
     return m
 
 
-def _choose(kind: str, ports: tuple[Port, ...], names: Iterable[str] | None) -> tuple[Port, ...]:
+def _choose(
+    kind: str, ports: tuple[Port, ...], names: str | Iterable[str] | None
+) -> tuple[Port, ...]:
     """Return the ports with these names, in this order, or all ports if no names are given."""
     if names is None:
         return ports
     by_name = {port.name: port for port in ports}
-    wanted = tuple(names)
+    wanted = (names,) if isinstance(names, str) else tuple(names)
     if unknown := [name for name in wanted if name not in by_name]:
         raise KeyError(
             f"unknown {kind} {', '.join(unknown)} to linearize; expected: "

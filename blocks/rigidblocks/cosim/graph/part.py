@@ -18,8 +18,9 @@ from rigidblocks.block.adaptive_methods import (
 from rigidblocks.block.block import Block, Port
 from rigidblocks.block.external_functions import PythonBlock
 from rigidblocks.block.memory_layout import Memory
-from rigidblocks.block.port import TEXTUAL, close_match_hint, decode_value, encode_value
+from rigidblocks.block.port import TEXTUAL, decode_value, encode_value
 from rigidblocks.block.units import Conversion, conversion
+from rigidblocks.common.name_hints import close_match_hint
 from rigidblocks.cosim.graph.fmu_file import MODEL_EXCHANGE
 from rigidblocks.cosim.graph.fmu_part import Fmu, FmuError, fmu_at
 from rigidblocks.cosim.graph.remote_fmu import SCHEME, remote_file

@@ -5,7 +5,7 @@ from dataclasses import dataclass, is_dataclass, replace
 from importlib import import_module
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from rigidblocks.block.adaptive_methods import (
     ADAPTIVE,
@@ -15,10 +15,10 @@ from rigidblocks.block.adaptive_methods import (
     method_of,
 )
 from rigidblocks.block.block import Block, Port
-from rigidblocks.block.port import close_match_hint
 from rigidblocks.block.units import Conversion, quantity_of
 from rigidblocks.common.display_hooks import Picture, picture
 from rigidblocks.common.escaping import mermaid_text
+from rigidblocks.common.name_hints import AttributeHints, close_match_hint, explain_calls
 from rigidblocks.common.optional_imports import install_command
 from rigidblocks.cosim.graph.combined_memory import EVERYTHING, Exposure
 from rigidblocks.cosim.graph.fmu_file import MODEL_EXCHANGE
@@ -40,7 +40,7 @@ from rigidblocks.tracing.trace import TraceError
 _TIME_LIMIT = 60.0  # [s], default time limit of a call of an isolated or remote FMU
 
 
-class System:
+class System(AttributeHints):
     """Named blocks and FMU files with connections between their ports.
 
         system.add("robot", RobotPlant(planar2()))
@@ -52,11 +52,25 @@ class System:
     The order of the `add` calls does not affect the results.
     """
 
+    CALLS: ClassVar = {
+        "simulate run sim": "simulate(system, t_stop, dt)",
+        "step": "prepare(system, dt).step()",
+        "add_block add_part add_component add_fmu append": "system.add(name, block)",
+        "add_connection link wire": "system.connect('plant.q', 'controller.q')",
+        "blocks components nodes": "system.parts",
+        "linearize": "linearize(system)",
+        "export export_fmu to_fmu": "export_fmu(system)",
+        "save to_ssp": "save_system(system, 'system.ssp')",
+        "plot diagram": "system.draw() for the diagram or system.show() for the robots",
+        "sweep": "sweep(system, design, t_stop=..., dt=...)",
+    }
+
     def __init__(self) -> None:
         self.parts: dict[str, Part] = {}
         self.connections: list[Connection] = []
         self.exposure = Exposure()
 
+    @explain_calls()
     def add(
         self,
         name: str,
@@ -174,6 +188,7 @@ class System:
         longest_step(chosen or DEFAULT_METHOD, h)  # raises ValueError if h is not positive
         self.parts[name] = replace(part, method=chosen, h=h)
 
+    @explain_calls()
     def connect(self, source: str, target: str, *, conversion: Conversion | None = None) -> None:
         """Connect an output `part.port` to an input `part.port` of the same shape and dimension.
 
@@ -279,6 +294,7 @@ class System:
                 f"{old.names[0]}; to add several sources, use a block such as {adder}"
             )
 
+    @explain_calls()
     def expose(
         self, port: str | None = None, *, as_: str | None = None, hide: str | Iterable[str] = ()
     ) -> None:

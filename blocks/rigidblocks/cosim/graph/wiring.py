@@ -12,9 +12,9 @@ import numpy as np
 
 from rigidblocks.block.adaptive_methods import Method
 from rigidblocks.block.block import Block, Port
-from rigidblocks.block.port import close_match_hint
 from rigidblocks.block.units import Conversion
 from rigidblocks.common.doc_links import with_doc_link
+from rigidblocks.common.name_hints import close_match_hint
 from rigidblocks.cosim.graph.fmu_part import Fmu
 from rigidblocks.cosim.graph.part import (
     Dependencies,

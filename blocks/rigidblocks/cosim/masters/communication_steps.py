@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.block.evaluators import MAX_INPUT_ORDER, evaluate_inputs, mean_inputs
-from rigidblocks.block.port import suggestion
 from rigidblocks.block.stepper import fits_sample_time, time_tolerance
+from rigidblocks.common.name_hints import suggestion
 from rigidblocks.cosim.graph.part import places
 from rigidblocks.cosim.graph.wiring import Wiring
 from rigidblocks.cosim.masters.dependency_graph import InterfaceSlopes, Links

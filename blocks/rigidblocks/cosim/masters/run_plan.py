@@ -26,7 +26,6 @@ from rigidblocks.block.adaptive_methods import (
 from rigidblocks.block.block import Block
 from rigidblocks.block.external_functions import PythonBlock
 from rigidblocks.block.memory_layout import Memory
-from rigidblocks.block.port import suggestion
 from rigidblocks.block.stepper import (
     CompiledStepper,
     Stepper,
@@ -34,6 +33,7 @@ from rigidblocks.block.stepper import (
     count_tolerance,
     sample_spans,
 )
+from rigidblocks.common.name_hints import argument_hint, suggestion
 from rigidblocks.cosim.fmu_import.model_exchange import check_method
 from rigidblocks.cosim.graph.block_merging import merge_blocks
 from rigidblocks.cosim.graph.fmu_file import CO_SIMULATION, MODEL_EXCHANGE
@@ -169,7 +169,7 @@ def with_defaults(
             known = (*inspect.signature(function).parameters, *types)
             known = tuple(one for one in known if one != "options")
             raise TypeError(
-                f"{function.__name__}() has no option '{name}'; {suggestion(name, known)}"
+                f"{function.__name__}() has no option '{name}'; {argument_hint(name, known)}"
             )
         if types[name] is bool and not isinstance(value, bool | np.bool):
             raise TypeError(f"{name} must be True or False, not {value!r}")

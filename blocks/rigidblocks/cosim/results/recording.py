@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rigidblocks.block.block import Port
-from rigidblocks.block.port import suggestion
+from rigidblocks.common.name_hints import suggestion
 from rigidblocks.cosim.graph.wiring import Wiring
 from rigidblocks.cosim.masters.run_plan import Grid
 from rigidblocks.cosim.results.arrow_log import LoggedValues, LogWriter

@@ -7,14 +7,15 @@ from importlib.util import find_spec
 from io import BytesIO
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rigidblocks.block.block import Port
-from rigidblocks.block.port import TEXTUAL, decode_value, suggestion
+from rigidblocks.block.port import TEXTUAL, decode_value
 from rigidblocks.common.display_hooks import Picture, html_table, moving_picture
+from rigidblocks.common.name_hints import AttributeHints, suggestion
 from rigidblocks.common.optional_imports import missing_package, module_of
 from rigidblocks.cosim.results import result_files as files
 from rigidblocks.cosim.results.arrow_log import LoggedValues
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class Result(AttributeHints):
     """Signals over time: `result["robot.q"]` is an array (n, 2) of values at n times.
 
     `result.unit("robot.q")` is the unit of the signal.
@@ -38,6 +39,16 @@ class Result:
     `numpy.asarray(values)` reads all values. `meta` has the metadata of the run. `events` has the
     events in ascending time order.
     """
+
+    CALLS: ClassVar = {
+        "t": "result.time",
+        "y data outputs series": "result['part.port']",
+        "signals names keys variables": "list(result)",
+        "to_csv to_file export write": "result.save('run.csv')",
+        "df dataframe pandas to_pandas": "result.to_dataframe()",
+        "show view": "result.plot() or result.animate()",
+        "x states": "result['part.port']; states are outputs of their part",
+    }
 
     time: Array
     ports: tuple[Port, ...]

@@ -8,8 +8,9 @@ from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
-from rigidblocks.block.port import TEXTUAL, Port, suggestion
+from rigidblocks.block.port import TEXTUAL, Port
 from rigidblocks.block.units import Conversion
+from rigidblocks.common.name_hints import suggestion
 from rigidblocks.cosim.graph.fmu_part import Fmu, FmuError
 from rigidblocks.cosim.graph.part import Selection
 from rigidblocks.cosim.graph.system import System

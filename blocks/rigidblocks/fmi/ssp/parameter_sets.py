@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.block.port import suggestion
 from rigidblocks.block.units import Quantity, Table
+from rigidblocks.common.name_hints import suggestion
 from rigidblocks.fmi.ssp.package import Package, read_archive
 from rigidblocks.fmi.ssp.schema import (
     MAPPING,

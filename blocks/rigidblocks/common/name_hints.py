@@ -1,0 +1,241 @@
+"""Hints in error messages for unknown names: the known names, and the name that was meant."""
+
+import abc
+import difflib
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar, get_type_hints
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# words of other tools and books for the same argument; a name may occur in several groups
+SYNONYMS = (
+    "t_stop t_end t_final tend tf tmax end_time stop_time final_time duration until t_span tspan",
+    "t_start t0 start_time begin_time",
+    "dt step_size stepsize time_step timestep h step ts communication_step fixed_step delta_t",
+    "sample_time ts dt period sampling_time sampling_period rate fs h",
+    "method solver integrator algorithm",
+    "h max_step step_size inner_step dt",
+    "rtol reltol tolerance tol relative_tolerance",
+    "atol abstol absolute_tolerance",
+    "start initial x0 q0 init start_values initial_values initial_state values",
+    "every decimation downsample stride",
+    "record outputs signals log logged variables",
+    "save path file filename output_file output out",
+    "real_time realtime speed rtf",
+    "before y0 initial initial_value start_value start",
+    "after y1 final final_value end_value height amplitude level",
+    "time t step_time t0 start_time delay begin",
+    "y0 start initial q0 from_value begin_value",
+    "y1 goal target final q1 to_value end_value",
+    "begin t0 start_time t_start start delay",
+    "duration time period t_f length",
+    "frequency freq f omega w hz",
+    "amplitude amp magnitude a gain",
+    "offset bias mean",
+    "phase phi phase_shift",
+    "K gain k factor value",
+    "kp p gain_p proportional stiffness",
+    "ki i gain_i integral",
+    "kd d gain_d derivative damping",
+    "value constant c k values y u",
+    "lower low min minimum least lb lower_limit at_least q_min u_min y_min limits",
+    "upper high max maximum most ub upper_limit at_most q_max u_max y_max limits",
+    "cutoff fc f_c corner_frequency bandwidth frequency omega",
+    "numerator num b zeros",
+    "denominator den a poles",
+    "model robot tree mechanism system",
+    "scenario inputs events schedule",
+    "measure measures metrics metric outputs objective",
+    "threads workers n_jobs jobs processes cores parallel",
+    "design params parameters table grid runs samples",
+    "targets target pose goal",
+    "steps max_iter maxiter iterations max_iterations n",
+    "restarts n_restarts trials attempts",
+    "tolerance tol eps atol",
+    "seed random_state rng",
+    "find unknowns parameters params",
+    "unit units",
+    "delay latency time",
+    "n size width count dimension",
+    "friction mu mu_s coefficient",
+    "body link parent",
+    "within tolerance band tol",
+    "at_most max limit less_than",
+    "signal y output name",
+    "path file filename name output",
+    "name label id",
+    "inputs input u",
+    "outputs output y",
+    "at x0 operating_point point op",
+    "as_ name alias",
+    "floating floating_base free_base fixed_base",
+    "at position pose placement transform",
+)
+
+
+# advice for arguments that have no counterpart, by the function or class and the words of the user
+ADVICE = {
+    "LowPass": {
+        "cutoff fc f_c f frequency bandwidth": "for a cutoff frequency f, T = 1 / (2 pi f)"
+    },
+    "simulate": {
+        "x0 q0 start initial start_values initial_values": "use system.add(..., start={...}), or "
+        "prepare(system, dt).simulate(t_stop, start={...})"
+    },
+    "grid": {"": "names have dots: grid({'pd.kp[1]': [20.0, 40.0]})"},
+    "connect": {"gain k factor": "insert a Gain block"},
+}
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Return the end of an error message for an unknown name, listing the known names.
+
+    Example: "available: q, qd (did you mean q?)".
+    """
+    known = tuple(known)
+    return f"available: {', '.join(known) or 'none'}{close_match_hint(name, known)}"
+
+
+def close_match_hint(name: str, known: Iterable[str]) -> str:
+    """Return " (did you mean q?)" if a known name is similar, else ""."""
+    found = difflib.get_close_matches(name, tuple(known), 1)
+    return f" (did you mean {found[0]}?)" if found else ""
+
+
+def meant_names(name: str, known: Iterable[str]) -> list[str]:
+    """Return the known names that an unknown argument probably means, most similar first.
+
+    These are the names that differ only in upper case and underscores, otherwise the synonyms, and
+    otherwise the most similar name.
+    """
+    known = tuple(known)
+
+    def plain(text: str) -> str:
+        return text.replace("_", "").lower()
+
+    if same := [one for one in known if plain(one) == plain(name)]:
+        return same
+    groups = [group.split() for group in SYNONYMS]
+    words = [
+        group for group in groups if plain(name) in map(plain, group) and set(group) & set(known)
+    ]
+    if found := dict.fromkeys(one for group in words for one in group if one in known):
+        return list(found)
+    return difflib.get_close_matches(name, known, 1)
+
+
+def argument_hint(name: str, known: Iterable[str]) -> str:
+    """Return the known arguments and the one that an unknown argument means, for a message."""
+    known = tuple(known)
+    found = meant_names(name, known)
+    hint = f" (did you mean {' or '.join(found)}?)" if found else ""
+    return f"available: {', '.join(known) or 'none'}{hint}"
+
+
+def wrong_call(
+    name: str, function: Callable[..., Any], named: Iterable[str], options: type | None = None
+) -> str | None:
+    """Return the message for a call with an unknown argument, or None if all names are known.
+
+    Args:
+        name: Name of the function or class, for the message.
+        function: Function that was called.
+        named: Names of the keyword arguments of the call.
+        options: Typed dictionary of the arguments that the function collects in `**options`.
+    """
+    parameters = [
+        one
+        for key, one in inspect.signature(function).parameters.items()
+        if key != "self" and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+    ]
+    known = [one.name for one in parameters if one.kind is not one.POSITIONAL_ONLY]
+    known += get_type_hints(options) if options is not None else ()
+    unknown = next((one for one in named if one not in known), None)
+    if unknown is None:
+        return None
+    advice = ADVICE.get(name, {}).items()
+    text = next((text for words, text in advice if unknown in words.split() or not words), None)
+    return f"{name}() has no argument '{unknown}'; {text or argument_hint(unknown, known)}"
+
+
+def explain_calls(options: type | None = None) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Return a decorator: a call with an unknown argument raises TypeError with the right name.
+
+    Args:
+        options: Typed dictionary of the arguments that the function collects in `**options`.
+    """
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        @wraps(function)
+        def call(*values: P.args, **named: P.kwargs) -> T:
+            if options is not None and (
+                message := wrong_call(function.__name__, function, named, options)
+            ):
+                raise TypeError(message)
+            try:
+                return function(*values, **named)
+            except TypeError as error:
+                if not _is_from_call(error):
+                    raise
+                message = wrong_call(function.__name__, function, named, options)
+                if message is None:
+                    raise
+            raise TypeError(message)
+
+        return call
+
+    return decorate
+
+
+def _is_from_call(error: TypeError) -> bool:
+    """Return True if the arguments did not fit the signature, so the function did not start."""
+    return error.__traceback__ is not None and error.__traceback__.tb_next is None
+
+
+class HintedType(abc.ABCMeta):
+    """Metaclass: a call of the class with an unknown argument names the right argument."""
+
+    def __call__(cls, *values: Any, **named: Any) -> Any:
+        try:
+            return super().__call__(*values, **named)
+        except TypeError as error:
+            if not _is_from_call(error):
+                raise
+            message = wrong_call(cls.__name__, cls.__init__, named)  # type: ignore[misc]
+            if message is None:
+                raise
+        raise TypeError(message)
+
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        """Signature of the constructor; without it, `inspect` would return that of `__call__`."""
+        whole = inspect.signature(cls.__init__)  # type: ignore[misc]
+        return whole.replace(parameters=list(whole.parameters.values())[1:])
+
+
+class AttributeHints:
+    """Base class whose instances name the right call if an attribute is unknown.
+
+    `CALLS` maps words, separated by spaces, to the call that a user of these words needs.
+    """
+
+    CALLS: ClassVar[Mapping[str, str]] = {}
+
+    if not TYPE_CHECKING:  # type checkers report unknown attributes themselves
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):  # Python protocols such as copy, and notebooks
+                raise AttributeError(name)
+            raise AttributeError(_attribute_message(self, name))
+
+
+def _attribute_message(owner: AttributeHints, name: str) -> str:
+    kind, calls = type(owner), owner.CALLS
+    text = f"{kind.__name__} has no attribute '{name}'"
+    if call := next((call for words, call in calls.items() if name in words.split()), None):
+        return f"{text}; write {call}"
+    names = {*dir(kind), *vars(owner)} - {"CALLS"}
+    return f"{text}; {argument_hint(name, sorted(one for one in names if one[0] != '_'))}"

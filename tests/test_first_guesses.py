@@ -1,0 +1,145 @@
+"""First guesses of new users: each call works, or its error names the right call."""
+
+import re
+
+import numpy as np
+import pytest
+
+import rigidblocks
+import rigidblocks.library
+from rigidblocks.library.plant_from_file import described_plant
+from rigidblocks.robot_description.load import puma560
+from rigidblocks.studies import requirements
+
+MEASURE = {"end": "last pd.tau[1]"}
+
+# call, and the text that its error must contain; None if the call works
+GUESSES = {
+    # runs
+    "simulate(system, t_end=0.01, dt=1e-3)": "did you mean t_stop?",
+    "simulate(system, tstop=0.01, dt=1e-3)": "did you mean t_stop?",
+    "simulate(system, duration=0.01, step_size=1e-3)": "did you mean t_stop?",
+    "simulate(system, 0.01, step_size=1e-3)": "did you mean dt or h?",
+    "simulate(system, 0.01, 1e-3, solver='rk4')": "did you mean method?",
+    "simulate(system, 0.01, 1e-3, reltol=1e-6)": "did you mean rtol?",
+    "simulate(system, 0.01, 1e-3, outputs=['pd.tau'])": "did you mean record?",
+    "simulate(system, 0.01, 1e-3, filename='run.csv')": "did you mean save?",
+    "simulate(system, 0.01, 1e-3, realtime=1.0)": "did you mean real_time?",
+    "simulate(system, 0.01, 1e-3, x0={})": "prepare(system, dt).simulate(t_stop, start={...})",
+    "prepare(system, step_size=1e-3)": "did you mean dt or h?",
+    "prepare(system, 1e-3).simulate(t_end=1.0)": "did you mean t_stop?",
+    "prepare(system, 1e-3).run(1.0)": "write run.simulate(t_stop)",
+    "prepare(system, 1e-3).set('pd.kp', 1)": "write run['part.port'] = value",
+    "prepare(system, 1e-3).do_step()": "write run.step(n)",
+    # systems
+    "System().add('c', Constant(1.0), dt=1e-3)": "did you mean h?",
+    "System().add('c', Constant(1.0), q0=1)": "did you mean start?",
+    "System().add('c', Constant(1.0), initial_values={})": "did you mean start?",
+    "System().add('c', Constant(1.0), solver='rk4')": "did you mean method?",
+    "system.connect('robt.q', 'pd.q')": "did you mean robot?",
+    "system.connect('robot.q', 'pd.q', gain=2)": "insert a Gain block",
+    "system.simulate(1.0)": "write simulate(system, t_stop, dt)",
+    "system.run(1.0)": "write simulate(system, t_stop, dt)",
+    "system.add_block('c', Constant(1.0))": "write system.add(name, block)",
+    "system.blocks": "write system.parts",
+    "system.linearize()": "write linearize(system)",
+    "system.export_fmu('a.fmu')": "write export_fmu(system)",
+    # blocks
+    "Step(y0=0.0, y1=1.0)": "available: time, before, after, unit (did you mean before?)",
+    "Step(t=1.0)": "did you mean time?",
+    "Step(initial=0.0)": "did you mean before?",
+    "Step(final=1.0)": "did you mean after?",
+    "Sine(freq=2.0)": "did you mean frequency?",
+    "Sine(amp=2.0)": "did you mean amplitude?",
+    "PDController(Kp=1.0, Kd=1.0)": "did you mean kp?",
+    "PID(Kp=1.0, Ki=1.0, Kd=0.1)": "did you mean kp?",
+    "Gain(gain=2.0)": "did you mean k?",
+    "Saturation(min=-1, max=1)": "did you mean lower?",
+    "Saturation(low=-1, high=1)": "did you mean lower?",
+    "UnitDelay(Ts=1e-3)": "did you mean sample_time?",
+    "LowPass(cutoff=10.0)": "T = 1 / (2 pi f)",
+    "TransferFunction([1], [1, 1])": None,
+    "RobotPlant(robot=planar2())": "did you mean model?",
+    "RobotPlant(planar2(), x0=[0, 0])": "did you mean q0?",
+    # sweeps, requirements and results
+    "sweep(system, grid({'pd.kp[1]': [1.0]}), t_end=1, dt=1e-3, measure=MEASURE)": "mean t_stop?",
+    "sweep(system, grid({'pd.kp[1]': [1.0]}), 1, 1e-3, measures=MEASURE)": "mean measure?",
+    "sweep(system, grid({'pd.kp[1]': [1.0]}), 1, 1e-3, MEASURE, n_jobs=2)": "mean threads?",
+    "grid(kp=[1, 2])": "grid({'pd.kp[1]': [20.0, 40.0]})",
+    "Always('a.b', low=1)": "did you mean lower?",
+    "Always('a.b', at_least=1)": "did you mean lower?",
+    "SettlingTime('a.b', 1, tolerance=0.1, at_most=1)": "did you mean within?",
+    "result.t": "write result.time",
+    "result.df": "write result.to_dataframe()",
+    "result.to_csv('a.csv')": "write result.save('run.csv')",
+    "result['robot.Q']": "did you mean robot.q?",
+    # robots
+    "load_model('a.urdf', fixed_base=True)": "did you mean floating?",
+    "inverse_kinematics(planar2(), pose=None)": "did you mean targets?",
+    "described_plant(puma560(), q0=np.zeros(6))": None,
+    "puma560().frames['link6'].X": None,
+    "puma560().nq": "write robot.model",
+    "puma560().links": "write robot.frames",
+    "planar2().mass_matrix([0.0, 0.0])": "write crba(model, q)",
+    # linear systems and names of the package
+    "linearize(system, x0={})": "did you mean at?",
+    "linearize(system, inputs='pd.q_ref')": None,
+    "rigidblocks.Gain": None,
+    "rigidblocks.load_urdf": "did you mean load_model?",
+}
+
+
+@pytest.fixture(scope="module")
+def names():
+    """Return the names that a user has after the star imports, with a system and its result."""
+    found = {name: getattr(rigidblocks, name) for name in rigidblocks.__all__}
+    for module in (rigidblocks.library, requirements):
+        found |= {name: value for name, value in vars(module).items() if name[0] != "_"}
+    system = rigidblocks.System()
+    system.add("robot", rigidblocks.RobotPlant(rigidblocks.planar2()))
+    system.add("pd", rigidblocks.PDController([60.0, 30.0], [8.0, 4.0]), start={"q_ref": 0.5})
+    for source, target in (("robot.q", "pd.q"), ("robot.qd", "pd.qd"), ("pd.tau", "robot.tau")):
+        system.connect(source, target)
+    result = rigidblocks.simulate(system, 2e-3, 1e-3)
+    return found | globals() | {"system": system, "result": result}
+
+
+def test_list_has_at_least_60_guesses():
+    assert len(GUESSES) >= 60
+
+
+@pytest.mark.parametrize("guess", GUESSES)
+def test_first_guess_works_or_its_error_names_the_right_call(guess, names):
+    expected = GUESSES[guess]
+    if expected is None:
+        eval(guess, names)
+        return
+    with pytest.raises((TypeError, AttributeError, KeyError, ValueError)) as caught:
+        eval(guess, names)
+    assert expected in str(caught.value)
+
+
+def test_error_inside_a_function_is_not_taken_for_a_wrong_call():
+    with pytest.raises(TypeError, match="t_stop must be a number, not 'ten'"):
+        rigidblocks.simulate(rigidblocks.System(), "ten", 1e-3)
+
+
+def test_plant_starts_at_the_given_configuration_and_velocity():
+    q0, qd0 = np.linspace(0.1, 0.6, 6), np.linspace(-1.0, 1.0, 6)
+    states = {port.name: port.start for port in described_plant(puma560(), q0=q0, qd0=qd0).states}
+    np.testing.assert_array_equal(states["q"], q0)
+    np.testing.assert_array_equal(states["qd"], qd0)
+    with pytest.raises(ValueError, match=re.escape("q0 of 'puma560' has shape (5,)")):
+        described_plant(puma560(), q0=np.zeros(5))
+
+
+def test_requirement_kinds_accept_underscores_and_spaces(tmp_path):
+    path = tmp_path / "keep.yaml"
+    for kind in ("settling_time", "settling time"):
+        path.write_text(f"- {{kind: {kind}, signal: a.y, value: 1, within: 0.1, at_most: 2}}\n")
+        assert requirements.load_requirements(path) == (
+            requirements.SettlingTime("a.y", 1.0, 0.1, 2.0),
+        )
+    path.write_text("- {kind: settling, signal: a.y}\n")
+    with pytest.raises(ValueError, match=r"did you mean settling_time\?"):
+        requirements.load_requirements(path)
