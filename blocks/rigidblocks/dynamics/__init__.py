@@ -9,7 +9,7 @@ Variable names follow RBDA. All algorithms share these shapes and units:
   apply it as the fictitious base acceleration -a_g.
 
 All algorithms accept floats and traced scalars. Wrong lengths raise ValueError (`check_lengths`). A
-NaN propagates to all results that depend on it, or raises an error.
+NaN in an argument propagates to all results that depend on this argument, or raises an error.
 """
 
 from rigidblocks.dynamics.energy_momentum import (

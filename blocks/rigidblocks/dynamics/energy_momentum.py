@@ -152,5 +152,5 @@ def centroidal_momentum_matrix(model: Model, q: Array) -> Array:
 
 
 def _about(c: Array, h: Array) -> Array:
-    """Return forces h, (6,) or (6, k), about the point c instead of the origin."""
+    """Return the momentum h, (6,) or (6, k), about the point c instead of the base origin."""
     return np.concatenate([h[:3] - cross(c, h[3:]), h[3:]])

@@ -6,9 +6,9 @@ module ignore these joints. The state of the base is separate, as in FDf and IDf
 the transform from fixed-base to floating-base coordinates. The velocity v (6,) and the acceleration
 a (6,) are in coordinates of the *fixed* base.
 
-q, qd, qdd and tau contain only the other joints. f_ext has a row for every body of the model; rows
-of bodies before the floating base have no effect. Gravity is in fixed-base coordinates, as in all
-other functions.
+q, qd, qdd and tau contain only the joints after the floating base. f_ext has a row for every body
+of the model. Rows of bodies before the floating base have no effect. Gravity is in fixed-base
+coordinates.
 
 `floating_base`, `floating_base_kinematics` and `floating_base_coordinates` represent the base as a
 chain of six joints, for functions that support only fixed bases (floatbase and fbKin of
@@ -163,7 +163,7 @@ def rnea_floating(
     f_ext: Array | None = None,
     gravity: Array | None = None,
 ) -> FloatingForces:
-    """Return the base acceleration and joint forces for given qdd (IDf of spatial_v1).
+    """Return the base acceleration and joint forces for given joint accelerations (IDf).
 
     The outward pass uses accelerations relative to the base. The composite inertia of the whole
     model then gives the acceleration of the base (RBDA Table 9.6): I0c a0 + p0c = 0,
@@ -178,6 +178,9 @@ def rnea_floating(
         qdd: Joint accelerations, excluding the base.
         f_ext: External wrenches (nb, 6) on the bodies in fixed-base coordinates.
         gravity: Gravity (3,) [m/s^2] in fixed-base coordinates; by default model.gravity.
+
+    Returns:
+        The acceleration (6,) of the base in fixed-base coordinates, and the joint forces.
 
     Raises:
         ValueError: As in `aba_floating`.
@@ -209,7 +212,7 @@ def bias_force_floating(
     f_ext: Array | None = None,
     gravity: Array | None = None,
 ) -> FloatingBias:
-    """Return p0c and C of the equation of motion of base and joints.
+    """Return the bias forces p0c of the floating base and C of the joints.
 
     `[[I0c, F], [F^T, H]] [a0; qdd] + [p0c; C] = [0; tau]` (RBDA Eq 9.13, Table 9.5). Here a0 is the
     acceleration of the base in *floating-base* coordinates. The arguments are as in `aba_floating`.
@@ -229,10 +232,11 @@ def bias_force_floating(
 
 
 def crba_floating(model: Model, q: Array) -> FloatingInertia:
-    """Return I0c, F and H of the equation of motion of base and joints.
+    """Return the blocks I0c, F and H of the inertia matrix of the floating base and the joints.
 
-    `[[I0c, F], [F^T, H]] [a0; qdd] + [p0c; C] = [0; tau]` (RBDA Eq 9.13, Table 9.5). Each column
-    of F is the force on the base for a unit acceleration of one joint variable.
+    `[[I0c, F], [F^T, H]] [a0; qdd] + [p0c; C] = [0; tau]` (RBDA Eq 9.13, Table 9.5). q contains the
+    positions of the joints after the base. Each column of F is the force on the base for a unit
+    acceleration of one joint variable.
 
     Raises:
         ValueError: As in `aba_floating`.
@@ -382,10 +386,10 @@ def floating_base(model: Model) -> Model:
     """Return the model with a floating base: a chain of 6 joints and 5 massless bodies.
 
     The chain replaces joint 0. Its joints are translations along x, y and z and rotations about x,
-    y and z, each in the frame after the previous joints. Body 5 is the floating base. Body i of the
-    model becomes body i+5, and the joints from 6 on are the model's joints.
+    y and z, each in the frame after the previous joints. Body 5 is the floating base. Body i and
+    joint i of the original model become body i+5 and joint i+5.
 
-    The chain is singular if joint 4 is at +-pi/2. The fixed-base functions fail there. The
+    The chain is singular if joint 4 is at +-pi/2. The fixed-base functions fail at this angle. The
     floating-base functions do not use the chain and have no singularity.
 
     Raises:
@@ -414,7 +418,7 @@ def floating_base(model: Model) -> Model:
 
 
 def floating_base_kinematics(q: Array, qd: Array, qdd: Array) -> BaseMotion:
-    """Return the motion of the floating base from the variables (6,) of its chain.
+    """Return the motion of a floating base from the variables (6,) of its chain of six joints.
 
     X = rotz(c) roty(b) rotx(a) xlt(x, y, z) for q = (x, y, z, a, b, c) (fbKin of spatial_v1).
     """
@@ -426,7 +430,11 @@ def floating_base_kinematics(q: Array, qd: Array, qdd: Array) -> BaseMotion:
 
 
 def _angular_motion(a: Any, b: Any, rates: Array, second: Array) -> tuple[Array, Array]:
-    """Return the angular velocity and acceleration (3,) from the derivatives of the angles."""
+    """Return the angular velocity and acceleration (3,) of a floating base in fixed-base axes.
+
+    `a` and `b` are the angles about x and y. `rates` and `second` are the first and second
+    derivatives of the three angles.
+    """
     E, cb, sb = rx(a), np.cos(b), np.sin(b)
     (da, db, dc), (dda, ddb, ddc) = rates, second
 
@@ -437,9 +445,10 @@ def _angular_motion(a: Any, b: Any, rates: Array, second: Array) -> tuple[Array,
 
 
 def floating_base_coordinates(X: Transform, v: Array, a: Array) -> BaseCoordinates:
-    """Return the variables (6,) of the chain: the inverse of `floating_base_kinematics`.
+    """Return the variables (6,) of the chain of six joints from the motion of a floating base.
 
-    q[4] is between -pi/2 and pi/2, q[3] and q[5] are between -pi and pi.
+    The function is the inverse of `floating_base_kinematics`. q[4] is between -pi/2 and pi/2. q[3]
+    and q[5] are between -pi and pi.
 
     Raises:
         ValueError: q[4] is +-pi/2, where the chain is singular (checked for floats only).

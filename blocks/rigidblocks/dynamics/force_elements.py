@@ -30,7 +30,8 @@ class Motion(NamedTuple):
     """Motion of a model: q (nq,), qd (nv,), and the motion of its bodies.
 
     `X0` are the transforms from base to body coordinates, `v` the velocities in body coordinates.
-    The last entry of both belongs to the base. Both are empty if no element acts between bodies.
+    The last entry of each sequence belongs to the base. `X0` and `v` are empty if no element acts
+    between bodies.
     """
 
     q: Array
@@ -40,7 +41,7 @@ class Motion(NamedTuple):
 
 
 class Loads(NamedTuple):
-    """Loads of elements on a model: joint forces and external body wrenches.
+    """Loads of force elements on a model, as joint forces and external body wrenches.
 
     `tau` (nv,) acts at the joints. `f_ext` (nb, 6), or (nb, 3) in a planar model, acts on the
     bodies and is in base coordinates.
@@ -51,7 +52,10 @@ class Loads(NamedTuple):
 
 
 class Length(NamedTuple):
-    """Length s along a line, its derivative, and a function for the loads of a force along it."""
+    """Length s along a line, and its time derivative sd.
+
+    `loads(force)` returns the loads of a force along the line on the model.
+    """
 
     s: Any
     sd: Any
@@ -65,7 +69,7 @@ class Line(abc.ABC):
 
     @abc.abstractmethod
     def units(self, model: Tree) -> dict[str, str]:
-        """Return the unit of each type of parameter along this line.
+        """Return the unit of each quantity of a force law along this line.
 
         Raises:
             ValueError: The model does not have the joint or the points of this line.
@@ -83,9 +87,10 @@ class Line(abc.ABC):
 
 @dataclass(frozen=True)
 class AlongJoint(Line):
-    """Position variable of a joint, which is given by name or index.
+    """Line along a position variable of a joint; the length is this variable [rad or m].
 
-    For a joint with several variables, `variable` is the index of one of them.
+    `joint` is the name or index of the joint. If the joint has several variables, `variable` is the
+    index of the position variable within the joint.
     """
 
     joint: str | int
@@ -127,11 +132,11 @@ class AlongJoint(Line):
 
 @dataclass(frozen=True)
 class AlongVelocity(AlongJoint):
-    """Velocity variable of a spherical joint or of a joint with six degrees of freedom.
+    """Line along a velocity variable of a `Spherical` or `SixDoF` joint.
 
     The length is a component of the displacement from `rest` (nq,), by default from the neutral
-    configuration. The displacement is the rotation vector or the translation in F_s coordinates. A
-    spring needs the same stiffness for all three components. Its torque is then K times the
+    configuration. The displacement is the rotation vector or the translation in F_s coordinates.
+    Springs along the three components must have equal stiffness K. Their torque is then K times the
     rotation vector.
     """
 
@@ -206,11 +211,11 @@ class JointSum(Line):
 
 @dataclass(frozen=True, eq=False)
 class AlongFrame(Line):
-    """Component of the velocity of a frame on a body of a spatial model.
+    """Line along a velocity component of a frame on a body of a spatial model.
 
     `placement` is the transform from body to frame coordinates. The components 0 to 2 are the
-    angular and 3 to 5 the linear velocity [w; v] in frame coordinates. The length is not defined
-    and counts as zero. Therefore use only force laws that depend on the velocity.
+    angular and 3 to 5 the linear velocity [w; v] in frame coordinates. The length is undefined, and
+    `length` returns zero for s. Therefore use only force laws that depend on the velocity.
     """
 
     body: str | int
@@ -242,13 +247,14 @@ class AlongFrame(Line):
 
 @dataclass(frozen=True, eq=False)
 class AgainstGravity(Line):
-    """Height of a point of a body: a force along this line acts against gravity.
+    """Vertical line through a point of a body; a positive force acts against gravity.
 
         s = -(g . r) / magnitude
 
     g is the gravity of the plant, so the load of a force is proportional to g. `magnitude`
-    [m/s^2] is the gravity for which the load equals the force. The `point` (3,) [m] is in body
-    coordinates. `gravity` (3,) is set by the plant, by default the gravity of the model.
+    [m/s^2] is the gravity for which the load equals the force. The `point` (3,) [m], with the
+    position r, is in body coordinates. The plant sets `gravity` (3,) [m/s^2]; the default is the
+    gravity of the model.
     """
 
     body: str | int
@@ -282,13 +288,13 @@ class AgainstGravity(Line):
 
 @dataclass(frozen=True, eq=False)  # eq=False: comparing arrays returns an array
 class Between(Line):
-    """Distance between a point of one body and a point of another body.
+    """Line between a point of one body and a point of another body.
 
-    Bodies are given by name or index; if `other` is None, it is the base. The points [m] are (3,),
-    or (2,) in a planar model, in the coordinates of their bodies. They default to the origin. If
-    the points coincide, the direction is undefined and the force is zero. A spring whose points can
-    coincide needs `rest` 0, so that its force is continuous there. `units` raises ValueError for
-    two points of one body.
+    The length is the distance of the points [m]. `body` and `other` are names or indices of bodies;
+    None is the base. The points [m] are (3,), or (2,) in a planar model, in the coordinates of
+    their bodies. The default point is the origin of the body. If the points coincide, the direction
+    is undefined and the force is zero. A spring whose points can coincide needs `rest` 0, so that
+    the force is continuous at zero distance. `units` raises ValueError for two points of one body.
     """
 
     body: str | int
@@ -346,10 +352,10 @@ class Between(Line):
 
 @dataclass(frozen=True, eq=False)
 class ForceElement:
-    """Force law along a joint, which may be given by name, or along another line.
+    """Force law `law` along a line.
 
-    `name` is the prefix of the signals of the element in a plant, for example `knee_K` and
-    `knee_force`.
+    `along` is a `Line`, or the name or index of a joint. `name` is the prefix of the signals of the
+    element in a plant, for example `knee_K` and `knee_force`.
 
     Raises:
         ValueError: The name is not an identifier.
@@ -376,7 +382,7 @@ class ForceElement:
             )
 
     def units(self, model: Tree) -> dict[str, str]:
-        """Return the unit of each type of parameter.
+        """Return the unit of each quantity of the force law along the line of the element.
 
         Raises:
             ValueError: The model does not have the joint or the points of the line.
@@ -393,11 +399,11 @@ class ForceElement:
 
 
 class ElementEffects(NamedTuple):
-    """Effects of force elements in a motion.
+    """Loads, energy, forces and state derivatives of force elements in a motion of the model.
 
-    `loads` is the sum of their loads, `energy` the potential energy [J], and `force` the force of
-    each element [N, N m]. `rates` contains the derivatives of the element states by name, for
-    example `rub_bend`.
+    `loads` is the sum of the loads of all elements, `energy` the potential energy [J], and `force`
+    the force of each element [N, N m]. `rates` contains the derivatives of the element states by
+    name, for example `rub_bend`.
     """
 
     loads: Loads
@@ -423,10 +429,10 @@ def element_effects(
 
 
 def rotor_bias(model: Tree, rotor_inertia: Array, qd: Array) -> Array:
-    """Return the bias forces (nv,) of rotors that act on the translation of SixDoF joints.
+    """Return the bias forces (nv,) of rotor inertia on the translation of SixDoF joints.
 
     The bias force of the rotor inertia a is a (w x v). v is in F_s coordinates, which rotate with
-    w: a d(E^T v)/dt = E^T a (dv/dt + w x v).
+    w: a d(E^T v)/dt = E^T a (dv/dt + w x v). The bias forces of all other variables are zero.
     """
     bias = []
     for joint, at in zip(model.joint, model.v_slices, strict=True):
@@ -439,7 +445,10 @@ def rotor_bias(model: Tree, rotor_inertia: Array, qd: Array) -> Array:
 
 
 def margins(model: Tree, elements: Sequence[ForceElement], q: Array, qd: Array) -> Array:
-    """Return the switching functions of the force laws; each changes sign when its law switches."""
+    """Return the switching functions of the force laws of all elements at q, qd.
+
+    A switching function changes sign when its law changes its formula.
+    """
     motion, found = _motion(model, elements, q, qd), list[Any]()
     for element in elements:
         length = element.along.length(model, motion)
@@ -448,7 +457,7 @@ def margins(model: Tree, elements: Sequence[ForceElement], q: Array, qd: Array) 
 
 
 class Compliance(NamedTuple):
-    """Largest stiffness and damping of elements at a configuration.
+    """Largest stiffness and damping of force elements at a configuration.
 
     The derivatives of the element lengths are A qd with A (n, nv). K and D (n,) are the stiffness
     and the damping along each length.
@@ -462,8 +471,8 @@ class Compliance(NamedTuple):
 def compliance(model: Tree, elements: Sequence[ForceElement], q: Array) -> Compliance:
     """Return the largest stiffness and damping of each element at q.
 
-    The stiffness and damping of a stop are the values while it pushes. The damping of dry friction
-    is the value at zero velocity.
+    A stop counts with its stiffness and damping in contact, also while it does not push. The
+    damping of dry friction is the damping at zero velocity.
     """
     still = np.zeros(model.nv)
     motion, rows = _motion(model, elements, q, still), [np.zeros((0, model.nv))]
@@ -476,7 +485,11 @@ def compliance(model: Tree, elements: Sequence[ForceElement], q: Array) -> Compl
 
 
 def modes(H: Array, elements: Compliance, free: Array) -> Array:
-    """Return the roots s [1/s] of det(s^2 H + s A^T D A + A^T K A) for velocities qd = free yd."""
+    """Return the eigenvalues s [1/s] of a model with stiffness and damping along its elements.
+
+    The eigenvalues are the roots of det(s^2 H + s A^T D A + A^T K A). The function projects H
+    (nv, nv) and A onto the velocities qd = free yd.
+    """
     H, A = free.T @ H @ free, elements.A @ free
     n = len(H)
     stiffness, damping = (np.linalg.solve(H, A.T * size @ A) for size in (elements.K, elements.D))

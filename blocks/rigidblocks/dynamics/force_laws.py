@@ -1,4 +1,4 @@
-"""Force laws along one length: springs, dry friction, stops, and the longest step that holds them.
+"""Force laws of springs, dry friction and stops along one length, and stable steps of held forces.
 
 A length s is a joint position or the distance between two points, and sd is its derivative. A
 positive force increases the length. If the force is a moment [N m], lengths are angles [rad],
@@ -29,13 +29,14 @@ from rigidblocks.spatial.scalar import (
 )
 from rigidblocks.spatial.spatial import Array
 
-_LEAST_STIFFNESS = 1e-30  # [N/m] of a stop; keeps the switching function of a stop with K = 0
+_LEAST_STIFFNESS = 1e-30  # [N/m] of a stop; avoids division by K = 0 in the switching function
 
 
 class Number(NamedTuple):
     """Quantity, documentation and bounds of a parameter.
 
-    `kind` is a key of `units`. The value is at least `min`, and above zero if `positive` is True.
+    `kind` is a key of `ROTATION` and `TRANSLATION`, which contain the units. The value is at least
+    `min`, and above zero if `positive` is True.
     """
 
     kind: str
@@ -90,7 +91,7 @@ class Numbers:
                 raise ValueError(f"{name} of a {type(self).__name__} must be {bound}, not {value}")
 
     def numbers(self) -> dict[str, tuple[Any, Number]]:
-        """Return the value and the description of each used parameter, by name."""
+        """Return a dictionary from the name of each used parameter to its value and description."""
         every = ((name, getattr(self, name), about) for name, about in self.quantities.items())
         return {name: (value, about) for name, value, about in every if self._is_used(value)}
 
@@ -124,7 +125,7 @@ class Law(Numbers, abc.ABC):
         return {}
 
     def margins(self, s: Any, sd: Any) -> tuple[Any, ...]:
-        """Return the switching functions; each changes sign when the law switches."""
+        """Return the switching functions; each changes sign when the law changes its formula."""
         del s, sd
         return ()
 
@@ -198,8 +199,8 @@ class Drag(Law):
 
         f = -(linear sd + quadratic |sd| sd)
 
-    `linear` [N s/m or N m s/rad] and `quadratic` [N s^2/m^2 or N m s^2/rad^2] are not negative. A
-    coefficient of None has no parameter.
+    `linear` [N s/m or N m s/rad] and `quadratic` [N s^2/m^2 or N m s^2/rad^2] are not negative. If
+    a coefficient is None, its term is zero and the law has no parameter for it.
     """
 
     linear: Any = None
@@ -312,7 +313,7 @@ class Stop(Law):
 
 
 def stop_push(depth: Any, rate: Any, K: Any, D: Any) -> Any:
-    """Return the force of a stop, K depth - D rate, or zero if that is negative or depth <= 0.
+    """Return the force of a stop, K depth - D rate; zero if this is negative or depth <= 0.
 
     `rate` is the speed at which the penetration depth decreases.
     """
@@ -367,13 +368,13 @@ class Stiction(Law):
 
     The law acts along one length. Under a load below `coulomb` [N or N m], the length changes by
     load / K and then stops; it does not creep. `backward` is the friction force for a decreasing
-    length, by default equal to `coulomb`. `bend` is a state of the plant with this element; its
-    energy is K bend^2 / 2.
+    length, by default equal to `coulomb`. The bristle deflection `bend` is a state of the plant
+    with this element. The bristles store the energy K bend^2 / 2.
 
     K [N/m or N m/rad] and D [N s/m or N m s/rad] are the stiffness and the damping of the bristles;
-    D is positive. Choose them as large as the step size of the integrator allows: large values make
-    the rest position accurate. An explicit integrator needs steps below about 2.8 sqrt(m / K),
-    2.8 m / D and 2.8 D / K.
+    both are positive. Choose K and D as large as the step size of the integrator allows, because a
+    large K reduces the deflection load / K at rest. An explicit integrator needs steps below about
+    2.8 sqrt(m / K), 2.8 m / D and 2.8 D / K, where m is the effective mass.
     """
 
     coulomb: Any
@@ -434,11 +435,11 @@ def stable_step(K: float, D: float, m_eff: float, *, lead: bool = False) -> floa
         with w0^2 = K / m_eff and zeta = D / (2 sqrt(K m_eff))
 
     The limit applies to a linear spring-damper and a plant that is integrated exactly over the
-    step. It follows from Jury's stability conditions for the characteristic polynomial. If `lead`
-    is False, the polynomial is z^2 + z (a + b - 2) + 1 + a - b. If `lead` is True, it is
-    z^2 + z (2 a + b - 2) + 1 - b. Here a = h^2 K / 2 m_eff and b = h D / m_eff. If D is zero, a
-    step is stable only if `lead` is True. The second polynomial also applies to the friction of the
-    sampled form, with K_t and D_t.
+    step. The limit follows from Jury's stability conditions for the characteristic polynomial. If
+    `lead` is False, the polynomial is z^2 + z (a + b - 2) + 1 + a - b. If `lead` is True, the
+    polynomial is z^2 + z (2 a + b - 2) + 1 - b. Here a = h^2 K / 2 m_eff and b = h D / m_eff. If D
+    is zero, a step is stable only if `lead` is True. The second polynomial also applies to sampled
+    friction with the tangential stiffness K_t and damping D_t.
 
     `m_eff` = 1 / (n I^-1 n) [kg] is the effective mass at the contact (`effective_mass`). For
     several contacts with equal K and D, use the effective mass of the lightest mode: 1 / m_eff is
@@ -496,7 +497,10 @@ def _longest_stable(stiffness: Array, damping: Array) -> float:
 
 
 def _amplification_factors(h: Array, K: Array, D: Array) -> Array:
-    """Return the amplification factors (n,) of held spring forces for steps h (n,) [s]."""
+    """Return the largest amplification factor (n,) of held spring forces for each step h (n,) [s].
+
+    The masses are 1 kg. K and D are the stiffness and damping matrices.
+    """
     a, b, one = h[:, None, None] ** 2 * K, h[:, None, None] * D, np.eye(len(K))
     step = np.block([[one - a / 2, one - b / 2], [-a, one - b]])
     factors: Array = np.abs(np.linalg.eigvals(step)).max(axis=-1)

@@ -3,12 +3,12 @@
 `crba` computes the joint-space inertia matrix H (RBDA chapter 6). The functions after it multiply
 by H and solve the equation of motion with H.
 
-The articulated-body algorithm makes three passes over the bodies (RBDA Table 7.1), with one step
-function per body. Hybrid dynamics, rotors and floating bases use the same passes with a different
-step function at the joints. The generated C code of large models calls the step functions in loops,
-so code size does not depend on the number of bodies.
+The articulated-body algorithm makes three passes over the bodies (RBDA Table 7.1). Each pass has a
+step function, which it calls for every body. Hybrid dynamics, rotors and floating bases use the
+same passes with other step functions. The generated C code of large models calls the step functions
+in loops, so code size does not depend on the number of bodies.
 
-In hybrid dynamics, the force or the acceleration of each joint is given.
+In hybrid dynamics, either the force or the acceleration of each joint is given.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,9 +39,9 @@ Solver = Callable[[Array, tuple[int, ...], Array], Array]
 
 
 def expanded_parent(model: Tree) -> tuple[int, ...]:
-    """Return the parent array of the velocity variables, which defines the zeros of H.
+    """Return the parent array of the velocity variables (RBDA Table 6.4).
 
-    See RBDA Table 6.4.
+    This array defines the branch-induced zeros of the inertia matrix H.
     """
     return expand_lambda(model.parent, [joint.nv for joint in model.joint])
 
@@ -88,9 +88,10 @@ def inertia_of_joints(model: Tree, q: Array, places: Mapping[int, slice], base: 
 def composite_inertias(
     model: Tree, Xup: list[Any], moves: Sequence[bool] | None = None, base: int = -1
 ) -> list[Any]:
-    """Return the composite inertias I^c_i of the subtrees after `base`, in an inward pass.
+    """Return the composite inertias I^c_i, the inertias of the subtrees, in an inward pass.
 
-    If `moves` is given, the inertias include only bodies whose flag is True.
+    The pass includes the bodies with an index above `base`. If `moves` is given, it adds the
+    inertia of a subtree only to parents whose flag is True.
     """
     Ic = list(model.inertia)
     for i in reversed(range(base + 1, model.nb)):
@@ -102,7 +103,7 @@ def composite_inertias(
 def _force_on_supports(
     model: Tree, Xup: list[Any], F: Array, i: int, moves: Sequence[bool]
 ) -> Iterator[tuple[int, Array]]:
-    """Yield the bodies from i to the base that can move, with F in their coordinates."""
+    """Yield the movable bodies from i to the base, and F in the coordinates of each body."""
     yield i, F
     while (p := model.parent[i]) >= 0 and moves[p]:
         F, i = Xup[i].T @ F, p
@@ -183,10 +184,10 @@ def aba(
 
 
 class Bodies(NamedTuple):
-    """Quantities of each body before the inward pass: lists indexed by body (RBDA Table 7.1).
+    """Quantities of each body before the inward pass, as lists indexed by body (RBDA Table 7.1).
 
-    All quantities are in body coordinates. `base` is the index of the body that supports the
-    others. `Transform.carry` defines c and all other accelerations in the passes.
+    All quantities are in body coordinates. `base` is the index of the body at which the outward
+    pass starts. `Transform.carry` defines c and all other accelerations in the passes.
     """
 
     base: int
@@ -201,8 +202,8 @@ class Bodies(NamedTuple):
 class Articulated(NamedTuple):
     """Bodies as handles of their subtrees, with articulated-body inertias and bias forces.
 
-    A joint moves with qdd = qdd0 - UDinv^T a', where a' is the acceleration of its body for
-    qdd = 0.
+    The acceleration of a joint is qdd = qdd0 - UDinv^T a', where a' is the acceleration of its body
+    for qdd = 0.
     """
 
     bodies: Bodies
@@ -226,7 +227,7 @@ ArticulatedStep = Callable[..., tuple[Array, Array, Any, Array]]
 def aba_outward_pass(
     model: Tree, base: Base, q: Array, qd: Array, f_ext: Array | None = None
 ) -> Bodies:
-    """Return the velocities and rigid-body terms of the bodies: the first pass, outward."""
+    """Return the velocities and rigid-body terms of the bodies, in the first (outward) pass."""
     b, (Xup, S, v, c, IA, pA) = base.body, per_body(model, 6)
     v[b] = base.v
     if b >= 0:
@@ -238,7 +239,7 @@ def aba_outward_pass(
 
 
 def aba_inward_pass(model: Tree, bodies: Bodies, step: ArticulatedStep) -> Articulated:
-    """Return the articulated-body inertias and bias forces: the second pass, inward.
+    """Return the articulated-body inertias and bias forces, in the second (inward) pass.
 
     `step(i, Xup, S, c, IA, pA)` is the step function of joint i, for example `articulated_step`.
     """
@@ -267,9 +268,10 @@ def accelerations(model: Tree, joined: Articulated, a_base: Array) -> Accelerati
 
 
 def outward_step(model: Tree, i: int, q: Array, qd: Array, v_p: Array) -> tuple[Any, ...]:
-    """Return Xup, S, v, c = v x vJ, IA = I and pA = v x* I v: the first pass at body i.
+    """Return Xup, S, v, c, IA and pA of body i, in the first pass of `aba`.
 
-    `v_p` is the velocity of its parent.
+    c = v x vJ + cJ is the bias acceleration, IA = I the inertia, and pA = v x* I v the bias force.
+    `v_p` is the velocity of the parent.
     """
     XJ, S, vJ, cJ = model.joint[i].jcalc(q, qd)
     Xup = to_body(model, i, XJ, q)
@@ -294,10 +296,10 @@ def articulated_step(
     pA: Array,
     rotor: Array | None = None,
 ) -> tuple[Array, Array, Any, Array]:
-    """Apply the second pass at body i: eliminate its joint, which has the force tau.
+    """Eliminate joint i, which has the force tau, in the second pass of `aba`.
 
-    With U = I^A S, D = S^T U and u = tau - S^T p^A. `rotor` (nv,) is the rotor inertia that acts
-    only at the joint (RBDA Eq 9.28).
+    U = I^A S, D = S^T U and u = tau - S^T p^A. `rotor` is the rotor inertia that acts only at the
+    joint (RBDA Eq 9.28).
 
     Returns:
         U D^-1, D^-1 u, and the articulated inertia and bias force that act on the parent.
@@ -312,9 +314,10 @@ def articulated_step(
 def articulated_step_prescribed(
     model: Tree, i: int, qdd: Array, Xup: Any, S: Array, c: Array, IA: Any, pA: Array
 ) -> tuple[Array, Array, Any, Array]:
-    """Apply the second pass at a joint with a known acceleration qdd (RBDA Table 9.3).
+    """Eliminate a joint with the known acceleration qdd in the second pass (RBDA Table 9.3).
 
-    The joint transmits the whole inertia: 0 replaces U D^-1, and qdd replaces D^-1 u.
+    The joint transmits the whole inertia. The result is as in `articulated_step`, with 0 for
+    U D^-1 and qdd for D^-1 u.
     """
     del model, i
     pa = pA + IA @ (c + S @ qdd)
@@ -324,9 +327,10 @@ def articulated_step_prescribed(
 def acceleration(
     model: Tree, i: int, Xup: Any, S: Array, c: Array, UDinv: Array, qdd0: Array, a_p: Array
 ) -> tuple[Array, Array]:
-    """Return qdd = D^-1 (u - U^T a') and a = a' + S qdd of body i: the third pass.
+    """Return the accelerations qdd of joint i and a of body i, in the third pass of `aba`.
 
-    Here a' = Xup a_p + c is the acceleration of the body for qdd = 0.
+    qdd = D^-1 (u - U^T a') and a = a' + S qdd. a' = Xup a_p + c is the acceleration of the body for
+    qdd = 0, and a_p is the acceleration of the parent.
     """
     del model, i
     a = Xup @ a_p + c
@@ -335,7 +339,7 @@ def acceleration(
 
 
 def force_step(model: Tree, tau: Array) -> ArticulatedStep:
-    """Return the function of the second (inward) pass for joints with given forces."""
+    """Return the step function of the second (inward) pass for joints with the forces tau (nv,)."""
     return lambda i, *body: articulated_step(model, i, tau[model.v_slices[i]], *body)
 
 
@@ -391,7 +395,8 @@ def hybrid_dynamics(
     """Return all accelerations and forces for a given force or acceleration at each joint.
 
     This is the articulated-body algorithm for hybrid dynamics (RBDA Table 9.3). The result contains
-    the given elements of qdd and tau. The algorithm ignores the other elements of the arguments.
+    the given elements of qdd and tau. The algorithm ignores the elements of qdd and tau that are
+    not given.
 
     Args:
         model: Tree of bodies.
@@ -433,7 +438,8 @@ def force_or_acceleration_step(
 ) -> ArticulatedStep:
     """Return the step function of the second pass for hybrid dynamics.
 
-    Joints in `fd` have a given force, other joints a given acceleration.
+    `prescribed` contains the force of each joint whose flag in `fd` is true, and the acceleration
+    of each other joint.
     """
 
     def step(i: int, Xup: Any, S: Array, c: Array, IA: Any, pA: Array) -> Any:

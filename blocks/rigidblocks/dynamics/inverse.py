@@ -36,6 +36,12 @@ def rnea(
         qdd: Joint accelerations (nv,).
         f_ext: External wrenches (nb, 6) on the bodies in base coordinates [N m, N].
         gravity: Gravity (3,) [m/s^2] in base coordinates; by default model.gravity.
+
+    Returns:
+        The joint forces (nv,) [N m or N].
+
+    Raises:
+        ValueError: A vector has the wrong length.
     """
     check_lengths(model, f_ext, q=q, qd=qd, qdd=qdd)
     Xup, S, f = net_forces(
@@ -63,7 +69,8 @@ def net_forces(
 ) -> tuple[list[Any], list[Any], list[Any]]:
     """Return Xup, S and the net force minus the external force of each body.
 
-    This is the first pass, outward from a base with the acceleration `a_base`.
+    This is the outward pass of the recursive Newton-Euler algorithm. It starts at a base with the
+    acceleration `a_base`.
     """
     b, (Xup, S, v, a, f) = base.body, per_body(model, 5)
     v[b], a[b] = base.v, a_base
@@ -80,10 +87,11 @@ def net_forces(
 def net_force(
     model: Tree, i: int, q: Array, qd: Array, qdd: Array, v_p: Array, a_p: Array
 ) -> tuple[Any, ...]:
-    """Return Xup, S, v, a and f = I a + v x* I v: the first pass at body i.
+    """Return Xup, S, the velocity v, the acceleration a and the net force f of body i.
 
-    `v_p` and `a_p` are the velocity and the acceleration of its parent. `Transform.carry` computes
-    a = Xup a_p + S qdd + cJ + v x vJ.
+    This is the outward step of the recursive Newton-Euler algorithm at body i:
+    a = Xup a_p + S qdd + cJ + v x vJ and f = I a + v x* I v. `v_p` and `a_p` are the velocity and
+    the acceleration of the parent. `Transform.carry` computes the first term of a.
     """
     XJ, S, vJ, cJ = model.joint[i].jcalc(q, qd)
     Xup = to_body(model, i, XJ, q)
@@ -93,7 +101,7 @@ def net_force(
 
 
 def transmitted_force(model: Tree, i: int, Xup: Any, S: Array, f: Array) -> tuple[Array, Array]:
-    """Return the joint force tau = S^T f of body i, and its force on the parent."""
+    """Return the joint force tau = S^T f of joint i, and f in coordinates of the parent."""
     del model, i
     return S.T @ f, Xup.T @ f
 
@@ -132,8 +140,8 @@ def joint_wrenches(
 def bias_force(
     model: Tree, q: Array, qd: Array, f_ext: Array | None = None, gravity: Array | None = None
 ) -> Array:
-    """Return the joint-space bias force C (nv,) = rnea(q, qd, 0) (RBDA Eq 6.2).
+    """Return the joint-space bias force C (nv,) [N m or N], the result of `rnea` for qdd = 0.
 
-    The joint forces tau = C result in zero joint acceleration.
+    The joint forces tau = C result in zero joint acceleration (RBDA Eq 6.2).
     """
     return rnea(model, q, qd, np.zeros(model.nv), f_ext, gravity)

@@ -1,7 +1,7 @@
 """Joint kinematics, joint indices and checks of vector lengths, shared by all algorithms.
 
-Position and velocity kinematics follow RBDA 4.4 and Table 5.1. Lists are indexed by body. Their
-last entry, with the index -1, is the base.
+Position and velocity kinematics follow RBDA 4.4 and Table 5.1. Lists are indexed by body. The last
+entry of a list, with the index -1, belongs to the base.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,13 +16,19 @@ from rigidblocks.spatial.spatial import Array, multiply_transforms
 
 
 def joint_kinematics(model: Tree, i: int, q: Array, qd: Array) -> tuple[Any, Array, Array, Array]:
-    """Return Xup, motion subspace S, velocity vJ and bias acceleration cJ of joint i."""
+    """Return the transform Xup, motion subspace S, velocity vJ and bias acceleration cJ of joint i.
+
+    Xup is the transform from the parent to body i. S, vJ and cJ are in coordinates of body i.
+    """
     XJ, S, vJ, cJ = model.joint[i].jcalc(q[model.q_slices[i]], qd[model.v_slices[i]])
     return to_body(model, i, XJ, q), S, vJ, cJ
 
 
 def transforms_and_subspaces(model: Tree, q: Array, base: int = -1) -> tuple[list[Any], list[Any]]:
-    """Return the transforms Xup and the motion subspaces S of the joints after `base`."""
+    """Return the transforms Xup and the motion subspaces S of the joints with index above `base`.
+
+    Xup[i] is the transform from the parent to body i.
+    """
     (Xup, S), still = per_body(model, 2), np.zeros(model.nv)
     for i in range(base + 1, model.nb):
         Xup[i], S[i], _, _ = joint_kinematics(model, i, q, still)
@@ -30,15 +36,19 @@ def transforms_and_subspaces(model: Tree, q: Array, base: int = -1) -> tuple[lis
 
 
 def to_body(model: Tree, i: int, XJ: Any, q: Array) -> Any:
-    """Return the transform Xup = XJ Xtree from the parent to body i, as factors if traced."""
+    """Return the transform Xup = XJ Xtree from the parent to body i.
+
+    If q is traced, the result stores the factors XJ and Xtree.
+    """
     X = model.Xtree[i]
     return multiply_transforms(XJ, X) if is_traced(q) else XJ @ X
 
 
 class Base(NamedTuple):
-    """Base of the bodies: the body with the index `body`, or -1 for the fixed base.
+    """Body at which a recursion over the bodies starts.
 
-    `X` is the transform from fixed-base to body coordinates, `v` the velocity in body coordinates.
+    `body` is the index of this body, or -1 for the fixed base. `X` is the transform from fixed-base
+    to body coordinates, `v` the velocity in body coordinates.
     """
 
     body: int
@@ -47,12 +57,12 @@ class Base(NamedTuple):
 
 
 def fixed_base(model: Tree) -> Base:
-    """Return the base that does not move."""
+    """Return the fixed base, from which a recursion over all bodies starts."""
     return Base(-1, model.algebra.identity(), model.algebra.zero())
 
 
 def base_transforms(model: Tree, Xup: list[Any], base: Base | None = None) -> list[Any]:
-    """Return the transforms from fixed-base to body coordinates of all bodies after `base`.
+    """Return the transforms from fixed-base to body coordinates of all bodies from `base` on.
 
     `Xup` contains the transforms from the parents. The entries of bodies before `base` are None.
     """
@@ -83,12 +93,15 @@ def minus_gravity(model: Tree, gravity: Array | None) -> Array:
 
 
 def per_body(model: Tree, count: int) -> tuple[list[Any], ...]:
-    """Return `count` lists; each has an entry None for each body and for the base."""
+    """Return `count` lists with an entry None for each body and for the base."""
     return tuple([None] * (model.nb + 1) for _ in range(count))
 
 
 def supporting_joints(parent: Sequence[int], fd: Sequence[Any]) -> tuple[bool, ...]:
-    """Return a mask of the bodies that at least one joint in `fd` supports (RBDA Eq 9.5)."""
+    """Return a mask of the bodies that at least one joint with a true flag in `fd` supports.
+
+    See RBDA Eq 9.5.
+    """
     nu = [bool(known) for known in fd]
     for i, p in enumerate(parent):
         nu[i] = nu[i] or (p >= 0 and nu[p])
@@ -132,7 +145,7 @@ def _number(model: Tree, kind: str, identifier: str | int, names: tuple[str, ...
 
 
 def check_lengths(model: Tree, f_ext: Array | None = None, **vectors: Array) -> None:
-    """Check the lengths of vectors: q has nq elements, all others nv; f_ext has a row per body.
+    """Check that q has nq elements, other joint vectors nv elements, and f_ext one row per body.
 
     Raises:
         ValueError: A length is wrong, or q contains a zero quaternion and is not traced. The
@@ -184,7 +197,7 @@ def floating_base_body(model: Tree) -> int | None:
 
 
 def joint_numbers(tree: Tree, joints: Iterable[str | int], purpose: str) -> list[int]:
-    """Return the indices 0 .. nb-1 of the given joints, without duplicates, in the same order.
+    """Return the indices 0 .. nb-1 of the given joints, without duplicates, in the given order.
 
     Args:
         tree: Model with the joints.
@@ -207,7 +220,10 @@ def joint_numbers(tree: Tree, joints: Iterable[str | int], purpose: str) -> list
 
 
 def velocity_columns(tree: Tree, joints: Iterable[str | int], purpose: str) -> list[int]:
-    """Return the indices in qd of the velocity variables of these joints."""
+    """Return the indices in qd of the velocity variables of the given joints.
+
+    The arguments are as in `joint_numbers`.
+    """
     places = [tree.v_slices[i] for i in joint_numbers(tree, joints, purpose)]
     return [column for place in places for column in range(place.start, place.stop)]
 

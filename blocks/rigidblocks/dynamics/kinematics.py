@@ -1,10 +1,10 @@
 """Kinematics: motion of bodies and of points on them, Jacobians, and inverse kinematics.
 
-The accelerations have no gravity offset: they equal the accelerations that a camera measures. The
-accelerations of RBDA Table 5.1 have the offset -a_g.
+The accelerations are relative to the fixed base, without a gravity offset. The accelerations of
+RBDA Table 5.1 have the offset -a_g.
 
 The acceleration of a body is a spatial vector, *not* the acceleration of the body's origin (RBDA
-2.11). For a uniform rotation it is zero, although the points of the body accelerate.
+2.11). For a uniform rotation this vector is zero, although the points of the body accelerate.
 `classical_acceleration` and the point functions return classical accelerations.
 
 Bodies are given by name or index. A point is given by its position (3,) [m] in the coordinates of
@@ -238,7 +238,7 @@ def _rotation(model: Model, q: Array, body: str | int) -> Array:
     return E
 
 
-LEAST_COSINE = 1e-3  # lower bound of cos(t/2), which bounds the pose error near a half turn
+LEAST_COSINE = 1e-3  # lower bound of cos(t/2) for the error angle t; bounds the error near t = pi
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,7 +283,11 @@ def pose_error(X: Transform, goal: Transform) -> Array:
 
 
 def frame_jacobian(model: Model, q: Array, body: str | int, placement: Transform) -> Array:
-    """Return the Jacobian (6, nv) of a frame: J qd is [w; velocity of its origin], in base axes."""
+    """Return the Jacobian J (6, nv) of a frame on a body, in base coordinates.
+
+    J qd is the angular velocity of the frame and the velocity of its origin. `placement` is the
+    transform from body coordinates to the frame.
+    """
     X = placement @ body_poses(model, q)[body_number(model, body)]
     J = placement @ body_jacobian(model, q, body)
     return np.concatenate([X.E.T @ J[:3], X.E.T @ J[3:]])
@@ -384,7 +388,7 @@ def _limits(model: Model, lower: ArrayLike, upper: ArrayLike) -> tuple[Array, Ar
 
 
 def _free(model: Model, q: Array, descent: Array, low: Array, high: Array) -> Array:
-    """Return 1 for each velocity variable, or 0 if `descent` would move it beyond a limit."""
+    """Return 1 for each velocity variable (nv,), or 0 if `descent` would exceed a limit."""
     free = np.ones(model.nv)
     for joint, at, k in zip(model.joint, model.q_slices, model.v_slices, strict=True):
         if joint.nq == joint.nv == 1:
@@ -408,8 +412,8 @@ def _rows(model: Model, task: Target, body: int, q: Array) -> Array:
 
 
 def velocity_product(v: Array) -> Array:
-    """Return [0; w x v_O], the classical minus the spatial acceleration (RBDA Eq 2.49).
+    """Return the difference [0; w x v_O] of classical and spatial acceleration (RBDA Eq 2.49).
 
-    Both accelerations are in the coordinates of `v`.
+    v = [w; v_O] (6,) is the spatial velocity. The result is in the coordinates of v.
     """
     return np.concatenate([np.zeros(3), cross(v[:3], v[3:])])

@@ -1,4 +1,4 @@
-"""Dynamic equivalence: models with the same equation of motion and a lower cost (RBDA 9.7)."""
+"""Dynamically equivalent models: same equation of motion, fewer operations (RBDA 9.7)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from rigidblocks.robot.model import Model
 from rigidblocks.robot.shapes import Shape
 from rigidblocks.spatial.spatial import Array, RigidInertia, Transform, identity, rotz, xlt
 
-NEARLY_PARALLEL = 0.01  # [rad] between axes; files round quarter turns to a few digits
+NEARLY_PARALLEL = 0.01  # [rad] largest angle between axes; model files round right angles
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +49,10 @@ class ScrewedRevolute(Revolute):
 def align_joint_axes(model: Model) -> Model:
     """Return the same mechanism with rotated body frames, so that general joint axes become z.
 
-    Joints about z are the cheapest to trace. The frame of body i is rotated by E_i: X_J X_T =
-    E_i^T X_z E_i X_T, so X_T(i) becomes E_i X_T(i) E_p^T with its parent p. The joint variables and
-    forces, the base frame and therefore the external wrenches do not change.
+    Joints about z need the fewest operations in a trace. The function rotates the frame of body i
+    by E_i: X_J X_T = E_i^T X_z E_i X_T. X_T(i) therefore becomes E_i X_T(i) E_p^T, where p is the
+    parent of body i. The joint variables, the joint forces and the base frame do not change. The
+    external wrenches are in base coordinates, so they do not change either.
     """
     joints, rotations = zip(*(joint.in_aligned_frames() for joint in model.joint), strict=True)
     if joints == model.joint and all(
@@ -101,7 +102,7 @@ def _rotate_bodies(
 
 
 def align_loop_joints(model: Model) -> Model:
-    """Return the model with each loop joint about z where possible, in unchanged body frames."""
+    """Return the model with each loop joint about z if possible; body frames do not change."""
     still = [identity()] * (model.nb + 1)
     return replace(model, loops=tuple(_align_loop(loop, still) for loop in model.loops))
 
@@ -135,7 +136,7 @@ def equivalent(model: Model) -> EquivalentModel:
 
     For joints along z, the body frames follow Denavit and Hartenberg. The function moves inertia
     that a body shares with its parent (RBDA Table 9.7) to the parent. For example, a body on a
-    revolute joint keeps 7 of its 10 inertial parameters.
+    revolute joint retains 7 of its 10 inertial parameters.
     """
     return _move_shared_inertia_to_parents(_use_denavit_hartenberg_frames(model))
 
@@ -185,9 +186,9 @@ def _turn_about_z(joint: Joint, X: Transform) -> float | None:
 
 
 def keeps_z_screws(joint: Joint) -> bool:
-    """Return True if the same z rotation and z shift of both joint frames changes no equation.
+    """Return True if the same rotation about z and shift along z of both joint frames is allowed.
 
-    Only joints along z have this property.
+    For joints along z, this screw does not change the joint equations.
     """
     return type(joint) in (Revolute, Prismatic, Helical) and joint.axis == (0.0, 0.0, 1.0)  # type: ignore[attr-defined]
 
@@ -212,7 +213,7 @@ def _foot(X: Transform) -> tuple[float, float]:
 
 
 def _tidy(X: Transform) -> Transform:
-    """Return X with elements of E and r that differ from 0 or 1 only by rounding set to 0 or 1."""
+    """Return X without rounding errors in elements of E near 0 and +-1, and of r near 0."""
     E = np.where(np.abs(X.E) < 1e-14, 0.0, X.E)
     E = np.where(np.abs(np.abs(E) - 1.0) < 1e-14, np.sign(E), E)
     return Transform(
@@ -221,7 +222,7 @@ def _tidy(X: Transform) -> Transform:
 
 
 def _move_shared_inertia_to_parents(model: EquivalentModel) -> EquivalentModel:
-    """Return the model with part of each body's inertia moved to its parent (RBDA 9.7)."""
+    """Return the model after moving the shared inertia of each body to its parent (RBDA 9.7)."""
     inertia = list(model.inertia)
     for i, p in reversed(list(enumerate(model.parent))):
         inertia[i], shared = split_inertia(model.joint[i], inertia[i])
@@ -231,9 +232,11 @@ def _move_shared_inertia_to_parents(model: EquivalentModel) -> EquivalentModel:
 
 
 def split_inertia(joint: Joint, inertia: RigidInertia) -> tuple[RigidInertia, RigidInertia]:
-    """Split an inertia into the part of the body and the part for its parent (RBDA Table 9.7).
+    """Split the inertia of a body into its own and its parent's share (RBDA Table 9.7).
 
-    The part of the body has as many zeros as possible.
+    Returns:
+        The inertia that remains on the body, with as many zeros as possible, and the inertia that
+        moves to the parent. Both inertias are in body coordinates.
     """
     m, h, I = inertia.m, np.asarray(inertia.h), inertia.I
     none = np.zeros(3)
@@ -247,7 +250,7 @@ def split_inertia(joint: Joint, inertia: RigidInertia) -> tuple[RigidInertia, Ri
 
 
 def _split_about_z(inertia: RigidInertia) -> tuple[RigidInertia, RigidInertia]:
-    """Split the inertia of a body on a z joint: its own part, and the part for the parent."""
+    """Split the inertia of a body on a revolute joint about z as in `split_inertia`."""
     h, I = np.asarray(inertia.h), inertia.I
     half = (I[0, 0] + I[1, 1] - I[2, 2]) / 2
     shared = RigidInertia(inertia.m, np.array([0.0, 0.0, h[2]]), np.diag([half, half, 0.0]))

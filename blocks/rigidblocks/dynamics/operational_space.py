@@ -125,8 +125,16 @@ def assemble_inverse(
 
         Phi^A = Phi1 - Phi1 T (T^T (Phi1 + Phi2) T)^-1 T^T Phi1
 
-    The joint must not repeat an existing constraint. It is sufficient that one handle is free to
-    move in all directions.
+    The joint must not repeat an existing constraint. It is sufficient that one of the two handles
+    is free to move in all directions.
+
+    Args:
+        first: Articulated body whose handle the result retains.
+        second: Articulated body that the joint connects to this handle.
+        T: Basis of the constraint forces (6, 6 - n).
+        Ta: Basis of the active forces (6, n).
+        c: Bias acceleration of the joint (6,).
+        tau: Joint forces (n,).
     """
     Phi = first.Phi + second.Phi
     Y, PhiT = T.T @ Phi @ T, first.Phi @ T
@@ -140,9 +148,10 @@ def assemble_inverse(
 def assemble_by_constraint(
     first: Handle, second: Handle, T: Array, Ta: Array, c: Array, tau: Array
 ) -> Handle:
-    """Return the first handle after joining the second handle to it, from the joint constraint.
+    """Return two articulated bodies, connected by a joint, as one body, from the joint constraint.
 
-    The function uses variant 2 of RBDA Table 7.2:
+    The result is the handle of the first body. The arguments are as in `assemble_inverse`. The
+    articulated-body inertia follows from variant 2 of RBDA Table 7.2:
 
         I^A = I1 + T (T^T I2^-1 T)^-1 T^T
 
@@ -180,9 +189,10 @@ def assemble_handles(
 ) -> InverseHandle:
     """Return the handles `keep` of articulated bodies that joints connect (end of RBDA 7.5).
 
-    The bodies may have any number of handles. All joints connect at once, so they may close loops.
-    Handles are numbered body after body. P has a column T at the far handle and -T at the near
-    handle of each joint. The bias accelerations must include the active forces of the joints.
+    The bodies may have any number of handles. The function connects all joints simultaneously, so
+    the joints may close loops. Handles are numbered body after body. For each joint, P contains the
+    block T in the rows of the far handle and -T in the rows of the near handle. The bias
+    accelerations must include the active forces of the joints.
 
         lam = Y^-1 (c - P^T b),  Y = P^T Phi P,  Phi' = Phi - Phi P Y^-1 P^T Phi,
         b' = b + Phi P lam
@@ -264,12 +274,12 @@ def handle_equation(
     f_ext: Array | None = None,
     gravity: Array | None = None,
 ) -> InverseHandle:
-    """Return a = Phi f + b for bodies as handles under additional forces f (RBDA Eq 7.8 to 7.10).
+    """Return Phi and b of a = Phi f + b for bodies as handles (RBDA Eq 7.8 to 7.10).
 
         Phi = J H^-1 J^T,  b = dJ/dt qd + J H^-1 (tau - C)
 
-    a and f (6h,) are stacked, each handle in the coordinates of its body. tau and f_ext contain all
-    forces except f.
+    a and f (6h,) are the stacked accelerations and additional forces of the h handles. Each handle
+    uses the coordinates of its body. tau (nv,) and f_ext (nb, 6) contain all forces except f.
     """
     J = np.vstack([body_jacobian(model, q, body) for body in bodies])
     a_vp = np.concatenate([body_jacobian_rate(model, q, qd, body) @ qd for body in bodies])
@@ -289,7 +299,7 @@ class SplitForce(NamedTuple):
 
 
 class ConstrainedMotion(NamedTuple):
-    """Acceleration a (6,) of a body and multipliers lam (6 - n,) of its constraint force T lam."""
+    """Acceleration a (6,) of a body, and multipliers lam (6 - n,) of the constraint force T lam."""
 
     a: Array
     lam: Array
@@ -326,7 +336,7 @@ def split_force(I: Array, S: Array, f: Array) -> SplitForce:
         move = I S (S^T I S)^-1 S^T f,  hold = f - move
 
     S^T hold = 0, and at rest the acceleration is I^-1 move. I (6, 6) is the inertia of the body.
-    The result is the same for any basis of the range of S.
+    The result depends only on the range of S, not on the choice of its basis.
     """
     IS = I @ S
     move = IS @ positive_solution(S.T @ IS, S.T @ f)
@@ -334,7 +344,7 @@ def split_force(I: Array, S: Array, f: Array) -> SplitForce:
 
 
 def constrained_body(body: Handle, S: Array, bias: Array) -> InverseHandle:
-    """Return a = Phi f + b of a body with its joint (RBDA Eq 3.53 to 3.55, method 1 of 3.6).
+    """Return Phi and b of a = Phi f + b for a constrained body (RBDA Eq 3.53 to 3.55, method 1).
 
         Phi = S (S^T I S)^-1 S^T,  b = dS/dt qd - Phi (I dS/dt qd + p)
 
@@ -345,9 +355,9 @@ def constrained_body(body: Handle, S: Array, bias: Array) -> InverseHandle:
 
 
 def constrained_motion(body: Handle, T: Array, bias: Array, f: Array) -> ConstrainedMotion:
-    """Return the motion under a force f (6,) and the constraint force (RBDA Eq 3.60).
+    """Return the acceleration and constraint force of a body under a force f (6,) (RBDA Eq 3.60).
 
-    This is method 2 of RBDA 3.6:
+    The function solves the equation of method 2 of RBDA 3.6:
 
         [I, T; T^T, 0] [a; -lam] = [f - p; T^T bias]
 
@@ -360,7 +370,7 @@ def constrained_motion(body: Handle, T: Array, bias: Array, f: Array) -> Constra
 
 
 def body_joint_space(body: Handle, S: Array, bias: Array) -> BodyJointSpace:
-    """Return the equation of motion in joint coordinates (RBDA Eq 3.61 to 3.64, method 3 of 3.6).
+    """Return H and C of the equation of motion of a body in joint coordinates (RBDA Eq 3.61, 3.64).
 
         H = S^T I S,  C = S^T (I dS/dt qd + p)
 

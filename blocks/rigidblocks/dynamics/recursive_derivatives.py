@@ -1,12 +1,12 @@
 """Recursive derivatives of inverse dynamics and of body Jacobians (Spencer 2004, 4.3 and 4.4.1).
 
-S of each joint must be constant in body coordinates. The derivative of a transform for a position
-change d is then a cross product with S d (Spencer 2004, Eq A.1, A.2):
+The motion subspace S of each joint must be constant in body coordinates. The derivative of a
+transform for a position change d is then a cross product with S d (Spencer 2004, Eq A.1, A.2):
 
     d(X m) = -S d x (X m) + X dm        d(X^T f) = X^T (S d x* f) + X^T df
 
-The module differentiates the recursions line by line. Derivatives with respect to q are derivatives
-with respect to the velocity variables, so q may contain quaternions.
+The module differentiates each equation of the recursions. Derivatives with respect to q are
+derivatives with respect to the velocity variables, so q may contain quaternions.
 
 The module does not support joints whose axes move in the body: universal joints, joints with Euler
 angles, and rack and pinion joints. For these joints use `rigidblocks.kernels.compiled_dynamics`,
@@ -29,7 +29,7 @@ from rigidblocks.spatial.spatial import Array
 
 
 class InverseDerivatives(NamedTuple):
-    """tau (nv,) of inverse dynamics and its derivatives dtau/dq and dtau/dqd (nv, nv)."""
+    """Joint forces tau (nv,), and their derivatives dq = dtau/dq and dqd = dtau/dqd (nv, nv)."""
 
     tau: Array
     dq: Array
@@ -37,10 +37,10 @@ class InverseDerivatives(NamedTuple):
 
 
 class JacobianDerivatives(NamedTuple):
-    """Jacobians of all bodies in body coordinates, and the derivatives of their elements.
+    """Jacobians of all bodies in body coordinates, and the derivatives of the matrix elements.
 
-    J, Jdot and Jddot are (nb, 6, nv). dJ is (nb, 6, nv, nv); dJ[..., j] is the derivative with
-    respect to variable j.
+    J and its time derivatives Jdot and Jddot are (nb, 6, nv). dJ is (nb, 6, nv, nv). dJ[..., j] is
+    the derivative with respect to variable j.
     """
 
     J: Array
@@ -79,7 +79,10 @@ def rnea_derivatives(
 
 
 class _Motion(NamedTuple):
-    """Velocity v and acceleration a of a body, with derivatives (6, 2 nv) with respect to q, qd."""
+    """Velocity v and acceleration a of a body, and their derivatives dv and da (6, 2 nv) by q, qd.
+
+    The first nv columns are derivatives with respect to q, the last nv columns with respect to qd.
+    """
 
     v: Array
     a: Array
@@ -90,7 +93,7 @@ class _Motion(NamedTuple):
 def _net_forces(
     model: Tree, q: Array, qd: Array, qdd: Array, a_base: Array
 ) -> tuple[list[Any], ...]:
-    """Outward pass: return Xup, S, and the net forces of the bodies with their derivatives."""
+    """Return Xup, S, the net forces of all bodies and the force derivatives, in an outward pass."""
     Xup, S, f, df, motion = per_body(model, 5)
     v0, d0 = model.algebra.zero(), np.zeros((len(a_base), 2 * model.nv))
     motion[-1] = _Motion(v0, a_base, d0, d0)
@@ -104,7 +107,7 @@ def _net_forces(
 def _motion(
     model: Tree, i: int, parent: _Motion, Xup: Any, S: Array, vJ: Array, qdd: Array
 ) -> _Motion:
-    """Return the velocity v and acceleration a of body i, with their derivatives."""
+    """Return the velocity, the acceleration and their derivatives of body i from its parent."""
     crm = model.algebra.crm
     carried_v, carried_a = Xup @ parent.v, Xup @ parent.a
     v = carried_v + vJ
@@ -124,7 +127,7 @@ def _net_force(model: Tree, i: int, body: _Motion) -> tuple[Array, Array]:
 
 
 def jacobian_derivatives(model: Tree, q: Array, qd: Array, qdd: Array) -> JacobianDerivatives:
-    """Return the Jacobians of all bodies with their derivatives by q and t (Spencer 2004, 4.4.1).
+    """Return the Jacobians of all bodies and their q and t derivatives (Spencer 2004, 4.4.1).
 
         J_i     = X J_p + S                       (X the transform from the parent p to body i)
         dJ_i    = X dJ_p - S_j x X J_p            for a variable j of joint i; X dJ_p for the others
@@ -177,7 +180,7 @@ def check_constant_subspaces(model: Tree) -> None:
 
 
 def _own_columns(model: Tree, i: int, by_q: Array, by_qd: Array) -> Array:
-    """Return columns for q and qd: `by_q` and `by_qd` for the variables of joint i, else zero."""
+    """Return a matrix with `by_q` and `by_qd` in the q and qd columns of joint i, else zeros."""
     return np.concatenate(
         [
             _add_columns(np.zeros((len(part), model.nv)), model.v_slices[i], part)
@@ -188,7 +191,7 @@ def _own_columns(model: Tree, i: int, by_q: Array, by_qd: Array) -> Array:
 
 
 def _add_columns(matrix: Array, columns: slice, part: Array) -> Array:
-    """Return the matrix after adding `part` to these columns."""
+    """Return the matrix after adding `part` to its columns `columns`."""
     placed = matrix.astype(object) if object in (matrix.dtype, part.dtype) else matrix.copy()
     placed[:, columns] = placed[:, columns] + part
     return placed

@@ -19,9 +19,10 @@ from rigidblocks.spatial.spatial import Array
 
 @dataclass(frozen=True, eq=False)  # eq=False: comparing arrays returns an array
 class Gears:
-    """Joint variables as a function of the independent variables: q = G y.
+    """Linear relation q = G y of joint variables q and independent variables y.
 
-    G is (nv, ny). The row of each independent variable has a single 1.
+    G is (nv, ny). `independent` contains the indices of the independent variables. The row of each
+    independent variable has a single 1.
     """
 
     G: Array
@@ -31,7 +32,7 @@ class Gears:
 class ProjectedDynamics(NamedTuple):
     """Equation of motion H_G ydd + C_G = G^T tau in independent variables (RBDA Eq 9.26).
 
-    H_G = G^T H G (ny, ny) and C_G = G^T (C + H g) (ny,).
+    H_G = G^T H G (ny, ny) and C_G = G^T (C + H g) (ny,), with qdd = G ydd + g.
     """
 
     H: Array
@@ -76,7 +77,7 @@ def gears(model: Model, driven: Mapping[int, Mapping[int, float]]) -> Gears:
 
 
 def projected_dynamics(H: Array, C: Array, G: Array, g: Array | None = None) -> ProjectedDynamics:
-    """Return the equation of motion in independent variables (RBDA Eq 9.26), for qdd = G ydd + g.
+    """Return the equation of motion in independent variables y (RBDA Eq 9.26), for qdd = G ydd + g.
 
     A trace omits the zeros of G and H, so that only the terms of Eq 9.27 remain. Only nonlinear
     gears need g (nv,).
@@ -115,8 +116,8 @@ def geared_inverse_dynamics(
 ) -> Array:
     """Return the force u (ny,) = G^T tau that the accelerations ydd require (RBDA Eq 8.62).
 
-    All joint forces tau with this product are solutions. A motor with the gear ratio rho at an
-    independent variable needs the torque u / rho.
+    Any joint forces tau with G^T tau = u produce these accelerations. A motor with the gear ratio
+    rho at an independent variable needs the torque u / rho.
     """
     G = coupling.G
     u: Array = G.T @ rnea(model, G @ y, G @ yd, G @ ydd, f_ext, gravity)
@@ -132,7 +133,7 @@ def aba_with_rotors(
     f_ext: Array | None = None,
     gravity: Array | None = None,
 ) -> Array:
-    """Return the joint accelerations qdd (nv,) of a model with fast rotors and gears.
+    """Return the joint accelerations qdd (nv,) of a model with geared rotors at its joints.
 
     The articulated-body algorithm uses D_i = S^T U + I_rot (RBDA Eq 9.28). `rotor_inertia` (nv,) is
     I_rot at the joint, rho^2 times the inertia of the rotor. The algorithm neglects the rotor
@@ -147,9 +148,9 @@ def aba_with_rotors(
 
 @dataclass(frozen=True)
 class Rotor(Numbers):
-    """Fast rotor that a gear connects to a joint: D_i = S^T U + ratio^2 inertia (RBDA Eq 9.28).
+    """Rotor that a gear connects to a joint: D_i = S^T U + ratio^2 inertia (RBDA Eq 9.28).
 
-    `inertia` [kg m^2] is the inertia of the rotor on its own axis. `ratio` is the rotor speed
+    `inertia` [kg m^2] is the inertia of the rotor about its own axis. `ratio` is the rotor speed
     divided by the joint speed, in rad/m at a prismatic joint. The model neglects the rotor mass and
     the gyroscopic forces. Along a velocity of a SixDoF joint (`AlongVelocity`), the rotor acts as
     an inertia without weight.
@@ -246,7 +247,9 @@ class Transmissions(NamedTuple):
 
 
 def transmissions(model: Tree, parts: Iterable[Rotor | Gear]) -> Transmissions:
-    """Return the transmissions that these rotors and gears form together.
+    """Return the rotor inertias at the joints and the drives of the driven variables.
+
+    `parts` contains the rotors and gears of the model.
 
     Raises:
         ValueError: Two gears drive the same joint, or a joint drives itself through other joints.
@@ -272,7 +275,7 @@ def transmissions(model: Tree, parts: Iterable[Rotor | Gear]) -> Transmissions:
 def project_onto_gears(
     model: Tree, driven: Mapping[int, Drive], q: Array, qd: Array
 ) -> tuple[Array, Array]:
-    """Return q and qd with the driven variables computed from their gears."""
+    """Return q and qd after computing the driven variables from their drives."""
     positions, moved, speeds = _positions(model), list(q), list(qd)
     for k, (by, ratio, offset) in driven.items():
         moved[positions[k]] = ratio * q[positions[by]] + offset
@@ -372,7 +375,10 @@ def _drive_from_independent(model: Tree, drives: Mapping[int, Drive], k: int) ->
 
 
 def _positions(model: Tree) -> dict[int, int]:
-    """Return the index in q for each index in qd; velocities are derivatives of positions."""
+    """Return a dictionary from the index in qd to the index in q of each joint variable.
+
+    The dictionary omits joints with more position variables than velocity variables.
+    """
     joints = zip(model.joint, model.q_slices, model.v_slices, strict=True)
     return {
         v.start + j: q.start + j

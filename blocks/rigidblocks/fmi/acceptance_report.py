@@ -1,4 +1,4 @@
-"""Acceptance report of an FMU: validation, resources of a step, and code size."""
+"""Acceptance report of an FMU: validation, time and memory of a step, and code size."""
 
 import ctypes
 import platform
@@ -23,7 +23,10 @@ STACK = 8 << 20  # stack size [bytes] of the thread that measures the stack dept
 
 
 class Entry(NamedTuple):
-    """Line of the report: subject, result, and whether the result is acceptable."""
+    """Line of an acceptance report, with a subject, a result and a verdict.
+
+    `well` is True if the result is acceptable.
+    """
 
     subject: str
     text: str
@@ -35,14 +38,14 @@ def acceptance(path: str | Path, dt: float = 1e-3) -> tuple[Entry, ...]:
 
     The report contains:
 
-    - the result of FMPy's validation, and of a run of 500 steps,
+    - the result of FMPy's validation and the result of a run of 500 steps,
     - the time, stack depth and heap growth of a step,
     - the code size, and the imported functions that allocate memory,
     - the operation count, if rigidblocks generated the sources.
 
     If the FMU has only sources for this platform and a compiler is installed, the function compiles
-    the sources. Stack, heap and code size are available for FMI 2.0 FMUs with a Linux binary for
-    this machine. Otherwise the report says that they are not measured.
+    the sources. Stack depth, heap growth and code size are measured for FMI 2.0 FMUs with a Linux
+    binary for this machine. For other FMUs, the report says that these values are not measured.
 
     Args:
         path: FMU file.
@@ -84,9 +87,9 @@ def _entries(path: Path, description: Any, names: list[str], dt: float) -> Itera
 
 
 def _reason_not_runnable(path: Path, folder: Path, description: Any, names: list[str]) -> str:
-    """Return the reason why the unpacked FMU has no binary for this platform, or "".
+    """Return the reason why an unpacked FMU cannot run on this platform; "" if it can run.
 
-    If the FMU has only sources, the function compiles them into the folder.
+    If the FMU has only sources, the function compiles the sources into `folder`.
     """
     if {fmpy.platform, fmpy.platform_tuple} & set(_platforms(names)):  # FMI 2 and FMI 3 names
         return ""
@@ -111,7 +114,7 @@ def _platforms(names: list[str]) -> list[str]:
 
 
 def _validation(path: Path) -> Entry:
-    """Return the validation result of FMPy as a line of the report."""
+    """Validate an FMU with FMPy, and return the result as a line of the report."""
     from fmpy.validation import validate_fmu
 
     found = validate_fmu(str(path))
@@ -133,7 +136,7 @@ def _run(folder: str, dt: float) -> Entry:
 
 
 def _operations(sources: Path) -> Iterator[Entry]:
-    """Yield the operation count of the generated C code, if the FMU contains this code."""
+    """Yield the report line with the operation count of model.h, if the FMU contains this file."""
     model = sources / "model.h"
     if model.exists():
         text = model.read_text()
@@ -186,7 +189,10 @@ def _undefined_symbols(data: bytes, sections: dict[str, tuple[int, int]]) -> Ite
 
 
 def _steps(folder: str, description: Any, name: str, dt: float) -> Iterator[Entry]:
-    """Measure the time, heap growth and stack depth of the steps of an FMI 2.0 FMU."""
+    """Measure the time, heap growth and stack depth of steps of an FMI 2.0 FMU.
+
+    The function yields lines of the report. `dt` is the communication step [s].
+    """
     from fmpy.fmi2 import FMU2Slave
 
     fmu = FMU2Slave(
@@ -226,16 +232,17 @@ def _measure_steps(fmu: Any, dt: float) -> Iterator[Entry]:
 
 
 def _step_time(step: Callable[[], None]) -> float:
-    """Return the duration of a step [us]."""
+    """Execute a step, and return its duration [us]."""
     start = time.perf_counter_ns()
     step()
     return (time.perf_counter_ns() - start) / 1e3
 
 
 def _heap_growth(step: Callable[[], None]) -> int | None:
-    """Return the heap growth over `STEPS` steps [bytes], or None if mallinfo2 is missing.
+    """Execute steps and return the heap growth over `STEPS` steps [bytes].
 
-    A growth of less than one byte per step counts as zero.
+    A growth of less than one byte per step counts as zero. The result is None if the C library does
+    not have mallinfo2.
     """
     try:
         mallinfo = ctypes.CDLL(None).mallinfo2
@@ -261,10 +268,11 @@ _MALLINFO = [
 
 
 def _stack(fmu: Any, t: float, dt: float) -> int | None:
-    """Return the stack depth of a step below its call [bytes], or None if it is not available.
+    """Execute a step at time t [s] and return its stack depth [bytes].
 
     The step runs in its own thread. The function fills the stack below the call with zeros, steps
-    the FMU, and finds the lowest address with a value other than zero.
+    the FMU, and finds the lowest address with a value other than zero. The result is None on
+    machines other than x86-64 Linux, or if the measurement fails.
     """
     if platform.machine() != "x86_64" or platform.system() != "Linux":
         return None
@@ -304,7 +312,7 @@ def _lowest(libc: Any) -> int:
 
 
 def _unused_stack_bytes(low: int, size: int) -> int:
-    """Return the number of zero bytes at the lower end of the stack."""
+    """Return the number of consecutive zero bytes from the address `low`, at most `size`."""
     page = 1 << 12
     for k in range(0, size, page):
         block = ctypes.string_at(low + k, page)

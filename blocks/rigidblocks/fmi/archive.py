@@ -1,4 +1,4 @@
-"""Files of an FMU: sources, licenses, digests, and the reproducible zip archive."""
+"""Zip archives with reproducible bytes, and source files, licenses and digests of FMUs."""
 
 import hashlib
 import os
@@ -15,10 +15,10 @@ _EARLIEST = (1980, 1, 1, 0, 0, 0)  # earliest time that a zip archive supports
 
 
 def write_archive(path: str | Path, content: Mapping[str, bytes], *, deflate: bool = False) -> Path:
-    """Write a zip archive with sorted names and without timestamps.
+    """Write a zip archive whose bytes depend only on its content.
 
-    The archive replaces an existing file atomically. The same content gives the same bytes. If
-    `deflate` is True, the bytes also depend on the version of zlib.
+    The files in the archive are sorted by name and have no time stamps. The archive replaces an
+    existing file atomically. If `deflate` is True, the bytes also depend on the version of zlib.
 
     Args:
         path: Path of the archive.
@@ -58,7 +58,7 @@ def write_archive(path: str | Path, content: Mapping[str, bytes], *, deflate: bo
 
 
 def package_sources(folder: str | Path) -> dict[str, bytes]:
-    """Return the files of a package by path, except compiled files."""
+    """Return the content (bytes) of the files of a package by path, except compiled files."""
     files = (
         path
         for path in sorted(Path(folder).rglob("*"))
@@ -68,7 +68,7 @@ def package_sources(folder: str | Path) -> dict[str, bytes]:
 
 
 def digest(content: Mapping[str, bytes]) -> str:
-    """Return a digest (16 hexadecimal digits) of files; `content` has their bytes by path."""
+    """Return a digest of files as 16 hexadecimal digits; `content` has the bytes by path."""
     sha = hashlib.sha256()
     for name, data in sorted(content.items()):
         sha.update(f"{name}\0{len(data)}\0".encode() + data)
@@ -76,7 +76,7 @@ def digest(content: Mapping[str, bytes]) -> str:
 
 
 def sources_digest(folder: str | Path = Path(rigidblocks.__file__).parent) -> str:
-    """Return the digest of the source files of a package, by default of rigidblocks."""
+    """Return the digest of all files of a package, by default of rigidblocks."""
     return digest(package_sources(folder))
 
 
@@ -86,9 +86,16 @@ LICENSE = "documentation/licenses/license.txt"
 def source_content(
     sources: Mapping[str, str], main: str, identifier: str, fmi: int
 ) -> dict[str, bytes]:
-    """Return the content of an FMU's `sources` folder by path.
+    """Return the files of an FMU's folder `sources`, as bytes by path in the FMU.
 
-    `main` is the only file that an importer compiles; it includes the other files.
+    Args:
+        sources: Text of the C sources by file name.
+        main: Name of the only file that an importer compiles. This file includes the other files.
+        identifier: Model identifier.
+        fmi: FMI version, 2 or 3.
+
+    Returns:
+        File content (bytes) by path in the FMU.
     """
     content = {f"sources/{name}": text.encode() for name, text in sources.items()}
     if fmi == 3:
@@ -97,7 +104,10 @@ def source_content(
 
 
 def build_description(main: str, identifier: str) -> str:
-    """Return buildDescription.xml of FMI 3.0 for one C99 source file and the math library."""
+    """Return the text of buildDescription.xml (FMI 3.0) for one C99 source file.
+
+    The build description links the math library.
+    """
     root = Element("fmiBuildDescription", fmiVersion="3.0")
     configuration = SubElement(root, "BuildConfiguration", modelIdentifier=identifier)
     file_set = SubElement(configuration, "SourceFileSet", language="C99")
@@ -107,7 +117,7 @@ def build_description(main: str, identifier: str) -> str:
 
 
 def add_source_files(description: str, main: str) -> str:
-    """Add the source file `main` to each interface of an FMI 2.0 model description."""
+    """Return an FMI 2.0 model description with the source file `main` in each interface."""
     root = fromstring(description)
     for kind in ("ModelExchange", "CoSimulation"):
         for element in root.findall(kind):
@@ -116,7 +126,7 @@ def add_source_files(description: str, main: str) -> str:
 
 
 def license_text(headers: Mapping[str, str]) -> str:
-    """Return the licenses of the C runtime and of the FMI headers."""
+    """Return the text of the licenses of an FMU's C code; `headers` are texts of FMI headers."""
     header = next(text for _, text in sorted(headers.items()))
     notice = header[header.index("Copyright") : header.index("*/", header.index("Copyright"))]
     names = ", ".join(sorted(headers))
@@ -127,7 +137,7 @@ def license_text(headers: Mapping[str, str]) -> str:
 
 
 def own_license() -> str:
-    """Return the license of rigidblocks and of its C runtime."""
+    """Return the text of the license of rigidblocks, which is also the license of its C code."""
     return files("rigidblocks").joinpath("c/license.txt").read_text()
 
 

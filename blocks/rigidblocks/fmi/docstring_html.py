@@ -1,4 +1,4 @@
-"""Conversion of docstrings to HTML, with formulas as MathML, which browsers render natively.
+"""Conversion of docstrings to HTML, with formulas as MathML.
 
 Formulas are the indented lines of a docstring. Their notation is also readable in a terminal:
 
@@ -11,8 +11,8 @@ Formulas are the indented lines of a docstring. Their notation is also readable 
 - `[a, b; c, d]` and `[[a, b], [c, d]]` are matrices, `x[k]` is a sample of x,
 - two spaces separate formulas from text on the same line.
 
-Single letters and names of Greek letters are symbols. A longer name is printed unchanged: as a
-variable if it is a port, a parameter or a function, and otherwise as a word.
+Single letters and names of Greek letters are symbols. A longer name is printed unchanged. It is a
+variable if it is the name of a port, a parameter or a function, and otherwise a word.
 """
 
 import re
@@ -76,9 +76,10 @@ class _Token:
 
 @dataclass(frozen=True)
 class _Piece:
-    """Element of a formula row; its `kind` is factor, bracket type, word, product or operator.
+    """Element of a formula row as MathML.
 
-    `inner` has the content of brackets as rows of cells.
+    `kind` is factor, word, product, operator, or the type of a bracket: group, matrix or size.
+    `inner` contains the MathML of the cells in brackets, by row and column.
     """
 
     html: str
@@ -159,7 +160,10 @@ class _Reader:
         self.tokens, self.names, self.place = tokens, names, 0
 
     def peek(self, ahead: int = 0) -> _Token:
-        """Return the token `ahead` positions after the next one, or an empty token at the end."""
+        """Return the token `ahead` positions after the next token without reading it.
+
+        After the last token, the result is an empty token.
+        """
         place = self.place + ahead
         return self.tokens[place] if place < len(self.tokens) else _Token("", False, True)
 
@@ -168,7 +172,10 @@ class _Reader:
         return self.peek(-1)
 
     def row(self, closing: str) -> list[_Piece]:
-        """Read the symbols and operators of a row, up to the closing bracket or a separator."""
+        """Read the symbols and operators up to the closing bracket or a separator (, or ;).
+
+        If `closing` is "", the row ends with the formula.
+        """
         pieces = list[_Piece]()
         ends = {"", closing, ",", ";"} if closing else {""}
         while self.peek().text not in ends:
@@ -178,7 +185,7 @@ class _Reader:
         return pieces
 
     def append_next(self, pieces: list[_Piece]) -> list[_Piece]:
-        """Append the next symbol or operator to the row, and return the row."""
+        """Read the next symbol or operator, and return the row `pieces` with this element."""
         token, after = self.peek(), bool(pieces) and pieces[-1].kind in _FACTORS
         if token.text == "/":
             return self.append_fraction(pieces)
@@ -199,15 +206,16 @@ class _Reader:
         return [*pieces, _operator(token.text, not token.spaced and not (after and token.tight))]
 
     def is_cross(self) -> bool:
-        """Return True if the next token, an x, is the operator of a cross product."""
+        """Return True if the next token, which is x or x*, denotes a cross product."""
         return self.peek().text == "x*" or (
             self.peek().spaced and bool(re.match(r"[\w(\[]", self.peek(1).text))
         )
 
     def append_fraction(self, pieces: list[_Piece]) -> list[_Piece]:
-        """Replace the numerator at the end of the row by a fraction and return the row.
+        """Read a slash and a denominator, and return the row with the fraction at its end.
 
-        A slash without spaces divides only the last factor, ` / ` the whole product.
+        The numerator before a slash without spaces is the last factor. The numerator before ` / `
+        is the whole product.
         """
         tight = self.take().tight
         begin = len(pieces)
@@ -223,7 +231,7 @@ class _Reader:
         return [*pieces[:begin], _Piece(html, "factor")]
 
     def factor(self) -> _Piece:
-        """Read a symbol, number, word or bracket with its superscripts and indices."""
+        """Read a symbol, number, word or bracket with its superscripts and arguments."""
         piece = self.atom()
         while piece.kind != "word" and self.peek().tight:
             token = self.peek()
@@ -241,7 +249,7 @@ class _Reader:
         return piece
 
     def superscript(self, piece: _Piece) -> _Piece:
-        """Return a symbol with the following exponent, prime or sign as a superscript."""
+        """Read an exponent, prime or sign, and return `piece` with this superscript."""
         sign = self.take().text
         above = f"<mo>{_OPERATORS.get(sign, sign)}</mo>"
         if sign == "^":
@@ -268,7 +276,10 @@ class _Reader:
         return _name_piece(token.text, self.names, called)
 
     def read_brackets(self, opening: str) -> _Piece:
-        """Read the content of brackets up to the closing bracket; several rows form a matrix."""
+        """Read the rows and cells of a bracket up to the closing bracket, and return them.
+
+        A bracket with several rows is displayed as a matrix.
+        """
         closing = _CLOSED_BY[opening]
         rows, cells = list[tuple[_Piece, ...]](), list[_Piece]()
         while True:
@@ -303,7 +314,10 @@ def _fence(opening: str, closing: str, inner: tuple[tuple[str, ...], ...]) -> st
 
 
 def _name_piece(name: str, names: Collection[str], called: bool) -> _Piece:
-    """Convert a name to the MathML of a function, symbol, port, parameter or word."""
+    """Return the MathML element of a name: a function, symbol, variable or word.
+
+    `names` are the ports and parameters. `called` is True if an argument or exponent follows.
+    """
     plain = name.strip("`")
     if called and plain in _FUNCTIONS:
         return _Piece(f"<mi>{plain}</mi>", "factor")
@@ -348,14 +362,14 @@ def _operator(text: str, prefix: bool) -> _Piece:
 
 
 def _single_element(pieces: list[_Piece]) -> str:
-    """Return the MathML of a row as one element, without enclosing parentheses."""
+    """Return one MathML element for a row; enclosing parentheses are omitted."""
     if len(pieces) == 1 and pieces[0].kind == "group" and len(pieces[0].inner) == 1:
         return f"<mrow>{'<mo>,</mo>'.join(pieces[0].inner[0])}</mrow>"
     return f"<mrow>{_join(pieces)}</mrow>"
 
 
 def _space_between(left: _Piece, right: _Piece) -> str:
-    """Return the HTML of the space between two adjacent symbols or words."""
+    """Return the MathML of the space between two adjacent elements of a formula."""
     kinds = {left.kind, right.kind}
     if kinds == {"factor"}:
         return _THIN
@@ -364,7 +378,7 @@ def _space_between(left: _Piece, right: _Piece) -> str:
 
 
 def _join(pieces: list[_Piece]) -> str:
-    """Return the HTML of a row: thin spaces between factors, wide spaces around words."""
+    """Return the MathML of a row, with thin spaces between factors and wide spaces around words."""
     html, before = list[str](), _Piece("", "operator")
     for of_words, group in groupby(pieces, lambda piece: piece.kind == "word"):
         if of_words:

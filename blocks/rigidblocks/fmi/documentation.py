@@ -1,4 +1,4 @@
-"""Documentation files of an FMU: a page about the block, and the reference run."""
+"""Documentation files of an FMU: an HTML page about its block, and the reference run."""
 
 import inspect
 import re
@@ -22,13 +22,13 @@ from rigidblocks.spatial.spatial import Array
 if TYPE_CHECKING:
     from rigidblocks.view.drawn_robot import DrawnRobot
 
-# section of a Google style docstring: its name and its indented lines
+# section of a Google style docstring, with its name and its indented lines
 _SECTION = re.compile(
     r"^(?P<name>Args|Attributes|Returns|Yields|Raises):[ ]*\n(?P<body>(?:[ ]+\S.*\n|[ ]*\n)+)",
     re.MULTILINE,
 )
 _ENTRY = re.compile(r"^(\*{0,2}\w+(?:, \w+)*)(?: \([^()]*\))?: ")  # entry `name (type): text`
-FEW = 6  # largest number of equal values that are printed one by one
+FEW = 6  # maximum number of equal values that a table lists one by one
 _STYLE = (
     "body{font:15px/1.5 sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
     "pre{white-space:pre-wrap;background:#f4f4f4;padding:.6em 1em}code{font-size:95%}"
@@ -66,9 +66,18 @@ _ROBOT_CONVENTIONS = (
 def documentation_content(
     evaluator: TracedEvaluator, identifier: str, method: Method, h: float
 ) -> dict[str, bytes]:
-    """Return the documentation files of an FMU by path, including the reference run.
+    """Return the documentation files of an FMU, including the reference run.
 
     A block without finite start values has no reference run.
+
+    Args:
+        evaluator: Traced block.
+        identifier: Model identifier of the FMU.
+        method: Integration method.
+        h: Maximum inner step [s].
+
+    Returns:
+        File content (bytes) by path in the FMU.
     """
     run = ReferenceRun(evaluator, method, h)
     content = {"index.html": page(run, identifier)}
@@ -125,10 +134,10 @@ def block_docstring(block: Block) -> str:
 
 
 def prose(block: Block) -> str:
-    """Return the docstring of the block's class without the parts for Python users.
+    """Return the docstring of the block's class in the form for the documentation page.
 
-    The sections `Raises:`, `Returns:` and `Yields:` are omitted. `Args:` and `Attributes:` become
-    lists.
+    The function omits the sections `Raises:`, `Returns:` and `Yields:`, which only Python users
+    need. It converts the sections `Args:` and `Attributes:` to lists.
     """
     text = _SECTION.sub(_section_as_list, block_docstring(block) + "\n").strip("\n")
     paragraphs = re.split(r"\n\s*\n", text)
@@ -136,7 +145,7 @@ def prose(block: Block) -> str:
 
 
 def _section_as_list(section: re.Match[str]) -> str:
-    """Convert a docstring section to a list of its entries, or to "" for Python users only."""
+    """Convert the docstring section `Args` or `Attributes` to a list; omit all other sections."""
     if section["name"] not in ("Args", "Attributes"):
         return "\n"
     entries = re.split(r"^(?=\S)", textwrap.dedent(section["body"]), flags=re.MULTILINE)
@@ -145,13 +154,13 @@ def _section_as_list(section: re.Match[str]) -> str:
 
 
 def names(block: Block) -> frozenset[str]:
-    """Return the names of ports and fields that formulas in the docstring may contain."""
+    """Return the names of a block's ports and fields, which formulas display as variables."""
     ports = (*block.inputs, *block.outputs, *block.states, *block.sampled, *block.parameters)
     return frozenset(port.name for port in ports) | {*getattr(block, "__dataclass_fields__", ())}
 
 
 def _parts(block: Block) -> Iterator[str]:
-    """Yield the HTML descriptions of the parts, if the block is a system."""
+    """Yield the HTML descriptions of the parts of a system; yield nothing for another block."""
     if isinstance(block, PortsOfParts):
         yield "<h2>Parts</h2>"
         for name, part in block.parts.items():
@@ -161,7 +170,7 @@ def _parts(block: Block) -> Iterator[str]:
 
 
 def _picture(block: Block) -> Iterator[str]:
-    """Yield a drawing of the robots in the initial configuration, if the block has robots."""
+    """Yield the HTML of a drawing of the block's robots in their initial configuration."""
     if not _is_robot(block):
         return
     from rigidblocks.view.video_export import drawing
@@ -200,20 +209,20 @@ def _row(port: Port) -> str:
 
 
 def _numbers(values: Array) -> str:
-    """Format values for a table; more than `FEW` equal values become one value with "each"."""
+    """Format values for a table cell; "0 each" abbreviates more than `FEW` equal values."""
     texts = [f"{value:.6g}" for value in values]
     return f"{texts[0]} each" if len(texts) > FEW and len(set(texts)) == 1 else ", ".join(texts)
 
 
 def _range(port: Port) -> str:
-    """Format the bounds of a port; bounds that differ between elements are listed with commas."""
+    """Format the bounds of a port for a table cell, with commas between different bounds."""
     bounds = zip(np.ravel(port.min).tolist(), np.ravel(port.max).tolist(), strict=True)
     texts = dict.fromkeys(f"{low:.6g} to {high:.6g}" for low, high in bounds)
     return "" if set(texts) == {"-inf to inf"} else ", ".join(texts)
 
 
 def _wiring(run: ReferenceRun) -> Iterator[str]:
-    """Yield the HTML of the connection rules: direct feedthrough, conventions and delay."""
+    """Yield the HTML about connections: direct feedthrough, delays and conventions."""
     pairs, block = feedthrough(run.evaluator), run.memory.block
     yield "<h2>Connections</h2><ul>"
     for output in block.outputs:
@@ -230,7 +239,7 @@ def _wiring(run: ReferenceRun) -> Iterator[str]:
 
 
 def _limits(block: Block) -> Iterator[str]:
-    """Yield the HTML of the limits of use of a robot block."""
+    """Yield the HTML about the limits of use of a block, with additional limits for robots."""
     rules = _LIMITS if not _is_robot(block) else (*_LIMITS, _ROBOT_LIMITS)
     yield "<h2>Limits of use</h2><ul>"
     yield from (f"<li>{rule}</li>" for rule in rules)
@@ -238,7 +247,7 @@ def _limits(block: Block) -> Iterator[str]:
 
 
 def _is_robot(block: Block) -> bool:
-    """Return True if a port has the name of a robot port."""
+    """Return True if an input or output has the name of a robot port, such as q or tau."""
     return any(p.name.split(".")[-1] in _ROBOT_PORTS for p in (*block.inputs, *block.outputs))
 
 
@@ -274,10 +283,10 @@ def _integration_text(run: ReferenceRun) -> str:
 
 
 def most_operations(evaluator: TracedEvaluator, method: Adaptive, bound: int) -> float:
-    """Return an upper bound of the arithmetic operations of one communication step.
+    """Return an upper bound of the number of arithmetic operations in a communication step.
 
-    The bound counts `bound` attempted inner steps, one final step without error control, a sample
-    and the outputs.
+    The operations are those of `bound` attempted inner steps, one final step without error control,
+    the update of the sampled states, and the outputs.
     """
 
     def operations(name: str) -> int:
@@ -291,7 +300,10 @@ def most_operations(evaluator: TracedEvaluator, method: Adaptive, bound: int) ->
 
 
 def _operations_of_tries(evaluator: TracedEvaluator, method: Adaptive) -> Iterator[float]:
-    """Yield the operations of one attempted inner step, for each method that `method` may use."""
+    """Yield the number of operations of an attempted inner step, for each method of `method`.
+
+    The methods are the explicit, linearly implicit and collocation method, if `method` has them.
+    """
     n = evaluator.memory.x.stop - evaluator.memory.x.start
     rates = evaluator.graph("derivative").operation_count
     if method.explicit is not None:

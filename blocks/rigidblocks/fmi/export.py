@@ -33,7 +33,7 @@ PAGE_STEP = 1e-3  # default communication step of the simulation page [s]
 
 
 class ExportOptions(IntegrationOptions, total=False):
-    """Options of `export_fmu`: integration of a block, and content of the archive.
+    """Options of `export_fmu` for the integration of a block and the content of the FMU.
 
     Attributes:
         bundle: True to include rigidblocks in a Python FMU.
@@ -42,10 +42,10 @@ class ExportOptions(IntegrationOptions, total=False):
         page: True to add a page that simulates the robot to the documentation; requires ziglang.
         xcp: Port or address, such as 127.0.0.1:5555, for measurement and calibration tools
             (FMI-LS-XCP); None for no XCP server.
-        arrays: In FMI 3.0, True for array variables, False for scalar variables such as q[1], for
-            importers that do not support arrays.
-        output_derivatives: Highest order of the time derivatives of the outputs that a native FMU
-            provides in co-simulation, 0 to 2; None for the order that adds little code.
+        arrays: True for array variables in FMI 3.0. False for scalar variables such as q[1], if an
+            importer does not support arrays.
+        output_derivatives: Highest order of the time derivatives of the outputs, 0 to 2, that a
+            native FMU provides in co-simulation. None for the default of `native_fmu`.
         interval: Interval of the clock [s] of an FMI 3.0 FMU for scheduled execution; None for an
             FMU for co-simulation and model exchange.
         binary: Names of the inputs, outputs and parameters that become binary variables of an
@@ -96,7 +96,7 @@ def export_fmu(
     A system becomes one FMU, which contains its blocks as one `FusedSystem`.
 
     Args:
-        source: Block, system, or path of a script.
+        source: Block, system, or path of an FMU script.
         path: Path of the FMU.
         target: "native": binaries that do not need Python; "source": C code, with binaries only for
             the given `platforms`; "python": an FMU for importers that are Python programs.
@@ -180,7 +180,11 @@ def _python_fmu(
     changes: dict[str, Any],
     packaging: dict[str, Any],
 ) -> Path:
-    """Build the Python FMU of a script, or of a block or system that is pickled into a script."""
+    """Build the Python FMU of a script, a block or a system, and return its path.
+
+    A block or system is pickled, and a generated script loads it. `steps` contains the
+    communication step [s] and the stepping order of a system.
+    """
     if isinstance(source, str | Path):
         _refuse(changes, "a script defines its FMU: it does not support")
         return python_fmu(source, path, **packaging)
@@ -219,7 +223,7 @@ def add_page(fmu: Path, source: Block | System, dt: float | None, deflate: bool)
 
 
 def _system_of(block: Block) -> System:
-    """Return a system with one block; the default start value of its inputs is zero."""
+    """Return a system with one block; inputs without a start value start at zero."""
     system = System()
     start = {port.name: np.zeros(port.shape) for port in block.inputs if port.start is None}
     system.add("robot", block, start=start)
@@ -250,7 +254,10 @@ def _block_of(source: Block | System | str | Path, dt: float | None, order: str 
 
 
 def _object_script(made: _Made, folder: Path, changes: Mapping[str, Any]) -> Script:
-    """Write a script for a block to `folder`, with `changes` of its export options."""
+    """Write an FMU script for a block to `folder`, and return its content.
+
+    `changes` contains the export options that replace the default options of the block.
+    """
     given = {key: value for key, value in changes.items() if value is not None}
     name = model_identifier(given.pop("name", type(made.block).__name__))
     options = {"method": made.method, "h": made.h, "tunable": None} | given
@@ -258,7 +265,7 @@ def _object_script(made: _Made, folder: Path, changes: Mapping[str, Any]) -> Scr
 
 
 def _check(source: object, path: str | Path, target: str) -> None:
-    """Check the type of the source, the target, and that the path is not a folder."""
+    """Raise an exception for an unknown target, a wrong type of source, or a folder as path."""
     if target not in TARGETS:
         raise ValueError(f"target must be one of {', '.join(TARGETS)}, not '{target}'")
     if not isinstance(source, Block | System | str | Path):
@@ -271,6 +278,6 @@ def _check(source: object, path: str | Path, target: str) -> None:
 
 
 def _refuse(options: Mapping[str, object] | None, reason: str) -> None:
-    """Raise ValueError with the reason if any of the options has a value."""
+    """Raise ValueError with a reason and the option names if any option is not None."""
     if given := [name for name, value in (options or {}).items() if value is not None]:
         raise ValueError(f"{reason} {' and '.join(given)}")

@@ -1,4 +1,4 @@
-"""Feature profiles of the FMI project, and the features of an FMU that they require.
+"""Feature profiles of the FMI project, and their comparison with the features of an FMU.
 
 Source:
     FMI project, FMI 2.0/3.0 Profiles, https://modelica.github.io/fmi-guides/main/fmi-profiles.
@@ -40,7 +40,7 @@ class Need(StrEnum):
 
 @dataclass(frozen=True)
 class Description:
-    """Model description and file names of an FMU, in which the features are found.
+    """Model description and file names of an FMU.
 
     Attributes:
         root: Root element of modelDescription.xml.
@@ -57,23 +57,23 @@ class Description:
 
     @cached_property
     def interfaces(self) -> dict[str, Any]:
-        """Elements of the interface types by name."""
+        """XML elements of the interface types that the FMU has, by name."""
         found = {name: self.root.find(name) for name in (CS, ME, SE)}
         return {name: element for name, element in found.items() if element is not None}
 
     @cached_property
     def variables(self) -> tuple[Any, ...]:
-        """Elements of all variables; in FMI 2.0 the elements `ScalarVariable`."""
+        """XML elements of all variables; in FMI 2.0, the elements `ScalarVariable`."""
         parent = self.root.find("ModelVariables")
         wanted = _ELEMENTS if self.fmi == 3 else {"ScalarVariable"}
         return tuple(one for one in (() if parent is None else parent) if one.tag in wanted)
 
     def select(self, causalities: Iterable[str]) -> tuple[Any, ...]:
-        """Return the elements of the variables with one of these causalities."""
+        """Return the XML elements of all variables that have one of the given causalities."""
         return tuple(v for v in self.variables if v.get("causality", "local") in set(causalities))
 
     def has(self, attribute: str, interfaces: Iterable[str] = (CS, ME, SE)) -> bool:
-        """Return True if an attribute of one of the interfaces is true, or a positive number."""
+        """Return True if an interface type has the attribute and its value is not false or 0."""
         values = (self.interfaces[name].get(attribute) for name in interfaces if name in self)
         return any(value not in (None, "false", "0") for value in values)
 
@@ -82,7 +82,7 @@ class Description:
 
     @cached_property
     def structural(self) -> Counter[str]:
-        """Number of arrays whose size a structural parameter defines, by its value reference."""
+        """Number of arrays that each structural parameter sizes, by its value reference."""
         counts = Counter[str]()
         for v in self.variables:
             counts.update({d.get("valueReference") for d in v.findall("Dimension")} - {None})
@@ -98,7 +98,10 @@ def _has_type(tag: str, causalities: Iterable[str]) -> Test:
 
 
 def _has_arrays(causalities: Iterable[str], sized_by: Callable[[Any, Description], bool]) -> Test:
-    """Return a test for arrays of these causalities with a dimension that satisfies `sized_by`."""
+    """Return a test whether an FMU has an array with a dimension that satisfies `sized_by`.
+
+    The test considers only arrays with one of the given causalities.
+    """
     return lambda fmu: any(
         sized_by(dimension, fmu)
         for v in fmu.select(causalities)
@@ -120,7 +123,7 @@ def _is_shared(dimension: Any, fmu: Description) -> bool:
 
 
 def _has_dependencies(fmu: Description) -> bool:
-    """Return True if all outputs and state derivatives list their dependencies."""
+    """Return True if an FMU declares the dependencies of all outputs and state derivatives."""
     paths = (
         ("Outputs/Unknown", "Derivatives/Unknown")
         if fmu.fmi == 2
@@ -154,13 +157,13 @@ def _has_attribute(*names: str, of: Iterable[str] = (CS, ME, SE)) -> Test:
 
 
 class Feature(NamedTuple):
-    """Feature of FMUs.
+    """Optional feature of FMUs, such as binary variables.
 
     Attributes:
         text: Name of the feature.
         test: Test whether an FMU has the feature.
         fmi: First FMI version that has the feature.
-        of: Interface type that has the feature, or None for all interface types.
+        of: Interface type to which the feature belongs, or None for all interface types.
     """
 
     text: str
@@ -227,7 +230,7 @@ FEATURES: Mapping[str, Feature] = {
 
 
 class Profile(NamedTuple):
-    """Feature profile: the features (keys of `FEATURES`) that it requires and recommends."""
+    """Feature profile with its required and recommended features (keys of `FEATURES`)."""
 
     name: str
     required: tuple[str, ...]
@@ -235,7 +238,7 @@ class Profile(NamedTuple):
     required_of: Mapping[str, str] = {}  # interface to which a requirement is restricted
 
     def need(self, key: str) -> Need | None:
-        """Return the status of a feature in the profile, or None if it is not listed."""
+        """Return required or recommended for a feature, or None if the profile does not list it."""
         if key in self.required:
             return Need.REQUIRED
         return Need.RECOMMENDED if key in self.recommended else None
@@ -286,11 +289,11 @@ PROFILES = (
 
 
 class Matrix(NamedTuple):
-    """Features of an FMU, compared with the profiles.
+    """Comparison of the features of an FMU with the feature profiles.
 
     Attributes:
         support: Presence of each feature in the FMU, by key of `FEATURES`.
-        missing: Required features that the FMU does not have, by the name of the profile.
+        missing: Required features that the FMU does not have, by name of the profile.
     """
 
     support: Mapping[str, Support]
@@ -298,16 +301,17 @@ class Matrix(NamedTuple):
 
 
 def profile_matrix(path: str | Path) -> Matrix:
-    """Return the features of an FMU, and the required features of each profile that are missing.
+    """Compare the features of an FMU with the feature profiles of the FMI project.
 
-    A feature of an interface type that the FMU does not have is not applicable, and no profile
-    counts it as missing. A feature of FMI 3.0 is missing in every FMU of FMI 2.0.
+    If an FMU does not have an interface type, the features of this interface type are not
+    applicable, and no profile counts them as missing. Features of FMI 3.0 are missing in every FMU
+    of FMI 2.0.
 
     Args:
         path: FMU file of FMI 2.0 or 3.0.
 
     Returns:
-        Features and missing features.
+        Features of the FMU, and missing required features of each profile.
 
     Raises:
         ValueError: The file is not an FMU of FMI 2.0 or 3.0.
@@ -349,9 +353,9 @@ def _read(path: str | Path) -> Description:
 
 
 def matrix_lines(matrix: Matrix) -> Iterator[str]:
-    """Yield the matrix as lines of text: a row for each feature, a column for each profile.
+    """Yield the lines of a text table with one row per feature and one column per profile.
 
-    The last lines list the missing features of each profile.
+    The lines after the table list the missing features of each profile.
     """
     heads = ("FMU", *(profile.name for profile in PROFILES))
     width = max(len(feature.text) for feature in FEATURES.values())

@@ -1,4 +1,4 @@
-"""FMU containers: one FMU that contains the FMUs of a system and native FMUs of its blocks."""
+"""Export of a system with FMUs and blocks as one FMU that contains all of them (FMU container)."""
 
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.graph.wiring import Wiring
 from rigidblocks.fmi.export import export_fmu
 
-OURS = "blocks"  # prefix of the file names of block FMUs
+OURS = "blocks"  # prefix of the file names of FMUs that are exported from blocks
 End = tuple[str, str]  # file and variable of one end of a connection
 
 
@@ -31,16 +31,16 @@ def export_container(
     platforms: str | Iterable[str] | None = None,
     name: str | None = None,
 ) -> Path:
-    """Write an FMI 2.0 container FMU that steps the FMUs of a system.
+    """Export a system as an FMI 2.0 container FMU, which contains and steps one FMU per part.
 
-    All FMUs read the outputs of the previous step, as in `simulate(..., order="jacobi")`. Blocks
-    become native FMUs in the container. Consecutive blocks between two FMUs in the evaluation order
-    form one native FMU. The container variables are the outputs, open inputs and parameters of the
-    parts, named `part.port`.
+    All FMUs read the outputs of the previous step, as in `simulate(..., order="jacobi")`. The
+    export converts blocks to native FMUs. Consecutive blocks between two FMUs in the evaluation
+    order form one native FMU. The container variables are the outputs, open inputs and parameters
+    of the parts, named `part.port`.
 
-    At the start time, an output with direct feedthrough (such as `qdd` of a plant) may not depend
-    on all of its inputs. This happens in a loop of connections, if the container computes an input
-    later than the output. The package fmu-manipulation-toolbox creates the container.
+    If the connections form a loop, the container may compute an output with direct feedthrough,
+    such as `qdd` of a plant, before one of its inputs. The value of this output at the start time
+    then does not depend on this input. The package fmu-manipulation-toolbox creates the container.
 
     Args:
         system: System with at least one FMU of version 2.0.
@@ -96,7 +96,10 @@ def _check(wiring: Wiring) -> None:
 def _files(
     wiring: Wiring, folder: Path, dt: float, platforms: str | Iterable[str] | None
 ) -> Iterator[tuple[str, str]]:
-    """Write the FMUs to a folder; yield each part name with its file name, in evaluation order."""
+    """Write the FMUs of a system to a folder, and yield the name and FMU file name of each part.
+
+    The parts are in evaluation order. Parts of one FMU have the same file name.
+    """
     for k, group in enumerate(_groups(wiring), 1):
         first = wiring.parts[group[0]]
         name = f"{OURS}_{k}" if isinstance(first.component, Block) else f"part_{k}"
@@ -110,7 +113,7 @@ def _files(
 
 
 def _groups(wiring: Wiring) -> Iterator[list[str]]:
-    """Yield the groups of parts that become one FMU each: an FMU, or consecutive blocks.
+    """Yield the part names of each FMU of the container: one FMU part, or consecutive blocks.
 
     The groups are in initialization order, so no group reads an initial value of a later group.
     """
@@ -121,7 +124,10 @@ def _groups(wiring: Wiring) -> Iterator[list[str]]:
 
 
 def _block_system(ours: dict[str, Part], wiring: Wiring) -> System:
-    """Return a system of blocks with the connections between them; other inputs stay open."""
+    """Return a system of the block parts `ours` with the connections between these parts.
+
+    Inputs that other parts feed become open inputs of the system.
+    """
     inner = System()
     for name, part in ours.items():
         fed = {u for (a, _), (b, u), *_ in wiring.connections if b == name and a not in ours}
@@ -135,7 +141,7 @@ def _block_system(ours: dict[str, Part], wiring: Wiring) -> System:
 
 
 def _wire(made: Any, wiring: Wiring, files: dict[str, str]) -> None:
-    """Add the connections, the exposed variables and the start values to a container object."""
+    """Add the connections, exposed variables and start values to the container object `made`."""
     _link(made, wiring, files)
     for part in wiring.parts.values():
         for port in part.component.outputs:
@@ -165,20 +171,20 @@ def _link(made: Any, wiring: Wiring, files: dict[str, str]) -> None:
 
 
 def _exposed_variables(part: Part, port: Port, files: dict[str, str]) -> Iterator[tuple[End, str]]:
-    """Yield the file and the variable of each port element, and its name in the container."""
+    """Yield the FMU file and variable of each port element, and its name in the container."""
     names = (f"{part.name}.{element}" for element in port.element_names)
     return zip(_ends(part, port, files), names, strict=True)
 
 
 def _ends(part: Part, port: Port, files: dict[str, str]) -> list[End]:
-    """Return the file name and the variable name of each element of a port."""
+    """Return the FMU file name and the variable name of each element of a port."""
     ours = isinstance(part.component, Block)
     names = [f"{part.name}.{element}" if ours else element for element in port.element_names]
     return [(files[part.name], name) for name in names]
 
 
 def _start(made: Any, part: Part, files: dict[str, str]) -> None:
-    """Add the start values of an FMU part to a container object."""
+    """Add the start values of an FMU part to the container object `made`."""
     component: Any = part.component
     for port in (*component.inputs, *component.parameters, *component.states):
         if port.name in part.start:

@@ -21,8 +21,8 @@ from rigidblocks.common.escaping import xml_boolean, xml_text
 from rigidblocks.fmi.variables import INDICATORS, Variable, Variables, is_in_intermediate_updates
 from rigidblocks.fmi.xcp import XcpAddress, describe_settings
 
-# tolerance of the default experiment, which importers use for their solver in model exchange; the
-# default tolerances of importers gave errors in the third digit
+# tolerance of the default experiment, which importers use for their solver in model exchange;
+# with the default tolerances of importers, results had errors in the third digit
 TOLERANCE = "1e-08"
 LOG_CATEGORIES = {
     "logStatusWarning": "Warnings.",
@@ -53,10 +53,10 @@ Unknowns = tuple[str, Iterable[Variable], Callable[[Variable], Iterable[Variable
 
 @dataclass(frozen=True)
 class Metadata:
-    """Attributes of a model description that the user provides.
+    """Author, version and other attributes of a model description that the user provides.
 
-    Attributes that are None are omitted. `description` replaces the first line of the block's
-    docstring.
+    The model description omits attributes that are None. By default, its description is the first
+    line of the block's docstring.
     """
 
     author: str | None = None
@@ -71,7 +71,7 @@ class Metadata:
                 raise ValueError(f"the {name} of an FMU must be one line of text, not {value!r}")
 
     def attributes(self) -> dict[str, str]:
-        """Return the attributes that are not None, by attribute name."""
+        """Return the attributes that are not None as a dictionary."""
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 
@@ -144,13 +144,13 @@ def model_description3(
 
 
 def output_order_attribute(order: int) -> dict[str, str]:
-    """Return the attribute of CoSimulation for the highest order of output derivatives."""
+    """Return the XML attribute for the highest order of output derivatives; {} for order 0."""
     return {"maxOutputDerivativeOrder": str(order)} if order else {}
 
 
 @dataclass(frozen=True, eq=False)
 class _Writer(ABC):
-    """Base class of the model description writers of both FMI versions."""
+    """Base class of the writers of FMI 2.0 and FMI 3.0 model descriptions."""
 
     variables: Variables
     identifier: str
@@ -161,7 +161,10 @@ class _Writer(ABC):
     token: ClassVar[str]  # name of the attribute with the digest of the FMU
 
     def description(self, content: Iterable[bytes]) -> str:
-        """Return the XML text of the model description, with the digest of the FMU."""
+        """Return the XML text of the model description, with a digest of the FMU.
+
+        `content` contains all other files of the FMU.
+        """
         token = {self.token: ""}
         root = Element(
             "fmiModelDescription",
@@ -193,7 +196,7 @@ class _Writer(ABC):
 
     @abstractmethod
     def units(self) -> Iterable[str]:
-        """Return the units of all variables."""
+        """Return the units of all variables, which may repeat."""
 
     @abstractmethod
     def add_variables(self, parent: Element) -> None:
@@ -201,7 +204,7 @@ class _Writer(ABC):
 
     @abstractmethod
     def unknowns(self) -> tuple[Unknowns, ...]:
-        """Return the lists of unknowns of the element ModelStructure."""
+        """Return the lists of unknowns in the element ModelStructure, such as the outputs."""
 
     @abstractmethod
     def add_unknowns(
@@ -211,7 +214,14 @@ class _Writer(ABC):
         unknowns: Sequence[Variable],
         knowns: Callable[[Variable], Iterable[Variable]],
     ) -> None:
-        """Add one list of unknowns with their dependencies to the element ModelStructure."""
+        """Add a list of unknowns with their dependencies to the element ModelStructure.
+
+        Args:
+            structure: Element ModelStructure.
+            name: Name of the list or of its elements, such as Outputs.
+            unknowns: Variables of the list.
+            knowns: Function that returns the variables on which an unknown depends.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,12 +236,12 @@ class _Writer2(_Writer):
 
     @property
     def scalars(self) -> tuple[Variable, ...]:
-        """Return the scalar variables; derivatives of states are only for model exchange."""
+        """Return all scalar variables; for model exchange, including the state derivatives."""
         return (*self.variables.all, *self.rates)
 
     @property
     def rates(self) -> tuple[Variable, ...]:
-        """Return the derivatives of the continuous states, for model exchange."""
+        """Return the derivatives of the continuous states; () without model exchange."""
         return self.variables.rates if self.model_exchange else ()
 
     def add_interfaces(self, root: Element) -> None:
@@ -270,7 +280,7 @@ class _Writer2(_Writer):
         unknowns: Sequence[Variable],
         knowns: Callable[[Variable], Iterable[Variable]],
     ) -> None:
-        """Add one list of unknowns; FMI 2.0 refers to variables by their position from 1 on."""
+        """Add a list of unknowns; FMI 2.0 refers to variables by indices, which begin at 1."""
         if not unknowns:
             return
         parent = SubElement(structure, name)
@@ -296,7 +306,7 @@ class _Writer3(_Writer):
 
     @cached_property
     def owners(self) -> dict[int, "ArrayVariable"]:
-        """Return the array variable that contains each scalar index, by index."""
+        """Return the array variable that contains a scalar variable, by index of the scalar."""
         return {element.index: array for array in self.arrays for element in array.elements}
 
     def add_interfaces(self, root: Element) -> None:
@@ -368,7 +378,7 @@ class _Writer3(_Writer):
             SubElement(element, "Dimension", start=str(length))
 
     def clock_attributes(self, variable: Variable) -> dict[str, str | None]:
-        """Return the XML attributes of a variable that a clock activates; {} without clocks."""
+        """Return the XML attributes that a clock requires for a variable; {} without a clock."""
         del variable
         return {}
 
@@ -389,7 +399,7 @@ class _Writer3(_Writer):
         unknowns: Sequence[Variable],
         knowns: Callable[[Variable], Iterable[Variable]],
     ) -> None:
-        """Add one list of unknowns; FMI 3.0 refers to variables by their value reference."""
+        """Add a list of unknowns; FMI 3.0 refers to variables by their value references."""
         owners = self.owners
         for unknown in dict.fromkeys(owners[variable.index] for variable in unknowns):
             references = {owners[k.index].reference for v in unknown.elements for k in knowns(v)}
@@ -402,9 +412,10 @@ class _Writer3(_Writer):
 
 @dataclass(frozen=True, eq=False)
 class _BinaryWriter(_Writer3):
-    """Writer of FMI 3.0 model descriptions with binary variables, only for co-simulation.
+    """Writer of FMI 3.0 model descriptions with binary variables, for co-simulation only.
 
-    Binary variables cannot be continuous, so the FMU has neither model exchange nor event mode.
+    Binary variables cannot be continuous, so the FMU supports neither model exchange nor event
+    mode.
     """
 
     def add_interfaces(self, root: Element) -> None:
@@ -475,10 +486,7 @@ class _ScheduledWriter(_Writer3):
 
 @dataclass(frozen=True)
 class ArrayVariable:
-    """Array variable of a port in FMI 3.0, with its elements in C order.
-
-    Its value reference is the index of its first element.
-    """
+    """Array variable of FMI 3.0 for a port, with its elements in C order."""
 
     name: str
     shape: tuple[int, ...]
@@ -487,7 +495,7 @@ class ArrayVariable:
 
     @property
     def reference(self) -> int:
-        """Value reference, the index of the first element."""
+        """Value reference, which is the memory index of the first element."""
         return self.elements[0].index
 
     @property
@@ -500,16 +508,16 @@ class ArrayVariable:
         return units.pop() if len(units) == 1 else None
 
     def common(self, name: str) -> Any:
-        """Return the common value of the attribute `name`, or None if the elements differ.
+        """Return the common value of an attribute of the elements, or None if the values differ.
 
-        FMI 3.0 allows only one bound per array.
+        FMI 3.0 allows only one value of an attribute, such as `min`, per array.
         """
         values = {getattr(element, name) for element in self.elements}
         return values.pop() if len(values) == 1 else None
 
     @property
     def description(self) -> str:
-        """Description of the port, with the list of units if the elements have different units."""
+        """Description of the port; it lists the units if the elements have different units."""
         return (
             self.doc
             if self.unit is not None
@@ -518,10 +526,10 @@ class ArrayVariable:
 
 
 def array_variables(variables: Variables) -> tuple[ArrayVariable, ...]:
-    """Return the FMI 3.0 variables of a block by value reference.
+    """Return the FMI 3.0 variables of a block in the order of their value references.
 
-    They are the time, the ports, the state derivatives and the event indicators. If
-    `variables.arrays` is False, each element is a variable.
+    The variables are the time, the ports, the state derivatives and the event indicators. If
+    `variables.arrays` is False, each element is a separate variable.
     """
     if not variables.arrays:
         scalars = (*variables.all, *variables.rates, *variables.indicators)
@@ -550,7 +558,7 @@ def first_docstring_line(block: Block) -> str:
 
 
 def _describe_tool(root: Element, block: Block, metadata: Metadata) -> None:
-    """Set the attributes for the description, the author and the generation tool of the FMU."""
+    """Set the attributes of fmiModelDescription for the description, author and tool of the FMU."""
     described = {"description": first_docstring_line(block)} | metadata.attributes()
     for name, value in described.items():
         root.set(name, value)
@@ -559,7 +567,7 @@ def _describe_tool(root: Element, block: Block, metadata: Metadata) -> None:
 
 
 def _describe_run(root: Element, block: Block) -> None:
-    """Add the log categories and the default experiment."""
+    """Add the elements LogCategories and DefaultExperiment to a model description."""
     categories = SubElement(root, "LogCategories")
     for name, text in LOG_CATEGORIES.items():
         SubElement(categories, "Category", name=name, description=text)
@@ -574,7 +582,7 @@ def _describe_run(root: Element, block: Block) -> None:
 
 
 def _describe_units(root: Element, units: Iterable[str]) -> None:
-    """Add the unit definitions."""
+    """Add the element UnitDefinitions to a model description."""
     definitions = SubElement(root, "UnitDefinitions")
     for unit in sorted(filter(None, set(units))):
         exponents = {base: str(exponent) for base, exponent in base_units(unit).items()}
@@ -587,7 +595,10 @@ def _describe_units(root: Element, units: Iterable[str]) -> None:
 def _range_attributes(
     unit: str | None, low: float | None, high: float | None, nominal: float | None
 ) -> dict[str, str]:
-    """Return the attributes displayUnit, min, max and nominal; None values are omitted."""
+    """Return the XML attributes displayUnit, min, max and nominal of a variable.
+
+    Attributes with the value None are omitted.
+    """
     shown = display_unit(unit) if unit else None
     numbers = {"min": low, "max": high, "nominal": nominal}
     attributes = {name: repr(value) for name, value in numbers.items() if value is not None}
@@ -595,7 +606,7 @@ def _range_attributes(
 
 
 def _add_scalar(parent: Element, variable: Variable) -> None:
-    """Add the ScalarVariable element of a variable in FMI 2.0."""
+    """Add the element ScalarVariable of FMI 2.0 for a variable."""
     attributes = {
         "name": variable.name,
         "valueReference": str(variable.index),
@@ -616,7 +627,7 @@ def _add_scalar(parent: Element, variable: Variable) -> None:
 
 
 def _content_digest(root: Element, content: Iterable[bytes]) -> str:
-    """Return a digest of the description and of the other files, in the format of a guid."""
+    """Return a digest of a model description and of all other files, in the format of a guid."""
     digest = hashlib.sha256(xml_text(root).encode())
     for part in content:
         digest.update(part)

@@ -1,4 +1,4 @@
-"""Native FMUs: generation of the C sources, compilation for each platform, and packaging."""
+"""Export of a block as a native FMU: C sources, compilation for each platform, and packaging."""
 
 import re
 import struct
@@ -64,7 +64,16 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class Platform:
-    """Target platform with its FMI 3.0 name and its FMI 2.0 binary folder."""
+    """Target platform of a native FMU.
+
+    Attributes:
+        name: Platform name of FMI 3.0.
+        fmi2_folder: Name of the binary folder in FMI 2.0.
+        suffix: Suffix of shared libraries.
+        target: Target name of the cross compiler.
+        flags: Additional compiler flags.
+        link: Additional linker flags.
+    """
 
     name: str
     fmi2_folder: str
@@ -74,13 +83,14 @@ class Platform:
     link: tuple[str, ...] = ("-lm",)
 
     def folder(self, fmi: int) -> str:
-        """Return the folder of the platform's binaries in the FMU."""
+        """Return the path of the platform's binary folder in an FMU of FMI version 2 or 3."""
         return f"binaries/{self.fmi2_folder if fmi == 2 else self.name}"
 
     def install_name(self, identifier: str) -> tuple[str, ...]:
         """Return the compiler flags that set the install name of a macOS library.
 
-        Without these flags, the install name would be the build path.
+        Without these flags, the install name would be the build path. The flags of other platforms
+        are ().
         """
         return (
             (f"-Wl,-install_name,@rpath/{identifier}{self.suffix}",)
@@ -91,7 +101,7 @@ class Platform:
 
 # without these flags the compilation of a large straight-line function takes over a minute
 _WINDOWS_FLAGS = ("-fno-stack-check", "-mno-stack-arg-probe")
-# C functions need no tables for exceptions; without them, the code takes fewer pages of 16 kB
+# C functions need no tables for exceptions; without tables, the code occupies fewer 16 kB pages
 _MAC_FLAGS = ("-fno-asynchronous-unwind-tables",)
 _PLATFORMS = (
     Platform("x86_64-linux", "linux64", ".so", "x86_64-linux-gnu.2.17"),
@@ -117,15 +127,15 @@ def binaries(
 
     If `platforms` is None, the C compiler of this machine builds one library for this machine.
     Otherwise ziglang builds the libraries of all given platforms in parallel. FMI 2.0 importers
-    search darwin64 on both Mac architectures. If both are built, the library in darwin64 contains
-    both binaries.
+    search the folder darwin64 on both Mac architectures. If the libraries of both architectures are
+    built, a universal library in darwin64 combines them.
 
     Args:
         sources: Text of the C sources by file name.
-        main: Source file to compile.
+        main: Name of the source file to compile.
         identifier: Model identifier.
-        fmi: FMI version.
-        platforms: Platform names, "all", or None.
+        fmi: FMI version, 2 or 3.
+        platforms: Platform names of FMI 3.0, "all", or None.
         flags: Additional compiler flags.
 
     Returns:
@@ -162,9 +172,9 @@ def binaries(
 
 
 def _unknown_platform(name: str) -> str:
-    """Return the start of the error for an unknown platform, with the platform that is meant.
+    """Return the error text for an unknown platform, with a suggestion for a similar name.
 
-    Names of FMI 2.0, such as linux64, stand for the platform of the folder with this name.
+    For a folder name of FMI 2.0, such as linux64, the suggestion is the platform of this folder.
     """
     folders = {platform.fmi2_folder: platform.name for platform in _PLATFORMS}
     close = [folders[name]] if name in folders else get_close_matches(name, PLATFORMS, 1)
@@ -187,9 +197,9 @@ def platforms_named(platforms: str | Iterable[str]) -> tuple[Platform, ...]:
 
 
 def universal(x86_64: bytes, arm64: bytes) -> bytes:
-    """Combine two macOS libraries into one universal library, each binary aligned to 16 KiB.
+    """Combine macOS libraries for x86_64 and arm64 into one universal library.
 
-    loader.h and fat.h of macOS define the format.
+    The binaries are aligned to 16 KiB. loader.h and fat.h of macOS define the format.
     """
     align = 14
     offsets = [1 << align, (len(x86_64) + (2 << align) - 1) >> align << align]
@@ -224,9 +234,12 @@ def _this_platform() -> Platform:
 
 @dataclass(frozen=True)
 class Runtime:
-    """C runtime of an FMI version.
+    """C source files of native FMUs of an FMI version.
 
-    The fields are the file to compile, the paths of the runtime files in `c`, and the FMI headers.
+    Attributes:
+        main: Name of the source file to compile.
+        files: Paths of the source files in the folder `c`.
+        headers: Names of the headers of the FMI standard.
     """
 
     main: str
@@ -274,13 +287,13 @@ def native_fmu(
 ) -> Path:
     """Export a block as a native FMU.
 
-    The same block gives the same bytes if the C compiler is the same. If `platforms` is given, the
-    bytes are the same on all machines that have the same ziglang version.
+    Repeated exports of a block with one version of the C compiler create identical files. If
+    `platforms` is given, the files are identical on all machines with the same ziglang version.
 
     Args:
         block: Block to export.
         path: Path of the FMU.
-        name: Model identifier; by default the block's type.
+        name: Model identifier; by default the name of the block's class.
         method: Integration method.
         h: Maximum inner step [s].
         tunable: Names of the tunable parameters; by default all. The other parameters are
@@ -292,8 +305,9 @@ def native_fmu(
         deflate: True to compress the archive.
         xcp: Address or port of the XCP server (FMI-LS-XCP), only on Linux.
         arrays: True for one array variable per port in FMI 3.0, False for scalar variables.
-        output_derivatives: Highest order of the time derivatives of the outputs, 0 to 2. By default
-            2 if this adds little code, else 1, or 0 if no output changes between samples.
+        output_derivatives: Highest order of the time derivatives of the outputs, 0 to 2. The
+            default is 2 if this adds little code, otherwise 1. If no output changes between
+            samples, the default is 0.
         interval: Interval of the clock [s] of an FMI 3.0 FMU for scheduled execution; None for an
             FMU for co-simulation and model exchange.
         binary: Names of the ports that become binary variables in FMI 3.0.
@@ -347,7 +361,7 @@ def native_fmu(
 
 
 def _pictures(variables: Variables, fmi: int) -> dict[str, bytes]:
-    """Return the icon file, and in FMI 3.0 also the terminals file, by path."""
+    """Return the icon of an FMU, and in FMI 3.0 also its terminals file, by path in the FMU."""
     if fmi == 2:
         return {ICON: icon()}
     ports = variables.memory.ports if variables.arrays else ()  # terminals connect array variables
@@ -366,7 +380,7 @@ def _xcp_address(
 
 
 def runtime_of(fmi: int) -> Runtime:
-    """Return the C runtime of an FMI version; raise ValueError for an unsupported version."""
+    """Return the C source files of an FMI version; raise ValueError for an unsupported version."""
     if fmi not in RUNTIMES:
         raise ValueError(f"fmi must be one of {', '.join(map(str, RUNTIMES))}, not {fmi!r}")
     return RUNTIMES[fmi]
@@ -383,9 +397,27 @@ def fmu_sources(
     output_derivatives: int | None = None,
     interval: float | None = None,
 ) -> tuple[str, Mapping[str, str]]:
-    """Return the text of modelDescription.xml, and the C sources by file name.
+    """Return the text of modelDescription.xml and the C sources of a native FMU.
 
-    Both contain the same guid, a digest of all other content.
+    The model description and the header fmu.h contain the guid, which is a digest of the model
+    description and of the other sources.
+
+    Args:
+        variables: Variables of the block.
+        identifier: Model identifier.
+        method: Integration method.
+        h: Maximum inner step [s].
+        fmi: FMI version, 2 or 3.
+        metadata: Author, version and other attributes.
+        xcp: Address of the XCP server, or None.
+        output_derivatives: Highest order of output derivatives, as in `native_fmu`.
+        interval: Interval of the clock [s] for scheduled execution, or None.
+
+    Returns:
+        XML text, and text of the C sources by file name.
+
+    Raises:
+        ValueError: The FMI version, the clock or the order of output derivatives is not supported.
     """
     runtime = runtime_of(fmi)
     if interval is not None:
@@ -435,7 +467,10 @@ def fmu_sources(
 def _check_interval(
     interval: float, variables: Variables, fmi: int, xcp: XcpAddress | None
 ) -> None:
-    """Raise ValueError if an FMU for scheduled execution with this clock is not possible."""
+    """Raise ValueError if the export does not support scheduled execution with these options.
+
+    `interval` is the interval of the clock [s].
+    """
     if fmi != 3 or xcp:
         raise ValueError(
             "an FMU for scheduled execution must be exported for FMI 3.0 and without XCP"
@@ -447,7 +482,7 @@ def _check_interval(
 
 
 def fmu_header(variables: Variables, guid: str, fmi: int, *, scheduled: bool = False) -> str:
-    """Return the text of fmu.h with the constants of the FMU and tables of its variables."""
+    """Return the text of fmu.h, a C header with constants and variable tables of an FMU."""
     scalars = (*variables.all, *variables.rates, *variables.indicators)
     names = ",\n    ".join(c_string(v.name) for v in scalars)
     settable = ", ".join(_settable(v) for v in scalars)
@@ -501,7 +536,7 @@ def _binary_elements(variables: Variables) -> set[int]:
 
 
 def _binary_lines(variables: Variables) -> Iterator[str]:
-    """Yield the lines of fmu.h that mark the binary variables, if there are any."""
+    """Yield the lines of fmu.h that mark binary variables; without binary variables, no lines."""
     if variables.binary:
         elements = _binary_elements(variables)
         marks = ", ".join(str(int(k in elements)) for k in range(variables.count))
@@ -510,7 +545,7 @@ def _binary_lines(variables: Variables) -> Iterator[str]:
 
 
 def _suspected_causes(memory: Memory) -> str:
-    """Return the states that may cause a failed step, in parentheses; "" if there are none."""
+    """Return a text in parentheses with the states that may cause a failed step, or ""."""
     unknown = np.full(memory.size, np.nan)
     suspects = "; ".join(memory.block.suspects(memory.argument("x", unknown)))
     return f" ({suspects})" if suspects else ""
@@ -529,19 +564,25 @@ def _diagnostics_lines(memory: Memory) -> Iterator[str]:
 
 
 def _lengths(variables: Variables) -> list[int]:
-    """Return for each index the length of the array that starts there, or 0 within an array."""
+    """Return the array length for each variable index, by the first element of the array.
+
+    The length is 0 at the indices of all other elements.
+    """
     sizes = {array.reference: len(array.elements) for array in array_variables(variables)}
     every = (*variables.all, *variables.rates, *variables.indicators)
     return [sizes.get(v.index, 0) for v in every]
 
 
 def _scalar_lengths(variables: Variables) -> list[int]:
-    """Return the length 1 for each scalar; event indicators are not variables in FMI 2.0."""
+    """Return the length of each FMI 2.0 variable: 1, or 0 for event indicators.
+
+    Event indicators are not variables in FMI 2.0.
+    """
     return [1] * len((*variables.all, *variables.rates)) + [0] * len(variables.indicators)
 
 
 def model_identifier(name: str) -> str:
-    """Return the name if it is a C identifier; otherwise raise ValueError."""
+    """Return a model name unchanged; raise ValueError if the name is not a C identifier."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise ValueError(
             f"invalid model identifier '{name}' of an FMU: it must consist of letters, digits and "

@@ -1,4 +1,4 @@
-"""Python FMUs: a script, the compiled kernel of its block, and the binaries of pythonfmu."""
+"""Export of a script as a Python FMU, with a compiled kernel and the binaries of pythonfmu."""
 
 import json
 from importlib.metadata import files
@@ -46,12 +46,12 @@ def python_fmu(
 ) -> Path:
     """Build the Python FMU of a script.
 
-    The FMU needs an importer that is a Python program with NumPy and rigidblocks. It contains the
-    local modules that the script imports at its top level. The same script and rigidblocks version
-    give the same bytes.
+    The importer of the FMU must be a Python program with NumPy and rigidblocks. The FMU contains
+    the local modules that the script imports at its top level. Repeated exports of a script with
+    one version of rigidblocks create identical files.
 
     Args:
-        script: Path of the script, or its content.
+        script: Path of the script, or a loaded script.
         path: Path of the FMU; by default `<stem>.fmu` in the working folder.
         bundle: True to include rigidblocks in the FMU.
         metadata: Author, version and other attributes.
@@ -83,17 +83,20 @@ def python_fmu(
 
 
 def _licenses(bundle: bool) -> str:
-    """Return the licenses of the software in the FMU, and of rigidblocks."""
+    """Return the text of the licenses of rigidblocks and pythonfmu.
+
+    `bundle` is True if the FMU contains rigidblocks.
+    """
     (theirs,) = (f for f in files("pythonfmu") or [] if f.name.startswith("LICENSE"))
     ours = "rigidblocks, which is in resources/rigidblocks" if bundle else "the kernel"
     return f"{ours}:\n\n{own_license()}\n\npythonfmu:\n\n{theirs.read_text().rstrip()}\n"
 
 
 def _resources(script: Script, variables: Variables, bundle: bool) -> dict[str, bytes]:
-    """Return the files of the resources folder by path.
+    """Return the files of a Python FMU's resources folder, as bytes by path in the folder.
 
     The files are the script, a module with a unique name that runs the script, and all files that
-    the script needs.
+    the script needs. If `bundle` is True, they include rigidblocks.
     """
     resources = {
         KERNEL: kernel_library(script.memory, script.method, script.h).read_bytes(),
@@ -120,7 +123,10 @@ def _is_run_time(name: str) -> bool:
 
 
 def _layout(variables: Variables) -> bytes:
-    """Return the variables and the kernel description as JSON; the slave checks them on load."""
+    """Return the rigidblocks version, the variable names and the settable variables as JSON.
+
+    The slave checks these data when it is loaded.
+    """
     layout = {
         "made_with": f"rigidblocks {rigidblocks.__version__}",
         "variables": [v.name for v in variables.all],
@@ -132,7 +138,10 @@ def _layout(variables: Variables) -> bytes:
 
 
 def _binaries(name: str) -> dict[str, bytes]:
-    """Return the pythonfmu libraries of all platforms, renamed to the name of the FMU."""
+    """Return the libraries of pythonfmu for all platforms, as bytes by path in the FMU.
+
+    `name` is the model identifier, which replaces the file name of each library.
+    """
     folder = _PYTHONFMU / "resources" / "binaries"
     libraries = [
         path for path in sorted(folder.glob("*/*")) if path.suffix in (".so", ".dll", ".dylib")

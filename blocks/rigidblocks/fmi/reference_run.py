@@ -1,4 +1,4 @@
-"""Reference run of an FMU: results, plots and the files of the layered standard FMI-LS-REF."""
+"""Reference run of an FMU, with its charts and its files of the layered standard FMI-LS-REF."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -24,21 +24,22 @@ from rigidblocks.tracing.trace import Graph
 AMPLITUDE = 0.1  # amplitude of the sine wave on each input, in the unit of the input
 MOST_OUTPUTS = 10  # maximum number of outputs according to the FMI cross-check rules
 MOST_RATES = 6000  # maximum number of derivative evaluations: 1000 steps of a method of order 5
-LEAST_STEPS = 10  # minimum number of steps; a run with fewer steps uses a smaller step size
+LEAST_STEPS = 10  # minimum number of steps; if a run has fewer, its step size is reduced
 _SHORTER = (1.0, 0.1, 0.01, 0.001)  # factors of the communication step that are tried in order
-_DIGITS = 7  # significant digits in files; all machines agree in these digits
+_DIGITS = 7  # significant digits in files; results of all machines agree to this precision
 _DUST = 1e-12  # columns with only smaller values are zero up to rounding errors
 
 
 class _SpentError(Exception):
-    """Error: a run exceeds its limit of evaluations of the derivative."""
+    """Error for a run that exceeds the limit of derivative evaluations."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Sparing(TracedEvaluator):
     """Evaluator that raises _SpentError after `MOST_RATES` derivative evaluations.
 
-    For blocks with a C stage the limit is `MOST_RATES` / 10, because NumPy runs this stage slowly.
+    The limit of a `StagedBlock` is `MOST_RATES` / 10, because its evaluation in Python takes more
+    time.
     """
 
     inner: TracedEvaluator
@@ -62,16 +63,17 @@ class _Sparing(TracedEvaluator):
 
 @dataclass(frozen=True, eq=False)
 class ReferenceRun:
-    """Run of a block from its start values at t = 0; its FMU must reproduce the results.
+    """Reference simulation of a block, whose results the FMU of the block must reproduce.
 
-    Each input is a sine wave around its start value, constant during each step:
+    The simulation begins at t = 0 with the start values. Each input is a sine wave around its start
+    value, and is held during each communication step:
 
         u_i(t) = start + 0.1 sin(2 pi t + i)
 
-    The FMI cross-check rules 4.1, 9.1.4 and 10 require such a run. It covers about 1 s, has at most
-    about 1000 inner steps, and ends before the first value that is not finite. If a model needs
-    very short inner steps, such as a hand with light fingers, the communication step and the run
-    are shorter.
+    The FMI cross-check rules 4.1, 9.1.4 and 10 require such a run. The run covers about 1 s and has
+    at most about 1000 inner steps. It ends before the first value that is not finite. The
+    communication step and the run are shorter for a model with very short inner steps, such as a
+    robot hand with light fingers.
     """
 
     evaluator: TracedEvaluator
@@ -85,16 +87,16 @@ class ReferenceRun:
 
     @property
     def dt(self) -> float:
-        """Communication step [s], a multiple of the sample time.
+        """Communication step [s]; for a sampled block, a multiple of the sample time.
 
-        It is 10 ms by default. It is shorter for small inner steps, or if the run would otherwise
-        have fewer than ten steps.
+        The default is 10 ms, or 100 inner steps if they are shorter. The communication step is
+        reduced if the run would otherwise have fewer than ten steps.
         """
         return self._run[0]
 
     @property
     def rows(self) -> Array:
-        """Memory vectors at t = 0, dt, 2 dt, ..., each with the inputs of the next step."""
+        """Memory vectors at t = 0, dt, 2 dt, ..., one per row, with the inputs of the next step."""
         return self._run[1]
 
     @cached_property
@@ -111,7 +113,10 @@ class ReferenceRun:
         return part * usual, rows
 
     def _rows(self, dt: float) -> tuple[Array, bool]:
-        """Return the memory vectors at multiples of dt, and True if the run was cut short."""
+        """Return the memory vectors at multiples of dt [s], one per row.
+
+        Also return True if the run ended at the limit of derivative evaluations.
+        """
         rows, is_spent = list[Array](), False
         try:
             with np.errstate(all="ignore"):
@@ -137,13 +142,13 @@ class ReferenceRun:
                 m = advance(evaluator, m, k * dt, dt, self.method, self.h)
 
     def inputs(self, t: float) -> Array:
-        """Return the inputs of the step that begins at time t [s]."""
+        """Return the values of all inputs in the step that begins at time t [s]."""
         start = self.memory.start()[self.memory.u]
         return np.asarray(start + AMPLITUDE * np.sin(2 * np.pi * t + np.arange(len(start))))
 
     @property
     def output_columns(self) -> dict[str, int]:
-        """Memory indices of the first ten outputs by element name; states come first."""
+        """Memory indices of at most ten scalar outputs by element name, states first."""
         block = self.memory.block
         states = {port.name for port in (*block.states, *block.sampled)}
         places = {
@@ -160,7 +165,10 @@ class ReferenceRun:
         return {name: self.memory.u.start + k for k, name in enumerate(names)}
 
     def csv(self, columns: dict[str, int]) -> str:
-        """Return a CSV file with the time and the given memory columns as text."""
+        """Return the text of a CSV file with the time [s] and the given memory columns.
+
+        `columns` maps the header of each column to its memory index.
+        """
         values = [[f"{k * self.dt:.9g}" for k in range(len(self.rows))]]
         values += [_numbers(self.rows[:, place]) for place in columns.values()]
         header = csv_line(("time", *columns), in_quotes=True)
@@ -168,7 +176,7 @@ class ReferenceRun:
 
     @property
     def options(self) -> str:
-        """Text of the file _ref.opt, the options of the reference run."""
+        """Text of the file _ref.opt, which contains the options of the reference run."""
         stop = (len(self.rows) - 1) * self.dt
         steps = (
             f"StepSize, {self.dt:.9g}",
@@ -179,7 +187,10 @@ class ReferenceRun:
 
 
 def round_to_largest(column: Array) -> Array:
-    """Round the values to seven digits of the largest value, so that all machines agree."""
+    """Return a column, rounded to the seventh significant digit of its largest absolute value.
+
+    The rounded values do not depend on the rounding errors of the machine.
+    """
     largest = float(np.max(np.abs(column), initial=0.0))
     if largest < _DUST:
         return np.zeros(len(column))
@@ -195,9 +206,9 @@ _LETTERS = 60  # maximum number of characters of the element names in a chart le
 
 
 def curves(run: ReferenceRun) -> str:
-    """Return the outputs over time as SVG: a style element, and one chart per port.
+    """Return the HTML of the output charts: a style element, and one SVG chart per port.
 
-    The package pygal draws the charts; without this package, a paragraph replaces them.
+    The package pygal draws the charts. If pygal is missing, a paragraph replaces the charts.
     """
     if find_spec("pygal") is None:
         return (
@@ -230,7 +241,15 @@ _DOCUMENTATION = "../../documentation"  # path relative to FOLDER
 
 
 def related_content(run: ReferenceRun, identifier: str) -> dict[str, bytes]:
-    """Return the files of the layered standard FMI-LS-REF by path: manifest and experiment."""
+    """Return the manifest and the experiment of the layered standard FMI-LS-REF.
+
+    Args:
+        run: Reference run.
+        identifier: Model identifier of the FMU.
+
+    Returns:
+        File content (bytes) by path in the FMU.
+    """
     return {
         f"{FOLDER}/fmi-ls-manifest.xml": _manifest().encode(),
         f"{FOLDER}/experiments.xml": _experiments(run, identifier).encode(),

@@ -1,7 +1,7 @@
-"""Diagnostics of a run as log messages: singular configurations and the inner steps.
+"""Log messages of an FMU about singular configurations and inner steps of a run.
 
-`c/fmi/simulation_run.h` implements the same diagnostics in native FMUs. The FMU logs the reason for
-a rejected step separately.
+`c/fmi/simulation_run.h` implements these diagnostics in native FMUs. The reason for a rejected step
+is not part of these diagnostics; the FMU logs it separately.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,8 @@ from typing import Any
 
 from rigidblocks.block.memory_layout import Memory
 
-CLOSE = 100.0  # ratio of a condition number to its minimum that counts as near a singularity
+# a configuration is near-singular if the condition number exceeds its minimum by this factor
+CLOSE = 100.0
 STEPS = ("cut_short", "spite", "stiffness", "rival")
 
 
@@ -22,7 +23,10 @@ def condition_places(memory: Memory) -> Iterator[tuple[int, int]]:
 
 
 def step_places(memory: Memory) -> Iterator[dict[str, int]]:
-    """Yield the memory indices of the step counters of each integrator, by name in `STEPS`."""
+    """Yield the memory indices of the step counters of each integrator, by counter name.
+
+    The counter names are the elements of `STEPS`.
+    """
     for name in memory.where:
         before, steps, last = name.rpartition("steps.")
         if steps and last == STEPS[0] and (not before or before.endswith(".")):
@@ -32,10 +36,13 @@ def step_places(memory: Memory) -> Iterator[dict[str, int]]:
 class Diagnostics:
     """Log messages about the condition of kinematic loops and the inner steps of a block.
 
-    A loop passes near a singular configuration while its condition number exceeds `CLOSE` times the
-    minimum of the run. After the passage, one message reports the largest condition number. To
-    limit the number of messages, a message is only logged if this number exceeds twice the last
-    reported value. `state` has the values that belong to a saved FMU state.
+    A loop is near a singular configuration if its condition number exceeds `CLOSE` times the
+    minimum of the run. When the loop leaves this region, one message reports the largest condition
+    number. To limit the number of messages, the message is only logged if this condition number
+    exceeds twice the last reported value.
+
+    Attributes:
+        state: Data of the diagnostics in a saved FMU state.
     """
 
     def __init__(self, memory: Memory, names: tuple[str, ...]):
@@ -54,7 +61,7 @@ class Diagnostics:
         self.state = {"passages": passages, "cut_short": [0.0] * len(self.steps)}
 
     def step_messages(self, m: Any) -> Iterator[str]:
-        """Yield the messages about a step, from the memory vector m after the step."""
+        """Yield the log messages about a step; m is the memory vector after the step."""
         for places, passage in zip(self.conditions, self.state["passages"], strict=True):
             condition, rank = m[places[0]], m[places[1]]
             passage["least"] = min(passage["least"], condition)
@@ -76,7 +83,7 @@ class Diagnostics:
                 )
 
     def summary(self, m: Any) -> Iterator[str]:
-        """Yield the messages about a run, from the memory vector m at its end."""
+        """Yield the log messages about the whole run; m is the memory vector at its end."""
         for places, passage in zip(self.conditions, self.state["passages"], strict=True):
             if passage["largest"] > passage["reported"]:
                 yield self._largest(places, passage)
@@ -109,9 +116,10 @@ class Diagnostics:
 
 
 def _passage() -> dict[str, float]:
-    """Return the initial diagnostics of a kinematic loop.
+    """Return the initial data of the singularity diagnostics of a kinematic loop.
 
-    They are the minimum condition number, the maximum rank, the largest condition number above the
-    limit with its time [s], and the last reported value.
+    The dictionary contains the minimum condition number (`least`) and the maximum rank (`rank`).
+    It also contains the largest condition number above the limit (`largest`), its time [s] (`t`),
+    and the last reported condition number (`reported`).
     """
     return {"least": inf, "rank": 0.0, "largest": 0.0, "t": 0.0, "reported": 0.0}

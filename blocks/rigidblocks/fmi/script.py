@@ -1,4 +1,4 @@
-"""Scripts of Python FMUs: loading, writing, and collecting the files that they import."""
+"""Loading and writing of scripts of Python FMUs, and collection of the files they import."""
 
 import _ctypes
 import ast
@@ -29,7 +29,7 @@ _namespaces: list[dict[str, Any]] = []  # namespaces that `slave_class` must kee
 
 
 class _Beside(MetaPathFinder):
-    """Module finder for one folder, which takes precedence over the other finders of Python."""
+    """Module finder that finds the modules of one folder before all other module finders."""
 
     def __init__(self, folder: Path):
         self._folder = str(folder)
@@ -40,7 +40,7 @@ class _Beside(MetaPathFinder):
         } - set(sys.stdlib_module_names)
 
     def owns(self, name: str) -> bool:
-        """Return True if the folder contains the top-level module or package of a name."""
+        """Return True if the folder contains the top-level module or package of a module name."""
         return name.partition(".")[0] in self.names
 
     def find_spec(
@@ -53,9 +53,9 @@ class _Beside(MetaPathFinder):
 
 @contextlib.contextmanager
 def local_modules(folder: Path) -> Iterator[dict[str, bytes]]:
-    """Import modules of `folder` with precedence, and restore `sys.modules` afterwards.
+    """Give modules of a folder precedence in imports, and restore `sys.modules` at exit.
 
-    A module of the folder also takes precedence over an imported module of the same name.
+    A module of the folder also takes precedence over an already imported module of the same name.
 
     Yields:
         Dictionary that on exit contains the files of the imported local modules, as bytes by path
@@ -78,7 +78,8 @@ def local_modules(folder: Path) -> Iterator[dict[str, bytes]]:
 def run_script(path: Path, namespace: dict[str, object]) -> dict[str, bytes]:
     """Run a script in a namespace, and return the files of the local modules that it imports.
 
-    Local modules are in the folder of the script. The script must import them at its top level.
+    Local modules are modules in the folder of the script. The script must import them at its top
+    level. The result has the content (bytes) by path relative to the folder.
     """
     own = namespace.get("__file__")
     namespace["__file__"] = str(path)
@@ -89,12 +90,15 @@ def run_script(path: Path, namespace: dict[str, object]) -> dict[str, bytes]:
 
 
 def _give_up_once(folder: Path) -> None:
-    """Make the library of a Python FMU release its interpreter object before the process ends.
+    """Release the interpreter object of a Python FMU's library before the process ends.
 
-    pythonfmu 0.7 releases this object twice when the library is unloaded. The second release writes
-    into freed memory, and the process sometimes crashed at its end. The running instance has its
+    pythonfmu 0.7 releases this object twice when it unloads the library. The second release writes
+    into freed memory, and processes sometimes crashed at their end. The running instance has its
     own reference to the interpreter. On Windows the function does nothing, because the library may
     own the interpreter.
+
+    Args:
+        folder: Folder of the unpacked FMU.
     """
     if sys.platform == "win32":
         return
@@ -106,13 +110,18 @@ def _give_up_once(folder: Path) -> None:
 
 
 def slave_class(name: str, path: Path, namespace: dict[str, Any]) -> Any:
-    """Run the script of a Python FMU once, and return its slave class.
+    """Return the slave class of a Python FMU; the first call runs the script of the FMU.
 
     The script runs in the namespace of the module that pythonfmu imports. pythonfmu 0.7 runs this
     module again for each instance, when the files of the first instance may no longer exist. Each
-    time, pythonfmu releases a reference to the namespace that it does not own. To compensate, this
-    function adds a reference. If the C API of Python is not accessible, `_namespaces` stores the
-    namespace instead.
+    time, pythonfmu releases a reference to the namespace without owning this reference. To
+    compensate, this function adds a reference. If the C API of Python is not accessible,
+    `_namespaces` stores the namespace instead.
+
+    Args:
+        name: Name of the slave class.
+        path: Path of the script.
+        namespace: Namespace of the module that pythonfmu imports.
     """
     _give_up_once(Path(namespace["__file__"]).parents[1])
     try:
@@ -128,9 +137,13 @@ def slave_class(name: str, path: Path, namespace: dict[str, Any]) -> Any:
 class Script:
     """Content of an FMU script.
 
-    The fields are the name of the class, the block with its tunable parameters, and the integration
-    settings. `extra_files` has the files of the script's folder that the FMU needs: imported
-    modules, as bytes by path.
+    Attributes:
+        path: Path of the script.
+        name: Name of the slave class.
+        memory: Memory layout of the block, with its tunable parameters.
+        method: Integration method.
+        h: Maximum inner step [s].
+        extra_files: Content (bytes) of the local modules that the script imports, by path.
     """
 
     path: Path
@@ -141,7 +154,7 @@ class Script:
     extra_files: Mapping[str, bytes]
 
     def module_name(self, salt: str) -> str:
-        """Return a module name from the script's stem and a digest of its text and `salt`."""
+        """Return a unique module name: the script's stem and a digest of its text and `salt`."""
         stem = re.sub(r"\W", "_", self.path.stem)
         return f"{stem}_{digest({'text': self.path.read_bytes(), 'salt': salt.encode()})}"
 
@@ -180,7 +193,10 @@ def slave_of(path: str | Path) -> Script:
 
 
 def _module(path: Path) -> tuple[ModuleType, dict[str, bytes]]:
-    """Import a script as a module with a unique name; return the module and its local imports."""
+    """Import a script as a module with a unique name.
+
+    The result is the module, and the content (bytes) of the local modules it imports, by path.
+    """
     module = ModuleType(f"rigidblocks_script_{digest({path.name: path.read_bytes()})}")
     sys.modules[module.__name__] = module  # dataclasses look up their module by name
     try:
@@ -285,9 +301,16 @@ class _Names(pickle.Unpickler):
 
 
 def _own_modules(name: str, data: bytes) -> dict[str, bytes]:
-    """Return the files of the modules that a pickle imports, by path.
+    """Return the content (bytes) of the modules that a pickle imports, by path.
 
     Modules of the standard library and installed packages are omitted.
+
+    Args:
+        name: Name of the pickled object for error messages.
+        data: Pickle.
+
+    Raises:
+        ValueError: The pickle imports a class from the main program.
     """
     reader = _Names(data)
     reader.load()
@@ -305,7 +328,7 @@ def _own_modules(name: str, data: bytes) -> dict[str, bytes]:
 
 
 def _add(files: dict[str, bytes], folder: Path, module: str) -> None:
-    """Add the files of a module or package in `folder`, and of the local modules it imports."""
+    """Add a module or package of `folder` to `files`, with the local modules it imports."""
     package, file = folder / module, folder / f"{module}.py"
     if (package / "__init__.py").is_file():
         sources = package_sources(package).items()
@@ -323,7 +346,7 @@ def _add(files: dict[str, bytes], folder: Path, module: str) -> None:
 
 
 def _imports(source: bytes) -> Iterator[str]:
-    """Yield the top-level names of the modules that a source file imports."""
+    """Yield the names of the top-level modules that the text of a Python file imports."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)

@@ -37,21 +37,21 @@ from rigidblocks.spatial.spatial import Array
 
 PLATFORM = f"{platform.machine().lower()}-{sys.platform}"
 KERNEL = f"kernels/{PLATFORM}/kernel.so"  # path of the kernel in the resources of the FMU
-LAYOUT = "layout.json"  # path in the resources of the variables at build time
+LAYOUT = "layout.json"  # path of the list of variables in the resources of the FMU
 
 
 class BlockSlave(Fmi2Slave):
     """FMI 2.0 co-simulation slave of a block.
 
-    A value reference is an index into the flat memory of the block. A script defines one subclass,
+    A value reference is an index of the memory vector of the block. A script defines one subclass,
     whose `__init__` selects the block. The compiled kernel in the resources of the FMU executes the
-    steps. If the FMU has no kernel for the platform, NumPy executes them. A log message reports
-    which of the two is used.
+    steps. If the FMU has no kernel for the platform, NumPy code executes the steps. A log message
+    reports the selected implementation.
 
-    pythonfmu turns an exception in any callback into fmi2Fatal, and supports fmi2Discard only for
-    `do_step`. Therefore an instantiated slave never raises. An invalid request, such as a value
-    that is not finite or a variable that cannot be set, logs an error and changes nothing. The
-    slave then discards every step until the request is corrected. A discarded step changes nothing.
+    pythonfmu converts an exception in any callback to fmi2Fatal, and supports fmi2Discard only for
+    `do_step`. An instantiated slave therefore raises no exceptions. For an invalid request, such as
+    a value that is not finite, the slave logs an error and changes nothing. The slave then discards
+    every step until the request is corrected. A discarded step changes nothing.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class BlockSlave(Fmi2Slave):
         self._run(False)
 
     def _allocate(self) -> None:
-        """Allocate [t, dt, end time, memory] as one array, in the order that the kernel expects."""
+        """Allocate the array [t, dt, end time, memory vector] of the kernel's step function."""
         self._request = np.concatenate([[0.0, 0.0, np.inf], self.layout.start()])
         self._array = self._request[3:]
         # a memoryview accesses single elements faster than an array
@@ -102,7 +102,7 @@ class BlockSlave(Fmi2Slave):
         self._address = ctypes.c_void_p(self._request.ctypes.data)
 
     def _sort_references(self) -> None:
-        """Collect the value references that can be set before and during a run, and the bounds."""
+        """Store the value references that can be set before and during a run, and the bounds."""
         layout = self.layout
         self._known = frozenset(range(layout.size))
         self._inputs = frozenset(range(layout.u.start, layout.p.stop))  # can be set at any time
@@ -111,7 +111,10 @@ class BlockSlave(Fmi2Slave):
         self._min, self._max = layout.bounds
 
     def _register(self) -> None:
-        """Register all variables in memory order, so that value references are memory indices."""
+        """Register all variables at pythonfmu in memory order.
+
+        The value references are therefore memory indices.
+        """
         for name, index in zip(self.names, range(self.layout.size), strict=True):
             get, put = (
                 partial(self._memory.__getitem__, index),
@@ -138,7 +141,7 @@ class BlockSlave(Fmi2Slave):
         )
 
     def _load(self, resources: Path) -> None:
-        """Load the kernel and the list of states with start values from the FMU.
+        """Load the list of settable variables from the FMU, and check the variables of the block.
 
         Raises:
             RuntimeError: The variables of the block differ from the variables at build time.
@@ -202,7 +205,10 @@ class BlockSlave(Fmi2Slave):
             self._refuse(0, f"the initialization failed: no finite value of {', '.join(bad)}")
 
     def do_step(self, current_time: float, step_size: float) -> bool:
-        """Take a step; if it fails, restore the memory vector and return False (fmi2Discard)."""
+        """Take a communication step from `current_time` [s] with the size `step_size` [s].
+
+        If the step fails, restore the memory vector and return False (fmi2Discard).
+        """
         self._call[0] = current_time
         self._call[1] = step_size
         taken = (self._quick and self._try_step(self._address) == 0) or self._step_or_explain(
@@ -213,7 +219,7 @@ class BlockSlave(Fmi2Slave):
         return taken
 
     def terminate(self) -> None:
-        """Log the diagnostics of the run."""
+        """Log the diagnostics of the run as warnings."""
         self._warn(self._diagnostics.summary(self._memory))
 
     def _warn(self, messages: Iterable[str]) -> None:
@@ -221,7 +227,11 @@ class BlockSlave(Fmi2Slave):
             self._say(message, Fmi2Status.warning)
 
     def get_real(self, vrs: list[int]) -> list[float]:
-        """Return the values of variables; unknown or undefined ones are NaN, with a log message."""
+        """Return the values of variables by value reference.
+
+        The value of an unknown value reference is NaN, and the slave logs an error. If the
+        initialization fails, computed values are NaN.
+        """
         if not self._known.issuperset(vrs):
             self._say(
                 f"has no variable with the value reference {sorted({*vrs} - self._known)}",
@@ -232,7 +242,7 @@ class BlockSlave(Fmi2Slave):
         return [memory[vr] for vr in vrs]
 
     def set_real(self, vrs: list[int], values: list[float]) -> None:
-        """Set the values that can be set, and log an error for all other values."""
+        """Set variables by value reference, and log an error for each value that cannot be set."""
         memory = self._memory
         if self._refused or not (self._unbounded.issuperset(vrs) and isfinite(sum(values))):
             for vr, value in zip(vrs, values, strict=True):
@@ -243,7 +253,7 @@ class BlockSlave(Fmi2Slave):
         self._started = None
 
     def set_integer(self, vrs: list[int], values: list[Any]) -> None:
-        """Log an error, because all variables are real."""
+        """Refuse integer values with an error in the log, because all variables are real."""
         for vr, value in zip(vrs, values, strict=True):
             self._refuse(
                 vr,
@@ -267,7 +277,7 @@ class BlockSlave(Fmi2Slave):
             self._accept(vr)
 
     def _start(self) -> Array:
-        """Return the memory after initialization from the current start values.
+        """Return the memory vector after initialization from the current start values.
 
         If the initialization fails, log an error and return NaN for the computed values.
         """
@@ -284,7 +294,10 @@ class BlockSlave(Fmi2Slave):
         return self._started
 
     def _step_or_explain(self, current_time: float, step_size: float) -> bool:
-        """Take a step; if it fails, restore the memory vector, log the reason and return False."""
+        """Take a communication step of `step_size` [s] from `current_time` [s].
+
+        If the step fails, restore the memory vector, log the reason and return False.
+        """
         before = self._array.copy()
         try:
             self._check_step(current_time, step_size)
@@ -301,7 +314,10 @@ class BlockSlave(Fmi2Slave):
         return True
 
     def _check_step(self, current_time: float, step_size: float) -> None:
-        """Raise ValueError with the reason if the slave cannot execute this step."""
+        """Raise ValueError with the reason if the slave cannot execute the requested step.
+
+        The step begins at `current_time` [s] and has the size `step_size` [s].
+        """
         if self._refused:
             raise ValueError("; ".join(self._refused.values()))
         if not self._running:
@@ -321,7 +337,10 @@ class BlockSlave(Fmi2Slave):
         self._run(self._running)
 
     def _run(self, running: bool) -> None:
-        """Store whether the run has started, and the value references that can be set now."""
+        """Store the state of the run, and update the value references that can be set.
+
+        `running` is True if the initialization is complete.
+        """
         self._running = running
         self._settable = self._inputs if running else self._start_values
         # bounds of inputs are not checked during a run, because outputs may exceed them by rounding
@@ -335,7 +354,7 @@ class BlockSlave(Fmi2Slave):
         return self.names[vr] if vr in self._known else f"the value reference {vr}"
 
     def _say(self, message: str, status: Fmi2Status = Fmi2Status.ok) -> None:
-        """Log a message, with % replaced and characters that cannot be encoded replaced by ?."""
+        """Log a message; _ replaces % and ? replaces characters that cannot be encoded."""
         text = f"{self.layout.name} {message}".replace("%", "_")
         self.log(text.encode(errors="replace").decode(), status)
 
@@ -369,7 +388,7 @@ class BlockSlave(Fmi2Slave):
 
 
 def _unload(library: ctypes.CDLL, kernel: CompiledStepper) -> None:
-    """Unload the kernel library of a terminated slave; each FMU has its own library file."""
+    """Unload the kernel library of a slave; each FMU has its own library file."""
     close = getattr(_ctypes, "dlclose", None) or getattr(_ctypes, "FreeLibrary", None)
     for one in (library, vars(kernel).get("kernel")):
         if one is not None and close is not None:
@@ -377,9 +396,9 @@ def _unload(library: ctypes.CDLL, kernel: CompiledStepper) -> None:
 
 
 def _numpy_stepper(layout: Memory, method: Method, h: float) -> NumpyStepper:
-    """Return a stepper that runs in NumPy.
+    """Return a stepper that evaluates the block in NumPy.
 
-    If CasADi is missing, the stepper has no exact Jacobian, and linearly implicit methods report an
+    If CasADi is missing, the stepper has no exact Jacobian, and linearly implicit methods raise an
     error.
     """
     if needs_exact_jacobian(method, layout.block):

@@ -1,4 +1,4 @@
-"""Icon and terminals of an FMU (folder terminalsAndIcons)."""
+"""Icon and terminals of an FMU, which are the content of its folder terminalsAndIcons."""
 
 import struct
 import zlib
@@ -20,7 +20,7 @@ _LINK, _JOINT, _BASE = 3.5, 5.5, (8, 28, 54, 58)
 
 
 def icon() -> bytes:
-    """Return a PNG file of 64 x 64 pixels in four colours, with the same bytes on every machine."""
+    """Return the icon of FMUs as a PNG file of 64 x 64 pixels, identical on all machines."""
     header = struct.pack(">2I5B", SIZE, SIZE, 2, 3, 0, 0, 0)
     palette = bytes(value for color in _COLORS for value in color)
     pixels = _drawing().reshape(SIZE, -1, 4)
@@ -32,7 +32,7 @@ def icon() -> bytes:
 
 
 def _drawing() -> Array:
-    """Return the colour index of each pixel (64, 64)."""
+    """Return the colour index of each pixel of the icon; shape (64, 64)."""
     y, x = np.mgrid[0:SIZE, 0:SIZE] + 0.5
     colors = np.zeros((SIZE, SIZE), dtype=int)
     left, right, top, bottom = _BASE
@@ -45,7 +45,10 @@ def _drawing() -> Array:
 
 
 def _distance(x: Array, y: Array, a: Array, b: Array) -> Array:
-    """Return the distance of each point (x, y) from the line segment between a and b [pixels]."""
+    """Return the distances of points (x, y) from the line segment between a and b [pixels].
+
+    The distances have the shape of x and y. a and b have the shape (2,).
+    """
     along = np.clip(
         ((x - a[0]) * (b - a)[0] + (y - a[1]) * (b - a)[1]) / np.sum((b - a) ** 2), 0, 1
     )
@@ -81,7 +84,7 @@ _DESCRIPTIONS = {
 
 
 def terminals_content(ports: Iterable[str]) -> dict[str, bytes]:
-    """Return the files of the folder terminalsAndIcons by path, for the ports of an FMU."""
+    """Return the icon and the terminals of an FMU with the given ports, by path in the FMU."""
     return {
         f"{FOLDER}/terminalsAndIcons.xml": terminals(ports).encode(),
         f"{FOLDER}/icon.png": icon(),
@@ -89,11 +92,11 @@ def terminals_content(ports: Iterable[str]) -> dict[str, bytes]:
 
 
 def terminals(ports: Iterable[str]) -> str:
-    """Return the text of terminalsAndIcons.xml.
+    """Return the text of terminalsAndIcons.xml for the ports of an FMU.
 
-    A terminal has at least two members. Its matching rule is `plug`: one connection of two
-    terminals connects all members of the same name, for example of a robot and its controller.
-    Each part of a system has its own terminals.
+    A terminal groups at least two ports, which are its members. With the matching rule `plug`, the
+    connection of two terminals connects all members of the same name. A robot and its controller
+    are an example. Each part of a system has its own terminals.
     """
     root = Element("fmiTerminalsAndIcons", fmiVersion="3.0")
     picture = SubElement(root, "GraphicalRepresentation")
@@ -123,7 +126,7 @@ def terminals(ports: Iterable[str]) -> str:
 
 
 def _terminals(ports: Iterable[str]) -> Iterable[tuple[str, str, dict[str, str]]]:
-    """Yield the name and type of each terminal, and its ports by member name."""
+    """Yield the name, the type, and the ports by member name of each terminal of an FMU."""
     known = list(ports)
     for part in dict.fromkeys(name.rpartition(".")[0] for name in known):
         prefix = f"{part}." if part else ""

@@ -1,4 +1,4 @@
-"""FMI variables of a block and their dependencies, from which the model descriptions are made."""
+"""FMI variables of a block and their dependencies, as input of the model descriptions."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -24,8 +24,8 @@ _STRUCTURED = re.compile(rf"{_NAME}(?:\.{_NAME})*", re.ASCII)
 class Variable:
     """Scalar FMI variable of a block.
 
-    `index` is both the value reference and the index in the flat memory. The indices of the state
-    derivatives and of the event indicators follow the indices of the memory.
+    `index` is both the value reference and the index in the memory vector. The indices of the state
+    derivatives and event indicators follow the indices of the memory vector.
     """
 
     name: str
@@ -44,11 +44,11 @@ class Variable:
 
 @dataclass(frozen=True, eq=False)
 class Variables:
-    """FMI variables of a block in memory order; the first variable is the time.
+    """FMI variables of a block and their dependencies.
 
-    The class also computes the dependencies of the variables. In FMI 3.0 a port is one array
-    variable, or if `arrays` is False, one scalar variable for each element. The ports in `binary`
-    are binary variables, which contain the elements as little-endian doubles.
+    The variables are in memory order, and the first variable is the time. In FMI 3.0, a port is an
+    array variable. If `arrays` is False, each element of a port is a scalar variable. The ports in
+    `binary` are binary variables, which contain the elements as little-endian doubles.
 
     Raises:
         ValueError: A name does not follow the structured naming convention of FMI, or a port cannot
@@ -94,13 +94,13 @@ class Variables:
 
     @cached_property
     def all(self) -> tuple[Variable, ...]:
-        """All variables; `all[k].index == k`."""
+        """Variables of the time and of all port elements; `all[k].index == k`."""
         time = Variable("time", 0, "independent", "continuous", None, "s", "time", None)
         return (time, *(v for port in self.memory.ports for v in self._port_variables(port)))
 
     @cached_property
     def rates(self) -> tuple[Variable, ...]:
-        """Derivatives of the continuous states; their indices follow the memory."""
+        """Derivatives of the continuous states; their indices follow the indices of the memory."""
         return tuple(_rate(x, self.memory.size + k) for k, x in enumerate(self.all[self.memory.x]))
 
     @cached_property
@@ -110,7 +110,7 @@ class Variables:
 
     @cached_property
     def indicators(self) -> tuple[Variable, ...]:
-        """Event indicators; in FMI 3.0 they are variables after the state derivatives."""
+        """Event indicators; their indices follow the indices of the state derivatives."""
         first = self.memory.size + len(self.rates)
         return tuple(_indicator(k, first + k) for k in range(self.events.count))
 
@@ -152,12 +152,18 @@ class Variables:
 
     @cached_property
     def _reads(self) -> Array:
-        """Boolean matrix: row k marks the variables on which variable k depends after a sample."""
+        """Boolean matrix of dependencies after a sample.
+
+        Element (k, i) is True if the variable k depends on the memory element i.
+        """
         return np.vstack([self._sample_graph.depends, self._rate_reads, self.events.reads])
 
     @cached_property
     def _reads_at_start(self) -> Array:
-        """Boolean matrix: row k marks the start values that affect the initial variable k."""
+        """Boolean matrix of dependencies at initialization.
+
+        Element (k, i) is True if the variable k depends on the start value i.
+        """
         started = self._start_graph.depends
         behind = (reads @ started for reads in (self._rate_reads, self.events.reads))
         return np.vstack([started, *behind])
@@ -227,7 +233,7 @@ class Variables:
 
 
 def _worth_saying(low: float, high: float, nominal: float) -> tuple[float | None, ...]:
-    """Return the bounds and the nominal value, each None if it equals the FMI default."""
+    """Return the bounds and the nominal value, with None for values that are FMI defaults."""
     return (
         low if isfinite(low) else None,
         high if isfinite(high) else None,
@@ -236,7 +242,7 @@ def _worth_saying(low: float, high: float, nominal: float) -> tuple[float | None
 
 
 def _rate(x: Variable, index: int) -> Variable:
-    """Return the variable for the time derivative of a continuous state."""
+    """Return the FMI variable of the time derivative of the continuous state x."""
     unit = _per_second(x.unit)
     return Variable(
         f"der({x.name})",
@@ -252,23 +258,24 @@ def _rate(x: Variable, index: int) -> Variable:
 
 
 def _indicator(k: int, index: int) -> Variable:
-    """Return the variable of the k-th event indicator."""
+    """Return the FMI variable of the k-th event indicator, counted from 0."""
     doc = "event indicators: a sign change selects another law"
     name = f"{INDICATORS}[{k + 1}]"
     return Variable(name, index, "local", "continuous", "calculated", "", doc, None)
 
 
 def _per_second(unit: str) -> str:
-    """Return a unit divided by seconds: m/s2 for m/s, N.m/rad.s for N.m/rad."""
+    """Return the unit of the time derivative of a quantity, for example m/s2 for the unit m/s."""
     if not unit or unit.endswith("/s"):
         return f"{unit}2" if unit else ""
     return f"{unit}.s" if "/" in unit else f"{unit}/s"
 
 
 def sparsity_header(variables: Variables) -> str:
-    """Return the text of sparsity.h for FMI 3.0, with the dependencies of each element.
+    """Return the text of sparsity.h, a C header of FMI 3.0 FMUs.
 
-    sparsity.h also lists the variables that are available in intermediate updates.
+    The header contains the dependencies of each element of the unknowns. It also lists the
+    variables that are available in intermediate updates.
     """
     unknowns = sorted(
         (*variables.outputs, *variables.rates, *variables.indicators), key=lambda v: v.index
@@ -291,9 +298,9 @@ def sparsity_header(variables: Variables) -> str:
 
 
 def is_in_intermediate_updates(variable: Variable) -> bool:
-    """Return True if a variable is available in intermediate updates.
+    """Return True if a variable is available in intermediate updates of FMI 3.0.
 
-    These variables are the inputs, and the outputs that change between samples.
+    Continuous inputs and continuous outputs are available.
     """
     return variable.variability == "continuous" and variable.causality in ("input", "output")
 

@@ -1,4 +1,4 @@
-"""XCP server of FMUs (layered standard FMI-LS-XCP), and its A2L description."""
+"""XCP server of FMUs (layered standard FMI-LS-XCP), and A2L files that describe the server."""
 
 import re
 import socket
@@ -22,7 +22,7 @@ _UNITS = ("1NS", "10NS", "100NS", "1US", "10US", "100US", "1MS", "10MS", "100MS"
 
 
 class Element(NamedTuple):
-    """Element of the memory vector: name, index, unit, bounds, and description."""
+    """Element of a memory vector, with its name, index, unit, bounds and description."""
 
     name: str
     place: int
@@ -33,7 +33,7 @@ class Element(NamedTuple):
 
 
 def elements_of(ports: Iterable[Port], slices: Mapping[str, slice]) -> Iterator[Element]:
-    """Yield the elements of ports; `slices` maps port names to memory slices."""
+    """Yield the memory element of each port element; `slices` maps port names to memory slices."""
     for port in ports:
         first, doc = slices[port.name].start, port.doc
         rows = zip(port.element_names, port.units, port.lowest.flat, port.max.flat, strict=True)
@@ -42,9 +42,9 @@ def elements_of(ports: Iterable[Port], slices: Mapping[str, slice]) -> Iterator[
 
 
 def period(dt: float) -> tuple[int, int]:
-    """Return the period dt [s] of an XCP event as a pair (n, unit): n 10^(unit - 9) s.
+    """Return a period dt [s] in the format of an XCP event, as a pair (n, unit).
 
-    n is 0 if dt is 0.
+    The period is n 10^(unit - 9) s. If dt is 0, or XCP cannot represent dt, the pair is (0, 0).
     """
     for unit in reversed(range(len(_UNITS))):
         n = dt * 10 ** (9 - unit)
@@ -56,7 +56,7 @@ def period(dt: float) -> tuple[int, int]:
 def plan_text(
     symbol: str, name: str, size: int, tunables: list[Element], dt: float
 ) -> tuple[str, ...]:
-    """Return C code that defines the tunable parameters, name and memory size of a program.
+    """Return the C code of an XCP server's tables: parameters, program name and memory size.
 
     Args:
         symbol: Prefix of the C constants.
@@ -87,7 +87,7 @@ def _bound(value: float) -> str:
 def a2l_text(
     name: str, signals: list[Element], tunables: list[Element], dt: float, address: str
 ) -> str:
-    """Return the A2L file (ASAM MCD-2 MC 1.6) that describes a program to a tool.
+    """Return the text of an A2L file (ASAM MCD-2 MC 1.6), which describes a program to XCP tools.
 
     Args:
         name: Name of the program.
@@ -129,7 +129,7 @@ def _first_of_units(elements: list[Element]) -> Iterable[Element]:
 
 
 def _identifiers(names: Iterable[str]) -> dict[str, str]:
-    """Return a unique A2L identifier for each name; equal identifiers get a number."""
+    """Return a unique A2L identifier for each name; a number distinguishes equal identifiers."""
     found: dict[str, str] = {}
     taken: set[str] = set()
     for name in dict.fromkeys(names):
@@ -144,7 +144,7 @@ def _identifiers(names: Iterable[str]) -> dict[str, str]:
 
 
 def _identifier(name: str) -> str:
-    """Convert a name to an A2L identifier, with separate brackets per index: H[1][2] for H[1,2]."""
+    """Convert a name to an A2L identifier, for example H[1,2] to H[1][2]."""
     found = re.search(r"\[\d+(,\d+)*\]\Z", name)
     indices = found[0] if found else ""
     plain = re.sub(r"[^A-Za-z0-9_.]", "_", name.removesuffix(indices))
@@ -167,7 +167,10 @@ def _address(element: Element) -> str:
 
 
 def _interface(dt: float, address: str) -> str:
-    """Return the IF_DATA section with the protocol limits, the event and the address."""
+    """Return the IF_DATA section of an A2L file: protocol limits, event and server address.
+
+    `dt` is the period of the event [s], and `address` has the form host:port.
+    """
     host, _, port = address.rpartition(":")
     cycle, unit = period(dt)
     return _INTERFACE.format(host=host, port=port, cycle=cycle, unit=unit)
@@ -196,7 +199,7 @@ _INTERFACE = """/begin IF_DATA XCP
 
 _COMMANDS = re.findall(r"OPTIONAL_CMD (\w+)", _INTERFACE)
 
-# AML definition of IF_DATA XCP from the standard, restricted to the entries that are used above
+# AML definition of IF_DATA XCP from the standard, restricted to the entries of `_INTERFACE`
 _A2ML = """/begin A2ML
       block "IF_DATA" taggedunion if_data {
         "XCP" struct {
@@ -297,14 +300,14 @@ class XcpAddress:
 
 
 def check_platforms(platforms: str | Iterable[str] | None) -> None:
-    """Raise ValueError if the platforms include another platform than Linux."""
+    """Raise ValueError if one of the platforms of an FMU with XCP is not a Linux platform."""
     named = (platforms,) if isinstance(platforms, str) else tuple(platforms or ())
     if other := [name for name in named if not name.endswith("-linux")]:
         raise ValueError(f"XCP in an FMU supports only Linux, not {other[0]}")
 
 
 def plan_header(variables: Variables, identifier: str, address: XcpAddress) -> str:
-    """Return the text of xcp_plan.h with the address, memory and tunable parameters of an FMU."""
+    """Return the text of xcp_plan.h: address, memory size and tunable parameters of an FMU."""
     plan = plan_text("RB_XCP_PLAN", identifier, variables.memory.size, _tunables(variables), 0.0)
     default = f"{{1, {address.port}, {c_string(address.host)}}}"
     return "\n".join(
@@ -331,9 +334,16 @@ def _element(variable: Variable) -> Element:
 def xcp_content(
     variables: Variables, identifier: str, address: XcpAddress, folders: Iterable[str]
 ) -> dict[str, bytes]:
-    """Return the files of FMI-LS-XCP by path: the manifest and an A2L file per binary folder.
+    """Return the files of FMI-LS-XCP: the manifest, a note, and an A2L file per platform.
 
-    All `folders` contain the same A2L file.
+    Args:
+        variables: Variables of the block.
+        identifier: Model identifier of the FMU.
+        address: Default address of the XCP server.
+        folders: Names of the binary folders of the platforms. All platforms have equal A2L files.
+
+    Returns:
+        File content (bytes) by path in the FMU.
     """
     tunables = _tunables(variables)
     tuned = {one.name for one in tunables}
@@ -362,9 +372,15 @@ def _manifest() -> str:
 
 
 def describe_settings(parent: Node, first: int, address: XcpAddress, fmi: int) -> None:
-    """Add the variables by which an importing tool enables the XCP server and sets its address.
+    """Add the FMI variables of the XCP server to a model description.
 
-    The first variable has the value reference `first`.
+    With these variables, an importing tool enables the XCP server and sets its address.
+
+    Args:
+        parent: Element ModelVariables.
+        first: Value reference of the first variable.
+        address: Default address of the XCP server.
+        fmi: FMI version, 2 or 3.
     """
     kinds = (
         ("EnableXcpService", "Boolean", "true", "whether the XCP service of the FMU is started"),

@@ -1,7 +1,7 @@
 """Joint models (RBDA 4.4, 4.5): the motion of a joint as a function of its variables.
 
-A joint object contains the joint type and its parameters. The algorithms use only its method
-`jcalc`.
+The class of a joint object is the joint type, and the object contains the joint parameters. The
+method `jcalc` returns the joint motion.
 
 RBDA defines the planar and 6-DoF joints inconsistently (Table 4.1 and Example 4.5). This package
 follows the joint transform of RBDA. The position variables contain the translation in F_p

@@ -22,8 +22,8 @@ class JointConstraint(NamedTuple):
     """Loop-closure constraint of a joint, in coordinates of its successor frame (RBDA 8.2, 8.3).
 
     T (6, nc) spans the constraint forces. delta (nc,) = T^T d is the position error, where d is
-    the displacement (rad, m) from the nearest pose that the joint allows. c (6,) is the joint bias
-    cJ.
+    the displacement (rad, m) from the nearest pose that the joint allows. c (6,) is the bias
+    acceleration cJ of the joint.
     """
 
     T: Array
@@ -32,7 +32,10 @@ class JointConstraint(NamedTuple):
 
 
 class JointMotion(NamedTuple):
-    """Result of `jcalc`, in coordinates of the joint's successor frame."""
+    """Joint transform XJ, motion subspace S, velocity vJ and bias acceleration cJ of a joint.
+
+    S, vJ and cJ are in coordinates of the successor frame.
+    """
 
     XJ: Transform
     S: Array
@@ -112,7 +115,10 @@ class Joint(abc.ABC):
         return qd
 
     def integrate(self, q: Array, dq: Array) -> Array:
-        """Return the configuration (nq,) after unit time at the constant velocity dq (nv,)."""
+        """Return the configuration (nq,) that the constant velocity dq reaches from q in unit time.
+
+        dq (nv,) contains velocity variables.
+        """
         return q + dq
 
     def difference(self, q0: Array, q1: Array) -> Array:
@@ -177,10 +183,10 @@ class Joint(abc.ABC):
         return JointConstraint(T, T.T @ d, self.jcalc(q, self.velocity(q, vJ)).cJ)
 
     def in_aligned_frames(self) -> tuple["Joint", Array]:
-        """Return the equivalent joint of lowest cost, and the rotation (3, 3) to its frames.
+        """Return the equivalent joint with the fewest operations, and the rotation to its frames.
 
-        The rotation applies to both frames. A joint with a general axis becomes a joint with axis
-        z; other joints return themselves and the identity rotation.
+        The rotation (3, 3) applies to both frames. A joint with a general axis becomes a joint with
+        axis z. Other joints return themselves and the identity rotation.
         """
         return self, np.eye(3)
 
@@ -250,7 +256,7 @@ class DerivedJoint(Joint):
 class Reversed(DerivedJoint):
     """Joint with its predecessor frame on the child and its successor frame on the parent.
 
-    It has the variables and units of the original `joint` (RBDA Table 4.2).
+    A reversed joint has the variables and units of the original `joint` (RBDA Table 4.2).
     """
 
     def jcalc(self, q: Array, qd: Array) -> JointMotion:
@@ -291,8 +297,8 @@ class LoopJoint:
 
     The joint connects body `predecessor` to body `successor`; -1 is the fixed base. `Xp` is the
     transform from predecessor body coordinates to the joint frame F_p. `Xs` is the transform from
-    successor body coordinates to F_s. Both use the algebra of the model (X_P and X_S of RBDA Table
-    8.4).
+    successor body coordinates to F_s. Both transforms use the algebra of the model (X_P and X_S of
+    RBDA Table 8.4).
     """
 
     joint: Joint
@@ -304,9 +310,9 @@ class LoopJoint:
 
 
 def subspace_rate(joint: Joint, q: Array, qd: Array) -> Array:
-    """Return the elementwise derivative dS/dt (6, nv) for the velocity variables qd.
+    """Return the time derivative dS/dt (6, nv) of the elements of a motion subspace.
 
-    The arguments may be floats or traced scalars.
+    The elements of q (nq,) and qd (nv,) may be floats or traced scalars.
     """
     moving = np.empty(joint.nq, dtype=object)
     moving[:] = [Dual(value, slope) for value, slope in zip(q, joint.rate(q, qd), strict=True)]

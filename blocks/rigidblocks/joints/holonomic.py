@@ -82,10 +82,10 @@ def turn(axis: Axis, theta: Any) -> Transform:
 
 
 def to_z(axis: Axis) -> Array:
-    """Return a rotation (3, 3) that makes a general unit `axis` the z axis.
+    """Return a rotation (3, 3) to coordinates in which a general unit `axis` is z.
 
-    For a coordinate axis the result is the identity, because a joint with such an axis costs no
-    more than a joint with axis z.
+    For a coordinate axis the result is the identity. A joint about a coordinate axis needs no more
+    operations than a joint about z.
     """
     return np.eye(3) if 1.0 in map(abs, axis) else onto_z(axis)
 
@@ -104,7 +104,7 @@ def onto_z(axis: Axis) -> Array:
 def angle_about(axis: Axis, E: Array) -> Any:
     """Return the angle [rad] about the unit `axis` of the rotation nearest to E (3, 3).
 
-    The angle follows from sin(theta) and cos(theta) in
+    With the axis u, the angle theta follows from sin(theta) and cos(theta) in
 
         E = cos(theta) 1 + (1 - cos(theta)) u u^T - sin(theta) u x
     """
@@ -114,7 +114,7 @@ def angle_about(axis: Axis, E: Array) -> Any:
 
 
 def slide(axis: Axis, distance: Any) -> Transform:
-    """Return the transform to a parallel frame `distance` [m] along `axis`."""
+    """Return the transform to a frame that is translated by `distance` [m] along `axis`."""
     return xlt(np.array(axis) * distance)
 
 
@@ -306,7 +306,8 @@ def _about_z(joint: Revolute | Prismatic | Helical | Cylindrical) -> Joint:
 def joint_from_pitch(pitch: Any) -> Joint:
     """Return the joint of a spatial_v1 `pitch` code.
 
-    A pitch of 0 is a revolute joint, infinity a prismatic joint, any other value a helical joint.
+    A pitch of 0 gives a revolute joint, and an infinite pitch gives a prismatic joint. Any other
+    pitch gives a helical joint.
     """
     if pitch == 0:
         return Revolute()
@@ -338,9 +339,9 @@ class Universal(Joint):
             )
 
     def nearest(self, X: Transform) -> Array:
-        """Return the angles (2,) nearest to X.
+        """Return the joint angles (2,) [rad] whose transform is nearest to X.
 
-        The direction of the first axis in X determines the second angle.
+        The direction of the first axis in F_s coordinates determines the second angle.
         """
         first, second = np.array(self.first), np.array(self.second)
         seen = X.E @ first  # the first axis in F_s coordinates: rotated about the second axis
@@ -477,8 +478,8 @@ class Planar(Joint):
     """Planar joint: motion in the xy plane.
 
     q = (angle about z, x, y) of F_s in F_p coordinates, in (rad, m, m).
-    qd = (angular velocity, linear velocity x, y) in F_s coordinates. S is therefore constant, and
-    (RBDA 4.4)
+    qd = (angular velocity, linear velocity x, y) in F_s coordinates. S is therefore constant. With
+    c and s, the cosine and sine of the angle, the derivative of q is (RBDA 4.4)
 
         dq/dt = [[1, 0, 0], [0, c, -s], [0, s, c]] qd
     """
@@ -517,7 +518,8 @@ class SixDoF(Joint):
     """Free joint with six degrees of freedom (RBDA 4.4, 4.5).
 
     q = (unit quaternion, scalar first; position of F_s in F_p coordinates [m]).
-    qd = (angular velocity, linear velocity of F_s) in F_s coordinates. S is the identity, and
+    qd = (angular velocity, linear velocity v of F_s) in F_s coordinates. S is the identity. RBDA
+    Eq 4.13 defines the derivative of the quaternion in
 
         dq/dt = (Eq 4.13, E^T v)
     """

@@ -61,7 +61,7 @@ class PlanarPrismatic(Joint):
 
 
 def _motion(XJ: Any, row: int, qd: Array) -> JointMotion:
-    """Return the joint motion; S (3, 1) is the unit vector with a one in row `row`."""
+    """Return the joint motion whose subspace S (3, 1) is the unit vector of row `row`."""
     S = np.eye(3)[:, [row]]
     return JointMotion(XJ, S, S @ qd, np.zeros(3))
 
@@ -83,7 +83,7 @@ def spatial_joint(joint: Joint) -> Joint:
     Both joints have the same variables.
 
     Raises:
-        ValueError: The joint is not one of the planar joints of this module.
+        ValueError: The joint is not a planar joint of this module.
     """
     match joint:
         case PlanarRevolute():

@@ -1,12 +1,13 @@
 """Rheonomic and nonholonomic constraints: prescribed motion, strings, rolling, and a skate.
 
-Rheonomic constraints depend on time: joints on a frame with prescribed motion, and strings of given
-length.
+Rheonomic constraints depend on time. They are joints on a frame with prescribed motion, and strings
+whose length is a function of time.
 
 Nonholonomic joints constrain the velocity: rolling without slipping, and a skate without sideways
-motion. They have fewer velocity variables than position variables, and the motion subspace S of a
-rolling joint depends on the position. A rolling joint may be a tree joint or a loop joint. Contact
-is an equality constraint, so the body neither lifts off nor slips under any force.
+motion. Nonholonomic joints have fewer velocity variables than position variables. The motion
+subspace S of a rolling joint depends on the position. A rolling joint may be a tree joint or a loop
+joint. The contact is an equality constraint, so the body neither lifts off nor slips under any
+force.
 
 Source: RBDA 3.4, 3.5.
 """
@@ -37,7 +38,10 @@ class GivenMotion(NamedTuple):
 
 
 def given_motion(function: Callable[[Any], Any], t: Any) -> GivenMotion:
-    """Return the value (k,) and the exact time derivatives of a function at t; t may be traced."""
+    """Return the value (k,) of a function of time at t, and its first two exact time derivatives.
+
+    t may be a traced scalar.
+    """
     exact = [
         _value_and_derivatives(value)
         for value in np.atleast_1d(function(Dual(Dual(t, 1.0), Dual(1.0, 0.0))))
@@ -54,9 +58,10 @@ def _value_and_derivatives(value: Any) -> tuple[Any, Any, Any]:
 
 
 class _Drive(NamedTuple):
-    """Motion of the driven frame: transform X, velocity sigma, and apparent derivative of sigma.
+    """Motion of a frame with prescribed motion relative to the predecessor frame F_p.
 
-    sigma and its derivative are in coordinates of the driven frame.
+    X is the transform from F_p to the frame, sigma the velocity of the frame, and `rate` the
+    apparent derivative of sigma. sigma and `rate` are in coordinates of the frame.
     """
 
     X: Any
@@ -72,9 +77,9 @@ class Rheonomic(DerivedJoint):
         c_J = apparent derivative of v_J at qdd = 0
 
     The joint `drive` moves this frame relative to F_p; its position variables (nq,) are
-    `motion`(t). If `joint` is `Fixed`, the complete motion is prescribed, otherwise only a part of
-    the motion. For example, a cylindrical joint with prescribed rotation is a `Prismatic` joint on
-    a `Revolute` drive.
+    `motion`(t). If `joint` is `Fixed`, the complete motion is prescribed, otherwise only some
+    components of the motion. For example, a cylindrical joint with prescribed rotation is a
+    `Prismatic` joint on a `Revolute` drive.
 
     `motion` may use arithmetic, NumPy functions and `select`; its derivatives are exact. The joint
     has the variables and forces of `joint`. The drive does work, so energy is not conserved.
@@ -186,7 +191,11 @@ class StringConstraint:
         return replace(self, t=t) if self.rheonomic else self
 
     def given_length(self) -> GivenMotion:
-        """Return the length with its two derivatives; raise ValueError if the time is missing."""
+        """Return the length of the string [m] and its first and second time derivatives.
+
+        Raises:
+            ValueError: The length depends on time, but `t` is None.
+        """
         if not callable(self.length):
             return GivenMotion(self.length, 0.0, 0.0)
         if self.t is None:
@@ -197,7 +206,7 @@ class StringConstraint:
         return GivenMotion(*(value[0] for value in given_motion(self.length, self.t)))
 
     def segments(self) -> tuple[tuple[tuple[int, Array], tuple[int, Array]], ...]:
-        """Return the pairs of points that a straight segment connects."""
+        """Return the end points of each straight segment of the string."""
         ends = (*self.points[1:], self.points[0]) if self.closed else self.points[1:]
         return tuple(zip(self.points, ends, strict=False))
 
@@ -207,15 +216,15 @@ _FREE = SixDoF()
 
 @dataclass(frozen=True)
 class _Rolling(Joint):
-    """Body that rolls on a plane: the velocity of its contact point c(q) is zero.
+    """Joint of a body that rolls on a plane; its contact point c(q) has zero velocity.
 
     q = (unit quaternion, position of F_s in F_p [m]), as for SixDoF. qd is the angular velocity
-    (3,) of F_s in F_s coordinates. The velocity of the origin of F_s is c x w:
+    (3,) w of F_s in F_s coordinates. The velocity of the origin of F_s is c x w:
 
         S = [1; cx],  c_J = [0; dc/dt x w]
 
-    The plane is z = -radius in F_p, so that the body touches it in the neutral configuration. The
-    constraint forces act at the contact point and are given in F_s coordinates.
+    The plane is z = -radius in F_p. The body therefore touches the plane in the neutral
+    configuration. The constraint forces act at the contact point and are in F_s coordinates.
     """
 
     radius: float
@@ -334,7 +343,11 @@ class Blade(Joint):
         return arc
 
     def difference(self, q0: Array, q1: Array) -> Array:
-        """Return the rotation and the distance along the mean direction; ignore sideways motion."""
+        """Return the rotation [rad] and the distance [m] of the circular arc from q0 to q1.
+
+        The arc length follows from the displacement along the mean direction. The method ignores
+        the sideways displacement.
+        """
         turn = np.arctan2(np.sin(q1[0] - q0[0]), np.cos(q1[0] - q0[0]))
         mean = q0[0] + 0.5 * turn
         along = np.cos(mean) * (q1[1] - q0[1]) + np.sin(mean) * (q1[2] - q0[2])

@@ -31,7 +31,7 @@ from rigidblocks.spatial.spatial import Array
 
 
 def cut_tree(model: Tree) -> Tree:
-    """Return the tree with the loop joints appended to its tree joints.
+    """Return the cut tree, in which the loop joints follow the tree joints.
 
     Body nb + l is the virtual body of loop joint l. The inertias of virtual bodies have no effect.
     They are not zero, because each joint must move an inertia.
@@ -69,7 +69,8 @@ def cut_state(model: Tree, q: Array, qd: Array) -> tuple[Array, Array]:
 def facing_frames(model: Tree, tree: Tree, q: Array) -> list[tuple[Any, Any]]:
     """Return the transforms from base coordinates to the two frames of each loop joint.
 
-    The frames are F_s and the frame of the virtual body; q is the configuration of `tree`.
+    The frames are F_s and the frame of the virtual body. q is the configuration of the cut tree
+    `tree`. The two frames coincide if the loop is closed.
     """
     X0 = base_transforms(
         tree, [joint_kinematics(tree, i, q, np.zeros(tree.nv))[0] for i in range(tree.nb)]
@@ -79,7 +80,10 @@ def facing_frames(model: Tree, tree: Tree, q: Array) -> list[tuple[Any, Any]]:
 
 
 def facing_jacobians(model: Tree, tree: Tree, q: Array) -> list[tuple[Array, Array]]:
-    """Return the Jacobians of the two frames of each loop, in the coordinates of the frames."""
+    """Return the Jacobians (6, n) of the two frames of each loop joint, as in `facing_frames`.
+
+    Each Jacobian is in the coordinates of its frame and refers to the n variables of the cut tree.
+    """
     base = np.zeros((len(model.algebra.zero()), tree.nv))
     return [
         (
@@ -119,13 +123,13 @@ def assemble(
 
     If there are several branches, the result is on the branch of the guess. A damped Newton method
     with exact derivatives (Levenberg-Marquardt) minimizes the sum of squares of the closure errors.
-    The damping follows Yamashita and Fukushima 2001. It gives quadratic convergence even if
-    constraints are dependent.
+    The damping follows Yamashita and Fukushima 2001. With this damping, the convergence is
+    quadratic even if constraints are dependent.
 
     Args:
         model: Model with or without loops.
         guess: Initial configuration (nq,).
-        fixed: Names or indices of joints that keep the position of the guess.
+        fixed: Names or indices of joints whose positions do not change.
         tolerance: Largest closure error [rad, m].
         iterations: Maximum number of iterations.
 
@@ -152,14 +156,14 @@ def closure_errors(model: Tree, q: Array) -> dict[str, tuple[float, float]]:
     """Return the closure error of each loop joint by name: an angle [rad] and a distance [m].
 
     The error is the difference between the frame F_s and the nearest frame that the joint can
-    reach. Unlike delta (`loop_constraints`), it is exact for large errors: for half a turn it is
-    pi, whereas delta is 0.
+    reach. Unlike delta (`loop_constraints`), this error is exact for large displacements. For half
+    a turn it is pi, whereas delta is 0.
     """
     tree = cut_tree(model)
     frames = facing_frames(model, tree, cut_state(model, q, np.zeros(model.nv))[0])
     errors = {}
     for name, (X, Y) in zip(model.loop_names, frames, strict=True):
-        # rounding can cause a value above 1
+        # rounding can cause a sine above 1
         half = np.minimum(np.linalg.norm(X.E - Y.E) / np.sqrt(8.0), 1.0)
         errors[name] = (2.0 * float(np.arcsin(half)), float(np.linalg.norm(X.r - Y.r)))
     return errors
@@ -209,7 +213,10 @@ def _rows(model: Tree) -> Iterable[tuple[str, slice]]:
 
 
 def _least_open(model: Tree, tree: Tree, q: Array, free: Array, iterations: int) -> Array:
-    """Return the configuration with the smallest `_misfit` norm; only `free` variables change."""
+    """Return the configuration of the cut tree with the smallest closure error (`_misfit`).
+
+    Only the velocity variables `free` change.
+    """
     misfit, damping = _misfit(model, tree, q), 1e-3
     for _ in range(iterations):
         cost, step = misfit @ misfit, np.zeros(tree.nv)
@@ -228,7 +235,7 @@ def _least_open(model: Tree, tree: Tree, q: Array, free: Array, iterations: int)
 def _damped_step(J: Array, misfit: Array, square: Any) -> Array:
     """Return the step that minimizes |misfit + J step|^2 + square |step|^2, with limited length.
 
-    The length of the step is at most `LONGEST_STEP`.
+    The function scales the step so that no element exceeds `LONGEST_STEP`.
     """
     n = J.shape[1]
     damped = np.vstack([J, np.sqrt(square) * np.eye(n)])

@@ -7,24 +7,11 @@ is the expanded parent array of the tree (`expanded_parent`), and `blocks` are t
 of each loop. Without these arguments, a solver cannot exploit zeros. `closed_loop_dynamics` uses
 `elimination` by default.
 
-All solvers return the same result if the constraints are independent. If some constraints are
-dependent and k is consistent, qdd and K^T lam are the same. The solvers support floats and traced
-scalars.
+All solvers return the same qdd and lam if the constraints are independent. If some constraints are
+dependent and k is consistent, all solvers return the same qdd and K^T lam. The solvers contain no
+data-dependent branches, so they support floats and traced scalars.
 
-The rank-revealing elimination uses the factors H = L^T L to change to coordinates with unit
-inertia. With w = L qdd, z = L^-T f and Y = L^-T K^T, it returns the vector w nearest to z with
-Y^T w = k. It processes the loops one by one. Columns of Y may be linearly dependent, exactly or
-nearly; k must then be consistent. The method is the null-space method of the thesis (Spencer 2004,
-3.1) in these coordinates.
-
-The elimination exploits that each loop constrains few coordinates. It transforms the constraints of
-a loop to orthonormal directions of these coordinates, the largest constraint first. It drops a
-remainder below a relative tolerance as rounding error (RBDA 8.8). Rows of Y that no later loop
-reads are then complete. The other rows keep only their component in the null space of the
-constraints.
-
-The number of operations for a chain of loops is proportional to its length. The functions contain
-no data-dependent branches, so they support floats and traced scalars.
+`eliminate_constraints` describes the orthogonal elimination.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -57,10 +44,10 @@ TOLERANCE = 1e-9  # relative to the largest column; far above rounding of depend
 
 @dataclass(frozen=True, eq=False)
 class Front:
-    """Front of the elimination for one loop.
+    """Front of the elimination of Y for one loop (`eliminate_constraints`).
 
-    Its coordinates are the remaining coordinates of the fronts `sources`, then the `fresh` rows. M
-    contains the constraints of the loop in these coordinates, one in each column.
+    The coordinates of a front are the remaining coordinates of the fronts `sources`, then the
+    `fresh` rows of Y. Each column of M is a constraint of the loop in these coordinates.
 
     Attributes:
         block: Indices of the constraints of the loop.
@@ -71,7 +58,7 @@ class Front:
         Q: Orthonormal directions that the constraints M fix, Q = M V.
         V: Linear combinations of the constraints M that give Q.
         sizes: Norms of the remainders before their normalization to Q; 0 for a dropped remainder.
-        P: Directions that later loops read.
+        P: Basis of the remaining coordinates, which later loops read.
         kept: Rows that later loops read, in coordinates of P.
         largest: Norm of the largest constraint before the elimination.
     """
@@ -89,7 +76,7 @@ class Front:
     largest: Any
 
     def is_negligible(self, c: Array, amplitude: Array, order: int) -> Array:
-        """Return a mask of the coordinates c along Q that can be rounding errors.
+        """Return a mask of the coordinates c along Q that do not exceed their rounding errors.
 
         `amplitude` (nc,) contains the rounding errors of the constraints. A coordinate is
         negligible below (s_1/s)^order / s times the amplitude of this loop. s is the norm of the
@@ -111,13 +98,14 @@ class Front:
 class RoundingBound:
     """Rounding errors of k (nc,) and of the velocities K qd (nc,) of each loop.
 
-    The values apply to independent constraints. A linear combination of size s multiplies the error
-    of k by (s_1/s)^2 and the velocity error by s_1/s, where s_1 is the largest size.
+    The values apply to independent constraints. A linear combination of constraints with the norm s
+    multiplies the error of k by (s_1/s)^2 and the velocity error by s_1/s. s_1 is the norm of the
+    largest constraint.
 
     Near a singular configuration, rounding of the positions rotates the direction of a constraint
     by eps/s. k determines whether the mechanism passes straight through the singular configuration
-    or turns there. If k is within its rounding error, the mechanism moves straight: k counts as 0,
-    and the velocities do not change.
+    or turns to another branch. If k is within its rounding error, the mechanism moves straight: k
+    counts as 0, and the velocities do not change.
     """
 
     k: Array
@@ -141,9 +129,9 @@ class Elimination:
     def condition(self) -> Any:
         """Estimate of the condition number of the independent constraints.
 
-        It is the ratio of the largest to the smallest remainder (1 without independent
-        constraints); dropped remainders are excluded. It estimates sigma_1/sigma_r, the ratio of
-        the extreme singular values.
+        The estimate is the ratio of the largest to the smallest norm of the remainders that the
+        elimination does not drop. It approximates sigma_1/sigma_r, the ratio of the extreme
+        singular values. Without independent constraints, the estimate is 1.
         """
         largest = reduce(maximum, self._sizes, 0.0)
         smallest = reduce(
@@ -160,11 +148,18 @@ class Elimination:
 def eliminate_constraints(
     Y: Array, blocks: Sequence[slice], tolerance: float = TOLERANCE
 ) -> Elimination:
-    """Eliminate the columns of Y, one block of columns for each loop.
+    """Return the factors of the constraint matrix Y, by orthogonal elimination of each loop.
 
-    Each step eliminates the loop with the fewest coordinates; of several such loops, the first. The
-    function drops a constraint that depends on constraints of earlier loops or on larger
-    constraints of the same loop.
+    The factors H = L^T L define coordinates w = L qdd with unit inertia. In these coordinates the
+    constraints are Y^T w = k with Y = L^-T K^T. The elimination is the null-space method of Spencer
+    2004, 3.1, loop by loop. Columns of Y may be linearly dependent.
+
+    Each step eliminates the loop with the fewest coordinates, or the first of several such loops.
+    The step transforms the constraints of the loop to orthonormal directions, beginning with the
+    largest constraint. It drops a remainder below the tolerance as a rounding error (RBDA 8.8).
+    Such a constraint depends on constraints of earlier loops or on larger constraints of the loop.
+    Rows of Y that later loops read retain only their component in the null space of the
+    constraints. The number of operations for a chain of loops is proportional to its length.
 
     Args:
         Y: Constraints (n, nc).
@@ -207,13 +202,14 @@ def _elimination_order(concerned: Sequence[Mapping[int, Array]]) -> Iterator[tup
 def solve_elimination(
     factors: Elimination, k: Array, z: Array, rounding_bound: RoundingBound | None = None
 ) -> tuple[Array, Array]:
-    """Return the vector w nearest to z with Y^T w = k, and the multipliers lambda.
+    """Return the vector w nearest to z that satisfies Y^T w = k, and the multipliers lambda.
 
     Args:
         factors: Factors of Y (n, nc).
-        k: Right-hand side (nc,).
-        z: Vector (n,).
-        rounding_bound: Rounding errors of k; smaller coordinates of k count as 0.
+        k: Right-hand side (nc,), which must be consistent if columns of Y are dependent.
+        z: Vector (n,), L^-T f in the equation of motion.
+        rounding_bound: Rounding errors of k. Coordinates of k within their rounding error count
+            as 0.
 
     Returns:
         w (n,) and lambda (nc,) with w = z + Y lambda. Multipliers of dropped constraints are 0.
@@ -240,9 +236,12 @@ def solve_elimination(
 def _fixed_and_free(
     factors: Elimination, k: Array, z: Array, rounding_bound: RoundingBound | None
 ) -> tuple[list[Array], list[Array]]:
-    """Outward pass: return the coordinates that each loop determines, and the coordinates of z."""
+    """Return the coordinates that each loop determines, and the coordinates of z, by front.
+
+    The function processes the fronts in elimination order.
+    """
     z = np.asarray(z)
-    offset: dict[int, Any] = {}  # for each row: part that is already fixed
+    offset: dict[int, Any] = {}  # for each row of Y: component that earlier loops determine
     k_offset: dict[int, Any] = {}
     fixed: list[Array] = []
     free: list[Array] = []
@@ -270,7 +269,7 @@ def _fixed_and_free(
 
 
 def _required_coordinates(front: Front, k: Array, offset: dict[int, Any]) -> Array:
-    """Return the coordinates along Q that satisfy k; `offset` is determined by earlier loops."""
+    """Return the coordinates along Q that satisfy k; earlier loops determine `offset`."""
     rest = k[front.block] - sum(y * offset[row] for row, y in front.Y.items() if row in offset)
     c: Array = front.V.T @ rest
     return c
@@ -283,7 +282,7 @@ def _move(front: Front, fixed: Array, offset: dict[int, Any]) -> None:
 
 
 def _multipliers(factors: Elimination, places: list[Array], free: list[Array]) -> Array:
-    """Inward pass: return the multipliers of the constraints, loop by loop."""
+    """Return the multipliers (nc,) of the constraints, from the last front to the first."""
     lam: Array = np.zeros(factors.shape[1], dtype=_dtype(*places))
     later: dict[int, Any] = {}
     for front, s, s0 in reversed(list(zip(factors.fronts, places, free, strict=True))):
@@ -322,10 +321,10 @@ def _front(
 def _remaining_basis(
     Q: Array, sizes: tuple[Any, ...], read: dict[int, Array]
 ) -> tuple[Basis, dict[int, Array]]:
-    """Return a basis of the null space, and the rows that later loops read in this basis.
+    """Return a basis of the null space of a front, and the rows `read` in this basis.
 
-    The constraints fix the directions Q. If the null space is not larger than the number of these
-    rows, the basis consists of the coordinates that the rows read. Derivatives always use this
+    The constraints fix the directions Q. If the dimension of the null space is at most the number
+    of rows, the basis consists of the coordinates that the rows read. Derivatives always use this
     basis, because a row without a null-space component has no direction to differentiate.
     """
     spare = [k for k in range(len(Q)) if all(is_number(c[k], 0.0) for c in read.values())]
@@ -339,7 +338,7 @@ def _remaining_basis(
 def _coordinates(
     sources: tuple[int, ...], fresh: tuple[int, ...], fronts: list[Front], home: dict[int, int]
 ) -> dict[int, Array]:
-    """Return the kept rows and the `fresh` rows of the matrix, in coordinates of a new front."""
+    """Return the `kept` rows of the sources and the `fresh` rows, in coordinates of a new front."""
     sizes = [fronts[source].P.size for source in sources]
     basis = np.eye(sum(sizes) + len(fresh))
     rows: dict[int, Array] = {}
@@ -381,10 +380,11 @@ def elimination(
     parent: Parents | None = None,
     blocks: Blocks | None = None,
 ) -> ConstrainedMotion:
-    """Solve by orthogonal elimination of one loop after the other (`eliminate_constraints`).
+    """Solve the equation of motion by orthogonal elimination of each loop.
 
     This is the default solver. It works in coordinates with unit inertia and exploits the loop
-    structure. It determines the rank from the constraints K, without forming K H^-1 K^T.
+    structure (`eliminate_constraints`). It determines the rank from L^-T K^T, without forming
+    K H^-1 K^T.
     """
     parent = _chain(len(H)) if parent is None else parent
     L = ltl(H, parent)
@@ -401,7 +401,7 @@ def kkt(
     parent: Parents | None = None,
     blocks: Blocks | None = None,
 ) -> ConstrainedMotion:
-    """Solve the symmetric indefinite system of RBDA Eq 8.36 (method 1), by L D L^T.
+    """Solve the symmetric indefinite system of qdd and lam by L D L^T (method 1, RBDA Eq 8.36).
 
         [H, K^T; K, 0] [qdd; -lam] = [f; k]
 
@@ -425,7 +425,7 @@ def multipliers(
     parent: Parents | None = None,
     blocks: Blocks | None = None,
 ) -> ConstrainedMotion:
-    """Solve for the constraint forces first (method 2, RBDA Eq 8.37 to 8.41).
+    """Solve for the constraint forces lam, then for qdd (method 2, RBDA Eq 8.37 to 8.41).
 
     The constraint forces satisfy A lam = b with A = K H^-1 K^T and b = k - K H^-1 f.
 
@@ -453,12 +453,13 @@ def null_space_method(
     blocks: Blocks | None = None,
     independent: Sequence[int] = (),
 ) -> ConstrainedMotion:
-    """Solve in independent variables y, by complete pivoting (method 3, RBDA Eq 8.42 to 8.46, 8.8).
+    """Solve the equation of motion in independent variables y (method 3, RBDA Eq 8.42 to 8.46).
 
         qdd = G ydd + g,   G^T H G ydd = G^T (f - H g)
 
-    lam is 0 for dependent constraints. `independent` lists the independent variables y;
-    `null_space` checks them.
+    Complete pivoting of K selects the independent variables and sets lam of dependent constraints
+    to 0 (RBDA 8.8). `independent` lists the indices of prescribed independent variables. The
+    function does not check these indices; `null_space` of the linear algebra does.
     """
     del parent, blocks
     K_x = reduction(K, k, independent)
@@ -472,11 +473,10 @@ def null_space_method(
 def loop_function(
     H: Array, f: Array, K: Array, k: Array, closure: ClosureMotion
 ) -> ConstrainedMotion:
-    """Solve in the independent variables y of a loop-closure function q = gamma(y) (RBDA 8.11).
+    """Solve the equation of motion in the variables y of a loop-closure function (RBDA 8.11).
 
-    `closure` is the result of `loop_closure` and determines the motion. The positions have no
-    error to stabilize, so the argument k has no effect. K affects only lam, which is the smallest
-    solution.
+    `closure` is the result of `loop_closure` for q = gamma(y). The positions have no error to
+    stabilize, so the argument k has no effect. K affects only lam, which is the smallest solution.
     """
     del k
     G, g = closure.G, closure.g
@@ -493,14 +493,14 @@ def svd_null_space(
     blocks: Blocks | None = None,
     damping: float = 0.0,
 ) -> ConstrainedMotion:
-    """Solve in an orthonormal basis of the null space of the constraints (Spencer 2004, Eq 3.5).
+    """Solve the equation of motion in an orthonormal null-space basis of K (Spencer 2004, Eq 3.5).
 
         qdd = V2 (V2^T H V2)^-1 V2^T (f - H K^+ k) + K^+ k
 
     The columns of V2 are the basis, and K^+ is the pseudo-inverse, both from the singular value
     decomposition of K. Singular values s below a relative tolerance count as 0, and the
     corresponding component of k is dropped. With `damping`, relative to the largest singular value,
-    s / (s^2 + damping^2) replaces 1/s. It softens the constraints near singular configurations
+    s / (s^2 + damping^2) replaces 1/s. Damping softens the constraints near singular configurations
     (Spencer 2004, 3.3). lam is the smallest solution.
     """
     del parent, blocks
@@ -526,7 +526,7 @@ SOLVERS: Mapping[str, Solver] = MappingProxyType(
 
 
 def solver(method: str) -> Solver:
-    """Return the solver with this name; raise ValueError if it is unknown."""
+    """Return the solver with the name `method`; raise ValueError if the name is unknown."""
     if method not in SOLVERS:
         raise ValueError(
             f"unknown solver '{method}' for loops; expected one of {', '.join(SOLVERS)}"

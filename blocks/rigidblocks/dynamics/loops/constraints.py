@@ -5,7 +5,7 @@ number of bodies (RBDA 3.4).
 
 `loop_closure` evaluates a loop-closure function q = gamma(y) of independent variables y (RBDA
 8.11). A user writes gamma in closed form, with NumPy and `rigidblocks.select`. Dual numbers give
-its exact derivatives. With such a function, loops cannot open and need no stabilization.
+the exact derivatives of gamma. With such a function, loops cannot open and need no stabilization.
 """
 
 from collections.abc import Callable
@@ -24,13 +24,13 @@ from rigidblocks.spatial.spatial import Array, multiply_transforms
 
 
 class StringRow(NamedTuple):
-    """Row of a string in `LoopConstraints`.
+    """Constraint K qdd = k of a string, which is one row of `LoopConstraints`.
 
     Attributes:
         K: Constraint row (nv,).
         k: Right-hand side.
-        delta: Position error.
-        rate: Velocity error, the derivative of the excess length of the string [m/s].
+        delta: Position error [m], the length of the path minus the length of the string.
+        rate: Velocity error [m/s], the time derivative of the position error.
     """
 
     K: Array
@@ -54,7 +54,7 @@ class _Point(NamedTuple):
 
 
 def string_row(model: Tree, string: StringConstraint, motion: Any) -> StringRow:
-    """Return the constraint of a string for a tree's `motion` (`constraints.TreeMotion`).
+    """Return the constraint of a string for the motion `motion` (`TreeMotion`) of the tree.
 
     delta = sum |d| + 2 pi radius - length,   K qd = sum e . dv,   e = d/|d|
     k = length'' - sum (e . da + (dv . dv - (e . dv)^2)/|d|)
@@ -91,7 +91,7 @@ def string_places(model: Tree, string: StringConstraint) -> set[int]:
 
 
 def _point(model: Tree, motion: Any, X0: list[Any], body: int, position: Array) -> _Point:
-    """Return a point on a body, with its classical acceleration."""
+    """Return the position, velocity and classical acceleration of a point on a body."""
     there = X0[body].inverse()  # from the body to the base
     X = type(there)(there.E, position)
     v, a = X @ motion.v[body], X @ motion.a[body]
@@ -104,7 +104,7 @@ def _point(model: Tree, motion: Any, X0: list[Any], body: int, position: Array) 
 
 
 def _joint_forces(model: Tree, motion: Any, forces: list[Array]) -> Array:
-    """Return the joint forces (nv,) equivalent to forces on the bodies, in body coordinates."""
+    """Return the joint forces (nv,) equivalent to forces on bodies, given in body coordinates."""
     tau: list[Any] = [None] * model.nb
     for i in reversed(range(model.nb)):
         tau[i] = motion.S[i].T @ forces[i]
@@ -116,8 +116,8 @@ def _joint_forces(model: Tree, motion: Any, forces: list[Array]) -> Array:
 class LoopConstraints(NamedTuple):
     """Constraints K qdd = k and position errors of a configuration.
 
-    The velocity error is K qd; for constraints that depend on time it is K qd + `drift`. Rows are
-    in the order of the loop joints, then of the strings.
+    The velocity error is K qd, or K qd + `drift` for constraints that depend on time. The rows of
+    the loop joints come first, followed by one row per string.
 
     Attributes:
         K: Constraint matrix (nc, nv).
@@ -131,7 +131,10 @@ class LoopConstraints(NamedTuple):
 
 
 class TreeMotion(NamedTuple):
-    """Xup, motion subspace S, velocity v and velocity-product acceleration a^vp of each body."""
+    """Transform Xup, motion subspace S, velocity v and velocity-product acceleration a of bodies.
+
+    Xup is the transform from the parent to the body. The lists are indexed by body.
+    """
 
     Xup: list[Any]
     S: list[Array]
@@ -146,9 +149,9 @@ def loop_constraints(model: Tree, q: Array, qd: Array) -> LoopConstraints:
 
     For loop joint l, s and p are the successor and predecessor bodies, with Jacobians J, velocities
     v and velocity-product accelerations a^vp. T spans the constraint forces in the successor frame,
-    c is the joint bias, d the displacement across the joint, and v_J = v_s - v_p. No quantity is
-    relative to the base, so the accuracy does not decrease with the distance from the base. k
-    contains no stabilization (`baumgarte`).
+    c is the joint bias acceleration, d the displacement across the joint, and v_J = v_s - v_p. No
+    quantity is relative to the base, so the accuracy does not decrease with the distance from the
+    base. k contains no stabilization (`baumgarte`).
     """
     check_lengths(model, q=q, qd=qd)
     dtype = object if object in (np.asarray(q).dtype, np.asarray(qd).dtype) else float
@@ -156,10 +159,10 @@ def loop_constraints(model: Tree, q: Array, qd: Array) -> LoopConstraints:
 
 
 def tree_constraints(model: Any, motion: TreeMotion, dtype: type = float) -> LoopConstraints:
-    """Return the constraints of a tree in the motion `motion`.
+    """Return the constraints of the loop joints and strings for the motion `motion` of the tree.
 
-    If `motion` contains the body accelerations instead of the velocity-product accelerations, -k of
-    the result is the residual K qdd - k.
+    `motion` may contain body accelerations instead of velocity-product accelerations. Then -k of
+    the result is the acceleration error K qdd - k of the constraints.
     """
     K, k, delta = (
         np.zeros((model.nc, model.nv), dtype),
@@ -175,7 +178,7 @@ def tree_constraints(model: Any, motion: TreeMotion, dtype: type = float) -> Loo
 
 
 def position_constraints(model: Tree, q: Array) -> LoopConstraints:
-    """Return K and the position errors delta at q; k is zero."""
+    """Return the constraint matrix K and the position errors delta at q, with k for qd = 0."""
     return loop_constraints(model, q, np.zeros(model.nv))
 
 
@@ -203,8 +206,8 @@ def baumgarte(
 ) -> LoopConstraints:
     """Add the Baumgarte stabilization k_stab to k (RBDA Eq 8.22).
 
-    k_stab = -2 alpha (K qd + drift) - beta^2 delta with alpha = beta = 1/T_stab. Errors then decay
-    like a critically damped spring with the time constant T_stab.
+    k_stab = -2 alpha (K qd + drift) - beta^2 delta with alpha = beta = 1/T_stab. The position
+    errors then decay like a critically damped spring with the time constant T_stab.
 
     Args:
         constraints: Constraints of the loops.
@@ -226,9 +229,9 @@ def baumgarte(
 
 
 def loop_joint_motion(model: Tree, q: Array, qd: Array) -> tuple[list[Array], list[Array]]:
-    """Return the configuration (nq,) and velocity variables (nv,) of each loop joint.
+    """Return the position and velocity variables of each loop joint at q, qd of the tree.
 
-    The function computes them from the variables q and qd of the tree.
+    q (nq,) and qd (nv,) are the variables of the tree joints.
     """
     check_lengths(model, q=q, qd=qd)
     motion, positions, velocities = _tree_motion(model, q, qd), [], []
@@ -247,7 +250,7 @@ def active_forces(model: Tree, q: Array, loop_tau: Array) -> Array:
     Args:
         model: Model with loops.
         q: Configuration (nq,).
-        loop_tau: Forces of springs, dampers or motors in the loop joints, concatenated by joint.
+        loop_tau: Forces of springs, dampers or motors in the loop joints, in the order of joints.
 
     Raises:
         ValueError: `loop_tau` has the wrong length.
@@ -269,7 +272,7 @@ def active_forces(model: Tree, q: Array, loop_tau: Array) -> Array:
 
 
 def _tree_motion(model: Tree, q: Array, qd: Array) -> TreeMotion:
-    """Outward pass: return the motion of each body; the last entry belongs to the base."""
+    """Return the motion of each body from an outward pass; the last entry belongs to the base."""
     algebra, still = model.algebra, model.algebra.zero()
     Xup, S, v, a = ([None] * model.nb + [still] for _ in range(4))
     for i, p in enumerate(model.parent):
@@ -290,11 +293,12 @@ def _constrain(model: Tree, l: int, motion: TreeMotion, K: Array, k: Array, delt
 
 
 def _relative_motion(model: Tree, l: int, motion: TreeMotion) -> tuple[Any, Any, Array, Array]:
-    """Return the motion of the frames F_p and F_s of loop joint l relative to each other.
+    """Return the relative pose and velocity of the frames F_p and F_s of loop joint l.
 
-    The results are the transform X from F_p to F_s coordinates, and the transform X X_P from
-    predecessor body coordinates to F_s coordinates. The others are the velocity of F_s, and its
-    velocity relative to F_p, both in F_s coordinates.
+    Returns:
+        The transform X from F_p to F_s coordinates, the transform X X_P from predecessor body
+        coordinates to F_s coordinates, the velocity of F_s, and the velocity of F_s relative to
+        F_p. Both velocities are in F_s coordinates.
     """
     loop, Xup, v = model.loops[l], motion.Xup, motion.v
     root = nearest_common_ancestor(model, loop.predecessor, loop.successor)
@@ -332,7 +336,7 @@ def _transform_to_descendant(model: Tree, root: int, i: int, Xup: list[Any]) -> 
 def nearest_common_ancestor(model: Tree, i: int, j: int) -> int:
     """Return the nearest common ancestor of bodies i and j; -1 is the base (RBDA 8.2).
 
-    It is the body with the highest index that supports both bodies; it may be i or j.
+    The result is the body with the highest index that supports both bodies. It may be i or j.
     """
     while i != j:
         i, j = (model.parent[i], j) if i > j else (i, model.parent[j])
@@ -343,12 +347,12 @@ Gamma = Callable[[Array], Array]
 
 
 class ClosureMotion(NamedTuple):
-    """Motion with q = gamma(y), qd = G yd and qdd = G ydd + g (RBDA Eq 8.56 to 8.60).
+    """Motion of a loop-closure function: q = gamma(y), qd = G yd, qdd = G ydd + g (RBDA 8.11).
 
     Attributes:
         q: Configuration (nq,).
         qd: Velocities (nv,).
-        G: Matrix (nv, n - r).
+        G: Matrix (nv, n - r) from yd to qd.
         g: Acceleration (nv,) at ydd = 0.
     """
 
@@ -359,7 +363,7 @@ class ClosureMotion(NamedTuple):
 
 
 def loop_closure(model: Tree, gamma: Gamma, y: Array, yd: Array) -> ClosureMotion:
-    """Evaluate a loop-closure function at y and yd.
+    """Evaluate a loop-closure function and its exact derivatives at y and yd.
 
     The model may have any joint types, and y and yd are floats or traced scalars. The velocity
     variables are the joint velocities qd, even if they are not the derivatives of q. Near q, the
@@ -388,7 +392,7 @@ def loop_closure(model: Tree, gamma: Gamma, y: Array, yd: Array) -> ClosureMotio
 
 
 def _check_shapes(model: Tree, q: Array, y: Array, yd: Array) -> None:
-    """Raise ValueError if gamma does not return q, or if y and yd do not match."""
+    """Raise ValueError if q is not (nq,), or if y and yd have different shapes."""
     if q.shape != (model.nq,):
         raise ValueError(
             f"a loop-closure function of model '{model.name}' must return q ({model.nq},), not "

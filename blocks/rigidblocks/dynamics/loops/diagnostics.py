@@ -1,9 +1,11 @@
 """Diagnostics of loops: errors, rank, mobility, singular configurations and redundant constraints.
 
+K (nc, nv) is the constraint matrix of the loops.
+
 - Errors, rank, condition and singular configurations (`loop_diagnostics`, `singular_passages`).
 - Redundant constraints and their names (`redundant_constraints`).
 - Connectivity: structure of K, loop clusters and mobility (RBDA 8.2, 8.9, 8.10).
-- Infinitesimal mechanisms: loops that are mobile only to first order.
+- Infinitesimal mechanisms: loops with a first-order motion that no finite motion continues.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,18 +36,21 @@ from rigidblocks.spatial.spatial import Array
 
 
 class LoopDiagnostics(NamedTuple):
-    """Diagnosis of the loops, as floats or traced scalars.
+    """Errors, singular values, rank and mobility of the loops, as floats or traced scalars.
+
+    K qdd = k are the loop constraints, with the singular values sigma of K.
 
     Attributes:
-        position_error: Euclidean norm of delta [rad, m].
-        velocity_error: Norm of K qd + `drift` [rad/s, m/s].
+        position_error: Euclidean norm of the position errors delta [rad, m].
+        velocity_error: Norm of the velocity errors K qd + `drift` [rad/s, m/s].
         singular_values: Singular values (m,) of K, m = min(nc, nv).
         condition: sigma_1/sigma_m, very large if constraints are dependent (Spencer 2004, 3.1).
         effective_condition: sigma_1/sigma_r of the independent constraints.
         rank: Rank r of K.
-        mobility: Mobility n - r.
-        indicator: |v_r u_r^T k| = |u_r^T k|. The accelerations remain bounded near a singular
-            configuration if the indicator decreases in proportion to sigma_r (3.1.1).
+        mobility: Mobility n - r, with n = nv.
+        indicator: |v_r u_r^T k| = |u_r^T k| for the singular vectors u_r and v_r of sigma_r. The
+            accelerations remain bounded near a singular configuration if the indicator decreases
+            in proportion to sigma_r (Spencer 2004, 3.1.1).
     """
 
     position_error: Any
@@ -62,9 +67,10 @@ class RedundantConstraint(NamedTuple):
     """Constraint that other constraints imply.
 
     Attributes:
-        row: Row in K.
+        row: Row of the constraint in K.
         name: Name of the constraint.
-        implied_by: Names of the constraints that imply it; empty if it restricts no motion.
+        implied_by: Names of the constraints that imply this constraint. The tuple is empty if the
+            constraint restricts no motion.
     """
 
     row: int
@@ -85,7 +91,7 @@ class SingularPassage(NamedTuple):
 
     Attributes:
         t: Time [s].
-        ratio: Smallest recorded sigma_r/sigma_1 near the singular configuration.
+        ratio: Smallest recorded ratio sigma_r/sigma_1 of singular values near the configuration.
         crossed: True if sigma_r changes its sign at the singular configuration.
         indicator: Indicator of `LoopDiagnostics`, or NaN if the velocities are unknown.
     """
@@ -115,7 +121,7 @@ def loop_diagnostics(
         model: Model with loops.
         q: Configuration (nq,).
         qd: Velocities (nv,).
-        tolerance: Limit of zero singular values, relative to the largest.
+        tolerance: Singular values below this fraction of the largest one count as zero.
 
     Raises:
         ValueError: The model has no constraints.
@@ -194,10 +200,11 @@ def _axis(vector: Array) -> str:
 def redundant_constraints(
     model: Tree, q: Array, tolerance: float = SINGULAR_VALUE_TOLERANCE
 ) -> tuple[RedundantConstraint, ...]:
-    """Return the constraints that other constraints imply at q; removing them changes no motion.
+    """Return the redundant loop constraints at q (nq,), which other constraints imply.
 
-    Among mutually dependent constraints, the choice of the redundant constraint is arbitrary. The
-    elimination keeps the constraints with the largest elements (RBDA 8.8).
+    The removal of these constraints does not change the motion. Among mutually dependent
+    constraints, the choice of the redundant constraint is arbitrary. The elimination retains the
+    constraints with the largest elements (RBDA 8.8).
     """
     K = position_constraints(model, q).K
     names, kept = (
@@ -218,11 +225,12 @@ def redundant_constraints(
 
 
 def near_singular(t: Array, rank: Array, condition: Array) -> Iterator[tuple[float, float]]:
-    """Yield the times [s] at which a recorded motion is near singular, with the condition numbers.
+    """Yield the times [s] and condition numbers at which a recorded motion is nearly singular.
 
-    A motion is near singular if the condition number is above 30 times its median. The condition
-    number is infinite if constraints are dependent. `singular_passages` shows whether the motion
-    passes through a singular configuration or only approaches it.
+    A motion is nearly singular if the condition number is above 30 times its median. Each interval
+    of nearly singular samples yields its largest condition number. The condition number is infinite
+    if constraints are dependent. `singular_passages` shows whether the motion passes through a
+    singular configuration or only approaches it.
 
     Args:
         t: Times (n,) [s].
@@ -238,7 +246,11 @@ def near_singular(t: Array, rank: Array, condition: Array) -> Iterator[tuple[flo
 
 
 class _Sample(NamedTuple):
-    """Singular values and vectors of K at the time t [s], for the rank r."""
+    """Singular values and vectors of the constraint matrix K of rank r at the time t [s].
+
+    U and V are bases of the column and row space of K. `sigma` is the singular value r, and `ratio`
+    is sigma_r/sigma_1.
+    """
 
     t: float
     U: Array
@@ -251,7 +263,7 @@ class _Sample(NamedTuple):
 def singular_passages(
     model: Tree, times: Sequence[float], q: Array, qd: Array | None = None, threshold: float = 1e-6
 ) -> tuple[SingularPassage, ...]:
-    """Return the singular configurations on a recorded motion, in order.
+    """Return the singular configurations of a recorded motion in the order of time.
 
     At a singular configuration the rank of K is smaller than its generic rank. The function detects
     two cases:
@@ -265,7 +277,7 @@ def singular_passages(
         times: Times of the samples [s].
         q: Configurations (samples, nq). The bases must rotate by less than 60 degrees between two
             samples.
-        qd: Velocities (samples, nv), which are needed for the indicator.
+        qd: Velocities (samples, nv), which only the indicator requires.
         threshold: Upper limit of the ratio at a singular configuration.
 
     Raises:
@@ -295,16 +307,20 @@ def _samples(model: Tree, times: Sequence[float], q: Array, qd: Array | None) ->
 
 
 def _sample(t: float, factors: tuple[Array, Array, Array], r: int, k: Array | None) -> _Sample:
-    """Return the singular values and vectors at the time t [s]; k = None gives no indicator."""
+    """Return the singular values and vectors at the time t [s] from the factors of K.
+
+    If k is None, the indicator is NaN.
+    """
     U, s, Vt = factors
     sigma, indicator = float(s[r - 1]), np.nan if k is None else float(abs(U[:, r - 1] @ k))
     return _Sample(t, U[:, :r], Vt[:r].T, sigma, sigma / float(s[0]), indicator)
 
 
 def _crossings(samples: list[_Sample]) -> Iterator[SingularPassage]:
-    """Yield the crossings, at which the combined orientation of both bases changes.
+    """Yield the singular configurations at which sigma_r changes its sign between two samples.
 
-    The function skips samples whose last singular vectors are not unique.
+    At such a configuration, the combined orientation of the bases U and V changes. The function
+    skips samples whose last singular vectors are not unique.
     """
     definite = [sample for sample in samples if sample.ratio > 1e-7]
     for one, two in pairwise(definite):
@@ -319,7 +335,10 @@ def _crossings(samples: list[_Sample]) -> Iterator[SingularPassage]:
 
 
 def _minima(samples: list[_Sample], threshold: float) -> Iterator[SingularPassage]:
-    """Yield the sample with the smallest ratio in each interval below the threshold."""
+    """Yield the sample with the smallest ratio in each interval below the threshold.
+
+    The function skips intervals in which sigma_r changes its sign.
+    """
     crossed = [passage.t for passage in _crossings(samples)]
     for below, run in groupby(
         enumerate(samples), key=lambda numbered: numbered[1].ratio < threshold
@@ -335,19 +354,19 @@ def _minima(samples: list[_Sample], threshold: float) -> Iterator[SingularPassag
 
 
 class Cluster(NamedTuple):
-    """Loop cluster: indices of loops that are coupled only to each other, and their tree joints."""
+    """Loop cluster: the indices of loops that share joints, and of the tree joints in the loops."""
 
     loops: tuple[int, ...]
     joints: tuple[int, ...]
 
 
 def path_signs(model: Tree) -> Array:
-    """Return the path signs epsilon (n, nb), a row for each loop and string (RBDA Eq 8.20).
+    """Return the path signs epsilon (n, nb), with one row for each loop and string (RBDA Eq 8.20).
 
-    K_lj = epsilon_lj T_l^T S_j in common coordinates. The path of a loop starts at the nearest
-    common ancestor of predecessor and successor. The sign is 1 for joints on the path to the
-    successor, -1 for joints on the path to the predecessor, and 0 for other joints. For a string,
-    the sign is 1 for all joints that move a point of the string.
+    The constraint matrix is K_lj = epsilon_lj T_l^T S_j in common coordinates. The path of a loop
+    starts at the nearest common ancestor of predecessor and successor. The sign is 1 for joints on
+    the path to the successor, -1 for joints on the path to the predecessor, and 0 for other joints.
+    For a string, the sign is 1 for all joints that move a point of the string.
     """
     epsilon = np.zeros((len(model.loop_names), model.nb), dtype=int)
     for k, string in enumerate(model.strings, len(model.loops)):
@@ -384,7 +403,10 @@ def loop_clusters(model: Tree) -> tuple[Cluster, ...]:
 
 
 def constraint_structure(model: Tree) -> Array:
-    """Return a mask (nc, nv) of the elements of K that the connectivity allows to be nonzero."""
+    """Return a mask (nc, nv) of the elements of the constraint matrix K that can be nonzero.
+
+    The mask depends only on the connectivity of the model.
+    """
     structure = np.zeros((model.nc, model.nv), dtype=bool)
     for rows, epsilon in zip(model.constraint_slices, path_signs(model), strict=True):
         for columns, sign in zip(model.v_slices, epsilon, strict=True):
@@ -393,9 +415,10 @@ def constraint_structure(model: Tree) -> Array:
 
 
 def null_space_by_clusters(model: Tree, K: Array, k: Array) -> NullSpace:
-    """Return G and g of K x = k, one cluster at a time (RBDA 8.9).
+    """Return the null space G and a solution g of K x = k, computed per cluster (RBDA 8.9).
 
-    G is block-diagonal, with ones for joints outside all loops. The function supports floats only.
+    The solutions are x = G y + g. G is block-diagonal, with ones for joints outside all loops. The
+    function supports floats only.
     """
     n = model.nv
     G, g, free = np.eye(n), np.zeros(n), np.ones(n, dtype=bool)
@@ -411,14 +434,14 @@ def null_space_by_clusters(model: Tree, K: Array, k: Array) -> NullSpace:
 
 
 def _places(slices: tuple[slice, ...], numbers: tuple[int, ...]) -> Array:
-    """Return the indices that the slices with these `numbers` contain, in order."""
+    """Return the concatenated indices of the slices `slices[k]` for each k in `numbers`."""
     return np.concatenate([np.arange(slices[k].start, slices[k].stop) for k in numbers])
 
 
 def mobility(model: Tree, q: Array, tolerance: float = SINGULAR_VALUE_TOLERANCE) -> int:
-    """Return the mobility n - r at q (RBDA Eq 8.52), which may depend on q.
+    """Return the mobility n - r of the model at q (RBDA Eq 8.52), which may depend on q.
 
-    r is the number of singular values of K above `tolerance` times the largest singular value.
+    n is the number of velocity variables, and r is the rank (`constraint_rank`).
     """
     return model.nv - constraint_rank(model, q, tolerance)
 
@@ -436,22 +459,22 @@ def constraint_rank(model: Tree, q: Array, tolerance: float = SINGULAR_VALUE_TOL
     return int(np.sum(s > tolerance * s[0]))
 
 
-SLIGHT = 1e-4  # constraints below this fraction of the largest hardly resist a motion
+SLIGHT = 1e-4  # singular values of K below this fraction of the largest one count as zero
 FAR = 0.03  # [rad or m] length of the test motion of an infinitesimal mechanism
-OPEN = 1e-5  # loop opening / loop length; larger than the effect of rounded digits at FAR
+OPEN = 1e-5  # loop opening / loop length; larger than the effect of rounded model data at FAR
 
 
 def infinitesimal_mechanisms(model: Tree, q: Array) -> dict[int, list[int]]:
-    """Return the loops that are mobile at q (nq,) only to first order, with their tree joints.
+    """Return the loops that allow an infinitesimal but no finite motion at q (nq,).
 
-    The keys are the indices of the loop joints. The values are the indices of the tree joints in
-    each loop. At q, the constraints of such a loop allow one motion, but a small displacement along
-    this motion opens the loop.
+    The keys of the result are the indices of the loop joints. The values are the indices of the
+    tree joints in each loop. At q, the constraints of such a loop allow one velocity direction, but
+    a small displacement along this direction opens the loop.
 
     An example is a triangle of two revolute joints and a slider, with the slider perpendicular to
-    the line through the revolute joints. A motion by s opens the loop by s^2. The dynamics has no
-    solution, because a constraint vanishes although it must prevent the motion. Such joints are
-    practically fixed.
+    the line through the revolute joints. A displacement s opens the loop by s^2. The equation of
+    motion has no solution, because the constraint that must prevent the motion vanishes. In
+    practice, such joints are fixed.
     """
     found = {}
     for l in range(len(model.loops)):
@@ -485,9 +508,9 @@ def _joints_around(model: Tree, l: int) -> list[int]:
 
 
 def _loop_opening(model: Tree, q: Array, offset: Array, rows: slice, columns: list[int]) -> float:
-    """Return the smallest loop closure error near q after a displacement `offset` (nv,).
+    """Return the smallest closure error of a loop near q after a displacement `offset` (nv,).
 
-    The function minimizes the closure error of the constraint equations `rows` by Newton steps of
+    `rows` are the constraints of the loop. The function minimizes their error by Newton steps in
     the velocity variables `columns`. The steps are perpendicular to `offset`.
     """
     q = integrate_unchecked(model, q, offset)

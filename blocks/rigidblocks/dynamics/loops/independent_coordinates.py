@@ -1,16 +1,16 @@
 """Independent coordinates of systems with loops (Spencer 2004, chapter 2; RBDA 8.11).
 
-The module selects and changes coordinates, and computes motion in them. R(q, y) = 0 defines the
-coordinates y (p,), where p is the mobility. The configuration q = Psi(y) also closes the loops. The
-coordinates are valid while D2 R = dR/dy and [D1 R; K], with D1 R = dR/dq, are nonsingular. No
-coordinates are valid everywhere, so the condition number of [D1 R; K] monitors them.
+The module selects and changes coordinates, and computes motion in coordinates. R(q, y) = 0 defines
+the coordinates y (p,), where p is the mobility. The configuration q = Psi(y) also closes the loops.
+The coordinates are valid while D2 R = dR/dy and [D1 R; K], with D1 R = dR/dq, are nonsingular. K
+(nc, nv) is the constraint matrix. No coordinates are valid everywhere, so use the condition number
+of [D1 R; K] to monitor the coordinates.
 
 Loops stay closed up to rounding and need no stabilization. The functions support floats only,
-except `dependent_motion`. This function computes the dependent variables within a step with a
-number of operations that does not depend on the numerical values.
+except `dependent_motion`, which also supports traced scalars.
 
-Names follow Spencer 2004, except that G and K there are K and G here, as in RBDA. For singular
-configurations, use `closed_loop_dynamics`.
+Names follow Spencer 2004, with one exception: G and K of Spencer are K and G in this module, as in
+RBDA. For singular configurations, use `closed_loop_dynamics`.
 """
 
 from collections.abc import Iterable
@@ -49,7 +49,7 @@ class Coordinates(Protocol):
     """Independent coordinates y (p,), defined by the equations R(q, y) = 0 (Spencer 2004, 2.25)."""
 
     def R(self, q: Array, y: Array) -> Array:
-        """Return the residual (p,); it is zero if y are the coordinates of q."""
+        """Return the residual R (p,), which is zero if y are the coordinates of q."""
 
     def D1(self, q: Array, y: Array) -> Array:
         """Return dR/dq (p, nv), the derivative with respect to the velocity variables."""
@@ -99,7 +99,7 @@ class LinearCoordinates:
     def bias(self, q: Array, qd: Array) -> Array:
         """Return the second derivative of y (p,) at constant velocities qd.
 
-        It is zero if the velocities are the derivatives of positions.
+        The result is zero if the velocity variables are the derivatives of the positions.
         """
         if self._flat:
             return np.zeros(len(self.matrix))
@@ -109,9 +109,10 @@ class LinearCoordinates:
         return bias
 
     def is_far(self, q: Array) -> bool:
-        """Return True if q is so far from the origin that you should select new coordinates.
+        """Return True if a quaternion in q differs from the origin by a rotation of over 2 rad.
 
-        The limit is a rotation of a quaternion by 2 rad; the coordinates are valid up to pi.
+        Select new coordinates if the result is True, because the coordinates are valid only for
+        rotations below pi.
         """
         if self._flat:
             return False
@@ -142,7 +143,7 @@ class Tangent(NamedTuple):
 
 
 def joint_coordinates(model: Tree, q: ArrayLike, joints: Iterable[str | int]) -> LinearCoordinates:
-    """Return the positions of the given joints as coordinates with the origin q.
+    """Return linear coordinates that are the positions of the given joints, relative to q.
 
     Args:
         model: Model with loops.
@@ -157,9 +158,10 @@ def joint_coordinates(model: Tree, q: ArrayLike, joints: Iterable[str | int]) ->
 
 
 def partitioned_coordinates(model: Tree, q: ArrayLike) -> LinearCoordinates:
-    """Return the independent joint positions that complete pivoting of K selects (RBDA 8.8).
+    """Return linear coordinates from complete pivoting of the constraint matrix K (RBDA 8.8).
 
-    The positions are relative to q (nq,). Quaternions are dependent if the loops determine them.
+    The coordinates are independent joint positions relative to q (nq,). The variables of a joint
+    with a quaternion are dependent if the loops determine them.
     """
     q = as_configuration(model, q)
     K, still = position_constraints(model, q).K, np.zeros(model.nc)
@@ -191,10 +193,10 @@ def tangent_coordinates(model: Tree, q: ArrayLike) -> LinearCoordinates:
 
 
 def coordinate_condition(model: Tree, coordinates: Coordinates, q: Array, y: Array) -> float:
-    """Return the condition number of [D1 R; K], a measure of the dependence of the motion on y.
+    """Return the condition number of [D1 R; K], which measures the quality of the coordinates y.
 
-    D1 R = dR/dq belongs to the coordinates, and K to the loop constraints. A value near 1 means
-    good coordinates. If the value is infinite, y are not valid coordinates.
+    D1 R = dR/dq is the derivative of the coordinate equations, and K is the constraint matrix of
+    the loops. The best value is 1. If the value is infinite, y are not valid coordinates.
     """
     sizes = np.linalg.svd(_stacked_jacobian(model, coordinates, q, y), compute_uv=False)
     smallest = sizes[model.nv - 1] if len(sizes) == model.nv else 0.0
@@ -209,7 +211,7 @@ def dependent_positions(
     tolerance: float = 1e-12,
     iterations: int = 50,
 ) -> Array:
-    """Return q = Psi(y) (nq,) by Newton's iteration from a guess.
+    """Return the configuration q = Psi(y) (nq,) of the coordinates y, by Newton's iteration.
 
     The result satisfies R(q, y) = 0 and closes the loops. The iteration ends when the remaining
     error is at most `tolerance`. The contraction rate rho gives an estimate of this error (Spencer
@@ -248,13 +250,13 @@ def dependent_positions(
 def independent_motion(
     model: Tree, coordinates: Coordinates, q: Array, qd: Array, y: Array
 ) -> Tangent:
-    """Return G and g of these coordinates at q, qd (Spencer 2004, Eq 2.45, 2.46).
+    """Return G and g of the motion qd = G yd, qdd = G ydd + g (Spencer 2004, Eq 2.45, 2.46).
 
         G = [D1 R; K]^-1 [-D2 R; 0],   g = [D1 R; K]^-1 [0; k]
 
-    For `LinearCoordinates`, g also includes their `bias`, so that ydd is the second derivative of
-    y. For other nonlinear coordinates, g is one of the solutions of K g = k. qdd is correct for
-    each solution, but ydd depends on the choice of g.
+    For `LinearCoordinates`, g also includes the term of `LinearCoordinates.bias`, so that ydd is
+    the second derivative of y. For other nonlinear coordinates, g is one of the solutions of
+    K g = k. qdd is correct for each solution, but ydd depends on the choice of g.
     """
     K, k, _ = loop_constraints(model, q, qd)
     inverse = np.linalg.pinv(np.vstack([coordinates.D1(q, y), K]), rcond=RANK)
@@ -268,7 +270,7 @@ def independent_motion(
 def reduced_dynamics(
     model: Tree, q: Array, qd: Array, tau: Array, tangent: Tangent
 ) -> tuple[Array, Array]:
-    """Return ydd (p,) and qdd (nv,) from the joint forces (RBDA Eq 8.45).
+    """Return the accelerations ydd (p,) and qdd (nv,) from the joint forces tau (RBDA Eq 8.45).
 
         G^T H G ydd = G^T (tau - C - H g)
 
@@ -332,7 +334,7 @@ ITERATIONS = 2  # Newton iterations, which reduce an error of 1e-4 to rounding
 
 
 class DependentMotion(NamedTuple):
-    """Motion that closes the loops.
+    """Configuration and velocities that close the loops, and the condition number.
 
     Attributes:
         q: Configuration (nq,).
@@ -351,10 +353,10 @@ def dependent_motion(model: Tree, q: Array, qd: Array, independent: list[int]) -
 
         [R; K] dq = [0; -delta],   [R; K] qd = [R qd; -drift]
 
-    Newton's method always takes the same number of iterations, for floats and traced scalars.
-    Variables of a joint with a quaternion may be independent, because the method only requires that
-    they do not change. If the independent variables are not valid coordinates, some constraints are
-    not satisfied.
+    R selects the independent variables, which do not change. Newton's method always takes
+    `ITERATIONS` iterations, so the function supports floats and traced scalars. The variables of a
+    joint with a quaternion may be independent. If the independent variables are not valid
+    coordinates, some constraints are not satisfied.
 
     Args:
         model: Model with loops.
@@ -377,7 +379,7 @@ def dependent_motion(model: Tree, q: Array, qd: Array, independent: list[int]) -
 
 
 def check_independent(model: Tree, q: Array, independent: list[int]) -> None:
-    """Raise ValueError if the variables are too few, too many or dependent at q."""
+    """Raise ValueError if the variables `independent` are too few, too many or dependent at q."""
     K = position_constraints(model, q).K
     _check_mobility(model, K, len(independent), "variables")
     both = np.linalg.svd(np.vstack([np.eye(model.nv)[independent], K]), compute_uv=False)

@@ -1,13 +1,11 @@
 """Linearised dynamics of systems with loops (Spencer 2004, chapter 4).
 
-The linear system is in independent coordinates, which the user chooses. For joints with a constant
-S and velocities that are the derivatives of the positions, recursions compute the linear system.
+The linear system is in independent coordinates, which the user chooses. `loop_linearization` uses
+recursions if all joints have a constant motion subspace S and velocities that are the derivatives
+of the positions.
 
 Spencer 2004, 4.3 and 4.4, has no formula for other joints, with quaternions or a variable S. For
-these joints `tangent_linearization` uses dual numbers. The coordinates are y = R delta. The
-velocities delta move the model from the operating point to q in unit time. The function
-differentiates all residuals of the equations of motion exactly, along the 2p directions that keep
-the loops closed. It needs no formula for the derivative of S.
+these joints `tangent_linearization` uses dual numbers and needs no formula for the derivative of S.
 """
 
 from collections.abc import Iterable
@@ -44,12 +42,12 @@ class LoopLinearization(NamedTuple):
 
         dx/dt = A dx + B dtau + residual,   A = [[0, 1], [A21, A22]]
 
-    The p independent coordinates are y. The velocities of the tree joints are G dy/dt.
+    y (p,) contains the independent coordinates. The velocities of the tree joints are G dy/dt.
 
     Attributes:
         A: State matrix (2p, 2p).
         B: Input matrix (2p, nv) for the forces of the tree joints.
-        residual: (dy/dt, d2y/dt2) (2p,) at the operating point.
+        residual: Derivative dx/dt = (dy/dt, d2y/dt2) (2p,) at the operating point.
         G: Matrix (nv, p) from dy/dt to the velocities.
         names: Names of the coordinates.
     """
@@ -62,17 +60,17 @@ class LoopLinearization(NamedTuple):
 
     @property
     def eigenvalues(self) -> Array:
-        """Eigenvalues of A (2p,) [1/s], largest real parts first.
+        """Eigenvalues of A (2p,) [1/s], in the order of decreasing real parts.
 
         At an equilibrium, the eigenvalues do not depend on the choice of coordinates. At other
-        operating points they depend on it (Spencer 2004, 4.1).
+        operating points the eigenvalues depend on this choice (Spencer 2004, 4.1).
         """
         values: Array = np.linalg.eigvals(self.A)
         return values[np.lexsort((-values.imag, -values.real))]
 
 
 class Parametrization(NamedTuple):
-    """Derivatives of the variables of the cut tree with respect to y.
+    """Derivatives of the variables q of the cut tree with respect to the coordinates y.
 
     Attributes:
         G: dq/dy (n, p).
@@ -106,8 +104,8 @@ def loop_linearization(
     that are the derivatives of their positions.
 
     For other joint types in the tree or in a loop, y = R delta. The velocities delta move the model
-    from the operating point to q in unit time. R (p, nv) then refers only to the tree joints. Dual
-    numbers also give exact derivatives (`tangent_linearization`).
+    from the operating point to q in unit time. R (p, nv) then refers only to the tree joints. The
+    derivatives follow from dual numbers and are also exact (`tangent_linearization`).
 
     Args:
         model: Model with loops.
@@ -115,8 +113,8 @@ def loop_linearization(
         qd: Velocities (nv,) that keep the loops closed.
         tau: Joint forces (nv,), constant.
         independent: Names or indices of the joints whose positions are y, including loop joints.
-            Alternatively, the matrix R (p, n) in y = R q, for the variables of all joints with the
-            loop joints last.
+            Alternatively, the matrix R (p, n) in y = R q. The columns of R correspond to the
+            variables of the tree joints, followed by the variables of the loop joints.
         gravity: Gravity; by default model.gravity.
 
     Raises:
@@ -174,7 +172,10 @@ def _projection(
 def _accelerations(
     model: Tree, tree: Tree, q: Array, qd: Array, R: Array, force: Array
 ) -> tuple[Array, Array]:
-    """Return the accelerations (n,) of the cut tree and the pseudo-inverse of [R; K]."""
+    """Return the accelerations (n,) of the cut tree and the pseudo-inverse of [R; K].
+
+    R (p, n) selects the coordinates y, and K contains the loop constraints of the cut tree.
+    """
     J = jacobian_derivatives(tree, q, qd, np.zeros(tree.nv))
     inverse = _inverse(tree, R, _constraints(model, J.J))
     G, g = inverse[:, : len(R)], -inverse[:, len(R) :] @ (_constraints(model, J.Jdot) @ qd)
@@ -210,7 +211,11 @@ def _constraints(model: Tree, J: Array) -> Array:
 
 
 def _inverse(tree: Tree, R: Array, K: Array) -> Array:
-    """Return the pseudo-inverse of [R; K]; raise ValueError if R q are not valid coordinates."""
+    """Return the pseudo-inverse of [R; K] for coordinates y = R q and loop constraints K.
+
+    Raises:
+        ValueError: The number of coordinates is not the mobility, or they are dependent.
+    """
     sizes = np.linalg.svd(K, compute_uv=False)
     mobility = tree.nv - int(np.sum(sizes > RANK * sizes[0]))
     if len(R) != mobility:
@@ -233,7 +238,7 @@ def _inverse(tree: Tree, R: Array, K: Array) -> Array:
 def _selection(
     tree: Tree, independent: Iterable[str | int] | Array
 ) -> tuple[Array, tuple[str, ...]]:
-    """Return the matrix R (p, n) that selects the coordinates, and the coordinates' names."""
+    """Return the matrix R (p, n) of the coordinates y = R q, and the names of the coordinates."""
     if isinstance(independent, np.ndarray) and independent.ndim == 2:
         if independent.shape[1] != tree.nv:
             raise ValueError(
@@ -284,7 +289,7 @@ def _check_closed(model: Tree, q: Array, qd: Array) -> None:
 
 
 class TangentLinearization(NamedTuple):
-    """The fields A (2p, 2p), B (2p, nv), residual (2p,) and G (nv, p) of a `LoopLinearization`."""
+    """Linear system in y = R delta, with the fields A, B, residual and G of `LoopLinearization`."""
 
     A: Array
     B: Array
@@ -293,7 +298,10 @@ class TangentLinearization(NamedTuple):
 
 
 class _Point(NamedTuple):
-    """Operating point with multipliers lam and inertia H; [N, back] is the inverse of [R; K]."""
+    """State, accelerations qdd, multipliers lam and inertia matrix H at the operating point.
+
+    [N, back] is the pseudo-inverse of [R; K] for the coordinates y = R delta and the constraints K.
+    """
 
     q: Array
     qd: Array
@@ -312,7 +320,9 @@ def tangent_linearization(
 
         [H -K^T; K 0] [dqdd; dlam] = -d[rnea(q, qd, qdd) - K^T lam; K qdd - k]
 
-    The differentials are along dq = N dy, K dqd = -dK qd.
+    The velocities delta (nv,) move the model from the operating point to q in unit time. The
+    function computes exact differentials with dual numbers, along dq = N dy, K dqd = -dK qd. These
+    2p directions keep the loops closed.
 
     Args:
         model: Model with loops.
@@ -354,7 +364,10 @@ def _column(model: Tree, point: _Point, M: Array, unit: Array, gravity: Array | 
 def difference_rates(
     model: Tree, origin: Array, q: Array, qd: Array, qdd: Array
 ) -> tuple[Array, Array]:
-    """Return the first and second time derivatives (nv,) of the difference from `origin` to q."""
+    """Return the first and second time derivatives (nv,) of the difference from `origin` to q.
+
+    q moves with the velocities qd and the accelerations qdd.
+    """
     step = [Dual(Dual(0.0, a), Dual(a, b)) for a, b in zip(qd, qdd, strict=True)]
     here = [Dual(Dual(one, 0.0), Dual(0.0, 0.0)) for one in q]
     delta = difference(
@@ -379,7 +392,7 @@ def _operating_point(
 
 
 def _displaced_configuration(point: _Point, model: Tree, dq: Array) -> Array:
-    """Return the configuration q of the operating point, displaced by the dual part dq."""
+    """Return q of the operating point as dual numbers, with the displacement dq as dual part."""
     return integrate_unchecked(
         model, _dual(point.q, np.zeros(len(point.q))), _dual(np.zeros(len(dq)), dq)
     )
@@ -388,7 +401,10 @@ def _displaced_configuration(point: _Point, model: Tree, dq: Array) -> Array:
 def _residual_slopes(
     model: Tree, point: _Point, dq: Array, dqd: Array, gravity: Array | None
 ) -> tuple[Array, Array]:
-    """Return the derivatives of the force residual and of K qdd - k along dq and dqd."""
+    """Return the derivatives of the force residual and of K qdd - k along dq and dqd.
+
+    The force residual is rnea(q, qd, qdd) - K^T lam.
+    """
     q, qd = _displaced_configuration(point, model, dq), _dual(point.qd, dqd)
     K, k, _ = loop_constraints(model, q, qd)
     force = rnea(model, q, qd, point.qdd, None, gravity) - K.T @ point.lam
@@ -396,7 +412,7 @@ def _residual_slopes(
 
 
 def _constraint_rates(model: Tree, point: _Point, dq: Array) -> Array:
-    """Return K qd at the configuration displaced by the dual part dq, for unchanged velocities."""
+    """Return the velocity errors K qd as dual numbers, for a displacement dq and unchanged qd."""
     q = _displaced_configuration(point, model, dq)
     rates: Array = loop_constraints(model, q, point.qd).K @ point.qd
     return rates

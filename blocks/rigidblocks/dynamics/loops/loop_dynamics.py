@@ -1,12 +1,12 @@
 """Forward and inverse dynamics of systems with loops and gears, and projection onto closed loops.
 
-Gears determine the driven variables from the independent variables y. Loop constraints and inertia
-therefore reduce to y:
+Gears determine the driven variables from the independent variables y. The module therefore reduces
+the system H x = f + K^T lam, K x = k to the variables y:
 
     x = G y + x0,   G^T H G y = G^T (f - H x0 + K^T lam),   K G y = k - K x0
 
-x0 is the part of the driven variables that does not depend on y. The force of a gear is the
-residual in the equation of the driven variable.
+x0 contains the components of the driven variables that do not depend on y. The force of a gear is
+the residual in the equation of the driven variable.
 
 Inverse dynamics returns the actuator forces of a motion.
 
@@ -67,13 +67,16 @@ from rigidblocks.spatial.spatial import Array
 EPS = np.finfo(float).eps
 ROUNDING = 8  # rounding error of a loop position, in ulp of the loop length
 DIRECTION_ROUNDING = (
-    4096  # in ulp, limit between straight motion and a turn; rounding accumulates over loop chains
+    4096  # [ulp] rounding error of constraint directions; rounding accumulates over loop chains
 )
 
 
 @dataclass(frozen=True)
 class Geared:
-    """Model with loops, rotor inertias and gears."""
+    """Model with loops, with its rotor inertias and gears (`transmissions`).
+
+    `tolerance` is the relative tolerance of dependent constraints.
+    """
 
     model: Tree
     transmissions: Transmissions | None = None
@@ -95,7 +98,7 @@ class Geared:
         return [k for k in range(self.model.nv) if k not in self.drives]
 
     def project_columns(self, A: Array) -> Array:
-        """Return A G: the columns of A (n, nv), combined for the independent variables y."""
+        """Return A G, the columns of A (n, nv) projected onto the independent variables y."""
         if not self.drives:
             return A
         columns = list(A.T)
@@ -104,7 +107,7 @@ class Geared:
         return np.array([columns[k] for k in self.independent]).T
 
     def expand_variables(self, y: Array, additions: Array) -> Array:
-        """Return x = G y (nv,); `additions` are added to the driven variables."""
+        """Return x = G y + x0 (nv,); `additions` contains one element of x0 per driven variable."""
         if not self.drives:
             return y
         x = np.zeros(self.model.nv, dtype=object)
@@ -114,7 +117,10 @@ class Geared:
         return x if any(map(is_traced, x)) else x.astype(float)
 
     def parent(self, tree: Tree) -> tuple[int, ...]:
-        """Return the parent array of the independent variables; it defines the zeros of H."""
+        """Return the parent array of the independent variables, which defines the zeros of G^T H G.
+
+        `tree` has the same equation of motion as the model.
+        """
         if not self.drives:
             return expanded_parent(tree)
         n = self.model.nv
@@ -161,7 +167,7 @@ class Geared:
         return np.concatenate([drift(self.model, q), np.zeros(self.count)])
 
     def rounding_bound(self, constraints: LoopConstraints, qd: Array) -> RoundingBound:
-        """Return bounds of the rounding errors of k and of K qd."""
+        """Return bounds of the rounding errors of k and of the velocity errors K qd."""
         K, k, _ = constraints
         k_rounding, rounding = np.zeros((2, len(K)), dtype=object)
         for rows, unit in zip(
@@ -178,10 +184,10 @@ class Geared:
     def dependence_tolerance(self, delta: Array) -> Any:
         """Return the tolerance below which a constraint counts as dependent.
 
-        It is relative to the largest constraint. At integrator stages, the loops have the closure
-        error delta. Constraints that are dependent in closed loops then have an independent part of
-        about this size, which would make Bennett's linkage rigid. Therefore the tolerance increases
-        with delta.
+        The tolerance is relative to the largest constraint. At integrator stages, the loops have
+        the closure error delta. Constraints that are dependent in closed loops then have an
+        independent component of about the size of delta. This component would make Bennett's
+        linkage rigid. Therefore the tolerance increases with delta.
         """
         error = reduce(maximum, np.abs(delta), 0.0)
         return maximum(self.tolerance, minimum(100.0 * error, 1e-3))
@@ -194,13 +200,13 @@ class Geared:
 
 @dataclass(frozen=True, eq=False)
 class Equations:
-    """Inertia and constraints in one configuration, with their factors.
+    """Inertia matrix and constraint matrix in one configuration, with their factors.
 
     Attributes:
         geared: Model with its gears.
-        H: Inertia (nv, nv).
-        K: Constraints (nc + gears, nv).
-        L: Factor of the inertia of y, H_y = L^T L.
+        H: Inertia matrix (nv, nv).
+        K: Matrix (nc + gears, nv) of the loop constraints, followed by the gear constraints.
+        L: Factor of the inertia matrix G^T H G = L^T L of the independent variables y.
         parent: Parent array of y.
         factors: Elimination of the loop constraints in coordinates with unit inertia.
     """
@@ -243,12 +249,12 @@ class Equations:
         return x, np.concatenate([lam, of_gears])
 
     def nearest(self, error: Array, rounding_bound: RoundingBound | None = None) -> Array:
-        """Return the smallest change x (nv,) in the inertia metric with K x = error."""
+        """Return the smallest solution x (nv,) of K x = error in the inertia metric."""
         return self.solve(np.zeros(len(self.H)), error, rounding_bound)[0]
 
 
 def equations(tree: Tree, q: Array, constraints: LoopConstraints, geared: Geared) -> Equations:
-    """Return the equations of a model with loops.
+    """Return the inertia matrix and the constraints of a model with loops, with their factors.
 
     Args:
         tree: Model with the same equation of motion as `geared.model`.
@@ -281,10 +287,11 @@ def _eliminate(
 def _loop_rounding(model: Tree) -> Array:
     """Return the rounding errors (nc,) of the positions of closed loops [rad, m].
 
-    A position error is the difference of two frames, each a product of transforms. Its rounding
-    error is proportional to the sum of their lengths. A projection must not correct this rounding
-    error. Near a singular configuration, the ratio s of the smallest to the largest singular value
-    of the constraints is small. A correction would change q by error/s and qd by error/s^2.
+    A position error is the difference of two frames, each a product of transforms. The rounding
+    error of this difference is proportional to the sum of the transform lengths. A projection must
+    not correct the rounding error: a correction changes q by error/s and qd by error/s^2. Here s is
+    the ratio of the smallest to the largest singular value of the constraints. s is close to 0 near
+    a singular configuration.
     """
     lengths = np.zeros(model.nc)
     for loop, rows in zip(model.loops, model.constraint_slices, strict=False):
@@ -305,12 +312,12 @@ def _loop_rounding(model: Tree) -> Array:
 
 
 class LoopMotion(NamedTuple):
-    """Motion of a system with loops and its constraint forces.
+    """Accelerations and constraint forces of a system with loops.
 
         H qdd + C = tau + tau^a + K^T lam,   K qdd = k
 
-    If constraints are dependent, lam is 0 for the dropped constraints. K^T lam does not depend on
-    which constraints are dropped.
+    If constraints are dependent, lam is 0 for the dropped constraints. The joint forces K^T lam do
+    not depend on the choice of the dropped constraints.
 
     Attributes:
         qdd: Accelerations (nv,) of the tree joints.
@@ -341,10 +348,10 @@ def closed_loop_dynamics(
 ) -> LoopMotion:
     """Return the accelerations of a system with loops from the joint forces tau.
 
-    The default is method 2 for RBDA Eq 8.36, with orthogonal elimination instead of the matrix A
-    (`multipliers`). The motion can pass through singular configurations. The elimination drops
-    constraints that are dependent within the relative `tolerance` (`eliminate_constraints`). They
-    may be dependent everywhere or only at singular configurations.
+    The default method solves RBDA Eq 8.36 by orthogonal elimination of the constraints. The motion
+    can pass through singular configurations. The elimination drops constraints that are dependent
+    within the relative `tolerance` (`eliminate_constraints`). The constraints may be dependent
+    everywhere or only at singular configurations.
 
     Args:
         model: Model with loops.
@@ -353,10 +360,10 @@ def closed_loop_dynamics(
         tau: Joint forces (nv,).
         f_ext: External wrenches (nb, 6) on the bodies in base coordinates.
         gravity: Gravity; by default model.gravity.
-        T_stab: Time constant [s] of the Baumgarte stabilization (`baumgarte`). If it is None, there
-            is no stabilization; use `project` to remove errors.
+        T_stab: Time constant [s] of the Baumgarte stabilization (`baumgarte`). None disables the
+            stabilization; use `project` to remove errors.
         loop_tau: Forces of active loop joints (`active_forces`).
-        tree: Cheaper model with the same equation of motion (`equivalent`).
+        tree: Model with the same equation of motion and fewer operations (`equivalent`).
         method: Name of one of the `SOLVERS`.
         transmissions: Rotors and gears. H contains the rotor inertia on its diagonal. The gear
             constraints follow the loop constraints, and their forces are the last elements of lam.
@@ -395,14 +402,15 @@ def project(
 ) -> tuple[Array, Array]:
     """Project q and qd onto the constraints, to the nearest values in the inertia metric.
 
-    The projection takes two Newton steps in q, both with K at the initial q. It then projects the
-    velocities (Spencer 2004, 3.1.3). An error of 1e-4 is reduced to less than 1e-11.
+    The projection takes two Newton steps in q, both with the constraint matrix K at the initial q.
+    It then projects the velocities (Spencer 2004, 3.1.3). The projection reduces a position error
+    of 1e-4 to less than 1e-11.
 
     Args:
         model: Model with loops.
         q: Configuration (nq,).
         qd: Velocities (nv,).
-        tree: Cheaper model with the same equation of motion.
+        tree: Model with the same equation of motion and fewer operations.
         transmissions: Rotors and gears, as in `closed_loop_dynamics`.
         tolerance: Relative tolerance, as in `closed_loop_dynamics`.
 
@@ -418,12 +426,12 @@ def project(
 
 
 def project_position(model: Tree, q: Array, tree: Tree | None = None) -> Array:
-    """Project q onto the constraints, as in `project`."""
+    """Project the configuration q (nq,) onto the loop constraints, as in `project`."""
     return _close_loops(model, q, tree, Geared(model))[0]
 
 
 def project_velocity(model: Tree, q: Array, qd: Array, tree: Tree | None = None) -> Array:
-    """Project qd onto K(q) qd = 0, to the nearest velocities in the inertia metric."""
+    """Project qd (nv,) to the nearest velocities in the inertia metric that keep loops closed."""
     constraints, geared = loop_constraints(model, q, qd), Geared(model)
     system = equations(model if tree is None else tree, q, constraints, geared)
     error = geared.velocity_error(constraints, q, qd)
@@ -432,10 +440,11 @@ def project_velocity(model: Tree, q: Array, qd: Array, tree: Tree | None = None)
 
 
 def project_energy(qd: Array, kinetic: Any, wanted: Any) -> Array:
-    """Return qd scaled to the kinetic energy `wanted`, the nearest velocities with this energy.
+    """Return the velocities qd (nv,) after scaling them to the kinetic energy `wanted`.
 
-    This is the energy projection of Spencer 2004, 3.1.3, with unchanged positions. Scaled
-    velocities satisfy the loop constraints. If the kinetic energy is zero, qd does not change.
+    The result is nearest to qd among all velocities with this energy. This is the energy projection
+    of Spencer 2004, 3.1.3, with unchanged positions. If qd satisfies the loop constraints, the
+    scaled velocities satisfy them, too. If the kinetic energy is zero, qd does not change.
 
     Args:
         qd: Velocities (nv,).
@@ -451,7 +460,7 @@ def project_energy(qd: Array, kinetic: Any, wanted: Any) -> Array:
 def _close_loops(
     model: Tree, q: Array, tree: Tree | None, geared: Geared
 ) -> tuple[Array, Equations]:
-    """Return the configuration on the constraints, and the equations at the initial q."""
+    """Return q after projection onto the constraints, and the equations at the initial q."""
     constraints = geared.constraints(position_constraints(model, q), q)
     system = equations(model if tree is None else tree, q, constraints, geared)
     rounding, delta = geared.position_rounding, constraints.delta
@@ -466,15 +475,15 @@ def _close_loops(
     return q, system
 
 
-# largest constraint error of a motion: [rad, m] in position, relative to the largest velocity or
-# acceleration in its derivatives
+# Largest constraint error of a given motion. The position error is in rad or m. The errors of the
+# velocities and accelerations are relative to the largest velocity or acceleration.
 CONSISTENT = 1e-6
 
 
 class LoopForces(NamedTuple):
-    """Joint forces that cause a motion, with the properties of the actuation.
+    """Joint forces that cause a motion, with the rank of the actuation and the mobility.
 
-    If `rank` is below `mobility`, the system is underactuated. If there are more actuators than
+    If `rank` is below `mobility`, the system is underactuated. If the number of actuators exceeds
     `rank`, the actuation is redundant.
 
     Attributes:
@@ -506,12 +515,12 @@ def closed_loop_inverse_dynamics(
 
         G_u^T u = G^T tau_ID,   tau_ID = H qdd + C - tau^a                      (RBDA Eq 8.62, 8.63)
 
-    For redundant actuators, the forces [N m, N] have the smallest sum of squares. The rows of G^T
-    follow from the orthogonal elimination of `closed_loop_dynamics`. Therefore the two functions
-    agree at singular configurations, too.
+    u contains the forces of the actuators, and qd = G yd are the velocities that keep the loops
+    closed. For redundant actuators, the forces [N m, N] have the smallest sum of squares. The rows
+    of G^T follow from the orthogonal elimination of `closed_loop_dynamics`. Therefore the two
+    functions agree at singular configurations, too.
 
-    The function does not check traced scalars; `missed` contains the accelerations that the forces
-    cannot produce.
+    The function does not check the motion or the actuators if the arguments are traced.
 
     Args:
         model: Model with loops.
@@ -551,10 +560,10 @@ def actuator_forces(
 ) -> LoopForces:
     """Return actuator forces with the same effect on the system as the forces tau of all joints.
 
-    The equation is G_u^T u = G^T tau (RBDA Eq 8.63). For redundant actuators, the forces have the
-    smallest sum of squares. If the accelerations due to tau violate the loop constraints, the
-    function uses the nearest accelerations that satisfy them, in the inertia metric. It does not
-    check that q closes the loops.
+    The function solves G_u^T u = G^T tau for the actuator forces u (RBDA Eq 8.63). For redundant
+    actuators, the forces have the smallest sum of squares. If the accelerations due to tau violate
+    the loop constraints, the function uses the nearest consistent accelerations in the inertia
+    metric. The function does not check that q closes the loops.
 
     Args:
         model: Model with loops.
@@ -572,7 +581,7 @@ def actuator_forces(
 
 
 def actuated_columns(model: Tree, actuated: Iterable[str | int] | None) -> list[int]:
-    """Return the indices in tau of the actuated joints.
+    """Return the indices in tau (nv,) of the variables of the actuated joints.
 
     Args:
         model: Model with loops.
@@ -595,13 +604,16 @@ def actuated_columns(model: Tree, actuated: Iterable[str | int] | None) -> list[
 def _distribution(
     model: Tree, q: Array, K: Array, tau_ID: Array, columns: list[int], least_squares: bool
 ) -> LoopForces:
-    """Return the forces of the variables `columns` that are equivalent to tau_ID (nv,)."""
+    """Return forces of the variables `columns` with the same effect on the system as tau_ID (nv,).
+
+    K (nc, nv) is the constraint matrix at q.
+    """
     parent, still = expanded_parent(model), np.zeros(model.nc)
     L = ltl(crba(model, q), parent)
     loops = eliminate_constraints(mpy_lit(L, parent, K.T), model.constraint_slices)
     units = np.eye(model.nv)[columns]
 
-    # project the required forces, and a unit force of each actuator, onto the null space of K
+    # project tau_ID, and a unit force of each actuator, onto the null space of K
     wanted = solve_elimination(loops, still, mpy_lit(L, parent, tau_ID))[0]
     effects = np.array([_effect(loops, still, mpy_lit(L, parent, unit)) for unit in units])
     u, rank = _combination(effects, wanted, least_squares)
@@ -622,7 +634,10 @@ def _combination(effects: Array, required: Array, least_squares: bool) -> tuple[
 
 
 def _effect(loops: Elimination, still: Array, force: Array) -> Array:
-    """Return `force` projected onto the null space of the constraints; rounding errors become 0."""
+    """Return `force` (nv,) after projection onto the null space of the constraints.
+
+    If the result is only a rounding error of `force`, it is zero.
+    """
     left = solve_elimination(loops, still, force)[0]
     if for_derivatives(left):  # a zero effect can have a nonzero derivative
         return left

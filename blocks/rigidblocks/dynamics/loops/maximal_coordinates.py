@@ -1,9 +1,10 @@
 """Equation of motion of all bodies, with every joint as a constraint (RBDA 8.13).
 
-The system is sparse and needs no spanning tree. It serves as a reference for the other methods and
-for systems whose graph has no good spanning tree. All functions support floats only. Quantities of
-bodies are in body coordinates, quantities of joints in the coordinates of their successor frames.
-Therefore the accuracy does not depend on the distance from the base.
+The linear system of bodies and joints is sparse and needs no spanning tree. It serves as a
+reference for the solvers in joint coordinates, and for systems whose graph has no good spanning
+tree. All functions support floats only. Quantities of bodies are in body coordinates, quantities of
+joints in the coordinates of their successor frames. Therefore the accuracy does not depend on the
+distance from the base.
 """
 
 from collections.abc import Iterator
@@ -17,19 +18,19 @@ from rigidblocks.dynamics import body_poses, body_velocities, check_lengths
 from rigidblocks.robot.tree import Tree
 from rigidblocks.spatial.spatial import Array
 
-_SOFT = 1e-8  # diagonal of the constraints in a sparse factorization, relative to body mobility
+_SOFT = 1e-8  # diagonal of the constraint rows for the factorization, times 1 / mean body diagonal
 _LEFT = 1e-9  # largest residual of a solution, relative to the largest force or acceleration
 
 
 class MaximalSystem(NamedTuple):
-    """Linear system `[[I, P T], [T^T P^T, 0]] [a; -lam] = right` (RBDA Eq 8.64).
+    """Linear system `[[I, P T], [T^T P^T, 0]] [a; -lam] = right` of all bodies (RBDA Eq 8.64).
 
     I contains the inertias of the bodies, a their accelerations, and lam the constraint forces. P T
     maps unit constraint forces to forces on the bodies. Each body has 6 rows (3 in the plane), and
     each joint has one row per constraint.
 
     Attributes:
-        matrix: Symmetric matrix.
+        matrix: Symmetric matrix of the system.
         right: Right-hand side: the known forces on the bodies, then T^T times the joint biases.
         blocks: Rows of each body, each tree joint and each loop joint, in this order.
     """
@@ -40,11 +41,11 @@ class MaximalSystem(NamedTuple):
 
 
 class MaximalMotion(NamedTuple):
-    """Motion of all bodies and the forces of the loop joints.
+    """Accelerations of joints and bodies, and constraint forces of the loop joints.
 
     Attributes:
         qdd: Accelerations (nv,) of the tree joints.
-        a: Spatial accelerations (nb, 6) of the bodies in their own coordinates.
+        a: Spatial accelerations (nb, 6) of the bodies, each in coordinates of its body.
         lam: Constraint forces (nc,) of the loop joints.
     """
 
@@ -57,10 +58,10 @@ class MaximalEquations(NamedTuple):
     """Blocks of the linear system of all bodies and joints.
 
     Attributes:
-        entries: Blocks of the matrix, each with its rows and columns.
+        entries: Rows, columns and elements of each nonzero block of the matrix.
         right: Right-hand side.
-        blocks: Rows of bodies and joints.
-        links: Joints.
+        blocks: Rows of each body, then of each joint.
+        links: Tree joints, then loop joints.
     """
 
     entries: tuple[tuple[slice, slice, Array], ...]
@@ -70,10 +71,11 @@ class MaximalEquations(NamedTuple):
 
 
 class _Link(NamedTuple):
-    """Joint between bodies p and s; Xp and Xs transform their coordinates to F_s.
+    """Joint between predecessor body p and successor body s.
 
-    T is a basis of the constraint forces, S the motion subspace, and `bias` the acceleration across
-    the joint for qdd = 0, all in F_s coordinates. Only tree joints need S.
+    Xp and Xs transform the coordinates of p and s to the successor frame F_s. T is a basis of the
+    constraint forces, S the motion subspace, and `bias` the acceleration across the joint for
+    qdd = 0, all in F_s coordinates. Only tree joints need S.
     """
 
     p: int
@@ -93,9 +95,10 @@ def maximal_dynamics(
     f_ext: Array | None = None,
     gravity: Array | None = None,
 ) -> MaximalMotion:
-    """Return the motion from the linear system of all bodies and joints.
+    """Return accelerations and constraint forces from the linear system of all bodies and joints.
 
-    The constraints are not stabilized. If they are dependent, lam is the smallest solution.
+    The constraints are not stabilized. If the constraints are dependent, lam is the smallest
+    solution.
 
     Args:
         model: Model with loops.
@@ -121,12 +124,12 @@ def sparse_maximal_dynamics(
     f_ext: Array | None = None,
     gravity: Array | None = None,
 ) -> MaximalMotion:
-    """Return the same motion as `maximal_dynamics` by a sparse factorization.
+    """Return the motion of `maximal_dynamics`, computed by a sparse factorization.
 
-    For a chain of loops, the system is banded if bodies and joints alternate. The cost is then
-    proportional to the length of the chain (RBDA Fig 8.4).
+    The arguments are as in `maximal_dynamics`. For a chain of loops, the system is banded if bodies
+    and joints alternate. The cost is then proportional to the length of the chain (RBDA Fig 8.4).
 
-    A small negative diagonal in the constraint rows makes the system quasidefinite. It then has a
+    A negative diagonal in the constraint rows makes the system quasidefinite. It then has a
     symmetric factorization in the order with the least fill-in. Iterative refinement removes the
     error of this diagonal. If constraints are dependent, the result has the smallest joint forces.
 
@@ -149,7 +152,10 @@ def maximal_system(
     f_ext: Array | None = None,
     gravity: Array | None = None,
 ) -> MaximalSystem:
-    """Return the linear system for the accelerations of all bodies and all constraint forces."""
+    """Return the linear system for the accelerations of all bodies and all constraint forces.
+
+    The arguments are as in `maximal_dynamics`.
+    """
     equations = maximal_equations(model, q, qd, tau, f_ext, gravity)
     return MaximalSystem(_dense(equations), equations.right, equations.blocks)
 
@@ -170,7 +176,10 @@ def maximal_equations(
     f_ext: Array | None = None,
     gravity: Array | None = None,
 ) -> MaximalEquations:
-    """Return the blocks of the linear system of all bodies and joints."""
+    """Return the blocks of the linear system of all bodies and joints (RBDA Eq 8.64).
+
+    The arguments are as in `maximal_dynamics`.
+    """
     check_lengths(model, f_ext, q=q, qd=qd, tau=tau)
     links = _links(model, q, qd)
     blocks = _blocks(model, links)
@@ -206,15 +215,17 @@ def _motion(model: Tree, links: tuple[_Link, ...], solution: Array) -> MaximalMo
 
 
 def sparse_solution(W: Any, right: Array, bodies: int) -> Array:
-    """Solve W x = right; repeat iterative refinement while it reduces the residual.
+    """Return the solution x of W x = right, by factorization and iterative refinement.
+
+    The refinement stops when it no longer halves the residual.
 
     Args:
-        W: Sparse matrix, with the rows of the bodies first.
+        W: Sparse matrix, with the rows of the bodies first, then the rows of the constraints.
         right: Right-hand side.
         bodies: Number of rows of the bodies.
 
     Raises:
-        ArithmeticError: The constraints in the other rows are inconsistent.
+        ArithmeticError: The constraints are inconsistent.
     """
     softness = np.zeros(len(right))
     softness[bodies:] = _SOFT / np.mean(W.diagonal()[:bodies])
@@ -256,7 +267,7 @@ def factorization(W: Any, softness: Array) -> Any:
 
 
 def sparse_matrix(equations: MaximalEquations) -> Any:
-    """Return the matrix of the system in sparse form."""
+    """Return the matrix of the linear system of all bodies and joints as a sparse array."""
     coo_array = module_of("scipy.sparse", "sparse_maximal_dynamics").coo_array
     rows, columns, values = [], [], []
     for row, column, entries in equations.entries:
@@ -299,7 +310,7 @@ def _body_forces(
 
 
 def _links(model: Tree, q: Array, qd: Array) -> list[_Link]:
-    """Return all joints; tree joints come before loop joints."""
+    """Return all joints of the model, first the tree joints, then the loop joints."""
     X0 = [*body_poses(model, q), model.algebra.identity()]
     v = [*body_velocities(model, q, qd), model.algebra.zero()]
     return [*_tree_links(model, q, qd, v), *_loop_links(model, X0, v)]

@@ -57,11 +57,13 @@ def load_system(
         system, run = load_system("arm.ssp")
         simulate(system, **run)
 
-    The parts have the names of the components, with _ instead of dots; a part of an inner system is
-    `inner/pd`. A component may also be another SSD or SSP file. The connectors define the units for
-    conversion, and the connections define the transformations. Parameters are set in the FMUs
-    before initialization. A value in an undefined unit is not converted, and the loader logs a
-    warning. It also logs all other content that has no effect.
+    The parts have the names of the components, with _ instead of dots. A part of an inner system
+    has a name such as `inner/pd`. A component may also refer to another SSD or SSP file.
+
+    The connectors define the units for conversion, and the connections define the transformations.
+    The FMUs receive the parameter values before initialization. The loader does not convert a value
+    in an undefined unit, and logs a warning. It also logs all content of the file that has no
+    effect.
 
     Args:
         path: SSP file (.ssp), folder with its unpacked files, or description (.ssd) in such a
@@ -70,15 +72,15 @@ def load_system(
         parameters: Parameter set files (.ssv) whose values replace the values of the description.
 
     Returns:
-        The system, and the arguments of `simulate`.
+        The system, and the run options as arguments of `simulate`.
 
     Raises:
         FileNotFoundError: The file does not exist.
         FormatError: A file does not conform to SSP, or rigidblocks cannot simulate the system. The
-            message contains the file and line. Systems cannot be simulated if a component is
-            neither an FMU nor a system, if a transformation does not support the types of its
-            connectors, if the FMU rejects a start value, or if the unit of a connector has another
-            dimension than its FMU variable.
+            message contains the file and line. Reasons are a component that is neither an FMU nor a
+            system, a transformation that does not support the types of its connectors, and a start
+            value that the FMU rejects. Another reason is a connector with a unit of another
+            physical dimension than the unit of its FMU variable.
         KeyError: A name in `parameters` is unknown.
     """
     path = Path(path)
@@ -114,12 +116,12 @@ def load_system(
 
 
 def _ends(link: Link, fmus: Mapping[str, Fmu]) -> tuple[Node, Node]:
-    """Return the output and the input of a link, with the names of variables for aliases."""
+    """Return the output and the input of a link; variables replace their aliases."""
     return _variable(link.source, fmus), _variable(link.target, fmus)
 
 
 def _variable(node: Node, fmus: Mapping[str, Fmu]) -> Node:
-    """Return a connector of a component, with the name of the variable if it is an alias."""
+    """Return a connector of a component; if its name is an alias, the variable replaces it."""
     for one in fmus[node.path].description.modelVariables:
         if one.name == node.connector and one.alias is not None:
             return node._replace(connector=one.alias.name)
@@ -148,7 +150,10 @@ def _fmu(at: str, component: Component) -> Fmu:
 
 
 def _configure(structure: Structure, fmus: Mapping[str, Fmu]) -> dict[str, Fmu]:
-    """Return the FMUs with the array sizes and clock intervals that bound values define."""
+    """Return the FMUs, configured with the array sizes and clock intervals in the description.
+
+    `fmus` has the FMUs by path of the component.
+    """
     sizes = {at: dict[str, Any]() for at in fmus}
     for node, bound in structure.values.items():
         node = _variable(node, fmus)
@@ -166,7 +171,7 @@ def _configure(structure: Structure, fmus: Mapping[str, Fmu]) -> dict[str, Fmu]:
 
 
 def _ports(fmu: Fmu) -> tuple[Port, ...]:
-    """Return all ports of an FMU for which SSP allows a connector."""
+    """Return all ports of an FMU that may have a connector in SSP."""
     return (*fmu.inputs, *fmu.outputs, *fmu.parameters, *fmu.states, *fmu.configurable)
 
 
@@ -205,7 +210,7 @@ def _check_connectors(structure: Structure, fmus: Mapping[str, Fmu]) -> None:
 
 
 def _check_kind_and_type(node: Node, connector: Connector, variable: Any) -> None:
-    """Log a connector whose causality or type differs from its FMU variable."""
+    """Log a warning if the causality or type of a connector differs from its FMU variable."""
     kinds = {variable.causality, "unspecified"}
     if variable.variability == "constant":
         kinds.add("constant")
@@ -220,7 +225,7 @@ def _check_kind_and_type(node: Node, connector: Connector, variable: Any) -> Non
 
 
 _WHOLE = (*MAPPED_TYPES["IntegerMappingTransformation"],)
-_GROUP = {  # types with the same group have the same values
+_GROUP = {  # types of one group have the same set of values
     **dict.fromkeys(REAL, "Real"),
     **dict.fromkeys(_WHOLE, "Integer"),
     **{name: name for name in ("Boolean", "String", "Binary", "Clock")},
@@ -228,19 +233,25 @@ _GROUP = {  # types with the same group have the same values
 
 
 def _unit_meaning(connector: Connector) -> Quantity | None:
-    """Return the quantity of a connector's unit, or None if the unit is undefined."""
+    """Return the physical quantity of a connector's unit, or None if the unit is undefined."""
     return connector.meaning or _quantity(connector.unit or "")
 
 
 def _meaning_of(
     unit: str, meanings: Mapping[str, Quantity | None], structure: Structure
 ) -> Quantity | None:
-    """Return the quantity of a unit; definitions in the FMU take precedence over the SSP file."""
+    """Return the physical quantity of a unit, or None if the unit is undefined.
+
+    The definition in the FMU (`meanings`) takes precedence over the definition in the SSP file.
+    """
     return meanings.get(unit) or structure.units.get(unit) or _quantity(unit)
 
 
 def _quantity(unit: str) -> Quantity | None:
-    """Return the quantity of a unit that no file defines; the unit may have brackets: `[m]`."""
+    """Return the physical quantity of a usual unit, with or without brackets, such as `[m]`.
+
+    The result is None for an unknown unit.
+    """
     return quantity_of(unit) or quantity_of(unit.removeprefix("[").removesuffix("]"))
 
 
@@ -263,10 +274,12 @@ def _set(path: Path) -> dict[str, Value]:
 
 
 def port_of(ports: Iterable[Port], name: str) -> Selection | None:
-    """Return a port or selected elements of a port by name, or None for an unknown port.
+    """Return the port or the port elements with a name such as `q` or `q[1]`.
+
+    The result is None if no port has this name.
 
     Raises:
-        ValueError: The elements do not exist.
+        ValueError: The port does not have these elements.
     """
     of = {port.name: port for port in ports}
     name, index = (name, None) if name in of else split_name(name)
@@ -282,9 +295,17 @@ def port_of(ports: Iterable[Port], name: str) -> Selection | None:
 def put_start(
     start: dict[str, Any], fmu: Fmu, node: Node, bound: Bound, structure: Structure
 ) -> None:
-    """Add a bound value to the start values `start` of an FMU.
+    """Add the value of a parameter binding to the start values of an FMU.
 
-    A value without a variable in the FMU causes a warning and is ignored, as the standard requires.
+    If the FMU does not have the variable, the function logs a warning and ignores the value, as the
+    standard requires.
+
+    Args:
+        start: Start values of the FMU by port name, which are changed.
+        fmu: FMU.
+        node: Variable of the FMU.
+        bound: Value with its path from the binding.
+        structure: Content of the description.
 
     Raises:
         FormatError: The variable does not accept the value.
@@ -319,7 +340,7 @@ def put_start(
 
 
 def _transform_value(bound: Bound) -> Value:
-    """Return the bound value after the mapping transformations of its path.
+    """Return the value of a parameter binding after the mapping transformations on its path.
 
     Raises:
         ValueError: The type of the value does not support a transformation, or the path also has a
@@ -357,16 +378,18 @@ def _texts(value: Value, port: Port) -> Any:
 
 
 def _start_texts(port: Port) -> Any:
-    """Return the declared string start values of a port, or empty values if none are declared."""
+    """Return the declared start values of a string or binary port, or an empty value."""
     empty = "" if port.type == "String" else b""
     return empty if port.start is None else decode_value(port.start, port.type)
 
 
 def _numbers(value: Value, fmu: Fmu, chosen: Selection) -> Any:
-    """Return numeric start values for selected elements; enumeration values are item names.
+    """Return a parameter value as numeric start values for elements of a port.
+
+    Names of enumeration items are converted to their integer values.
 
     Raises:
-        ValueError: The value has another type, or the enumeration does not have the item.
+        ValueError: The value is a string or binary, or the enumeration does not have an item.
     """
     if value.type in TEXTUAL:
         raise ValueError(
@@ -383,9 +406,10 @@ def _numbers(value: Value, fmu: Fmu, chosen: Selection) -> Any:
 def _link_conversion(
     link: Link, fmus: Mapping[str, Fmu], structure: Structure
 ) -> Conversion | None:
-    """Return the conversion of values along a link, or None for strings and binaries.
+    """Return the conversion of values along a link, from the output to the input.
 
-    The result is also None if a port is missing, because the connection then raises an error.
+    The result is None for string and binary values. It is also None if a port is missing, because
+    `System.connect` then raises an error.
 
     Raises:
         ValueError: The types of the ports do not support a transformation of the link.
@@ -426,7 +450,17 @@ def _check_types(transformation: Transformation, types: tuple[str, str]) -> None
 
 
 def _link_table(link: Link, items: Items, target_items: Items, structure: Structure) -> Table:
-    """Return the table of the mapping transformations along a link.
+    """Return the combined table of all mapping transformations along a link.
+
+    Args:
+        link: Link between two FMUs.
+        items: Enumeration items of the output.
+        target_items: Enumeration items of the input.
+        structure: Content of the description.
+
+    Returns:
+        Pairs of a value of the output and the value of the input; () without mapping
+        transformations.
 
     Raises:
         ValueError: An enumeration does not have an item, or the link also has a linear
@@ -457,12 +491,22 @@ def _scale(
     structure: Structure,
     where: str,
 ) -> tuple[float, float]:
-    """Return the factor and the offset that convert a value to the unit of a variable.
+    """Return the factor and offset of the linear conversion along the path of a value.
 
-    At each connector the value is converted to the unit of the connector. At the last connector it
-    is converted to the unit of the variable. After each conversion, the transformation of the
-    connection is applied. A conversion with an undefined unit is omitted with a warning that starts
-    with `where`.
+    At each connector, the value is converted to the unit of the connector, and then transformed by
+    the connection. At the last connector, it is converted to the unit of the variable. A conversion
+    from or to an undefined unit is omitted with a warning.
+
+    Args:
+        unit: Unit of the value.
+        meaning: Physical quantity of the unit, or None.
+        hops: Path of the value.
+        target: Variable at the end of the path.
+        structure: Content of the description.
+        where: Start of the warning.
+
+    Returns:
+        Factor and offset.
 
     Raises:
         ValueError: Two units have different dimensions.

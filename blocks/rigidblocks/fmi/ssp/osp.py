@@ -63,9 +63,16 @@ Element = Any  # element of lxml, which has no type annotations
 
 
 class Link(NamedTuple):
-    """Connection from a variable y to a variable of another simulator: factor * y + offset.
+    """Connection from an output of a simulator to an input of another simulator.
 
-    `element` is the XML element of the connection.
+    The value of the input is factor * output + offset.
+
+    Attributes:
+        source: Simulator and variable of the output.
+        target: Simulator and variable of the input.
+        factor: Factor.
+        offset: Offset.
+        element: XML element of the connection.
     """
 
     source: tuple[str, str]
@@ -76,23 +83,23 @@ class Link(NamedTuple):
 
 
 def load_osp(path: str | Path) -> Loaded:
-    """Load the system in an OspSystemStructure.xml file, or in a folder that contains this file.
+    """Load a system from an OspSystemStructure.xml file, or from the folder with this file.
 
         system, run = load_osp("case/OspSystemStructure.xml")
         simulate(system, **{"t_stop": 10.0, **run})
 
-    The proposed run contains `order`, and `dt`, `t_start` and `t_stop` if the file defines them.
+    The run options contain `order`, and also `dt`, `t_start` and `t_stop` if the file defines them.
     The parts have the names of the simulators, with _ instead of dots. The loader reads initial
-    values, connections of variables, and linear transformations between them.
+    values, connections of variables, and linear transformations of connected variables.
 
-    Like OSP's libcosim, the loader does not convert units. All parts read the values before the
-    step (order "jacobi").
+    Like OSP's libcosim, the loader does not convert units. In each step, all parts read the outputs
+    of the previous step (order "jacobi").
 
     Args:
-        path: File or folder.
+        path: Path of the file or folder.
 
     Returns:
-        The system, and the run that the file proposes.
+        The system, and the run options in the file as arguments of `simulate`.
 
     Raises:
         FileNotFoundError: The file does not exist.
@@ -134,14 +141,14 @@ def load_osp(path: str | Path) -> Loaded:
 
 
 def _log_unused(root: Element) -> None:
-    """Log the elements and attributes of the file that have no effect on a run."""
+    """Log the elements and attributes of an OSP file that have no effect on a run."""
     bonds = [one for one in root.iter(f"{{{_SPACE}}}VariableConnection") if one.get("powerBond")]
     for one in (*_find_all(root, "EccoConfiguration"), *bonds[:1]):
         LOG.warning("%s: %s of the ecco algorithm is ignored", place_of(one), local_name(one))
 
 
 def _find_all(root: Element, path: str) -> Iterator[Element]:
-    """Yield the elements at a path such as `Simulators/Simulator`."""
+    """Yield the XML elements at a path below `root`, such as `Simulators/Simulator`."""
     return iter(root.findall("/".join(f"{{{_SPACE}}}{tag}" for tag in path.split("/"))))
 
 
@@ -160,7 +167,7 @@ def _fmu(path: Path, simulator: Element) -> Fmu:
 
 
 def _start(simulator: Element, fmu: Fmu) -> dict[str, Any]:
-    """Return the initial values of a simulator by port name of its FMU."""
+    """Return the initial values of a simulator by name of the FMU's port."""
     start: dict[str, Any] = {}
     structure = Structure("", {}, {}, (), {}, {})
     values = {}
@@ -182,7 +189,10 @@ _NO_START = "the FMU has no start value"
 
 
 def _port(ports: Iterable[Port], name: str, element: Element, problem: str) -> Selection:
-    """Return a port by name; raise FormatError with the text `problem` for an unknown name."""
+    """Return the port or port elements with a variable name.
+
+    For an unknown name, raise FormatError with the text `problem`, at the XML element `element`.
+    """
     ports = tuple(ports)
     try:
         chosen = port_of(ports, name)
@@ -195,7 +205,10 @@ def _port(ports: Iterable[Port], name: str, element: Element, problem: str) -> S
 
 
 def _links(root: Element, fmus: Mapping[str, Fmu]) -> Iterator[Link]:
-    """Yield the connections between variables, including connections through functions."""
+    """Yield all connections between outputs and inputs of simulators.
+
+    A connection through a linear transformation has the factor and offset of this transformation.
+    """
     functions = _functions(root)
     into: dict[str, tuple[str, str]] = {}
     out: list[tuple[str, tuple[str, str], Element]] = []
@@ -232,7 +245,10 @@ _LINEAR = (("factor", 1.0), ("offset", 0.0))
 
 
 def _functions(root: Element) -> dict[str, Element]:
-    """Return the linear transformations by name; raise FormatError for other functions."""
+    """Return the linear transformations of a file by name.
+
+    Raise FormatError if the file has other functions.
+    """
     functions = {
         required_attribute(one, "name"): one
         for one in root.iter(f"{{{_SPACE}}}LinearTransformation")
@@ -250,7 +266,11 @@ def _functions(root: Element) -> dict[str, Element]:
 def _two_ends(
     connection: Element, fmus: Mapping[str, Fmu]
 ) -> tuple[list[tuple[str, str]], list[Element]]:
-    """Return the two ends of a connection: two variables, or a variable and a function signal."""
+    """Return the variables and the function signals that an XML connection connects.
+
+    A connection has two variables, or one variable and one signal. A variable is a pair of the
+    simulator name and the variable name.
+    """
     if "Group" in local_name(connection):
         raise format_error(
             connection, "groups of variables are not supported; connect their variables"
@@ -305,7 +325,7 @@ def _conversion(source: Port, target: Port, n: int, link: Link) -> Conversion | 
 
 
 def _run(root: Element, simulators: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the run options that the file defines, as arguments of `simulate`."""
+    """Yield the run options that an OSP file defines, as arguments of `simulate`."""
     yield "order", "jacobi"
     given = {local_name(one): one for one in root}
     steps = [number(one, "stepSize") for one in simulators if one.get("stepSize")]

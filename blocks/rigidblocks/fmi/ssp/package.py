@@ -1,4 +1,4 @@
-"""Files of a system: an SSP archive, a folder with the unpacked files, or the files of an FMU."""
+"""Access to the files of a system in an SSP archive, in an FMU, or in a folder."""
 
 import abc
 import atexit
@@ -20,7 +20,7 @@ DESCRIPTION = "SystemStructure.ssd"
 
 
 class Package(abc.ABC):
-    """Files of a system by their names relative to the description; absolute names are allowed."""
+    """Files of a system by name, relative to the folder of the description or absolute."""
 
     @abc.abstractmethod
     def __contains__(self, name: object) -> bool: ...
@@ -30,7 +30,7 @@ class Package(abc.ABC):
 
     @abc.abstractmethod
     def path(self, name: str) -> Path:
-        """Return the path of a file, which is unpacked if necessary."""
+        """Return the path of a file on disk; unpack the file if necessary."""
 
 
 class Folder(Package):
@@ -53,7 +53,10 @@ class Folder(Package):
 
 
 class Archive(Package):
-    """Content of an archive; single files are unpacked to a folder that is removed at exit."""
+    """Files of a system in an archive, which are unpacked on demand.
+
+    The folder of the unpacked files is removed when Python exits.
+    """
 
     def __init__(self, content: Mapping[str, bytes]):
         self._content = content
@@ -101,7 +104,9 @@ class Subfolder(Package):
 
 
 def read_archive(path: Path, data: bytes | None = None) -> Archive:
-    """Read all files of an archive from the file at `path`, or from its content `data`.
+    """Read all files of the archive at `path`, or of an archive with the content `data`.
+
+    `data` may be None. Error messages contain `path`.
 
     Raises:
         FormatError: The archive is damaged or unsafe to unpack.

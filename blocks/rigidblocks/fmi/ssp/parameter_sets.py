@@ -27,15 +27,19 @@ from rigidblocks.robot_description.xml_reader import format_error
 
 _LOG = logging.getLogger("rigidblocks")
 _SET, _MAP = "application/x-ssp-parameter-set", "application/x-ssp-parameter-mapping"
-Items = Mapping[str, int]  # numbers of the items of an enumeration by name
+Items = Mapping[str, int]  # integer values of the items of an enumeration by name
 
 
 class Value(NamedTuple):
-    """Value of a parameter, with its type and its XML element.
+    """Parameter value in an SSP file.
 
-    `meaning` is the quantity of `unit`, and `items` are the items of the enumeration, as defined in
-    the file of the parameter. The value of an enumeration is an item name or an array of item
-    names.
+    Attributes:
+        value: Value, or flat array of values. Values of an enumeration are item names.
+        type: SSP type, such as Real.
+        unit: Name of the unit, or None.
+        meaning: Physical quantity of the unit, if the file of the parameter defines the unit.
+        items: Enumeration items that the file of the parameter defines.
+        element: XML element of the value.
     """
 
     value: Any
@@ -47,12 +51,17 @@ class Value(NamedTuple):
 
 
 class Transformation(NamedTuple):
-    """Transformation of a connection or a mapping entry, in the direction of the data flow.
+    """Transformation of values along a connection or a mapping entry, from source to target.
 
-    A linear transformation is factor * value + offset, in the unit of the target. If `raw` is True,
-    the value is not converted to the unit of the target before the transformation. A mapping
-    transformation has the name `kind` and replaces single values: `entries` are pairs of a value
-    and its replacement.
+    A linear transformation returns factor * value + offset, in the unit of the target. A mapping
+    transformation replaces values according to a table.
+
+    Attributes:
+        factor: Factor of the linear transformation.
+        offset: Offset of the linear transformation.
+        raw: True if the value is not converted to the unit of the target before the transformation.
+        kind: XML name of the mapping transformation, or "".
+        entries: Pairs of a value and its replacement.
     """
 
     factor: float = 1.0
@@ -63,16 +72,21 @@ class Transformation(NamedTuple):
 
     @property
     def is_linear(self) -> bool:
-        """True if a linear transformation changes values."""
+        """True if the factor is not 1 or the offset is not 0."""
         return self[:2] != (1.0, 0.0)
 
     def table(self, items: Items, target_items: Items) -> Table:
-        """Return the entries as numbers.
+        """Return the mapping entries as pairs of numbers.
 
-        `items` and `target_items` are the enumeration items of the source and of the target.
+        Args:
+            items: Enumeration items of the source.
+            target_items: Enumeration items of the target.
+
+        Returns:
+            Pairs of a value and its replacement.
 
         Raises:
-            ValueError: An enumeration does not have an item.
+            ValueError: An entry contains the name of an unknown enumeration item.
         """
         parse = _ENTRIES[self.kind]
         if parse is not str:
@@ -85,18 +99,26 @@ class Transformation(NamedTuple):
 
 @dataclass(frozen=True)
 class Location:
-    """Files of a description, their path for messages, and the source of a component."""
+    """Files to which the URIs in an SSP element refer.
+
+    Attributes:
+        files: Files of the description.
+        path: Path of the archive or folder with the files, for messages.
+        component: URI of the component that contains the element, or None.
+    """
 
     files: Package
     path: Path
     component: str | None = None
 
     def of_source(self, element: Element) -> "Location":
-        """Return the location that the attribute sourceBase of an element selects.
+        """Return the location of an element's source: the description, or the component's archive.
+
+        The attribute sourceBase of the element selects the location.
 
         Raises:
-            FormatError: The element is not in a component with a source in the system, or the
-                source is not an archive.
+            FormatError: sourceBase is `component`, but the component has no file in the system, or
+                its file is not an archive.
         """
         if element.get("sourceBase", "SSD") == "SSD":
             return self
@@ -110,7 +132,7 @@ class Location:
 
 
 class Given(NamedTuple):
-    """Value in a parameter binding, with its mapping entry and transformation."""
+    """Parameter value in a binding, with its transformation and the XML element of its mapping."""
 
     value: Value
     transformation: Transformation = Transformation()
@@ -118,9 +140,16 @@ class Given(NamedTuple):
 
 
 def bound_values(element: Element, location: Location) -> dict[str, Given]:
-    """Read the parameter bindings of a component or system, by the names after the mapping.
+    """Return the parameter values in the bindings of a component or system.
 
-    If two bindings have the same name, the later binding takes precedence.
+    If two bindings contain the same name, the later binding takes precedence.
+
+    Args:
+        element: XML element of the component or system.
+        location: Files to which the bindings may refer.
+
+    Returns:
+        Values by the name of the parameter after the mapping.
     """
     values: dict[str, Given] = {}
     for binding in find_all(element, "ssd:ParameterBindings/ssd:ParameterBinding"):
@@ -135,7 +164,9 @@ def bound_values(element: Element, location: Location) -> dict[str, Given]:
 
 
 def parameter_set(root: Element) -> dict[str, Value]:
-    """Read the values of a parameter set by name; arrays of SSP 2.0 are flat in C order.
+    """Return the values of a parameter set by name; arrays of SSP 2.0 are flat in C order.
+
+    `root` is the XML element ParameterSet.
 
     Raises:
         FormatError: A value does not have the declared type, the size of an array differs from its
@@ -165,7 +196,7 @@ _BASE = ("kg", "m", "s", "A", "K", "mol", "cd", "rad")
 
 
 def units_in(root: Element, path: str) -> dict[str, Quantity]:
-    """Read the quantities of the units that a file defines at a path, by unit name.
+    """Return the physical quantity of each unit defined at an XML path in a file, by unit name.
 
     Raises:
         FormatError: A unit has the factor 0, or two different definitions.
@@ -185,7 +216,7 @@ def units_in(root: Element, path: str) -> dict[str, Quantity]:
 
 
 def enumerations_in(root: Element, path: str) -> dict[str, Items]:
-    """Read the items of the enumerations that a file defines at a path, by enumeration name.
+    """Return the items of each enumeration defined at an XML path in a file, by enumeration name.
 
     Raises:
         FormatError: Two enumerations, or two items of an enumeration, have the same name.
@@ -205,7 +236,7 @@ def enumerations_in(root: Element, path: str) -> dict[str, Items]:
 
 
 def _value(parameter: Element, of_type: Element) -> Any:
-    """Read the value of a parameter, or the flat array of its values.
+    """Return the value of a parameter, or for an array parameter, the flat array of values.
 
     Raises:
         ValueError: A value does not have the declared type, or the number of values is wrong.
@@ -278,7 +309,10 @@ _READERS = {tag(f"ssv:{name}"): reader for name, reader in READERS.items()}
 
 
 def _set_of(binding: Element, location: Location) -> dict[str, Value]:
-    """Read the parameter set of a binding, which is inline or in a separate file."""
+    """Return the values in the parameter set of a binding, by name.
+
+    The parameter set is inline or in a separate file.
+    """
     _check_kind(binding, _SET)
     sets = list(find_all(binding, "ssd:ParameterValues/ssv:ParameterSet"))
     source = binding.get("source")
@@ -297,7 +331,7 @@ def _set_of(binding: Element, location: Location) -> dict[str, Value]:
 def _apply_mapping(
     given: Mapping[str, Value], mapping: Element, location: Location
 ) -> dict[str, Given]:
-    """Apply a mapping to the parameter values `given`; return the mapped values by new name."""
+    """Apply a parameter mapping to the values `given`, and return the values by target name."""
     _check_kind(mapping, _MAP)
     source, inline = mapping.get("source"), list(find_all(mapping, "ssm:ParameterMapping"))
     if source and inline:
@@ -339,7 +373,7 @@ _FEW = 8  # maximum number of names that a message lists
 
 
 def transformation_of(element: Element) -> Transformation:
-    """Return the transformation of a connection or a mapping entry.
+    """Return the transformation in the XML element of a connection or a mapping entry.
 
     Raises:
         FormatError: An entry of a mapping does not have the declared type, or two entries have the
@@ -364,7 +398,7 @@ _ENTRIES: Mapping[str, Any] = {
 
 
 def _entries_of(element: Element, kind: str) -> Iterator[tuple[str, str]]:
-    """Yield the entries of a mapping transformation."""
+    """Yield the source and target of each entry of a mapping transformation."""
     sources = set()
     for entry in find_all(element, "ssc:MapEntry"):
         source, target = entry.get("source"), entry.get("target")
@@ -380,7 +414,7 @@ def _entries_of(element: Element, kind: str) -> Iterator[tuple[str, str]]:
 
 
 def replace_value(value: Value, transformation: Transformation) -> Value:
-    """Apply a mapping transformation to the value of a parameter.
+    """Return a parameter value after a mapping transformation.
 
     Raises:
         ValueError: The type of the parameter does not support the transformation.
@@ -409,7 +443,13 @@ MAPPED_TYPES: Mapping[str, tuple[str, ...]] = {  # types that a mapping transfor
 
 
 def item_number(name: str, items: Items) -> int:
-    """Return the number of an enumeration item by name, or of an integer string as its value."""
+    """Return the integer value of an enumeration item.
+
+    `name` is an item name or an integer as text.
+
+    Raises:
+        ValueError: `name` is neither an item name nor an integer.
+    """
     if name in items:
         return items[name]
     try:

@@ -51,12 +51,12 @@ def save_system(
     """Save a system as an SSP 1.0 file (.ssp).
 
     The file contains the FMUs of the parts, the connections with their units and transformations,
-    the start values as parameter sets, and the default experiment. The file has version SSP 2.0 if
-    a part has array variables of FMI 3.0, which SSP 1.0 does not support.
+    the start values as parameter sets, and the default experiment. If a part has array variables of
+    FMI 3.0, which SSP 1.0 does not support, the version of the file is SSP 2.0.
 
     Blocks become native FMUs of FMI 2.0 with their integration methods. An annotation of
     rigidblocks contains `dt`, `order` and the sample times. An annotation for OMSimulator contains
-    a fixed-step master with the step dt, by default 1 ms; other tools select their own steps. The
+    a fixed-step master with the step dt, by default 1 ms. Other tools select their own steps. The
     file does not contain the exposed ports of the system.
 
     Args:
@@ -74,8 +74,8 @@ def save_system(
 
     Raises:
         ValueError: The system has no parts, dt does not divide the run, or the order is unknown.
-            Also raised for a Python part, which no other tool can run, and for a connection to
-            elements of an FMI 3.0 array variable, which have no connectors in SSP.
+            The error also occurs for a Python part, which no other tool can run, and for a
+            connection to elements of an FMI 3.0 array variable, which have no connectors in SSP.
     """
     if not system.parts:
         raise ValueError("the system has no parts: add blocks or FMU files")
@@ -110,7 +110,7 @@ def _file_names(parts: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _fmu(part: Part, platforms: str | Iterable[str] | None) -> bytes:
-    """Return the content of the FMU of a part; a block is exported as a native FMU."""
+    """Return the bytes of the FMU of a part; a block is exported as a native FMU."""
     component = part.component
     if isinstance(component, Fmu):
         return component.file.read_bytes()
@@ -131,7 +131,10 @@ def _fmu(part: Part, platforms: str | Iterable[str] | None) -> bytes:
 
 
 def _with_start_values(block: Block, part: Part) -> Block:
-    """Return a block with the start values of a part; some importers set only parameters."""
+    """Return the block of a part, with the start values of the part as its default values.
+
+    Some importers do not apply start values of inputs and states; they set only parameters.
+    """
     kinds = ("inputs", "outputs", "states", "sampled", "parameters")
     ports = {
         kind: tuple(
@@ -213,7 +216,7 @@ def _is_array(part: Part, port: Port) -> bool:
 
 
 def _version(parts: Iterable[Part]) -> str:
-    """Return the lowest SSP version that supports the arrays and start values of the parts."""
+    """Return the lowest SSP version, 1.0 or 2.0, that supports the arrays and types of parts."""
     ports = ((part, port) for part in parts for port in _ports(part, _KINDS))
     needs_2 = any(
         _is_array(part, port) or (port.type in _LARGE and port.name in part.start)
@@ -235,13 +238,13 @@ _KINDS = ("inputs", "outputs", "parameters", "states")
 
 
 def _ports(part: Part, kinds: Iterable[str]) -> Iterator[Port]:
-    """Yield the ports of a part with the causalities `kinds`."""
+    """Yield the ports of a part; `kinds` contains attribute names, such as inputs."""
     for kind in kinds:
         yield from getattr(part.component, kind, ())
 
 
 def _dimensions(parent: Element, part: Part, port: Port) -> None:
-    """Add the dimensions of an array variable, as in SSP 2.0."""
+    """Add the Dimension elements of SSP 2.0 if a port is an array variable."""
     if _is_array(part, port):
         for size in port.shape:
             SubElement(parent, "ssc:Dimension", size=str(size))
@@ -254,10 +257,18 @@ def _type(
     quantity: Quantity | None,
     units: dict[str, Quantity],
 ) -> None:
-    """Add the type of a connector if SSP 1.0 supports this type, and add its unit to `units`.
+    """Add the type and unit of a port to a connector, and add the unit to `units`.
 
-    An SSP file must define each unit. A unit is omitted if it has no definition, or if `units` has
-    a different definition. The connector then has the unit of its variable.
+    The function omits types that SSP 1.0 does not support. Because an SSP file must define each
+    unit, the function omits a unit without a definition, and a unit with a different definition in
+    `units`. The connector then has the unit of its variable.
+
+    Args:
+        parent: Element of the connector.
+        port: Port of the connector.
+        unit: Name of the unit.
+        quantity: Definition of the unit, or None.
+        units: Definitions of the units in the file, by name.
     """
     if port.type in REAL:
         is_defined = (
@@ -294,18 +305,21 @@ def _values(parent: Element, part: Part) -> None:
             _dimensions(parameter, part, port)
 
 
-_LISTED = (*TEXTUAL, "Enumeration")  # types whose arrays are written with one element per value
+_LISTED = (*TEXTUAL, "Enumeration")  # types of arrays with one XML element per value
 
 
 def _item(part: Part, port: Port, k: int, value: str) -> str:
-    """Return the name of an enumeration item, or its number if the FMU does not define a name."""
+    """Return the name of the enumeration item with an integer value, for element k of a port.
+
+    If the FMU does not define a name, the result is the value.
+    """
     assert isinstance(part.component, Fmu)
     items = part.component.enumeration_items(port.name, k)
     return next((name for name, number in items.items() if str(number) == value), value)
 
 
 def _literal(value: float, of_type: str) -> str:
-    """Format a value as in XML Schema."""
+    """Format a value of a port type as text in XML."""
     if of_type in REAL:
         return repr(value)
     if of_type == "Boolean":
@@ -317,7 +331,7 @@ def _literal(value: float, of_type: str) -> str:
 
 
 def _connect(parent: Element, one: Connection, parts: Mapping[str, Part]) -> None:
-    """Add the SSP connections for a connection, one per element or per array variable."""
+    """Add the XML elements of a connection: one for each element or array variable."""
     (a, y), (b, u) = one.source, one.target
     ends = [(parts[a], parts[a].output(y), one.start), (parts[b], parts[b].input(u), one.to)]
     names = [_element_names(part, port, places) for part, port, places in ends]
@@ -340,7 +354,10 @@ def _connect(parent: Element, one: Connection, parts: Mapping[str, Part]) -> Non
 
 
 def _transform(connection: Element, conversion: Conversion, k: int, types: set[str]) -> None:
-    """Add the conversion of the k-th element of a connection between ports of some types."""
+    """Add a transformation with the conversion of the k-th element of a connection.
+
+    `types` contains the port types of the two ends.
+    """
     if types <= set(REAL):
         connection.set("suppressUnitConversion", "true")
     factor, offset = (float(v[k]) for v in conversion[:2])
@@ -371,7 +388,7 @@ def _element_names(part: Part, port: Port, places: tuple[int, ...]) -> list[str]
 
 
 def _define(root: Element, units: Mapping[str, Quantity]) -> None:
-    """Add the definitions of the units."""
+    """Add the definitions of units to a system structure description."""
     if units:
         group = SubElement(root, "ssd:Units")
         for unit, (exponents, factor, offset) in units.items():
@@ -382,7 +399,7 @@ def _define(root: Element, units: Mapping[str, Quantity]) -> None:
 
 
 def _annotate(system: Element, parts: Iterable[Part], dt: float | None, order: str | None) -> None:
-    """Add the annotations of rigidblocks and of OMSimulator, with data beyond SSP."""
+    """Add the annotations of rigidblocks and OMSimulator, with run options that SSP lacks."""
     sampled = {p.name: t for p in parts if (t := getattr(p.component, "sample_time", None))}
     annotations = SubElement(system, "ssd:Annotations")
     _annotate_for_omsimulator(annotations, dt)
@@ -399,7 +416,7 @@ def _annotate(system: Element, parts: Iterable[Part], dt: float | None, order: s
 
 
 def _annotate_for_omsimulator(annotations: Element, dt: float | None) -> None:
-    """Add the annotation with the fixed-step master of OMSimulator."""
+    """Add the annotation that OMSimulator requires, with a fixed-step master of step dt [s]."""
     annotation = SubElement(annotations, "ssc:Annotation", type=OMSIMULATOR)
     theirs = SubElement(annotation, "oms:Annotations", {"xmlns:oms": _OMS_SPACE})
     step = _OMS_STEP if dt is None else float(dt)

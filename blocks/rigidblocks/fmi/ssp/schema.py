@@ -1,4 +1,4 @@
-"""XML of SSP: namespaces, elements and attributes of the standard, and reading of the files."""
+"""Reader and validator of the XML files of SSP, with the elements and attributes of SSP."""
 
 import logging
 import posixpath
@@ -48,7 +48,7 @@ OUR_SPACE = "urn:rigidblocks:ssp"
 
 
 class Files(Protocol):
-    """Content of the files of a system, by their names relative to the description."""
+    """Files of a system, as bytes by name relative to the description."""
 
     def __contains__(self, name: object, /) -> bool: ...
 
@@ -56,13 +56,13 @@ class Files(Protocol):
 
 
 def tag(name: str) -> str:
-    """Return the lxml tag of an element name with a prefix, such as `ssd:System`."""
+    """Return the lxml tag of an XML element from its prefixed name, such as `ssd:System`."""
     space, _, local = name.partition(":")
     return f"{{{_ALL_SPACES[space]}}}{local}"
 
 
 def find_all(element: Element, path: str) -> Iterator[Element]:
-    """Yield the elements at a path below an element, such as `ssd:Elements/ssd:System`."""
+    """Yield the XML elements at a path below an element, such as `ssd:Elements/ssd:System`."""
     return iter(element.findall(path, namespaces=_ALL_SPACES))
 
 
@@ -80,10 +80,19 @@ def file_name(uri: str, files: Files) -> str:
 def read(
     files: Files, name: str, root_tag: str, path: Path, reference: Element | None = None
 ) -> Element:
-    """Read the file `name` of the system at `path`, and validate it against its SSP version.
+    """Read and validate an XML file of a system, and return its root element.
 
-    The function logs elements and attributes that have no effect on a run. `reference` is the
-    element that refers to the file.
+    The function logs elements and attributes that have no effect on a run.
+
+    Args:
+        files: Files of the system.
+        name: File name or URI.
+        root_tag: Prefixed name of the expected root element.
+        path: Path of the archive or folder, for error messages.
+        reference: XML element that refers to the file, for error messages.
+
+    Returns:
+        Root element.
 
     Raises:
         FormatError: The file is missing, is not XML, or violates the standard.
@@ -116,7 +125,7 @@ def read(
 
 @cache
 def _schema(root_tag: str) -> Any:
-    """Load the XML schema of SSP 1.0 from FMPy."""
+    """Load the XML schema of an SSP 1.0 root element from the files of FMPy."""
     folder = Path(fmpy.ssp.ssd.__file__).parent / "schema"
     return etree.XMLSchema(file=str(folder / _SCHEMAS[root_tag]))
 
@@ -124,8 +133,8 @@ def _schema(root_tag: str) -> Any:
 class Rule(NamedTuple):
     """Allowed attributes and children of an element, parsed from `Rules`."""
 
-    attributes: Mapping[str, tuple[str, bool]]  # type of the value, True if required
-    children: Mapping[str, tuple[str, bool, bool]]  # group, True if required, True if repeatable
+    attributes: Mapping[str, tuple[str, bool]]  # value type; True if required
+    children: Mapping[str, tuple[str, bool, bool]]  # group; True if required; True if repeatable
     has_text: bool
 
 
@@ -155,13 +164,19 @@ _XSI = "{http://www.w3.org/2001/XMLSchema-instance}"
 
 
 def check_content(root: Element, rules: Rules, spaces: Mapping[str, str]) -> None:
-    """Check an element and all its descendants against rules.
+    """Check that an element and all its descendants follow rules.
 
-    Attributes without a rule are logged as warnings.
+    An attribute without a rule causes a warning in the log.
+
+    Args:
+        root: XML element.
+        rules: Allowed attributes and children of each element.
+        spaces: Namespaces by prefix.
 
     Raises:
-        FormatError: An element has no rule, has another namespace, is missing or occurs too often;
-            a required attribute is missing; or a value does not have the type of its rule.
+        FormatError: An element has no rule, has another namespace, is missing or occurs too often.
+            The error also occurs if a required attribute is missing, or if a value does not have
+            the type of its rule.
     """
     prefixes = {space: prefix for prefix, space in spaces.items()}
     pending = [root]
@@ -202,13 +217,16 @@ def local_name(element: Element) -> str:
 
 
 def _prefixed_name(element: Element, prefixes: Mapping[str, str]) -> str:
-    """Return the name of an element with the prefix of its namespace, as in the rules."""
+    """Return the name of an XML element with the prefix of its namespace, such as `ssd:System`."""
     namespace, _, local = str(element.tag).removeprefix("{").rpartition("}")
     return f"{prefixes.get(namespace)}:{local}"
 
 
 def declare_prefixes(root: Element, spaces: Mapping[str, str]) -> None:
-    """Assign the usual namespace to elements whose prefix the file does not declare."""
+    """Correct elements with an undeclared namespace prefix: assign the usual namespace.
+
+    `spaces` contains the usual namespaces by prefix. The function logs a warning.
+    """
     undeclared = [one for one in root.iter() if str(one.tag).partition(":")[0] in spaces]
     for one in undeclared:
         prefix, _, local = str(one.tag).partition(":")
@@ -256,7 +274,7 @@ def _rule(name: str, rules: Rules) -> Rule:
 
 
 def _full_name(element: Element) -> str:
-    """Return the name of an element with its namespace, for messages."""
+    """Return the name of an XML element with its namespace, for error messages."""
     namespace, _, local = str(element.tag).removeprefix("{").rpartition("}")
     return f"<{local}> of {f'the namespace {namespace!r}' if namespace else 'no namespace'}"
 
@@ -266,7 +284,7 @@ def _expected_children(rule: Rule) -> str:
 
 
 def place_of(element: Element) -> str:
-    """Return the file and line of an element, such as `system.ssd:12`."""
+    """Return the file name and line of an XML element, such as `system.ssd:12`."""
     return f"{element.getroottree().docinfo.URL}:{element.sourceline}"
 
 
@@ -415,7 +433,10 @@ _UNUSED = {
 
 
 def _log_unused(root: Element) -> None:
-    """Log the elements that have no effect on a run; annotations of other tools cause a warning."""
+    """Log the elements of a file that have no effect on a run.
+
+    Annotations of other tools cause a warning.
+    """
     unused = Counter(local_name(one) for one in root.iter(*_UNUSED))
     if unused:
         listed = ", ".join(f"{name} ({n})" for name, n in unused.items())

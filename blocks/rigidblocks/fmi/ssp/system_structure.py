@@ -1,4 +1,4 @@
-"""Reading of SSP system structure descriptions."""
+"""Reader of SSP system structure descriptions, with their components and connections."""
 
 import logging
 import posixpath
@@ -41,7 +41,7 @@ from rigidblocks.robot_description.xml_reader import format_error, number
 
 
 class Node(NamedTuple):
-    """Connector of an element, identified by the path of the element and the connector name.
+    """Identifier of a connector: the path of its element, and the name of the connector.
 
     The path consists of the names of the enclosing systems and the element, such as `inner/pd`. The
     path of the outermost system is "".
@@ -55,9 +55,14 @@ class Node(NamedTuple):
 
 
 class Connector(NamedTuple):
-    """Connector with its causality, its unit, the quantity of the unit, and its XML element.
+    """Connector of an SSP element.
 
-    `items` are the items of its enumeration.
+    Attributes:
+        kind: Causality, such as input.
+        unit: Name of the unit, or None.
+        meaning: Physical quantity of the unit, if the file defines the unit.
+        element: XML element of the connector.
+        items: Integer values of the enumeration items by name.
     """
 
     kind: str
@@ -68,7 +73,7 @@ class Connector(NamedTuple):
 
 
 class Hop(NamedTuple):
-    """Segment of the path of a value: the next connector, and the transformation to it.
+    """Step of a value to the next connector on its path, with a transformation of the value.
 
     `element` is the XML element of the connection or of the mapping entry.
     """
@@ -79,7 +84,14 @@ class Hop(NamedTuple):
 
 
 class Component(NamedTuple):
-    """FMU component with the files of its description and the name of the FMU in these files."""
+    """Component of a system whose content is an FMU.
+
+    Attributes:
+        source: File name of the FMU.
+        kind: "co-simulation", "model exchange", or None for the default of the FMU.
+        files: Files of the description that contains the component.
+        element: XML element of the component.
+    """
 
     source: str
     kind: str | None
@@ -88,7 +100,7 @@ class Component(NamedTuple):
 
 
 class Link(NamedTuple):
-    """Path from an output of one FMU to an input of another, through connectors of systems."""
+    """Path of a signal from an output of an FMU to an input, through connectors of systems."""
 
     source: Node
     hops: tuple[Hop, ...]
@@ -100,11 +112,15 @@ class Link(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """Value for a variable of a component, and its path from the parameter binding.
+    """Start value of a variable of a component, from a parameter binding.
 
-    The first hop leads to the connector or variable that the binding names. `depth` is the number
-    of systems that enclose the element with the binding. The value with the smallest depth takes
-    precedence.
+    If several bindings set a variable, the value with the smallest `depth` takes precedence.
+
+    Attributes:
+        value: Value in the parameter binding.
+        hops: Path of the value. The first hop leads to the connector or variable that the binding
+            names.
+        depth: Number of systems that enclose the element with the binding.
     """
 
     value: Value
@@ -114,7 +130,17 @@ class Bound(NamedTuple):
 
 @dataclass(frozen=True)
 class Structure:
-    """Content of a description: components by path, connections, start values and experiment."""
+    """Content of an SSP system structure description.
+
+    Attributes:
+        name: Name of the description.
+        components: FMU components by path.
+        connectors: Connectors of all elements.
+        links: Connections between FMU components.
+        values: Start values of variables of components.
+        units: Units of the description by name.
+        experiment: Run options as arguments of `simulate`.
+    """
 
     name: str
     components: Mapping[str, Component]
@@ -126,7 +152,7 @@ class Structure:
 
 
 class Loaded(NamedTuple):
-    """System and run options from a file, for `simulate(system, **run)`."""
+    """System and run options of a loaded file, for the call `simulate(system, **run)`."""
 
     system: System
     run: Mapping[str, Any]
@@ -167,10 +193,16 @@ class Document(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Element in the tree of systems, with its description and the number of enclosing systems.
+    """Element in the tree of systems.
 
-    A component that refers to another system is replaced by this system. `component` is then the
-    XML element of the component, and `outer` the description with the component.
+    If a component refers to another system, this system replaces the component.
+
+    Attributes:
+        element: XML element of the system, component or reference.
+        document: Description that contains the element.
+        depth: Number of enclosing systems.
+        component: XML element of the replaced component, or None.
+        outer: Description that contains the replaced component, or None.
     """
 
     element: Element
@@ -181,10 +213,14 @@ class Place(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """Elements of a description by path, and the path that owns the connectors of each element.
+    """Elements of a system structure, and the owners of their connectors.
 
-    The owner of the connectors differs from the element for a reference to a signal dictionary,
-    because the dictionary owns them.
+    An element owns its connectors. Only a reference to a signal dictionary does not: the dictionary
+    owns the connectors.
+
+    Attributes:
+        places: Elements by path.
+        owners: Path in the `Node` of the element's connectors, by path of the element.
     """
 
     places: Mapping[str, Place]
@@ -192,9 +228,17 @@ class Tree(NamedTuple):
 
 
 def structure_of(files: Package, name: str, path: Path, given: Mapping[str, Value]) -> Structure:
-    """Read the description `name` from the files of the system at `path`.
+    """Read a system structure description, and resolve its connections and parameter values.
 
-    `given` maps hierarchical names, such as `inner.pd.kp`, to parameter values.
+    Args:
+        files: Files of the system.
+        name: File name of the description.
+        path: Path of the archive or folder with the files.
+        given: Parameter values by hierarchical name, such as `inner.pd.kp`. They replace the values
+            in the description.
+
+    Returns:
+        Content of the description.
 
     Raises:
         FormatError: The description violates the standard, or cannot be simulated.
@@ -234,7 +278,7 @@ def structure_of(files: Package, name: str, path: Path, given: Mapping[str, Valu
 
 
 def _document(files: Package, name: str, path: Path) -> Document:
-    """Read a description file, and the units and enumerations that it defines."""
+    """Read the description file `name`, and the units and enumerations that it defines."""
     root = read(files, name, STRUCTURE, path)
     units, enumerations = units_in(root, "ssd:Units"), enumerations_in(root, "ssd:Enumerations")
     return Document(root, files, path, units, enumerations)
@@ -249,7 +293,8 @@ def _places(
 ) -> Iterator[tuple[str, Place]]:
     """Yield an element and its descendants, with their paths.
 
-    `opened` are the enclosing systems, which a component may not contain again.
+    `opened` contains the identities of the enclosing systems. A component that refers to an
+    enclosing system is an error.
     """
     yield path, place
     for child in find_all(place.element, "ssd:Elements/*"):
@@ -263,19 +308,19 @@ def _places(
 
 
 def _identity(system: Element) -> tuple[str, str]:
-    """Return the file of a system and its position in the file."""
+    """Return an identifier of a system: its file name, and its XML path in the file."""
     tree = system.getroottree()
     return posixpath.normpath(tree.docinfo.URL), tree.getpath(system)
 
 
 def _is_system(component: Element) -> bool:
-    """Return True if a component refers to a system of this file or of another file."""
+    """Return True if a component refers to a system, in its own file or in another file."""
     source = component.get("source", "")
     return source.startswith("#") or (component.get("type", _FMU) in (_SSD, _SSP) and source != "")
 
 
 def _referenced_system(place: Place) -> Place:
-    """Return the system that a component refers to by the URI of an SSD, an SSP or an element.
+    """Return the system to which a component refers by the URI of an SSD, an SSP or an element.
 
     Raises:
         FormatError: The file or the system does not exist, or the file is invalid.
@@ -306,7 +351,7 @@ def _referenced_system(place: Place) -> Place:
 
 
 def _children(places: Mapping[str, Place], path: str) -> Iterator[tuple[str, str, Place]]:
-    """Yield the name, the path and the XML element with its file of each part of a system."""
+    """Yield the name, the path and the element of each direct child of the system at `path`."""
     for child in find_all(places[path].element, "ssd:Elements/*"):
         at = _join(path, child.get("name"))
         yield child.get("name"), at, places[at]
@@ -315,10 +360,11 @@ def _children(places: Mapping[str, Place], path: str) -> Iterator[tuple[str, str
 def _dictionaries(
     places: Mapping[str, Place], path: str, visible: Mapping[str, tuple[str, Element]]
 ) -> Iterator[tuple[str, tuple[str, Element]]]:
-    """Yield each reference to a signal dictionary, with the dictionary.
+    """Yield each reference to a signal dictionary in the system at `path`, with the dictionary.
 
-    Each item has the path of the reference, the path of the defining system, and the dictionary.
-    A name refers to the dictionary in the innermost enclosing system that defines this name.
+    Each item has the path of the reference, the path of the system that defines the dictionary, and
+    the dictionary. A name refers to the dictionary in the innermost enclosing system that defines
+    this name. `visible` contains the dictionaries of the enclosing systems by name.
     """
     own = dict[str, Element]()
     for one in find_all(places[path].element, "ssd:SignalDictionaries/ssd:SignalDictionary"):
@@ -335,7 +381,11 @@ def _dictionaries(
 
 
 def _component(place: Place) -> Component:
-    """Return the FMU of a component."""
+    """Return the FMU to which a component refers.
+
+    Raises:
+        FormatError: The component does not refer to an FMU in the files of its description.
+    """
     element = place.element
     name, kind, source = element.get("name"), element.get("type", _FMU), element.get("source")
     if kind != _FMU:
@@ -394,7 +444,14 @@ def _connectors(
 def _connector(
     element: Element, kind: str, units: Mapping[str, Quantity], enumerations: Mapping[str, Items]
 ) -> Connector:
-    """Return a connector or an entry of a signal dictionary, with the unit of its type element."""
+    """Return the connector for an XML connector or for an entry of a signal dictionary.
+
+    Args:
+        element: XML element.
+        kind: Causality.
+        units: Units of the file by name.
+        enumerations: Items of the file's enumerations by enumeration name.
+    """
     unit = next((unit for one in element if (unit := one.get("unit")) is not None), None)
     items: Mapping[str, int] = {}
     for one in find_all(element, "ssc:Enumeration"):
@@ -408,7 +465,10 @@ def _connector(
 def _entries(
     owner: str, dictionary: Element, document: Document
 ) -> Iterator[tuple[Node, Connector]]:
-    """Read the entries of a signal dictionary, inline or in a separate file, as connectors."""
+    """Yield the entries of a signal dictionary as connectors.
+
+    The entries are inline or in a separate file. `owner` is the path in their `Node`.
+    """
     kind, source = dictionary.get("type", _BUS_KIND), dictionary.get("source")
     if kind != _BUS_KIND:
         raise format_error(dictionary, f"unsupported type '{kind}'; expected '{_BUS_KIND}'")
@@ -430,7 +490,13 @@ def _entries(
 
 
 class _End(NamedTuple):
-    """End of a connection; `is_system` is True if the connector is one of the system itself."""
+    """End of a connection within a system.
+
+    Attributes:
+        node: Connector at this end.
+        kind: Causality of the connector, or None if unknown.
+        is_system: True if the connector belongs to the enclosing system.
+    """
 
     node: Node
     kind: str | None
@@ -438,18 +504,18 @@ class _End(NamedTuple):
 
     @property
     def gives(self) -> bool | None:
-        """True if the connector is a source of values within the system, None if unknown."""
+        """True if the connector provides values within the system; None if this is unknown."""
         if self.kind is None or self.kind not in INWARD + OUTWARD:
             return None
         return (self.kind in INWARD) == self.is_system
 
 
 def _feeds(tree: Tree, connectors: Connectors) -> dict[Node, tuple[Node, Hop]]:
-    """Return the source of each connector, with the hop from the source.
+    """Return the source of each connected connector, with the hop from the source.
 
-    In SSP, the ends of a connection have no direction. The causalities of the connectors determine
-    the direction. Otherwise, an end that another connection feeds is the source. If neither end is
-    fed, the start is the source.
+    In SSP, connections have no direction. The causalities of the two connectors determine the
+    direction. If the causalities are unknown, a connector that is the target of another connection
+    is the source. If neither connector is such a target, the start of the connection is the source.
     """
     feeds: dict[Node, tuple[Node, Hop]] = {}
     undirected = []
@@ -485,7 +551,7 @@ _BOTH: Mapping[bool | None, str] = {True: "provide a value", False: "expect a va
 def _feed(
     feeds: dict[Node, tuple[Node, Hop]], connection: Element, source: _End, target: _End
 ) -> None:
-    """Add a connection from a source to a target; a combination outside of SSP is logged."""
+    """Add a connection to `feeds`; log a warning if SSP does not allow these causalities."""
     if target.node in feeds:
         raise format_error(
             connection, f"{target.node} is connected twice; an input has only one connection"
@@ -503,7 +569,7 @@ def _feed(
 
 
 _STRUCTURAL = ("structuralParameter",)
-_ALLOWED = {  # kinds of sources and targets, by whether each end is a connector of the system
+_ALLOWED = {  # causalities of sources and targets, by `is_system` of the source and the target
     (True, True): (
         (("input", "parameter", *_STRUCTURAL), ("output", "local")),
         (("parameter", *_STRUCTURAL), ("calculatedParameter",)),
@@ -527,7 +593,10 @@ _ALLOWED = {  # kinds of sources and targets, by whether each end is a connector
 
 
 def _end(connection: Element, side: str, path: str, tree: Tree, connectors: Connectors) -> _End:
-    """Return the connector at an end of a connection, or the entry of a signal dictionary."""
+    """Return the start or end of an XML connection, as selected by `side`.
+
+    `path` is the path of the system that contains the connection.
+    """
     name, connector = connection.get(f"{side}Element"), connection.get(f"{side}Connector")
     inner = _join(path, name) if name else path
     if inner not in tree.places:
@@ -541,7 +610,7 @@ def _end(connection: Element, side: str, path: str, tree: Tree, connectors: Conn
 
 
 def _way(target: Node, feeds: Feeds, components: Mapping[str, Any]) -> Link:
-    """Return the path of the connections that lead from a source to the input `target`."""
+    """Return the path from the first source of a signal to the input `target` of a component."""
     hops: list[Hop] = []
     node = target
     while node in feeds and (node == target or node.path not in components):
@@ -557,13 +626,19 @@ def _way(target: Node, feeds: Feeds, components: Mapping[str, Any]) -> Link:
 def _starts(
     values: Mapping[Node, Bound], ways: list[Link], components: Mapping[str, Any]
 ) -> dict[Node, Bound]:
-    """Propagate the values of system connectors to the variables of components.
-
-    `ways` are the paths from the sources to the inputs of components.
+    """Return the start values of component variables, including values of system connectors.
 
     If a variable has several values, the value of the outermost binding takes precedence. For
-    bindings at the same depth, the value of the outermost connector takes precedence. Values that
-    reach no component are logged.
+    bindings at the same depth, the value of the outermost connector takes precedence. A value that
+    reaches no component causes a warning in the log.
+
+    Args:
+        values: Values by connector or variable.
+        ways: Paths from the sources to the inputs of components.
+        components: Components by path.
+
+    Returns:
+        Values by variable of a component.
     """
     starts = {node: bound for node, bound in values.items() if node.path in components}
     used = set(starts)
@@ -589,7 +664,10 @@ def _starts(
 
 
 def _values(tree: Tree, connectors: Connectors) -> dict[Node, Bound]:
-    """Read the values that bindings set; bindings of outer elements take precedence."""
+    """Return the values in all parameter bindings, by connector or variable.
+
+    Bindings of outer elements take precedence.
+    """
     values: dict[Node, Bound] = {}
     for at in sorted(tree.places, key=lambda at: tree.places[at].depth, reverse=True):
         for name, given in _bound_values(tree.places[at]):
@@ -603,9 +681,10 @@ def _values(tree: Tree, connectors: Connectors) -> dict[Node, Bound]:
 
 
 def _bound_values(place: Place) -> Iterable[tuple[str, Given]]:
-    """Return the values of an element by name.
+    """Return the names and values in the parameter bindings of an element.
 
-    Bindings of a component replace equal names of the system to which the component refers.
+    If a component refers to a system, values of the component replace values of equal names of the
+    system.
     """
     (_, files, path, *_), element = place.document, place.element
     source = element.get("source") if element.tag == _COMPONENT else None
@@ -619,7 +698,7 @@ def _bound_values(place: Place) -> Iterable[tuple[str, Given]]:
 
 
 def _bind_value(node: Node, given: Given, depth: int, connectors: Connectors) -> Bound:
-    """Return the value `given` for a connector or variable, by default in the connector's unit."""
+    """Return a binding's value for a connector or variable; its default unit is the connector's."""
     value, own = given.value, connectors.get(node)
     if own is not None and not value.unit:
         value = value._replace(unit=own.unit, meaning=own.meaning)
@@ -627,7 +706,10 @@ def _bind_value(node: Node, given: Given, depth: int, connectors: Connectors) ->
 
 
 def _nodes_named(name: str, path: str, tree: Tree, connectors: Connectors) -> Iterator[Node]:
-    """Yield the connectors and variables to which a hierarchical name refers."""
+    """Yield the connectors and variables to which a hierarchical name refers.
+
+    The name is relative to the element at `path`.
+    """
     node = Node(tree.owners[path], name)
     if node in connectors or tree.places[path].element.tag == _COMPONENT:
         yield node
@@ -637,7 +719,10 @@ def _nodes_named(name: str, path: str, tree: Tree, connectors: Connectors) -> It
 
 
 def _experiment(root: Element, system: Element) -> dict[str, Any]:
-    """Return the run options in the default experiment and in the annotation of rigidblocks."""
+    """Return the arguments of `simulate` that a description contains.
+
+    They are in the default experiment and in the annotation of rigidblocks.
+    """
     run: dict[str, Any] = {}
     for one in find_all(root, "ssd:DefaultExperiment"):
         for name, attribute in (("t_start", "startTime"), ("t_stop", "stopTime")):
