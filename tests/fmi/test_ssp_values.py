@@ -3,18 +3,14 @@
 import logging
 import re
 import zipfile
-from pathlib import Path
 
-import fmpy.ssp.ssd
 import pytest
-from lxml import etree
 from numpy.testing import assert_allclose
 
 from foreign_fmu import foreign_fmu
 from rigidblocks import System, load_system, save_system, simulate
 from rigidblocks.block.port import decode_value
 from rigidblocks.cli import main
-from rigidblocks.fmi.ssp.schema import RULES
 from rigidblocks.robot_description.format_error import FormatError
 from ssp_archive import archive
 
@@ -466,60 +462,6 @@ def test_undeclared_standard_namespace_prefix_of_an_ssp_file_is_accepted_and_log
     archive(path, text.replace("ssv:", "sv:").replace("xmlns:sv:", "xmlns:"), {"fmu": fmu})
     with pytest.raises(FormatError, match=r"ssd:1: <sv:ParameterSet> of no namespace is unknown"):
         load_system(path)
-
-
-XS = {"xs": "http://www.w3.org/2001/XMLSchema"}
-SCHEMAS = {
-    "Common": "ssc",
-    "Description": "ssd",
-    "ParameterMapping": "ssm",
-    "ParameterValues": "ssv",
-    "SignalDictionary": "ssb",
-}
-
-
-@pytest.mark.parametrize("name", SCHEMAS)
-def test_ssp_reader_has_a_rule_for_every_element_and_attribute_of_the_schema(name):
-    """Each rule lists all attributes and children that the SSP 1.0 schema permits."""
-    folder = Path(fmpy.ssp.ssd.__file__).parent / "schema"
-    trees = {
-        prefix: etree.parse(folder / f"SystemStructure{file}.xsd")
-        for file, prefix in SCHEMAS.items()
-    }
-
-    def members(prefix, node):
-        """Return the attributes and children of a schema node, including its references."""
-        attributes, children = set(), set()
-        for one in node.iterchildren("{*}*"):
-            kind, reference = etree.QName(one).localname, one.get("ref") or one.get("base")
-            if kind == "attribute":
-                attributes.add(one.get("name"))
-            elif kind == "element":
-                children.add(f"{prefix}:{one.get('name')}")
-            elif reference and reference.partition(":")[0] in trees:
-                there, _, local = reference.partition(":")
-                found = trees[there].xpath(f"/xs:schema/*[@name='{local}']", namespaces=XS)[0]
-                attributes, children = map(set.union, (attributes, children), members(there, found))
-            if kind != "element":
-                attributes, children = map(set.union, (attributes, children), members(prefix, one))
-        return attributes, children
-
-    prefix = SCHEMAS[name]
-    elements = trees[prefix].xpath("//xs:element[@name]", namespaces=XS)
-    assert elements
-    for element in elements:
-        there, _, local = (element.get("type") or "").partition(":")
-        if there in trees:
-            node = trees[there].xpath(f"/xs:schema/*[@name='{local}']", namespaces=XS)[0]
-        else:
-            there, node = prefix, element
-        attributes, children = members(there, node)
-        known = RULES[f"{prefix}:{element.get('name')}"]
-        listed = {text.rstrip("!").partition(":")[0] for text in known[0].split()}
-        assert attributes <= listed, element.get("name")
-        if "..." not in known[1]:
-            allowed = {one for group in known[1].split() for one in group.rstrip("!*").split("|")}
-            assert children <= allowed, element.get("name")
 
 
 def dictionary(name, unit):

@@ -299,7 +299,7 @@ def _values(parent: Element, part: Part) -> None:
             if is_array and port.type in _LISTED:
                 element = SubElement(parameter, f"ssv:{kind}")
                 for text in group:
-                    SubElement(element, "ssv:Value").text = text
+                    SubElement(element, "ssv:Value", value=text)
             else:
                 SubElement(parameter, f"ssv:{kind}", value=" ".join(group))
             _dimensions(parameter, part, port)

@@ -141,9 +141,10 @@ class Rule(NamedTuple):
 Rules = Mapping[str, tuple[str, str]]
 """Attributes and children of each element.
 
-An attribute is written `name:kind`, and a child `name`. A final `!` marks a required item, and a
-final `*` an item that may be repeated. Children with a `|` between them are alternatives: at most
-one of them occurs. The child `#` is text, and `...` is any content.
+An attribute is written `name:kind`, and a child `name`. A final `!` marks a required item, a final
+`*` an item that may be repeated, and a final `*!` an item that occurs at least once. Children with
+a `|` between them are alternatives: at most one of them occurs, unless they may be repeated. The
+child `#` is text, and `...` is any content.
 """
 
 INWARD = "input", "parameter", "structuralParameter"  # causalities of connectors that read a value
@@ -183,9 +184,9 @@ def check_content(root: Element, rules: Rules, spaces: Mapping[str, str]) -> Non
     while pending:
         element = pending.pop()
         rule, local = _rule(_prefixed_name(element, prefixes), rules), local_name(element)
+        _check_attributes(element, rule)
         if "..." in rule.children:
             continue
-        _check_attributes(element, rule)
         texts = [element.text, *(child.tail for child in element)]
         if not rule.has_text and (text := "".join(filter(None, texts)).strip()):
             raise format_error(
@@ -265,7 +266,7 @@ def _rule_of(attributes: str, children: str) -> Rule:
     for group in children.split():
         names = group.rstrip("!*")
         for name in names.split("|"):
-            listed[name] = names, group.endswith("!"), group.endswith("*")
+            listed[name] = names, group.endswith("!"), "*" in group
     return Rule(read, listed, "#" in listed)
 
 
@@ -307,14 +308,14 @@ _MAPS = "|".join(
     f"ssc:{name}Transformation"
     for name in ("Linear", "BooleanMapping", "IntegerMapping", "EnumerationMapping")
 )
-_TABLE = ("", "ssc:MapEntry*")
+_TABLE = ("", "ssc:MapEntry*!")
 _BOX = "x1:real! y1:real! x2:real! y2:real!"
 _OF_ELEMENT = f"ssd:Connectors ssd:ElementGeometry ssd:ParameterBindings {_MORE} ssd:Annotations"
 _SOURCE = "id description type source sourceBase:base"
-_META_SOURCE = "kind role type source sourceBase"
+_META_SOURCE = "id description type! source sourceBase"
 RULES: Rules = {
     "ssd:SystemStructureDescription": (
-        f"version name {_META}",
+        f"version! name! {_META}",
         "ssd:System! ssd:Enumerations ssd:Units ssd:DefaultExperiment ssd:SSDVariant "
         f"{_MORE} ssd:Annotations",
     ),
@@ -325,30 +326,30 @@ RULES: Rules = {
         f"{_OF_ELEMENT} ssd:Elements ssd:Connections ssd:SignalDictionaries ssd:SystemGeometry "
         "ssd:GraphicalElements",
     ),
-    "ssd:Elements": ("", "ssd:Component* ssd:SignalDictionaryReference* ssd:System*"),
+    "ssd:Elements": ("", "ssd:Component|ssd:SignalDictionaryReference|ssd:System*!"),
     "ssd:Component": (f"{_ELEMENT} type source implementation", _OF_ELEMENT),
     "ssd:SignalDictionaryReference": (f"{_ELEMENT} dictionary!", _OF_ELEMENT),
-    "ssd:Connectors": ("", "ssd:Connector*"),
+    "ssd:Connectors": ("", "ssd:Connector*!"),
     "ssd:Connector": (
         f"{_ELEMENT} kind:kind!",
         f"{_TYPES}|ssc:Clock ssc:Dimension* ssd:Clock* ssd:ConnectorGeometry {_MORE} "
         "ssd:Annotations",
     ),
-    "ssd:Clock": ("name id description", "ssd:Annotations"),
-    "ssd:Connections": ("", "ssd:Connection*"),
+    "ssd:Clock": ("name! id description", "ssd:Annotations"),
+    "ssd:Connections": ("", "ssd:Connection*!"),
     "ssd:Connection": (
         "id description startElement startConnector! startIndices endElement endConnector! "
         "endIndices suppressUnitConversion:flag",
         f"{_MAPS} ssd:ConnectionGeometry {_MORE} ssd:Annotations",
     ),
-    "ssd:ParameterBindings": ("", "ssd:ParameterBinding*"),
+    "ssd:ParameterBindings": ("", "ssd:ParameterBinding*!"),
     "ssd:ParameterBinding": (
         f"{_SOURCE} prefix",
         f"ssd:ParameterValues ssd:ParameterMapping {_MORE} ssd:Annotations",
     ),
     "ssd:ParameterValues": ("", "ssv:ParameterSet"),
     "ssd:ParameterMapping": (_SOURCE, f"ssm:ParameterMapping {_MORE}"),
-    "ssd:SignalDictionaries": ("", "ssd:SignalDictionary*"),
+    "ssd:SignalDictionaries": ("", "ssd:SignalDictionary*!"),
     "ssd:SignalDictionary": (
         "id description name:name! type source",
         f"ssb:SignalDictionary {_MORE} ssd:Annotations",
@@ -359,16 +360,16 @@ RULES: Rules = {
     ),
     "ssd:SystemGeometry": (_BOX, ""),
     "ssd:ConnectorGeometry": ("x:real! y:real! systemInnerX:real systemInnerY:real", ""),
-    "ssd:ConnectionGeometry": ("pointsX pointsY", ""),
-    "ssd:GraphicalElements": ("", "ssd:Note*"),
-    "ssd:Note": (f"{_BOX} text", ""),
+    "ssd:ConnectionGeometry": ("pointsX! pointsY!", ""),
+    "ssd:GraphicalElements": ("", "ssd:Note*!"),
+    "ssd:Note": (f"{_BOX} text!", ""),
     "ssb:SignalDictionary": (
-        f"version {_META}",
+        f"version! {_META}",
         f"ssb:DictionaryEntry* ssb:Enumerations ssb:Units {_MORE} ssb:Annotations",
     ),
     "ssb:DictionaryEntry": (_ELEMENT, f"{_TYPES}|ssc:Clock ssc:Dimension* {_MORE} ssb:Annotations"),
     "ssv:ParameterSet": (
-        f"version name {_META}",
+        f"version! name! {_META}",
         f"ssv:Parameters! ssv:Enumerations ssv:Units {_MORE} ssv:Annotations",
     ),
     "ssv:Parameters": ("", "ssv:Parameter*"),
@@ -382,13 +383,13 @@ RULES: Rules = {
     "ssv:Binary": ("value mime-type", "ssv:Value*"),
     "ssv:Value": ("value", "#"),
     "ssv:Dimension": ("size:size!", ""),
-    "ssm:ParameterMapping": (f"version {_META}", f"ssm:MappingEntry* {_MORE} ssm:Annotations"),
+    "ssm:ParameterMapping": (f"version! {_META}", f"ssm:MappingEntry* {_MORE} ssm:Annotations"),
     "ssm:MappingEntry": (
         "id description source! target! suppressUnitConversion:flag",
         f"{_MAPS} ssm:Annotations",
     ),
     **{f"ssc:{name}": ("unit" if name in _FLOATS else "", "") for name in _TYPE_NAMES},
-    "ssc:Enumeration": ("name:name! id description", "ssc:Item* ssc:Annotations"),
+    "ssc:Enumeration": ("name:name! id description", "ssc:Item*! ssc:Annotations"),
     "ssc:Item": ("name! value:whole!", ""),
     "ssc:Binary": ("mime-type", ""),
     "ssc:Clock": (
@@ -408,12 +409,12 @@ RULES: Rules = {
         "factor:real offset:real",
         "",
     ),
-    "ssc:MetaData": (_META_SOURCE, "..."),
-    "ssc:Signature": (_META_SOURCE, "..."),
-    **{f"{space}:Annotations": ("", "ssc:Annotation*") for space in _ALL_SPACES},
+    "ssc:MetaData": (f"kind! {_META_SOURCE}", "..."),
+    "ssc:Signature": (f"role! {_META_SOURCE}", "..."),
+    **{f"{space}:Annotations": ("", "ssc:Annotation*!") for space in _ALL_SPACES},
     "ssc:Annotation": ("type!", "..."),
-    **{f"{space}:Units": ("", "ssc:Unit*") for space in ("ssd", "ssb", "ssv")},
-    **{f"{space}:Enumerations": ("", "ssc:Enumeration*") for space in ("ssd", "ssb", "ssv")},
+    **{f"{space}:Units": ("", "ssc:Unit*!") for space in ("ssd", "ssb", "ssv")},
+    **{f"{space}:Enumerations": ("", "ssc:Enumeration*!") for space in ("ssd", "ssb", "ssv")},
 }
 _UNUSED = {
     tag(name)
