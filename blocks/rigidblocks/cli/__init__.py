@@ -24,7 +24,7 @@ _INPUT = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code; errors are printed to stderr.
+    """Run the command line and return the exit code; print errors to stderr.
 
     The exit code is 0 for success, 1 for a failed run or a failed check, and 2 for invalid input.
     """
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except Exception as error:
-        # one line, with notes on the location; the message of a FormatError contains the location
+        # one line, with the notes of the error; the message of a FormatError contains the location
         text = _error_text(error)
         notes = () if isinstance(error, FormatError) else getattr(error, "__notes__", ())
         print(f"rigidblocks: {text}", *notes, sep="\n", file=sys.stderr)

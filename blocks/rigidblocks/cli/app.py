@@ -67,7 +67,7 @@ def application(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Run before each command: accept the options that precede the command."""
+    """Accept the options that precede the command name; typer calls this before each command."""
 
 
 def check_ending(path: Path | None, *endings: str) -> None:
@@ -77,7 +77,7 @@ def check_ending(path: Path | None, *endings: str) -> None:
 
 
 def print_text_or_json(text: str, values: Any, as_json: bool) -> None:
-    """Print the text, or if `as_json` is True the values as JSON."""
+    """Print `text`, or `values` as JSON if `as_json` is True."""
     print(json.dumps(values, indent=2) if as_json else text)
 
 
@@ -88,12 +88,12 @@ def print_warnings(path: Path, texts: Iterable[str]) -> None:
 
 
 def split_commas(text: str | None) -> list[str] | None:
-    """Split a string at its commas, and drop empty items."""
+    """Return the nonempty items of a comma-separated string, or None for None."""
     return None if text is None else [part for part in text.split(",") if part]
 
 
 def _end(result: "Result") -> dict[str, Any]:
-    """Return the final value of each output element by name; binary values are hexadecimal."""
+    """Return the final value of each output element by name, with binary values in hexadecimal."""
     from rigidblocks.block.port import TEXTUAL, text
 
     kinds = (port.type for port in result.ports for _ in port.element_names)

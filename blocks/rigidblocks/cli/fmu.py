@@ -271,7 +271,7 @@ def _export(
 def _option_warnings(
     robot: "RobotDescription", joint_friction: bool, tuned: bool, stops: tuple[float, float] | None
 ) -> Iterator[str]:
-    """Yield warnings: joint properties that the FMU lacks, or that the robot does not define."""
+    """Yield warnings about joint properties that the FMU ignores or the robot does not define."""
     from rigidblocks.library.plant_from_file import described_elements, has_joint_friction
 
     if has_joint_friction(robot) and not joint_friction:

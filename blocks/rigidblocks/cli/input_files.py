@@ -21,14 +21,17 @@ if TYPE_CHECKING:
     from rigidblocks.library.plants import Plant
     from rigidblocks.robot_description.robot_description import RobotDescription
 
-SYSTEM = "system"  # name of the variable that a script assigns its system to
+SYSTEM = "system"  # name of the variable to which a script assigns the system
 LEFT_OUT = "its springs, damping, dry friction and fluid drag are omitted"
 _OSP = b"OspSystemStructure"  # name of the root element of an OSP file
-_HEAD = 4096  # number of bytes at the start of an XML file that contain the root element
+_HEAD = 4096  # the root element must begin in this number of bytes at the start of an XML file
 
 
 def robot_of(path: Path, floating: bool = False, key: str | None = None) -> "RobotDescription":
-    """Load a robot; the keyframe `key` is its initial configuration. Print warnings to stderr."""
+    """Load a robot file and print its warnings to stderr.
+
+    The keyframe `key`, if given, defines the initial state.
+    """
     from rigidblocks.robot_description.load import load_model
 
     robot = load_model(path, floating=floating, key=key)
@@ -37,7 +40,7 @@ def robot_of(path: Path, floating: bool = False, key: str | None = None) -> "Rob
 
 
 def is_system(path: Path) -> bool:
-    """Return True if the script assigns `system` at its top level; the function does not run it."""
+    """Return True if a script assigns `system` at top level, without running the script."""
     if path.suffix != ".py":
         return False
     if not path.is_file():
@@ -59,13 +62,14 @@ def is_structure(path: Path) -> bool:
 
 
 def system_of(path: Path, sensors: bool = False) -> "Loaded":
-    """Load a system, and its run options, from a file or folder.
+    """Load a system and the run options from a file or folder.
 
     The file is a script, an SSP or OSP file, a robot file or an FMU. A folder is an unpacked SSP or
-    OSP system. `sensors` makes the sensors of a robot file outputs.
+    OSP system. If `sensors` is True, the sensors of a robot file are outputs.
 
-    Raises ValueError if a script does not define a system, or if `sensors` is True and the file is
-    not a robot file.
+    Raises:
+        ValueError: A script does not define a system, or `sensors` is True and the file is not a
+            robot file.
     """
     from rigidblocks.cosim.graph.fmu_part import FmuError
     from rigidblocks.cosim.graph.system import System
@@ -128,7 +132,7 @@ def load_run_options(path: Path, sensors: bool = False, **asked: Any) -> "Loaded
 
 
 def plant_of(path: Path, sensors: bool = False) -> "Plant":
-    """Load a robot and return its plant, with the sensors of the file as outputs if requested."""
+    """Load a robot file and return the plant; `sensors` adds the sensors of the file as outputs."""
     from rigidblocks.library.plant_from_file import described_plant, has_joint_friction
 
     robot = robot_of(path)
@@ -139,15 +143,16 @@ def plant_of(path: Path, sensors: bool = False) -> "Plant":
     return described_plant(robot, sensors=sensors)
 
 
-TUNABLE = {"payload", "inertia", "friction", "gravity"}  # names of groups of parameters
+TUNABLE = {"payload", "inertia", "friction", "gravity"}  # names of parameter groups
 
 
 def inertias_of(
     robot: "RobotDescription", groups: set[str], frames: Sequence[str] | None
 ) -> "TunableInertia | None":
-    """Return the tunable inertias of a robot (links, payload or both), or None.
+    """Return the tunable inertia of the links, of the payload, or of both; None without either.
 
-    The payload is at the first of the frames, or by default at the frame of the last link.
+    `groups` contains "inertia" for the links and "payload" for the payload. The payload is at the
+    first frame in `frames`, or by default at the frame of the last link.
     """
     if not groups & {"payload", "inertia"}:
         return None
@@ -162,7 +167,7 @@ _OF_INERTIA = {"payload": "payload_", "inertia": "link_mass"}
 
 
 def parameters_of(plant: Any, tunable: Sequence[str] | None) -> list[str] | None:
-    """Return the parameter names; replace group names, such as friction, by their parameters."""
+    """Return the names of tunable parameters; expand group names, such as friction."""
     if tunable is None:
         return None
     there, names = [port.name for port in plant.parameters], list[str]()
@@ -194,7 +199,7 @@ def check_tunable(plant: Any, names: Sequence[str] | None) -> None:
 
 
 def stops_of(text: str | None) -> tuple[float, float] | None:
-    """Parse the stiffness and damping of joint stops, such as "1e4,50"."""
+    """Return the stiffness and the damping of joint stops from a string such as "1e4,50"."""
     if text is None:
         return None
     try:
@@ -207,7 +212,7 @@ def stops_of(text: str | None) -> tuple[float, float] | None:
 
 
 def as_identifier(name: str) -> str:
-    """Replace each character that an identifier cannot contain by `_`."""
+    """Return an identifier: `name` with `_` instead of each invalid character."""
     text = re.sub(r"[^A-Za-z0-9_]", "_", name)
     return text if re.match("[A-Za-z_]", text) else f"_{text}"
 
@@ -219,14 +224,15 @@ def wire_robot(
     controller: str | None,
     forces: Sequence[str] = (),
 ) -> "Block":
-    """Connect a plant with frames, forces and a controller to one continuous block.
+    """Return one continuous block that consists of a plant, frames, forces and a controller.
 
     The poses of `frames` are outputs. Wrenches at the frames `forces` are inputs. The controller is
     a PD controller or the actuators of the file. The parts of the block are `robot`, `frames`,
     `forces`, and `pd` or `actuators`.
 
-    Raises ValueError if a frame is unknown, or if a PD controller is requested for joints with
-    several degrees of freedom.
+    Raises:
+        ValueError: A frame is unknown, or a PD controller is requested for joints with several
+            degrees of freedom.
     """
     from rigidblocks.cosim.graph.block_merging import ContinuousSystem
     from rigidblocks.cosim.graph.system import System

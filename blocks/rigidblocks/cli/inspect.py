@@ -49,7 +49,7 @@ def info(
 
 
 def _record(file: Path) -> dict[str, Any]:
-    """Return the time span of a record, and its signals with shape and unit."""
+    """Return the start time, the end time and the signals of a record as values for printing."""
     result = _result(file)
     span = [float(t) for t in result.time[[0, -1]]] if len(result.time) else [None, None]
     return {
@@ -65,7 +65,7 @@ def _record(file: Path) -> dict[str, Any]:
 
 
 def _unit(port: "Port") -> str:
-    """Return the unit of a port; different units of its elements are separated by commas."""
+    """Return the unit of a port, or a comma-separated list if the elements have different units."""
     return ", ".join(port.units if len(set(port.units)) > 1 else port.units[:1])
 
 
@@ -84,7 +84,7 @@ _KINDS = ("input", "output", "parameter", "local")
 
 
 def _robot(file: Path, floating: bool) -> dict[str, Any]:
-    """Return the kinematic tree of a robot and its masses as values for printing."""
+    """Return the kinematic tree and the masses of a robot as values for printing."""
     robot = robot_of(file, floating)
     model = robot.model
     parent = [model.body_names[p] if p >= 0 else "base" for p in model.parent]
@@ -113,7 +113,7 @@ def _body(i: int, body: dict[str, Any]) -> str:
 
 
 def _fmu(file: Path) -> dict[str, Any]:
-    """Return the variables of an FMU by causality, its platforms and its file size."""
+    """Return the variables by causality, the platforms and the file size of an FMU."""
     import zipfile
 
     from fmpy import read_model_description
@@ -270,7 +270,7 @@ def doctor(
 # packages that compiled functions and FMUs use; zig is an optional compiler
 PACKAGES = ("numpy", "casadi", "fmpy", "pythonfmu", "ziglang")
 OPTIONAL = {"ziglang"}
-LISTED = 8  # maximum number of damaged libraries listed in a finding
+LISTED = 8  # maximum number of damaged libraries in the description of a finding
 _TRIAL = """#if defined(_WIN32)
 __declspec(dllexport)
 #else
@@ -311,7 +311,7 @@ def _package(name: str) -> Finding:
 
 
 def _compiler() -> Finding:
-    """Check that the compiler builds a library that runs."""
+    """Check that the compiler can build a library that can be loaded and run."""
     import ctypes
 
     from rigidblocks.tracing import compiler

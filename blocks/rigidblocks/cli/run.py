@@ -392,7 +392,7 @@ def _fit_summary(found: "Fit") -> str:
 
 
 def _fit_values(found: "Fit") -> dict[str, Any]:
-    """Return the estimates of a fit and their accuracy as values for JSON."""
+    """Return the estimates of a fit and the accuracy of the estimates as values for JSON."""
     return {
         "values": dict(found.values),
         "deviations": dict(found.deviations),

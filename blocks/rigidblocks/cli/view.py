@@ -27,8 +27,8 @@ Out = Annotated[
     Option("-o", "--output", help="Output: .html, or for one run also .gif or .mp4."),
 ]
 _PAGES = (".html", ".htm")
-_CHARSET = '<meta charset="utf-8">'  # in the head of each page, before the generator
-_HEAD = 4096  # number of characters at the start of a page that contain its generator
+_CHARSET = '<meta charset="utf-8">'  # in the head of each page, before the generator element
+_HEAD = 4096  # the generator element must be in this number of characters at the start of a page
 Open = Annotated[bool, Option("--open", help="Open the page in the browser.")]
 
 
@@ -113,7 +113,7 @@ def _generator(command: str) -> str:
 
 
 def _free_name(name: str, command: str) -> Path:
-    """Return the path of a page; raise ValueError for a file that `command` did not write."""
+    """Return the path for a new page; reject an existing file that `command` did not write."""
     path = Path(name)
     if path.exists():
         with open(path, encoding="utf-8", errors="replace") as file:

@@ -1,1 +1,1 @@
-"""Helpers for all packages: documentation links, optional imports, display and charts."""
+"""Functions for all subpackages: documentation links, optional imports, display and charts."""

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#7f7f7f")
 _WIDTH, _HEIGHT, _MARGIN, _LINE = 740, 205, 4, 630  # [px], _LINE is the width of the legend
 _FONT, _LETTER = 12, 7.2  # font size, and letter width that pygal assumes [px]
-_LEAST, _MOST = 1e-12, 1e300  # smallest axis span as a fraction of the largest value; value limit
-_ROOM = 0.04  # margin above and below the curves, as a fraction of the span
+_LEAST, _MOST = 1e-12, 1e300  # minimum axis range relative to the largest value; value limit
+_ROOM = 0.04  # margin above and below the curves, relative to the axis range
 _MARKS = {  # axis ticks: minimum and maximum number of intervals; no tick is emphasized
     "min_scale": 2,
     "max_scale": 6,
@@ -71,7 +71,7 @@ class Chart:
 
 
 def chart_style(count: int) -> str:
-    """Return the style sheet for charts with at most `count` lines, in the colours of the page."""
+    """Return the style sheet of a page for charts with at most `count` lines."""
     drawing = _pygal().XY(style=_style(), js=(), show_dots=False)
     for k in range(count):
         drawing.add(f"{k}", [(0, k), (1, k)])
@@ -80,7 +80,7 @@ def chart_style(count: int) -> str:
 
 
 def chart_svg(chart: Chart) -> str:
-    """Return the chart as an HTML figure, for a page that contains `chart_style`."""
+    """Return a chart as an HTML figure; the page must contain the `chart_style`."""
     from lxml import etree
 
     low, high = chart.bounds
@@ -118,7 +118,7 @@ def _find_spec(finder: Any, name: str, path: Any = None, target: Any = None) -> 
 
 
 def _points(t: Array, y: Array) -> Iterator[tuple[float, float | None]]:
-    """Yield the points of a line; a value that is not finite becomes None, which leaves a gap."""
+    """Yield the points (t, y) of a line; non-finite values become None, a gap in the line."""
     for time, value in zip(t.tolist(), y.tolist(), strict=True):
         yield time, min(max(value, -_MOST), _MOST) if isfinite(value) else None
 
@@ -146,7 +146,7 @@ def _layout(chart: Chart) -> dict[str, Any]:
 
 
 def _legend(chart: Chart) -> dict[str, Any]:
-    """Return the pygal options of the legend, which has one or more rows below the chart."""
+    """Return the pygal options of the legend below the chart, with one or more rows."""
     names = (*chart.lines, *chart.levels, *chart.moment)
     column = _LETTER * (1 + max(map(len, names))) + 1.5 * _FONT
     columns = max(1, min(chart.count, int(_LINE / column)))
@@ -181,17 +181,17 @@ def _style() -> "Style":
 
 
 def _dash(svg: Any, numbers: range) -> None:
-    """Draw the lines with the given indices as dashed lines."""
+    """Change the lines with the given indices to dashed lines."""
     for k in numbers:
         for line in svg.iterfind(f".//{{*}}g[@class='series serie-{k} color-{k}']/{{*}}path"):
             line.set("stroke-dasharray", "6 4")
 
 
 def _strip(svg: Any) -> None:
-    """Remove elements that pages do not need or that differ between runs.
+    """Remove SVG elements that pages do not need or that differ between calls.
 
-    These are comments, definitions, tooltips and random names. Coordinates are rounded to a tenth
-    of a pixel.
+    The function removes comments, definitions, tooltips and random names. It rounds coordinates to
+    a tenth of a pixel.
     """
     from lxml import etree
 

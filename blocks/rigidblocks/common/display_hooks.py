@@ -37,7 +37,7 @@ def html_table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) 
 
 
 def picture(robot: Any, q: Any, path: str | Path | None) -> Picture:
-    """Return the page that `show` creates for a robot at the configuration q."""
+    """Return the web page that the function `show` creates for a robot at the configuration q."""
     made: Picture = import_module(FACE).show(robot, q, path)
     return made
 
@@ -45,6 +45,6 @@ def picture(robot: Any, q: Any, path: str | Path | None) -> Picture:
 def moving_picture(
     result: Any, robot: Any, path: str | Path | None, signals: Sequence[str], paths: Sequence[str]
 ) -> Picture:
-    """Return the page that `animate` creates for the result of a run."""
+    """Return the web page that the function `animate` creates for the result of a run."""
     made: Picture = import_module(FACE).animate(result, robot, path, signals, paths)
     return made

@@ -1,6 +1,6 @@
-"""Notes that link an error to the documentation page on its topic.
+"""Notes in error messages that name a page of the documentation.
 
-Tracebacks and the command line show the note below the message.
+Tracebacks and the command line show the note below the error message.
 """
 
 from typing import TypeVar
@@ -19,6 +19,6 @@ AnyError = TypeVar("AnyError", bound=BaseException)
 
 
 def with_doc_link(error: AnyError, topic: str) -> AnyError:
-    """Add a note to an error that names the documentation page of a topic; return the error."""
+    """Add a note with the documentation page of `topic` to an error, and return the error."""
     error.add_note(f"docs/{PAGES[topic]} is about {topic}")
     return error

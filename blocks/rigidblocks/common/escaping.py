@@ -15,7 +15,7 @@ _NOT_IN_MERMAID = re.compile(r"[^A-Za-z0-9 _.,:()\[\]{}+*/=→-]|->")
 
 
 def xml_text(root: Element) -> str:
-    """Return the content of an XML file; U+FFFD replaces characters that XML does not allow.
+    """Return an XML document as a string; U+FFFD replaces characters that XML does not allow.
 
     Raises:
         ValueError: A name contains a character that XML does not allow.
@@ -53,7 +53,7 @@ def csv_line(cells: Iterable[object], in_quotes: bool = False) -> str:
 
     Args:
         cells: The strings and numbers of the line.
-        in_quotes: True to write all strings in quotes, even where CSV does not require quotes.
+        in_quotes: True to write all strings in quotes, even if CSV does not require quotes.
     """
     line, texts = io.StringIO(), list(cells)
     in_quotes |= any(isinstance(cell, str) and "\r" in cell for cell in texts)

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-# name for pip of a package, if it differs from the name for Python
+# package names for pip that differ from the names for `import`
 DISTRIBUTIONS = {
     "fmu_manipulation_toolbox": "fmu-manipulation-toolbox",
     "imageio_ffmpeg": "imageio-ffmpeg",
@@ -12,7 +12,7 @@ DISTRIBUTIONS = {
 
 
 def distribution_of(module: str) -> str:
-    """Return the name for pip of the package that contains a module, such as pyyaml for yaml."""
+    """Return the pip name of the package that contains a module, such as pyyaml for yaml."""
     package = module.partition(".")[0]
     return DISTRIBUTIONS.get(package, package)
 
@@ -23,12 +23,12 @@ def install_command(module: str) -> str:
 
 
 def missing_package(module: str, what: str) -> ImportError:
-    """Return the error that `what` needs a package, with its installation command."""
+    """Return an error with the installation command of a package that `what` requires."""
     return ImportError(f"{what} needs {distribution_of(module)}: {install_command(module)}")
 
 
 def module_of(name: str, what: str) -> Any:
-    """Import and return a module of an optional package; `what` is the function that needs it.
+    """Import and return a module of an optional package, which the feature `what` requires.
 
     Raises:
         ImportError: The package is not installed (`missing_package`).

@@ -1,4 +1,4 @@
-"""Rejection of FIFOs, sockets and devices as input files: reading them may block forever."""
+"""Rejection of FIFOs, sockets and devices as input files, because reading may block forever."""
 
 import stat
 from pathlib import Path
@@ -12,7 +12,9 @@ _KINDS = {
 
 
 def check_regular_file(path: str | Path) -> None:
-    """Check that a path is not a FIFO, socket or device; folders and missing files are allowed.
+    """Check that a path is not a FIFO, socket or device.
+
+    Folders and missing files are accepted.
 
     Raises:
         ValueError: The path is a FIFO, a socket or a device.
@@ -26,5 +28,8 @@ def check_regular_file(path: str | Path) -> None:
 
 
 def irregular_kind(mode: int) -> str:
-    """Return the type of a file with this mode, e.g. "a FIFO"; "" for regular files and folders."""
+    """Return the type of a file from its `mode`, for example "a FIFO".
+
+    The result is "" for regular files and folders.
+    """
     return _KINDS.get(stat.S_IFMT(mode), "")

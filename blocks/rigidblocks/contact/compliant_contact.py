@@ -1,9 +1,9 @@
 """Compliant contact (RBDA 11.8): forces from positions and velocities.
 
-The surface is a massless patch with one spring-damper along the normal and one in the tangent
-plane. The symbols follow the book:
+The contact surface is a massless patch with one spring-damper along the normal and one in the
+tangent plane. The symbols follow RBDA:
 
-- p is the negative of the depth [m];
+- p is the negative of the penetration depth [m];
 - z <= 0 is the position of the surface along the normal [m];
 - x (..., 3) is the displacement of the patch in the tangent plane [m];
 - v (..., 3) is the velocity of the body's material point relative to the ground [m/s].
@@ -13,8 +13,8 @@ The functions accept one contact or an array of contacts (...), as floats or tra
 The contact law has two forms. The *sampled* form, `SoftLaw.sampled`, stores z and x between samples
 and is stable for every D / K. It computes z in closed form and x by the implicit Euler formula,
 which dissipates energy. The *continuous* form, `SoftLaw.force` and `SoftLaw.rate`, has only the
-state x. Its surface follows a separating body immediately, z = min(p, 0). The two forms differ if a
-body returns faster than the surface. The continuous form is exact without events.
+state x. In this form, the surface follows a separating body immediately: z = min(p, 0). The two
+forms differ if a body returns faster than the surface.
 """
 
 import abc
@@ -42,13 +42,13 @@ from rigidblocks.spatial.scalar import (
 )
 from rigidblocks.spatial.spatial import Array
 
-# smallest ratio of depth to reference depth; keeps derivatives of square roots finite
+# lower bound of depth / depth_ref in the square root, whose derivative at 0 is infinite
 _LEAST = 1e-24
 _TINY = 1e-200  # [N^2], smaller than the square of any sliding friction force
 
 
 class ContactForce(NamedTuple):
-    """Contact forces on the body [N].
+    """Normal and friction forces of contacts on the body [N].
 
     `normal` (...) acts along the normal, and `friction` (..., 3) acts in the tangent plane.
     """
@@ -58,7 +58,7 @@ class ContactForce(NamedTuple):
 
 
 class SurfaceState(NamedTuple):
-    """State of the surface at the contacts [m].
+    """Displacements of the contact surface at the contacts [m].
 
     `z` (...) is the position along the normal, and `x` (..., 3) is the displacement in the tangent
     plane.
@@ -69,9 +69,11 @@ class SurfaceState(NamedTuple):
 
 
 def normal_force(p: Any, pdot: Any, z: Any, K: Any, D: Any, g: Any = 1.0) -> Any:
-    """Return the force of the surface on the body [N], never negative (RBDA Eq 11.74).
+    """Return the normal force f_n of the surface on the body [N] (RBDA Eq 11.74).
 
     f_n = 0 if p > z,  else max(0, -g (K p + D dp/dt))
+
+    The factor g is the result of `SoftLaw.stiffening_factor`.
     """
     return select(less(z, p), 0.0, maximum(0.0, -(g * (K * p + D * pdot))))
 
@@ -82,7 +84,7 @@ def surface_rate(z: Any, f_n: Any, K: Any, D: Any, g: Any = 1.0) -> Any:
 
 
 def relaxed_surface(z: Any, h: Any, K: Any, D: Any) -> Any:
-    """Return z exp(-K h / D) [m], the surface position after the time h [s] without load.
+    """Return the surface position z exp(-K h / D) [m] after the time h [s] without load.
 
     If D is zero, the result is 0.
     """
@@ -96,8 +98,8 @@ def zener_force(p: Any, y: Any, K_s: Any) -> Any:
         f_n = max(0, K_s (y - p)),  dy/dt of `surface_rate`                            (RBDA 11.8)
 
     y <= 0 is the position of the node between the spring K_s [N/m] and the spring-damper. The force
-    does not depend on velocities, so it is continuous at impact. It converges to `normal_force` for
-    large K_s.
+    does not depend on velocities, so it is continuous at impact. If K_s tends to infinity, the
+    force converges to `normal_force`.
     """
     return maximum(0.0, K_s * (y - p))
 
@@ -109,7 +111,7 @@ def stick_force(x: Array, v: Array, K_t: Any, D_t: Any) -> Array:
 
 
 def project_to_cone(f: Array, limit: Any) -> Array:
-    """Return the force f (..., 3), scaled to the length `limit` (...) if it is longer.
+    """Return the friction force f (..., 3), limited to the magnitude `limit` (...).
 
         f' = f min(1, limit / |f|)                            (RBDA Eq 11.79 in two dimensions)
 
@@ -127,7 +129,10 @@ def project_to_cone(f: Array, limit: Any) -> Array:
 
 
 def patch_rate(x: Array, f_t: Array, K_t: Any, D_t: Any) -> Array:
-    """Return the patch velocity dx/dt = -(K_t x + f_t) / D_t (RBDA Eq 11.77); v if it sticks."""
+    """Return the patch velocity dx/dt = -(K_t x + f_t) / D_t (..., 3) [m/s] (RBDA Eq 11.77).
+
+    f_t (..., 3) [N] is the friction force. If the contact sticks, dx/dt is the point velocity.
+    """
     rate: Array = -(K_t * x + f_t) / D_t
     return rate
 
@@ -139,10 +144,7 @@ def tangential_part(v: Array, normal: Array) -> Array:
 
 
 def wrench(force: Array, point: Array) -> Array:
-    """Return [c x f; f] (..., 6), the spatial force about the origin of a force f at a point c.
-
-    The wrench on the other body is the negative of this wrench.
-    """
+    """Return the wrench [c x f; f] (..., 6) about the origin of a force f at a point c."""
     x, y, z = point[..., 0], point[..., 1], point[..., 2]
     a, b, c = force[..., 0], force[..., 1], force[..., 2]
     return np.stack([y * c - z * b, z * a - x * c, x * b - y * a, a, b, c], axis=-1)
@@ -152,10 +154,10 @@ def wrench(force: Array, point: Array) -> Array:
 class SoftLaw:
     """Compliant contact law with Coulomb friction mu.
 
-    K and D are the stiffness [N/m] and damping [N s/m] along the normal; K_t and D_t are the values
-    in the tangent plane. If `depth_ref` [m] is given, the normal stiffness and damping are
-    multiplied by g = sqrt(depth / depth_ref). The normal force is then proportional to depth^1.5,
-    as between round bodies, and the damping force is zero at depth zero. The tangential spring and
+    K and D are the stiffness [N/m] and damping [N s/m] along the normal, K_t and D_t in the tangent
+    plane. If `depth_ref` [m] is given, the normal stiffness and damping are multiplied by
+    g = sqrt(depth / depth_ref). The elastic normal force is then proportional to depth^1.5, as
+    between round bodies, and the damping force is zero at depth zero. The tangential spring and
     damper stay linear, because a tangential stiffness that grows with the depth would generate
     energy. The coefficients may be traced values.
     """
@@ -168,13 +170,16 @@ class SoftLaw:
     depth_ref: float | None = None
 
     def stiffening_factor(self, p: Any) -> Any:
-        """Return the factor g of the normal stiffness: sqrt(-p / depth_ref), or 1."""
+        """Return the factor g of the normal stiffness, sqrt(-p / depth_ref), or 1 by default."""
         if self.depth_ref is None:
             return 1.0
         return square_root(maximum(-p / self.depth_ref, _LEAST))
 
     def force(self, contact: Contact, v: Array, x: Array, z: Any = 0.0) -> ContactForce:
-        """Return the contact force on the body, for surface states x (..., 3) and z (...) [m]."""
+        """Return the contact forces on the body, for surface states x (..., 3) and z (...) [m].
+
+        v (..., 3) [m/s] is the velocity of the body at each contact. z is 0 in the continuous form.
+        """
         p, n = -contact.depth, contact.normal
         pdot, g = _dot(v, n), self.stiffening_factor(p)
         f_n = normal_force(p, pdot, z, self.K, self.D, g)
@@ -185,18 +190,17 @@ class SoftLaw:
         return ContactForce(f_n, project_to_cone(f_stick, self.mu * f_n))
 
     def margin(self, contact: Contact, v: Array) -> Any:
-        """Return the margin of a contact (...) [m], positive if the continuous form has a force.
+        """Return the margin of a contact (...) [m], positive if the continuous force is nonzero.
 
             min(-p, -(p + D / K dp/dt))
 
-        If the body does not touch the surface, the margin is minus the gap, unless the body moves
-        away.
+        If the body does not touch the surface and approaches it, the margin is minus the gap.
         """
         depth = contact.depth
         return minimum(depth, depth - self.D / self.K * _dot(v, contact.normal))
 
     def rate(self, contact: Contact, v: Array, x: Array) -> Array:
-        """Return dx/dt (..., 3) [m/s]; in an open contact, x decays to zero."""
+        """Return the patch velocity dx/dt (..., 3) [m/s]; in an open contact, x decays to zero."""
         return patch_rate(
             tangential_part(x, contact.normal),
             self.force(contact, v, x).friction,
@@ -207,7 +211,7 @@ class SoftLaw:
     def sampled(
         self, contact: Contact, v: Array, state: SurfaceState, h: float
     ) -> tuple[SurfaceState, ContactForce]:
-        """Return the surface state after the time h, and the contact force for the next interval.
+        """Return the surface state after the time h [s], and the force for the next interval.
 
         If the contact is open, x is zero, so a returning body touches an undisplaced surface.
 
@@ -231,7 +235,10 @@ def _dot(a: Array, b: Array) -> Any:
 def law_ports(
     K: float, D: float, mu: float, K_t: Any, D_t: Any, *, damped: bool
 ) -> tuple[Port, ...]:
-    """Return the parameter ports K, D, mu, K_t and D_t; `damped` requires a positive D_t."""
+    """Return the parameter ports K, D, mu, K_t and D_t of a compliant contact law.
+
+    If `damped` is True, D_t must be positive.
+    """
     return (
         Port("K", (), "N/m", "stiffness along the normal", K, min=0.0, positive=True),
         Port("D", (), "N.s/m", "damping along the normal", D, min=0.0),
@@ -258,7 +265,7 @@ def patch_port(n: int) -> Port:
 
 
 def total_force(force: ContactForce, touching: Contact) -> Array:
-    """Return the contact forces (n, 3) [N]: the sum of the normal and the friction forces."""
+    """Return the contact forces (n, 3) [N], the sums of normal and friction forces."""
     f: Array = np.asarray(force.normal)[:, None] * touching.normal + force.friction
     return f
 
@@ -272,8 +279,9 @@ def stable_hold(model: Model, q: Array, J: Array, law: SoftLaw, *, lead: bool = 
     """Return the longest stable hold time [s] of contact forces at the configuration q.
 
     The limit is the `stable_step` of the law along the normal and, if mu > 0, in the tangent plane.
-    1 / m_eff is the largest eigenvalue of J H^-1 J^T, with the Jacobian J (3n, nv) of the points.
-    `lead` is True if the normal force is evaluated at extrapolated positions, as in `stable_step`.
+    1 / m_eff is the largest eigenvalue of J H^-1 J^T, with the Jacobian J (3n, nv) of the points
+    and the inertia matrix H. Set `lead` to True if the block evaluates the normal force at
+    extrapolated positions, as in `stable_step`.
     """
     m_eff = 1 / float(np.linalg.eigvalsh(inverse_inertia(model, q, J))[-1])
     normal = stable_step(law.K, law.D, m_eff, lead=lead)
@@ -301,7 +309,7 @@ def check_spatial(model: Any) -> None:
 
 
 class CompliantPlant(Block):
-    """Robot with compliant contact forces, which are evaluated at every stage of the integrator.
+    """Robot with compliant contact forces at every stage of the integrator.
 
     A subclass has the field `robot`, and computes the contact wrenches with its block `contact`.
 
@@ -359,7 +367,10 @@ class CompliantPlant(Block):
     def _robot_values(
         self, function: str, t: Any, x: Record, u: Record, p: Record, f_contact: Any
     ) -> Values:
-        """Return the values of a function of the robot under the contact wrenches (nb, 6)."""
+        """Return the results of the block function `function` of the robot, such as "derivative".
+
+        The function adds the contact wrenches `f_contact` (nb, 6) to the input f_ext of the robot.
+        """
         given = vars(u)
         f_ext = given["f_ext"] + f_contact if "f_ext" in given else f_contact
         return call(self._robot, function, t, x, Record({**given, "f_ext": f_ext}), p)

@@ -1,4 +1,4 @@
-"""Checks and default values of plants with contact: joints, loops, names, joint properties."""
+"""Checks and default values for the arguments of plants with contact."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -50,9 +50,9 @@ def as_ground(given: Any) -> tuple[Shape | Surface, ...]:
 
 
 def consistent_start_velocity(model: Model, q0: Array, qd0: Array) -> Array:
-    """Return the velocity nearest to qd0 that satisfies the loop constraints.
+    """Return the joint velocities (nv,) nearest to qd0 that satisfy the loop constraints.
 
-    If this velocity differs from qd0, the function issues a warning.
+    If the result differs from qd0, the function issues a warning.
 
     Raises:
         ValueError: q0 does not close the loops.
@@ -91,9 +91,9 @@ def as_exclusions(
 def excluded_pairs(
     model: Model, exclusions: Sequence[tuple[str, str]]
 ) -> tuple[tuple[int, int], ...]:
-    """Return pairs of body indices without contact: adjacent bodies and collision exclusions.
+    """Return the pairs of body indices without contact: adjacent bodies and collision exclusions.
 
-    The fixed shapes have the index nb.
+    The ground, which consists of all fixed shapes, has the index nb.
     """
     names = (*model.body_names, "ground")
     named = ((names.index(a), names.index(b)) for a, b in exclusions)
@@ -140,9 +140,9 @@ def check_freedoms(model: Model, freedoms: JointProperties) -> None:
 def default_max_contacts(model: Model) -> int:
     """Return the default maximum number of contacts, which is sufficient for a pile of the bodies.
 
-    A close-packed sphere has twelve contacts, and two spheres share each contact. The maximum for
-    spheres is therefore six contacts per sphere. Heaps of more than `MANY` spheres have about four
-    contacts per sphere. The maximum for other shapes is twelve contacts per body.
+    A close-packed sphere has twelve contacts, and two spheres share each contact. The result
+    therefore contains six contacts per body with only spheres, or four in models with more than
+    `MANY` bodies. Each body with other shapes contributes twelve contacts.
     """
     of_ball = 6 if model.nb <= MANY else 4
     return sum(

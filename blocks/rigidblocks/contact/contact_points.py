@@ -25,10 +25,10 @@ from rigidblocks.spatial.spatial import Array, cross
 
 @dataclass(frozen=True, eq=False)  # eq=False: arrays have no single truth value
 class BodyPoints:
-    """Contact points of a model, in the order of its bodies and of their shapes.
+    """Contact points of a model, in the order of the bodies and of the shapes of each body.
 
     `body` (n,) contains the body indices. `position` (n, 3) [m] is in body coordinates. `reach`
-    (n,) [m] is the radius of the sphere about each point; it is zero for all shapes except spheres.
+    (n,) [m] is the radius of a sphere about each point. It is zero for all shapes except spheres.
     """
 
     body: tuple[int, ...]
@@ -56,10 +56,10 @@ def body_points(model: Model) -> BodyPoints:
 
 
 def check_corners(model: Model, bodies: Iterable[int], surface: Surface) -> None:
-    """Check that the contact points of shapes can detect a surface.
+    """Check that the contact points of the shapes cannot miss a contact with a surface.
 
     Compliant contact checks only the points of a shape. A shape with edges and faces can therefore
-    penetrate a smaller box or sphere, and its points do not detect the contact.
+    penetrate a smaller box or sphere without any point in contact.
 
     Args:
         model: The model.
@@ -67,7 +67,8 @@ def check_corners(model: Model, bodies: Iterable[int], surface: Surface) -> None
         surface: The surface that the bodies touch.
 
     Raises:
-        ValueError: A shape is longer than a spherical surface, or not smaller than a box surface.
+        ValueError: A shape is longer than the diameter of a spherical surface, or not shorter than
+            the second longest side of a box surface.
     """
     is_box = isinstance(surface, Box)
     if isinstance(surface, Box):

@@ -1,4 +1,4 @@
-"""Contact sensors: their sides and ports, and a block that only measures distances."""
+"""Contact sensors, their ports and C tables, and a block that only measures distances."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,9 +29,9 @@ GROUND = "ground"  # name of the fixed shapes
 class ContactSensor:
     """Sensor of the contact between two sides, `one` and `other`.
 
-    A side is a name or a tuple of names of bodies or shape materials; "ground" means the fixed
-    shapes. A body takes precedence over a material of the same name. If `distance` is True, the
-    sensor also measures the distance between the sides. `name` is the prefix of its outputs.
+    A side is a name or a tuple of names of bodies or shape materials. The name "ground" means all
+    fixed shapes. A body takes precedence over a material with an equal name. If `distance` is True,
+    the sensor also measures the distance between the sides. `name` is the prefix of its outputs.
     """
 
     name: str
@@ -50,7 +50,7 @@ class ContactSensor:
 
 @dataclass(frozen=True, eq=False)
 class SensorTables:
-    """C tables of the contact sensors: for each sensor, the shape table rows of its two sides."""
+    """C tables of the contact sensors, which list the shape table rows of each sensor's sides."""
 
     model: Model
     ground: tuple[Shape | Surface, ...]
@@ -67,7 +67,7 @@ class SensorTables:
 
     @cached_property
     def sides(self) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
-        """Shape table rows of both sides of each sensor.
+        """Indices of the shape table rows of the two sides of each sensor.
 
         Raises:
             ValueError: A name is unknown, both sides contain the same shape, or two sensors have
@@ -153,7 +153,10 @@ class SensorTables:
         return max(1, len(self._rows))
 
     def _signs(self, sides: tuple[tuple[int, ...], tuple[int, ...]]) -> list[int]:
-        """Return a sign for each shape table row: 1 on the first side, -1 on the second, else 0."""
+        """Return the sign of each shape table row for a sensor.
+
+        The sign is 1 for shapes on the first side, -1 on the second side, and 0 for other shapes.
+        """
         one, other = map(set, sides)
         return [(k in one) - (k in other) for k in range(self._count)]
 
@@ -170,7 +173,7 @@ _DISTANCES = ("broad_phase", "articulated_trees", "sensors")
 
 
 def sensor_ports(sensor: ContactSensor) -> Iterator[Port]:
-    """Yield the outputs of a sensor, in the order of `c/contact/sensors.h`."""
+    """Yield the output ports of a contact sensor, in the order of `c/contact/sensors.h`."""
     one, other = (" and ".join(names) for names in sensor.sides)
     newton = ("N.m",) * 3 + ("N",) * 3
     mean = f"of {one} on {other}, mean weighted by normal force"
@@ -217,9 +220,10 @@ def _sensor_port(
 
 
 def sensor_offsets(ports: Sequence[Port], sensors: Sequence[ContactSensor]) -> dict[str, int]:
-    """Return the index of the first value of each sensor, by sensor name.
+    """Return a dictionary from the name of each sensor to the index of its first value.
 
-    The key `<name>_distance` maps to the index of the distance that the sensor measures.
+    The index counts the values of all `ports`. The key `<name>_distance` maps to the index of the
+    distance that the sensor measures.
     """
     places, k = dict[str, int](), 0
     for port in ports:
@@ -232,17 +236,19 @@ def sensor_offsets(ports: Sequence[Port], sensors: Sequence[ContactSensor]) -> d
 
 @dataclass(frozen=True, eq=False)  # eq=False: a model has arrays
 class ProximitySensor(WrittenBlock):
-    """Distances between shapes of a robot and fixed shapes, measured every `sample_time` [s].
+    """Sensor of the distances between shapes of a robot and fixed shapes.
+
+    The block measures the distances every `sample_time` [s] and holds them between samples.
 
     Each of the `sensors` has two sides, as in `ContactSensor`. The shapes of the sides are in the
-    model's field `contact` and in `ground`. The block supports the same joints and shapes as
-    `RigidContactPlant`. A sensor `hand` has these outputs, which the block holds between samples:
+    model's field `contact` and in `ground`. The block supports the joints and shapes that
+    `RigidContactPlant` supports. A sensor `hand` has these outputs:
 
     - hand_distance [m], the signed distance between the sides along the normal, negative if they
       overlap;
     - hand_on_one and hand_on_other (3,) [m], the nearest or deepest points, in base coordinates.
 
-    The distance is the minimum over all pairs of one shape from each side.
+    The distance is the smallest distance of any shape of one side to any shape of the other side.
 
     Raises:
         ValueError: A name has no shapes.
@@ -324,7 +330,7 @@ class ProximitySensor(WrittenBlock):
 
 
 def as_sensors(model: Model, ground: Any, sensors: Any) -> tuple[ContactSensor, ...]:
-    """Return the sensors as a tuple.
+    """Return the contact sensors as a tuple after checking them.
 
     Raises:
         TypeError: An element is not a ContactSensor.

@@ -33,9 +33,10 @@ KINDS: dict[type[Joint], int] = {
 
 @dataclass(frozen=True, eq=False)
 class TreeTables:
-    """Bodies of a model: kinematic trees of joints, and free bodies.
+    """C tables of the kinematic trees and the free bodies of a model, with the joint properties.
 
     A free body has a six-degree-of-freedom joint to the base, at the base origin, and no children.
+    All other bodies are links. The degrees of freedom of the links are numbered consecutively.
     """
 
     model: Model
@@ -43,7 +44,7 @@ class TreeTables:
 
     @cached_property
     def free(self) -> tuple[bool, ...]:
-        """Flag of each body: True for a free body."""
+        """Flags (nb,) of the bodies, True for a free body."""
         return free_bodies(self.model)
 
     @cached_property
@@ -62,13 +63,19 @@ class TreeTables:
 
     @cached_property
     def first(self) -> tuple[int, ...]:
-        """Index of the first degree of freedom at or after each link."""
+        """Index of the first degree of freedom of each link.
+
+        For a link without degrees of freedom, it is the index of the next degree of freedom.
+        """
         sizes = [self.model.joint[i].nv for i in self.links]
         return tuple(int(n) for n in np.cumsum([0, *sizes])[:-1])
 
     @cached_property
     def leaf(self) -> tuple[int, ...]:
-        """Last degree of freedom that moves each body; -1 for free bodies and bodies at rest."""
+        """Index of the last degree of freedom that moves each body.
+
+        The index is -1 for free bodies and for bodies that are fixed to the base.
+        """
         leaf: list[int] = []
         for i, p in enumerate(self.model.parent):
             if self.free[i]:
@@ -80,7 +87,7 @@ class TreeTables:
 
     @cached_property
     def parent_dof(self) -> tuple[int, ...]:
-        """Index of the parent of each degree of freedom, or -1 (expanded parents, RBDA 6.5)."""
+        """Index of the parent of each degree of freedom in the expanded tree, or -1 (RBDA 6.5)."""
         found = []
         for d, (k, _) in enumerate(self.dofs):
             p = self.model.parent[self.links[k]]
@@ -96,17 +103,17 @@ class TreeTables:
         return tuple(depth)
 
     def _path(self, d: int) -> Iterator[int]:
-        """Yield the degree of freedom d and then its ancestors up to the root."""
+        """Yield the index d of a degree of freedom and the indices of all its ancestors."""
         while d >= 0:
             yield d
             d = self.parent_dof[d]
 
     @cached_property
     def spans(self) -> tuple[tuple[int, int], ...]:
-        """First degree of freedom and length of the tree that contains each degree of freedom.
+        """First degree of freedom and length of the tree of each degree of freedom.
 
-        The length is the number of degrees of freedom from the first to the last of the tree. Trees
-        that are connected by loops count as one tree.
+        The length is the number of degrees of freedom from the first to the last one of the tree.
+        Trees that are connected by loops count as one tree.
         """
         root: list[int] = []
         for d, p in enumerate(self.parent_dof):
@@ -136,7 +143,8 @@ class TreeTables:
     def stops(self) -> tuple[tuple[int, int, float, float, float], ...]:
         """Degree of freedom, index in q, lower and upper position, and maximum force of each stop.
 
-        Dry friction has an element of its own, with infinite positions and the friction force.
+        Dry friction of a joint is an additional element with infinite positions. Its maximum force
+        is the friction force.
         """
         n, found = self.freedoms, []
         for d, (k, j) in enumerate(self.dofs):
@@ -149,9 +157,9 @@ class TreeTables:
         return tuple(found)
 
     def text(self, apart: Sequence[tuple[int, int]]) -> str:
-        """Return all C tables.
+        """Return the C tables of bodies, links, degrees of freedom, stops and excluded pairs.
 
-        `apart` contains the pairs of body indices that have no contact; the index nb means the
+        `apart` contains the pairs of body indices that have no contact. The index nb means the
         ground.
         """
         parts = (self._bodies(), self._links(), self._dofs(), self._stops())
@@ -195,7 +203,7 @@ class TreeTables:
         yield table("int", "RB_LINK_TURNED", [*map(int, turned), 0])
 
     def _dofs(self) -> Iterator[str]:
-        """Yield the C tables of the degrees of freedom; a dummy row avoids empty arrays."""
+        """Yield the C tables of the degrees of freedom, with a dummy row to avoid empty arrays."""
         rows = np.cumsum([0, *(d + 1 for d in self.depth)])
         yield table("int", "RB_DOF_LINK", [*(k for k, _ in self.dofs), 0])
         yield table("int", "RB_DOF_QD", [*(j for _, j in self.dofs), 0])
@@ -221,13 +229,13 @@ class TreeTables:
             yield self.model.q_slices[i].start + j - self.model.v_slices[i].start
 
     def _columns(self) -> Iterator[Array]:
-        """Yield the columns (6,) of the motion subspaces of all links."""
+        """Yield the columns (6,) of the motion subspace of each link's joint."""
         for i in self.links:
             joint = self.model.joint[i]
             yield from joint.jcalc(joint.neutral(), np.zeros(joint.nv)).S.T
 
     def _stops(self) -> Iterator[str]:
-        """Yield the C tables of joint stops and dry friction; a dummy row avoids empty arrays."""
+        """Yield the C tables of stops and dry friction, with a dummy row to avoid empty arrays."""
         columns = zip(*self.stops, (0, 0, 0.0, 0.0, 0.0), strict=True)
         kinds = ("int", "int", "double", "double", "double")
         for kind, name, column in zip(
@@ -282,10 +290,10 @@ def neighbours(model: Model) -> Iterator[tuple[int, int]]:
 
 
 def check_kinds(model: Model) -> None:
-    """Check that all joints have a type in `KINDS`.
+    """Check that rigid contact supports the types of all tree joints (`KINDS`).
 
     Raises:
-        ValueError: A joint has another type.
+        ValueError: A joint has a type that is not in `KINDS`.
     """
     for name, joint in zip(model.joint_names, model.joint, strict=True):
         if type(joint) not in KINDS:
@@ -301,10 +309,10 @@ CLOSING: tuple[type[Joint], ...] = (Fixed, Revolute, Prismatic, Cylindrical, Sph
 
 @dataclass(frozen=True, eq=False)
 class LoopTables:
-    """Loop joints of a model and their constraint rows.
+    """C tables of the loop joints of a model and of their constraint rows.
 
-    The rows constrain the motion of the frame F_s relative to the frame F_p. A row has an angular
-    and a linear part.
+    A row (6,) constrains the motion of the frame F_s relative to the frame F_p. It consists of an
+    angular and a linear direction.
     """
 
     model: Model
@@ -313,7 +321,7 @@ class LoopTables:
         """Check that rigid contact supports all loop joints.
 
         Raises:
-            ValueError: A loop joint has another type.
+            ValueError: A loop joint has a type that is not in `CLOSING`.
         """
         for name, loop in zip(self.model.loop_names, self.model.loops, strict=False):
             if type(loop.joint) not in CLOSING:
@@ -325,7 +333,7 @@ class LoopTables:
 
     @cached_property
     def rows(self) -> tuple[tuple[int, Array], ...]:
-        """Loop index, and angular and linear constraint direction (6,), of each constraint row."""
+        """Loop index, and angular and linear direction (6,), of each constraint row."""
         found = []
         for k, loop in enumerate(self.model.loops):
             S = _motion_subspace(loop.joint)
@@ -339,7 +347,7 @@ class LoopTables:
         return tuple(found)
 
     def text(self) -> str:
-        """Return the C tables of the loop joints; a dummy row avoids empty arrays."""
+        """Return the C tables of the loop joints, with a dummy row to avoid empty arrays."""
         model, rows = self.model, self.rows
         n, identity = model.nb, Transform(np.eye(3), np.zeros(3))
         bodies = [
@@ -365,7 +373,7 @@ class LoopTables:
         )
 
     def _frames(self) -> Iterator[Array]:
-        """Yield the frames of both sides of each loop joint, relative to the centres of mass."""
+        """Yield the frames F_p and F_s of each loop joint, relative to the body centres of mass."""
         for loop in self.model.loops:
             for body, X in ((loop.predecessor, loop.Xp), (loop.successor, loop.Xs)):
                 centre = body_centre(self.model.inertia[body]) if body >= 0 else np.zeros(3)

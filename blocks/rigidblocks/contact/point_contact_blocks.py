@@ -1,4 +1,4 @@
-"""Compliant contact of points: with the ground, and between the bodies of a robot.
+"""Blocks for compliant contact of points with the ground and between the bodies of a robot.
 
 Between bodies, the contact points of one body touch a surface that is fixed to another body.
 """
@@ -67,9 +67,10 @@ class PointKinematics(Block):
 
 
 class CompliantPoints(Block):
-    """Compliant contact of n points: coefficients, outputs of the points, and stable hold times.
+    """Base class of blocks with compliant contact of n points.
 
-    Subclasses have the fields below. K_t and D_t default to K and D.
+    The class defines the parameters and outputs of the block, and its stable hold times. Subclasses
+    have the fields below. K_t and D_t default to K and D.
     """
 
     model: Model
@@ -101,7 +102,7 @@ class CompliantPoints(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Outputs: body wrenches f_ext; force (n, 3), depth and in_contact (n,) of n points."""
+        """Outputs: wrenches f_ext (nb, 6); force (n, 3), depth and in_contact (n,) of n points."""
         start, n = None if self.sample_time is None else 0.0, self._n
         text = "force on the touching body at each point, base coordinates"
         return (
@@ -133,9 +134,10 @@ class CompliantPoints(Block):
         return self._longest_step(q, SoftLaw(self.K, self.D, self.mu, self.K_t, self.D_t))
 
     def longest_hold(self, u: Record, p: Record) -> float:
-        """Return `longest_step` if the springs are linear and u contains the configuration q.
+        """Return the longest stable hold time [s] of the contact forces for the inputs u.
 
-        Otherwise return infinity.
+        The result is `longest_step` with the coefficients in p. It is infinite if the springs are
+        nonlinear or u does not contain the configuration q.
         """
         known = hasattr(u, "q") and np.shape(u.q) == (self.model.nq,) and self.depth_ref is None
         return (
@@ -167,14 +169,14 @@ class GroundContact(CompliantPoints):
     If `sample_time` [s] is given, the block computes the forces at the sample instants and holds
     them between samples. It integrates the surface states z and x with a method that is stable for
     every stiffness. Held forces are delayed and act at past positions of the body. If `lead` is
-    True, the block evaluates the force law at the extrapolated points p + sample_time / 2 v. This
-    extrapolation corrects spring forces and positions to second order; damping forces remain
-    delayed.
+    True, the block evaluates the force law at the extrapolated points p + sample_time / 2 v. The
+    errors of spring forces and positions are then of second order in sample_time. Damping forces
+    remain delayed.
 
-    If `sample_time` is None, the only state is the continuous state x. The integrator needs step
-    sizes below D_t / K_t, for example in a `ContinuousSystem`. The module
-    `contact.compliant_contact` describes both forms. `longest_step` returns the stability
-    limit of held forces in a co-simulation, for both values of `lead`.
+    If `sample_time` is None, the only state is the continuous state x. An explicit integrator then
+    needs step sizes below D_t / K_t. The module `contact.compliant_contact` describes the sampled
+    and the continuous form. `longest_step` returns the stability limit of held forces in a
+    co-simulation.
 
     K_t and D_t default to K and D. If `depth_ref` [m] is given, the normal stiffness grows with the
     depth (`contact.SoftLaw`).
@@ -218,13 +220,13 @@ class GroundContact(CompliantPoints):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Inputs: positions p, velocities v (n, 3) of n points; also w (n, 3) for spheres."""
+        """Inputs: positions p and velocities v (n, 3) of the points, and w (n, 3) for spheres."""
         ports = _motion_ports(self._n)
         return ports if np.any(self._points.reach) else ports[:2]
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """State, without a sample time: surface displacements x (n, 3) [m]."""
+        """State of the continuous form (no sample time): surface displacements x (n, 3) [m]."""
         return () if self.sample_time is not None else (patch_port(self._n),)
 
     @cached_property
@@ -294,9 +296,10 @@ class GroundContact(CompliantPoints):
         return np.vstack([point_jacobian(self.model, q, i, r) for i, r in points])
 
     def _contact(self, u: Record) -> tuple[Contact, Array]:
-        """Return the contact of the points with the ground, and the point velocities (n, 3).
+        """Return the contact of the points with the ground, and the velocities (n, 3) [m/s].
 
         If `lead` is True, the function extrapolates the points to the middle of the hold interval.
+        The velocities are the velocities of the bodies at the contact points.
         """
         p = u.p if self.sample_time is None or not self.lead else u.p + self.sample_time / 2 * u.v
         touching = contact(self.ground, p, self._points.reach)
@@ -312,7 +315,7 @@ class GroundContact(CompliantPoints):
         return {"z": state.z, "x": state.x, "f_ext": f_ext, "force": f, "in_contact": there}
 
     def _body_wrenches(self, force: Array, point: Array) -> Array:
-        """Return the wrench (nb, 6) on each body: the sum of its point forces (n, 3) at `point`."""
+        """Return the wrenches (nb, 6) on the bodies from the forces (n, 3) at `point` (n, 3)."""
         wrenches, f_ext = wrench(force, point), [np.zeros(6)] * self.model.nb
         for body, one in zip(self._points.body, wrenches, strict=True):
             f_ext[body] = f_ext[body] + one
@@ -333,17 +336,19 @@ class ContactPlant(CompliantPlant):
 
         H(q) qdd + C(q, qd) = tau + sum J_i^T f_i      f_i by the law of `GroundContact` (RBDA 11.8)
 
-    `robot` is a `RobotPlant`, `FloatingBasePlant` or `ClosedLoopPlant`. The plant combines it with
-    the continuous form of a `GroundContact` with the same parameters. It evaluates the forces at
-    every stage of the integrator and holds no values, so only the integrator limits stability. The
-    field `contact` of the model contains the shapes with the contact points.
+    `robot` is a `RobotPlant`, `FloatingBasePlant` or `ClosedLoopPlant`. The plant combines the
+    robot with the continuous form of a `GroundContact`, which defines the other fields. It
+    evaluates the forces at every stage of the integrator and holds no values, so only the
+    integrator limits stability. The field `contact` of the model contains the shapes with the
+    contact points.
 
     Use the method "adaptive or stiff". Its steps end when contacts open and close, so a bounce
-    gains no energy, whatever the stiffness. It also integrates patches with a short time constant
-    D_t / K_t. "adaptive" is sufficient if the contact is not stiff. An explicit method with fixed
-    steps needs steps below about 2.5 sqrt(m_eff / K), 2.5 m_eff / D and 2.5 D_t / K_t; `simulate`
-    issues a warning for larger steps. Such a method adds or removes some energy at each bounce. The
-    energy error of a linearly implicit method with fixed steps is much larger.
+    gains no energy at any stiffness. The method also integrates patches with a time constant
+    D_t / K_t below the step size. "adaptive" is sufficient if the contact is not stiff. An explicit
+    method with fixed steps needs steps below about 2.5 sqrt(m_eff / K), 2.5 m_eff / D and
+    2.5 D_t / K_t; `simulate` issues a warning for larger steps. An explicit method with fixed steps
+    adds or removes some energy at each bounce. The energy error of a linearly implicit method with
+    fixed steps is much larger.
 
     Raises:
         TypeError: The robot is a block of another type.
@@ -390,7 +395,10 @@ class ContactPlant(CompliantPlant):
         return {**robot, **ground}
 
     def modes(self, x: Record, p: Record) -> Array:
-        """Return the eigenvalues [1/s] of the patches, and of the robot if all points stick."""
+        """Return the eigenvalues [1/s] of the robot with all points in contact, and of the patches.
+
+        All points stick if mu is positive.
+        """
         model, points = self._model, self._points
         q = self.robot.configuration(x)[0]
         at = contact(
@@ -406,7 +414,7 @@ class ContactPlant(CompliantPlant):
         return np.concatenate([self.robot.modes_with(x, p, touching), patches])
 
     def _motion_of_points(self, x: Record) -> Record:
-        """Return positions p, velocities v, angular velocities w (n, 3) of the contact points."""
+        """Return positions p, velocities v and angular velocities w (n, 3) of the points."""
         motion = point_motion(self._model, *self.robot.configuration(x), self._points)
         return Record(dict(zip("pvw", motion, strict=True)))
 
@@ -417,11 +425,11 @@ class ContactPlant(CompliantPlant):
 
 @dataclass(frozen=True, eq=False)
 class ContactForces(Block):
-    """Contact forces on named bodies of a robot, as measured by force sensors.
+    """Sums of the contact forces on named bodies of a robot, as measured by force sensors.
 
         `force_<body>` = sum of f_k over the contact points k of the body
 
-    All forces are in base coordinates. The input `force` (n, 3) [N] contains the forces at all
+    All forces are in base coordinates. The input `force` (n, 3) [N] contains the forces f_k at all
     contact points in the order of the bodies, as in `ContactPlant` and `GroundContact`. The output
     for a body `foot` is `force_foot` (3,) [N]. If `bodies` is empty, the block has one output for
     each body with contact points.
@@ -492,7 +500,7 @@ class ContactPair:
     """Contact of the points of one body with a surface of another body.
 
     The points belong to the shapes of body `touching` in the model's field `contact`. `surface` is
-    fixed to body `touched`, in its coordinates; -1 is the base.
+    fixed to body `touched` and is in coordinates of this body. The index -1 is the base.
     """
 
     touching: int
@@ -502,7 +510,7 @@ class ContactPair:
 
 @dataclass(frozen=True, eq=False)
 class PairPoints:
-    """The n contact points of a pair.
+    """The n contact points of a contact pair.
 
     `position` (n, 3) [m] is in the coordinates of the touching body. `reach` (n,) [m] is the radius
     of the sphere about each point.
@@ -590,7 +598,10 @@ def pair_motions(
 def _pair_motion(
     X_i: Transform, X_j: Transform, v_i: Array, v_j: Array, points: PairPoints
 ) -> PairMotion:
-    """Return the motion of the points of one pair."""
+    """Return the motion of the points of one pair from the poses and velocities of its bodies.
+
+    i is the touching body, j the touched body.
+    """
     X = multiply_transforms(X_j, X_i.inverse())  # from touching-body to touched-body coordinates
     v = X @ v_i - v_j
     E, r = X.E, X.r
@@ -617,10 +628,10 @@ class BodyContact(CompliantPoints):
     - `depth` (n,) [m], the penetration depth, negative if the point does not touch the surface;
     - `in_contact` (n,), 1 if a contact force acts at the point, else 0.
 
-    The state x (n, 3) requires step sizes below D_t / K_t. In a `ContinuousSystem` with the plant,
-    the block computes the forces at every stage of the integrator. As a separate part of a system,
-    the block holds its forces over a communication step. This is stable up to the step size
-    `longest_step`.
+    An explicit integrator of the state x (n, 3) needs step sizes below D_t / K_t. In a
+    `ContinuousSystem` with the plant, the block computes the forces at every stage of the
+    integrator. As a separate part of a system, the block holds its forces over a communication
+    step. Held forces are stable up to the step size `longest_step`.
 
     K_t and D_t default to K and D. If `depth_ref` [m] is given, the normal stiffness grows with the
     depth (`contact.SoftLaw`).
@@ -687,7 +698,7 @@ class BodyContact(CompliantPoints):
         return {"f_ext": np.array(f_ext), "force": f_all, "depth": depth, "in_contact": touches}
 
     def switching_functions(self, x: Record, u: Record, p: Record) -> Array:
-        """Return the margins (n,) [m] of the contact points; positive if a contact force acts."""
+        """Return the margins (n,) [m] of the contact points, positive if a contact force acts."""
         law = self._law(p)
         return np.concatenate(
             [law.margin(touching, v) for _, touching, v, _ in self._contacts(x, u)]

@@ -67,7 +67,7 @@ class RigidContactPlant(WrittenBlock):
     impulses and u the relative velocities at the contacts, with normal (n) and tangential (t)
     parts. J is the Jacobian of u, and a prime marks the end of the step.
 
-    Bodies and shapes. The bodies of `model` form kinematic trees of revolute, prismatic, helical,
+    Bodies and shapes. The joints of `model` form kinematic trees of revolute, prismatic, helical,
     spherical, planar, fixed and six-degree-of-freedom joints. A free body has a
     six-degree-of-freedom joint to the base, at the base origin. The field `contact` of the model
     lists the contact shapes: spheres, capsules, boxes, cylinders, ellipsoids, convex hulls and
@@ -78,11 +78,11 @@ class RigidContactPlant(WrittenBlock):
 
     Method. A step has the length `sample_time` [s]. The broad phase finds the pairs that may touch,
     by sweep and prune along one axis. The narrow phase finds up to four contact points of each
-    pair, with their gaps. Projected Gauss-Seidel sweeps with the friction cone then solve for the
-    impulses p, with a warm start from the previous step. The sweeps end when no contact velocity
-    changes by more than 1e-5 of the speed of the fastest body. After 32 sweeps the limit is 1e-4 of
-    the previous speeds. `max_sweeps` is the maximum number of sweeps. The C code loops over tables,
-    so the compile time does not depend on the number of pairs.
+    pair, and the gap at each point. Projected Gauss-Seidel sweeps with the friction cone then solve
+    for the impulses p, with a warm start from the previous step. The sweeps end when no contact
+    velocity changes by more than 1e-5 of the speed of the fastest body. After 32 sweeps the limit
+    is 1e-4 of the previous speeds. `max_sweeps` is the maximum number of sweeps. The C code loops
+    over tables, so the compile time does not depend on the number of pairs.
 
     Materials. `mu` and `e` are the coefficients of friction and restitution. `mu_static` is the
     coefficient of static friction, by default `mu`. These coefficients, `torsional` [m] and
@@ -121,10 +121,10 @@ class RigidContactPlant(WrittenBlock):
     the sensor also has the outputs toe_distance [m] at q, and the nearest points toe_on_one and
     toe_on_other (3,) [m].
 
-    Closed loops. The solver includes loop joints of the model (revolute, prismatic, cylindrical,
-    spherical, planar, fixed) in the same problem. Contacts, stops and dry friction act on the
-    inertia of the closed loops. Elimination computes this inertia and drops dependent constraints.
-    Every step ends with closed loops; `loop_error` is the loop error before the last correction.
+    Closed loops. The solver supports revolute, prismatic, cylindrical, spherical, planar and fixed
+    loop joints. Contacts, stops and dry friction act on the inertia of the closed loops.
+    Elimination computes this inertia and drops dependent constraints. Every step ends with a
+    correction that closes the loops. `loop_error` is the loop error before this correction.
 
     Raises:
         ValueError: The plant does not support a joint, the initial configuration leaves loops open,
@@ -181,7 +181,11 @@ class RigidContactPlant(WrittenBlock):
         object.__setattr__(self, "collision_exclusions", exclusions)
 
     def _set_coefficients(self) -> None:
-        """Store each coefficient as an array (nb + 1,); omit mu_static if it is not set."""
+        """Replace each given coefficient by an array (nb + 1,) of the bodies and the ground.
+
+        Raises:
+            ValueError: A coefficient is negative or not finite, or mu_static is below mu.
+        """
         for name in COEFFICIENTS:
             if (value := getattr(self, name)) is not None:
                 size = self.model.nb + 1
@@ -208,7 +212,7 @@ class RigidContactPlant(WrittenBlock):
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameter gravity (3,), and mu and e of the bodies, the ground and the materials.
+        """Parameters: gravity (3,), and mu and e of the bodies, the ground and the materials.
 
         mu_static, torsional and rolling are parameters only if they differ from their defaults.
         """
@@ -252,7 +256,7 @@ class RigidContactPlant(WrittenBlock):
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Sampled states: q, qd, the other outputs, and the impulses for the next warm start."""
+        """Sampled states: all outputs, and the impulses for the warm start of the next step."""
         return (*self._result_ports, *self._solver_state_ports, *self._sensor_ports)
 
     @cached_property
@@ -281,7 +285,11 @@ class RigidContactPlant(WrittenBlock):
 
     @cached_property
     def _solver_state_ports(self) -> tuple[Port, ...]:
-        """Ports of the impulses of the last step, from which the solver starts the next step."""
+        """State ports for the warm start of the next step, and the loop error.
+
+        The ports are the step number, the keys and impulses of the contacts, and the impulses of
+        stops and dry friction.
+        """
         n = self.max_contacts
         assert n is not None
         impulse = ("N.s",) * 3 + ("N.m.s",) * (3 if self._has_moment_friction else 0)
@@ -359,11 +367,11 @@ class RigidContactPlant(WrittenBlock):
     def tables_with_arguments(
         self, arguments: Iterable[str], statements: Iterable[str] = ()
     ) -> str:
-        """Return the C tables for a step function with other arguments.
+        """Return the C tables of the plant for a step function with other arguments.
 
         Args:
-            arguments: Names of the arguments of the function, all pointers.
-            statements: C statements that set the arguments of this block from `arguments`.
+            arguments: Names of the arguments of the step function, which are pointers to double.
+            statements: C statements that compute the inputs of this plant from `arguments`.
         """
         names = ", ".join(f"const double *{name}" for name in arguments)
         given = ", ".join(f".{name} = {name}" for name in self.arguments)
@@ -443,7 +451,7 @@ class BouncingBall(Block):
         v+ = -e v-                     at an impact, with the impulse m (1 + e) |v-|
 
     `e` is the coefficient of restitution, from 0 to 1. The ball stays on the floor if its rebound
-    velocity would be below `v_rest` [m/s]. Without this limit, an inelastic ball would have
+    velocity would be below `v_rest` [m/s]. Without this limit, a ball with e < 1 would have
     infinitely many impacts in a time proportional to v+ / g (Zeno behaviour). The states jump in
     `Block.project`. A model exchange importer locates the jump as an event, and adaptive steps end
     at the jump. If the step size is fixed, the jump occurs at the end of the step.

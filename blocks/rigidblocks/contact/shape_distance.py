@@ -1,6 +1,6 @@
 """Distance and contact points of two shapes.
 
-The functions use the same C code (`c/contact`) as plants with rigid contact.
+Plants with rigid contact and these functions use the same C code (`c/contact`).
 """
 
 import ctypes
@@ -30,7 +30,7 @@ class Proximity(NamedTuple):
 
     `gap` [m] is the signed distance along `normal`, negative if the shapes overlap. The unit vector
     `normal` (3,) points from B to A. `on_a` and `on_b` (3,) [m] are the closest points of A and B,
-    or the deepest points if the shapes overlap.
+    or the deepest points if the shapes overlap. All vectors are in base coordinates.
     """
 
     gap: float
@@ -52,7 +52,7 @@ class ContactPoints(NamedTuple):
 
 
 def proximity(a: Shape | Surface, X_a: Transform, b: Shape | Surface, X_b: Transform) -> Proximity:
-    """Return the signed distance of two shapes, in base coordinates.
+    """Return the signed distance, normal and closest points of two shapes, in base coordinates.
 
     The result is exact except for rounding errors. Some pairs of shapes have a closed form. Other
     pairs use GJK, EPA if the shapes overlap, and Newton's method if one shape is curved. If several
@@ -66,7 +66,7 @@ def proximity(a: Shape | Surface, X_a: Transform, b: Shape | Surface, X_b: Trans
 
     Raises:
         TypeError: The C code does not support a shape (`contact.shape_tables`).
-        ValueError: Both shapes are planes, or one shape is a set of several points, a height field
+        ValueError: Both shapes are planes, or a shape is a set of several points, a height field
             or a triangle mesh.
     """
     out, (row_a, row_b), poses = np.zeros(10), _rows(a, b), np.zeros(24)
@@ -82,8 +82,8 @@ def contact_points(
 ) -> ContactPoints:
     """Return up to four points at which two shapes touch or are closer than `margin`.
 
-    For boxes, the separating axes determine the faces and edges in contact. If two shapes just
-    touch, the normal is the normal of a small overlap.
+    For boxes, the separating axes determine the faces and edges in contact. If two shapes touch
+    without overlap, the normal is the limit of the normal for decreasing overlap.
 
     Args:
         a: Shape A.

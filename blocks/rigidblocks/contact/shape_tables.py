@@ -1,8 +1,8 @@
-"""Tables of shapes and their materials for the C contact solver, as arrays and as C code.
+"""Tables of shapes and materials for the C contact solver, as arrays and as C code.
 
-The C code reads them in `c/contact/shapes.h`, `c/contact/terrain.h` (terrain) and
-`c/contact/time_step.h` (materials). The tables also contain the planes and faces of polytopes for
-the pressure model (`c/contact/compliant_forces.h`).
+`c/contact/shapes.h` and `c/contact/terrain.h` read the shape tables, and `c/contact/time_step.h`
+reads the material tables. Additional tables contain the planes and faces of polytopes for the
+pressure model of `c/contact/compliant_forces.h`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,7 +33,7 @@ from rigidblocks.robot.shapes import (
 from rigidblocks.spatial.spatial import Array, RigidInertia, Transform, identity
 
 FIELD, MESH = 7, 8
-AROUND = 1e3  # width of the level ground around a height field, in field sides; found by trial
+AROUND = 1e3  # width of the level ground around a field / longer field side; found by trial
 
 
 def field_row(field: HeightField) -> Array:
@@ -45,7 +45,7 @@ def field_row(field: HeightField) -> Array:
 
 
 def mesh_row(mesh: TriangleMesh) -> tuple[Array, Array]:
-    """Return the row of the shape table for a mesh, and the centre (3,) [m] of its vertices."""
+    """Return the row of the shape table for a mesh, and the centre (3,) [m] of its bounding box."""
     vertices, triangles = np.asarray(mesh.vertices), np.asarray(mesh.triangles)
     low, high = vertices.min(axis=0), vertices.max(axis=0)
     middle = (low + high) / 2
@@ -63,10 +63,11 @@ def mesh_row(mesh: TriangleMesh) -> tuple[Array, Array]:
 
 
 def _grid(faces: Array) -> tuple[Array, Array, Array, Array, Array]:
-    """Return a horizontal grid over the triangles `faces`, with about one triangle per cell.
+    """Return a horizontal grid over the triangles `faces` (n, 3, 3), with about n cells.
 
-    The results are the corner, the cell size, the cell counts, the start index of each cell list,
-    and the concatenated cell lists.
+    Returns:
+        The corner (2,) [m] of the grid, the cell size (2,) [m], the number of cells (2,), the start
+        index of each cell in the list of triangles, and the list of triangles, cell by cell.
     """
     low, high = faces.min(axis=1)[:, :2], faces.max(axis=1)[:, :2]
     corner = low.min(axis=0)
@@ -83,7 +84,10 @@ def _grid(faces: Array) -> tuple[Array, Array, Array, Array, Array]:
 
 
 def _cells(first: Array, last: Array, count: Array) -> list[list[int]]:
-    """Return the triangles in each grid cell; triangle i covers cells `first[i]` to `last[i]`."""
+    """Return the indices of the triangles in each grid cell.
+
+    Triangle i covers the cells `first[i]` to `last[i]`. `count` (2,) is the number of cells.
+    """
     cells: list[list[int]] = [[] for _ in range(int(count.prod()))]
     for k, ((i0, j0), (i1, j1)) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
         for i in range(i0, i1 + 1):
@@ -97,9 +101,10 @@ MOST_SIDES = 12  # maximum number of sides of a convex face piece; found by tria
 
 
 def polytope_row(row: Array) -> Array | None:
-    """Return the planes and faces of a box or of a hull of at most 64 vertices, in its own frame.
+    """Return the planes and faces of a box or of a hull of at most 64 vertices.
 
-    `row` is a table row from `shape_rows`. The result is None for other shapes.
+    `row` is a table row from `shape_rows`. The result is in shape coordinates. It is None for other
+    shapes.
     """
     if row[0] == BOX:
         signs = np.array(np.meshgrid(*[(-1, 1)] * 3)).reshape(3, 8).T
@@ -118,7 +123,10 @@ def polytope_row(row: Array) -> Array | None:
 
 
 def _planes(corners: Array) -> Array:
-    """Return the face planes (n, 4) of a convex hull: unit outward normal and distance from 0."""
+    """Return the face planes (n, 4) of a convex hull from its corners (k, 3).
+
+    A plane consists of the unit outward normal and the distance from the origin.
+    """
     a, b, c = (corners[list(k)] for k in zip(*combinations(range(len(corners)), 3), strict=True))
     n = np.cross(b - a, c - a)
     length = np.linalg.norm(n, axis=1)
@@ -143,7 +151,7 @@ def _distinct(normals: Array) -> list[Array]:
 
 
 def _loop(corners: Array, plane: Array) -> Array:
-    """Return the corners (n, 3) on a plane, counter-clockwise about its normal."""
+    """Return the corners (n, 3) that lie on a plane, counter-clockwise about the plane normal."""
     n, s = plane[:3], plane[3]
     on = corners[corners @ n > s - 1e-9 * np.ptp(corners, axis=0).max()]
     u = np.cross(n, np.eye(3)[np.argmin(np.abs(n))])
@@ -156,7 +164,10 @@ def _area(loop: Array, n: Array) -> float:
 
 
 def _pieces(loop: Array) -> list[Array]:
-    """Return a face with the corners `loop` (n, 3), divided into convex pieces with few corners."""
+    """Return a face with the corners `loop` (n, 3), divided into convex pieces.
+
+    A piece has at most `MOST_SIDES` corners.
+    """
     if len(loop) <= MOST_SIDES:
         return [loop]
     first, rest = loop[:MOST_SIDES], loop[[0, *range(MOST_SIDES - 1, len(loop))]]
@@ -209,7 +220,10 @@ def shape_rows(shape: Shape | Surface) -> Iterator[tuple[Array, Transform]]:
 
 
 def _row(kind: int, half: ArrayLike, radius: float, size: float, vertices: ArrayLike = ()) -> Array:
-    """Return a shape table row: type, half sizes, radius, number of vertices, size and vertices."""
+    """Return a shape table row: type, half sizes, radius, number of vertices, size and vertices.
+
+    `kind` is the shape type, `half` (3,) the half sizes [m], `size` the smallest width [m].
+    """
     flat = np.ravel(np.asarray(vertices, dtype=float))
     return np.array([kind, *np.asarray(half, dtype=float), radius, flat.size // 3, size, 0, *flat])
 
@@ -219,7 +233,7 @@ def _translation(point: ArrayLike) -> Transform:
 
 
 def _plane(plane: Plane) -> Transform:
-    """Return the frame of a plane: its z axis is the normal, its xy plane is the surface."""
+    """Return the transform to the frame of a plane, with z along the normal and z = 0 on it."""
     z = np.asarray(plane.normal)
     x = np.cross(z, np.eye(3)[np.argmin(np.abs(z))])
     x = x / np.linalg.norm(x)
@@ -227,9 +241,9 @@ def _plane(plane: Plane) -> Transform:
 
 
 def _hull(vertices: Array) -> tuple[Array, Transform]:
-    """Return the table row of a hull about the mean of its vertices, and its frame.
+    """Return the table row of a hull about the centre of its bounding box, and its frame.
 
-    The size in the row is the smallest width along the principal axes.
+    The size in the row is the smallest width along the principal axes of the vertices.
     """
     middle = (vertices.min(axis=0) + vertices.max(axis=0)) / 2
     around = vertices - middle
@@ -238,7 +252,7 @@ def _hull(vertices: Array) -> tuple[Array, Transform]:
     return _row(HULL, (0, 0, 0), 0.0, width, around), Transform(identity().E, middle)
 
 
-MOST_ON_STACK = 2**15  # workspace limit [bytes]: threads may have only 128 kB of stack
+MOST_ON_STACK = 2**15  # largest workspace [bytes] on the stack, which may be only 128 kB
 
 
 def scene_tables(model: Model, ground: Sequence[Shape | Surface]) -> str:
@@ -313,7 +327,10 @@ def _about_centre(body: RigidInertia) -> Array:
 
 
 def _reach(row: Array, X: Transform) -> float:
-    """Return the radius [m] of the sphere about the centre of mass that contains the shape."""
+    """Return the radius [m] of the sphere about the centre of mass that contains a shape.
+
+    The radius is zero for planes, height fields and meshes.
+    """
     kind, half, radius = int(row[0]), row[1:4], row[4]
     if kind in (HALF_SPACE, FIELD, MESH):
         return 0.0
@@ -346,7 +363,7 @@ def table(kind: str, name: str, rows: Iterable[object]) -> str:
 
 
 def number_text(value: object) -> str:
-    """Return the C literal of a number; infinite values become 1e300 or -1e300."""
+    """Return the C literal of a number, 1e300 or -1e300 for infinite values."""
     if isinstance(value, int | np.integer):
         return str(int(value))
     number = float(value)  # type: ignore[arg-type]
@@ -359,11 +376,11 @@ COEFFICIENTS = ("mu", "mu_static", "e", "torsional", "rolling")
 
 @dataclass(frozen=True, eq=False)
 class MaterialTables:
-    """Materials of bodies, shapes and pairs.
+    """C tables of the materials of bodies, shapes and material pairs.
 
-    First come the materials of the bodies and of the ground, for shapes without a material. The
-    distinct materials of shapes follow. The last are the materials of `pairs`, each for two
-    material names.
+    The table has three groups of materials, in this order. The first group belongs to the bodies
+    and the ground and applies to shapes without a material. The second group contains the distinct
+    materials of shapes. The third group contains the materials of `pairs`, each for two names.
     """
 
     model: Model
@@ -372,7 +389,7 @@ class MaterialTables:
 
     @cached_property
     def shapes(self) -> tuple[tuple[int, Shape | Surface], ...]:
-        """Body index and shape of all shapes; the body index of a fixed shape is nb."""
+        """Body index of each shape, and the shape; the body index of a fixed shape is nb."""
         own = [(i, shape) for i, shapes in enumerate(self.model.contact) for shape in shapes]
         return (*own, *((self.model.nb, surface) for surface in self.ground))
 
@@ -383,7 +400,7 @@ class MaterialTables:
 
     @property
     def bodies(self) -> int:
-        """Number of bodies plus one for the ground; each of them has a default material."""
+        """Number of default materials: one for each body and one for the ground."""
         return self.model.nb + 1
 
     @cached_property
@@ -409,7 +426,7 @@ class MaterialTables:
         return tuple((i, j, material) for (i, j), material in found.items())
 
     def coefficient_values(self, name: str, of_bodies: Any) -> Array:
-        """Return a coefficient of all materials.
+        """Return the coefficient `name` of all materials, in the order of the table.
 
         `of_bodies` contains the values of the bodies and the ground, as a scalar or (nb + 1,).
         """
@@ -438,7 +455,7 @@ class MaterialTables:
 
 
 def as_material_pairs(pairs: Sequence[MaterialPair]) -> tuple[MaterialPair, ...]:
-    """Return the pairs as a tuple.
+    """Return the material pairs as a tuple after checking their types.
 
     Raises:
         TypeError: A pair does not consist of two names and a material.

@@ -1,4 +1,4 @@
-"""Compliant contact between shapes: force block, plant and C tables."""
+"""Blocks for compliant contact between shapes (`SoftContact`, `SoftContactPlant`) and C tables."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -46,10 +46,10 @@ COLUMNS = {"K": "stiffness", "D": "damping", "mu": "mu"}
 
 @dataclass(frozen=True, eq=False)
 class SoftTables:
-    """C tables of the shapes of the model and the ground, their candidate pairs and materials.
+    """C tables of the shapes of the model and the ground, with candidate pairs and materials.
 
     The material `own` of the block comes first. The materials of the shapes follow, then the
-    materials of `pairs`.
+    materials of `material_pairs`.
     """
 
     model: Model
@@ -65,9 +65,9 @@ class SoftTables:
 
     @cached_property
     def rows(self) -> tuple[tuple[int, Array, Transform], ...]:
-        """Index into `bodies`, table row, and frame in the body, of all shapes.
+        """Body number, table row, and frame relative to the body, of each shape.
 
-        Fixed shapes have the index len(bodies).
+        The body number is an index into `bodies`, or len(bodies) for fixed shapes.
         """
         origins, nb = [np.zeros(3)] * self.model.nb, self.model.nb
         at = {**{i: k for k, i in enumerate(self.bodies)}, nb: len(self.bodies)}
@@ -101,7 +101,10 @@ class SoftTables:
         return tuple(material for *_, material in self._materials.pair_materials)
 
     def column(self, name: str) -> Array:
-        """Return K, D or mu (`name`) of all materials, by default the value of the block."""
+        """Return K, D or mu (`name`) of all materials and of the material pairs.
+
+        A material without a value has the value of the block.
+        """
         given = [getattr(one, COLUMNS[name]) for one in (*self.materials, *self.pair_materials)]
         usual = getattr(self.own, COLUMNS[name])
         return np.array([usual if value is None else value for value in given], dtype=float)
@@ -137,14 +140,17 @@ class SoftTables:
 
     @property
     def _keys_of_pairs(self) -> list[float]:
-        """Key numbers of the pairs of materials for which `material_pairs` sets the values."""
+        """Keys by which the C code finds the pairs of materials in `material_pairs`."""
         first, n = self._materials.bodies, len(self.materials)
         return [
             float((i - first + 1) * n + j - first + 1) for i, j, _ in self._materials.pair_materials
         ]
 
     def _polytopes(self) -> str:
-        """Return the C tables of the polytopes, and the offset of each shape's polytope or -1."""
+        """Return the C tables of the polytopes and of the offset of each shape's polytope.
+
+        The offset is -1 for shapes that are not polytopes.
+        """
         polytopes = [polytope_row(row) for _, row, _ in self.rows]
         sizes = [0 if row is None else len(row) for row in polytopes]
         starts = np.cumsum([0, *sizes])[:-1]
@@ -158,7 +164,7 @@ class SoftTables:
         )
 
     def _has_value(self, name: str) -> list[int]:
-        """Return flags of the materials: 1 if a shape's material sets the value `name`, else 0."""
+        """Return the flag of each material: 1 if a shape's material sets `name`, else 0."""
         return [0, *(int(getattr(one, name) is not None) for one in self.materials[1:])]
 
     def _row_materials(self) -> Iterator[int]:
@@ -182,10 +188,10 @@ class SoftContact(StagedBlock):
 
     Shapes. The field `contact` of the model lists the shapes of the bodies. `ground` lists fixed
     shapes and surfaces in base coordinates. The narrow phase uses the C code of rigid contact.
-    Boxes, and hulls of up to 64 vertices, have a pressure distribution over the overlap with each
-    other and with all ground (`c/contact/compliant_forces.h`). For these shapes d is the
-    penetration depth of a point, and A is the area of the largest face of the smaller shape. A cube
-    on a plane has the depth d = m g / K. Other shapes have up to four contact points along one
+    Polytopes are boxes and hulls of up to 64 vertices. They have a pressure distribution over the
+    overlap with each other and with all ground (`c/contact/compliant_forces.h`). For polytopes d is
+    the penetration depth of a point, and A is the area of the largest face of the smaller shape. A
+    cube on a plane has the depth d = m g / K. Other shapes have up to four contact points along one
     normal, or along each of eight normals on height fields and meshes. Each point has a spring K
     and a damper D. Adjacent bodies have no contact. The pairs in `collision_exclusions`, in which
     "ground" means all fixed shapes, have no contact either.
@@ -195,17 +201,18 @@ class SoftContact(StagedBlock):
     round bodies. The elastic forces of polytopes, of spheres and of all shapes on planes have a
     potential energy.
 
-    Materials. K, D and mu apply to a pair of shapes unless its shapes have a `Material`. In that
-    case the springs of both materials are in series, D dissipates as much power as both dampers,
-    and mu is the geometric mean. `material_pairs` overrides this rule for a pair of material names:
+    Materials. K, D and mu apply to a pair of shapes unless the shapes have a `Material`. Otherwise
+    the springs of the two materials are in series, D dissipates as much power as both dampers, and
+    mu is the geometric mean. `material_pairs` overrides this rule for a pair of material names:
     (name, name, Material). If a material has no stiffness, the stiffness of the other material
     applies.
 
-    Friction acts on each pair as a whole. Within the friction cone, a patch sticks to both bodies
-    by a spring K_t and a damper D_t. K_t defaults to K, and D_t to sqrt(K_t m) with the smaller
-    mass m. The patch also rotates with the bodies. Its moment is at most mu times the sum of the
-    normal forces times their distances from the centre of pressure. If any mu is positive, the
-    displacements and angles of the patches are the states x (pairs, 4).
+    Friction acts between two shapes as one patch per pair. Within the friction cone, the patch
+    sticks to both bodies by a spring K_t and a damper D_t. K_t defaults to K, and D_t to
+    sqrt(K_t m) with the smaller mass m of the two bodies. The patch also transmits a friction
+    moment about the normal. The moment is at most mu times the sum of the normal forces times their
+    distances from the centre of pressure. If any mu is positive, the displacements and angles of
+    the patches are the states x (pairs, 4).
 
     Outputs:
 
@@ -216,9 +223,9 @@ class SoftContact(StagedBlock):
     - `left_out`, the number of overlapping points, normals and face pieces that do not fit into the
       fixed buffers. It is zero unless details of the ground are smaller than the shapes on it.
 
-    Each of the `sensors` has two sides. Its outputs are the same as in `RigidContactPlant`, but at
-    the current instant. As a separate part of a system, this block holds its forces over a
-    communication step; `SoftContactPlant` computes them within its step.
+    Each of the `sensors` has two sides, and its outputs have the names of `RigidContactPlant`. They
+    are values at the current time. As a separate part of a system, this block holds its forces over
+    a communication step. `SoftContactPlant` instead computes the forces at each stage of its step.
 
     Raises:
         ValueError: A value or name is invalid, or no two shapes of the model may touch.
@@ -256,7 +263,7 @@ class SoftContact(StagedBlock):
 
     @cached_property
     def shapes(self) -> SoftTables:
-        """C tables of shapes and materials."""
+        """C tables of the shapes, candidate pairs and materials."""
         own = Material("", self.mu, stiffness=self.K, damping=self.D)
         return SoftTables(
             self.model, self.ground, own, self.collision_exclusions, self.material_pairs
@@ -384,7 +391,11 @@ class SoftContact(StagedBlock):
         return np.split(w, np.cumsum(self._sizes)[:-1])
 
     def stage_numbers(self, model: Model, q: Array, qd: Array, x: Record, p: Record) -> Array:
-        """Return the inputs of the C function: poses and velocities, patch states, coefficients."""
+        """Return the inputs of the C function `soft_contact` as one vector.
+
+        The inputs are the poses and velocities of the bodies with shapes, the patch states and the
+        coefficients.
+        """
         X0, v = body_poses(model, q), body_velocities(model, q, qd)
         found: list[Any] = []
         for i in self.shapes.bodies:
@@ -409,7 +420,7 @@ class SoftContact(StagedBlock):
         return self._expand_to_all_bodies(f)
 
     def contact_outputs(self, w: Array) -> Values:
-        """Return all outputs except f_ext from the result w of the C function."""
+        """Return all outputs of the block except f_ext from the result w of the C function."""
         *_, there, centre, depth, pressure, normal, left_out, sensed = self._parts(w)
         sizes = np.cumsum([port.size for port in self._sensor_ports])
         felt = (
@@ -426,11 +437,14 @@ class SoftContact(StagedBlock):
         }
 
     def pair_margins(self, w: Array) -> Array:
-        """Return the margin [m] of each pair: positive if a force acts, else minus the gap."""
+        """Return the margins (pairs,) [m] from the result w of the C function.
+
+        A margin is positive if a contact force acts between the two shapes, else minus the gap.
+        """
         return self._parts(w)[2]
 
     def _expand_to_all_bodies(self, values: Array) -> Array:
-        """Return the values (nb, ...) of all bodies; bodies without shapes have the value zero."""
+        """Return `values` of the bodies with shapes as (nb, ...), with zeros for other bodies."""
         whole = np.zeros((self.model.nb, *values.shape[1:]), dtype=values.dtype)
         for k, i in enumerate(self.shapes.bodies):
             whole[i] = values[k]
@@ -457,8 +471,8 @@ class SoftContactPlant(CompliantPlant, StagedBlock):
 
     `robot` is a `RobotPlant`, `FloatingBasePlant` or `ClosedLoopPlant`. The other fields are the
     fields of `SoftContact`. The plant evaluates the forces at every stage of the integrator and
-    holds no values. Adaptive steps end when contacts open and close. The error estimate controls
-    the step size for every stiffness. `f_contact` (nb, 6) are the contact wrenches on the bodies.
+    holds no values. Adaptive steps end when contacts open and close. The output `f_contact` (nb, 6)
+    contains the contact wrenches on the bodies.
 
     The number of contacts is unlimited, and the code size does not depend on it. If the contact has
     friction, the plant has four states for each pair of shapes that may touch. List pairs that
@@ -538,5 +552,5 @@ class SoftContactPlant(CompliantPlant, StagedBlock):
         return {**robot, "f_contact": f, **self.contact.contact_outputs(w)}
 
     def modes(self, x: Record, p: Record) -> Array:
-        """Return the eigenvalues [1/s] of the robot; the contact stiffness is not included."""
+        """Return the eigenvalues [1/s] of the robot without the contact stiffness."""
         return self.robot.modes(x, p)

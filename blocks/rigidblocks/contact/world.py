@@ -44,7 +44,10 @@ Placement = Transform | ArrayLike
 
 @dataclass(frozen=True, eq=False)
 class WorldPart:
-    """Member of a world: a robot or free body, with the placement of its base in the world."""
+    """Robot or free body of a world: model, joint properties, initial state and force elements.
+
+    `model` is the model at its placement in the world. `single` is True for a free body.
+    """
 
     model: Model
     freedoms: JointProperties
@@ -64,7 +67,7 @@ class WorldPart:
 
 
 def common_gravity(parts: Mapping[str, WorldPart]) -> Array:
-    """Return the gravity of all robots, or standard gravity if no robot exists.
+    """Return the common gravity (3,) [m/s^2] of all robots; standard gravity without robots.
 
     Raises:
         ValueError: Two robots have different gravity.
@@ -83,9 +86,9 @@ def common_gravity(parts: Mapping[str, WorldPart]) -> Array:
 
 
 def joined_description(model: Model, parts: Mapping[str, WorldPart]) -> RobotDescription:
-    """Return the combined description of all members, with the model of the world.
+    """Return one robot description with the joint properties and elements of all members.
 
-    The bodies and joints are in the order of the members.
+    `model` is the model of the world. Its bodies and joints are in the order of the members.
     """
     first = [0, *accumulate(part.model.nb for part in parts.values())]
     columns = zip(*(vars(part.freedoms).values() for part in parts.values()), strict=True)
@@ -123,10 +126,11 @@ def joined_description(model: Model, parts: Mapping[str, WorldPart]) -> RobotDes
 def shifted_elements(
     robot: RobotDescription, model: Model, X: Transform
 ) -> dict[str, tuple[Any, ...]]:
-    """Return the elements of a robot by field, with the joint and body indices of `model`.
+    """Return the force elements of a robot with the joint and body indices of `model`.
 
     `model` may have an additional body before the bodies of the robot. X is the placement of the
-    robot base. The function transforms points on the base to world coordinates.
+    robot base. The function transforms points on the base to world coordinates. The keys of the
+    result are fields of `WorldPart`.
     """
     n, springs = model.nb - robot.model.nb, list[PointSpring]()
     for one in robot.springs:
@@ -146,7 +150,7 @@ def shifted_elements(
 
 
 def check_rigid(robot: RobotDescription) -> None:
-    """Check that rigid contact supports the elements of the robots.
+    """Check that rigid contact supports the force elements of the robots.
 
     Raises:
         ValueError: A robot has coupled joints, springs between points, tendons, masses on which
@@ -179,7 +183,7 @@ _KINDS = {
 
 
 def _shift_body(body: int, n: int) -> int:
-    """Return the body index plus n; the index of the base stays -1."""
+    """Return the body index plus n, or -1 for the base."""
     return body + n if body >= 0 else body
 
 
@@ -195,7 +199,10 @@ def placement(at: Placement, name: str) -> Transform:
 
 
 def named_model(name: str, model: Model, single: bool) -> Model:
-    """Return the model with `<name>.` before all names; a free body has the name `name`."""
+    """Return the model with the prefix `<name>.` on the names of its bodies, joints and loops.
+
+    If `single` is True, the model is a free body, and the name of its joint becomes `name`.
+    """
     if single:
         return replace(model, joint_names=(name,))
 
@@ -217,7 +224,7 @@ def named_model(name: str, model: Model, single: bool) -> Model:
 
 
 def shifted_loop(loop: LoopJoint, name: str, n: int) -> LoopJoint:
-    """Return a loop joint for the world: n is added to its body indices."""
+    """Return the loop joint with a new name and with body indices that are increased by n."""
     ends = {
         role: body + n if (body := getattr(loop, role)) >= 0 else body
         for role in ("predecessor", "successor")
@@ -226,7 +233,14 @@ def shifted_loop(loop: LoopJoint, name: str, n: int) -> LoopJoint:
 
 
 def moved_model(model: Model, q: Array, X: Transform) -> tuple[Model, Array]:
-    """Return the model with its base at the pose X, and q with its floating bases moved."""
+    """Return the model with its base at the pose X, and the corresponding configuration q (nq,).
+
+    X is the transform from world to base coordinates. The function changes the positions of
+    floating bases in q.
+
+    Raises:
+        ValueError: The model has string constraints.
+    """
     if model.strings:
         raise ValueError(
             f"model '{model.name}' has string constraints, which rigid contact does not support"
@@ -257,13 +271,16 @@ def _is_placed(X: Transform) -> bool:
 
 
 def base_name(model: Any) -> str:
-    """Return a name, not used in the model, for the body with the links fixed to the base."""
+    """Return an unused body name for the links that are fixed to the base of the model."""
     taken = {*model.body_names, *(name.removesuffix("_joint") for name in model.joint_names)}
     return "base" if "base" not in taken else unused_name("fixed_base", taken)
 
 
 def add_base_body(robot: RobotDescription) -> Any:
-    """Return the model, with a fixed body for the shapes of the robot's base if it has shapes."""
+    """Return the model of the robot, with an additional fixed body for the shapes of its base.
+
+    If the base has no shapes, the function returns the model without changes.
+    """
     model = robot.model
     if not (robot.base_contact or robot.base_appearance) or not isinstance(model, Model):
         return model
@@ -296,7 +313,7 @@ _JOINED = ("joint", "Xtree", "inertia", "body_names", "joint_names", "massless",
 
 
 class World:
-    """Named robots, free bodies and ground, combined in one block.
+    """World of named robots, free bodies and ground, which creates one block.
 
     The block has rigid contact (`plant`) or compliant contact (`soft_plant`).
 
@@ -340,7 +357,7 @@ class World:
             name: Name of the member.
             robot: Path of a file, description or model.
             at: Position (3,) [m] or transform of the robot's base coordinates in world coordinates.
-                It is the pose of a fixed base, or the initial pose of a floating base.
+                This is the pose of a fixed base, or the initial pose of a floating base.
             q0: Initial configuration (nq,) in base coordinates; default: from the file.
             qd0: Initial velocity (nv,) in base coordinates; default: from the file.
             floating: True to load the robot from the file with a floating base.
@@ -580,7 +597,7 @@ class World:
     def _resolve_sensors(
         self, sensors: Sequence[ContactSensor], model: Model
     ) -> tuple[ContactSensor, ...]:
-        """Return the sensors; the names of members are replaced by the names of their bodies."""
+        """Return the sensors after replacing names of members by names of the members' bodies."""
         placed = []
         for sensor in sensors:
             one, other = (
@@ -591,14 +608,17 @@ class World:
         return tuple(placed)
 
     def _bodies_with_shapes(self, name: str, model: Model) -> list[str]:
-        """Return the bodies of a member that have shapes, or the name if no body has shapes."""
+        """Return the names of the bodies of a member that have contact shapes.
+
+        The result contains only `name` if no body has shapes or `name` is not a member.
+        """
         if name not in self._parts:
             return [name]
         bodies = self._bodies(name, model)
         return [one for one in bodies if model.contact[model.body_names.index(one)]] or [name]
 
     def _bodies(self, name: str, model: Model) -> list[str]:
-        """Return the names of the bodies of a member, or the name itself if it names a body."""
+        """Return the names of the bodies of a member; for a body or the ground, return its name."""
         if name == "ground" or (name not in self._parts and name in model.body_names):
             return [name]
         if name not in self._parts:

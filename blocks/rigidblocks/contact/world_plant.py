@@ -18,9 +18,11 @@ from rigidblocks.spatial.spatial import Array
 
 @dataclass(frozen=True)
 class Member:
-    """Member of a world: its name, its bodies and its slices of the joint variables.
+    """Robot or free body of a world, with its slices in the arrays of the world.
 
-    `single` is True for a free body. Its ports have no body axis, and it has no joint forces.
+    `bodies`, `q` and `qd` are slices of the bodies, position variables and velocity variables.
+    `single` is True for a free body. The ports of a free body have no body axis, and a free body
+    has no joint forces.
     """
 
     name: str
@@ -30,12 +32,15 @@ class Member:
     single: bool = False
 
     def slice_of(self, variable: str) -> slice:
-        """Return the slice of the member in an array of the world, such as q, qd or the bodies."""
+        """Return the slice of the member in the array `variable` of the world.
+
+        q, qd, qdd and tau have an element per joint variable, other arrays a row per body.
+        """
         of_motion = {"q": self.q, "qd": self.qd, "qdd": self.qd, "tau": self.qd}
         return of_motion.get(variable, self.bodies)
 
     def member_port(self, port: Port) -> Port:
-        """Return the port of this member for a port of the whole world."""
+        """Return the port of this member that corresponds to a port of the whole world."""
         part = self.slice_of(port.name)
         index = np.arange(port.size).reshape(port.shape)[part]
         shape = index.shape[1:] if self.single and part is self.bodies else index.shape
@@ -117,7 +122,10 @@ class PlantOfMembers(BlockInC):
         return self.plant.headers
 
     def _member_ports(self, ports: tuple[Port, ...]) -> Iterator[Port]:
-        """Yield the ports of the world: a port of `MEMBER_PORTS` becomes one port per member."""
+        """Yield the ports of the world for the ports of the plant.
+
+        A port whose name is in `MEMBER_PORTS` becomes one port per member.
+        """
         for port in ports:
             if not is_split(port):
                 yield port
@@ -129,7 +137,7 @@ class PlantOfMembers(BlockInC):
 
 
 def is_split(port: Port) -> bool:
-    """Return True if a port of a plant has a part for each member."""
+    """Return True if the world has a port per member for this port of the plant."""
     return port.name in MEMBER_PORTS and bool(port.shape)
 
 
@@ -199,13 +207,13 @@ class SoftWorldPlant(PlantOfMembers, StagedBlock):
         return self.plant.contact.model
 
     def _plant_values(self, values: Record, ports: tuple[Port, ...]) -> Record:
-        """Return the values of the plant's ports, collected from the ports of the members."""
+        """Return the values of the plant's ports `ports`, concatenated from the member ports."""
         given = vars(values)
         known = (port for port in ports if is_split(port) or port.name in given)
         return Record({port.name: self._joined_value(given, port) for port in known})
 
     def _joined_value(self, values: dict[str, Any], port: Port) -> Any:
-        """Return the value of a plant's port, concatenated from the values of the members."""
+        """Return the value of one port of the plant, concatenated from the member ports."""
         if not is_split(port):
             return values[port.name]
         parts = []
@@ -216,7 +224,7 @@ class SoftWorldPlant(PlantOfMembers, StagedBlock):
         return np.concatenate(parts)
 
     def _member_values(self, values: Values) -> Values:
-        """Return the values of the plant's ports, divided among the members."""
+        """Return the values of the world's ports, split by member from the plant's values."""
         found: dict[str, Any] = {}
         for name, value in values.items():
             if name not in MEMBER_PORTS:
@@ -229,7 +237,7 @@ class SoftWorldPlant(PlantOfMembers, StagedBlock):
         return found
 
     def _own(self, x: Record, u: Record) -> tuple[Record, Record]:
-        """Return the states and inputs of the plant, collected from the ports of the members."""
+        """Return the states and inputs of the plant, concatenated from the member ports."""
         return self._plant_values(x, self.plant.states), self._plant_values(u, self.plant.inputs)
 
     @property

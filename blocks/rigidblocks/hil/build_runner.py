@@ -144,7 +144,7 @@ def _fmus(system: System) -> list[Part]:
 
 
 def _folder(name: str) -> str:
-    """Return the name of the folder next to the program that contains its FMUs."""
+    """Return the name of the folder for the unpacked FMUs of a program."""
     return f"{name}.fmus"
 
 
@@ -162,7 +162,7 @@ def runner_sources(
     xcp: str = "",
     platform: str | None = None,
 ) -> dict[str, str]:
-    """Return the C sources of a runner by file name; the key "a2l" contains its A2L description."""
+    """Return the C sources of a runner by file name; the key "a2l" has the A2L description."""
     links = {k: p.component for k, p in system.parts.items() if isinstance(p.component, Link)}
     _check_parts(system)
     if links:

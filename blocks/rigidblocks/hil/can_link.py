@@ -102,7 +102,7 @@ def extract_bits(signal: Signal, data: bytes) -> int:
 
 
 def encode_signal(signal: Signal, value: float) -> tuple[int, bool]:
-    """Encode a value; return its bits, and True if the value is out of bounds.
+    """Return the bits of a signal value, and True if the value is out of bounds.
 
     A value out of bounds is replaced by the nearest bound.
     """
@@ -117,7 +117,7 @@ def encode_signal(signal: Signal, value: float) -> tuple[int, bool]:
 
 
 def decode_signal(signal: Signal, bits: int) -> tuple[float, bool]:
-    """Convert the bits of a signal to its value; also return True if it is out of bounds."""
+    """Return the value of a signal for its bits, and True if the raw value is out of bounds."""
     raw: float = bits
     if signal.is_float:
         number, form = _FLOATS[signal.length]
@@ -149,7 +149,7 @@ def pack_frame(message: Message, values: Sequence[float], count: int) -> tuple[b
 
 
 def unpack_frame(message: Message, data: bytes) -> tuple[list[float], bool]:
-    """Convert frame data to signal values; also return True if a value is out of bounds."""
+    """Return the signal values in frame data, and True if a value is out of bounds."""
     rows = [decode_signal(signal, extract_bits(signal, data)) for signal in message.signals]
     return [value for value, _ in rows], any(beyond for _, beyond in rows)
 
@@ -412,7 +412,7 @@ EXTENDED, REQUEST = 0x80000000, 0x40000000  # id flags: 29-bit identifier; remot
 _FAST_BITS, _FLEXIBLE = 0x01, 0x04  # CAN FD flags: bit rate switch; FD frame
 _HEAD = struct.Struct("=IBB2x")  # id, size and flags of can_frame and canfd_frame in Linux
 CLASSIC, FD = 16, 72  # size of a can_frame and of a canfd_frame [bytes]
-_DUE = 1e-6  # fraction of its period by which a message may be sent early
+_DUE = 1e-6  # a message may be sent early by this fraction of the period
 
 
 class CanLink(Link):
@@ -427,9 +427,9 @@ class CanLink(Link):
     unconnected. Values out of bounds are clamped and counted.
 
     Messages with a cycle time in the DBC file are sent once in each cycle, other messages in every
-    step. Before the first frame of a message, and after `timeout` without a frame, its signals have
-    their safe values. The link ignores frames that are too short, that repeat the last counter, or
-    that have values which are not finite or out of bounds.
+    step. Before the first frame of a message, and after `timeout` without a frame, the signals of
+    the message have their safe values. The link ignores frames that are too short, that repeat the
+    last counter, or that have values which are not finite or out of bounds.
 
     Args:
         interface: CAN interface, such as can0, or "fd:N" for an open socket inherited from the
@@ -584,7 +584,7 @@ class _State:
         self.is_new = [False] * len(received)
 
     def is_due(self, k: int, t: float) -> bool:
-        """Return True if message k must be sent at the time t [s]."""
+        """Return True if message k must be sent at the time t [s]; store the current cycle."""
         period = self.sent[k].period
         cycle = math.floor(t / period + _DUE) if period else self.cycles[k] + 1
         is_due = cycle != self.cycles[k]
@@ -614,7 +614,7 @@ class _State:
 
 
 def _places(messages: tuple[Message, ...], k: int) -> slice:
-    """Return the slice that the signals of message k have in the signals of all messages."""
+    """Return the slice of the signals of message k in the signals of all messages."""
     first = sum(len(one.signals) for one in messages[:k])
     return slice(first, first + len(messages[k].signals))
 

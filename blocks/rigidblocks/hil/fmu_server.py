@@ -95,7 +95,7 @@ def _accept(listener: socket.socket, root: Path, key: bytes) -> None:
                     _end(gate, strangers.pop(gate)[0])
                 _welcome(listener, strangers, root, key)
                 continue
-            if ready not in strangers:  # this loop has already ended its process
+            if ready not in strangers:  # the process of this client has already been ended
                 continue
             pid, _ = strangers.pop(ready)
             for group in (clients, leaving):

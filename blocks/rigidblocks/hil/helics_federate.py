@@ -34,8 +34,8 @@ from rigidblocks.spatial.spatial import Array
 from rigidblocks.tracing.slow_operation_log import log_if_slow
 
 BROKER = "127.0.0.1:23404"
-# time limits that detect dead federates; the broker needs the same options, and the limit is longer
-# than the pauses of a busy machine
+# timeouts for the detection of dead federates; they exceed the pauses of a busy machine, and the
+# broker needs the same options
 LIMITS = "--timeout=10s --tick=2s"
 _REACHED = 3.0  # timeout for connecting to a broker [s]
 _POLL = 0.01  # time between two checks if all federates have joined [s]
@@ -310,7 +310,7 @@ class Federate(StepTiming):
 
 
 def _own(wiring: Wiring, names: tuple[str, ...]) -> System:
-    """Return a system of only these parts; inputs that read other parts are unconnected."""
+    """Return a system of the parts `names`; inputs that read other parts are unconnected."""
     _check(wiring, names)
     fed = {wire.target for wire in wiring.wires if wire.source[0] not in names}
     system = System()

@@ -49,7 +49,7 @@ class Transport(abc.ABC):
 
 
 class Ends(NamedTuple):
-    """Addresses of both ends of a link, with the type `kind` of the link, as in link.h."""
+    """Addresses of both ends of a link, and the constant `kind` of the link type in link.h."""
 
     kind: str
     peer: str
@@ -279,9 +279,9 @@ class UdpLink(PacketLink):
         q, tau = Port("q", (2,), "rad"), Port("tau", (2,), "N.m")
         system.add("link", UdpLink(send=[q], receive=[tau]))
 
-    `hil.udp_packet` defines the packet format, and `c/runner/packet.h` defines it in C.
-    The outputs hold the last received values. Before the first packet, and after `timeout` without
-    a packet, the outputs have their safe values. `counts` has the numbers of sent, received, lost,
+    `hil.udp_packet` defines the packet format for Python, and `c/runner/packet.h` for C. The
+    outputs hold the last received values. Before the first packet, and after `timeout` without a
+    packet, the outputs have their safe values. `counts` has the numbers of sent, received, lost,
     late, duplicate and faulty packets. In programs of `build_runner`, the link is implemented in C.
 
     The first run opens the socket; `close` closes the socket.

@@ -10,7 +10,7 @@
 unconnected inputs and all outputs, as `part.port`. A value is a number or a list of numbers.
 
 A step integrates from the previous time to the given time and holds the received inputs. If all
-connections between simulators are time-shifted, this is a Jacobi step.
+connections between simulators are time-shifted, all simulators take Jacobi steps.
 """
 
 import runpy
@@ -92,7 +92,10 @@ class Simulator:
         """Do nothing; mosaik calls this method after all entities are connected."""
 
     def step(self, time: int, inputs: Any, max_advance: int) -> int:
-        """Step all entities to `time`; return the next step time, both in mosaik's time units."""
+        """Step all entities to `time`, and return the time of the next step.
+
+        Both times are integers, in units of the time resolution.
+        """
         del max_advance
         for name, run in self._runs.items():
             for port, sources in inputs.get(name, {}).items():

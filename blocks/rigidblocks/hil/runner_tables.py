@@ -37,7 +37,7 @@ from rigidblocks.tracing.ccode import c_number, c_text
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Layout of a memory: its size, and the slice `where` of each port by `part.port`.
+    """Memory layout of a system: the size, and the slice `where` of each port by `part.port`.
 
     `inputs` are the inputs without a connection within the system. `parameters` may change during
     a run.
@@ -51,7 +51,7 @@ class Layout:
 
 
 def layout_of(memory: Memory) -> Layout:
-    """Return the layout of the memory of a system that is one block."""
+    """Return the memory layout of a system that is one block."""
     block = memory.block
     ports = block.outputs, block.inputs, tuple(memory.parameters)
     return Layout(memory.size, memory.where, *ports)
@@ -304,9 +304,9 @@ def _c_list(numbers: Sequence[int]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class SequentialParts:
-    """Parts that step one after the other on a common memory.
+    """Parts of a runner with FMUs, which step in sequence and share one memory vector.
 
-    The memory contains the memory of each block, and the input and output values of each FMU.
+    The memory vector contains the memory vector of each block, and the port values of each FMU.
 
     Raises ValueError for an FMU that a runner does not support, and the exceptions of `simulate`
     for the system.
@@ -384,7 +384,11 @@ class SequentialParts:
         )
 
     def text(self, folder: str, platform: str | None) -> str:
-        """Return the text of parts.h; the program loads its FMUs from `folder` next to it."""
+        """Return the text of parts.h.
+
+        `folder` is the name of the folder with the unpacked FMUs, next to the program. `platform`
+        is the target platform, or None for this machine.
+        """
         numbers = {part.name: k for k, part in enumerate(self.fmus)}
         lines = [
             "#ifndef RB_PARTS_H\n#define RB_PARTS_H\n",
@@ -460,7 +464,7 @@ class SequentialParts:
         yield f"enum {{ RUNNER_GROUPS = {len(rows)} }};"
 
     def _unguarded_outputs(self) -> Iterator[str]:
-        """Yield the memory ranges of FMU outputs; the program checks that they are finite."""
+        """Yield the memory ranges of FMU outputs, which the program checks for infinity and NaN."""
         for part in self.fmus:
             for port in carried_ports(part.component.outputs):
                 place = self.layout.where[f"{part.name}.{port.name}"]
@@ -610,7 +614,11 @@ def _check_units(name: str, system: System) -> None:
 
 
 def _left_open(name: str, link: Link, system: System, sent: Mapping[int, int]) -> tuple[float, ...]:
-    """Return the constant to send for each input element; only unconnected elements are used."""
+    """Return the constants that a link sends for unconnected elements of its inputs.
+
+    The result has an entry for each input element; the link uses only the entries of unconnected
+    elements.
+    """
     values: list[float] = []
     for port in link.inputs:
         start = system.parts[name].start.get(port.name, port.start)

@@ -119,8 +119,8 @@ def _whole(size: int) -> int:
 def _create_file(path: Path, rooms: tuple[int, int]) -> int:
     """Create or open a shared memory file with the size for `rooms`.
 
-    Another simulation must not use the file. If a killed simulation left the file, its peer may
-    still have opened it.
+    Raises BlockingIOError if another simulation uses the file. A file of the same layout from a
+    killed simulation is reused, because the peer may still have the file open.
     """
     size = _HEAD + sum(_CHANNEL + _whole(room) for room in rooms)
     same = struct.pack("=2Q", *map(_whole, rooms))

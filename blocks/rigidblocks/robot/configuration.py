@@ -1,8 +1,8 @@
-"""Configurations of a model: the position variables q of all its joints.
+"""Configurations of a model: the position variables q of all joints.
 
-A joint with a quaternion has more position than velocity variables, so q + dq is undefined for it.
-All functions accept floats and traced scalars, and check the lengths of their arguments. Functions
-that check values raise ValueError for floats that are not finite and for zero quaternions.
+A joint with a quaternion has more position variables than velocity variables, so q + dq is not
+defined. The functions accept floats and traced scalars, and check the lengths of their arguments.
+Functions that check values raise ValueError for non-finite floats and zero quaternions.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from rigidblocks.spatial.spatial import Array
 def neutral(model: Tree) -> Array:
     """Return the neutral configuration (nq,), in which the two frames of every joint coincide.
 
-    Its elements are zeros and quaternions (1, 0, 0, 0).
+    The elements are zero, except the first element of each quaternion, which is 1.
     """
     return np.concatenate([joint.neutral() for joint in model.joint])
 
@@ -31,10 +31,10 @@ def random_configuration(model: Tree, rng: np.random.Generator) -> Array:
 
 
 def rate(model: Tree, q: Array, qd: Array) -> Array:
-    """Return the derivative dq/dt (nq,) at the configuration q (nq,) and velocities qd (nv,).
+    """Return dq/dt (nq,) at the configuration q (nq,) and the joint velocities qd (nv,).
 
-    The function implements RBDA Eq 3.7. Simulations integrate this right-hand side, so the function
-    checks only the lengths of its arguments and not their values.
+    The function implements RBDA Eq 3.7. It checks the lengths of the arguments but not the values,
+    because simulations call it in every step.
     """
     _check_length(model, "q", q, model.q_slices)
     _check_length(model, "qd", qd, model.v_slices)
@@ -60,7 +60,7 @@ def integrate(model: Tree, q: ArrayLike, dq: ArrayLike) -> Array:
 
 
 def integrate_unchecked(model: Tree, q: Array, dq: Array) -> Array:
-    """Return the result of `integrate` without checks, for a simulation step."""
+    """Return the configuration (nq,) as `integrate`, without checks of the arguments."""
     return np.concatenate(
         [
             joint.integrate(q[k], dq[l])
@@ -72,7 +72,7 @@ def integrate_unchecked(model: Tree, q: Array, dq: Array) -> Array:
 def difference(model: Tree, q0: ArrayLike, q1: ArrayLike) -> Array:
     """Return the constant joint velocities (nv,) that move the model from q0 to q1 in unit time.
 
-    For rotations the smaller of the two possible angles is used.
+    If a rotation can be reached by two angles, the function uses the smaller angle.
     """
     q0, q1 = as_configuration(model, q0), as_configuration(model, q1)
     return _each_joint(model, lambda joint, k: joint.difference(q0[k], q1[k]))
@@ -84,15 +84,15 @@ def normalize_quaternions(model: Tree, q: ArrayLike) -> Array:
 
 
 def unit_quaternions(model: Tree, q: Array) -> Array:
-    """Return the result of `normalize_quaternions` without checks.
+    """Return q (nq,) with normalized quaternions, without checks of q.
 
-    A zero quaternion gives values that are not finite.
+    The result for a zero quaternion is not finite.
     """
     return _each_joint(model, lambda joint, k: joint.normalized(q[k]))
 
 
 def singular_joints(model: Tree, q: Array) -> Iterator[str]:
-    """Yield a message for each joint whose coordinates are singular at q (nq,)."""
+    """Yield a message about each joint whose coordinates are singular at q (nq,)."""
     for name, joint, k in zip(model.joint_names, model.joint, model.q_slices, strict=True):
         if how := joint.singular(q[k]):
             yield f"{name} of model '{model.name}' {how}"
@@ -119,7 +119,7 @@ def as_configuration(model: Tree, q: ArrayLike) -> Array:
 
 
 def check_quaternions(model: Tree, q: Array) -> None:
-    """Check the quaternions in q (nq,); joints with non-finite values are skipped.
+    """Check the quaternions in q (nq,) of all joints whose values are finite.
 
     Raises:
         ValueError: A quaternion is zero; the message contains the joint name.
@@ -143,7 +143,7 @@ def _each_joint(model: Tree, function: Callable[..., Array]) -> Array:
 
 
 def _check_length(model: Tree, name: str, values: Array, places: tuple[slice, ...]) -> None:
-    """Raise ValueError for a wrong length; name the first joint whose values are missing."""
+    """Raise ValueError for a wrong length; the message contains the first joint without values."""
     needed, given = places[-1].stop, np.shape(values)
     if given == (needed,):
         return

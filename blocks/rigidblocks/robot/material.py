@@ -10,7 +10,7 @@ class Material:
     """Contact properties of a surface.
 
     Attributes:
-        name: The name of the material, to specify the combined material of a pair.
+        name: The name of the material. A model can specify the material of a pair of names.
         mu: The coefficient of sliding friction.
         mu_static: The coefficient of static friction, at least `mu`; by default `mu`.
         e: Newton's coefficient of restitution, 0 to 1.
@@ -53,8 +53,9 @@ class Material:
 def combine_materials(a: Material, b: Material) -> Material:
     """Return the combined material of two surfaces, for pairs without a specified material.
 
-    mu, mu_static and e are geometric means; torsional and rolling are the larger of the two values.
-    K is the stiffness of two springs in series, and D dissipates as much power as the two dampers:
+    mu, mu_static and e are the geometric means of the two values. torsional and rolling are the
+    larger values. K is the stiffness of two springs in series, and D dissipates the power of both
+    dampers:
 
         K = K_a K_b / (K_a + K_b),  D = D_a (K / K_a)^2 + D_b (K / K_b)^2
 
@@ -79,7 +80,7 @@ def static_friction(material: Material) -> float:
 
 
 def _series_spring_damper(a: Material, b: Material) -> tuple[float | None, float | None]:
-    """Return K and D of two springs in series, each of which may be None."""
+    """Return the stiffness K and damping D of two contacts in series, as `combine_materials`."""
     if a.stiffness is None or b.stiffness is None:
         one = b if a.stiffness is None else a
         return one.stiffness, one.damping

@@ -45,9 +45,9 @@ class Model(Tree):
         appearance: `appearance[i]` lists the visual shapes of body i.
         massless: The names of the bodies without inertia, which connect joints at the same point.
         loops: The loop joints; the algorithms of `dynamics` ignore them.
-        contact: `contact[i]` lists the collision shapes of body i, in its coordinates.
-        unphysical: The names of the bodies that keep their published inertia although it is
-            physically impossible.
+        contact: `contact[i]` lists the collision shapes of body i, in the coordinates of body i.
+        unphysical: The names of the bodies whose inertia may be physically impossible, as in some
+            published models.
 
     Raises:
         ValueError: The index of a parent is not below the index of its child, or the tuples differ
@@ -126,7 +126,7 @@ class PlanarModel(Tree):
         return replace(self, gravity=np.asarray(gravity))
 
     def in_space(self) -> Model:
-        """Return the model in spatial vectors, with the same variables.
+        """Return the equivalent model in spatial vectors, with the same variables.
 
         The spatial model moves in the plane z = 0. A planar loop of revolute joints has three
         redundant constraints in space (RBDA 8.10, Figure 8.2b). The bodies are laminae: their
@@ -183,7 +183,7 @@ def box_inertia(
     density: float | None = None,
     at: Transform = _CENTRED,
 ) -> RigidInertia:
-    """Return the inertia of a box around the origin of its frame.
+    """Return the inertia of a box centred at the origin of its frame.
 
     I_C = m/12 diag(b^2 + c^2, a^2 + c^2, a^2 + b^2).
 
@@ -209,7 +209,7 @@ def sphere_inertia(
     density: float | None = None,
     at: Transform = _CENTRED,
 ) -> RigidInertia:
-    """Return the inertia of a ball with `radius` [m] around the origin of its frame.
+    """Return the inertia of a ball with `radius` [m] whose centre is the origin of its frame.
 
     I_C = 2/5 m r^2 1. `at`, `mass`, `density` and the exceptions are as in `box_inertia`.
     """
@@ -226,7 +226,7 @@ def cylinder_inertia(
     density: float | None = None,
     at: Transform = _CENTRED,
 ) -> RigidInertia:
-    """Return the inertia of a cylinder along the z axis of its frame, around the origin.
+    """Return the inertia of a cylinder along the z axis of its frame, centred at the origin.
 
     I_C = m diag(r^2/4 + h^2/12, r^2/4 + h^2/12, r^2/2), with `radius` and `height` [m]. `at`,
     `mass`, `density` and the exceptions are as in `box_inertia`.
@@ -245,7 +245,7 @@ def capsule_inertia(
     density: float | None = None,
     at: Transform = _CENTRED,
 ) -> RigidInertia:
-    """Return the inertia of a capsule along the z axis of its frame, around the origin.
+    """Return the inertia of a capsule along the z axis of its frame, centred at the origin.
 
     The capsule is a cylinder with `radius` and `height` [m] and a hemisphere on each end. `at`,
     `mass`, `density` and the exceptions are as in `box_inertia`.

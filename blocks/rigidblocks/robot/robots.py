@@ -101,7 +101,7 @@ def auto_tree(nb: int, bf: float = 1.0, skew: float = 0.0, taper: float = 1.0) -
 
 
 def _check_tree_shape(nb: int, bf: float, skew: float, taper: float) -> None:
-    """Raise ValueError for values that do not define a kinematic tree."""
+    """Raise ValueError if the arguments of `auto_tree` are outside their ranges."""
     if nb < 1 or nb != int(nb):
         raise ValueError(f"the number of bodies must be an integer of at least 1, not nb = {nb}")
     if not (1 <= bf < np.inf and 0 < taper < np.inf and np.isfinite(skew)):
@@ -129,10 +129,10 @@ def auto_tree_p(nb: int, bf: float = 1.0, taper: float = 1.0) -> PlanarModel:
 
 
 class DHRow(NamedTuple):
-    """Denavit-Hartenberg parameters of a joint.
+    """Denavit-Hartenberg parameters of a joint, numbered as in RBDA 4.3 and the Springer Handbook.
 
-    They define the transform from one joint axis z to the next, and are numbered as in RBDA 4.3 and
-    the Springer Handbook. The joint position is added to d or theta.
+    The parameters define the transform from one joint axis z to the next joint axis. The joint
+    position is added to d or theta.
 
     Attributes:
         a: The distance along x [m].
@@ -163,18 +163,18 @@ def dh_chain(
         X_T X_J = scrx(alpha, a) scrz(theta, d)        standard, a and alpha after the joint
 
     RBDA 4.3 and Craig use the modified convention. Denavit and Hartenberg, Paul and Corke use the
-    standard convention, in which the frame of row i is at the far end of the link. With the
-    standard convention the body frame is the joint frame; `dh_frames` returns the frames of the
-    rows.
+    standard convention, in which the frame of row i is at the outboard end of the link. With the
+    standard convention the body frame is the joint frame, and `dh_frames` returns the transforms to
+    the frames of the rows.
 
     Args:
         rows: The rows (a, alpha, d, theta) [m, rad].
         inertia: `inertia[i]` is in the frame of row i.
         joint: The joints, revolute by default; all joint axes are z.
-        base: (d0, theta0), from the base frame to the first x axis.
+        base: The parameters (d0, theta0) [m, rad] from the base frame to the first x axis.
         name: The name of the model.
         convention: "modified" or "standard".
-        unphysical: The names (body1, ...) of bodies that keep a physically impossible inertia.
+        unphysical: The names (body1, ...) of bodies whose inertia may be physically impossible.
 
     Raises:
         ValueError: A joint axis is not z, or the sequences differ in length.
@@ -237,13 +237,15 @@ def _check_dh(rows: Sequence[DHRow | Sequence[float]], joint: tuple[Joint, ...],
 
 
 def _screw_z(theta: float, d: float) -> Transform:
-    """Return the transform to a frame turned by theta [rad] about z and moved by d [m] along z."""
+    """Return the transform to a frame rotated by theta [rad] and moved by d [m] along z."""
     X: Transform = rotz(theta) @ xlt([0.0, 0.0, d])
     return X
 
 
 def _thin_walled_cylinder(m: float, l: float) -> RigidInertia:
-    """Return the inertia of mass m and length l along x from the origin, with radius r = l/20.
+    """Return the inertia of a thin-walled cylinder from 0 to l [m] on the x axis.
+
+    The mass is m [kg], and the radius is r = l/20:
 
     I_C = m diag(r^2, r^2/2 + l^2/12, r^2/2 + l^2/12).
     """
@@ -253,7 +255,7 @@ def _thin_walled_cylinder(m: float, l: float) -> RigidInertia:
 
 
 def _tidy(X: Transform) -> Transform:
-    """Return X; rounding errors of quarter turns in E become exact zeros and ones."""
+    """Return X with exact zeros in E instead of the rounding errors of quarter turns."""
     return Transform(np.where(np.abs(X.E) < 1e-15, 0.0, X.E), X.r)
 
 
@@ -305,7 +307,7 @@ def _leg(name: str, first: int, x: float, side: float) -> list[tuple[Any, ...]]:
 
 
 def gripper() -> Model:
-    """Return a hand with two sliding fingers, and a separate block of 0.2 kg to hold.
+    """Return the model of a gripper with two sliding fingers, and of a block of 0.2 kg.
 
     The hand (1 kg) is body 0, on a vertical prismatic joint. The fingers, 0.1 kg each, slide along
     x towards each other and close with positive q; at 0 their pads are 0.1 m apart. The block,
@@ -325,7 +327,7 @@ def gripper() -> Model:
 
 
 def _cuboid(m: float, sides: Sequence[float]) -> RigidInertia:
-    """Return the inertia of a homogeneous box around the origin."""
+    """Return the inertia of a homogeneous box centred at the origin."""
     a, b, c = sides
     return mcI(m, np.zeros(3), m / 12 * np.diag([b * b + c * c, a * a + c * c, a * a + b * b]))
 
@@ -335,7 +337,7 @@ PIN = PlanarRevolute()
 
 
 class Mechanism(NamedTuple):
-    """Model with loops, and an initial state q0 (nq,) and qd0 (nv,) that closes the loops."""
+    """Model with loops, and an initial state q0 (nq,), qd0 (nv,) in which the loops are closed."""
 
     model: Tree
     q0: Array
@@ -345,9 +347,10 @@ class Mechanism(NamedTuple):
         return f"<Mechanism of {self.model!r}>"
 
     def show(self, q: Any = None, path: str | Path | None = None) -> Picture:
-        """Return a web page that shows the mechanism at q (nq,), by default at q0 (`show`).
+        """Return a web page that shows the mechanism at q (nq,), by default at q0.
 
-        The page has a slider for each joint; the sliders keep the loops closed.
+        The page has a slider for each joint. The loops remain closed when a slider moves. The
+        function `show` describes the options.
         """
         return picture(self, q, path)
 
@@ -518,7 +521,7 @@ def slider_crank(
 def actuator_triangle(
     l1: float = 0.8, l2: float = 0.5, y1: float = 0.5, y2: float = 0.3
 ) -> Mechanism:
-    """Return an arm of two links with a linear actuator (RBDA Figure 8.3), at rest.
+    """Return an arm of two links with a linear actuator at rest (RBDA Figure 8.3).
 
     q = (y1 of the arm, theta2 of the cylinder, length d of the actuator [m], y2 of the forearm).
     The cylinder is supported at the distance `l1` [m] along x from the arm support. The loop joint
@@ -542,7 +545,7 @@ def actuator_triangle(
 
 
 def in_space(mechanism: Mechanism) -> Mechanism:
-    """Return the mechanism in spatial vectors, with the same variables.
+    """Return the equivalent mechanism in spatial vectors, with the same variables.
 
     The spatial mechanism moves in the plane z = 0 (`PlanarModel.in_space`).
     """
@@ -557,10 +560,10 @@ def bennett(
 ) -> Mechanism:
     """Return Bennett's linkage at rest.
 
-    The axes of its four revolute joints neither intersect nor are parallel, yet the linkage is
+    The axes of the four revolute joints neither intersect nor are parallel, but the linkage is
     mobile. Links of length a [m] and twist alpha [rad] alternate with links of length b and twist
     beta, with a / sin(alpha) = b / sin(beta). One link of length b is the ground. q = (q1, q2, q3)
-    with q1 = `angle`:
+    with q1 = `angle` [rad]:
 
         tan(q1/2) tan(q2/2) = sin((beta + alpha)/2) / sin((beta - alpha)/2),    q3 = -q1
 
@@ -593,8 +596,8 @@ def sarrus(length: float = 1.0, radius: float = 0.5, angle: float = 0.6) -> Mech
 
     Two pairs of hinged bars in perpendicular planes guide a platform vertically. The bars have the
     length `length` [m] and lean outward by `angle` [rad] from the vertical. The platform is a child
-    of the first pair, and the loop joint connects it to the second pair. At all times q = (angle,
-    -2 angle, angle, -angle, 2 angle).
+    of the first pair, and the loop joint connects the platform to the second pair. At all times
+    q = (angle, -2 angle, angle, -angle, 2 angle).
     """
     first, second, up = Revolute((0.0, 1.0, 0.0)), Revolute((1.0, 0.0, 0.0)), [0.0, 0.0, 1.0]
     end, bar = xlt([0.0, 0.0, length]), _bar(length, up)
@@ -639,10 +642,11 @@ def stewart_platform(
 
 
 def _hexagons(foot_radius: float, end_radius: float, spread: float) -> tuple[Array, Array]:
-    """Return the feet and upper ends (6, 3) of six legs, each set in three pairs on a circle.
+    """Return the feet (6, 3) [m] and the upper ends (6, 3) [m] of six legs.
 
-    The feet of a pair are at `spread` [rad] on both sides of a spoke. The spokes of the upper ends
-    are halfway between the spokes of the feet.
+    The feet and the upper ends are on two circles, in three pairs each. The feet of a pair are at
+    the angles `spread` [rad] on both sides of a spoke. The spokes of the upper ends are halfway
+    between the spokes of the feet.
     """
     turns = np.repeat(np.arange(3) * 2 * np.pi / 3, 2)
     feet = _circle(foot_radius, turns + np.tile([-spread, spread], 3))
@@ -650,7 +654,7 @@ def _hexagons(foot_radius: float, end_radius: float, spread: float) -> tuple[Arr
 
 
 def _platform_on_legs(mass: float, feet: Array, ends: Array) -> Model:
-    """Return a disc on legs; each leg is a cylinder and a piston from a foot to the disc."""
+    """Return the model of a disc on legs, each with a cylinder and a piston."""
     n = len(feet)
     disc = mcI(mass, np.zeros(3), mass * 0.6**2 / 4 * np.diag([1.0, 1.0, 2.0]))
     leg = _bar(0.5, [0.0, 0.0, 1.0]), _bar(0.5, [0.0, 0.0, -1.0])
@@ -678,7 +682,7 @@ def _leg_coordinates(to: Array) -> Array:
 
 
 def _circle(radius: float, angles: Array) -> Array:
-    """Return points (n, 3) on a horizontal circle."""
+    """Return the points (n, 3) on a horizontal circle at the angles (n,) [rad]."""
     return radius * np.array([np.cos(angles), np.sin(angles), np.zeros(len(angles))]).T
 
 
@@ -691,7 +695,10 @@ def _direction(r: Array) -> float:
 
 
 def _circle_intersection(p: Array, q: Array, from_p: float, from_q: float, left: bool) -> Array:
-    """Return the point (2,) at given distances from p and q, left or right of the line p to q."""
+    """Return the point (2,) at the distances `from_p` and `from_q` from p and q.
+
+    Two such points exist. `left` selects the point to the left of the line from p to q.
+    """
     between = float(np.hypot(*(q - p)))
     cosine = (between**2 + from_p**2 - from_q**2) / (2 * between * from_p)
     if abs(cosine) > 1 + 1e-12:

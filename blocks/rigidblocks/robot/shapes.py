@@ -1,12 +1,15 @@
 """Visual and collision shapes of bodies, and ground surfaces (RBDA 11.6).
 
-In point contact, points of a body touch a surface. The points are the corners of a box, points on
-the rims of a cylinder, or a point set. A sphere has one point, its centre, with its radius. The
-surface is a plane, a sphere, a box or a height field. The gap of a point is its distance to the
-surface, negative inside. The normal is the outward unit normal of the surface. All positions are in
-surface coordinates [m]. The functions accept one point (3,) or many points (..., 3), floats or
-traced. Capsules, ellipsoids, convex hulls and triangle meshes use their whole surface in rigid
-contact. Polylines and polyhedra are only visual.
+In point contact, contact points of a body touch a plane, a sphere, a box or a height field. The
+contact points are the corners of a box, points on the rims of a cylinder, or a point set. A sphere
+has one contact point, the centre, and a radius. The gap is the signed distance of a contact point
+to the surface, negative inside. The normal is the outward unit normal of the surface.
+
+The gap functions accept one point (3,) or many points (..., 3), in surface coordinates [m]. The
+coordinates are floats or traced scalars.
+
+In rigid contact, capsules, ellipsoids, convex hulls and triangle meshes use their whole surface.
+Polylines and polyhedra are only visual.
 """
 
 import abc
@@ -30,8 +33,8 @@ def hull_vertices(points: ArrayLike, normal: ArrayLike) -> tuple[int, ...]:
 
     The points (n, 3) share the contact `normal` (3,). The constraint of any other point is a
     positive combination of the constraints of the vertices, so it is redundant. An edge has two
-    vertices, its ends; several coinciding points count as one vertex. The vertices are
-    counter-clockwise about the normal. The arguments are floats, not traced.
+    vertices. Several coinciding points count as one vertex. The vertices are counter-clockwise
+    about the normal. The arguments must not be traced.
 
     Raises:
         ValueError: The normal is zero.
@@ -48,9 +51,9 @@ def hull_vertices(points: ArrayLike, normal: ArrayLike) -> tuple[int, ...]:
 
 
 def unit_normal(normal: ArrayLike) -> Array:
-    """Return the unit vector along `normal` (3,).
+    """Return the unit vector (3,) along `normal` (3,).
 
-    A vector of unit length up to rounding error is returned unchanged.
+    If the length of `normal` is 1 within rounding error, the result is a copy of `normal`.
 
     Raises:
         ValueError: The normal is zero or not finite.
@@ -65,7 +68,7 @@ def unit_normal(normal: ArrayLike) -> Array:
 
 
 def _half_hull(uv: Array, order: list[int], dust: float) -> list[int]:
-    """Return the vertices of one half of the convex hull, by Andrew's monotone chain."""
+    """Return the vertex indices of one half of a convex hull, by Andrew's monotone chain."""
     hull: list[int] = []
     for k in order:
         while (
@@ -79,7 +82,7 @@ def _half_hull(uv: Array, order: list[int], dust: float) -> list[int]:
 
 
 def _turn(a: Array, b: Array, c: Array) -> float:
-    """Return twice the area of the triangle, positive if its corners are counter-clockwise."""
+    """Return twice the signed area of a triangle, positive for counter-clockwise corners."""
     return float((b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]))
 
 
@@ -117,7 +120,7 @@ def box_gap(p: Array, half: Array) -> tuple[Any, Array]:
 
 
 def _nearest_face(q: Array) -> Array:
-    """Return the unit normal of the nearest box face; q (..., 3) are the distances from faces."""
+    """Return the unit normal of the nearest box face for the distances q (..., 3) to faces."""
     x_face = select(less(q[..., 2], q[..., 0]), less(q[..., 1], q[..., 0]), False)
     y_face = select(less(q[..., 2], q[..., 1]), select(x_face, 0.0, 1.0), 0.0)
     x_face = select(x_face, 1.0, 0.0)
@@ -129,7 +132,7 @@ def field_gap(p: Array, first: Array, spacing: Array, heights: Array) -> tuple[A
 
     h is bilinear between the nodes, h = sum of w_i(x) w_j(y) h_ij with the weights max(0, 1 - |x -
     x_i| / dx), and constant beyond the edge. The normal is evaluated at the x and y of the point.
-    The gap is exact for a planar field, and otherwise correct to first order in the gap.
+    The gap is exact for a planar field. For other fields, its error is of second order in the gap.
     """
     weights, slopes = zip(
         *(_hats(p[..., k], first[k], spacing[k], heights.shape[k]) for k in range(2)), strict=True
@@ -143,13 +146,13 @@ def field_gap(p: Array, first: Array, spacing: Array, heights: Array) -> tuple[A
 
 
 def _hats(x: Any, first: float, spacing: float, count: int) -> tuple[Array, Array]:
-    """Return the weights of the field's nodes at x, and their derivatives with respect to x."""
+    """Return the weights of the nodes at x along one axis, and the derivatives of the weights."""
     s = (x - first) / spacing
     node = np.arange(float(count))
     apart = np.asarray(clip(s, 0.0, count - 1.0))[..., None] - node
     weights = maximum(0.0, 1.0 - np.abs(apart))
     s = np.asarray(s)[..., None]
-    in_previous_cell = less(s, node)  # the cell before the node, and all cells before it
+    in_previous_cell = less(s, node)  # also true in all earlier cells
     in_next_cell = less(s, node + 1.0)
     rising = select(less(s, node - 1.0), 0.0, select(in_previous_cell, 1.0, 0.0)) * (node > 0)
     falling = select(in_previous_cell, 0.0, select(in_next_cell, 1.0, 0.0)) * (node < count - 1)
@@ -157,9 +160,9 @@ def _hats(x: Any, first: float, spacing: float, count: int) -> tuple[Array, Arra
 
 
 def _direction(r: Array, dust: float) -> tuple[Any, Array]:
-    """Return lengths and directions of vectors (..., 3).
+    """Return the lengths (...) and the unit vectors (..., 3) of vectors (..., 3).
 
-    A vector shorter than `dust` has the length `dust` and the direction z.
+    For a vector shorter than `dust`, the function returns the length `dust` and the direction z.
     """
     squared = r[..., 0] * r[..., 0] + r[..., 1] * r[..., 1] + r[..., 2] * r[..., 2]
     length = square_root(maximum(squared, dust * dust))  # never zero, so its derivative exists
@@ -190,7 +193,7 @@ class Contact(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Surface(abc.ABC):
-    """Surface that points can touch; `material` contains its properties for rigid contact."""
+    """Surface for point contact; `material` contains the contact properties for rigid contact."""
 
     material: Material | None = field(default=None, kw_only=True)
 
@@ -206,8 +209,8 @@ class Surface(abc.ABC):
 class Shape(abc.ABC):
     """Visual or collision shape of a body, in body coordinates.
 
-    In point contact, the `points` of the shape are the centres of contact spheres with the radius
-    `reach`. `material` is as in `Surface`.
+    In point contact, the contact points of the shape are spheres with the centres `points` and the
+    radius `reach`. `material` contains the contact properties.
     """
 
     material: Material | None = field(default=None, kw_only=True)
@@ -215,16 +218,16 @@ class Shape(abc.ABC):
     @property
     @abc.abstractmethod
     def points(self) -> Array:
-        """The points (n, 3) [m]."""
+        """The contact points (n, 3) [m] in body coordinates."""
 
     @property
     def reach(self) -> float:
-        """The radius of the sphere about each point [m]."""
+        """The radius [m] of the sphere around each contact point."""
         return 0.0
 
     @abc.abstractmethod
     def transformed(self, X: Transform) -> "Shape":
-        """Return the shape in other coordinates; X transforms body to these coordinates."""
+        """Return the shape in the coordinates to which X transforms body coordinates."""
 
 
 def contact(surface: Surface, p: Array, radius: Any = 0.0) -> Contact:
@@ -235,7 +238,7 @@ def contact(surface: Surface, p: Array, radius: Any = 0.0) -> Contact:
     Args:
         surface: The surface.
         p: The points (..., 3) [m].
-        radius: The radius (...) [m] of the sphere about each point.
+        radius: The radius (...) [m] of the sphere around each point.
     """
     gap, normal = surface.gap(p)
     return Contact(radius - gap, normal, p - np.asarray(radius)[..., None] * normal)
@@ -256,7 +259,7 @@ class Plane(Surface):
         object.__setattr__(self, "point", _vector(self.point, "the point of a plane"))
 
     def transformed(self, X: Transform) -> "Plane":
-        """Return the plane in other coordinates; X transforms body to these coordinates."""
+        """Return the plane in the coordinates to which X transforms body coordinates."""
         return replace(self, normal=X.E @ self.normal, point=X.E @ (self.point - X.r))
 
     def gap(self, p: Array) -> tuple[Any, Array]:
@@ -266,7 +269,7 @@ class Plane(Surface):
 
 @dataclass(frozen=True, eq=False)
 class Sphere(Surface, Shape):
-    """Ball with `radius` [m] around `centre` (3,) [m]."""
+    """Ball with the radius `radius` [m] and the centre `centre` (3,) [m]."""
 
     radius: float
     centre: ArrayLike = (0.0, 0.0, 0.0)
@@ -292,7 +295,7 @@ class Sphere(Surface, Shape):
 
 @dataclass(frozen=True, eq=False)
 class Box(Surface, Shape):
-    """Box with `sides` (3,) [m] around the origin of its frame.
+    """Box with `sides` (3,) [m], centred at the origin of its frame.
 
     `placement` is the transform from body to frame coordinates. As a body shape, the box has eight
     contact points, its corners.
@@ -309,7 +312,7 @@ class Box(Surface, Shape):
 
     @classmethod
     def between(cls, low: ArrayLike, high: ArrayLike) -> "Box":
-        """Return the box between two corners (3,) [m], along the axes of the body."""
+        """Return the box between two opposite corners (3,) [m], with edges along the body axes."""
         low, high = _vector(low, "a corner of a box"), _vector(high, "a corner of a box")
         return cls(high - low, xlt((low + high) / 2))
 
@@ -331,10 +334,10 @@ class Box(Surface, Shape):
 
 @dataclass(frozen=True, eq=False)
 class Cylinder(Shape):
-    """Cylinder with `radius` and `height` [m] along the z axis of its frame, around the origin.
+    """Cylinder with `radius` and `height` [m] along the z axis of its frame, centred at the origin.
 
-    The contact points are `rim` points on each circular edge, a polygon (RBDA Figure 11.7 d).
-    `placement` is as in `Box`.
+    The contact points are `rim` points on each circular edge (RBDA Figure 11.7 d). `placement` is
+    the transform from body to frame coordinates.
     """
 
     radius: float
@@ -377,7 +380,7 @@ class Cylinder(Shape):
 
 @dataclass(frozen=True, eq=False)
 class PointSet(Shape):
-    """Points at the `positions` (n, 3) [m], in body coordinates.
+    """Contact points at the `positions` (n, 3) [m] in body coordinates.
 
     Raises:
         ValueError: The positions are not finite points (n, 3), or two points coincide, so that
@@ -419,9 +422,9 @@ class HeightField(Surface):
     interpolates bilinearly. Rigid contact divides each cell into two triangles, along the diagonal
     from its first node to the opposite node.
 
-    Compliant contact is traced and allows at most 1,024 nodes. Its code contains all nodes once per
-    contact point; with four points, code for 1,024 nodes takes about ten seconds to compile. Rigid
-    contact reads the nodes from tables of any size.
+    Compliant contact is traced and allows at most 1,024 nodes. The generated code contains all
+    nodes once per contact point. With four contact points and 1,024 nodes, compiling this code
+    takes about ten seconds. Rigid contact reads the nodes from tables of any size.
     """
 
     heights: ArrayLike
@@ -464,7 +467,10 @@ def _check_heights(heights: Array) -> None:
 
 
 def points_from_frame(points: Array, placement: Transform) -> Array:
-    """Return frame points (n, 3) in body coordinates; `placement` maps from body to frame."""
+    """Return points (n, 3) of a frame in body coordinates.
+
+    `placement` is the transform from body to frame coordinates.
+    """
     placed: Array = placement.r + points @ placement.E
     return placed
 
@@ -477,7 +483,7 @@ def _vector(value: ArrayLike, subject: str) -> Array:
 
 
 def checked_placement(X: Transform, shape: str) -> Transform:
-    """Check a placement and return a read-only copy.
+    """Check the placement of a shape and return a read-only copy.
 
     Raises:
         TypeError: X is not a `Transform`.
@@ -503,10 +509,11 @@ MOST_VERTICES = 256  # maximum number of vertices of a convex hull
 
 @dataclass(frozen=True, eq=False)  # eq=False: comparing arrays returns an array
 class Capsule(Shape):
-    """All points within `radius` [m] of a line segment of `height` [m] on the z axis of its frame.
+    """Capsule: all points within `radius` [m] of a segment of length `height` [m].
 
-    The segment is centred at the origin; `placement` is the transform from body to frame
-    coordinates. In point contact, the contact points are the two ends of the segment.
+    The segment is on the z axis of the capsule's frame, centred at the origin. `placement` is the
+    transform from body to frame coordinates. In point contact, the contact points are the two ends
+    of the segment.
     """
 
     radius: float
@@ -533,9 +540,10 @@ class Capsule(Shape):
 
 @dataclass(frozen=True, eq=False)
 class Ellipsoid(Shape):
-    """Ellipsoid with the semi-axes (3,) [m] along the axes of its frame, around the origin.
+    """Ellipsoid with the semi-axes (3,) [m] along the axes of its frame, centred at the origin.
 
-    `placement` is as in `Capsule`. In point contact, the contact points are the six axis ends.
+    `placement` is the transform from body to frame coordinates. In point contact, the contact
+    points are the six ends of the axes.
     """
 
     semi_axes: ArrayLike
@@ -615,7 +623,7 @@ class Polyline(Shape):
 
 @dataclass(frozen=True, eq=False)
 class Polyhedron(Shape):
-    """Faces between the `vertices` (n, 3) [m], in body coordinates, as `face` of spatial_v1.
+    """Polyhedron with the `vertices` (n, 3) [m] in body coordinates, as `face` of spatial_v1.
 
     Each face is a convex polygon, defined by its vertex indices from 0, counter-clockwise as seen
     from outside. `faces` (m, 3) contains the faces as triangles.
@@ -664,7 +672,7 @@ def _as_vertices(values: ArrayLike, minimum: int, subject: str) -> Array:
 
 @dataclass(frozen=True, eq=False)  # eq=False: comparing arrays returns an array
 class TriangleMesh(Surface):
-    """Ground made of triangles, for rigid contact only.
+    """Ground that consists of triangles, for rigid contact only.
 
     `vertices` (n, 3) [m] are the corners. `triangles` (m, 3) contains three vertex indices for each
     triangle, counter-clockwise as seen from outside. The ground is solid on the inner side of each
@@ -705,7 +713,7 @@ class TriangleMesh(Surface):
 
     @property
     def adjacent_triangles(self) -> Array:
-        """Adjacent triangle (m, 3) across the edge from each corner to the next, or -1."""
+        """Adjacent triangles (m, 3) at the edges from each corner to the next corner, or -1."""
         found: Array = vars(self)["_adjacent_triangles"]
         return found
 
@@ -725,7 +733,7 @@ def _longest(a: Array, b: Array, c: Array) -> Any:
 
 
 def _adjacent_triangles(triangles: Array) -> Array:
-    """Return the adjacent triangle across each edge, or -1."""
+    """Return the index of the adjacent triangle (m, 3) at each edge, or -1."""
     edges = dict[tuple[int, int], int]()
     for k, triangle in enumerate(triangles.tolist()):
         for i in range(3):

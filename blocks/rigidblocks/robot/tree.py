@@ -77,7 +77,7 @@ class Tree(AttributeHints, metaclass=HintedType):
         return html_table(repr(self)[1:-1], ("body", "joint", "", "on", "mass [kg]"), cells)
 
     def show(self, q: Any = None, path: str | Path | None = None) -> Picture:
-        """Return a web page that shows the robot at q (nq,), with a slider per joint (`show`)."""
+        """Return a web page that shows the robot at q (nq,), with a slider for each joint."""
         return picture(self, q, path)
 
     @property
@@ -123,7 +123,7 @@ class Tree(AttributeHints, metaclass=HintedType):
         """
         if not self.rheonomic:
             return self
-        model = copy(self)  # keeps the cached properties, which depend only on the structure
+        model = copy(self)  # also copies the cached properties, which depend only on the structure
         loops = (replace(loop, joint=loop.joint.at(t)) for loop in self.loops)
         object.__setattr__(model, "joint", tuple(joint.at(t) for joint in self.joint))
         object.__setattr__(model, "loops", tuple(loops))
@@ -139,7 +139,7 @@ class Tree(AttributeHints, metaclass=HintedType):
         )
 
     def check_no_strings(self, feature: str) -> None:
-        """Raise ValueError if the model has strings; `feature` supports only loop joints."""
+        """Raise ValueError if the model has strings, which `feature` does not support."""
         if self.strings:
             names = ", ".join(self.loop_names[len(self.loops) :])
             raise ValueError(
@@ -166,12 +166,12 @@ class Tree(AttributeHints, metaclass=HintedType):
 
     @cached_property
     def q_slices(self) -> tuple[slice, ...]:
-        """For each joint, the slice of its position variables in q."""
+        """The slice of the position variables in q, for each joint."""
         return _slices([joint.nq for joint in self.joint])
 
     @cached_property
     def v_slices(self) -> tuple[slice, ...]:
-        """For each joint, the slice of its velocity variables in qd, qdd and tau."""
+        """The slice of the velocity variables in qd, qdd and tau, for each joint."""
         return _slices([joint.nv for joint in self.joint])
 
 
@@ -181,7 +181,7 @@ def _slices(sizes: Sequence[int]) -> tuple[slice, ...]:
 
 
 def default_names(kind: str, count: int) -> tuple[str, ...]:
-    """Return the default names `kind`1, `kind`2, ... of unnamed bodies or joints."""
+    """Return the default names of unnamed bodies or joints: `kind` and a number from 1."""
     return tuple(f"{kind}{i + 1}" for i in range(count))
 
 
@@ -208,7 +208,7 @@ def complete(tree: Tree, dimensions: int) -> None:
 
 
 def freeze(tree: Tree) -> None:
-    """Replace the arrays of a new model by read-only copies; read-only arrays are not copied."""
+    """Replace the writable arrays of a new model by read-only copies."""
     Transform, RigidInertia = tree.algebra.Transform, tree.algebra.RigidInertia
 
     def frame(X: Any) -> Any:
@@ -232,15 +232,16 @@ def _read_only_or_number(value: Any) -> Any:
 def check_resistance(
     tree: Any, prescribed: Sequence[bool] | None = None, rotor_inertia: Array | None = None
 ) -> None:
-    """Check that every joint moves inertia, except at special configurations of the tree.
+    """Check that every joint moves inertia in almost all configurations.
 
-    One example is a pair of revolute joints about one axis with a massless body between them.
-    Another example is a joint whose axis passes through its only point mass. For these joints D of
-    RBDA Table 7.1 is singular. Forward dynamics then has no solution; inverse dynamics has one.
+    Two revolute joints about one axis, with a massless body between them, fail this check. A joint
+    whose axis passes through the only point mass also fails. For such a joint, D of RBDA Table 7.1
+    is singular. Forward dynamics then has no solution, but inverse dynamics has a solution.
 
     Args:
         tree: The model.
-        prescribed: For each joint, True if its acceleration is prescribed; the check skips it.
+        prescribed: For each joint, True if its acceleration is prescribed. The check skips these
+            joints.
         rotor_inertia: The rotor inertia (nv,) of the joints, added to the diagonal of D.
 
     Raises:
@@ -261,9 +262,10 @@ def check_resistance(
 def find_idle_joint(
     tree: Any, prescribed: Sequence[bool] | None = None, rotor_inertia: Array | None = None
 ) -> str | None:
-    """Return the name of a joint whose D is singular at all configurations, or None.
+    """Return the name of a joint that moves no inertia at any configuration, or None.
 
-    If D of a joint is singular at a random configuration, it is singular at all configurations.
+    For such a joint, D = S^T IA S is singular. The function computes D at a random configuration,
+    where D is singular only if it is singular at all configurations.
     """
     if _all_move_their_own_body(tree):
         return None
@@ -287,13 +289,13 @@ def find_idle_joint(
 
 
 def _all_move_their_own_body(tree: Any) -> bool:
-    """Return True if each joint moves a body that is heavy enough for a regular D (fast test).
+    """Return True if a fast test shows that D of every joint is regular.
 
     D is at least S^T I S, where I is the inertia of the body that the joint moves. The test
-    compares this value with all bodies outboard of the joint: their total mass m, and the bound s
-    of their second moment about the joint origin. About the origin of the parent, at the distance
-    d, their second moment is at most (sqrt(s) + d sqrt(m))^2. The bounds also apply to unphysical
-    published inertias if no motion has a negative kinetic energy.
+    compares this value with the total mass m of all bodies outboard of the joint, and with a bound
+    s of their second moment about the joint origin. About the origin of the parent, at the distance
+    d, the second moment is at most (sqrt(s) + d sqrt(m))^2. The bounds also apply to an unphysical
+    inertia if no motion has a negative kinetic energy.
     """
     if not all(type(joint) in (Revolute, Prismatic) for joint in tree.joint):
         return False
@@ -318,15 +320,15 @@ def _all_move_their_own_body(tree: Any) -> bool:
 
 
 def _resists(body: Any) -> bool:
-    """Return True if every motion of the body has a kinetic energy of at least zero."""
+    """Return True if the kinetic energy of the body is nonnegative for every velocity."""
     return bool(np.linalg.eigvalsh(body.matrix())[0] >= -1e-12 * np.trace(body.I))
 
 
-_ENOUGH = 1e-9  # relative to the largest inertia; far above the bounds of `_is_regular`
+_ENOUGH = 1e-9  # relative to the largest inertia; much larger than the bounds in `_is_regular`
 
 
 def _is_regular(D: Array, size: Array, S: Array, rigid: Array) -> bool:
-    """Return True if D, scaled by the inertias `size`, has no eigenvalue near zero."""
+    """Return True if D, divided by the composite inertias `size`, has no eigenvalue near zero."""
     if np.any(size <= 1e-14 * np.abs(rigid).max() * (S * S).sum(axis=0)):
         return False
     smallest = np.linalg.eigvalsh(D / np.sqrt(np.outer(size, size)))[0]

@@ -1,4 +1,4 @@
-"""Validation of a new model: an invalid field is rejected when the model is created."""
+"""Validation of models: functions that reject invalid fields when a model is created."""
 
 from collections import Counter
 from math import isfinite
@@ -21,7 +21,7 @@ from rigidblocks.spatial.spatial import (
 
 
 class ImmobileError(ValueError):
-    """Error: a joint moves no inertia; `joint` is the index of this joint in the model."""
+    """Error for a joint that moves no inertia; `joint` is the index of the joint."""
 
     def __init__(self, message: str, joint: int):
         super().__init__(message)
@@ -37,7 +37,7 @@ def check_spatial_model(model: Any) -> None:
     """
     check_structure(model)
     for i in range(model.nb):
-        if not _is_plain(model, i):  # the full checks take several times as long
+        if not _is_plain(model, i):  # the complete checks take several times longer
             _check_sizes(model, i)
             check_rotation(model, i)
             _check_inertia(model, i)
@@ -50,7 +50,7 @@ def check_spatial_model(model: Any) -> None:
 
 
 def _is_plain(model: Any, i: int) -> bool:
-    """Return True if body i passes a fast check and its joint has a type with known sizes."""
+    """Return True if body i passes a fast check and its joint is of a type that needs no check."""
     X, body = model.Xtree[i], model.inertia[i]
     E, r, h, I = X.E, X.r, body.h, body.I
     try:
@@ -88,8 +88,8 @@ def check_structure(tree: Tree) -> None:
     """Check the lists of a kinematic tree.
 
     Raises:
-        ValueError: The lists differ in length, two names are equal, the model has no bodies, or the
-            index of a parent is not below the index of its child.
+        ValueError: The lists differ in length, or two names are equal. The model has no bodies, or
+            the index of a parent is not below the index of its child.
     """
     _check_lengths(tree)
     for names in (tree.body_names, tree.joint_names):
@@ -140,7 +140,7 @@ def check_massless(tree: Tree) -> None:
     """Check the massless bodies of a kinematic tree.
 
     Raises:
-        ValueError: A massless name is not the name of a body.
+        ValueError: `massless` contains a name that no body has.
         ImmobileError: A joint moves only massless bodies.
     """
     if not tree.massless:
@@ -172,8 +172,8 @@ def check_loops(tree: Tree) -> None:
     Raises:
         TypeError: Xp or Xs is not a transform of the model's algebra.
         ValueError: Two joints have the same name, or a string is invalid. A loop joint connects a
-            body with itself or with an unknown body, belongs to another algebra, or has a frame
-            that is not finite.
+            body to itself or to an unknown body, belongs to another algebra, or has a frame that is
+            not finite.
     """
     if not (tree.loops or tree.strings):
         return
@@ -203,7 +203,7 @@ def check_loops(tree: Tree) -> None:
 
 
 def _check_string(tree: Tree, string: StringConstraint, place: str) -> None:
-    """Raise ValueError for unknown bodies, too few or equal points, invalid length or radius."""
+    """Raise ValueError if a string has unknown bodies or invalid points, length or radius."""
     for body, point in string.points:
         if not -1 <= body < tree.nb:
             raise ValueError(
@@ -241,7 +241,7 @@ def _check_ends(tree: Tree, loop: LoopJoint, place: str) -> None:
 
 
 def _check_sizes(model: Any, i: int) -> None:
-    """Reject arrays whose sizes are not spatial, and joints with inconsistent sizes and units."""
+    """Reject arrays of body i whose sizes are not spatial, and joints with inconsistent sizes."""
     joint = model.joint[i]
     where = f"[{i}] ({model.joint_names[i]}) of model '{model.name}'"
     if type(joint) not in _PLAIN:
@@ -306,7 +306,7 @@ def inertia_defect(inertia: RigidInertia) -> str:
     """Return the reason why an inertia with mass is physically impossible, or ""."""
     m, h, I_O = inertia.m, inertia.h, inertia.I
     if _is_physical(m, h.tolist(), I_O.tolist()):
-        return ""  # the eigenvalues take ten times as long
+        return ""  # the eigenvalues take ten times longer
     c = h / m
     moments = np.linalg.eigvalsh(I_O - m * (c @ c * np.eye(3) - np.outer(c, c)))
     # rounding error of the moments of inertia, and of their shift from the origin
@@ -320,9 +320,11 @@ def inertia_defect(inertia: RigidInertia) -> str:
 
 
 def _is_physical(m: float, h: list[float], I_O: list[list[float]]) -> bool:
-    """Check that (tr I / 2) 1 - I about the centre of mass is positive definite, by three pivots.
+    """Return True if the matrix of second moments is positive definite.
 
-    This matrix contains the second moments of the mass. The test tolerates less rounding error than
+        J = (tr I / 2) 1 - I,  with I about the centre of mass
+
+    The function computes the three pivots of J. It tolerates less rounding error than
     `inertia_defect`.
     """
     (a, _, _), (d, b, _), (e, f, c) = I_O
@@ -340,7 +342,7 @@ def _is_physical(m: float, h: list[float], I_O: list[list[float]]) -> bool:
 
 
 def _has_mass(tree: Tree, i: int, place: str) -> bool:
-    """Return True if the mass of body i is positive; reject a zero mass that is not declared."""
+    """Return True if the mass of body i is positive; reject zero mass of undeclared bodies."""
     m, h, I_O = tree.inertia[i].m, tree.inertia[i].h, tree.inertia[i].I
     numbers = [m, *np.ravel(h).tolist(), *np.ravel(I_O).tolist()]
     if not all(map(isfinite, numbers)):
@@ -365,7 +367,7 @@ def _inertia_text(body: Any) -> str:
 
 
 def _check_shapes(model: Any, field: str) -> None:
-    """Reject a list without one entry per body, and entries that are not a `Shape`."""
+    """Reject a list of shapes unless it has one entry per body and contains only `Shape`."""
     lists = getattr(model, field)
     if isinstance(lists, LazyTuple):
         return  # file readers create only valid shapes
@@ -384,9 +386,10 @@ def _check_shapes(model: Any, field: str) -> None:
 
 
 def _check_planar(model: Any, i: int) -> None:
-    """Reject spatial fields; a joint counts as planar if its transform is planar.
+    """Reject a body of a planar model with a spatial joint, transform or inertia.
 
-    The check compares the types, because some spatial and planar classes have the same name.
+    A joint is planar if its transform is planar. Some spatial and planar classes have the same
+    name, so the function compares the types.
     """
     joint = model.joint[i]
     moves = isinstance(joint, Joint) and isinstance(

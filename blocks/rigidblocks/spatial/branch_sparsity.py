@@ -1,10 +1,10 @@
 """Branch-induced sparsity of the joint-space inertia (RBDA 6.4, 6.5).
 
 The factorizations and products skip the zeros. Row k of H or L has nonzeros below the diagonal only
-in columns parent[k], parent[parent[k]] and so on. The array `parent` has one entry per *variable*;
--1 means the base. `expand_lambda` computes it from the parents of the bodies. The zero pattern is
-structural, so no function branches on a value. L is lower triangular; x is a vector (n,) or a
-matrix of columns (n, k).
+in columns parent[k], parent[parent[k]] and so on. The array `parent` has one entry per *variable*,
+-1 for the base. `expand_lambda` computes this array from the parents of the bodies. The zero
+pattern depends only on the tree, so no function branches on a value. L is lower triangular. x is a
+vector (n,) or a matrix of columns (n, k).
 """
 
 from collections.abc import Sequence
@@ -21,8 +21,8 @@ def expand_lambda(parent: Parents, freedoms: Sequence[int]) -> tuple[int, ...]:
     """Return the expanded parent array, with one entry per variable (RBDA Table 6.4).
 
     A joint with several degrees of freedom becomes a chain of joints with one degree of freedom.
-    `freedoms[i]` is nv of joint i. A joint without degrees of freedom adds no variable; the entries
-    of its children refer to the variables of its parent.
+    `freedoms[i]` is nv of joint i. A joint without degrees of freedom adds no variable. The parent
+    of the first variable of a joint is the nearest variable on the path to the base.
 
     Raises:
         ValueError: A parent index is not below the index of its child, or the lengths differ.
@@ -45,8 +45,8 @@ def expand_lambda(parent: Parents, freedoms: Sequence[int]) -> tuple[int, ...]:
 def elimination_parent(reads: Array) -> tuple[int, ...]:
     """Return the elimination tree of a symmetric matrix as a parent array (n,).
 
-    `reads` (n, n) is a symmetric boolean matrix, true for nonzero elements. The parent array covers
-    all nonzeros of the factor L.
+    `reads` (n, n) is a symmetric boolean matrix, true for nonzero elements. Row k of the factor L
+    has nonzeros only in the columns parent[k], parent[parent[k]] and so on.
     """
     left, parent = np.tril(reads, -1), [-1] * len(reads)
     for k in reversed(range(len(reads))):
@@ -60,15 +60,15 @@ def elimination_parent(reads: Array) -> tuple[int, ...]:
 def factorization_counts(parent: Parents) -> tuple[int, int]:
     """Return the operation counts D1 and D2 of the factorization (RBDA Eq 6.26, 6.27).
 
-    D1 is the number of divisions, D2 the number of multiply-subtract operations. D1 is also the
-    number of nonzeros below the diagonal of H.
+    D1 is the number of divisions and also the number of nonzeros below the diagonal of H. D2 is the
+    number of multiply-subtract operations.
     """
     above = [len(path) for path in _paths(parent)]
     return sum(above), sum(d * (d + 1) // 2 for d in above)
 
 
 def ltl(H: Array, parent: Parents) -> Array:
-    """Return the lower triangular L (n, n) with H = L^T L (RBDA Table 6.3).
+    """Return the lower triangular factor L (n, n) of H = L^T L (RBDA Table 6.3).
 
     H is symmetric positive definite; only its lower triangle is read.
 
@@ -112,7 +112,7 @@ def ltdl(H: Array, parent: Parents) -> tuple[Array, Array]:
 
 
 def mpy_h(H: Array, parent: Parents, x: Array) -> Array:
-    """Return the product H x; only the lower triangle of H is read (RBDA Table 6.5)."""
+    """Return the product H x, using only the lower triangle of H (RBDA Table 6.5)."""
     above = _checked_paths(parent, H, x)
     y = [H[i, i] * x[i] for i in range(len(H))]
     for i in reversed(range(len(H))):
@@ -173,8 +173,8 @@ def mpy_lit(L: Array, parent: Parents, x: Array, unit: bool = False) -> Array:
 def solve_ltl(H: Array, parent: Parents, b: Array) -> Array:
     """Return the solution x of H x = b by the factorization H = L^T L (RBDA 6.5).
 
-    The function solves first with L^T and then with L; a Cholesky factorization L L^T requires the
-    reverse order.
+    The function solves first with L^T and then with L. For a Cholesky factorization L L^T, the
+    order would be reversed.
     """
     L = ltl(H, parent)
     return mpy_li(L, parent, mpy_lit(L, parent, b))
@@ -189,7 +189,7 @@ def solve_ltdl(H: Array, parent: Parents, b: Array) -> Array:
 
 
 def _lower(H: Array) -> Array:
-    """Return a copy of the lower triangle; its elements are floats or traced scalars."""
+    """Return a copy of H with zeros above the diagonal, as floats or traced scalars."""
     H = np.asarray(H)
     return np.tril(H if H.dtype == object else H.astype(float))
 
@@ -228,7 +228,5 @@ def _check(parent: Parents) -> None:
 
 
 def _check_pivot(pivot: Any, k: int) -> None:
-    if (
-        isinstance(pivot, float) and pivot <= 0
-    ):  # NaN passes, because it means that the input was not finite
+    if isinstance(pivot, float) and pivot <= 0:  # NaN passes, because the input was then not finite
         raise ValueError(f"the matrix is not positive definite: pivot {k} is {pivot}")

@@ -25,9 +25,9 @@ def floats_of_shape(shape: tuple[int, ...], values: Sequence[float]) -> NDArray[
 
 
 def is_frozen(*values: Any) -> bool:
-    """Return True if no value can be modified.
+    """Return True if all values are immutable.
 
-    Such values are numbers, and read-only arrays that are not views of writable arrays.
+    Numbers are immutable, and also read-only arrays that are not views of writable arrays.
     """
     for value in values:
         if isinstance(value, np.ndarray):
@@ -40,9 +40,9 @@ def is_frozen(*values: Any) -> bool:
 
 
 class LazyTuple(Sequence[Any]):
-    """Tuple `make(*arguments)`, created once, at its first use.
+    """Tuple that the call `make(*arguments)` creates at first use.
 
-    For example, programs that only compute with a robot do not create its visual shapes.
+    For example, a program that shows no robot never creates the visual shapes.
     """
 
     __slots__ = ("_arguments", "_items", "_make")

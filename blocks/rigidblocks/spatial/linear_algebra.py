@@ -1,7 +1,7 @@
 """Dense linear algebra: equations, orthonormal bases, null spaces and singular values.
 
 All functions are for small matrices. Functions with "yes" in the column "traced" accept traced
-scalars and do not branch on values. In a trace, structurally zero elements cost nothing.
+scalars and do not branch on values. Structurally zero elements add no operations to a trace.
 
     function             result                                     traced  rank
     small_inverse        A^-1, A symmetric positive definite        yes     full, not checked
@@ -17,24 +17,9 @@ scalars and do not branch on values. In a trace, structurally zero elements cost
     svd                  A = U S V^T, Jacobi rotations              yes     any, by a tolerance
     solve_ltdl           x of H x = b, H with the zeros of a tree   yes     full, else ValueError
 
-"given": the function can be traced only with a given choice of the independent variables.
+"given": the function can be traced only if the caller specifies the independent variables.
 `solve_ltdl` is in `branch_sparsity`. With traced arguments, a rank-deficient matrix does not raise
-ValueError; the results are then not finite.
-
-Complete pivoting (RBDA 8.5 method 3, 8.8) solves K x = k as x = G y + g. The independent variables
-y are a subset of x. The choice and number of independent variables depend on the values of K, but
-the shape of a traced result must not. Therefore `reduction` does not exchange rows and columns; it
-marks the used rows and columns by factors of 0 or 1. `null_space` selects the columns of the
-independent variables.
-
-Householder reflections give the orthonormal complement of given directions (`normal_to`). They map
-the given directions to spare coordinates, which no caller uses afterwards. The remaining
-coordinates give the basis of the complement, at a fraction of the cost of Gram-Schmidt
-(`completion`).
-
-One-sided Jacobi rotations give the singular values in a fixed number of sweeps. The rotations make
-the columns orthogonal to each other. If the columns differ only in size, small singular values are
-as accurate as large singular values.
+ValueError, and the results are not finite.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -68,9 +53,10 @@ def small_inverse(D: Array) -> Array:
 
 
 def positive_solution(A: Array, b: Array) -> Array:
-    """Return x with A x = b by the factorization A = L^T D L; b may have several columns.
+    """Return the solution x of A x = b by the factorization A = L^T D L.
 
-    A is symmetric positive definite; only its lower triangle is read.
+    A is symmetric positive definite, and the function reads only its lower triangle. b may have
+    several columns.
 
     Raises:
         ValueError: A pivot is not positive; traced pivots are not checked.
@@ -79,7 +65,7 @@ def positive_solution(A: Array, b: Array) -> Array:
 
 
 def symmetric_solution(A: Array, b: Array) -> Array:
-    """Return x with A x = b for a symmetric A with nonzero leading minors."""
+    """Return the solution x of A x = b for a symmetric A with nonzero leading minors."""
     A, x, n = np.array(A), np.array(b), len(A)
     for i in range(n):
         factor = A[i + 1 :, i] / A[i, i]
@@ -93,8 +79,8 @@ def symmetric_solution(A: Array, b: Array) -> Array:
 def linear_solver(W: Array) -> Solver:
     """Return a function that computes W^-1 b by elimination with partial pivoting.
 
-    The pivot is the largest element of each column. W may be traced. If W is singular, the results
-    are not finite.
+    The pivot is the remaining element with the largest magnitude in each column. W may be traced.
+    If W is singular, the results are not finite.
     """
     return _traced_solver(W) if W.dtype == object else _solver(W)
 
@@ -126,7 +112,10 @@ def _elimination(W: Array) -> tuple[Array, Array]:
 
 
 def _traced_solver(W: Array) -> Solver:
-    """Return a solver for a traced W; it exchanges rows by `select` and skips zeros."""
+    """Return a function that computes W^-1 b for a traced W.
+
+    The function exchanges rows by `select` and skips structural zeros.
+    """
     U, exchanges = _traced_elimination(W)
 
     def solve(b: Array) -> Array:
@@ -157,7 +146,7 @@ def _traced_elimination(W: Array) -> tuple[Array, list[list[tuple[int, Any]]]]:
 
 
 def _exchange(U: Array, j: int, i: int) -> Any:
-    """Exchange rows j and i from column j on if the pivot in row i is larger.
+    """Exchange the rows j and i of U, from column j, if the pivot in row i is larger.
 
     Returns:
         The condition of the exchange, which may be traced.
@@ -169,14 +158,15 @@ def _exchange(U: Array, j: int, i: int) -> Any:
     return larger
 
 
-_AS_LARGE = 1.0 + 1e-9  # ratio up to which squared column lengths count as equal
+_AS_LARGE = 1.0 + 1e-9  # largest ratio of squared column lengths that count as equal
 
 
 def orthonormal(M: Array, limit: Any) -> tuple[Array, Array, tuple[Any, ...]]:
     """Orthonormalize the columns of M (n, m) by Gram-Schmidt with column pivoting.
 
-    Each step takes the column of M with the largest remainder. If the squared length of a remainder
-    is not above `limit`, this column of Q, all later columns and their lengths are zero.
+    Each step normalizes the largest remainder of the columns of M. If the squared length of this
+    remainder is not above `limit`, the new column of Q and all later columns are zero. Their
+    lengths in the result are also zero.
 
     Returns:
         Q = M V (n, m) with orthonormal columns, V (m, m), and the lengths of the remainders (m,).
@@ -199,9 +189,10 @@ def orthonormal(M: Array, limit: Any) -> tuple[Array, Array, tuple[Any, ...]]:
 
 
 def _largest_column(columns: list[Array], n: int) -> tuple[Array, Any, list[Array]]:
-    """Return the column with the longest first n elements, their squared length, and other columns.
+    """Return the longest column, its squared length, and the other columns.
 
-    If several columns have the same length within rounding, the function returns the first of them.
+    Only the first n elements of a column count. If several columns have the same length within
+    rounding error, the function returns the first of these columns.
     """
     best, others = columns[0], []
     square = best[:n] @ best[:n]
@@ -217,20 +208,20 @@ def _largest_column(columns: list[Array], n: int) -> tuple[Array, Any, list[Arra
 
 
 def completion(Q: Array, vectors: list[Array]) -> tuple[Array, Array]:
-    """Return orthonormal columns that extend the columns of Q to span k further vectors.
+    """Return orthonormal columns P that, together with the columns of Q, span k more vectors.
 
         R = P^T [vectors]
 
     Column j of P and row j of R are zero if the previous columns already span vector j.
 
     Returns:
-        The new orthonormal columns P (n, k) and the upper triangular R (k, k).
+        The orthonormal columns P (n, k) and the upper triangular matrix R (k, k).
     """
     n, m, k = *Q.shape, len(vectors)
     done, R = list(Q.T), np.zeros((k, k), dtype=object if Q.dtype == object else float)
     for j, vector in enumerate(vectors):
         p, parts = _split_projection(vector, done)
-        p, again = _split_projection(p, done)  # removes the rounding errors of the first pass
+        p, again = _split_projection(p, done)  # removes the rounding errors of the first projection
         square = p @ p
         some = less(1e-28, square)
         inverse = select(some, 1.0, 0.0) / np.sqrt(select(some, square, 1.0))
@@ -250,7 +241,7 @@ def project_out(vector: Array, units: Sequence[Array], n: int | None = None) -> 
 def _split_projection(
     vector: Array, units: Sequence[Array], n: int | None = None
 ) -> tuple[Array, Array]:
-    """Return the vector without its components along `units`, and these components."""
+    """Return the vector without its components along orthonormal `units`, and the components."""
     parts = []
     for unit in units:
         parts.append(unit[:n] @ vector[:n])
@@ -260,7 +251,7 @@ def _split_projection(
 
 
 def block_diagonal(blocks: Sequence[Array], dtype: type = float) -> Array:
-    """Return the block-diagonal matrix of blocks with any shapes."""
+    """Return the block-diagonal matrix of rectangular blocks."""
     matrix = np.zeros(
         (sum(block.shape[0] for block in blocks), sum(block.shape[1] for block in blocks)),
         dtype=dtype,
@@ -299,8 +290,8 @@ PIVOT_TOLERANCE = 1e-9  # relative to the largest element of K; rounding errors 
 class NullSpace(NamedTuple):
     """General solution x = G y + g of K x = k with the independent variables y.
 
-    Every y satisfies K (G y + g) = k: K G = 0, K g = k. G has the shape (n, n - r) and g the shape
-    (n,); r is the rank of K. `independent` contains the indices of y in x.
+    K G = 0 and K g = k, so x is a solution for every y. G has the shape (n, n - r) and g the shape
+    (n,), where r is the rank of K. `independent` contains the indices of y in x.
     """
 
     G: Array
@@ -313,12 +304,12 @@ class Reduction(NamedTuple):
 
         x = G x + g,    K^T M r = r for every combination r of the rows of K
 
-    G (n, n) has nonzero columns only for the free variables. g (n,) is zero for the free variables.
-    `free` (n,) is 1 for free (independent) variables, else 0. `kept` (m,) is 1 for independent
-    constraints, else 0.
+    G (n, n) has nonzero columns only for the free (independent) variables. g (n,) is zero for the
+    free variables. `free` (n,) is 1 for free variables and 0 for other variables. `kept` (m,) is 1
+    for independent constraints and 0 for dependent constraints.
 
     M (m, n) has nonzero rows only for independent constraints. `rest` (m, n) contains the
-    coefficients of the free variables that the elimination leaves in the dependent constraints.
+    coefficients of the free variables in the dependent constraints after the elimination.
     """
 
     G: Array
@@ -335,8 +326,11 @@ def reduction(
     """Eliminate the variables of K x = k with complete pivoting (RBDA Eq 8.48 to 8.51).
 
     The elimination skips the `independent` variables. It ends when no pivot is larger than the
-    tolerance times the first pivot; further steps then have no effect. The rows of K that were not
-    pivot rows depend on the pivot rows.
+    tolerance times the first pivot. The remaining rows of K then depend on the pivot rows.
+
+    The number of pivots depends on the values of K, but the shapes of a traced result must not.
+    The function therefore does not exchange rows and columns. It marks the pivot rows and columns
+    by factors of 0 or 1, and steps without a pivot have no effect.
     """
     m, n = K.shape
     A: Array = np.hstack([K, np.asarray(k)[:, None], np.eye(m)])
@@ -362,7 +356,10 @@ def _eliminate(A: Array, row: Array, column: Array, has_pivot: Any) -> Array:
 
 
 def _reduction(A: Array, place: Array, kept: Array) -> Reduction:
-    """Return the reduced row form of A = [K | k | 1]; `place` maps pivot rows to variables."""
+    """Return the reduced row form of the eliminated matrix A = [K | k | 1].
+
+    `place` (n, m) is 1 if the variable of the row was eliminated with the pivot row of the column.
+    """
     n, m = place.shape
     free = 1.0 - place @ np.ones(m)
     G = np.diag(free) - (place @ A[:, :n]) * free
@@ -371,7 +368,7 @@ def _reduction(A: Array, place: Array, kept: Array) -> Reduction:
 
 
 def _largest(A: Array, row_used: Array, column_used: Array) -> tuple[Any, Any, Any]:
-    """Return row, column and magnitude of the largest element in unused rows and columns."""
+    """Return row, column and magnitude of the largest element of A in unused rows and columns."""
     sizes = np.abs(A) * (1.0 - column_used) * (1.0 - row_used)[:, None]
     if sizes.dtype != object:
         i, j = np.unravel_index(np.argmax(sizes), A.shape)
@@ -388,7 +385,7 @@ def _largest(A: Array, row_used: Array, column_used: Array) -> tuple[Any, Any, A
 
 
 def _unit_vector(n: int, k: Any, exists: Any) -> Array:
-    """Return the unit vector (n,) along index k, or zero if `exists` is false."""
+    """Return the vector (n,) with 1 at index k and 0 elsewhere, or zero if `exists` is false."""
     return np.array(
         [_select(exists, _select(less(abs(k - i), 0.5), 1.0, 0.0), 0.0) for i in range(n)]
     )
@@ -406,15 +403,21 @@ def null_space(
     names: Sequence[str] | None = None,
     tolerance: float = PIVOT_TOLERANCE,
 ) -> NullSpace:
-    """Return the general solution x = G y + g of K x = k; K is (nc, n).
+    """Return the general solution x = G y + g of K x = k (RBDA 8.5 method 3, 8.8).
 
-    Complete pivoting chooses the independent variables y unless `independent` is given. For traced
-    values `independent` is required and is not checked.
+    The independent variables y are a subset of x.
+
+    Args:
+        K: The coefficients (nc, n).
+        k: The right-hand side (nc,).
+        independent: The indices of y in x, by default selected by complete pivoting. If K or k is
+            traced, they are required and not checked.
+        names: The names of the variables x in error messages.
+        tolerance: The smallest pivot, relative to the first pivot.
 
     Raises:
-        ValueError: The given variables depend on each other or do not determine the other
-            variables (the message contains their `names`), or K or k is traced and `independent`
-            is missing.
+        ValueError: The variables `independent` depend on each other, or do not determine the other
+            variables. K or k is traced and `independent` is missing.
     """
     n = K.shape[1]
     choice = tuple(independent or ())
@@ -441,7 +444,10 @@ def _check_choice(
     names: Sequence[str],
     tolerance: float,
 ) -> None:
-    """Raise ValueError if the chosen variables are dependent or do not determine the others."""
+    """Raise ValueError if the variables `choice` are not a valid choice of independent variables.
+
+    The variables must not depend on each other, and they must determine all other variables.
+    """
     given = f"independent variables {', '.join(names[j] for j in choice)}"
     tied = [j for j in choice if np.any(np.abs(result.rest[:, j]) > tolerance * np.abs(K).max())]
     if tied:
@@ -463,14 +469,14 @@ def _rank(rest: Array, K: Array, tolerance: float) -> int:
 
 
 class Basis(Protocol):
-    """Basis with columns P (n, k); each column is zero or part of an orthonormal set."""
+    """Basis with columns P (n, k): orthonormal columns, and columns that are zero."""
 
     @property
     def size(self) -> int:
         """Number of columns k."""
 
     def parts(self, x: Array) -> Array:
-        """Return P^T x (k,) for x (n,)."""
+        """Return the components P^T x (k,) of x (n,) along the columns."""
 
     def sum(self, y: Array) -> Array:
         """Return the linear combination P y (n,) of the columns for coefficients y (k,)."""
@@ -488,7 +494,7 @@ class Columns:
         return int(self.P.shape[1])
 
     def parts(self, x: Array) -> Array:
-        """Return P^T x (k,)."""
+        """Return the components P^T x (k,) of x (n,) along the columns."""
         y: Array = self.P.T @ x
         return y
 
@@ -499,14 +505,17 @@ class Columns:
 
 
 class Mirror(NamedTuple):
-    """Householder reflection x - factor (v^T x) v of the elements of x at `places`."""
+    """Householder reflection of some elements of a vector.
+
+    The reflection replaces the elements x at the indices `places` by x - factor (v^T x) v.
+    """
 
     places: list[int]
     v: Array
     factor: Any
 
     def image(self, x: Array) -> Array:
-        """Return the reflection of x (n,); elements at other places do not change."""
+        """Return x (n,) with reflected elements at the indices `places`."""
         part = self.factor * (self.v @ x[self.places])
         if is_number(part, 0.0):
             return x
@@ -517,10 +526,10 @@ class Mirror(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Reflected:
-    """Basis whose k columns become unit vectors under the reflections `mirrors`.
+    """Basis that is the image of k coordinate axes under Householder reflections.
 
-    The unit vectors have dimension n and a 1 at the indices `left`. `shut` contains a factor of 0
-    or 1 for some of the columns.
+    The reflections `mirrors` map each column to a unit vector (n,) with a 1 at an index in `left`.
+    `shut` contains a factor of 0 or 1 for some columns. A column with the factor 0 is zero.
     """
 
     n: int
@@ -534,7 +543,7 @@ class Reflected:
         return len(self.left)
 
     def parts(self, x: Array) -> Array:
-        """Return P^T x (k,)."""
+        """Return the components P^T x (k,) of x (n,) along the columns."""
         for mirror in self.mirrors:
             x = mirror.image(x)
         return self._open(x[self.left])
@@ -557,17 +566,19 @@ class Reflected:
 def normal_to(Q: Array, sizes: Sequence[Any], spare: Sequence[int]) -> Reflected:
     """Return a basis P (n, k) normal to the orthonormal columns of Q (n, m), k = n - s.
 
-    The reflections map the columns of Q to the s `spare` coordinates and the columns of P to the
-    other coordinates. If Q has more than s columns, each further nonzero column takes one of the
-    other coordinates. The column of P for that coordinate is zero.
+    Householder reflections map the columns of Q to the s `spare` coordinates and the columns of P
+    to the other coordinates. This takes fewer operations than the Gram-Schmidt method
+    (`completion`). If Q has more than s columns, each further nonzero column is mapped to one of
+    the other coordinates. The column of P for this coordinate is zero.
 
-    If the function is traced for derivatives, a single reflection maps each column of Q. The spare
-    components of a column may be zero, and a reflection of zero components is not differentiable.
+    If the function is traced for derivatives, it maps each column of Q by a single reflection. The
+    spare components of a column may be zero, and a reflection of zero components is not
+    differentiable.
 
     Args:
-        Q: Orthonormal columns (n, m). Columns of size 0 are zero and come last.
-        sizes: The sizes of the columns of Q.
-        spare: The indices of the s coordinates that no caller needs.
+        Q: The orthonormal columns (n, m). The last columns may be zero.
+        sizes: A value for each column of Q: zero for a zero column, and positive otherwise.
+        spare: The indices of the s coordinates that the caller does not use.
 
     Returns:
         The basis P (n, k).
@@ -594,7 +605,7 @@ def normal_to(Q: Array, sizes: Sequence[Any], spare: Sequence[int]) -> Reflected
 
 
 def _gathering_reflection(q: Array, places: list[int]) -> Mirror:
-    """Return the reflection that maps the elements of q at `places` to the first of them."""
+    """Return the reflection that makes the elements of q at `places` zero except the first."""
     x = q[places]
     if len(places) == 1:
         return Mirror(places, np.zeros(1), 0.0)
@@ -605,13 +616,13 @@ def _gathering_reflection(q: Array, places: list[int]) -> Mirror:
     return Mirror(places, v, select(some, 1.0, 0.0) / (length * (length + _sign(x[0]) * x[0])))
 
 
-_NOTHING = 1e-40  # elements with a squared length up to this value are not reflected
+_NOTHING = 1e-40  # elements with a smaller sum of squares are not reflected
 
 
 def _aligning_reflection(q: Array, places: list[int], exists: Any) -> Mirror:
-    """Return the reflection that maps q at `places` to the last place.
+    """Return the reflection that makes the elements of q at `places` zero except the last.
 
-    `exists` is 0 if q is the zero vector, else 1.
+    `exists` is 1, or 0 if q is the zero vector.
     """
     v = np.array(q[places])
     sign = _sign(v[-1])
@@ -632,8 +643,8 @@ SINGULAR_VALUE_TOLERANCE = (
 class SVD(NamedTuple):
     """Singular value decomposition A = U diag(s) V^T with p = min(m, n) singular values.
 
-    s (p,) starts with the largest value; U is (m, p), V (n, p). The column of a zero singular value
-    is zero in U if m >= n, else in V.
+    s (p,) starts with the largest value. U is (m, p) and V (n, p). The column of a zero singular
+    value is zero in U if m >= n, and in V otherwise.
     """
 
     U: Array
@@ -647,16 +658,16 @@ class SVD(NamedTuple):
         return select(some, self.s[0] / select(some, self.s[-1], 1.0), 1e300)
 
     def effective_condition(self, tolerance: float = SINGULAR_VALUE_TOLERANCE) -> Any:
-        """Return the condition number sigma_1 / sigma_r of the independent rows; r is the rank.
+        """Return the condition number sigma_1 / sigma_r of the independent rows, with the rank r.
 
-        The result is 1 for rank 0.
+        For rank 0, the result is 1.
         """
         inverses = self.inverses(tolerance)
         largest = reduce(maximum, inverses, 0.0)
         return select(less(0.0, largest), self.s[0] * largest, 1.0)
 
     def rank(self, tolerance: float = SINGULAR_VALUE_TOLERANCE) -> Any:
-        """Return the number of singular values above the tolerance times the largest value."""
+        """Return the rank: the number of singular values above the tolerance times s_1."""
         return sum(select(less(self.s[0] * tolerance, s), 1.0, 0.0) for s in self.s)
 
     def inverses(self, tolerance: float = SINGULAR_VALUE_TOLERANCE, damping: float = 0.0) -> Array:
@@ -689,10 +700,12 @@ class SVD(NamedTuple):
 
 
 def svd(A: Array, sweeps: int | None = None) -> SVD:
-    """Return the singular values and vectors of A (m, n).
+    """Return the singular values and vectors of A (m, n) by one-sided Jacobi rotations.
 
-    Each Jacobi sweep rotates every pair of the p columns. For p up to 12, the default number of
-    sweeps is one or two more than rounding accuracy requires, even for nearly dependent columns.
+    The rotations make the p columns orthogonal to each other. Each of the `sweeps` rotates every
+    pair of columns. For p up to 12, the default number of sweeps is one or two more than rounding
+    accuracy requires, even for nearly dependent columns. If the columns differ only in length, the
+    relative accuracy of small and large singular values is equal.
     """
     A = np.asarray(A)
     if A.shape[1] > A.shape[0]:
@@ -706,7 +719,7 @@ def svd(A: Array, sweeps: int | None = None) -> SVD:
 
 
 def _normal_columns(A: Array, sweeps: int) -> Array:
-    """Return [A V; V] (m + p, p), where the columns of A V are orthogonal (Jacobi sweeps)."""
+    """Return [A V; V] (m + p, p), where Jacobi sweeps make the columns of A V orthogonal."""
     m, p = A.shape
     columns = [np.concatenate([A[:, j], np.eye(p)[j]]) for j in range(p)]
     for _ in range(sweeps):
@@ -716,16 +729,17 @@ def _normal_columns(A: Array, sweeps: int) -> Array:
 
 
 def _rotate(x: Array, y: Array, m: int) -> tuple[Array, Array]:
-    """Rotate two columns so that their first m elements are orthogonal; return the longer first.
+    """Rotate two columns so that their first m elements are orthogonal.
 
-    The rotation by the smaller angle does not change which column is longer. If y is longer, the
-    function adds a quarter turn.
+    Returns:
+        The longer and the shorter column. If y is longer than x, the function therefore adds a
+        quarter turn to the rotation.
     """
     a, b, c = x[:m] @ x[:m], y[:m] @ y[:m], x[:m] @ y[:m]
     size = abs(a - b)
     h = size + np.sqrt(size * size + 4.0 * (c * c))
     some, swap = less(0.0, h), less(a, b)
-    t = select(some, 2.0 * c / select(some, h, 1.0), 0.0)  # tangent of the angle to the longer one
+    t = select(some, 2.0 * c / select(some, h, 1.0), 0.0)  # tangent of the rotation angle
     cosine = 1.0 / np.sqrt(1.0 + t * t)
     sine = cosine * t
     cosine, sine = select(swap, sine, cosine), select(swap, cosine, sine)

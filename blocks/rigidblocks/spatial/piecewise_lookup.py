@@ -1,7 +1,7 @@
-"""Search in grids and entries of tables, both piecewise constant, for traced arguments too.
+"""Grid search and table lookup for floats and traced scalars.
 
-In generated C a table is constant data. A search takes as many iterations as the table length has
-binary digits.
+The results are piecewise constant functions. In generated C code, a table is constant data, and a
+search takes as many iterations as the table length has binary digits.
 """
 
 from collections.abc import Sequence
@@ -12,15 +12,15 @@ import numpy as np
 from rigidblocks.spatial.scalar import excess, is_traced, less, minimum, piecewise, select
 from rigidblocks.spatial.spatial import Array
 
-ROUNDING = 16.0 * float(np.finfo(float).eps)  # relative error of a time after several roundings
+ROUNDING = 16.0 * float(np.finfo(float).eps)  # relative rounding error of a computed time
 
 Number = Any
 
 
 def count_at_most(grid: Array, x: Number) -> Number:
-    """Return the number of points of an increasing grid that are at most x; 0 for NaN.
+    """Return the number of points of an increasing grid that are at most x, element by element.
 
-    The function works element by element.
+    The result for NaN is 0.
     """
     if is_traced(x):
         return np.frompyfunc(lambda one: _count_one_at_most(grid, one), 1, 1)(x)
@@ -31,7 +31,7 @@ def count_at_most(grid: Array, x: Number) -> Number:
 def entry(values: Array, index: Number) -> Number:
     """Return the entry of a table (n,) at an index from 0 to n - 1, element by element.
 
-    An index outside the table gives the entry at the nearer end of the table.
+    For an index outside the table, the result is the first or the last entry.
     """
     if is_traced(index):
         return np.frompyfunc(lambda one: _entry_one(values, one), 1, 1)(index)
@@ -39,12 +39,13 @@ def entry(values: Array, index: Number) -> Number:
 
 
 def held_place(index: Number, grid: Array, x: Number) -> Number:
-    """Hold `index` in model exchange until x reaches the next or the previous grid point.
+    """Return a grid index that, in model exchange, changes only at events.
 
-    `index` is the number of points of a grid (n,) that are at most x. Between two events, the index
-    also stays the same slightly beyond a grid point (see `piecewise`). Each binary digit of the
-    Gray code of the index has its own event indicator, because only one digit changes at each grid
-    point. In a run that starts at the first grid point, x has already reached this point.
+    `index` is the number of points of a grid (n,) that are at most x. Between two events, the
+    result does not change, even if x is slightly beyond a grid point (`piecewise`).
+    Each binary digit of the Gray code of the index has an event indicator, because only one digit
+    changes at each grid point. If x starts at the first grid point, the initial index includes this
+    point.
     """
     if not (is_traced(index) and len(grid)):
         return index
@@ -57,10 +58,11 @@ def held_place(index: Number, grid: Array, x: Number) -> Number:
 
 
 def held_count(count: Number, x: Number, low: Number, high: Number) -> Number:
-    """Hold the index `count` of the interval [low, high) that contains x, as `held_place` does.
+    """Return an interval index that, in model exchange, changes only at events.
 
-    The number of successive intervals is not limited. The interval that starts at the start time
-    of a run must have an odd `count`.
+    `count` is the index of the interval [low, high) that contains x. Unlike `held_place`, the
+    function does not limit the number of intervals. The interval that begins at the start time of a
+    run must have an odd `count`.
     """
     if not is_traced(count):
         return count
@@ -71,7 +73,7 @@ def held_count(count: Number, x: Number, low: Number, high: Number) -> Number:
 
 
 def _ends(grid: Array, index: Number) -> tuple[Number, Number]:
-    """Return the ends of the grid interval for `index`, the number of grid points up to x."""
+    """Return the ends of the grid interval that begins at the grid point number `index`."""
     padded = np.concatenate([[-1e300], grid, [1e300]])
     return entry(padded, index), entry(padded, index + 1.0)
 
@@ -81,13 +83,13 @@ def _is_even(count: Number) -> Number:
 
 
 def _to_next(count: Number, x: Number, low: Number, high: Number) -> Number:
-    """Return the distance of x from the nearer interval end; it is negative if `count` is odd."""
+    """Return the margin between x and the nearer interval end, negative for an odd `count`."""
     inside = minimum(excess(x, low), excess(high, x))
     return select(_is_even(count), inside, -inside)
 
 
 def _gray(digits: Sequence[Number]) -> Number:
-    """Return the number that the Gray code `digits` represents; the lowest digit is first."""
+    """Return the number that the Gray code `digits`, lowest digit first, represents."""
     number, digit = 0.0, 0.0
     for k, changed in reversed([*enumerate(digits)]):
         digit = digit + changed - 2.0 * digit * changed
@@ -96,14 +98,17 @@ def _gray(digits: Sequence[Number]) -> Number:
 
 
 def after_event(t: Number) -> Number:
-    """Return a time [s] slightly after t: an event at t is then past, also if t is rounded."""
+    """Return a time [s] after t by more than the rounding error, so an event at t is in the past.
+
+    The result is t + 4e-12 (1 + min(|t|, 1e3)) + 4 ROUNDING |t|.
+    """
     return t + (4e-12 * (1.0 + minimum(np.abs(t), 1e3)) + 4.0 * ROUNDING * np.abs(t))
 
 
 def rounded_up(t: Number) -> Number:
-    """Return a time [s] just after t: an event at t is then reached despite rounding of t.
+    """Return a time [s] after t by more than the rounding error, so an event at t has been reached.
 
-    It is later than t by 1e-9 of t (at most 1 us) plus the rounding error of t.
+    The result is t + min(1e-9 |t|, 1e-6) + ROUNDING |t|.
     """
     return t + (minimum(1e-9 * np.abs(t), 1e-6) + ROUNDING * np.abs(t))
 

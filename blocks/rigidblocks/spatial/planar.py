@@ -1,10 +1,9 @@
 """Planar (3-D) vector algebra, angular part first (RBDA 2.16, A.1).
 
-Planar vectors contain the elements 3, 4, 5 of spatial vectors, for motions in the x-y plane. A
-motion vector is [w; vx; vy] (rad/s, m/s), a force vector [n; fx; fy] (N m, N): arrays of shape
-(3,). The functions have the same names as in `spatial`, so the algorithms accept either module as
-their algebra. With P(r) for `perp(r)`, the formulas follow from `spatial` with P(r) w instead of
--r x w.
+Planar vectors describe motions in the x-y plane. They contain the elements 3, 4, 5 of spatial
+vectors. A motion vector (3,) is [w; vx; vy] [rad/s, m/s], and a force vector (3,) is [n; fx; fy]
+[N m, N]. The functions have the names of the functions in `spatial`, so the algorithms accept both
+modules. The formulas of `spatial` apply with P(r) w instead of -r x w, where P(r) is `perp(r)`.
 
 All functions accept floats and traced scalars.
 """
@@ -41,7 +40,7 @@ def crm(v: Array) -> Array:
 
 
 def crf(v: Array) -> Array:
-    """Return the 3x3 matrix v x* = -(v x)^T, the `crm` of force vectors (RBDA 2.16; crfp)."""
+    """Return the 3x3 matrix v x* = -(v x)^T, which applies to force vectors (RBDA 2.16; crfp)."""
     return -crm(v).T
 
 
@@ -51,7 +50,7 @@ def cross_motion(v: Array, m: Array) -> Array:
 
 
 def cross_force(v: Array, f: Array) -> Array:
-    """Return v x* f = [P(vO)^T f; P(f) w] of a motion and a force vector (RBDA 2.16)."""
+    """Return v x* f = [P(vO)^T f; P(f) w] of a motion vector and a force vector (RBDA 2.16)."""
     return np.concatenate([perp(v[1:]).T @ f[1:], perp(f[1:]) @ v[:1]])
 
 
@@ -60,15 +59,15 @@ def coriolis(v: Array, vJ: Array) -> Array:
 
         [0; P(vJ) (2 w - wJ)]
 
-    The body moves with v; all vectors are in its coordinates. The result is
-    v x vJ + [0; P(vJ) (w - wJ)], for accelerations as in `Transform.carry`.
+    v is the velocity of the body. All vectors are in body coordinates. The result is
+    v x vJ + [0; P(vJ) (w - wJ)], because accelerations are defined as in `Transform.carry`.
     """
     w, wJ = v[:1], vJ[:1]
     return np.concatenate([np.zeros(1), perp(vJ[1:]) @ (w + (w - wJ))])
 
 
 def spin(w: Array, wd: Array) -> Array:
-    """Return the matrix W (2, 2) of the acceleration W r = P(r) wd - w^2 r; w, wd (1,).
+    """Return the matrix W (2, 2) with W r = P(r) wd - w^2 r, for w (1,) and wd (1,).
 
     W r is the acceleration of the body point r relative to the body origin.
     """
@@ -77,7 +76,7 @@ def spin(w: Array, wd: Array) -> Array:
 
 
 def _symmetric(lower: Array) -> Array:
-    """Return the symmetric 2x2 matrix with the lower triangle of `lower`."""
+    """Return the symmetric 2x2 matrix whose lower triangle is that of `lower`."""
     return np.array([[lower[0, 0], lower[1, 0]], [lower[1, 0], lower[1, 1]]])
 
 
@@ -115,16 +114,16 @@ class Transform:
         return np.concatenate([w, self.E @ (v + perp(self.r) @ w)])
 
     def carry(self, v: Array, a: Array) -> Array:
-        """Return the acceleration a = [wd; a] of a body in B coordinates: [wd; E (a + W r)].
+        """Return the acceleration [wd; E (a + W r)] in B coordinates of a body.
 
-        The body moves with v; W is the matrix of `spin`. As in `spatial`, the linear parts are the
-        accelerations of the body points at the origins; they differ from the linear parts of planar
-        accelerations.
+        v is the velocity and a = [wd; a] the acceleration of the body in A coordinates. W is the
+        matrix of `spin`. As in `spatial`, the linear parts are the accelerations of the body points
+        at the origins of A and B. They differ from the linear parts of planar accelerations.
         """
         return np.concatenate([a[:1], self.E @ (a[1:] + spin(v[:1], a[:1]) @ self.r)])
 
     def force(self, f: Array) -> Array:
-        """Return X* f: the force vector f (3,) or (3, k) in B coordinates."""
+        """Return X* f, the force vector f (3,) or (3, k) transformed from A to B coordinates."""
         n, f2 = f[:1], f[1:]
         return np.concatenate([n - perp(self.r).T @ f2, self.E @ f2])
 
@@ -153,7 +152,7 @@ class _Transpose:
 
 
 def xpln(theta: Any, r: ArrayLike) -> Transform:
-    """Return the transform to a frame with origin `r` (2,) [m], turned by `theta` [rad].
+    """Return the transform to a frame with origin `r` (2,) [m], rotated by `theta` [rad].
 
     Source: RBDA Table A.1; Xpln.
     """
@@ -176,7 +175,7 @@ def zero() -> Array:
 
 
 def uniform_field(g: Array) -> Array:
-    """Return the acceleration of a uniform field `g` (2,) [m/s^2], as a motion vector."""
+    """Return the motion vector [0; g] (3,) of a uniform acceleration field g (2,) [m/s^2]."""
     return np.concatenate([np.zeros(1), g])
 
 
@@ -196,24 +195,24 @@ class RigidInertia:
     I: Any
 
     def __matmul__(self, v: Array) -> Array:
-        """Return I v = [I w + h x v; m v + P(h) w] for v (3,) or (3, k); momentum of velocity v."""
+        """Return the momentum I v = [I w + h x v; m v + P(h) w] for v (3,) or (3, k)."""
         w, v2 = v[:1], v[1:]
         return np.concatenate([self.I * w + perp(self.h).T @ v2, self.m * v2 + perp(self.h) @ w])
 
     def __add__(self, other: "RigidInertia") -> "RigidInertia":
-        """Return the inertia of two rigidly joined bodies, in the same frame."""
+        """Return the inertia of two rigidly connected bodies in their common frame."""
         return RigidInertia(self.m + other.m, self.h + other.h, self.I + other.I)
 
     def to_parent(self, X: Transform) -> "RigidInertia":
-        """Return X^T I X: the inertia transformed from B to A coordinates."""
+        """Return X^T I X, the inertia transformed from B to A coordinates."""
         h, r = X.E.T @ self.h, X.r
         return RigidInertia(self.m, h + self.m * r, self.I + 2.0 * r @ h + self.m * (r @ r))
 
     def force(self, v: Array, a: Array) -> Array:
         """Return the force [I wd + h x a; m a + W h] on a body with velocity v, acceleration a.
 
-        W is the matrix of `spin`. The linear part of a is defined as in `Transform.carry`. For a
-        planar acceleration a, the force is I a + v x* I v.
+        W is the matrix of `spin`. The linear part of a is defined as in `Transform.carry`. With the
+        planar acceleration a of RBDA, the equation of motion is f = I a + v x* I v.
         """
         wd, a_lin, W = a[:1], a[1:], spin(v[:1], a[:1])
         return np.concatenate([self.I * wd + perp(self.h).T @ a_lin, self.m * a_lin + W @ self.h])
@@ -260,14 +259,14 @@ class ArticulatedInertia:
         return np.concatenate([self.I @ w + self.H.T @ v2, self.M @ v2 + self.H @ w])
 
     def __add__(self, other: "ArticulatedInertia") -> "ArticulatedInertia":
-        """Return the articulated-body inertia of two rigidly joined handles (RBDA 7.1)."""
+        """Return the articulated-body inertia of two bodies with rigidly connected handles."""
         return ArticulatedInertia(self.M + other.M, self.H + other.H, self.I + other.I)
 
     def __sub__(self, other: "ArticulatedInertia") -> "ArticulatedInertia":
         return ArticulatedInertia(self.M - other.M, self.H - other.H, self.I - other.I)
 
     def to_parent(self, X: Transform) -> "ArticulatedInertia":
-        """Return X^T I^A X: the inertia transformed from B to A coordinates."""
+        """Return X^T I^A X, the inertia transformed from B to A coordinates."""
         P = perp(X.r)
         M, H = _turned_symmetric(X.E, self.M), X.E.T @ self.H
         MP = M @ P
@@ -279,5 +278,5 @@ class ArticulatedInertia:
 
 
 def outer(U: Array, W: Array) -> ArticulatedInertia:
-    """Return the product U W^T of two matrices (3, k) whose product is symmetric."""
+    """Return the articulated-body inertia U W^T of matrices (3, k) with a symmetric product."""
     return ArticulatedInertia(_symmetric(U[1:] @ W[1:].T), U[1:] @ W[:1].T, U[:1] @ W[:1].T)

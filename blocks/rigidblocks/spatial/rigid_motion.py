@@ -1,19 +1,19 @@
 """Rotations by quaternions and rotation vectors, and the Lie group of rigid motions.
 
 A quaternion p (4,) contains the Euler parameters of the orientation of F_s in F_p (RBDA Eq 4.10,
-4.11): scalar first, unit length. A rotation vector phi (3,) [rad] is a constant angular velocity in
-F_s coordinates over unit time.
+4.11). It has unit length, and the scalar part is first. A rotation vector phi (3,) [rad] is a
+constant angular velocity in F_s coordinates, multiplied by unit time.
 
-The functions of the group are exp, log, Ad, ad and their derivatives. The transform X from A to B
-coordinates represents the motion that brings frame A to B. A motion vector u (6,), angular before
-linear [rad, m], represents the constant velocity of this motion in unit time. Literature that uses
-the pose G of B in A writes G = exp(u); Ad_G of the literature is X^-1 here. Many authors put the
-linear part first.
+The functions of the group are exp, log, Ad, ad, dexp and dlog. The transform X from A to B
+coordinates represents the motion from frame A to frame B. A motion vector u (6,) [rad, m] with the
+angular part first is the constant velocity of this motion in unit time. Publications that use the
+pose G of B in A write G = exp(u), and their Ad_G is X^-1. Many publications put the linear part
+first.
 
 The functions `displacement`, `planar_displacement` and `rough_planar_displacement` (RBDA A.1, A.2)
-approximate u = log(X). They are exact for a pure translation; otherwise the error vanishes with the
-angle between A and B. They do not support large angles: after a half turn E is symmetric and the
-angular part of the result is zero.
+approximate u = log(X). They are exact for a pure translation, and their error decreases with the
+angle between A and B. They do not support large angles. For example, for a half turn E is symmetric
+and the angular part of the result is zero.
 
 All functions accept floats and traced scalars.
 
@@ -51,7 +51,7 @@ def quaternion_rotation(p: Array) -> Array:
 
 
 def quaternion_rate(p: Array, w: Array) -> Array:
-    """Return the time derivative of p (4,) (RBDA Eq 4.13).
+    """Return the time derivative (4,) of the quaternion p (4,) (RBDA Eq 4.13).
 
     w (3,) is the angular velocity [rad/s] in F_s coordinates.
     """
@@ -62,7 +62,7 @@ def quaternion_rate(p: Array, w: Array) -> Array:
 
 
 def quaternion_product(p: Array, r: Array) -> Array:
-    """Return the orientation (4,) of a frame with orientation r in a frame with orientation p."""
+    """Return the product p r (4,): the orientation of a frame with orientation r in frame p."""
     v = p[0] * r[1:] + r[0] * p[1:] + cross(p[1:], r[1:])
     return np.concatenate([np.array([p[0] * r[0] - p[1:] @ r[1:]]), v])
 
@@ -87,7 +87,7 @@ def quaternion_from_vector(phi: Array) -> Array:
 
 
 def vector_from_quaternion(p: Array) -> Array:
-    """Return the rotation vector (3,) of a unit quaternion, of length at most pi."""
+    """Return the rotation vector (3,) [rad] of a unit quaternion, with a length of at most pi."""
     p = select(less(p[0], 0.0), -p, p)
     sine2, safe2 = _squares(p[1:])
     sine = np.sqrt(safe2)
@@ -99,8 +99,8 @@ def vector_from_quaternion(p: Array) -> Array:
 def quaternion_from_rotation(E: Array) -> Array:
     """Return the unit quaternion (4,) of a rotation E (3, 3).
 
-    It is the inverse of `quaternion_rotation`. The diagonal of E gives the four squares 4 p_i^2;
-    the function divides by the root of the largest square.
+    The function is the inverse of `quaternion_rotation`. It computes the four squares 4 p_i^2 from
+    the diagonal of E, and divides by the root of the largest square.
     """
     products = _products(E)
     best, square = products[0], products[0, 0]
@@ -127,9 +127,9 @@ def _products(E: Array) -> Array:
 
 
 def travel(phi: Array, v: Array) -> Array:
-    """Return the displacement (3,) [m] of a point in unit time.
+    """Return the displacement d (3,) [m] of a point in unit time.
 
-    Its velocity v is constant in the coordinates of a frame that turns by phi.
+    The velocity v (3,) of the point is constant in a frame that rotates by phi (3,) [rad].
 
         v + (1 - cos theta)/theta^2 phi x v + (theta - sin theta)/theta^3 phi x phi x v
     """
@@ -144,7 +144,7 @@ def travel(phi: Array, v: Array) -> Array:
 
 
 def travel_velocity(phi: Array, d: Array) -> Array:
-    """Return the velocity v (3,) with `travel(phi, v)` equal to d; undefined for a full turn.
+    """Return the velocity v (3,) with d = `travel(phi, v)`, undefined for a full turn.
 
     d - phi x d / 2 + (1 - theta/2 cot(theta/2))/theta^2 phi x phi x d
     """
@@ -161,7 +161,7 @@ def travel_velocity(phi: Array, d: Array) -> Array:
 
 
 def _squares(a: Array) -> tuple[Any, Any]:
-    """Return |a|^2 and a divisor that is not zero: |a|^2, or 1 if |a|^2 is small."""
+    """Return |a|^2, and as a nonzero divisor |a|^2 or, below `_SMALL`, 1."""
     square = a @ a
     return square, select(less(square, _SMALL), 1.0, square)
 
@@ -171,17 +171,17 @@ _SMALL_SQUARE = 10.0
 
 
 def exp(u: Array) -> Transform:
-    """Return the transform to the frame that has moved with velocity u for unit time.
+    """Return the transform to a frame after a motion with the velocity u (6,) in unit time.
 
         matrix(exp(u)) = e^(-u x)
 
-    u has the same coordinates in both frames: exp(u) u = u.
+    The coordinates of u are equal in both frames, exp(u) u = u.
     """
     return Transform(quaternion_rotation(quaternion_from_vector(u[:3])), travel(u[:3], u[3:]))
 
 
 def log(X: Transform) -> Array:
-    """Return the velocity u (6,) with exp(u) = X and an angle of at most half a turn.
+    """Return the velocity u (6,) of the motion X = exp(u) in unit time, with an angle up to pi.
 
     `displacement` (XtoV of RBDA) approximates u.
     """
@@ -195,17 +195,17 @@ def Ad(X: Transform) -> Array:
 
 
 def ad(u: Array) -> Array:
-    """Return the matrix (6, 6) of u x, the derivative d Ad(exp(s u)) / ds at s = 0."""
+    """Return the matrix (6, 6) of the operator u x, equal to d Ad(exp(s u)) / ds at s = 0."""
     return crm(u)
 
 
 def dexp(u: Array) -> Array:
-    """Return the derivative J (6, 6) of exp.
+    """Return the Jacobian J (6, 6) of exp.
 
         J = 1 - ad(u) / 2! + ad(u)^2 / 3! - ...
 
-    A frame at exp(u(t)) moves with v = J du/dt in its own coordinates. Four powers of ad suffice,
-    because ad (ad^2 + theta^2)^2 = 0.
+    The velocity of a frame at exp(u(t)) is v = J du/dt in the coordinates of this frame. Four
+    powers of ad are sufficient, because ad (ad^2 + theta^2)^2 = 0.
     """
     A, t = ad(u), u[:3] @ u[:3]
     A2 = A @ A
@@ -221,9 +221,9 @@ def dexp(u: Array) -> Array:
 
 
 def dlog(u: Array) -> Array:
-    """Return the derivative J (6, 6) of log with du/dt = J v: the inverse of `dexp`.
+    """Return the Jacobian J (6, 6) of log with du/dt = J v, the inverse of `dexp`.
 
-    The inverse does not exist for a full turn; the result is then not finite.
+    For a full turn the inverse does not exist, and the result is not finite.
     """
     solve = linear_solver(dexp(u))
     return np.array([solve(column) for column in np.eye(6)]).T
@@ -260,8 +260,8 @@ def displacement(X: spatial.Transform) -> Array:
 
         v = [a(E); a(L)] / 2,   a(E) = [E23 - E32; E31 - E13; E12 - E21],   L = -E rx
 
-    v is an invariant of X: v = X v = X^-1 v. The angular part of v is the angular part of u times
-    sin(theta) / theta.
+    v is an invariant of X, that is v = X v = X^-1 v. The angular part of v is the angular part of
+    u = log(X) times sin(theta) / theta.
     """
     return np.concatenate([_axial(X.E), _axial(-X.E @ skew(X.r))]) / 2
 
@@ -276,8 +276,9 @@ def planar_displacement(X: planar.Transform) -> Array:
 
         v = [X23; (X31 + X22 X31 + X23 X21) / 2; (-X21 - X22 X21 + X23 X31) / 2]
 
-    v is an invariant of X: v = X v = X^-1 v. For angles up to 90 degrees, u = v asin(X23) / X23.
-    For larger angles, the principal value of the arc sine differs from the angle.
+    v is an invariant of X, that is v = X v = X^-1 v. For angles up to 90 degrees,
+    log(X) = v asin(X23) / X23. For larger angles, the principal value of the arc sine differs from
+    the angle.
     """
     c, s = X.E[0]
     x21, x31 = X.E @ planar.perp(X.r)[:, 0]
@@ -285,7 +286,9 @@ def planar_displacement(X: planar.Transform) -> Array:
 
 
 def rough_planar_displacement(X: planar.Transform) -> Array:
-    """Return the planar displacement [X23; X31; -X21] (3,), which is cheaper but not invariant.
+    """Return the planar displacement [X23; X31; -X21] (3,) from A to B.
+
+    It takes fewer operations than `planar_displacement`, but it is not an invariant of X.
 
     Source: RBDA Table A.1.
     """

@@ -1,8 +1,8 @@
-"""Functions of scalars and arrays that may be traced, in addition to NumPy, and dual numbers.
+"""Functions of scalars and arrays that may be traced, and dual numbers.
 
-The algorithms run on floats and on traced scalars (object arrays). They use `select` instead of a
-data-dependent `if`, because `select` supports both. Arithmetic, `np.sin`, `np.sqrt` and similar
-functions support traced scalars directly.
+The algorithms accept floats and traced scalars (object arrays). They use `select` instead of a
+data-dependent `if`, because `select` supports both types. Arithmetic, `np.sin`, `np.sqrt` and
+similar functions of NumPy support traced scalars directly.
 
 A dual number a + b e with e^2 = 0 has the value a and the exact first derivative b (RBDA 3.5).
 """
@@ -28,9 +28,10 @@ _select_each = np.frompyfunc(_select_one, 3, 1)
 
 
 def select(condition: Number, a: Number, b: Number) -> Number:
-    """Return `a` for elements that satisfy the condition, else `b`; both are evaluated.
+    """Return `a` for elements that satisfy the condition, and `b` for other elements.
 
-    It replaces `if` in all traced functions. Shapes are broadcast.
+    The function replaces `if` in traced functions. It evaluates `a` and `b`, and broadcasts their
+    shapes.
     """
     if is_traced(condition, a, b):
         return _select_each(condition, a, b)
@@ -38,18 +39,18 @@ def select(condition: Number, a: Number, b: Number) -> Number:
 
 
 def piecewise(margin: Number, above: Number, below: Number, whole: Number = None) -> Number:
-    """Return a piecewise function that switches at the sign changes of a margin, elementwise.
+    """Return `above` for a positive margin and `below` otherwise, element by element.
 
-    The value is `above` for a positive margin, else `below`. In model exchange the margin is an
-    event indicator, and the active branch does not change between two events. The integrator then
-    also evaluates the branch slightly beyond the sign change, so the branch needs values and
-    derivatives there. Otherwise the result is `select(less(0, margin), above, below)`.
+    In model exchange the margin is an event indicator, and the active branch does not change
+    between two events. The integrator then also evaluates the active branch slightly beyond the
+    sign change. Both branches must be finite and differentiable there. Outside model exchange, the
+    result is `select(less(0, margin), above, below)`.
 
     Args:
-        margin: The margin, ideally of the order of 1.
+        margin: The margin, whose typical magnitude should be about 1.
         above: The value for a positive margin.
         below: The value for any other margin.
-        whole: The complete function in another form, used outside model exchange if given.
+        whole: The result outside model exchange, if given. It must equal the piecewise function.
     """
     if whole is None:
         whole = select(less(0.0, margin), above, below)
@@ -68,8 +69,8 @@ _choice_each = np.frompyfunc(_choice_one, 4, 1)
 def is_number(value: Any, number: float) -> bool:
     """Return True if a value is not traced and equals `number`.
 
-    The result of a traced function must not depend on this check for untraced values, because they
-    may equal the number by chance.
+    Use this check only to omit operations. The result of a function must not depend on it, because
+    an untraced value may equal the number by chance.
     """
     # float comes first, because isinstance is much faster for float than for Real
     return isinstance(value, (float, Real)) and value == number
@@ -127,18 +128,18 @@ def clip(value: Number, low: Number, high: Number) -> Number:
 
 
 def clip_with_events(value: Number, low: Number, high: Number) -> Number:
-    """Return `clip` with events at the finite limits in model exchange (`piecewise`)."""
+    """Return `value` limited to [low, high], with events at finite limits in model exchange."""
     return minimum_with_event(maximum_with_event(value, low), high)
 
 
 def maximum_with_event(value: Number, low: Number) -> Number:
-    """Return `maximum` with an event at value = low in model exchange."""
+    """Return the larger of `value` and `low`, with an event at value = low in model exchange."""
     limited = maximum(value, low)
     return piecewise(excess(value, low), value, low, limited) if is_traced(limited) else limited
 
 
 def minimum_with_event(value: Number, high: Number) -> Number:
-    """Return `minimum` with an event at value = high in model exchange."""
+    """Return the smaller of `value` and `high`, with an event at value = high in model exchange."""
     limited = minimum(value, high)
     return piecewise(excess(high, value), value, high, limited) if is_traced(limited) else limited
 
@@ -148,7 +149,7 @@ def excess(a: Number, b: Number) -> Number:
 
         (a - b) / (1 + |a| + |b|)
 
-    It is 1 if a or b is an infinite number.
+    The result is 1 if a or b is infinite.
     """
     margin = _excess_each(a, b)
     return margin if is_traced(a, b) else np.asarray(margin, dtype=float)
@@ -164,7 +165,7 @@ _excess_each = np.frompyfunc(_excess_one, 2, 1)
 
 
 class DerivativeForm:
-    """Request for the variant of a function for derivatives (`for_derivatives`)."""
+    """State of a `derivative_form` context: `wanted` is the result of `for_derivatives`."""
 
     def __init__(self, wanted: bool):
         self.wanted = wanted
@@ -178,7 +179,8 @@ _forms = threading.local()
 def derivative_form(wanted: bool) -> Iterator[DerivativeForm]:
     """Make `for_derivatives` return `wanted` inside the context.
 
-    The context's value records if a function has called `for_derivatives`.
+    The context manager yields a `DerivativeForm`, whose attribute `exists` becomes True when a
+    function calls `for_derivatives` with traced values.
     """
     outer: DerivativeForm | None = getattr(_forms, "form", None)
     _forms.form = form = DerivativeForm(wanted)
@@ -191,8 +193,8 @@ def derivative_form(wanted: bool) -> Iterator[DerivativeForm]:
 def for_derivatives(*values: Number) -> bool:
     """Return True if the traced function of these values will be differentiated.
 
-    A function that omits terms because they are zero at the present values also omits their
-    derivatives. Such a function must include these terms if `for_derivatives` returns True.
+    A function that omits terms because their current value is zero also omits their derivatives.
+    Such a function must include these terms if `for_derivatives` returns True.
     """
     form: DerivativeForm | None = getattr(_forms, "form", None)
     if form is None or not is_traced(*values):
@@ -207,7 +209,7 @@ def is_traced(*values: Number) -> bool:
 
 
 def _elementwise(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return a method that applies an operation to scalars; NumPy calls it for arrays."""
+    """Return a method of `Dual` for a scalar operation; NumPy applies it to array elements."""
 
     def apply(first: Any, second: Any) -> Any:
         if isinstance(second, np.ndarray):
@@ -231,7 +233,7 @@ def _comparison(name: str) -> Callable[[Any, Any], Any]:
 
 
 class Choice:
-    """Result of a comparison of dual numbers, from which `select` selects value and slope."""
+    """Result of a comparison of dual numbers, which `select` accepts as its condition."""
 
     __slots__ = ("condition",)
 
@@ -258,8 +260,8 @@ class Choice:
 class Dual:
     """Dual number value + slope e with e^2 = 0.
 
-    It supports the arithmetic and the functions that joints and loop-closure functions use. For
-    second derivatives, the value and the slope are dual numbers themselves.
+    The class supports the arithmetic and the functions that joints and loop-closure functions use.
+    For second derivatives, value and slope are also dual numbers.
     """
 
     __slots__ = ("slope", "value")

@@ -1,19 +1,14 @@
 """Spatial (6-D) vector algebra in Pluecker coordinates, angular part first.
 
-A motion vector is [w; v] (rad/s, m/s), a force vector [n; f] (N m, N): arrays of shape (6,).
-Pinocchio and most libraries put the linear part first. Transforms and inertias are stored in
-compact form, as in RBDA Table A.3, because this reduces the operation count; `matrix()` gives the
-6x6 form. Rotations follow the book's convention: `rotz(q)` transforms A to B coordinates, where
-frame B is A turned by +q about z.
+A motion vector (6,) is [w; v] [rad/s, m/s], and a force vector (6,) is [n; f] [N m, N]. Pinocchio
+and most libraries put the linear part first. Transforms and inertias are stored in compact form, as
+in RBDA Table A.3, because this form needs fewer operations. The method `matrix` returns the 6x6
+matrix. Rotations follow the convention of RBDA. For example, `rotz(q)` transforms A to B
+coordinates, where frame B is frame A rotated by +q about z.
 
-All functions accept floats and traced scalars, except the screws and homogeneous matrices at the
-end of this file. They take floats only, and convert to and from the conventions of other libraries
-(RBDA 2.5, 2.8).
-
-With floats, a product of transforms is one transform, and E^T A E takes two matrix products. In a
-trace, `Factors` stores the factors of a product (RBDA A.4, A.5). Separate factors are cheaper,
-because they contain zeros and ones, and a rotation about an axis needs only a few operations.
-`multiply_transforms` uses factors if they reduce the cost.
+The functions accept floats and traced scalars. The screws and homogeneous matrices at the end of
+this file accept only floats, and convert to and from the conventions of other libraries (RBDA 2.5,
+2.8).
 
 Source: RBDA chapter 2, appendix A.
 """
@@ -41,7 +36,7 @@ CYCLIC = ((0, 1, 2), (1, 2, 0), (2, 0, 1))  # each axis with the two following a
 def blocks(A: Array, B: Array, C: Array, D: Array) -> Array:
     """Return the matrix [[A, B], [C, D]] (6, 6) of four matrices (3, 3).
 
-    numpy.block takes ten times as long.
+    The function takes a tenth of the time of numpy.block.
     """
     return np.concatenate([np.concatenate([A, B], axis=1), np.concatenate([C, D], axis=1)])
 
@@ -74,12 +69,12 @@ def skew(a: ArrayLike) -> Array:
 
 
 def _components(a: Array) -> Any:
-    """Return the elements of a 3-vector as a list, which is faster than an array; keep a matrix."""
+    """Return a vector (3,) as a list, because lists are faster, and a matrix unchanged."""
     return a.tolist() if a.ndim == 1 else a
 
 
 def cross(a: Array, b: Array) -> Array:
-    """Return the cross product a x b of two 3-vectors; one may be a 3xk matrix of columns."""
+    """Return the cross product a x b of a (3,) and b (3,), of which one may have columns (3, k)."""
     (x, y, z), (u, v, w) = _components(a), _components(b)
     return np.array([y * w - z * v, z * u - x * w, x * v - y * u])
 
@@ -94,7 +89,7 @@ def crm(v: Array) -> Array:
 
 
 def crf(v: Array) -> Array:
-    """Return the 6x6 matrix v x* = -(v x)^T, the `crm` of force vectors (RBDA Eq 2.32)."""
+    """Return the 6x6 matrix v x* = -(v x)^T, which applies to force vectors (RBDA Eq 2.32)."""
     return -crm(v).T
 
 
@@ -104,7 +99,7 @@ def cross_motion(v: Array, m: Array) -> Array:
 
 
 def cross_force(v: Array, f: Array) -> Array:
-    """Return v x* f = [w x n + vO x f; w x f] of a motion and a force vector (RBDA Eq 2.34)."""
+    """Return v x* f = [w x n + vO x f; w x f] of motion vector v, force vector f (RBDA Eq 2.34)."""
     return np.concatenate([cross(v[:3], f[:3]) + cross(v[3:], f[3:]), cross(v[:3], f[3:])])
 
 
@@ -113,15 +108,15 @@ def coriolis(v: Array, vJ: Array) -> Array:
 
         [w x wJ; w x vJ + (w - wJ) x vJ]
 
-    The body moves with v; all vectors are in its coordinates. The result is
-    v x vJ + [0; (w - wJ) x vJ], for accelerations as in `Transform.carry`.
+    v is the velocity of the body. All vectors are in body coordinates. The result is
+    v x vJ + [0; (w - wJ) x vJ], because accelerations are defined as in `Transform.carry`.
     """
     w, wJ, v_lin = v[:3], vJ[:3], vJ[3:]
     return np.concatenate([cross(w, wJ), cross(w, v_lin) + cross(w - wJ, v_lin)])
 
 
 def spin(w: Array, wd: Array) -> Array:
-    """Return the matrix W = w x w x + wd x (3, 3).
+    """Return the matrix W = w x w x + wd x (3, 3) for w (3,) [rad/s] and wd (3,) [rad/s^2].
 
     W r is the acceleration of the body point r relative to the body origin.
     """
@@ -136,7 +131,7 @@ def spin(w: Array, wd: Array) -> Array:
 def _second_moments(I: list[list[Any]]) -> list[Any]:
     """Return the integrals of x^2, y^2 and z^2 over the mass, from the rotational inertia I.
 
-    Values within rounding error of zero become zero.
+    An integral within rounding error of zero becomes exactly zero.
     """
     half = (I[0][0] + I[1][1] + I[2][2]) / 2
     J = [half - I[k][k] for k in range(3)]
@@ -144,7 +139,7 @@ def _second_moments(I: list[list[Any]]) -> list[Any]:
 
 
 def _moment(I: list[list[Any]], w: list[Any], W: list[list[Any]]) -> list[Any]:
-    """Return the moment I wd + w x I w, from `spin` W and J = (tr I / 2) 1 - I."""
+    """Return the moment I wd + w x I w; W is the matrix of `spin`."""
     J = _second_moments(I)
     return [
         J[j] * W[k][j]
@@ -176,16 +171,16 @@ class Transform:
         return np.concatenate([self.E @ w, self.E @ (v - cross(self.r, w))])
 
     def carry(self, v: Array, a: Array) -> Array:
-        """Return the acceleration a = [wd; a] of a body in B coordinates: [E wd; E (a + W r)].
+        """Return the acceleration [E wd; E (a + W r)] in B coordinates of a body.
 
-        The body moves with v; W = w x w x + wd x. The linear parts are the accelerations of the
-        body points at the origins, as an accelerometer there measures them. The linear part of a
-        spatial acceleration is smaller by w x v (RBDA Eq 2.49).
+        v is the velocity and a = [wd; a] the acceleration of the body in A coordinates, and
+        W = w x w x + wd x. The linear parts are the accelerations of the body points at the origins
+        of A and B. The linear part of a spatial acceleration is a - w x v (RBDA Eq 2.49).
         """
         return np.concatenate([self.E @ a[:3], self.E @ (a[3:] + spin(v[:3], a[:3]) @ self.r)])
 
     def force(self, f: Array) -> Array:
-        """Return X* f: the force vector f (6,) or (6, k) in B coordinates."""
+        """Return X* f, the force vector f (6,) or (6, k) transformed from A to B coordinates."""
         n, f3 = f[:3], f[3:]
         return np.concatenate([self.E @ (n - cross(self.r, f3)), self.E @ f3])
 
@@ -204,15 +199,15 @@ class Transform:
         return (self,)
 
     def turn_back(self, A: Array) -> Array:
-        """Return E^T A E for a matrix (3, 3)."""
+        """Return E^T A E, the matrix A (3, 3) transformed from B to A coordinates."""
         return self.E.T @ A @ self.E
 
     def turn_symmetric_back(self, A: Array) -> Array:
-        """Return E^T A E for a symmetric matrix (3, 3); only its lower triangle is read."""
+        """Return E^T A E for a symmetric A (3, 3), using only the lower triangle of A."""
         return symmetric(self.E.T @ A @ self.E)
 
     def shift(self, R: Array, H: Array, Y: Array) -> Array:
-        """Return R H^T - Y R, the change of an inertia by a shift of the origin (RBDA A.4)."""
+        """Return R H^T - Y R, the change of an inertia if the origin is shifted (RBDA A.4)."""
         return symmetric(R @ H.T - Y @ R)
 
     def matrix(self) -> Array:
@@ -233,17 +228,17 @@ class _Transpose:
 
 
 def rotx(theta: Any) -> Transform:
-    """Return the transform to a frame turned by `theta` [rad] about the common x axis (Xrotx)."""
+    """Return the transform to a frame rotated by `theta` [rad] about the x axis (Xrotx)."""
     return Transform(rx(theta), np.zeros(3))
 
 
 def roty(theta: Any) -> Transform:
-    """Return the transform to a frame turned by `theta` [rad] about the common y axis (Xroty)."""
+    """Return the transform to a frame rotated by `theta` [rad] about the y axis (Xroty)."""
     return Transform(ry(theta), np.zeros(3))
 
 
 def rotz(theta: Any) -> Transform:
-    """Return the transform to a frame turned by `theta` [rad] about the common z axis (Xrotz)."""
+    """Return the transform to a frame rotated by `theta` [rad] about the z axis (Xrotz)."""
     return Transform(rz(theta), np.zeros(3))
 
 
@@ -263,7 +258,7 @@ def zero() -> Array:
 
 
 def uniform_field(g: Array) -> Array:
-    """Return the acceleration of a uniform field `g` (3,) [m/s^2], as a motion vector."""
+    """Return the motion vector [0; g] (6,) of a uniform acceleration field g (3,) [m/s^2]."""
     return np.concatenate([np.zeros(3), g])
 
 
@@ -283,16 +278,16 @@ class RigidInertia:
     I: Array
 
     def __matmul__(self, v: Array) -> Array:
-        """Return I v = [I w + h x v; m v - h x w] for v (6,) or (6, k); momentum of velocity v."""
+        """Return the momentum I v = [I w + h x v; m v - h x w] for v (6,) or (6, k)."""
         w, v3 = v[:3], v[3:]
         return np.concatenate([self.I @ w + cross(self.h, v3), self.m * v3 - cross(self.h, w)])
 
     def __add__(self, other: "RigidInertia") -> "RigidInertia":
-        """Return the inertia of two rigidly joined bodies, in the same frame."""
+        """Return the inertia of two rigidly connected bodies in their common frame."""
         return RigidInertia(self.m + other.m, self.h + other.h, self.I + other.I)
 
     def to_parent(self, X: Transform) -> "RigidInertia":
-        """Return X^T I X: the inertia transformed from B to A coordinates (RBDA Table A.4)."""
+        """Return X^T I X, the inertia transformed from B to A coordinates (RBDA Table A.4)."""
         return reduce(RigidInertia._transform_by_factor, X.factors, self)
 
     def _transform_by_factor(self, X: Transform) -> "RigidInertia":
@@ -309,8 +304,8 @@ class RigidInertia:
             [I wd + w x I w + h x a; m a + W h]
 
         W is the matrix of `spin`. The linear part of a is defined as in `Transform.carry`, so the
-        force does not depend on the linear velocity. For a spatial acceleration a, the force is
-        I a + v x* I v.
+        force does not depend on the linear velocity. With the spatial acceleration a of RBDA, the
+        equation of motion is f = I a + v x* I v.
         """
         h, a_lin, W = self.h, a[3:], spin(v[:3], a[:3])
         n = _moment(self.I.tolist(), v[:3].tolist(), W.tolist())
@@ -325,7 +320,7 @@ class RigidInertia:
 
             Phi = [[J, J (cx)^T], [cx J, 1/m + cx J (cx)^T]],  J = I_C^-1
 
-        c is the centre of mass, and I_C the inertia about it, which must be nonsingular. The
+        c is the centre of mass. I_C is the rotational inertia about c and must be nonsingular. The
         elements must be floats.
         """
         cx = skew(self.h / self.m)
@@ -343,9 +338,9 @@ def mcI(m: Any, c: ArrayLike, I_C: ArrayLike) -> RigidInertia:
     The function checks only the symmetry of I_C; `Model` rejects other unphysical values.
 
     Args:
-        m: Mass [kg].
-        c: Centre of mass (3,) [m].
-        I_C: Rotational inertia about the centre of mass (3, 3) [kg m^2].
+        m: The mass [kg].
+        c: The centre of mass (3,) [m].
+        I_C: The rotational inertia (3, 3) about the centre of mass [kg m^2].
 
     Raises:
         ValueError: I_C is not symmetric.
@@ -357,7 +352,10 @@ def mcI(m: Any, c: ArrayLike, I_C: ArrayLike) -> RigidInertia:
 
 
 def symmetric_inertia(m: Any, c: Sequence[Any], moments: Sequence[Any]) -> RigidInertia:
-    """Return the read-only inertia of `mcI` from the entries xx, xy, xz, yy, yz, zz of I_C."""
+    """Return the inertia of a body with read-only arrays, otherwise as `mcI`.
+
+    `moments` contains the elements xx, xy, xz, yy, yz, zz of I_C [kg m^2].
+    """
     h, I = first_and_second_moments(m, c, moments)
     return RigidInertia(m, read_only(h), read_only([I[:3], I[3:6], I[6:]]))
 
@@ -365,7 +363,10 @@ def symmetric_inertia(m: Any, c: Sequence[Any], moments: Sequence[Any]) -> Rigid
 def first_and_second_moments(
     m: Any, c: Sequence[Any], moments: Sequence[Any]
 ) -> tuple[list[Any], list[Any]]:
-    """Return the elements of the first moment h (3,) and of I (3, 3) as two flat lists."""
+    """Return the elements of the first moment h (3,) and the inertia I (3, 3) as flat lists.
+
+    The arguments are as in `symmetric_inertia`.
+    """
     x, y, z = c
     a, d, f, b, e, g = moments
     xx, yy, zz = x * x, y * y, z * z
@@ -391,14 +392,14 @@ class ArticulatedInertia:
         return np.concatenate([self.I @ w + self.H @ v3, self.M @ v3 + self.H.T @ w])
 
     def __add__(self, other: "ArticulatedInertia") -> "ArticulatedInertia":
-        """Return the articulated-body inertia of two rigidly joined handles (RBDA 7.1)."""
+        """Return the articulated-body inertia of two bodies with rigidly connected handles."""
         return ArticulatedInertia(self.M + other.M, self.H + other.H, self.I + other.I)
 
     def __sub__(self, other: "ArticulatedInertia") -> "ArticulatedInertia":
         return ArticulatedInertia(self.M - other.M, self.H - other.H, self.I - other.I)
 
     def to_parent(self, X: Transform) -> "ArticulatedInertia":
-        """Return X^T I^A X: the inertia transformed from B to A (RBDA Table A.4)."""
+        """Return X^T I^A X, the inertia transformed from B to A coordinates (RBDA Table A.4)."""
         return reduce(ArticulatedInertia._transform_by_factor, X.factors, self)
 
     def _transform_by_factor(self, X: Transform) -> "ArticulatedInertia":
@@ -412,7 +413,7 @@ class ArticulatedInertia:
 
 
 def outer(U: Array, W: Array) -> ArticulatedInertia:
-    """Return the product U W^T of two matrices (6, k) whose product is symmetric."""
+    """Return the articulated-body inertia U W^T of matrices (6, k) with a symmetric product."""
     product = U @ W.T
     M, H, I = product[3:, 3:], product[:3, 3:], product[:3, :3]
     return ArticulatedInertia(symmetric(M), H, symmetric(I))
@@ -424,7 +425,7 @@ LOWER = np.array([[0, 3, 6], [3, 4, 7], [6, 7, 8]])  # indices of the lower tria
 
 
 def symmetric(lower: Matrix) -> Matrix:
-    """Return the symmetric 3x3 matrix with the lower triangle of `lower`."""
+    """Return the symmetric 3x3 matrix whose lower triangle is that of `lower`."""
     return lower.take(LOWER)
 
 
@@ -451,7 +452,8 @@ def check_symmetric(I: Matrix, subject: str) -> None:
 def multiply_transforms(X: Any, Y: Any) -> Any:
     """Return the product X Y of two transforms.
 
-    If the transforms are spatial and X is traced, the result stores X and Y as factors.
+    If the transforms are spatial and X is traced, the result is a `Factors`, which stores X and Y.
+    Otherwise the result is one transform.
     """
     if not isinstance(X, Transform):
         return X @ Y
@@ -461,14 +463,14 @@ def multiply_transforms(X: Any, Y: Any) -> Any:
 
 
 class Factor(Transform):
-    """Transform that uses the formulas of RBDA A.5 if its rotation is about a coordinate axis.
+    """Transform with fewer operations for a rotation about a coordinate axis (RBDA A.5).
 
-    The formulas transform matrices from B back to A coordinates.
+    The formulas of RBDA A.5 transform matrices from B to A coordinates.
     """
 
     @classmethod
     def from_transform(cls, X: Transform) -> "Factor":
-        """Return a `Factor` with the E and r of a transform."""
+        """Return a `Factor` with E and r of the transform X."""
         return cls(X.E, X.r)
 
     def __matmul__(self, other: Transform | Array) -> Any:
@@ -516,7 +518,11 @@ class Factor(Transform):
 
 
 class Factors(Factor):
-    """Product of transforms, stored as factors that are applied one after the other."""
+    """Product of transforms in a trace, stored as factors (RBDA A.4, A.5).
+
+    The product applies the factors one after the other, the last factor first. This takes fewer
+    operations, because the factors contain zeros and ones.
+    """
 
     def __init__(self, *factors: Transform):
         object.__setattr__(self, "_factors", tuple(map(Factor.from_transform, factors)))
@@ -532,12 +538,12 @@ class Factors(Factor):
 
     @property
     def E(self) -> Array:
-        """Rotation E (3, 3) of the product of the factors."""
+        """Rotation E (3, 3) of the product."""
         return self._product.E
 
     @property
     def r(self) -> Array:
-        """Position r (3,) [m] of the product of the factors."""
+        """Position r (3,) [m] of the product."""
         return self._product.r
 
     def __matmul__(self, other: Transform | Array) -> Any:
@@ -556,9 +562,10 @@ class Factors(Factor):
 
 
 def _axis(E: Array) -> tuple[int, int, int] | None:
-    """Return the indices (i, j, k) of a rotation E about the coordinate axis k, or None.
+    """Return (i, j, k) if E is a rotation about the coordinate axis k, and None otherwise.
 
-    The constant zeros and the constant one in E identify the axis.
+    i and j are the indices of the two other axes. Constant zeros and a constant one in E identify
+    the axis.
     """
     for i, j, k in CYCLIC:
         off_axis = (E[i, k], E[j, k], E[k, i], E[k, j])
@@ -573,7 +580,7 @@ def check_frame(X: Any, subject: str) -> None:
     The transform is spatial or planar, and its elements are floats.
     """
     if len(X.E) == 3 and is_frame(X.E.tolist(), X.r.tolist()):
-        return  # `is_frame` avoids the checks below, which take ten times as long
+        return  # `is_frame` takes a tenth of the time of the following checks
     if not (np.all(np.isfinite(X.E)) and np.all(np.isfinite(X.r))):
         raise ValueError(f"{subject} is not finite: E = {X.E.tolist()}, r = {X.r.tolist()}")
     if np.abs(X.E @ X.E.T - np.eye(len(X.E))).max() > 1e-9 or np.linalg.det(X.E) < 0:
@@ -586,7 +593,7 @@ def check_frame(X: Any, subject: str) -> None:
 def is_frame(E: list[list[float]], r: list[float]) -> bool:
     """Return True if E (3, 3) is a proper rotation (det E = 1) and r is finite.
 
-    The tolerance is half of that in `check_frame`.
+    The tolerance is half of the tolerance in `check_frame`.
     """
     (a, b, c), (d, e, f), (g, h, i) = E
     apart = (
@@ -602,7 +609,7 @@ def is_frame(E: list[list[float]], r: list[float]) -> bool:
 
 
 class Screw(NamedTuple):
-    """Screw of a motion or force vector: an axis, a pitch and a size.
+    """Screw of a motion vector or force vector, with axis, pitch and magnitude.
 
     `direction` (3,) has unit length. `point` (3,) [m] is the point of the axis nearest to the
     origin. `pitch` [m/rad] is the translation along the axis per rotation angle, or the couple
@@ -621,7 +628,8 @@ class Screw(NamedTuple):
 def motion_screw(v: Array) -> Screw:
     """Return the screw of a motion vector [w; v_O] (RBDA Eq 2.10).
 
-    It is a rotation about an axis and a translation along this axis, pitch = w . v_O / w . w.
+    The screw is a rotation about an axis and a translation along the axis, with the pitch
+    w . v_O / w . w [m/rad].
 
     Raises:
         ValueError: v is the zero vector, which has no direction.
@@ -632,7 +640,8 @@ def motion_screw(v: Array) -> Screw:
 def force_screw(f: Array) -> Screw:
     """Return the screw of a force vector [n_O; f], a wrench (RBDA Eq 2.10).
 
-    It is a force along an axis and a couple about this axis, pitch = f . n_O / f . f.
+    The screw is a force along an axis and a couple about the axis, with the pitch
+    f . n_O / f . f [m].
 
     Raises:
         ValueError: f is the zero vector.
@@ -655,7 +664,7 @@ def homogeneous(X: Transform) -> Array:
 
         T = [[E, -E r], [0, 1]]
 
-    The pose of B in A, which other libraries call T, is its inverse: `homogeneous(X.inverse())`.
+    The inverse of T, `homogeneous(X.inverse())`, is the pose of B in A, which other libraries use.
     """
     T = np.eye(4)
     T[:3, :3], T[:3, 3] = X.E, -(X.E @ X.r)
@@ -688,12 +697,12 @@ def _screw(s: Array, s_O: Array) -> Screw:
             )
         return Screw(s_O / free, np.zeros(3), np.inf, free)
     e = s / size
-    # P with OP x s = s_O - h s, normal to s
+    # the point P satisfies OP x s = s_O - h s, and OP is normal to s
     return Screw(e, np.cross(e, s_O) / size, float(e @ s_O) / size, size)
 
 
 def _vectors(screw: Screw) -> tuple[Array, Array]:
-    """Return the direction s (3,) of a screw and its moment s_O (3,) about the origin."""
+    """Return the vector s (3,) along the axis of a screw, and the moment s_O (3,) at the origin."""
     s = screw.direction * screw.size
     if np.isinf(screw.pitch):
         return np.zeros(3), s

@@ -3,8 +3,9 @@
     f = I @ a + v.cross(I @ v)        X @ v, X @ f, X @ I        v.dot(f)
 
 Forces and motions have different types, and an undefined operation raises TypeError. The types of
-the operands select the operation. The algorithms of the library use arrays instead, for speed and
-for tracing. Constructors accept arrays; the attribute `array` contains the components.
+the operands select the operation. Constructors accept arrays, and the attribute `array` contains
+the components. The algorithms of the package use arrays instead of these types, because arrays are
+faster and can be traced.
 """
 
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ Number = (int, float, np.floating, np.integer)
 
 
 class _Quantity:
-    """Base class of typed quantities, with the error for undefined operations."""
+    """Base class of typed quantities, which raises TypeError for undefined operations."""
 
     kind: str
     # prevents NumPy from applying an array operator to the elements of the right operand
@@ -78,7 +79,7 @@ class Motion(_Vector):
     kind = "a motion"
 
     def dot(self, other: Any) -> float:
-        """Return the power of a force with this velocity [W] (RBDA Eq 2.11)."""
+        """Return the power [W] that a force transmits at this velocity (RBDA Eq 2.11)."""
         if not isinstance(other, Force):
             raise self._operation_error(
                 "dot",
@@ -89,7 +90,7 @@ class Motion(_Vector):
         return float(self.array @ other.array)
 
     def cross(self, other: Any) -> Any:
-        """Return v x m for a motion, v x* f for a force (RBDA Eq 2.33, 2.34)."""
+        """Return v x m for a motion m, or v x* f for a force f (RBDA Eq 2.33, 2.34)."""
         if isinstance(other, Motion):
             return Motion(spatial.cross_motion(self.array, other.array))
         if isinstance(other, Force):
@@ -103,7 +104,7 @@ class Force(_Vector):
     kind = "a force"
 
     def dot(self, other: Any) -> float:
-        """Return the power of this force with a velocity [W] (RBDA Eq 2.11)."""
+        """Return the power [W] that this force transmits at a velocity (RBDA Eq 2.11)."""
         if not isinstance(other, Motion):
             raise self._operation_error(
                 "dot",
@@ -116,7 +117,7 @@ class Force(_Vector):
 
 @dataclass(frozen=True, eq=False)
 class Inertia(_Quantity):
-    """Inertia of a rigid body: maps a motion to a force."""
+    """Inertia of a rigid body, which maps a motion to a force."""
 
     rigid: spatial.RigidInertia
     kind = "an inertia"
@@ -132,13 +133,13 @@ class Inertia(_Quantity):
         return Inertia(self.rigid + other.rigid)
 
     def inverse(self) -> "InverseInertia":
-        """Return Phi with a = Phi f (RBDA Eq 2.72)."""
+        """Return the inverse inertia Phi, with a = Phi f (RBDA Eq 2.72)."""
         return InverseInertia(self.rigid.inverse())
 
 
 @dataclass(frozen=True, eq=False)
 class InverseInertia(_Quantity):
-    """Inverse inertia (6, 6), also of a constrained body: maps a force to a motion."""
+    """Inverse inertia (6, 6) of a free or constrained body, which maps a force to a motion."""
 
     array: Array
     kind = "an inverse inertia"
@@ -151,9 +152,10 @@ class InverseInertia(_Quantity):
 
 @dataclass(frozen=True, eq=False)
 class Coordinates(_Quantity):
-    """Transform from A to B coordinates, with a rule for each quantity (RBDA Table 2.5).
+    """Transform X from A to B coordinates (RBDA Table 2.5).
 
-    X m, X* f, X* I X^-1, X Phi X^T
+    The operator `@` returns X m for a motion m, X* f for a force f, X* I X^-1 for an inertia I, and
+    X Phi X^T for an inverse inertia Phi.
     """
 
     X: spatial.Transform

@@ -157,10 +157,10 @@ def run_in_threads(
     count: int,
     end: Callable[[], None],
 ) -> Iterator[dict[int, Row]]:
-    """Execute the parts of a sweep in `count` threads, and yield their measures as they finish.
+    """Execute groups of runs in `count` threads, and yield the measures of each finished group.
 
-    The number of queued parts is bounded, so memory use does not grow with the number of parts. If
-    the iteration ends early, the function calls `end`.
+    `parts` has tuples of run indices. The number of queued groups is bounded, so memory use does
+    not grow with the number of groups. If the iteration ends early, the function calls `end`.
     """
     left = iter(parts)
     with ThreadPoolExecutor(count) as pool:
@@ -181,7 +181,7 @@ def run_in_threads(
 
 
 def takes_turns(wiring: Wiring) -> bool:
-    """Return True if an FMU executes Python code in this process; its runs cannot be parallel."""
+    """Return True if an FMU executes Python code in this process, so runs cannot be parallel."""
     return any(
         isinstance(part.component, Fmu) and not part.isolated and part.component.is_python
         for part in wiring.parts.values()
@@ -268,7 +268,7 @@ class Child:
 
 
 def serve(pipe: Connection) -> None:
-    """Simulate the runs that the parent process requests, until it closes the pipe."""
+    """Simulate the runs that the parent process requests, until the parent closes the pipe."""
     try:
         sys.path[:] = pipe.recv()
         work, design, by_name = pickle.loads(pipe.recv_bytes())
@@ -452,7 +452,7 @@ class _Tasks:
             future.add_done_callback(self._done.put)
 
     def _task_rows(self, future: Any) -> Iterator[dict[int, Row]]:
-        """Yield the measures of a finished task; if its worker has ended, plan its runs again."""
+        """Yield the measures of a finished task; if the worker has ended, queue the runs again."""
         runs, error = self._waiting[future], future.exception()
         if isinstance(error, CancelledError):
             raise error
@@ -487,7 +487,7 @@ _LOCK = threading.Lock()
 
 
 def _cached_worker(key: str, payload: bytes, fmus: dict[str, bytes]) -> Worker:
-    """Return the function that simulates runs of a sweep; a worker creates it once per sweep."""
+    """Return the function that simulates runs of a sweep, created once per sweep and process."""
     with _LOCK:
         if key not in _WORKERS:
             while len(_WORKERS) >= _KEPT:
@@ -510,7 +510,7 @@ def _make_worker(payload: bytes, fmus: dict[str, bytes]) -> Worker:
 
 @cache
 def _folder() -> Path:
-    """Return the folder for the FMU files of a worker; the worker deletes it when it ends."""
+    """Return the temporary folder for the FMU files of a Dask worker."""
     folder = tempfile.TemporaryDirectory(prefix="rigidblocks-fmus-")
     _FOLDERS.append(folder)
     return Path(folder.name)
@@ -551,13 +551,13 @@ class Lanes:
     def most(self) -> int:
         """Maximum number of runs per call, a multiple of the number of lanes.
 
-        It is 0 if the recorded values of one run per lane need too much memory.
+        The value is 0 if the recorded values of one run per lane need too much memory.
         """
         lanes, kept = self._batch.lanes, max(1, self._batch.width) * self._rows
         return lanes * min(_MOST // lanes, _ROOM // (kept * lanes))
 
     def parts(self, todo: list[int], threads: int) -> Iterator[tuple[int, ...]]:
-        """Yield groups of runs; the first group is a single run, which reveals common errors."""
+        """Yield groups of runs; the first group is one run, which shows common errors early."""
         if todo:
             yield (todo[0],)
         lanes = self._batch.lanes
@@ -600,7 +600,7 @@ class Lanes:
 def run_in_lanes(
     work: Task, wiring: Wiring, design: Design, run: Run, count: int, lanes: int | None
 ) -> Lanes | None:
-    """Return the SIMD executor for `count` runs of a sweep, or None for single runs.
+    """Return the SIMD executor for `count` runs of a sweep, or None to simulate single runs.
 
     If `lanes` is None, the function uses the maximum number of lanes for a sweep with enough steps.
 

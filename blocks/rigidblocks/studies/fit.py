@@ -124,7 +124,7 @@ def _read(path: Path) -> dict[str, Array]:
 
 
 def _whole(name: str, ports: Mapping[str, Port]) -> str | None:
-    """Return the port of `name`, which is a port or one of its elements; None if unknown."""
+    """Return the port name for the name of a port or of a port element; None if unknown."""
     if name in ports:
         return name
     return next((key for key, port in ports.items() if name in port.element_names), None)
@@ -158,7 +158,7 @@ _SHARE = 1e-6  # smallest component of a null space vector that counts as nonzer
 
 
 class Estimate(NamedTuple):
-    """Standard deviations (n,), confidence intervals (n, 2), correlations (n, n) of estimates."""
+    """Standard deviations (n,), confidence intervals (n, 2), correlations (n, n) of n estimates."""
 
     deviations: Array
     intervals: Array
@@ -196,8 +196,8 @@ def identifiable(names: Sequence[str], J: Array, exact: bool) -> None:
     """Raise ValueError if some parameters are not identifiable from the data.
 
     `J` (m, n) is the Jacobian of the outputs with respect to the parameters. `exact` is False if J
-    consists of difference quotients. The message lists the parameters that do not affect the data.
-    It also lists groups of parameters of which the data determine only combinations.
+    consists of difference quotients. The message lists the parameters that do not affect the data,
+    and groups of parameters of which the data determine only combinations.
     """
     scale = np.linalg.norm(J, axis=0)
     unseen = scale <= 1e-12 * np.max(scale, initial=0.0)
@@ -300,7 +300,9 @@ class Replay:
         return low, high
 
     def noise(self, residuals: Array, n: int) -> Array:
-        """Return the noise of each column: the standard deviation of its residuals.
+        """Return the standard deviation of the measurement noise of each column.
+
+        The noise of a column is estimated from the residuals (m,) of the column.
 
         `n` is the number of estimated parameters.
         """
@@ -318,8 +320,8 @@ class Replay:
     def residuals(self, z: Array) -> Array:
         """Return the residuals (m,) = measurements - outputs for the parameters z (n,).
 
-        If a run fails, all its residuals are large. If the first run fails, its exception is
-        raised.
+        If a run fails, each residual has the magnitude of 1000 standard deviations. If the first
+        run fails, the method raises the exception of the run.
         """
         names = list(self.rows.measured)
         self.runs += 1
@@ -491,7 +493,7 @@ def fit(
         parameters: Names of the estimated parameters: parameters, start values of states, and
             unconnected inputs, as whole ports or elements. The initial estimates are the start
             values in the system, or the values of a mapping from names to values.
-        data: A `Result`, a table of columns or a .csv file (`recording`). The fit compares the
+        data: A `Result`, a table of columns or a .csv file (`read_recording`). The fit compares the
             outputs and ignores NaN. An open input holds the value of a sample until the next
             sample.
         dt: Communication step [s]. Default: the shortest time between two samples.
@@ -557,8 +559,8 @@ def _noise_scales(
 ) -> tuple[Array, Array, Array, Array]:
     """Minimize the residuals; return the estimates, the Jacobian, the residuals and the noise.
 
-    The optimizer divides the residuals by the standard deviation of the noise. This is the given
-    `noise`, or the standard deviation of the residuals of each column, estimated iteratively.
+    The optimizer divides the residuals by the standard deviation of the noise. The standard
+    deviation is the given `noise`, or is estimated iteratively from the residuals of each column.
     """
     sigma = _given_noise(replay, noise)
     z, J, r = _least_squares(replay, first, sigma if noise is not None else replay.spread)
@@ -571,7 +573,10 @@ def _noise_scales(
 
 
 def _check_rest(names: list[str], J: Array) -> None:
-    """Raise ValueError if the data contain no more values than parameters."""
+    """Raise ValueError if too few measured values depend on the parameters.
+
+    The number must exceed the number of parameters; otherwise, the noise cannot be estimated.
+    """
     dependent = np.count_nonzero(np.any(J != 0.0, axis=1))
     if dependent <= len(names):
         raise ValueError(
@@ -584,7 +589,7 @@ def _check_rest(names: list[str], J: Array) -> None:
 def _numbers(
     wiring: Any, parameters: Iterable[str] | Mapping[str, ArrayLike]
 ) -> tuple[list[str], list[Number], Array]:
-    """Return the names, the memory indices and the initial estimates (n,) of the parameters."""
+    """Return the names, the port elements and the initial estimates (n,) of the parameters."""
     given = parameters if isinstance(parameters, Mapping) else dict.fromkeys(parameters)
     if isinstance(parameters, str) or not given:
         raise ValueError(f"a fit needs the names of the parameters to estimate, not {parameters!r}")
@@ -611,8 +616,8 @@ def _numbers(
 def _check_near(replay: Replay, names: list[str], first: Array) -> None:
     """Raise ValueError for parameters that are not identifiable near the initial estimates.
 
-    The check uses a small offset from the initial estimates, because derivatives may be zero by
-    chance at the estimates themselves.
+    The check uses an offset of 0.5 % to 1 % from the initial estimates, because some derivatives
+    may be zero only at the initial estimates.
     """
     if not replay.exact:
         return
@@ -626,7 +631,7 @@ def _check_near(replay: Replay, names: list[str], first: Array) -> None:
 
 
 def _given_noise(replay: Replay, noise: Mapping[str, ArrayLike] | None) -> Array:
-    """Return the given noise of each measured column; infinity marks a column without noise."""
+    """Return the given noise of each measured column; infinity for a missing value."""
     sigma = np.full(len(replay.columns), np.inf)
     for name, value in (noise or {}).items():
         places = [

@@ -108,8 +108,8 @@ def _quiet() -> Iterator[None]:
 class Found(NamedTuple):
     """Evaluation of a requirement.
 
-    The fields are the value that the requirement limits, the verdict `kept`, the time of the worst
-    value [s] and a description. `kept` is True if the requirement is satisfied.
+    `number` is the value that the requirement limits. `kept` is True if the requirement is
+    satisfied. `t` is the time of the worst value [s], and `text` describes the evaluation.
     """
 
     number: float
@@ -180,7 +180,7 @@ class Always(Requirement):
 
 @dataclass(frozen=True)
 class Eventually(Requirement):
-    """Requirement that the signal stays within [`lower`, `upper`] at least once, for `hold` [s]."""
+    """Requirement that the signal stays once between `lower` and `upper` for `hold` [s]."""
 
     lower: float = -inf
     upper: float = inf
@@ -497,7 +497,7 @@ def _result_text(checked: Checked) -> str:
 
 
 def _chart(checked: Checked, result: Result) -> Chart:
-    """Plot the signal and its reference over time.
+    """Return a chart of the signal and of the reference signal over time.
 
     Dashed lines show the bounds and the time of the worst value. A long signal is reduced to the
     minimum and maximum of each of its segments.

@@ -77,7 +77,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Simulation of a system up to `t_stop` [s], and its measures; the start values vary.
+    """Simulation of a system to `t_stop` [s] for varied start values, and measures of the result.
 
     `options` are options of `prepare`.
     """
@@ -96,7 +96,7 @@ class Task:
     def check(self, wiring: Wiring, start: Mapping[str, Any]) -> None:
         """Check the times, the measures, the scenario and the start values before the first run.
 
-        If an argument is invalid, raises the same exception as a run.
+        Raises the exceptions of a run with invalid arguments.
         """
         check_numbers({"t_stop": self.t_stop})
         communication_points(self.options.get("t_start", 0.0), self.t_stop, self.dt)

@@ -124,7 +124,7 @@ class Key(NamedTuple):
         return " ".join(self)
 
     def differences(self, text: str) -> str:
-        """Return the names of the digests that differ from those in the key `text`, or ""."""
+        """Return the names of the digests that differ from the digests in the key `text`, or ""."""
         parts = text.split()
         if len(parts) != len(self):
             return ""
@@ -136,7 +136,7 @@ class Key(NamedTuple):
 def key_of(
     wiring: Wiring, design: Design, settings: Sequence[Any], measures: Mapping[str, Any]
 ) -> Key:
-    """Return the digests that identify a sweep; they also cover the code of the measures."""
+    """Return the digests that identify a sweep, including a digest of the code of the measures."""
     parts = (
         (system_content(wiring)[0], start_content(wiring)),
         settings,
@@ -461,7 +461,7 @@ def _run_missing(
     target: LocalWorkers | str,
     progress: bool,
 ) -> Sweep:
-    """Simulate the runs that the file does not contain yet, on this machine or a cluster."""
+    """Simulate the runs that are missing in the record `path`, on this machine or a cluster."""
     wiring, first = work.system.wiring(), work.prepare_run()
     work.check(wiring, run_start_values(wiring, design, design.table[0]))
     key = _key(work, wiring, design)
@@ -480,7 +480,7 @@ def _run_missing(
 
 
 def _key(work: Task, wiring: Wiring, design: Design) -> Key:
-    """Return digests of everything that determines the results: system, design and measures."""
+    """Return the digests of the system, the settings, the design and the measures of a sweep."""
     story = None if work.scenario is None else work.scenario.text()
     settings = [float(work.t_stop), float(work.dt), sorted(work.options.items()), story]
     return key_of(wiring, design, settings, work.measures)

@@ -1,4 +1,4 @@
-"""Figures of runs and linear systems: tracking, phase plane, energy, contact, steps, responses.
+"""Figures of runs and linear systems: tracking, phase plane, energy, contact, frequency response.
 
 Each function returns a matplotlib figure with a title and units. If `path` is given, the function
 also saves the figure. Notebooks display the figure.
@@ -24,7 +24,7 @@ LENGTH, ERROR = ".steps.length", ".steps.error"  # suffixes of the signals of in
 
 
 def plot_tracking(result: Result, command: str, actual: str, path: Target = None) -> "Figure":
-    """Plot a signal and its command, and below them the tracking error, command - actual.
+    """Plot the command, the actual signal and the tracking error `command` - `actual`.
 
     Args:
         result: Result of the run.
@@ -55,12 +55,12 @@ def plot_tracking(result: Result, command: str, actual: str, path: Target = None
 
 
 def plot_phase(result: Result, q: str, qd: str, path: Target = None) -> "Figure":
-    """Plot qd over q (the phase plane), one curve per element; a ring marks the initial point.
+    """Plot the phase plane of a run: qd over q, with a ring at the initial point.
 
     Args:
         result: Result of the run.
-        q: Name of the signal on the horizontal axis.
-        qd: Name of the signal on the vertical axis, with as many elements.
+        q: Name of the signal on the horizontal axis. Each element has one curve.
+        qd: Name of the signal on the vertical axis, with an equal number of elements.
         path: Path to save the figure, if given.
 
     Raises:
@@ -86,13 +86,14 @@ def plot_energy(
 ) -> "Figure":
     """Plot the energy change of a run, the work of forces, and their difference.
 
-    The work is exact if the forces are constant between two samples. This is true for the forces of
-    a controller if the run records every step.
+    The work is exact if the forces are constant between two samples. The forces of a controller are
+    constant between two samples if the run records every step.
 
     Args:
         result: Result of the run.
         energy: Name of the energy signal.
-        works: Pairs of a force and the position that it acts on, such as ("pd.tau", "robot.q").
+        works: Pairs of the names of a force and the related position, such as ("pd.tau",
+            "robot.q").
         path: Path to save the figure, if given.
     """
     gained = np.ravel(result[energy]) - float(np.ravel(result[energy])[0])
@@ -211,7 +212,11 @@ def frequency_response(linear: Linearization, u: str, y: str, frequencies: Array
 
 
 def usual_frequencies(linear: Linearization, n: int = 400) -> Array:
-    """Return n logarithmically spaced frequencies [Hz] over the range of the poles of a system."""
+    """Return n logarithmically spaced frequencies [Hz] for a frequency response.
+
+    The range begins at a tenth of the lowest pole frequency. It ends at ten times the highest pole
+    frequency, or at half the sampling rate.
+    """
     poles = np.linalg.eigvals(linear.A).astype(complex)
     if linear.dt is not None:
         poles = np.log(poles[np.abs(poles) > 1e-12]) / linear.dt
@@ -223,10 +228,11 @@ def usual_frequencies(linear: Linearization, n: int = 400) -> Array:
 
 
 def plot_steps(result: Result, path: Target = None) -> "Figure":
-    """Plot the time between the samples of a run, and its events by type.
+    """Plot the time between the samples of a run, and the events of the run by type.
 
     For a result of `inner_steps`, the figure also shows the step size control of each part. It
-    plots the size of the next inner step, and the error of the last one relative to the tolerance.
+    plots the size of the next inner step, and the error of the last inner step relative to the
+    tolerance.
     """
     kinds = list(dict.fromkeys(event.kind for event in result.events))
     names = [port.name for port in result.ports]
@@ -247,7 +253,7 @@ def plot_steps(result: Result, path: Target = None) -> "Figure":
 
 
 def _draw_inner_steps(axes: Sequence["Axes"], result: Result, names: Sequence[str]) -> None:
-    """Plot the next inner step size [s] and the relative error of the last inner step, by part."""
+    """Plot the next inner step size [s] and the relative error of the last step of each part."""
     for name in names:
         length, error = (np.ravel(result[name + what]) for what in (LENGTH, ERROR))
         axes[0].semilogy(result.time, length, lw=0.8, label=f"next inner step of {name}")
@@ -256,7 +262,7 @@ def _draw_inner_steps(axes: Sequence["Axes"], result: Result, names: Sequence[st
 
 
 def _draw_events(axis: "Axes", result: Result, kinds: Sequence[str]) -> None:
-    """Draw a row of marks for each event type, at the times of the events."""
+    """Draw a row of marks at the times of the events for each event type."""
     for k, kind in enumerate(kinds):
         times = result.times(kind)
         axis.plot(times, np.full(len(times), k), "|", ms=12, label=f"{kind}: {len(times)}")
@@ -275,7 +281,7 @@ def _ends(result: Result, name: str) -> list[str]:
 
 
 def _mark(result: Result, axes: Sequence["Axes"]) -> None:
-    """Draw a thin vertical line at the time of each event into all panels."""
+    """Draw a thin vertical line at the time of each event on all axes."""
     for axis in axes:
         for event in result.events:
             axis.axvline(event.t, color="k", lw=0.4, alpha=0.4)

@@ -1,7 +1,7 @@
 """Drawn robots: solids, overlay layers, poses as functions of q, joint sliders and contact forces.
 
-For contact forces, `force_parts` selects the outputs with forces; `forces_on` returns their values
-during a run.
+The function `force_parts` selects the outputs with contact forces, and `forces_on` returns the
+recorded values of these outputs.
 """
 
 import base64
@@ -47,9 +47,10 @@ _CONSTANT = "const double "  # start of a C statement that defines an intermedia
 
 
 def javascript_function(graph: Graph) -> str:
-    """Return an expression graph as a JavaScript function (inputs, out) on flat arrays.
+    """Return the source text of a JavaScript function (inputs, out) for an expression graph.
 
-    The function has the same statements as the C code of the graph, in the same order.
+    The arguments of the JavaScript function are flat arrays. The function has the statements of the
+    C code of the graph, in the same order.
     """
     inputs = [f"x[{k}]" for k in range(graph.function.nnz_in())]
     outputs = [f"out[{k}]" for k in range(graph.function.nnz_out())]
@@ -72,7 +73,7 @@ def encode_base64(values: ArrayLike, kind: str = "<f4") -> str:
 
 
 RED, GREEN, BLUE, YELLOW = (0.82, 0.2, 0.2), (0.2, 0.6, 0.25), (0.15, 0.35, 0.8), (1.0, 0.8, 0.1)
-SPECK = 1e-9  # smaller masses, relative to the total mass, are placeholders and are not drawn
+SPECK = 1e-9  # minimum drawn mass relative to the total mass; smaller masses are placeholders
 LONG = 0.3  # length of drawn frame axes, relative to a typical link
 
 
@@ -113,7 +114,7 @@ def _frame(body: int, length: float, radius: float) -> Iterator[Solid]:
 
 
 def _masses(model: Tree, radius: float) -> Iterator[Solid]:
-    """Yield a ball at the centre of mass of each body, and its inertia ellipsoid.
+    """Yield a ball at the centre of mass and the inertia ellipsoid of each body.
 
     The ellipsoid has uniform density, and the mass and inertia of the body.
     """
@@ -148,8 +149,8 @@ def semi_axes(m: float, I: Array) -> tuple[Array, Array]:
 
         I_x = m (b^2 + c^2) / 5
 
-    m is the mass of the ellipsoid, and I (3, 3) its inertia about the centre. The rotation is (3,
-    3).
+    m is the mass of the ellipsoid, and I (3, 3) the inertia about the centre. The rotation (3, 3)
+    transforms body to ellipsoid coordinates.
     """
     principal, axes = np.linalg.eigh(I)
     squares = 2.5 / m * (float(np.sum(principal)) - 2.0 * principal)
@@ -186,7 +187,7 @@ def _visible_shapes(model: Tree, body: int) -> tuple[Any, ...]:
 
 
 def _far_end(shape: Any) -> list[Array]:
-    """Return the mean of those points of a shape that are farthest from the body origin, or []."""
+    """Return the mean of the contact points farthest from the body origin, or an empty list."""
     far = np.linalg.norm(shape.points, axis=1)
     return [shape.points[far > far.max() - 1e-6 * float(far.max()) - 1e-12].mean(axis=0)]
 
@@ -196,7 +197,7 @@ LAST = 10.0  # default end time of the time slider [s]
 
 
 class Part(NamedTuple):
-    """Slice of the concatenated values of some outputs: the columns from `first` to `last` - 1."""
+    """Columns from `first` to `last` - 1 of the concatenated values of the outputs `ports`."""
 
     ports: tuple[str, ...]
     first: int
@@ -205,10 +206,10 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DrawnRobot:
-    """Model with a name that a page draws at the configuration `q` (nq,), by default neutral.
+    """Model that a page draws at the configuration `q` (nq,), by default neutral.
 
-    - `more` are additional solids.
-    - `bare` are the bodies without additional solids.
+    - `more` are solids in addition to those of the model.
+    - `bare` are the indices of the bodies that are drawn as rods.
     - `limits` (lower, upper) are the positions (nq,) at the ends of the sliders; a variable without
       a limit has an infinite value.
     - `forces` are the outputs with the forces at the contact points, or with the forces on the
@@ -243,20 +244,20 @@ class DrawnRobot:
         return self.model.nq + self.model.rheonomic
 
     def _model_at_time(self, variables: Array) -> tuple[Tree, Array]:
-        """Return the model at the time that `variables` contains, and the configuration q (nq,)."""
+        """Return the model at the time in `variables`, and the configuration q (nq,)."""
         nq = self.model.nq
         timed = self.model.rheonomic
         return (self.model.at(variables[nq]) if timed else self.model), variables[:nq]
 
     @property
     def _bare(self) -> frozenset[int] | None:
-        """Indices of the bodies to draw as rods; None stands for all bodies without shapes."""
+        """Indices of the bodies that are drawn as rods, or None for all bodies without shapes."""
         shown = {one.body for one in self.more if one.kind == "mesh" and one.body >= 0}
         return self.bare - shown if shown else None
 
     @cached_property
     def contact_points(self) -> BodyPoints | None:
-        """Contact points of the bodies, or None if the forces act on bodies or are missing."""
+        """Contact points of the bodies, or None if forces act on bodies or are missing."""
         model = self.model
         if len(self.forces) > 1:
             return None
@@ -264,7 +265,7 @@ class DrawnRobot:
 
     @property
     def weight(self) -> float:
-        """Weight [N] of the robot; for several bodies with contact, of the heaviest body."""
+        """Weight [N] of the robot, or of the heaviest body if several outputs contain forces."""
         masses = [float(body.m) for body in self.model.inertia]
         return 9.81 * (max(masses) if len(self.forces) > 1 else sum(masses))
 
@@ -283,10 +284,10 @@ class DrawnRobot:
 
     @cached_property
     def open(self) -> Graph:
-        """Graph of the loop errors (nc,) [rad, m] as a function of `variables` (n,), with Jacobian.
+        """Graph of the loop closure errors (nc,) [rad, m] and their Jacobian (nc, n).
 
-        The column of the time in the Jacobian (nc, n) is zero, because the page cannot change the
-        time to close a loop.
+        The errors are functions of `variables` (n,). The column of the time in the Jacobian is
+        zero, because the page closes the loops without a change of the time.
         """
         model, given = self.model, {"q": (self.variables,)}
         if not model.loops:
@@ -325,7 +326,7 @@ class DrawnRobot:
             yield {"name": "time", "unit": "s", "q": model.nq, "low": 0.0, "high": LAST}
 
     def _ends(self, k: int, reach: float, middle: float) -> dict[str, float]:
-        """Return the slider range of variable k: the joint limits, or `middle` -+ `reach`."""
+        """Return the slider range of variable k: joint limits, or `middle` +- `reach`."""
         low, high = middle - reach, middle + reach
         if self.limits is not None:
             low = self.limits[0][k] if np.isfinite(self.limits[0][k]) else low
@@ -352,30 +353,30 @@ class DrawnRobot:
         }
 
     def _contact_places(self) -> list[list[float]]:
-        """Return the body index and the position (3,) [m] on this body of each contact point."""
+        """Return the body index, and the position (3,) [m] on the body, of each contact point."""
         if self.contact_points is None:
             return []
         pairs = zip(self.contact_points.body, self.contact_points.position, strict=True)
         return [[body, *_round_coordinates(p).tolist()] for body, p in pairs]
 
     def _frames(self) -> Iterable[tuple[str, list[float]]]:
-        """Yield the name, body index and position (3,) [m] on the body, of frames and bodies."""
+        """Yield the name, body index and position (3,) [m] on the body of each frame and body."""
         bodies = {name: (i, np.zeros(3)) for i, name in enumerate(self.model.body_names)}
         for name, (body, r) in {**bodies, **self.frames}.items():
             if body >= 0:
                 yield name, [body, *_round_coordinates(np.append(r, np.zeros(3 - len(r)))).tolist()]
 
     def functions(self, number: int) -> str:
-        """Return a JavaScript object with the functions to which the data of `to_json` refer."""
+        """Return JavaScript members with the functions that the data of `to_json` refer to."""
         graphs = {"poses": self.poses, "open": self.open}
         return "".join(f"{k}{number}: {javascript_function(g)},\n" for k, g in graphs.items())
 
 
 @dataclass(frozen=True)
 class CameraSetup:
-    """Camera setup: the upward direction (3,), and the direction to the camera (3,).
+    """Camera setup: the upward direction `up` (3,), and the direction (3,) to the camera.
 
-    `any_side` permits views from all sides at the same height.
+    If `any_side` is True, the camera may view the robot from all sides at the same height.
     """
 
     up: tuple[float, ...]
@@ -422,7 +423,10 @@ def _normal(model: Tree) -> Array | None:
 
 
 def pose_numbers(X: Any) -> Array:
-    """Return a pose X from base coordinates as 12 numbers: E^T by rows, then the position r [m]."""
+    """Return the 12 numbers of a pose: E^T by rows, then the position r [m].
+
+    X is the transform from base to body coordinates.
+    """
     E, r = X.E, X.r
     if len(r) == 2:
         rotation = np.zeros((3, 3), dtype=object)
@@ -478,9 +482,9 @@ WIDE = {WRENCH[0]: 6}  # number of columns of outputs with wrenches; other outpu
 def force_parts(block: Any, name: str = "", system: System | None = None) -> tuple[Part, ...]:
     """Return the outputs that contain the contact forces of a plant.
 
-    The outputs are forces at contact points, or forces on bodies with their centres of pressure.
-    `name` is the name of the plant in the `system`. If a `GroundContact` of the system computes the
-    forces, its outputs are returned.
+    The outputs are forces at contact points, or forces on bodies with centres of pressure. `name`
+    is the name of the plant in the `system`. If a `GroundContact` of the system computes the
+    forces, the function returns the outputs of the `GroundContact`.
     """
     parts: tuple[Part, ...] = ()
     if isinstance(block, ContactPlant):
@@ -498,17 +502,17 @@ def force_parts(block: Any, name: str = "", system: System | None = None) -> tup
 
 
 def _member_outputs(block: PlantOfMembers, port: str) -> tuple[str, ...]:
-    """Return the names of an output of a world for all members, in the order of their bodies."""
+    """Return the names of the output `port` of all members of a world, in the order of members."""
     known = {one.name for one in block.outputs}
     names = (f"{member.name}_{port}" for member in block.members)
     return tuple(name for name in names if name in known)
 
 
 def known_parts(robot: DrawnRobot, shapes: Mapping[str, tuple[int, ...]]) -> Sequence[Part] | None:
-    """Return the outputs with the forces on a robot, if all of them are recorded.
+    """Return the outputs with the forces on a robot if all outputs are recorded, or None.
 
-    Return None if `shapes`, the shapes by output name, lacks an output or has another number of
-    points.
+    `shapes` contains the shapes of the recorded outputs by name. The result is None if an output is
+    not recorded, or has an unexpected number of points.
     """
     n = robot.model.nb if robot.contact_points is None else len(robot.contact_points.body)
     for part in robot.forces:
@@ -528,7 +532,11 @@ def _wide(port: str) -> int:
 def force_indices(
     robot: DrawnRobot, where: Mapping[str, range], shapes: Mapping[str, tuple[int, ...]]
 ) -> list[int] | None:
-    """Return the indices of a robot's force values in a sample; `where` maps ports to ranges."""
+    """Return the indices of a robot's contact forces in a sample, or None.
+
+    `where` contains the index range of each port in the sample, and `shapes` the shape of each
+    port. The result is None if an output with forces is missing.
+    """
     if (parts := known_parts(robot, shapes)) is None:
         return None
     found = [
@@ -539,9 +547,9 @@ def force_indices(
 
 
 def forces_on(result: Result, robot: DrawnRobot) -> Array | None:
-    """Return the recorded forces on a robot, (n, 3 k) [N], or (n, 6 k) with application points.
+    """Return the recorded contact forces on a robot, or None if they are not recorded.
 
-    Return None if the result does not contain the forces.
+    The array is (n, 3 k) [N] for n samples and k points, or (n, 6 k) with points of application.
     """
     parts = known_parts(robot, {port.name: port.shape for port in result.ports})
     if parts is None:
@@ -558,7 +566,7 @@ def forces_on(result: Result, robot: DrawnRobot) -> Array | None:
 
 
 def _ground(system: System, plant: str) -> str | None:
-    """Return the name of the `GroundContact` whose wrenches act on a plant, or None."""
+    """Return the name of the `GroundContact` that is connected to a plant, or None."""
     for one in system.connections:
         (source, output), (target, _) = one.source, one.target
         is_ground = isinstance(system.parts[source].component, GroundContact)

@@ -1,6 +1,6 @@
 """Web pages of robots with joint sliders, the data of runs for pages, and the format of all pages.
 
-A page is self-contained: scripts and data are in one file.
+A page is one file that contains all scripts and data.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ LIVE = ("live", *SCRIPTS)  # scripts of a live page; only this page sends reques
 
 @dataclass(frozen=True, eq=False)
 class Page:
-    """Self-contained web page; `html` is its source text."""
+    """Web page in a single file; `html` is the HTML text."""
 
     title: str
     html: str
@@ -112,7 +112,7 @@ def page(
     camera_setup: CameraSetup,
     more: Mapping[str, Any] | None = None,
 ) -> Page:
-    """Return a page that draws robots; `more` contains further data for the page's JavaScript."""
+    """Return a page that draws robots; `more` contains additional data for the page script."""
     data = {
         "robots": [robot.to_json(k) for k, robot in enumerate(robots)],
         "up": camera_setup.up,
@@ -136,7 +136,7 @@ def part(name: str) -> str:
     return files("rigidblocks").joinpath("view", "page", name).read_text(encoding="utf-8")
 
 
-# default inertia for links that have none [kg, kg m^2], too small to be drawn
+# inertia for links without inertia [kg, kg m^2], too small to be drawn
 SPECK = mcI(1e-12, np.zeros(3), 1e-24 * np.eye(3))
 
 
@@ -157,10 +157,10 @@ def robot_file(
     packages: tuple[str | Path, ...] = (),
     key: str | None = None,
 ) -> RobotFile:
-    """Load a robot for drawing.
+    """Load a robot file for drawing.
 
-    A URDF robot without joints, or with joints that move no mass, cannot be simulated. The function
-    accepts such a robot with a warning, because it can be drawn.
+    A URDF robot without joints, or with joints that move no mass, cannot be simulated but can be
+    drawn. The function accepts such a robot with a warning.
 
     Raises:
         FormatError: The file is invalid, or the robot can be neither simulated nor drawn.
@@ -176,9 +176,9 @@ def robot_file(
 
 
 def _motionless(path: Path, floating: bool) -> RobotDescription | None:
-    """Load a URDF robot with tiny masses for missing masses; return None on failure.
+    """Load a URDF robot and replace missing masses by tiny masses; return None on failure.
 
-    The robot has a floating base if none of its joints moves.
+    If the robot has no movable joint, it gets a floating base.
     """
     try:
         root = parse_xml(read_file(path), path)
@@ -193,7 +193,7 @@ def _motionless(path: Path, floating: bool) -> RobotDescription | None:
 
 
 FRAMES, MOST = 60.0, 400_000  # maximum frame rate [1/s]; maximum size of all frames [bytes]
-POINTS, FEWEST, NUMBERS = 1200, 50, 50_000  # points of a curve: maximum, minimum; of all curves
+POINTS, FEWEST, NUMBERS = 1200, 50, 50_000  # maximum and minimum per curve, maximum of all curves
 FAR = 1e12  # largest position that is drawn [rad, m]
 PLANTS = (*(Plant, CompliantPlant, RigidContactPlant, PlantOfMembers),)
 
@@ -203,13 +203,14 @@ Drawable = Tree | Mechanism | RobotDescription | RobotFile | Block | System | st
 
 
 def show(robot: Drawable, q: ArrayLike | None = None, path: str | Path | None = None) -> Page:
-    """Return a page of a robot with a slider for each joint; kinematic loops remain closed.
+    """Return a web page that shows a robot with a slider for each joint.
 
-    Notebooks display the page, and `open` opens it in a browser.
+    Kinematic loops remain closed when a slider moves. Notebooks display the page, and its method
+    `open` opens the page in a browser.
 
     Args:
         robot: Model, mechanism, plant, system with plants, robot description, or path of a file.
-        q: Configuration (nq,); default: the initial configuration of its plant.
+        q: Configuration (nq,), by default the initial configuration.
         path: Path to save the page, if given.
 
     Raises:
@@ -223,9 +224,9 @@ def show(robot: Drawable, q: ArrayLike | None = None, path: str | Path | None = 
 
 
 def drawn_robots(robot: Drawable, q: ArrayLike | None) -> Iterator[Drawn]:
-    """Yield the robots to draw, each with the names of the ports that contain its q.
+    """Yield the robots to draw, and for each robot the names of the ports that contain q.
 
-    For a system, the names are `part.port`.
+    For a system, the names have the form `part.port`.
     """
     match robot:
         case str() | Path():
@@ -250,7 +251,9 @@ def drawn_robots(robot: Drawable, q: ArrayLike | None) -> Iterator[Drawn]:
 
 
 def running_robots(system: System) -> list[Drawn]:
-    """Return the robots of a system for a live page, which receives only q during a run.
+    """Return the robots of a system for a live page.
+
+    A live page receives only q during a run, so no model may depend on time.
 
     Raises:
         ValueError: A model depends on time.
@@ -266,14 +269,14 @@ def running_robots(system: System) -> list[Drawn]:
 
 
 def plant_of(block: Any) -> Plant | None:
-    """Return a block if it is a plant, otherwise the plant that the block contains, or None."""
+    """Return a block if it is a plant, or the plant in a `CompliantPlant`, and otherwise None."""
     if isinstance(block, CompliantPlant):
         return block.robot
     return block if isinstance(block, Plant) else None
 
 
 def configuration_ports(plant: Plant) -> tuple[str, ...]:
-    """Return the names of the plant's states that together form the configuration q, in order."""
+    """Return the names of the states of a plant whose concatenated values are q."""
     found, n = dict[int, str](), 0
     values: dict[str, Array] = {}
     for port in plant.states:
@@ -285,7 +288,10 @@ def configuration_ports(plant: Plant) -> tuple[str, ...]:
 
 
 def motion_of(result: Result, pairs: Sequence[Drawn]) -> Array:
-    """Return the variables of all robots at all samples: q, and the time for some models."""
+    """Return the variables of all robots at all samples.
+
+    The variables are q, followed by the time for time-dependent models.
+    """
     columns = list[Array]()
     for one, ports in pairs:
         columns.append(_columns(result, one.model.nq, ports))
@@ -299,8 +305,8 @@ def run_json(
 ) -> dict[str, Any]:
     """Return the data of a run for the page script: motion, forces and signals.
 
-    Motion and forces are sampled at the frame rate of the playback; signals have enough points for
-    a plot.
+    Motion and forces are sampled at the frame rate of the playback. Signals are sampled for a plot
+    (`plot_rows`).
     """
     time, end = np.asarray(result.time, dtype=float), _end_of_motion(q)
     wide = q.shape[1] + sum(one.shape[1] for one in forces if one is not None)
@@ -328,7 +334,7 @@ def run_json(
 def _end_of_motion(q: Array) -> int:
     """Return the number of samples before the motion becomes infinite, NaN or larger than `FAR`.
 
-    The page can thus play back a failed run up to its failure.
+    The page plays back only these samples of a failed run.
     """
     lost = ~(np.abs(q) < FAR).all(axis=1)
     end = int(np.argmax(lost)) if lost.any() else len(q)
@@ -340,7 +346,7 @@ def _end_of_motion(q: Array) -> int:
 
 
 def plot_rows(result: Result, names: Sequence[str], runs: int = 1) -> Array:
-    """Return the indices of the samples to plot; few if there are many signals or runs."""
+    """Return the indices of the samples to plot, fewer for more signals and runs."""
     curves = sum(np.size(result[name][0]) for name in names) * runs
     points = int(np.clip(NUMBERS // max(curves, 1), FEWEST, POINTS))
     return np.unique(np.linspace(0, len(result.time) - 1, points).astype(int))
@@ -361,13 +367,13 @@ def signal_of(result: Result, name: str, rows: Array) -> dict[str, Any]:
 
 
 def _numeric_signals(result: Result) -> list[str]:
-    """Return the names of the signals with numeric values."""
+    """Return the names of the signals with numeric values, sorted by `sort_signals`."""
     names = [port.name for port in result.ports if port.type not in TEXTUAL]
     return sort_signals(names)
 
 
 def sort_signals(names: Sequence[str]) -> list[str]:
-    """Sort signal names so that positions and forces come first."""
+    """Return the signal names in an order that starts with positions and forces."""
     wanted = ("q", "tau", "energy", "qd")
     last = [name.rpartition(".")[2] for name in names]
     order = [wanted.index(one) if one in wanted else len(wanted) for one in last]
@@ -394,7 +400,7 @@ def _draw_system(system: System) -> Iterator[Drawn]:
 
 
 def _add_ground(drawn: DrawnRobot, robot: Block | System) -> DrawnRobot:
-    """Add the ground of the system to a robot, except horizontal planes."""
+    """Return a drawn robot with the ground of a block or system, except horizontal planes."""
     solids = ground_solids(robot, camera_setup(drawn.model).up, span(drawn))
     return replace(drawn, more=(*drawn.more, *(replace(solid, aside=True) for solid in solids)))
 
@@ -402,7 +408,7 @@ def _add_ground(drawn: DrawnRobot, robot: Block | System) -> DrawnRobot:
 def drawn_plant(
     block: Block, start: Mapping[str, Any], name: str = "", q: ArrayLike | None = None
 ) -> Drawn:
-    """Return the drawn robot of a plant, and the names of the ports that contain its q.
+    """Return the drawn robot of a plant, and the names of the ports that contain q.
 
     `name` is the name of the plant in the system. The configuration is `q` (nq,), or by default the
     `start` values of the states.
@@ -479,10 +485,10 @@ def _draw_description(
 
 
 def _columns(result: Result, nq: int, ports: Sequence[str]) -> Array:
-    """Return q (n, nq) at all samples.
+    """Return the configurations q (n, nq) of a robot at all n samples.
 
-    `ports` are the names of the ports that contain q. If the result has no such signals, the
-    function uses the only part with ports of these names and nq elements.
+    `ports` are the names of the ports that contain q. If the result does not contain these signals,
+    the function uses the only part that has ports of these names with nq elements.
     """
     known = {port.name for port in result.ports}
     if not set(ports) <= known:
@@ -512,9 +518,9 @@ def _columns(result: Result, nq: int, ports: Sequence[str]) -> Array:
 
 
 def page_of(drawn: Sequence[DrawnRobot], robot: Any, more: Mapping[str, Any]) -> Page:
-    """Return the page of drawn robots on their ground, with additional data for the page script.
+    """Return the page that shows drawn robots and the ground.
 
-    `robot` is as in `show`.
+    `robot` is as in `show`, and `more` contains additional data for the page script.
     """
     title = ", ".join(dict.fromkeys(one.model.name for one in drawn))
     seen = camera_setup(drawn[0].model)

@@ -47,7 +47,7 @@ from rigidblocks.view.robot_page import (
 )
 from rigidblocks.view.visual_geometry import PALETTE
 
-THROUGH = 0.5  # opacity of the robots of all runs except the first
+THROUGH = 0.5  # opacity of the robots in all runs except the first run
 MOST = 60_001  # maximum number of samples after several runs are resampled to common times
 
 
@@ -58,18 +58,18 @@ def animate(
     signals: Sequence[str] = (),
     paths: Sequence[str] = (),
 ) -> Page:
-    """Return a page that plays back a run above plots of its signals.
+    """Return a web page that plays back a run and plots signals of the run.
 
-    The page overlays several results: the robot of the first result has its own colours, and the
-    robots of the other results are translucent.
+    If several results are given, the page overlays the runs. The robot of the first result has its
+    own colours, and the robots of the other results are translucent.
 
     Args:
         result: Result of a run, or several results by name.
-        robot: The simulated system, or its robot as in `show`. The result must contain the motion
-            of exactly one such robot.
+        robot: The simulated system, or a robot as in `show`. The result must contain the motion of
+            exactly one such robot.
         path: Path to save the page, if given.
-        signals: Signals to plot; default: all.
-        paths: Frames or bodies whose paths are drawn.
+        signals: Names of the signals to plot, by default all signals.
+        paths: Names of frames or bodies whose paths are drawn.
 
     Raises:
         ValueError: The result has no samples, or does not contain the motion of the robot.
@@ -87,7 +87,7 @@ def animate(
 
 
 def _check_frames(paths: Sequence[str], pairs: Sequence[Drawn]) -> Sequence[str]:
-    """Return the frame names in `paths`; raise KeyError if no robot has a frame of such a name."""
+    """Return `paths`; raise KeyError if no robot has a frame with one of these names."""
     names = [name for robot, _ in pairs for name in (*robot.model.body_names, *robot.frames)]
     for path in paths:
         if path not in names:
@@ -104,7 +104,8 @@ def playback_page(
 ) -> Page:
     """Return a page that plays back one run.
 
-    `pairs` are the robots, each with the ports that contain its q. `more` has further page data.
+    `pairs` contains each robot with the names of the ports that contain q. `more` contains
+    additional data for the page script.
     """
     if not len(result.time):
         raise ValueError("the result has no samples to show")
@@ -123,8 +124,8 @@ def overlay_page(
 ) -> Page:
     """Return a page that plays back several runs, from the earliest start to the latest end.
 
-    A robot does not move before its run starts and after its run ends. The plots show the signals
-    of all runs.
+    A robot does not move before the start and after the end of the corresponding run. The plots
+    show the signals of all runs.
 
     Raises:
         ValueError: `results` is empty, a result has no samples, or a result does not contain the
@@ -174,7 +175,7 @@ def _resample_results(results: Sequence[Result]) -> list[Result]:
 def _merge_signals(
     runs: Sequence[Result], names: Sequence[str], signal: str, rows: Array
 ) -> dict[str, Any]:
-    """Return the data of a signal at the samples `rows`, from all runs that contain the signal."""
+    """Return the values of a signal at the samples `rows` in all runs that contain the signal."""
     found: dict[str, Any] = {"elements": [], "columns": []}
     for run, name in zip(runs, names, strict=True):
         try:
@@ -187,7 +188,7 @@ def _merge_signals(
 
 
 def _shadow(robot: dict[str, Any], name: str, colour: tuple[float, float, float]) -> dict[str, Any]:
-    """Return the page data of a robot in one translucent colour, to overlay it on another run."""
+    """Return a copy of the page data of a robot with one translucent colour."""
     moving = (one for one in robot["solids"] if max(one["body"], one.get("other", -1)) >= 0)
     links = [one for one in moving if one["layer"] == "links"]
     solids = [{**one, "colour": list(colour), "opacity": THROUGH} for one in links]
@@ -202,7 +203,7 @@ IDLE, STUCK = 2.0, 10.0  # interval of keep-alive messages, and timeout of brows
 
 
 class LatestEvent:
-    """Latest event of a live view; any number of followers read it, and the sender never waits."""
+    """Latest event of a live view, which several threads read; the sender never waits."""
 
     def __init__(self) -> None:
         self.newest: tuple[int, str, Callable[[], bytes]] | None = None
@@ -212,18 +213,19 @@ class LatestEvent:
 
     @property
     def is_seen(self) -> bool:
-        """True if a follower has received the latest event, or if no event exists."""
+        """True if a reader has received the latest event, or if no event exists."""
         return self._seen == self._count
 
     def send(self, kind: str, text: Callable[[], bytes]) -> None:
-        """Replace the latest event by one of type `kind`; `text` returns its content."""
+        """Replace the latest event by an event of type `kind` with the result of `text`."""
         self._count += 1
         self.newest = (self._count, kind, text)
 
     def follow(self, write: Callable[[bytes], Any]) -> None:
-        """Pass each new event to `write` until `is_over` is true, with pauses (`CpuThrottle`).
+        """Pass each new event to `write` until `is_over` is true.
 
-        The pauses grow with the number of followers.
+        The method pauses between two events (`CpuThrottle`). The pauses increase with the number of
+        readers.
         """
         seen, heard, rest = 0, time.monotonic(), CpuThrottle()
         self._followers.add(rest)
@@ -252,7 +254,7 @@ class CpuThrottle:
         self._clocks = _clocks()
 
     def take(self, many: int = 1) -> None:
-        """Pause this thread, so that `many` threads together stay within the CPU time limit."""
+        """Pause this thread so that `many` threads together do not exceed the CPU time limit."""
         before, self._clocks = self._clocks, _clocks()
         wall, program, own = (b - a for a, b in zip(before, self._clocks, strict=True))
         part = program / wall if wall > 0 else 1.0
@@ -266,7 +268,7 @@ def _clocks() -> tuple[float, float, float]:
 
 
 class Server:
-    """HTTP server that serves the page `html` and its `events` at `address`.
+    """HTTP server of a live view, which serves the page `html` and the events `events`.
 
     Raises:
         OSError: The host or port is not available.
@@ -288,7 +290,7 @@ class Server:
 
     @property
     def address(self) -> str:
-        """Address of the page."""
+        """URL of the page."""
         return f"http://{self._host}:{self._port}/{self._token}/"
 
     def close(self) -> None:
@@ -299,7 +301,7 @@ class Server:
 
 
 def _names(port: int) -> set[str]:
-    """Return the allowed values of the HTTP header Host; others come from other websites."""
+    """Return the allowed values of the HTTP header Host; requests of other websites differ."""
     return {f"{LOOPBACK}:{port}", f"localhost:{port}"}
 
 
@@ -353,17 +355,17 @@ RUNNING, OVER = "row", "over"
 
 
 class LiveView(Watcher):
-    """Web page that shows runs of a system live, and plays back each run after its end.
+    """Web page that shows the running simulation of a system, and plays back finished runs.
 
         view = LiveView(system)
         view.open()
         simulate(system, 60, 1e-3, real_time=1, view=view)
 
     A thread of this process serves the page at `address` until `close` or the end of the program.
-    It listens only on this machine unless `host` is another address. It uses `port`, or a free port
-    by default. Clients need the token in the address and can read only the page and its events. The
-    run stores its latest sample without waiting. A slow browser misses samples; a closed browser
-    does not delay the run.
+    The server listens only on this machine unless `host` is another address. It uses `port`, or a
+    free port by default. Clients need the token in the address, and can read only the page and the
+    events. The run stores the latest sample without waiting. A slow browser misses samples, and a
+    closed browser does not delay the run.
 
     Raises:
         ValueError: The system has no robot, or a model depends on time.
@@ -381,7 +383,7 @@ class LiveView(Watcher):
 
     @property
     def address(self) -> str:
-        """Address of the page, including the token."""
+        """URL of the page, including the token."""
         return self._server.address
 
     def open(self) -> str:
@@ -423,7 +425,7 @@ class LiveView(Watcher):
         return f"<LiveView at {self.address}>"
 
     def _html(self) -> str:
-        """Return the HTML of the page: playback if the run has ended, else the live page."""
+        """Return the HTML of the live page, or of the playback page if the run has ended."""
         result, number = self._result, self._run
         if result is None:
             return self._followed
@@ -431,7 +433,7 @@ class LiveView(Watcher):
             return playback_page(
                 result, self._pairs, self._system, more={"live": {"run": number}}
             ).html
-        except (ValueError, KeyError):  # the result has no rows, or not the motion of the robot
+        except (ValueError, KeyError):  # the result has no samples, or no motion of the robot
             return self._followed
 
     def _page(self) -> Page:
@@ -448,13 +450,13 @@ class LiveView(Watcher):
 
 
 def _row_text(run: int, t: float, row: Array) -> bytes:
-    """Return the event text of a sample; must be fast, because the simulation waits meanwhile."""
+    """Return the event text of a sample; the simulation waits for this function."""
     numbers = pack("<d", t) + np.asarray(row, "<f8").tobytes()
     return b"%d %b" % (run, b2a_base64(numbers, newline=False))
 
 
 def _places(ports: Sequence[Port]) -> dict[str, range]:
-    """Return the index range of each port in a sample; index 0 of a sample is the time."""
+    """Return the index range of each port in a sample, whose first element is the time."""
     ends = np.cumsum([1, *(port.size for port in ports)]).tolist()
     return {port.name: range(a, b) for port, a, b in zip(ports, ends, ends[1:], strict=False)}
 

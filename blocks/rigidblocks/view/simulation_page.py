@@ -48,8 +48,8 @@ def wasm_kernel(memory: Memory, method: Method = RK4, h: float | None = None) ->
     """Compile the kernel of a block to a WebAssembly module, or read it from the cache.
 
     The module exports `rb_page_memory`, `rb_page_size`, `rb_page_reset`, `rb_page_initialize` and
-    `rb_page_step(k, dt)`. Its results equal the results of the native kernel, except that sines and
-    cosines come from another C library.
+    `rb_page_step(k, dt)`. The results equal the results of the native kernel, except for the sines
+    and cosines, which another C library computes.
 
     Raises:
         CompilerError: The package `ziglang` is missing.
@@ -80,17 +80,17 @@ def _build_module(sources: dict[str, str], command: tuple[str, ...]) -> bytes:
 
 
 WRENCHES = "f_ext"  # input of a plant with the wrenches on its bodies
-FEW, MOST = 3, 36  # maximum elements of a port listed before the tables, and of one with sliders
-REACH = 10.0  # range of a slider if the port has no bounds and the start value zero
+FEW, MOST = 3, 36  # maximum elements of a port before the tables, and of a port with sliders
+REACH = 10.0  # range of a slider for a port without bounds whose start value is zero
 
 
 def simulation_page(system: System, dt: float = 1e-3, path: str | Path | None = None) -> Page:
     """Return a page that simulates the system in real time with steps of `dt` [s].
 
-    The page contains the fused kernel as WebAssembly, the robot, sliders for open inputs and
-    tunable parameters, and a scope. The results equal those of
-    `simulate(system, ..., dt, form="fused")`, except that sines and cosines come from another C
-    library.
+    The page contains the fused kernel as WebAssembly, the robot, sliders for unconnected inputs and
+    tunable parameters, and plots of the outputs. The results equal the results of
+    `simulate(system, ..., dt, form="fused")`, except for the sines and cosines, which another C
+    library computes.
 
     Args:
         system: A system of blocks.
@@ -142,10 +142,10 @@ def add_wrench_inputs(system: System) -> System:
 
 
 def _pulls(system: System, memory: Memory) -> Iterator[dict[str, Any] | None]:
-    """Yield the data for pulling each drawn robot: the first drawn body and the stiffness [N/m].
+    """Yield the data with which the page pulls each robot: the first body and the stiffness [N/m].
 
-    The stiffness is five times the weight per length; the factor was found by trial. The function
-    yields None for a robot whose wrench input is missing or connected.
+    The stiffness is five times the weight divided by the length. The factor was found by trial. The
+    function yields None for a robot whose wrench input is missing or connected.
     """
     connected = {one.target for one in system.connections}
     for name, part in system.parts.items():
@@ -167,10 +167,10 @@ def _pulls(system: System, memory: Memory) -> Iterator[dict[str, Any] | None]:
 
 
 def _pulled_model(block: Any) -> tuple[Tree, int, float, float] | None:
-    """Return the drawn model of a block, its first body, and a typical mass and length.
+    """Return the model of a drawn robot, the first body, and a typical mass and length.
 
-    The mass [kg] and the length [m] determine the stiffness of a pull. Return None if the page
-    does not draw a robot for this block.
+    The mass [kg] and the length [m] determine the stiffness with which the page pulls the robot.
+    The result is None if the page does not draw a robot for the block.
     """
     if isinstance(block, RigidContactPlant | PlantOfMembers):
         model = block.model
@@ -183,7 +183,7 @@ def _pulled_model(block: Any) -> tuple[Tree, int, float, float] | None:
 
 
 def _rename_to_exposed(system: System, parts: Iterable[Part]) -> Iterator[Part]:
-    """Rename the ports of parts to the names under which the system exposes them."""
+    """Yield the parts with the names under which the system exposes the ports."""
     for part in parts:
         yield part._replace(ports=tuple(map(system.exposure.name, part.ports)))
 
@@ -194,7 +194,7 @@ def _places(memory: Memory, name: str) -> range:
 
 
 def _settable(memory: Memory) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Yield two titles with sliders: the unconnected inputs and the tunable parameters."""
+    """Yield two titles with slider data, for unconnected inputs and for tunable parameters."""
     groups = {"inputs": memory.block.inputs, "parameters": memory.parameters}
     for title, ports in groups.items():
         few = [p for p in ports if p.size <= MOST and not p.name.endswith(WRENCHES)]

@@ -17,7 +17,7 @@ from rigidblocks.view.drawn_robot import CameraSetup, DrawnRobot, camera_setup, 
 from rigidblocks.view.robot_page import Drawable, drawn_robots, motion_of
 from rigidblocks.view.visual_geometry import Solid, level_ground
 
-SIDES, PIECES = 14, 8  # number of facets around and along the axis of a solid; found by trial
+SIDES, PIECES = 14, 8  # numbers of facets around and along the axis of a solid; found by trial
 
 
 def triangles(solid: Solid) -> Array:
@@ -116,8 +116,8 @@ def film(
 
     Raises:
         ImportError: The package imageio is missing, or imageio-ffmpeg for a video file.
-        ValueError: The suffix is unknown; the result has no samples or does not contain the motion
-            of the robot; a number is not positive; or the video needs more than 1,200 frames.
+        ValueError: The suffix is unknown, or a number is not positive. The result has no samples or
+            does not contain the motion of the robot. The video needs more than 1,200 frames.
     """
     path = Path(path)
     how = _writer_options(path, rate)
@@ -173,7 +173,7 @@ def _writer_options(path: Path, rate: float) -> dict[str, Any]:
 def pictures(
     result: Result, robot: Drawable, time: Array, size: tuple[int, int]
 ) -> Iterator[Array]:
-    """Yield the video frame (height, width, 3) at each of the times (n,) [s], as bytes."""
+    """Yield the video frame (height, width, 3) of bytes at each of the times `time` (n,) [s]."""
     pairs = list(drawn_robots(robot, None))
     drawn = [one for one, _ in pairs]
     motion = motion_of(result, pairs)
@@ -193,9 +193,9 @@ def pictures(
 class Camera:
     """Camera of a picture.
 
-    `place` (3,) is its position [m]. `right`, `upward` and `back` are its axes, and `up` is the
-    vertical direction. `scale` is the size of the scene [m], and `size` the size of the picture
-    [pixels].
+    `place` (3,) is the position of the camera [m]. `right`, `upward` and `back` are the axes of the
+    camera, and `up` is the vertical direction. `scale` is the size of the scene [m], and `size` the
+    size of the picture [pixels].
     """
 
     place: Array
@@ -208,7 +208,7 @@ class Camera:
 
     @classmethod
     def fit_points(cls, points: Array, setup: CameraSetup, size: tuple[int, int]) -> Self:
-        """Return a camera that shows all points (n, 3) [m], with the directions of `setup`."""
+        """Return the camera with the directions of `setup` that shows all points (n, 3) [m]."""
         up, back = (np.array(v) / np.linalg.norm(v) for v in (setup.up, setup.eye))
         right = np.cross(up, back)
         right = right / np.linalg.norm(right)
@@ -232,7 +232,7 @@ class Camera:
         return np.asarray(v / np.linalg.norm(v))
 
     def pixels(self, points: Array) -> tuple[Array, Array]:
-        """Return the pixels (..., 2) of points (..., 3), and their distance to the camera [m]."""
+        """Return pixel coordinates (..., 2) and camera distances (...) [m] of points (..., 3)."""
         d = points - self.place
         depth = np.maximum(-(d @ self.back), 1e-6 * self.scale)
         focal = self.size[1] / 2 / np.tan(HALF_ANGLE)
@@ -278,7 +278,10 @@ def links(robot: DrawnRobot, poses: Array) -> Iterator[tuple[Solid, Array]]:
 
 
 def _solid_pose(solid: Solid, poses: Array) -> tuple[Array, Array]:
-    """Return R (3, 3) and r (3,) [m], with p_base = R p_solid + r; for a rod, R also scales."""
+    """Return the pose R (3, 3), r (3,) [m] of a solid, with p_base = R p_solid + r.
+
+    For a rod, R also scales the solid to the length of the rod.
+    """
 
     def base_point(body: int, point: Any) -> Array:
         p = np.asarray(point, dtype=float)
@@ -293,7 +296,7 @@ def _solid_pose(solid: Solid, poses: Array) -> tuple[Array, Array]:
 
 
 def _rod_matrix(rod: Array) -> Array:
-    """Return a matrix (3, 3) that maps the unit vector z to the vector `rod`."""
+    """Return a matrix (3, 3) that maps the unit vector z to the vector `rod` (3,)."""
     long = max(float(np.linalg.norm(rod)), 1e-9)
     z = rod / long if long > 1e-9 else np.array([0.0, 0.0, 1.0])
     x = np.cross(z, np.eye(3)[np.argmin(abs(z))])
@@ -334,7 +337,7 @@ def _grid(p: Array, axes: tuple[Array, Array]) -> Array:
 def _picture(
     camera: Camera, background: Array, level: float, corners: Array, colours: Array, closed: Array
 ) -> Array:
-    """Return the picture (height, width, 3) of background, shadows and triangles."""
+    """Return the picture (height, width, 3) of the background, the shadows and the triangles."""
     from PIL import Image, ImageDraw
 
     dark = 1.0 - 0.2 * _shadow(camera, level, corners)[..., None]
@@ -350,7 +353,7 @@ def _picture(
 
 
 def _shadow(camera: Camera, level: float, corners: Array) -> Array:
-    """Return a mask (height, width): 1 in the shadow of the triangles on the ground, else 0."""
+    """Return a mask (height, width) that is 1 in the shadow of triangles, and 0 elsewhere."""
     from PIL import Image, ImageDraw
 
     mask = Image.new("L", camera.size, 0)
@@ -386,8 +389,8 @@ Row = tuple[float, float, float]  # left end, right end and baseline of a joint 
 def drawing(robots: Sequence[DrawnRobot]) -> str:
     """Return an SVG drawing of robots in their configurations.
 
-    Each link is drawn as the outline of its convex hull. A time-dependent model is drawn at time 0.
-    The result is empty if there are no robots, or more than `MOST_BODIES` bodies.
+    The function draws each link as the outline of the convex hull, and a time-dependent model at
+    time 0. The result is an empty string for no robots or more than `MOST_BODIES` bodies.
     """
     bodies = sum(robot.model.nb for robot in robots)
     if not 0 < bodies <= MOST_BODIES:
@@ -424,13 +427,14 @@ def _poses(robot: DrawnRobot) -> Array:
 def _picture_points(camera: Camera, points: Array) -> Array:
     """Return the drawing coordinates (n, 2) of points (..., 3) [m]."""
     at = camera.pixels(points.reshape(-1, 3))[0] / FINE + ROOM * np.array(SIZE)
-    return np.asarray(np.round(at + 1e-6, 1))  # avoid ties, which machines round differently
+    return np.asarray(np.round(at + 1e-6, 1))  # avoid ties, whose rounding depends on the machine
 
 
 def _outline(at: Array, colour: Sequence[float]) -> str:
     """Return the filled convex hull of the points `at` (n, 2) as an SVG element.
 
-    The corners are the farthest points in many directions, in the order of these directions.
+    The corners are the farthest points in up to `OUTLINE_SIDES` directions, in the order of the
+    directions.
     """
     angle = 2 * np.pi * np.arange(OUTLINE_SIDES) / OUTLINE_SIDES
     ends = np.argmax(at @ np.array([np.cos(angle), np.sin(angle)]), axis=0)
@@ -450,7 +454,8 @@ def _axes(camera: Camera, base: Array) -> Iterator[str]:
 def _names(camera: Camera, robot: DrawnRobot, poses: Array, rows: list[Row]) -> Iterator[str]:
     """Yield the joint names as SVG, next to the joints and without overlaps.
 
-    The names of joints at the same position are stacked. The occupied space is added to `rows`.
+    The names of joints at the same position are stacked. The function adds the rows of all names to
+    `rows`, the rows that are already occupied.
     """
     for name, (x, y) in zip(
         robot.model.joint_names, _picture_points(camera, poses[:, 9:]), strict=True

@@ -1,4 +1,4 @@
-"""Solids that represent a model, its ground, and the meshes of its file."""
+"""Solids that represent a model and the ground, and meshes of a robot file."""
 
 import warnings
 from collections.abc import Collection, Iterator, Sequence
@@ -59,12 +59,11 @@ class Solid:
     - `size` [m] contains the sides of a box, the semi-axes of an ellipsoid, the radius of a sphere
       or rod, or the radius and the height along z of other solids.
     - `placement` transforms body coordinates to solid coordinates.
-    - A rod extends from the point `start` of the body to the point `end` of the body `other`, at
-      any distance.
+    - A rod extends from the point `start` on the body to the point `end` on the body `other`.
     - `points` (n, 9) [m] are the triangles of a mesh, in solid coordinates.
-    - `layer` selects the visibility; initially only the layer "links" is visible.
+    - `layer` is the layer of the page; initially only the layer "links" is visible.
     - `opacity` is 1 for an opaque solid.
-    - The camera may ignore a solid with `aside`.
+    - `aside` is True if the camera need not show the whole solid.
     """
 
     kind: str
@@ -84,10 +83,10 @@ class Solid:
 def solids(model: Tree, bare: Collection[int] | None = None) -> tuple[Solid, ...]:
     """Return the solids of all bodies of a model.
 
-    The solids are the shapes in the field `appearance`, or otherwise the contact shapes. A body
-    without shapes is drawn as rods from its joint to the joints of its children and to its loop
-    joints. Contact shapes have a separate layer. In a model with meshes, only the bodies in `bare`,
-    which have no mesh, are drawn as rods.
+    The solids are the visual shapes, or the contact shapes of a body without visual shapes. Contact
+    shapes also have a separate layer. A body without shapes consists of rods from its joint to the
+    joints of its children and to its loop joints. If the model has meshes, only the bodies in
+    `bare`, which have no mesh, consist of rods.
     """
     appearance = getattr(model, "appearance", ()) or ((),) * model.nb
     contact = getattr(model, "contact", ()) or ((),) * model.nb
@@ -101,7 +100,7 @@ def solids(model: Tree, bare: Collection[int] | None = None) -> tuple[Solid, ...
         found += shape_solids(seen, i, colour, dot=radius / 2)
         is_whole = any(not isinstance(one, Sphere) for one in seen)
         if not (is_seen or is_whole):
-            # of two links with the same end point, only one link draws the ball
+            # radii differ, so one ball hides another ball at the same point
             found += _link(model, i, (1.0 - 0.02 * (i % 4)) * radius, colour)
         found += shape_solids(contact[i], i, PALETTE[3], "contact shapes", radius / 2)
     found += _base(model, radius) if bare is None else ()
@@ -115,7 +114,7 @@ def shape_solids(
     layer: str = "links",
     dot: float = 0.01,
 ) -> Iterator[Solid]:
-    """Yield the solids that represent shapes on a body; a point is a ball of radius `dot` [m]."""
+    """Yield the solids that represent shapes on a body; points are balls of radius `dot` [m]."""
     for shape in shapes:
         match shape:
             case Box() | Cylinder() | Sphere() | Capsule() | Ellipsoid():
@@ -159,8 +158,9 @@ def _shape_placement(shape: Box | Cylinder | Sphere | Capsule | Ellipsoid) -> Tr
 def _hull(points: Array) -> Array:
     """Return the triangles (n, 9) of the convex hull of points (k, 3).
 
-    A triangle belongs to the hull if all points are on one side of its plane. The function uses at
-    most `MOST_CORNERS` points and selects each as the farthest point from the selected points.
+    A triangle belongs to the hull if all points are on one side of the plane of the triangle. The
+    function uses at most `MOST_CORNERS` points. It selects the points one by one, always the point
+    farthest from the selected points.
     """
     chosen = [0]
     distance = np.full(len(points), np.inf)
@@ -189,8 +189,8 @@ def as_spatial(X: Any) -> Transform:
 def usual_length(model: Tree) -> float:
     """Return the length of a typical link [m].
 
-    It is the median of the distances from the body origins to the joints on the bodies, and of
-    twice the distances to the centres of mass. If all distances are zero, it is 1 m.
+    The length is the median of the distances from the body origins to the joints on the bodies, and
+    of twice the distances to the centres of mass. If all distances are zero, the length is 1 m.
     """
     far = [float(np.linalg.norm(p)) for i in range(model.nb) for p in places_on(model, i)]
     far += [2.0 * float(np.linalg.norm(centre_of_mass(model, i))) for i in range(model.nb)]
@@ -199,7 +199,7 @@ def usual_length(model: Tree) -> float:
 
 
 def places_on(model: Tree, body: int) -> list[Array]:
-    """Return the positions (3,) [m] on a body of its children's joints and of its loop joints."""
+    """Return the positions (3,) [m] of the joints of the children and the loop joints on a body."""
     places = [as_spatial(X).r for p, X in zip(model.parent, model.Xtree, strict=True) if p == body]
     for loop in model.loops:
         places += [as_spatial(loop.Xp).r] if loop.predecessor == body else []
@@ -278,7 +278,7 @@ def _base(model: Tree, radius: float) -> Iterator[Solid]:
 
 
 STONE = (0.62, 0.66, 0.70)
-LEVEL = 1e-9  # maximum 1 - cos(slope) of a plane that counts as level; found by trial
+LEVEL = 1e-9  # maximum 1 - cos(slope) of a horizontal plane; found by trial
 FINE, WIDE = 32, 4.0  # maximum cells per side of a height field; side of a plane / robot length
 
 
@@ -293,7 +293,7 @@ def grounds(block: Any) -> Sequence[Surface | Shape]:
 
 
 def level_ground(robot: Any, up: ArrayLike) -> dict[str, Any]:
-    """Return the height of horizontal ground as data for the page; otherwise {}."""
+    """Return the height of a horizontal ground as data for the page, or an empty dict."""
     heights = [
         float(np.asarray(one.normal) @ np.asarray(one.point))
         for one in grounds(robot)
@@ -303,9 +303,9 @@ def level_ground(robot: Any, up: ArrayLike) -> dict[str, Any]:
 
 
 def ground_solids(block: Any, up: ArrayLike, size: float) -> Iterator[Solid]:
-    """Yield the solids of the ground surfaces that are not level planes.
+    """Yield the solids of the ground surfaces that are not horizontal planes.
 
-    A sloping plane is drawn as a square, scaled to the robot length `size` [m].
+    A sloping plane is a square whose side is proportional to the robot length `size` [m].
     """
     for one in grounds(block):
         if isinstance(one, Shape):
@@ -323,7 +323,10 @@ def _is_level(plane: Plane, up: ArrayLike) -> bool:
 
 
 def _square(plane: Plane, side: float) -> Array:
-    """Return two triangles (2, 9): a square in a plane, centred nearest to the base origin."""
+    """Return a square in a plane as two triangles (2, 9).
+
+    The centre of the square is the point of the plane nearest to the base origin.
+    """
     n = np.asarray(plane.normal, dtype=float)
     middle = n * float(n @ np.asarray(plane.point))
     a = np.cross(n, np.eye(3)[np.argmin(abs(n))])
@@ -334,7 +337,7 @@ def _square(plane: Plane, side: float) -> Array:
 
 
 def _field(field: HeightField) -> Array:
-    """Return triangles (n, 9) of a height field, reduced to at most 32 x 32 cells."""
+    """Return the triangles (n, 9) of a height field with at most 32 x 32 cells."""
     heights = np.asarray(field.heights, dtype=float)
     first, spacing = np.asarray(field.first), np.asarray(field.spacing)
     rows, columns = (np.unique(np.linspace(0, n - 1, FINE + 1).astype(int)) for n in heights.shape)
@@ -347,8 +350,8 @@ def _field(field: HeightField) -> Array:
 
 
 MOST, LEAST = 80_000, 400  # maximum triangles of a robot; each mesh may have at least 400
-# grid offset in cells: points on a plane of symmetry are not on a cell boundary, where rounding
-# errors would select the cell
+# grid offset in cells, so that points on a plane of symmetry are not on a cell boundary, where
+# rounding errors would determine the cell
 OFFSET = 0.37
 DARKEST = 0.14  # minimum colour component, because shading is not visible on black solids
 LOOKS = ("bind_material", "library_effects", "library_materials", "library_images")
@@ -356,7 +359,7 @@ PLAIN = (0.80, 0.82, 0.84)
 
 
 class Meshes(NamedTuple):
-    """Triangle meshes of a robot, and the indices of the bodies whose meshes are unreadable."""
+    """Triangle meshes of a robot, and indices of the bodies whose meshes cannot be read."""
 
     solids: tuple[Solid, ...] = ()
     incomplete: frozenset[int] = frozenset()
@@ -366,14 +369,14 @@ NO_MESHES = Meshes()
 
 
 def meshes(robot: RobotDescription, path: Path, packages: Sequence[str | Path] = ()) -> Meshes:
-    """Load the meshes of the links in a URDF file; other file formats have no meshes.
+    """Load the meshes of the links in a URDF file.
 
-    The total number of triangles is at most about 80,000. A missing or invalid mesh, or a missing
-    package trimesh, causes a warning.
+    For other file formats, the result has no meshes. The total number of triangles is at most about
+    80,000. The function warns if a mesh is missing or invalid, or if trimesh is not installed.
 
     Args:
         robot: Description of the robot.
-        path: Path of its file.
+        path: Path of the robot file.
         packages: Folders with packages (`robot_description.load`).
     """
     if path.suffix != ".urdf":
@@ -409,9 +412,10 @@ def meshes(robot: RobotDescription, path: Path, packages: Sequence[str | Path] =
 
 
 def coarse(triangles: Array, limit: int) -> Array:
-    """Merge nearby corners of triangles (n, 3, 3) on a grid to reduce their number.
+    """Return at most `limit` triangles that approximate triangles (n, 3, 3).
 
-    The grid is the finest tested grid that leaves at most `limit` triangles.
+    The function merges all corners in a grid cell. It tests grids from fine to coarse, and selects
+    the first grid with at most `limit` triangles.
     """
     if len(triangles) <= limit:
         return triangles
@@ -437,7 +441,7 @@ def coarse(triangles: Array, limit: int) -> Array:
 
 
 def _unique_triangles(faces: Array) -> Array:
-    """Return the distinct triangles of a mesh, each with its smallest corner index first."""
+    """Return the distinct triangles of a mesh, each with the smallest corner index first."""
     first = np.argmin(faces, axis=1)
     rolled = np.take_along_axis(faces, (first[:, None] + np.arange(3)) % 3, axis=1)
     _, kept = np.unique(rolled @ [1, 2**21, 2**42], return_index=True)
@@ -495,7 +499,7 @@ def _triangles(file: Path, limit: int) -> Array | None:
 
 
 def _collada(file: Path) -> BytesIO:
-    """Return a COLLADA file without its materials; a file with invalid materials is unreadable."""
+    """Return a COLLADA file without materials, because invalid materials prevent reading."""
     from lxml import etree
 
     parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=True)

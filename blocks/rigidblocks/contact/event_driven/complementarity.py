@@ -2,10 +2,10 @@
 
     w = M lam + d,  w >= 0,  lam >= 0,  w^T lam = 0                                  (RBDA Eq 11.42)
 
-M (n, n) is symmetric and positive semidefinite. With accelerations, w is the separation
-acceleration and lam the contact force. With velocities, w is the separation velocity and lam the
-impulse. Dependent contacts make M singular. The problem then has no solution or many solutions. The
-solutions differ only in lam; T lam and w are unique.
+M (n, n) is symmetric and positive semidefinite. In the acceleration problem, w is the separation
+acceleration and lam the contact force. In the velocity problem, w is the separation velocity and
+lam the impulse. Dependent contacts make M singular. The problem then has no solution or many
+solutions. The solutions differ only in lam. The joint forces T lam and w are unique.
 
 `complementarity` solves contacts without friction by principal pivoting. `shared_forces` selects
 one of several solutions lam by the stiffness of the supports. `frictional_complementarity` solves
@@ -29,12 +29,13 @@ _ROUNDING = 1e-14  # rounding error of a sum, relative to its terms; found by tr
 
 
 class Complementarity(NamedTuple):
-    """Solution lam (n,), w = M lam + d (n,) of a complementarity problem.
+    """Solution lam (n,) and w = M lam + d (n,) of a complementarity problem.
 
     `active` (n,) is a mask of independent contacts that together transmit the whole force. It
-    includes all contacts with lam > 0, and a maximal independent set of contacts with w = lam = 0
-    (RBDA 11.5). `feasible` is False if no solution exists; lam and w are then the last iterates.
-    `unique` is True if lam is the only solution, and None if this was not determined.
+    includes all contacts with lam > 0. Contacts with w = lam = 0 extend the mask to a maximal
+    independent set (RBDA 11.5). `feasible` is False if no solution exists; lam and w are then the
+    last iterates. `unique` is True if lam is the only solution, and None if the solver does not
+    determine the uniqueness.
     """
 
     lam: Array
@@ -45,7 +46,7 @@ class Complementarity(NamedTuple):
 
     @property
     def redundant(self) -> Array:
-        """Closed contacts (n,) that depend on the active contacts."""
+        """Mask (n,) of the closed contacts that depend on the active contacts."""
         closed = np.abs(self.w) <= WITHIN * max(1.0, float(np.abs(self.w).max(initial=0.0)))
         return closed & ~self.active
 
@@ -60,7 +61,7 @@ class QuadraticProgramme(NamedTuple):
 
 
 def force_programme(M: ArrayLike, d: ArrayLike) -> QuadraticProgramme:
-    """Return the quadratic programme in lam that is equivalent to the complementarity problem.
+    """Return the quadratic programme in lam that is equivalent to w = M lam + d, w^T lam = 0.
 
     minimize 1/2 lam^T M lam + d^T lam subject to lam >= 0                       (RBDA Eq 11.43)
     """
@@ -69,7 +70,7 @@ def force_programme(M: ArrayLike, d: ArrayLike) -> QuadraticProgramme:
 
 
 def acceleration_programme(H: Array, free: Array, T: Array, bias: Array) -> QuadraticProgramme:
-    """Return the quadratic programme in qdd: Gauss's principle of least constraint.
+    """Return the quadratic programme in qdd for contacts, Gauss's principle of least constraint.
 
         minimize 1/2 qdd^T H qdd - free^T H qdd subject to T^T qdd + bias >= 0       (RBDA Eq 11.44)
 
@@ -85,11 +86,12 @@ def acceleration_programme(H: Array, free: Array, T: Array, bias: Array) -> Quad
 
 
 def complementarity(M: ArrayLike, d: ArrayLike) -> Complementarity:
-    """Return the exact solution of w = M lam + d by principal pivoting; no traced values.
+    """Return the exact solution of a frictionless contact problem by principal pivoting.
 
-    Each iteration increases the force of the contact with the most negative w until its w is zero.
-    It releases contacts whose force reaches zero during the increase. The objective of RBDA Eq
-    11.43 decreases in every iteration, so the search ends. Values below `WITHIN` count as zero.
+    The problem is w = M lam + d, w >= 0, lam >= 0, w^T lam = 0. M and d must not be traced. Each
+    iteration increases the force of the contact with the most negative w until this w is zero. It
+    releases contacts whose force reaches zero during the increase. The objective of RBDA Eq 11.43
+    decreases in every iteration, so the search ends. Values below `WITHIN` count as zero.
     `DEPENDENT` is the tolerance for dependent contacts. The function sets w of a dependent contact,
     about 1e-5 of |d|, to zero.
 
@@ -160,8 +162,9 @@ def _pivot(A: Array, b: Array) -> tuple[Array, list[int], list[int], bool]:
     """Return the solution lam of w = A lam + b, and the types of its contacts.
 
     Returns:
-        lam (n,), the independent loaded contacts, the dependent contacts, and False if no solution
-        exists. A dependent contact approaches only by a rounding error, which no force can change.
+        lam (n,), the indices of the independent loaded contacts, the indices of the dependent
+        contacts, and False if no solution exists. The separation velocity of a dependent contact is
+        negative only by a rounding error, which no force can change.
     """
     lam, basis, dependent = np.zeros(len(b)), list[int](), list[int]()
     size = float(np.abs(b).max(initial=0.0))
@@ -198,7 +201,8 @@ def _ray_rounding(A: Array, b: Array, ray: Array) -> float:
 def _raise_force(A: Array, lam: Array, basis: list[int], j: int, w: float) -> Array | None:
     """Increase the force of contact j until its w is zero; release contacts whose force is zero.
 
-    Returns None, or the ray r >= 0 (n,) of forces with A r = 0 if no force makes w zero.
+    The function changes lam and `basis`. It returns None, or the ray r >= 0 (n,) of forces with
+    A r = 0 if no force makes w zero.
     """
     while True:
         # Per unit of lam_j, lam_B changes by -x = -A_BB^-1 A_Bj and w_j by the Schur complement
@@ -222,7 +226,7 @@ def _raise_force(A: Array, lam: Array, basis: list[int], j: int, w: float) -> Ar
 
 
 def _first_at_zero(lam: Array, x: Array) -> tuple[int, float]:
-    """Return the contact whose force in lam - s x first becomes zero, and the step length s."""
+    """Return the index of the contact whose force in lam - s x first becomes zero, and s."""
     falling = x > 1e-12  # smaller rates are rounding; found by trial
     room = np.where(falling, lam / np.where(falling, x, 1.0), np.inf)
     k = int(np.argmin(room)) if len(room) else -1
@@ -230,7 +234,7 @@ def _first_at_zero(lam: Array, x: Array) -> tuple[int, float]:
 
 
 def _complete_basis(A: Array, basis: Sequence[int], closed: Array) -> Array:
-    """Return a mask of the basis plus a maximal set of independent closed contacts.
+    """Return the mask (n,) of the basis, extended to a maximal independent set of closed contacts.
 
     Contact j is independent if its Schur complement exceeds `DEPENDENT` (RBDA 11.5).
     """
@@ -266,18 +270,18 @@ def _is_unique(A: Array, loaded: Array, closed: Array) -> bool:
     return _pivot(schur, -np.ones(len(D)))[3]
 
 
-_LEAST = 1e-11  # smaller pivots of a scaled problem are rounding; found by trial
+_LEAST = 1e-11  # smaller pivots of a scaled problem are rounding errors; found by trial
 
 
 def lemke(N: Array, q: Array, start: Array) -> Array | None:
-    """Solve a linear complementarity problem by Lemke's pivoting.
+    """Return the basis of a solution of a linear complementarity problem, by Lemke's pivoting.
 
         0 <= z,  w = N z + q >= 0,  z^T w = 0
 
     The initial basis is `start`. A covering variable in the negative rows makes this basis a
     solution of an extended problem. The pivoting ends when the covering variable leaves the basis.
-    On its path, at most one variable of each pair w_i, z_i is basic. An initial basis near the
-    solution, such as the solution for fewer contacts, shortens the path.
+    During the pivoting, at most one variable of each pair w_i, z_i is basic. An initial basis near
+    the solution, such as the solution for fewer contacts, reduces the number of pivots.
 
     Args:
         N: Matrix (n, n).
@@ -309,7 +313,7 @@ def lemke(N: Array, q: Array, start: Array) -> Array | None:
 
 
 class _Table:
-    """Tableau: the basic variables as affine functions of the nonbasic variables.
+    """Tableau of Lemke's method: basic variables as affine functions of nonbasic variables.
 
     `rows` (n, n + 2) contains the coefficients of the nonbasic variables, then the constants.
     Variable i is w_i, variable i + n is z_i, and variable 2n is the covering variable. `basic`
@@ -327,9 +331,9 @@ class _Table:
         self._change = np.empty_like(rows)
 
     def first_at_zero(self, column: int) -> int | None:
-        """Return the row whose variable reaches zero first if the variable of a column grows.
+        """Return the row whose variable first reaches zero if the variable of `column` increases.
 
-        Returns None if no variable reaches zero (a ray).
+        The result is None if no variable reaches zero (a ray).
         """
         rate = self.rows[:, column]
         room = np.where(rate < -_LEAST, self.rows[:, -1] / np.minimum(rate, -_LEAST), -np.inf)
@@ -356,10 +360,10 @@ class _Table:
 
 
 def _tableau_rows(N: Array, q: Array, basis: Array) -> Array | None:
-    """Return the tableau of a basis, or None if its matrix is singular.
+    """Return the tableau rows (n, n + 2) of w = N z + q for a basis, or None if it is singular.
 
-    Rows and columns are ordered as w and z. The last two columns belong to the covering variable
-    and to the constant 1.
+    `basis` is the mask (n,) of the basic elements of z. Row i and column i belong to w_i and z_i.
+    The last two columns belong to the covering variable and to the constant 1.
     """
     S, R = np.flatnonzero(basis), np.flatnonzero(~basis)
     table = np.hstack([N, np.zeros((len(q), 1)), q[:, None]])
@@ -378,7 +382,7 @@ def _tableau_rows(N: Array, q: Array, basis: Array) -> Array | None:
     return table
 
 
-# residuals and perturbation of the scaled problem, all found by trial
+# tolerances of residuals, and the perturbation, in the scaled problem; all found by trial
 _EXACT = 1e-10  # residuals below this value are rounding errors
 _LOST = 1e-4  # results with a residual above this value are not solutions
 # largest perturbation of q; it breaks ties, so that the pivoting does not cycle
@@ -388,20 +392,20 @@ _APART = 1e-10
 def frictional_complementarity(
     M: ArrayLike, d: ArrayLike, mu: ArrayLike, c: ArrayLike = 0.0
 ) -> Complementarity:
-    """Return the exact solution for contacts with a friction pyramid; no traced values.
+    """Return the exact solution of a contact problem with friction pyramids.
 
         w_z >= 0,  lam_z >= 0,  w_z lam_z = 0,  |lam_x|, |lam_y| <= mu lam_z + c
 
-    A solution exists if d is T^T qd, the velocities before an impact. The solution may not be
-    unique, so `unique` is None if a contact has friction. If the pivoting ends on a ray or fails
-    because of rounding errors, `feasible` is False and the forces are the solution without
-    friction.
+    The arguments must not be traced. A solution exists if d is T^T qd, the velocities before an
+    impact. The solution may not be unique, so `unique` is None if a contact has friction. If the
+    pivoting ends on a ray or fails because of rounding errors, `feasible` is False and the forces
+    are the solution without friction.
 
     Args:
         M: Matrix (n + 2k, n + 2k) of n contacts, the first k with friction.
         d: Value of w (n + 2k,) for zero contact forces.
         mu: Coefficients of friction (k,).
-        c: Adhesive part of the friction limit, a scalar or (k,).
+        c: Adhesive component of the friction limit, a scalar or (k,).
 
     Raises:
         ValueError: The shapes are wrong, a value is not finite, or mu or c is negative.
@@ -419,10 +423,10 @@ def frictional_complementarity(
 
 
 def _forces(M: Array, d: Array, mu: Array, c: Array) -> Array | None:
-    """Return lam (n + 2k,), or None if the pivoting finds no solution.
+    """Return the forces lam (n + 2k,) with friction pyramids, or None if the pivoting fails.
 
     The initial active set contains the contacts with a force in the solution without friction. The
-    function adds contacts that would approach, until no contact approaches.
+    function adds contacts with negative separation velocity until no contact has one.
     """
     problem, k, n = _unit_problem(M, d, mu, c), len(mu), len(d) - 2 * len(mu)
     basis = _smooth_basis(problem)
@@ -444,7 +448,7 @@ def _forces(M: Array, d: Array, mu: Array, c: Array) -> Array | None:
 
 
 def checked_friction(size: int, mu: ArrayLike, c: ArrayLike) -> tuple[Array, Array]:
-    """Return mu (k,) and c (k,) as float arrays.
+    """Return the friction coefficients mu (k,) and adhesion c (k,) as checked float arrays.
 
     Raises:
         ValueError: The number of coefficients is too large for a problem with `size` unknowns, or a
@@ -466,7 +470,7 @@ def checked_friction(size: int, mu: ArrayLike, c: ArrayLike) -> tuple[Array, Arr
 
 
 class _UnitProblem(NamedTuple):
-    """Scaled problem with a unit diagonal and velocities b of at most one.
+    """Contact problem w = A lam + b, scaled to a unit diagonal of A and to |b| of at most one.
 
     k of the n contacts have friction. The solution lam (n + 2k,) of the original problem is `unit`
     times the scaled solution. `limit` (k,) is the inverse of the tangential scale.
@@ -481,7 +485,7 @@ class _UnitProblem(NamedTuple):
 
 
 def _unit_problem(M: Array, d: Array, mu: Array, c: Array) -> _UnitProblem:
-    """Return the problem, scaled to a matrix with unit diagonal and to velocities of at most 1."""
+    """Return the contact problem w = M lam + d with the friction limits in scaled form."""
     k, n = len(mu), len(d) - 2 * len(mu)
     scale = unit_scale(M)
     scale[n:] = np.repeat(
@@ -515,10 +519,11 @@ def _smooth_basis(problem: _UnitProblem) -> Array:
 def _solve_for_active_set(
     problem: _UnitProblem, normal: Array, basis: Array
 ) -> tuple[Array | None, Array]:
-    """Solve with forces only at the contacts `normal`; return lam and the final basis.
+    """Return the solution lam with forces only at the contacts `normal`, and the final basis.
 
-    lam is None if the pivoting fails. `basis` (n + 5k,) marks the elements of z of all contacts
-    that are basic at the start. The returned mask marks the elements that are basic at the end.
+    lam is None if the pivoting fails. `basis` (n + 5k,) is the mask of the elements of z of all
+    contacts that are basic at the start. The returned mask contains the elements that are basic at
+    the end.
     """
     k, n = len(problem.mu), len(problem.b) - 2 * len(problem.mu)
     rubbing = normal[normal < k]
@@ -537,11 +542,11 @@ def _solve_for_active_set(
 
 
 def _solve(N: Array, q: Array, G: Array, apart: Array, start: Array) -> tuple[Array | None, Array]:
-    """Return z and its basis; z is None if no attempt succeeds.
+    """Return the solution z of w = N z + q and its basis; z is None if no attempt succeeds.
 
-    `apart` is q with perturbed elements (`_break_ties`). The first attempt starts from `start`, the
-    others from an empty basis. The last attempt adds `DEPENDENT` to the diagonal of A, which makes
-    nearly dependent contacts independent.
+    `apart` is q with perturbed elements (`_break_ties`). The first of three attempts starts from
+    `start`, the second and third from an empty basis. The last attempt adds `DEPENDENT` to the
+    diagonal of A, which makes nearly dependent contacts independent.
     """
     best, z, found, none = _LOST, None, start, np.zeros_like(start)
     forces = G.shape[1]
@@ -558,10 +563,11 @@ def _solve(N: Array, q: Array, G: Array, apart: Array, start: Array) -> tuple[Ar
 
 
 def _break_ties(q: Array, places: Array | None = None) -> Array:
-    """Return q with a small perturbation of each element, which depends only on its index.
+    """Return q with a perturbation of at most 2 `_APART` of each element, to avoid cycling.
 
-    The perturbations are multiples of the golden ratio modulo 1, so no two of them are equal.
-    `places` contains the indices of the elements, by default 0 to len(q) - 1.
+    The perturbation depends only on the index of the element. The perturbations are multiples of
+    the golden ratio modulo 1, so no two perturbations are equal. `places` contains the indices of
+    the elements, by default 0 to len(q) - 1.
     """
     return q + _APART * (
         1.0 + (np.arange(len(q)) if places is None else places) * 0.6180339887498949 % 1.0
@@ -571,10 +577,11 @@ def _break_ties(q: Array, places: Array | None = None) -> Array:
 def _standard_form(A: Array, b: Array, mu: Array, c: Array) -> tuple[Array, Array, Array]:
     """Return N, q and G of the complementarity problem 0 <= z, N z + q >= 0, with lam = G z.
 
-    For each contact, z contains lam_z, four edge forces and a sliding speed. N is copositive, so
-    the pivoting finds a solution if it exists (Stewart and Trinkle 1996). The edge forces act
-    along the edges of the pyramid, at 45 degrees to x and y. Their sum is at most sqrt(2) (mu lam_z
-    + c), which limits x and y to mu lam_z + c.
+    A and b define the contact problem w = A lam + b. For each contact, z contains lam_z, four edge
+    forces and a sliding speed. N is copositive, so the pivoting finds a solution if it exists
+    (Stewart and Trinkle 1996). The edge forces act along the edges of the pyramid, at 45 degrees to
+    x and y. The sum of the edge forces is at most sqrt(2) (mu lam_z + c), which limits lam_x and
+    lam_y to mu lam_z + c.
     """
     k, n = len(mu), len(b) - 2 * len(mu)
     G, E = _edges(n, k)
@@ -600,7 +607,7 @@ def _edges(n: int, k: int) -> tuple[Array, Array]:
 
 
 def _basic_solution(N: Array, q: Array, basis: Array) -> Array:
-    """Return z (n,) of w = N z + q with w = 0 on the basis and z = 0 elsewhere."""
+    """Return the solution z (n,) of w = N z + q with w = 0 on the basis and z = 0 elsewhere."""
     z = np.zeros(len(q))
     try:
         z[basis] = np.linalg.solve(N[np.ix_(basis, basis)], -q[basis])
@@ -619,9 +626,10 @@ def _residual(N: Array, q: Array, z: Array) -> float:
 
 
 def pyramid_forces(M: Array, d: Array, mu: ArrayLike = (), c: ArrayLike = 0.0) -> Array:
-    """Return lam of `frictional_complementarity`; a solver for `contact_step` and `impact`.
+    """Return the contact forces lam of `frictional_complementarity`.
 
-    If no solution exists, lam is the frictionless solution.
+    `contact_step` and `impact` accept this function as a solver. If no solution exists, lam is the
+    frictionless solution.
     """
     return frictional_complementarity(M, d, mu, c).lam
 
@@ -630,15 +638,15 @@ _FREE = 1e-10  # bound of zero eigenvalues of M, relative to the largest; found 
 
 
 def shared_forces(M: ArrayLike, lam: ArrayLike, stiffness: ArrayLike = 1.0) -> Array:
-    """Return the contact forces with the least elastic energy that have the same effect as lam0.
+    """Return the contact forces of least elastic energy that are equivalent to the forces lam0.
 
         minimize sum lam_i^2 / K_i subject to M lam = M lam0, lam >= 0
 
-    The load distribution among dependent contacts of rigid bodies is not unique; the compliance of
-    the supports determines it (RBDA 11.5). Equal stiffness gives the least-squares forces. A
-    support that would have to pull has no force. The function solves a complementarity problem with
-    lam = P z + lam0 - P K^-1 lam0. N is a basis of the null space of M, and P = N (N^T K^-1 N)^-1
-    N^T.
+    The load distribution among dependent contacts of rigid bodies is not unique. The compliance of
+    the supports determines this distribution (RBDA 11.5). Equal stiffness gives the least-squares
+    forces. A support cannot pull: its force is zero if it would have to pull. The function solves a
+    complementarity problem with lam = P z + lam0 - P K^-1 lam0. N is a basis of the null space of
+    M, and P = N (N^T K^-1 N)^-1 N^T.
 
     Args:
         M: Matrix T^T H^-1 T (n, n).

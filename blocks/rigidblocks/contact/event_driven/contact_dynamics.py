@@ -1,8 +1,9 @@
 """Contact equation of multibody systems and motion without friction (RBDA 11.1 to 11.4).
 
-Column i of T is the contact normal in joint space.
-
     H qdd + C = tau + T lam,  w = T^T qdd + (dT/dt)^T qd = M lam + d,  M = T^T H^-1 T
+
+lam contains the contact forces, and w the separation accelerations. Column i of T is the joint
+force of a unit normal force at contact i.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,18 +35,19 @@ from rigidblocks.spatial.spatial import Array, cross
 
 
 class ContactUnknowns(NamedTuple):
-    """Order of the unknowns of a contact problem.
+    """Order of the unknown contact forces in the vector lam (n + 2k,) of a contact problem.
 
-    The unknowns are the normals of the contacts with friction, then the other normals, then (x, y)
-    of the contacts with friction. `order` (n,) contains the contact index of each normal. `mu` (k,)
-    contains the coefficients of the k contacts with friction.
+    The normal forces of the contacts with friction come first, then the remaining normal forces,
+    then the tangential forces (x, y) of the contacts with friction. `order` (n,) contains the
+    contact index of each normal force. `mu` (k,) contains the coefficients of friction of the k
+    contacts with friction.
     """
 
     order: tuple[int, ...]
     mu: Array
 
     def to_contacts(self, lam: Array) -> Array:
-        """Return the unknowns lam (n + 2k,) as forces (n, 3) = (z, x, y) of the contacts."""
+        """Return the forces (n, 3) = (z, x, y) of the contacts from the unknowns lam (n + 2k,)."""
         n, k = len(self.order), len(self.mu)
         forces = np.zeros((n, 3), dtype=lam.dtype)
         for row, i in enumerate(self.order):
@@ -54,7 +56,7 @@ class ContactUnknowns(NamedTuple):
         return forces
 
     def to_unknowns(self, forces: Array) -> Array:
-        """Return forces (n, 3) = (z, x, y) as unknowns lam (n + 2k,)."""
+        """Return the unknowns lam (n + 2k,) from the forces (n, 3) = (z, x, y) of the contacts."""
         rows = np.asarray(forces)[list(self.order)]
         return np.concatenate([rows[:, 0], rows[: len(self.mu), 1:].ravel()])
 
@@ -71,7 +73,7 @@ def contact_unknowns(contacts: Sequence[AnyContact]) -> ContactUnknowns:
 def contact_matrix(
     model: Model, q: Array, contacts: Sequence[AnyContact], friction: bool = True
 ) -> Array:
-    """Return T, the joint-space forces of unit contact forces (RBDA Eq 11.25, 11.31).
+    """Return the matrix T of the joint forces of unit contact forces (RBDA Eq 11.25, 11.31).
 
     T^T qd are the separation velocities, followed by the sliding velocities.
 
@@ -104,7 +106,7 @@ def contact_matrix(
 
 
 def _jacobians(model: Model, q: Array, contacts: Sequence[AnyContact]) -> dict[int, Array]:
-    """Return the Jacobian (6, nv) of each body in contact, by body index."""
+    """Return a dictionary from the index of each body in contact to its Jacobian (6, nv)."""
     points = [c for c in contacts if isinstance(c, PointContact)]
     bodies = {body for c in points for body in (c.successor, c.predecessor) if body >= 0}
     return {body: body_jacobian(model, q, body) for body in bodies}
@@ -165,8 +167,10 @@ def _separation_bias(c: PointContact, v: Sequence[Array], a: Sequence[Array]) ->
 class ContactEquation(NamedTuple):
     """Equation w = M lam + d of frictionless contacts, and the motion without contact forces.
 
-    The fields are T (nv, n), M (n, n), d (n,) and `bias` = dT/dt^T qd (n,). The other fields are
-    `free` = H^-1 (tau - C) (nv,) and H^-1 T (nv, n) (RBDA Eq 11.34 to 11.36).
+    T (nv, n) contains the joint forces of unit contact forces. M (n, n) is the Delassus matrix.
+    d (n,) and `bias` = dT/dt^T qd (n,) are the separation accelerations for lam = 0 and for
+    qdd = 0. `free` = H^-1 (tau - C) (nv,) is qdd for lam = 0, and HinvT is H^-1 T (nv, n) (RBDA
+    Eq 11.34 to 11.36).
     """
 
     T: Array
@@ -186,7 +190,7 @@ def contact_equation(
     f_ext: Array | None = None,
     gravity: Array | None = None,
 ) -> ContactEquation:
-    """Return the equation of the contact accelerations without friction (RBDA 11.3).
+    """Return the equation of the separation accelerations of frictionless contacts (RBDA 11.3).
 
     The factorization H = L^T L gives M = Y^T Y with Y = L^-T T. It skips the branch-induced zeros.
 
@@ -207,11 +211,12 @@ def contact_equation(
 
 
 class ContactMotion(NamedTuple):
-    """Motion with rigid contact: qdd (nv,), normal forces and separation accelerations (n,).
+    """Joint accelerations, normal forces and separation accelerations with rigid contact.
 
+    qdd is (nv,), the normal forces lam and the separation accelerations zeta_dot are (n,).
     `active`, `redundant`, `feasible` and `unique` are as in `Complementarity`. qdd and zeta_dot are
-    unique even if the normal forces lam are not. If `feasible` is False, qdd, lam and zeta_dot have
-    no meaning.
+    unique even if the normal forces lam are not. If `feasible` is False, qdd, lam and zeta_dot are
+    undefined.
     """
 
     qdd: Array
@@ -233,10 +238,10 @@ def rigid_contact(
     gravity: Array | None = None,
     stiffness: ArrayLike | None = None,
 ) -> ContactMotion:
-    """Return the forward dynamics with frictionless contacts, by pivoting (RBDA 11.3, 11.5).
+    """Return the motion of a model with frictionless contacts, by pivoting (RBDA 11.3, 11.5).
 
-    The solution is exact. All contacts are in state `ContactState.CONTACT`: gap and separation
-    velocity are zero.
+    The solution is exact. All contacts must have the state `ContactState.CONTACT`, in which the gap
+    and the separation velocity are zero.
 
     Args:
         model: The model.
@@ -246,9 +251,9 @@ def rigid_contact(
         contacts: The contacts, without friction.
         f_ext: External wrenches (nb, 6) in base coordinates.
         gravity: Gravity (3,) [m/s^2]; default: gravity of the model.
-        stiffness: Stiffness of the supports, a scalar or (n,) [N/m]. It determines the forces of
-            dependent contacts (`shared_forces`). If it is None, these forces are one of many
-            solutions.
+        stiffness: Stiffness of the supports, a scalar or (n,) [N/m]. The stiffness determines the
+            forces of dependent contacts (`shared_forces`). If `stiffness` is None, these forces are
+            an arbitrary solution.
 
     Raises:
         ValueError: A contact has friction. `contact_step` solves friction at velocity level.

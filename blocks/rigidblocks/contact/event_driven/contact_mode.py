@@ -1,10 +1,8 @@
 """Contact modes of rigid contact, and the motion between two events (RBDA 11.5).
 
-A closed contact is an equality constraint. A contact with friction sticks or slips. The constraints
-are linear in the accelerations, so the motion within a mode is smooth. A mode ends when one of its
-margins reaches zero. The margins are normal forces, distances of friction forces from their cone,
-sliding velocities along their direction, and gaps of open contacts. `beginning_phase` selects the
-mode after an event.
+In a contact mode, the closed contacts are equality constraints, and a contact with friction sticks
+or slips. The constraints are linear in the accelerations, so the motion within a mode is smooth. A
+mode ends when a margin reaches zero (`margin`). `beginning_phase` selects the mode after an event.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +28,7 @@ from rigidblocks.dynamics.inverse import bias_force
 from rigidblocks.robot.model import Model
 from rigidblocks.spatial.spatial import Array
 
-# returns all possible contacts at (q, qd), always in the same order
+# returns all possible contacts at (q, qd), in an order that does not depend on q and qd
 Contacts = Callable[[Array, Array], Sequence[AnyContact]]
 # tolerances of zero, all found by trial
 WITHIN = 1e-9  # relative to the largest force, and to max(largest acceleration, 1 m/s^2)
@@ -44,14 +42,15 @@ class Phase:
     """Contact mode between two events.
 
     `closed` contains the indices of the closed contacts. `pressed` contains the indices of the
-    active contacts among them, which transmit the force (RBDA Table 11.1). The other closed
-    contacts open or depend on active contacts. `slip` contains the sliding directions (3,). The
-    friction force of a slipping contact acts against its sliding direction.
+    active closed contacts, which transmit the force (RBDA Table 11.1). All other closed contacts
+    open or depend on active contacts. `slip` contains the sliding directions (3,) of slipping
+    contacts. The friction force of a slipping contact acts against its sliding direction.
 
     The factors `share`, derived from the normal forces, distribute friction among dependent
     contacts. Alternatively, `near` contains forces (z, x, y), and the solution is the nearest to
     these forces. `force` and `acceleration` are the scales of the zero tolerances. Below the speed
-    `slow` [m/s], friction does not follow the sliding direction.
+    `slow` [m/s], the friction force also depends on the initial sliding direction
+    (`_friction_direction`).
     """
 
     closed: tuple[int, ...] = ()
@@ -65,17 +64,15 @@ class Phase:
 
     @property
     def sticking(self) -> tuple[int, ...]:
-        """Pressed contacts that do not slip, including contacts without friction.
-
-        `directions` has no tangents for the contacts without friction.
-        """
+        """Indices of the pressed contacts that do not slip, including contacts without friction."""
         return tuple(i for i in self.pressed if i not in self.slip)
 
 
 class Motion(NamedTuple):
-    """Motion in a contact mode: qdd (nv,), and forces, velocities and accelerations of n contacts.
+    """Joint accelerations qdd (nv,) in a contact mode, and quantities of the n contacts.
 
-    The forces, velocities and accelerations are (n, 3) as (z, x, y), with zeros for open contacts.
+    The forces, velocities and accelerations of the contacts are (n, 3) = (z, x, y), with zeros for
+    open contacts.
     """
 
     qdd: Array
@@ -108,17 +105,17 @@ def surfaces(model: Model, q: Array, contacts: Sequence[AnyContact]) -> Surfaces
 
 
 class Directions(NamedTuple):
-    """Indices of the r directions of some contacts.
+    """Indices of the normal and tangential directions of selected contacts in a vector (r,).
 
-    `z[i]` is the index of the normal of contact i. `xy[i]` is the slice of its tangents, if the
-    contact has friction.
+    `z[i]` is the index of the normal of contact i. `xy[i]` is the slice of the tangents of contact
+    i if the contact has friction.
     """
 
     z: dict[int, int]
     xy: dict[int, slice]
 
     def tangents(self, i: int) -> range:
-        """Return the indices of the tangential directions of contact i; none without friction."""
+        """Return the indices of the tangents of contact i, an empty range without friction."""
         where = self.xy.get(i, slice(0, 0))
         return range(where.start, where.stop)
 
@@ -128,9 +125,9 @@ class Directions(NamedTuple):
 
 
 def directions(rubs: Sequence[bool], chosen: Sequence[int]) -> Directions:
-    """Return the directions of the chosen contacts, with the tangents after each normal.
+    """Return the direction indices of the contacts `chosen`, with the tangents after each normal.
 
-    `rubs` contains a flag for each contact: True if the contact has friction.
+    `rubs` contains a flag for each contact, which is True if the contact has friction.
     """
     z, xy, r = dict[int, int](), dict[int, slice](), 0
     for i in chosen:
@@ -141,7 +138,10 @@ def directions(rubs: Sequence[bool], chosen: Sequence[int]) -> Directions:
 
 
 def each_direction(contacts: Sequence[AnyContact]) -> list[AnyContact]:
-    """Return a frictionless contact for each of the r directions, with the direction as normal."""
+    """Return one frictionless contact for each normal and tangent of the contacts.
+
+    The normal of each returned contact is the normal or tangent of the original contact.
+    """
     each = list[AnyContact]()
     for c in contacts:
         each.append(c)
@@ -153,17 +153,18 @@ def each_direction(contacts: Sequence[AnyContact]) -> list[AnyContact]:
 
 
 def _tangent_contact(contact: PointContact, tangent: Array) -> PointContact:
-    """Return a contact at the same point; its normal is the tangent of the given contact."""
+    """Return a frictionless contact at the point of `contact` with the normal `tangent`."""
     # a sticking contact does not slide, so the term with the tangent's derivative is zero
     return replace(contact, normal=tangent, mu=0.0, gap=0.0, normal_rate=np.zeros(3))
 
 
 class PhaseEquation(NamedTuple):
-    """Equation a = M lam + d of the directions D of some contacts.
+    """Equation a = M lam + d along the normals and tangents of selected contacts.
 
-    a and lam (r,) are the accelerations and forces along these directions. `surfaces` describes all
-    n contacts. w = T^T qd (r,) are the velocities, `free` = H^-1 (tau - C) (nv,), and HinvT = H^-1
-    T (nv, r) (RBDA Eq 11.34 to 11.36).
+    D contains the indices of these r directions. a and lam (r,) are the accelerations and forces
+    along the directions. `surfaces` describes all n contacts. w = T^T qd (r,) are the velocities,
+    `free` = H^-1 (tau - C) (nv,) the joint accelerations for lam = 0, and HinvT = H^-1 T (nv, r)
+    (RBDA Eq 11.34 to 11.36).
     """
 
     surfaces: Surfaces
@@ -175,7 +176,10 @@ class PhaseEquation(NamedTuple):
     free: Array
 
     def to_contacts(self, values: Array) -> Array:
-        """Return values (r,) along the directions as (n, 3) values (z, x, y) of n contacts."""
+        """Return the (z, x, y) components (n, 3) of all n contacts from values (r,) by direction.
+
+        The components of contacts without a direction are zero.
+        """
         rows = np.zeros((len(self.surfaces.gap), 3))
         for i, k in self.D.z.items():
             rows[i, 0] = values[k]
@@ -187,7 +191,7 @@ class PhaseEquation(NamedTuple):
         return float(self.surfaces.mu[i])
 
     def select(self, chosen: Sequence[int]) -> "PhaseEquation":
-        """Return the equation along the directions of the contacts `chosen` only."""
+        """Return the equation that contains only the directions of the contacts `chosen`."""
         rows = [k for i in chosen for k in self.D.rows(i)]
         D = directions([i in self.D.xy for i in range(len(self.surfaces.gap))], chosen)
         M, d, w, HinvT = self.M[np.ix_(rows, rows)], self.d[rows], self.w[rows], self.HinvT[:, rows]
@@ -215,29 +219,30 @@ def phase_equation(
 def phase_motion(
     model: Model, q: Array, qd: Array, tau: Array, contacts: Sequence[AnyContact], phase: Phase
 ) -> Motion:
-    """Return the motion in a contact mode, with its closed contacts as equality constraints.
+    """Return the motion in a contact mode, in which closed contacts are equality constraints.
 
-    The arguments must not be traced; the function does not check them.
+    The arguments must not be traced. The function does not check the arguments.
     """
     return motion_of(phase_equation(model, q, qd, tau, contacts, phase.closed), phase)
 
 
 def motion_of(equation: PhaseEquation, phase: Phase) -> Motion:
-    """Return accelerations, forces and velocities in a mode, from the equation of its contacts."""
+    """Return the motion in a contact mode from the equation of the contacts of the mode."""
     lam, a = phase_forces(equation, phase)
     qdd = equation.free + equation.HinvT @ lam
     return Motion(qdd, *map(equation.to_contacts, (lam, equation.w, a)))
 
 
 def phase_forces(equation: PhaseEquation, phase: Phase) -> tuple[Array, Array]:
-    """Return forces lam (r,) and accelerations a (r,) along all directions in a mode.
+    """Return the contact forces lam (r,) and accelerations a (r,) along all directions in a mode.
 
-    The accelerations along the constrained directions c are zero. With lam = G y, the unknowns y
-    solve
+    The accelerations along the constrained directions c are zero. The columns of G are forces per
+    unit of the unknowns y. With lam = G y, the unknowns solve
 
         (M G)_c y = -d_c
 
-    by least squares. If contacts are dependent, the result is the solution nearest to `near`.
+    by least squares. If contacts are dependent, the result is the solution nearest to the forces
+    `phase.near`.
     """
     normal, tangent = _normal_columns(equation, phase), _tangent_columns(equation, phase)
     rows, columns, near = zip(*normal, *tangent, strict=True) if normal else ((), (), ())
@@ -250,12 +255,12 @@ def phase_forces(equation: PhaseEquation, phase: Phase) -> tuple[Array, Array]:
     return lam, equation.M @ lam + equation.d
 
 
-# constraint row of an unknown, forces (r,) per unit of the unknown, and its value from `near`
+# index of the constrained direction of an unknown y, forces (r,) per unit of y, and y from `near`
 _Column = tuple[int, Array, float]
 
 
 def _normal_columns(equation: PhaseEquation, phase: Phase) -> list[_Column]:
-    """Return one column per pressed contact: a unit normal force and its sliding friction."""
+    """Return one column per pressed contact: a unit normal force and the sliding friction."""
     columns, D = list[_Column](), equation.D
     for i in phase.pressed:
         column = np.zeros(len(equation.d))
@@ -286,9 +291,8 @@ def _friction_direction(begun: Array, xy: Array, slow: float) -> Array:
         s = (v + max(slow - |v|, 0) s0) / |...|
 
     v is the sliding velocity `xy`, and s0 is the initial direction `begun`. Below the speed `slow`
-    [m/s], s0 contributes to the result, because friction
-    rotates the velocity faster than an integrator step can follow. On a straight path the result
-    does not depend on s0.
+    [m/s], friction rotates the velocity faster than an integrator step can resolve, so s0
+    contributes to the result. On a straight path the result does not depend on s0.
     """
     speed = np.hypot(*xy)
     xy = xy + max(slow - speed, 0.0) * begun
@@ -299,8 +303,9 @@ def margin(here: Surfaces, phase: Phase, motion: Motion) -> float:
     """Return the smallest margin of a mode, which is positive while the mode lasts.
 
     The margins are the gaps of open contacts and the normal forces of pressed contacts. A sticking
-    contact also has the friction reserve mu z - |t| as a margin, and a slipping contact the sliding
-    velocity. Each margin includes its zero tolerance.
+    contact also has the friction reserve mu z - |t| as a margin, where t is the friction force. A
+    slipping contact has the velocity along its sliding direction as a margin. Each margin includes
+    its zero tolerance.
     """
     margins = [np.inf]
     for i, gap in enumerate(here.gap):
@@ -324,8 +329,8 @@ def _pressed_margins(i: int, here: Surfaces, phase: Phase, motion: Motion) -> li
 
 
 # the following values were found by trial
-_TURNS = 20  # maximum number of changes of sliding directions from rest before Gauss-Seidel sweeps
-_SWEEPS = 1000  # Gauss-Seidel sweeps
+_TURNS = 20  # maximum number of changes of sliding directions in the search for a mode
+_SWEEPS = 1000  # number of Gauss-Seidel sweeps
 _STOPPED = 1e-3  # speed of a stopped contact, relative to the speed `Phase.slow`
 _MISFIT = 1e-6  # admissible violation, relative to the scales of forces and accelerations
 
@@ -353,8 +358,8 @@ def beginning_phase(
         tau: Joint forces (nv,).
         contacts: All contacts.
         closed: Indices of the closed contacts.
-        h: Step size of the integrator [s]. A contact loses a certain speed in two steps. The
-            integrator resolves friction only above about this speed.
+        h: Step size of the integrator [s]. It determines the speed `Phase.slow` that a contact may
+            lose in two steps. The integrator resolves the friction direction only above this speed.
 
     Raises:
         ArithmeticError: The search finds no possible mode: no forces prevent penetration, or the
@@ -364,7 +369,10 @@ def beginning_phase(
 
 
 def select_contact_modes(equation: PhaseEquation, closed: Sequence[int], h: float = 0.0) -> Phase:
-    """Return the contact mode after an event, from the equation along the closed contacts."""
+    """Return the contact mode after an event from the equation of the closed contacts.
+
+    h is the step size of the integrator [s].
+    """
     phase = (_mode_with_friction if equation.D.xy else _mode_without_friction)(
         equation, _initial_phase(equation, closed, h)
     )
@@ -378,7 +386,7 @@ def select_contact_modes(equation: PhaseEquation, closed: Sequence[int], h: floa
 
 
 def _initial_phase(equation: PhaseEquation, closed: Sequence[int], h: float) -> Phase:
-    """Return the initial mode of the search: all contacts pressed, all sliding contacts slip."""
+    """Return the initial mode of the search: all contacts pressed, all moving contacts slip."""
     still = slow_contacts(equation, h)
     slip = {
         i: _tangent_direction(equation.surfaces.tangents[i], equation.w[xy])
@@ -390,7 +398,7 @@ def _initial_phase(equation: PhaseEquation, closed: Sequence[int], h: float) -> 
 
 
 def slow_contacts(equation: PhaseEquation, h: float) -> list[int]:
-    """Return the contacts with friction whose sliding velocity is below the zero tolerance."""
+    """Return the indices of contacts with friction and a sliding velocity that counts as zero."""
     least = max(10 * STILL, _STOPPED * _slow_speed(equation, h))
     return [i for i, xy in equation.D.xy.items() if np.hypot(*equation.w[xy]) <= least]
 
@@ -406,7 +414,10 @@ def _slow_speed(equation: PhaseEquation, h: float) -> float:
 
 
 def _mode_without_friction(equation: PhaseEquation, phase: Phase) -> Phase:
-    """Return the mode if no contact has friction; the active contacts are pressed (Eq 11.42)."""
+    """Return the contact mode if no contact has friction (RBDA Eq 11.42).
+
+    The active contacts of the complementarity problem become the pressed contacts.
+    """
     solution = complementarity(equation.M, equation.d)
     if not solution.feasible:
         raise ArithmeticError(_impossible_text(phase.closed))
@@ -415,7 +426,11 @@ def _mode_without_friction(equation: PhaseEquation, phase: Phase) -> Phase:
 
 
 def _mode_with_friction(equation: PhaseEquation, first: Phase) -> Phase:
-    """Return the mode with friction: change one contact at a time, else use Gauss-Seidel sweeps."""
+    """Return the contact mode if contacts have friction.
+
+    The function corrects one contact at a time. If this fails from rest, it uses Gauss-Seidel
+    sweeps.
+    """
     phase, possible = _pivot_modes(equation, first)
     if not (possible or first.slip):
         phase = _sweep_modes(equation, phase)
@@ -436,9 +451,9 @@ def _is_impossible(equation: PhaseEquation, phase: Phase) -> bool:
 
 
 def _pivot_modes(equation: PhaseEquation, phase: Phase) -> tuple[Phase, bool]:
-    """Correct the contact with the largest violation repeatedly.
+    """Return the mode after repeated corrections of the contact with the largest violation.
 
-    Returns the last mode, and True if it is possible.
+    The second result is True if the mode has no violation.
     """
     turns = 0
     for _ in range(20 + _TURNS + 10 * len(phase.closed)):
@@ -478,7 +493,10 @@ def _correct_phase(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) 
 
 
 def _release_contact(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) -> Phase | None:
-    """Return the mode without the pressed contact that has the largest pulling force."""
+    """Return the mode without the pressed contact that has the largest pulling force.
+
+    The result is None if no contact pulls.
+    """
     del a
     z = {i: float(lam[equation.D.z[i]]) for i in phase.pressed}
     if min(z.values(), default=0.0) < -WITHIN * phase.force:
@@ -488,7 +506,10 @@ def _release_contact(equation: PhaseEquation, phase: Phase, lam: Array, a: Array
 
 
 def _press_contact(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) -> Phase | None:
-    """Return the mode that also presses the contact with the largest penetrating acceleration."""
+    """Return the mode with the most strongly penetrating contact added to the pressed contacts.
+
+    The result is None if no contact has a negative separation acceleration.
+    """
     del lam
     resting = {i: a[k] for i, k in equation.D.z.items() if i not in phase.pressed}
     if min(resting.values(), default=0.0) < -WITHIN * phase.acceleration:
@@ -497,9 +518,11 @@ def _press_contact(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) 
 
 
 def _share_friction(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) -> Phase | None:
-    """Distribute friction in proportion to normal forces if the sticking contacts changed.
+    """Return the mode with new factors `share` if the set of sticking contacts changed, else None.
 
         share_i = sqrt(max(z_i / mean(z), 1e-6))
+
+    The factors distribute friction in proportion to the normal forces z_i.
 
     The lower bound 1e-6, found by trial, keeps the shares positive.
     """
@@ -517,7 +540,10 @@ def _share_friction(equation: PhaseEquation, phase: Phase, lam: Array, a: Array)
 
 
 def _start_slipping(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) -> Phase | None:
-    """Return the mode in which the contacts farthest outside their friction cone begin to slip."""
+    """Return the mode in which the contacts farthest outside their friction cone begin to slip.
+
+    The result is None if all friction forces of sticking contacts are inside their cone.
+    """
     del a
     D, sticking = equation.D, _sticking_contacts(equation, phase)
     loads = {
@@ -553,10 +579,11 @@ def _turn_friction(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) 
 
 
 def _sweep_modes(equation: PhaseEquation, phase: Phase) -> Phase:
-    """Return the mode that begins from rest, by Gauss-Seidel sweeps.
+    """Return the mode of contacts that start from rest, by Gauss-Seidel sweeps.
 
-    The sweeps solve the contact problem in accelerations. The function is for contacts whose
-    friction forces change the sliding directions.
+    The sweeps solve the contact problem in accelerations. `_mode_with_friction` calls this function
+    if the corrections of single contacts fail, for example because friction forces change the
+    sliding directions.
     """
     D, lam = equation.D, _swept_forces(equation)
     force = _force_scale(equation, lam, phase)
@@ -571,9 +598,10 @@ def _sweep_modes(equation: PhaseEquation, phase: Phase) -> Phase:
 
 
 def _swept_forces(equation: PhaseEquation) -> Array:
-    """Return lam (r,) along all directions by projected Gauss-Seidel sweeps.
+    """Return the contact forces lam (r,) along all directions by projected Gauss-Seidel sweeps.
 
-    `projected_sweeps` expects contacts with friction first and tangents last.
+    The function sorts the unknowns for `projected_sweeps`: contacts with friction first, tangents
+    last.
     """
     order = sorted(equation.D.z, key=lambda i: i not in equation.D.xy)
     rows = [equation.D.z[i] for i in order]
@@ -591,7 +619,7 @@ def _sticking_contacts(equation: PhaseEquation, phase: Phase) -> list[int]:
 
 
 def _force_scale(equation: PhaseEquation, lam: Array, phase: Phase) -> float:
-    """Return the scale of the forces.
+    """Return the scale of the contact forces for zero tolerances.
 
     The result is the larger of two forces: the largest contact force, and the force that gives a
     contact an acceleration equal to the acceleration scale.
@@ -601,7 +629,7 @@ def _force_scale(equation: PhaseEquation, lam: Array, phase: Phase) -> float:
 
 
 def _tangent_direction(tangents: Array, xy: Array) -> Array:
-    """Return the unit vector (3,) of a tangential vector with the components xy (2,)."""
+    """Return the unit vector (3,) along a tangential vector with the components xy (2,)."""
     return np.asarray(tangents @ xy / max(np.hypot(*xy), 1e-300))
 
 

@@ -1,4 +1,4 @@
-"""Gauss-Seidel sweeps over many contacts in C.
+"""Gauss-Seidel sweeps over many contacts as compiled C code.
 
 The C code loops over the contacts and calls the traced equations of one contact. Therefore the code
 size does not depend on the number of contacts.
@@ -25,8 +25,8 @@ def compiled_sweeps(n: int, k: int, sweeps: int = 30, cone: bool = True) -> Comp
 
     The arguments of the compiled function are (M, d, mu, c, start). Their shapes are M (n + 2k,
     n + 2k), d and start (n + 2k,), mu and c (k,). The function returns lam, w = M lam + d, and the
-    residual as computed by `contact.contact_residual`.
-    The duration of a call does not depend on the values, except that open contacts take less time.
+    residual of `contact.contact_residual`. The duration of a call does not depend on the values,
+    except that open contacts take less time.
 
     Raises:
         ValueError: k is not in the range 0 <= k <= n.
@@ -69,7 +69,10 @@ def contacts_header(n: int, k: int, sweeps: int, cone: bool) -> str:
 
 
 def _laws(size: int, cone: bool) -> str:
-    """Return the C functions that solve one contact with `size` unknowns, 3 if it has friction."""
+    """Return the C functions that solve one contact with `size` unknown forces.
+
+    `size` is 3 for a contact with friction, else 1.
+    """
     block, vector = (size, size), (size,)
     inputs = {"A": block, "rates": vector, "w": vector, "lam": vector, "mu": (), "c": ()}
 

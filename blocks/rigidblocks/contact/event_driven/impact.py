@@ -1,13 +1,11 @@
 """Impacts, and time steps with contact impulses (RBDA 11.7).
 
 An impulse iota changes the velocity of a body by I^-1 iota (Eq 11.55). Contact impulses lam change
-the velocity of a system by H^-1 T lam (Eq 11.57). No impact adds energy. With friction, or with
-several contacts of different restitution, Newton's and Poisson's laws can both require an energy
-increase. In this case `passive_impulse` interpolates between the plastic impulse, which never adds
-energy, and the required impulse. The kinetic energy after the interpolated impulse equals the
-energy before the impact. All interpolated impulses satisfy the friction limits.
+the velocity of a system by H^-1 T lam (Eq 11.57). No impact in this module adds energy
+(`passive_impulse`).
 
-`contact_step` is a time step whose impulses make the velocities satisfy the contact constraints.
+`contact_step` computes a time step whose impulses make the velocities satisfy the contact
+constraints.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,16 +36,19 @@ TINY = 1e-200  # avoids a division by zero whose result is not used
 
 
 def passive_impulse(M: Array, w: Array, base: Array, lam: Array) -> Array:
-    """Return base + s (lam - base) with the largest s <= 1 that adds no energy.
+    """Return the impulse base + s (lam - base) with the largest s <= 1 that adds no energy.
 
-    The change of the kinetic energy is the convex function a s^2 + b s + c. `base` adds no energy,
-    so c <= 0, and the change is not positive up to the positive root s.
+    With friction, or with several contacts of different restitution, Newton's and Poisson's laws
+    can require an impulse lam that adds energy. The result then lies between the plastic impulse
+    `base` and lam, and it satisfies the friction limits. The change of the kinetic energy is the
+    convex function a s^2 + b s + c. `base` adds no energy, so c <= 0, and the change is not
+    positive up to the positive root s.
 
     Args:
-        M: Matrix T^T H^-1 T.
-        w: Velocities before the impulse.
-        base: An impulse that adds no energy.
-        lam: The required impulse.
+        M: Matrix T^T H^-1 T (m, m).
+        w: Contact velocities before the impulse (m,).
+        base: Impulse that adds no energy (m,).
+        lam: Required impulse (m,).
     """
     way = lam - base
     a, b, c = way @ M @ way / 2, way @ (w + M @ base), minimum(impulse_energy(M, w, base), 0.0)
@@ -62,14 +63,14 @@ def passive_impulse(M: Array, w: Array, base: Array, lam: Array) -> Array:
 
 
 def workless_impulse(M: Array, w: Array, lam: Array) -> Array:
-    """Return the largest multiple of lam that does no positive work at the final velocities w+.
+    """Return the impulse s lam with the largest s <= 1 that does no positive work at w+.
 
         lam . w+ <= 0
 
-    The final velocities are w+ = w + M lam. Every solution of a contact problem satisfies this
-    condition, with w+ relative to the required velocities. An unconverged iterate can violate it.
-    The condition is stricter than lam . (w + w+) <= 0, the condition that the kinetic energy does
-    not increase.
+    w+ = w + M lam are the contact velocities after the impulse. Every solution of a contact problem
+    satisfies this condition, with w+ relative to the required velocities. An iterate that has not
+    converged can violate the condition. The condition is stricter than lam . (w + w+) <= 0, the
+    condition that the kinetic energy does not increase.
     """
     # s lam . (w + s M lam) = 0 for s = -lam . w / (lam . M lam)
     mass, work = lam @ M @ lam, lam @ w
@@ -78,7 +79,7 @@ def workless_impulse(M: Array, w: Array, lam: Array) -> Array:
 
 
 def impulse_energy(M: Array, w: Array, lam: Array) -> Any:
-    """Return the change of kinetic energy by an impulse, lam . (w + w+) / 2 [J], w+ = w + M lam."""
+    """Return the change of kinetic energy lam . (w + M lam / 2) [J] by a contact impulse lam."""
     return lam @ (w + M @ lam / 2)
 
 
@@ -105,7 +106,7 @@ def collision(
         lam = -(1 + e) n . (v2 - v1) / (n . (I1^-1 + I2^-1) n),
         dv1 = -I1^-1 n lam,  dv2 = I2^-1 n lam
 
-    All arguments are in one frame. Bodies that separate keep their velocities.
+    All arguments are in one coordinate system. The velocities of separating bodies do not change.
 
     Args:
         I1: Inertia of body 1; None for a body that does not move.
@@ -137,14 +138,14 @@ def collision_with_friction(
 ) -> Collision:
     """Return the collision of two bodies at a point with friction (RBDA Eq 11.66 to 11.72).
 
-    This impulse stops all sliding:
+    The sticking impulse stops all sliding:
 
         lam = -(N^T (I1^-1 + I2^-1) N)^-1 (1 + E) N^T (v2 - v1),  E = diag(0, 0, e)
 
-    The function returns this impulse if it is inside the friction cone and adds no energy.
-    Otherwise it returns the impulse of `impact_impulse` for Newton's law of restitution and
-    friction. If mu is infinite, the default, it returns the impulse with the largest e that adds no
-    energy.
+    The function returns the sticking impulse if it is inside the friction cone and adds no energy.
+    Otherwise the function returns the impulse of `impact_impulse` for Newton's law of restitution
+    and friction. If mu is infinite, the default, the result is the sticking impulse with the
+    largest coefficient up to e that adds no energy.
 
     Args:
         I1: Inertia of body 1; None for a body that does not move.
@@ -187,7 +188,7 @@ def _cone_impulse(M: Array, w: Array, e: Any, mu: Any) -> Array:
 
 
 class Impact(NamedTuple):
-    """Impact of a system: the velocity change dqd (nv,) and impulses (n, 3) as (z, x, y) [N s].
+    """Velocity change dqd (nv,) and contact impulses (n, 3) = (z, x, y) [N s] of an impact.
 
     `before` and `after` are the separation velocities (n,) [m/s] before and after the impact.
     `energy` is the change of the kinetic energy [J], which is never positive.
@@ -209,9 +210,10 @@ def impact(
     law: str = "newton",
     solve: Solver = pyramid_forces,
 ) -> Impact:
-    """Return the simultaneous impact of a system at all contacts: dqd = H^-1 T lam (RBDA Eq 11.57).
+    """Return the simultaneous impact of a system at all contacts (RBDA Eq 11.57).
 
-    The function ignores the gaps: all contacts count as touching.
+    The velocities change by dqd = H^-1 T lam. The function ignores the gaps and treats all contacts
+    as touching.
 
     Args:
         model: The model.
@@ -249,15 +251,15 @@ def impact(
 def impact_impulse(
     M: Array, w: Array, e: Array, mu: Any = (), law: str = "newton", solve: Solver = pyramid_forces
 ) -> Array:
-    """Return the impulses lam (n + 2k,) of an impact.
+    """Return the contact impulses lam (n + 2k,) of a simultaneous impact.
 
     The law of restitution is one of
 
     - newton: an approaching contact separates at the velocity -e w_z if its impulse is positive. If
       its impulse is zero, -e w_z is the minimum separation velocity;
     - poisson: the compression is a plastic impact. The restitution then adds e times the normal
-      impulse of the compression to each contact. It adds more only if the contact would not
-      separate otherwise;
+      impulse of the compression to each contact. It adds a larger impulse only if the contact would
+      not separate otherwise;
     - sequence: repeated two-body collisions in contact order, until no contact approaches, as in
       Newton's cradle. A plastic impact stops contacts that still approach after 2 n rounds. This
       law does not support friction.
@@ -293,7 +295,10 @@ def impact_impulse(
 
 
 def _newton_impulse(M: Array, w: Array, e: Array, mu: Any, plastic: Array, solve: Solver) -> Array:
-    """Return the impulse of Newton's law: contacts with an impulse separate at -e w_z."""
+    """Return the impulse of Newton's law, after which contacts separate at -e w_z or faster.
+
+    If this law has no solution, the result is the impulse `plastic`.
+    """
     n = len(e)
     # lam and w+ + e w_z are complementary, so contacts separate at least at -e w_z
     rebound = np.concatenate([e * minimum(w[:n], 0.0), np.zeros(len(w) - n)])
@@ -301,9 +306,9 @@ def _newton_impulse(M: Array, w: Array, e: Array, mu: Any, plastic: Array, solve
 
 
 def _poisson_impulse(M: Array, w: Array, e: Array, mu: Any, plastic: Array, solve: Solver) -> Array:
-    """Return the Poisson impulse: the plastic impulse plus e times its normal part.
+    """Return the Poisson impulse: the plastic impulse plus e times its normal components.
 
-    If contacts would still approach, the function adds the impulse that separates them.
+    If contacts would still approach, the function adds the impulse that prevents the approach.
     """
     again = np.concatenate([e * plastic[: len(e)], np.zeros(len(w) - len(e))])
     both = plastic + again
@@ -320,7 +325,10 @@ def _feasible_or_plastic(M: Array, w: Array, lam: Array, plastic: Array, n: int)
 
 
 def _sequential_impacts(M: Array, w: Array, e: Array, solve: Solver) -> Array:
-    """Return the sum of the impulses of successive collisions at single contacts (Eq 11.65)."""
+    """Return the summed impulses (n,) of successive collisions at single contacts (RBDA Eq 11.65).
+
+    The collisions repeat in contact order 2 n times. A plastic impact follows.
+    """
     n, lam = len(w), 0.0 * w
     for i in [*range(n)] * (2 * n):
         # lam_i = -(1 + e_i) w_i / M_ii of a two-body collision
@@ -332,9 +340,10 @@ def _sequential_impacts(M: Array, w: Array, e: Array, solve: Solver) -> Array:
 def _mobility(
     I1: RigidInertia | None, I2: RigidInertia | None, N: Array
 ) -> tuple[Array, list[Array]]:
-    """Return the inverse inertia N^T (I1^-1 + I2^-1) N (k, k) of two bodies along the forces N.
+    """Return the inverse inertia N^T (I1^-1 + I2^-1) N (k, k) of two bodies at a common point.
 
-    N (6, k) contains unit forces. The second result contains I^-1 N (6, k) for each body.
+    N (6, k) contains unit forces through the point. The second result contains I^-1 N (6, k) for
+    each body.
     """
     _check_unit_forces(N)
     if I1 is None and I2 is None:
@@ -349,7 +358,7 @@ def _mobility(
 def _velocities(body: int, inertia: RigidInertia | None, N: Array) -> Array:
     """Return the velocity changes I^-1 N (6, k) of a body due to the unit impulses N (6, k).
 
-    They are zero for a body that does not move.
+    The result is zero for a body that cannot move (`inertia` is None).
     """
     if inertia is None:
         return np.zeros_like(N)
@@ -362,7 +371,7 @@ def _velocities(body: int, inertia: RigidInertia | None, N: Array) -> Array:
 
 
 def _check_unit_forces(N: Array) -> None:
-    """Raise ValueError unless N contains unit forces: each linear part has the length 1."""
+    """Raise ValueError unless the linear component of each column of N (6, k) has the length 1."""
     if N.shape[0] != 6:
         raise ValueError(f"the unit forces of a collision need 6 rows, not shape {N.shape}")
     if N.dtype != object and (np.abs((N[3:] ** 2).sum(axis=0) - 1.0) > 1e-6).any():
@@ -387,8 +396,8 @@ StepSolver = Callable[..., Array]
 class ContactStep(NamedTuple):
     """Result of a contact step: final velocities qd (nv,), impulses (n, 3) and residual.
 
-    The impulses [N s] are (z, x, y) of each contact. For a joint limit z is a joint impulse and
-    x = y = 0. `residual` [m/s] is the `contact_residual`.
+    The impulses [N s] are (z, x, y) of each contact. For a joint limit, z is a joint impulse and
+    x = y = 0. `residual` [m/s] is the result of `contact_residual`.
     """
 
     qd: Array
@@ -412,7 +421,7 @@ def contact_step(
     f_ext: Array | None = None,
     gravity: Array | None = None,
 ) -> ContactStep:
-    """Return the velocities after a step h [s] with contact impulses (floats or traced values).
+    """Return the velocities after a time step h [s] with contact impulses.
 
         qd+ = qd + h H^-1 (tau - C) + H^-1 T lam,   w = T^T qd+,
         w_z >= u,  lam_z >= 0,  friction by lam_z
@@ -423,11 +432,11 @@ def contact_step(
     - min(-correction gap / h, fastest) for a penetrating contact;
     - -e w_z for a contact that closes within the step and rebounds.
 
-    Contacts may be open. The configuration after the step is q (+) h qd+. The impulses do no
-    positive work, except for the penetration correction. If restitution or incomplete convergence
-    would add energy, the function scales down all impulses. The impulses then add no kinetic
-    energy. If e is zero, they also do no positive work at qd+. If H and gravity are constant, no
-    step adds energy.
+    The arguments may be floats or traced values. Contacts may be open. The configuration after the
+    step is q (+) h qd+. If restitution or incomplete convergence would add kinetic energy, the
+    function scales down all impulses. Only the penetration correction can therefore do positive
+    work. If e is zero, the impulses also do no positive work at qd+. If H and gravity are constant,
+    no step adds energy.
 
     Args:
         model: The model.
@@ -442,8 +451,8 @@ def contact_step(
         solve: Solver that returns lam from (M, d, mu).
         cone: Friction limit of the solver, for the residual: True for Coulomb's cone, False for the
             pyramid.
-        start: Impulses (n, 3) of the same contacts in the previous step, for a warm start. The
-            function passes it to `solve` as `start`.
+        start: Impulses (n, 3) of the contacts in the previous step, for a warm start. The function
+            passes these impulses to `solve` as `start`.
         f_ext: External wrenches (nb, 6) in base coordinates.
         gravity: Gravity (3,) [m/s^2]; default: gravity of the model.
     """
@@ -464,10 +473,10 @@ def contact_step(
 
 
 def _limit_work(M: Array, d: Array, u: Array, parting: Array, lam: Array) -> Array:
-    """Return lam, scaled so that it does positive work only to separate penetrating contacts.
+    """Return the impulse lam, scaled so that only the penetration correction does positive work.
 
-    u and `parting` (n,) are the required separation velocities of the contacts, `parting` only for
-    the penetration correction.
+    u (n,) are the lower bounds of the separation velocities, and `parting` (n,) the separation
+    velocities of the penetration correction.
     """
     lam = workless_impulse(M, _relative_velocity(d, maximum(u, 0.0)), lam)
     return passive_impulse(M, _relative_velocity(d, parting), np.zeros(len(d)), lam)

@@ -1,15 +1,11 @@
 """Projected Gauss-Seidel sweeps for contacts with dry friction, for floats and traced scalars.
 
-The number of sweeps is fixed. Between sweeps the method extrapolates the forces along the previous
-direction with the factors of conjugate gradients, which improves the convergence. The source is
-Silcowitz, Niebe and Erleben 2010, "A nonsmooth nonlinear conjugate gradient method for interactive
-contact force problems". Near transitions from stick to slip an extrapolation can increase the
-error, so the result is the iterate with the smallest change in its sweep.
+The unknowns are n normal forces, then two tangential forces (x, y) for each of the first len(mu)
+contacts. The friction limit is the pyramid, |lam_x|, |lam_y| <= mu lam_z + c, or Coulomb's cone,
+|lam_t| <= mu lam_z + c. Friction forces on the limit oppose the sliding velocity w_t.
 
-The unknowns are the same as in `complementarity`: n normal forces, then two tangential forces (x,
-y) for each of the first len(mu) contacts. Friction is limited by the pyramid, |lam_x|, |lam_y| <=
-mu lam_z + c, or by Coulomb's cone, |lam_t| <= mu lam_z + c. Forces on the limit oppose the sliding
-velocity w_t.
+Source: Silcowitz, Niebe and Erleben 2010, "A nonsmooth nonlinear conjugate gradient method for
+interactive contact force problems".
 """
 
 from collections.abc import Sequence
@@ -37,14 +33,17 @@ def projected_sweeps(
         lam_i' = P(lam_i - w_i / M_ii),  w = M lam + d,  P the projection on the friction cone
 
     A sweep solves the contacts in order: first the normal force of a contact, then its friction
-    with this normal force. The function does not check its arguments; `contact_residual` measures
-    the error.
+    with this normal force. Between sweeps, the function extrapolates the forces along the previous
+    direction with the factors of conjugate gradients, which improves the convergence. Near
+    transitions from stick to slip, an extrapolation can increase the error. The result is therefore
+    the iterate with the smallest change in its sweep. The function does not check its arguments;
+    `contact_residual` measures the error.
 
     Args:
         M: Matrix T^T H^-1 T (n + 2k, n + 2k).
         d: Velocities (n + 2k,) for zero contact forces.
         mu: Coefficients of friction of the first k contacts (k,).
-        c: Adhesive part of the friction limit, a scalar or (k,).
+        c: Adhesive component of the friction limit, a scalar or (k,).
         sweeps: Number of sweeps.
         cone: True for Coulomb's cone, False for the pyramid.
         start: Initial forces (n + 2k,), by default zero.
@@ -73,7 +72,7 @@ def projected_sweeps(
 
 
 class _Block(NamedTuple):
-    """Data of one contact: its rows and block A of M, relaxation factors, friction mu and c."""
+    """Data of one contact: its rows and its block A of M, relaxation factors, mu and adhesion c."""
 
     rows: list[int]
     A: Array
@@ -106,10 +105,12 @@ def _sweep(
 
 
 def conjugate_factor(size: Any, last: Any) -> Any:
-    """Return the extrapolation factor beta = |step|^2 / |last step|^2, or 0 if beta >= 1.
+    """Return the extrapolation factor beta = |step|^2 / |last step|^2 of conjugate gradients.
+
+    The result is 0 if beta >= 1.
 
     Args:
-        size: Squared norm of this step.
+        size: Squared norm of the current step.
         last: Squared norm of the previous step.
     """
     return select(less(size, last), size / maximum(last, _TINY), 0.0)
@@ -118,18 +119,18 @@ def conjugate_factor(size: Any, last: Any) -> Any:
 def contact_rows(i: int, size: int, k: int) -> list[int]:
     """Return the rows of the forces (z, x, y) of contact i among `size` unknowns.
 
-    k of the contacts have friction; a contact without friction has one row.
+    The first k contacts have friction. A contact without friction has one row, z.
     """
     n = size - 2 * k
     return [i, n + 2 * i, n + 2 * i + 1] if i < k else [i]
 
 
 def contact_rates(A: Array, cone: bool = True) -> Array:
-    """Return the relaxation factors of z, x and y: force per velocity.
+    """Return the relaxation factors of the forces (z, x, y) of a contact, in force per velocity.
 
-    The factor is 1 / A_ii. For x and y on the cone it is the inverse of the largest eigenvalue of
-    their block, so that a step never overshoots. This eigenvalue is (A_xx + A_yy) / 2 + sqrt((A_xx
-    - A_yy)^2 / 4 + A_xy^2).
+    The factor is 1 / A_ii. With Coulomb's cone, the factor of x and y is the inverse of the largest
+    eigenvalue of their block, so that a step never overshoots. This eigenvalue is
+    (A_xx + A_yy) / 2 + sqrt((A_xx - A_yy)^2 / 4 + A_xy^2).
 
     Args:
         A: Block (3, 3) or (1, 1) of M.
@@ -157,7 +158,7 @@ def contact_forces(
         w: Velocities with the current forces (3,).
         lam: Current forces (3,).
         mu: Coefficient of friction.
-        c: Adhesive part of the friction limit.
+        c: Adhesive component of the friction limit.
         cone: True for Coulomb's cone, False for the pyramid.
     """
     z = maximum(lam[0] - rates[0] * w[0], 0.0)
@@ -180,7 +181,7 @@ def _clamp(x: Any, limit: Any) -> Any:
 
 
 def shortening_factor(x: Any, y: Any, limit: Any) -> Any:
-    """Return the factor min(1, limit / |(x, y)|), which shortens a vector (x, y) to the limit."""
+    """Return the factor min(1, limit / |(x, y)|) that limits the length of a vector (x, y)."""
     length = np.sqrt(x * x + y * y)
     return select(less(length, limit), 1.0, limit / maximum(length, _TINY))
 
@@ -188,9 +189,11 @@ def shortening_factor(x: Any, y: Any, limit: Any) -> Any:
 def contact_residual(
     M: Array, d: Array, lam: Array, mu: Any = (), c: Any = 0.0, cone: bool = True
 ) -> Any:
-    """Return the largest velocity (or acceleration) by which a contact violates its constraints.
+    """Return the residual of a contact problem, the largest constraint error of any contact.
 
         |min(w_z, M_zz lam_z)| for normals,  |P(lam_t - r_t w_t) - lam_t| / r_t for friction
+
+    The residual has the unit of d (velocity or acceleration).
 
     w = M lam + d, P is the projection on the friction limit, and r_t are the relaxation factors
     (`contact_rates`). The residual is zero only at a solution.
@@ -200,7 +203,7 @@ def contact_residual(
         d: Velocities (n + 2k,) for zero contact forces.
         lam: Contact forces (n + 2k,).
         mu: Coefficients of friction of the first k contacts (k,).
-        c: Adhesive part of the friction limit, a scalar or (k,).
+        c: Adhesive component of the friction limit, a scalar or (k,).
         cone: True for Coulomb's cone, False for the pyramid.
     """
     w, worst = d + M @ lam, 0.0
@@ -212,7 +215,7 @@ def contact_residual(
 def contact_error(
     A: Array, rates: Array, w: Array, lam: Array, mu: Any = 0.0, c: Any = 0.0, cone: bool = True
 ) -> Any:
-    """Return the residual [velocity] of one contact, as defined in `contact_residual`."""
+    """Return the residual of one contact in the unit of w, as defined in `contact_residual`."""
     error = abs(minimum(w[0], A[0, 0] * lam[0]))
     if len(lam) == 1:
         return error

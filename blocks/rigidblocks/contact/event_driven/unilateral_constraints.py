@@ -1,8 +1,8 @@
 """Inequality constraints of rigid contact: point contacts and joint limits (RBDA 11.1, 11.4).
 
-Each constraint is a gap >= 0 between two bodies of the model, or between a body and the base. Its
-quantities refer to the current configuration, in base coordinates. All quantities except the body
-indices may be traced.
+Each constraint requires a gap >= 0 between two bodies of the model, or between a body and the base.
+The quantities of a constraint belong to the current configuration and are in base coordinates. All
+quantities except the body indices may be traced.
 """
 
 from collections.abc import Sequence
@@ -22,9 +22,10 @@ from rigidblocks.spatial.spatial import Array
 
 @dataclass(frozen=True, eq=False)  # eq=False: arrays have no single truth value
 class PointContact:
-    """Contact of body `successor` with body `predecessor` (-1, the base, by default) at one point.
+    """Contact of body `successor` with body `predecessor` at one point (RBDA 11.3).
 
-    Point, normal and their derivatives are in base coordinates (RBDA 11.3).
+    The point, the normal and their derivatives are in base coordinates. The default predecessor is
+    the base, -1.
 
     Args:
         successor: Index of the first body.
@@ -73,7 +74,7 @@ class PointContact:
 
 
 def _vector(value: ArrayLike, label: str) -> Array:
-    """Return the value as a vector (3,); raise ValueError if it is not finite or not a vector."""
+    """Return `value` as a vector (3,); raise ValueError if it is not finite or not (3,)."""
     vector = np.asarray(value)
     if vector.shape != (3,):
         raise ValueError(f"{label} needs shape (3,), not {vector.shape}")
@@ -84,9 +85,10 @@ def _vector(value: ArrayLike, label: str) -> Array:
 
 @dataclass(frozen=True)
 class JointLimit:
-    """Lower limit of a joint, or upper limit if `upper`: a contact with t = +-e_j (RBDA 11.4).
+    """Lower limit of a joint as a contact, or upper limit if `upper` is True (RBDA 11.4).
 
-    The joint has one variable. The gap [rad or m] is its distance to the limit.
+    The joint has one variable. The gap [rad or m] is the distance of this variable to the limit.
+    The joint force of a unit contact force is +-e_j, a unit vector (nv,).
     """
 
     joint: int
@@ -117,8 +119,8 @@ def contact_state(
     Args:
         gap: Gap [m].
         rate: Time derivative of the gap [m/s].
-        gap_tolerance: Gap [m] up to which the bodies touch.
-        rate_tolerance: Magnitude of `rate` [m/s] up to which it counts as zero.
+        gap_tolerance: Largest gap [m] that counts as zero.
+        rate_tolerance: Largest magnitude of `rate` [m/s] that counts as zero.
     """
     if gap > gap_tolerance:
         return ContactState.APART
@@ -131,14 +133,14 @@ AnyContact = PointContact | JointLimit
 
 
 def contact_gap(model: Model, q: Array, contact: AnyContact) -> Any:
-    """Return the gap of a contact: distance of the surfaces [m], or of the joint from its limit."""
+    """Return the gap of a contact [m], or the distance of a joint to its limit [rad or m]."""
     if isinstance(contact, PointContact):
         return contact.gap
     return contact.sign * (q[model.q_slices[contact.joint]][0] - contact.limit)
 
 
 def contact_directions(normal: Array) -> Array:
-    """Return the columns z, x, y (3, 3) of a contact: the unit normal and two unit tangents.
+    """Return the unit normal z and two unit tangents x, y of a contact, as columns (3, 3).
 
     The formula has no branch (Duff et al. 2017, "Building an orthonormal basis, revisited").
     """
@@ -152,10 +154,11 @@ def contact_directions(normal: Array) -> Array:
 
 
 def check_contacts(model: Model, contacts: Sequence[AnyContact]) -> None:
-    """Check the bodies and joints of contacts.
+    """Check that the model has the bodies and joints of the contacts.
 
     Raises:
-        ValueError: A body or joint is not in the model.
+        ValueError: A body or joint is not in the model, or a joint with a limit has several
+            degrees of freedom.
     """
     for i, contact in enumerate(contacts):
         if isinstance(contact, JointLimit):
@@ -180,9 +183,9 @@ def check_contacts(model: Model, contacts: Sequence[AnyContact]) -> None:
 def plane_contacts(
     model: Model, q: Array, qd: Array, ground: Plane | None = None, mu: Any = 0.0
 ) -> list[PointContact]:
-    """Return the contacts of all points and spheres of a model with a plane of the base.
+    """Return the contacts of all contact points and spheres of a model with a fixed plane.
 
-    A sphere touches the plane at a point that moves with the centre of the sphere (RBDA 11.6).
+    The contact point of a sphere moves with the velocity of the sphere centre (RBDA 11.6).
 
     Args:
         model: The model.
@@ -213,7 +216,7 @@ def plane_contacts(
 def sphere_contacts(
     model: Model, q: Array, qd: Array, pairs: Sequence[tuple[int, int]], mu: Any = 0.0
 ) -> list[PointContact]:
-    """Return the contacts between the spheres of pairs of contact points.
+    """Return the contacts between pairs of spheres, or of a sphere and a point.
 
     Args:
         model: The model.

@@ -1,9 +1,6 @@
-"""Merging of connected blocks of a system into one block, and solution of their algebraic loops.
+"""Merging of connected blocks of a system into one block, and solution of algebraic loops.
 
-Continuous blocks are merged without a hold between them (`ContinuousSystem`). Sampled blocks with
-the same sample instants are merged, and read each other's values after the sample
-(`SynchronousSystem`). An algebraic loop is a cycle of direct feedthrough between the outputs of
-blocks. Each evaluation solves the loops. NumPy and traced code perform the same iterations.
+An algebraic loop is a cycle of direct feedthrough between the outputs of blocks.
 """
 
 import logging
@@ -67,9 +64,9 @@ class ElementConnection(NamedTuple):
 class AlgebraicLoop:
     """Algebraic loop of parts, solved by tearing.
 
-    The unknowns are the `torn` inputs. The parts are evaluated in order, and each part reads the
-    outputs of earlier parts through its `ties`. The residual is the difference between the sources
-    of the torn inputs and the unknowns.
+    The unknowns are the `torn` inputs. The parts `names` are evaluated in this order, and each part
+    reads the outputs of earlier parts through the connections `ties`. The residual is the
+    difference between the sources of the torn inputs and the unknowns.
 
     Newton's method with the exact Jacobian solves the equations. The number of steps is fixed, so
     that NumPy and compiled code take the same steps: two for linear equations, otherwise 25. A step
@@ -82,7 +79,7 @@ class AlgebraicLoop:
     torn: tuple[ElementConnection, ...]
 
     def solve(self, memories: Memories) -> Memories:
-        """Solve the loop; return the memories with consistent inputs and outputs.
+        """Solve the loop; return the memory vectors with consistent inputs and outputs.
 
         Raises:
             ArithmeticError: Newton's method does not converge. Traced functions return NaN or
@@ -109,7 +106,7 @@ class AlgebraicLoop:
         return self._check_solution(w, r)
 
     def _check_solution(self, w: Array, r: Array) -> Array:
-        """Return the solution, or raise ArithmeticError if its residual is too large."""
+        """Return the solution w; raise ArithmeticError if the residual r is too large."""
         is_close = less(np.abs(r), _ENOUGH * (1.0 + np.abs(w)))
         if any(not hasattr(one, "select") and not one for one in is_close):  # not traced
             refused = ArithmeticError(
@@ -129,7 +126,8 @@ class AlgebraicLoop:
     def _residual(self, w: Array, rest: Array) -> tuple[Array, Array]:
         """Return the residual (n,) of the loop equations at the input values w, and its Jacobian.
 
-        The Jacobian (n, n) is the derivative with respect to w; `rest` contains the other values.
+        The Jacobian (n, n) is the derivative with respect to w. `rest` has the memory vectors of
+        the parts.
         """
         n, both = len(w), np.concatenate([w, rest])
         return self._graph(both), self._slopes(both).reshape(n, n)
@@ -160,7 +158,7 @@ class AlgebraicLoop:
         return {n: slice(a, b) for n, a, b in zip(self.names, begins, ends, strict=False)}
 
     def _evaluate_parts(self, w: Array, memories: Memories) -> Memories:
-        """Return the memory vector of each part with the outputs for the tearing variables w.
+        """Return the memory vectors with the outputs of the loop parts for the tearing variables w.
 
         The tearing variables are the values of the torn inputs.
         """
@@ -186,7 +184,7 @@ def loops(wiring: Wiring) -> tuple[frozenset[Node], ...]:
 
 
 def evaluation(wiring: Wiring, parts: Mapping[str, WiredPart]) -> tuple["str | AlgebraicLoop", ...]:
-    """Return the parts and algebraic loops in an order that computes all outputs."""
+    """Return the part names and the algebraic loops in an order that computes all outputs."""
     reads = wiring.element_reads()
     circles = strongly_connected_parts(reads)
     graph: dict[frozenset[Node], set[frozenset[Node]]] = {}
@@ -228,7 +226,7 @@ def _ties(
 
 
 def strongly_connected_parts(reads: Mapping[T, set[T]]) -> dict[T, frozenset[T]]:
-    """Return the strongly connected component of each node: all nodes in cycles with the node."""
+    """Return the strongly connected component of each node of the graph `reads`."""
     order: Callable[[set[T]], list[T]] = sorted  # type: ignore[assignment]
     nodes = dict.fromkeys(one for node, some in reads.items() for one in (node, *order(some)))
     circle = {node: one for one in strong_components(reads) for node in one}
@@ -245,8 +243,8 @@ class ContinuousSystem(PortsOfParts, Block):
     and `h` of the parts have no effect. Newton's method solves algebraic loops (`AlgebraicLoop`).
     The block copies the system, so later changes of the system do not affect the block.
 
-    If a source is discontinuous at the end of a step, a method with a stage at this time reads the
-    new value one step early. The method then loses its order in this step.
+    If an output jumps at the end of a step, a method with a stage at this time already reads the
+    value after the jump. The method then loses its order in this step.
 
     Raises ValueError if a part is sampled or an FMU, or if an unconnected input has no start value.
     """
@@ -312,7 +310,7 @@ class ContinuousSystem(PortsOfParts, Block):
     def _evaluate(
         self, t: Any, x: Record, u: Record, p: Record
     ) -> Iterator[tuple[WiredPart, Array]]:
-        """Yield each part with its memory vector; inputs and outputs are evaluated at t."""
+        """Yield each part with the memory vector that has the inputs and outputs at the time t."""
         memories = self._parts.memories(t, x, u, p)
         for step in self._evaluation:
             names = (step,) if isinstance(step, str) else step.names
@@ -326,7 +324,7 @@ class ContinuousSystem(PortsOfParts, Block):
 
 
 def _states(part: WiredPart, m: Array, values: Array) -> Values:
-    """Return the vector `values` as state values by the names of the states in the system."""
+    """Return a vector of state values as a table, by the names of the states in the system."""
     m = m.copy()
     m[part.memory.x] = values
     return values_of(part, part.rename_ports(part.memory.block.states), m)
@@ -397,7 +395,7 @@ class SynchronousSystem(PortsOfParts, Block):
         return memories
 
     def _sample(self, function: str, before: Memories) -> Values:
-        """Return the sampled states after a sample.
+        """Return the sampled states of the system after a sample.
 
         `function` is "initial" or "update", the block function that computes the sampled states.
         `before` has the memory vectors before the sample. In each iteration, every part repeats its
@@ -426,10 +424,10 @@ class SynchronousSystem(PortsOfParts, Block):
 
 
 def merge_blocks(wiring: Wiring, form: str, transparent: bool) -> Wiring:
-    """Return the wiring that a run steps, in which some groups of blocks are one part.
+    """Return a wiring in which some groups of connected blocks are merged into one part.
 
-    These groups are the connected continuous blocks if `transparent` is True, the algebraic loops
-    for the form "fused", and the loops of sampled blocks. The log lists the continuous blocks.
+    The groups are the connected continuous blocks if `transparent` is True, the algebraic loops for
+    the form "fused", and the loops of sampled blocks. The log lists the continuous blocks.
 
     Raises:
         ValueError: `transparent` is True for the form "fused", or for a system in which no two
@@ -512,7 +510,7 @@ def merge_synchronous_blocks(wiring: Wiring) -> Wiring:
         tuple(sorted(c)) for c in strongly_connected_parts(reads).values() if _is_sampled(wiring, c)
     }
     circles = {c for c in circles if len(c) > 1 or c[0] in reads[c[0]]}
-    if circles and wiring.has_loops:  # merging does not solve algebraic loops
+    if circles and wiring.has_loops:  # SynchronousSystem does not solve algebraic loops
         algebraic = {str(node[0]) for loop in loops(wiring) for node in loop}
         circles = {c for c in circles if not algebraic & {*c}}
     return _join_parts(wiring, tuple(sorted(circles)), SynchronousSystem) if circles else wiring
@@ -588,7 +586,7 @@ def _is_continuous(part: Part) -> bool:
 
 
 def _part(wiring: Wiring, circle: tuple[str, ...], whole: Callable[[Wiring], Block]) -> Part:
-    """Return a group of connected parts as one part; `whole` converts its wiring to a block."""
+    """Return a part that contains a group of parts; `whole` converts their wiring to a block."""
     parts = {name: wiring.parts[name] for name in circle}
     for one in wiring.connections:
         (a, _), (b, u) = one.source, one.target
@@ -603,7 +601,10 @@ def _part(wiring: Wiring, circle: tuple[str, ...], whole: Callable[[Wiring], Blo
 def _redirect_connection(
     one: Connection, owner: Mapping[str, str], parts: Mapping[str, Part], wiring: Wiring
 ) -> Iterator[Connection]:
-    """Yield the connection between merged parts, one per element if the input is not whole."""
+    """Yield a connection with the names of merged parts, split into elements if necessary.
+
+    A connection within a merged part yields nothing.
+    """
     (a, y), (b, u) = one.source, one.target
     if a in owner and owner.get(b) == owner[a]:
         return

@@ -1,4 +1,4 @@
-"""Parts of a system that becomes one block; each part has its own memory vector."""
+"""Blocks of a system that is converted to one block; each block has its own memory vector."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -50,7 +50,10 @@ Memories = dict[str, Array]
 
 @dataclass(frozen=True, eq=False)
 class WiredPart:
-    """Block of a system that becomes one block, as a copy made at the time of the conversion."""
+    """Part of a system that is converted to one block: the part's memory, options and port names.
+
+    Later changes of the system do not affect the object.
+    """
 
     name: str
     memory: Memory
@@ -171,9 +174,10 @@ class WiredParts:
         )
 
     def memories(self, t: Any, x: Record, u: Record, p: Record) -> Memories:
-        """Return the flat memory of each part from the time and the records of the system.
+        """Return the memory vector of each part from the time t [s] and the records of the system.
 
-        Connected inputs do not have the values of their sources yet.
+        The records have the states x, the inputs u and the parameters p. The connected inputs of
+        the parts do not have the values of their sources yet.
         """
         known = {**vars(x), **vars(u), **vars(p)}
         dtype = (
@@ -188,7 +192,7 @@ class WiredParts:
 
     @cached_property
     def places(self) -> dict[str, dict[str, slice]]:
-        """Slices in the memory of each part, by name in the system.
+        """Slices in the memory vector of each part, by port name in the system.
 
         Each name belongs to a port, or to an unconnected element of a partly connected input.
         """
@@ -207,7 +211,7 @@ class WiredParts:
         return places
 
     def read_inputs(self, name: str, memories: Memories) -> Array:
-        """Return a copy of a part's memory vector in which the connected inputs are updated."""
+        """Return the memory vector of a part, copied, with current values of connected inputs."""
         m = memories[name].copy()
         where = self.by_name[name].memory.where
         for (a, y), (_, u), start, to, length in self.wiring.wires_to(name):

@@ -1,4 +1,4 @@
-"""Model descriptions of FMI 1.0: the attributes that FMPy does not read."""
+"""Attributes in model descriptions of FMI 1.0 that FMPy does not read."""
 
 from typing import Any
 
@@ -64,7 +64,7 @@ def _dependencies(output: Any, inputs: dict[str, Any]) -> list[Any] | None:
 
 
 def negated_aliases(root: Any) -> frozenset[str]:
-    """Return the names of the variables whose values are the negated values of the FMU."""
+    """Return the names of the negated aliases: variables whose values are negated in the FMU."""
     return frozenset(
         v.get("name")
         for v in root.iterfind("ModelVariables/ScalarVariable[@alias='negatedAlias']")

@@ -1,4 +1,4 @@
-"""FMU files: checks of their archives, and their model descriptions."""
+"""FMU files: archive checks, model descriptions, binaries and C sources."""
 
 import re
 import shutil
@@ -73,7 +73,10 @@ def read_description(path: Path, name: str | None = None) -> tuple[Any, list[str
 
 
 def description_in(file: Path | IO[bytes], path: str) -> tuple[Any, list[str], Intervals]:
-    """Read the model description in an archive; error messages call the file `path`."""
+    """Read the model description in an FMU archive, as `read_description`.
+
+    `path` is the name of the file in error messages.
+    """
     if isinstance(file, Path):
         try:
             check_regular_file(file)
@@ -128,7 +131,7 @@ def _set_derivative_flags(root: Any, description: Any) -> None:
 
 
 def _set_priorities(root: Any, description: Any) -> None:
-    """Set the priorities of the clocks, which FMPy does not read; 0 is the highest priority."""
+    """Copy the FMI 3.0 priorities of the clocks, which FMPy does not read."""
     given = {
         clock.get("name"): clock.get("priority") for clock in root.iterfind("ModelVariables/Clock")
     }
@@ -138,7 +141,7 @@ def _set_priorities(root: Any, description: Any) -> None:
 
 
 def _set_bounds_of_unsigned_integers(root: Any, description: Any) -> None:
-    """Set the bounds of the unsigned integers of FMI 3.0, which FMPy does not read."""
+    """Copy the FMI 3.0 bounds of the unsigned integers, which FMPy does not read."""
     elements = {one.get("name"): one for one in root.iterfind("ModelVariables/*")}
     for variable in description.modelVariables:
         if variable.type.startswith("UInt") and variable.name in elements:
@@ -237,7 +240,7 @@ def unpack_files(path: Path, folder: Path, beginnings: tuple[str, ...] = ("",)) 
 
 
 def library_in(names: Sequence[str], library: str) -> str | None:
-    """Return the path of the expected binary, or of the best substitute, or None.
+    """Return the path of the binary `library` in an archive, or of the best substitute, or None.
 
     A substitute is a binary in another folder of the same platform. The name of this folder may
     follow another FMI version (`win64` instead of `x86_64-windows`) or differ in letter case. In
@@ -273,14 +276,14 @@ def place_library(folder: Path, library: str) -> bool:
     found = library_in(names, library)
     if found is not None and found != library:
         there = (folder / found).parent
-        if there != expected.parent:  # with the libraries that the binary loads
+        if there != expected.parent:  # also copies the libraries that the binary loads
             shutil.copytree(there, expected.parent, dirs_exist_ok=True)
         shutil.copyfile(folder / found, expected)
     return found is not None
 
 
 def check_archive(path: object, entries: Sequence[zipfile.ZipInfo]) -> None:
-    """Raise FmuError if a file would be outside the folder, or the archive exceeds the limits."""
+    """Raise FmuError if an archive entry has an unsafe path, or the archive exceeds the limits."""
     for name in (with_forward_slashes(entry.filename) for entry in entries):
         if ":" in name or name.startswith("/") or ".." in PurePosixPath(name).parts:
             raise FmuError(
@@ -301,8 +304,8 @@ def check_archive(path: object, entries: Sequence[zipfile.ZipInfo]) -> None:
 
 _HEADERS = Path(fmpy.__file__).parent / "c-code"  # FMI headers, which FMUs may omit
 _FLAGS = (OPTIMIZATION, "-ffp-contract=off", "-fPIC", "-shared", "-w")
-# In the headers of FMI 2.0.4 and newer, this macro gives functions their standard names without the
-# prefix for static linking. For older headers, `_prefix_options` removes the prefix.
+# In the headers of FMI 2.0.4 and newer, these macros omit the model prefix, which static linking
+# needs, from the names of functions. For older headers, `_prefix_options` removes the prefix.
 _NAMES = ("-DFMI2_OVERRIDE_FUNCTION_PREFIX", "-DFMI3_OVERRIDE_FUNCTION_PREFIX")
 
 
@@ -330,7 +333,9 @@ def check_compiler(path: Path) -> None:
 
 
 def compile_sources(path: Path, folder: Path, sets: Sequence[Any], name: str) -> bytes:
-    """Compile the binary of an FMU once per machine, and return its content.
+    """Compile the binary of an FMU from its C sources, and return the bytes of the binary.
+
+    The compiled binary is stored in the cache folder.
 
     Args:
         path: Path of the FMU.
@@ -373,7 +378,8 @@ def compile_sources(path: Path, folder: Path, sets: Sequence[Any], name: str) ->
 def _prefix_options(identifier: str) -> tuple[str, ...]:
     """Return compiler options that remove the model prefix from the names of FMI functions.
 
-    Older headers add the prefix to each name. Macros map the result back to the standard name.
+    Older FMI headers add the prefix to each name. The options define a macro for each prefixed
+    name, which is replaced by the standard name.
     """
     headers = (_HEADERS / name for name in ("fmi2Functions.h", "fmi3Functions.h"))
     text = "".join(header.read_text() for header in headers)

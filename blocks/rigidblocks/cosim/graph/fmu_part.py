@@ -67,7 +67,7 @@ def elements_of(variables: Sequence[Any]) -> dict[str, Elements]:
 
 
 def _element(name: str) -> tuple[str, tuple[int, ...]]:
-    """Return the port name and the indices of a variable name: ("q", (2,)) for `q[2]`."""
+    """Split a variable name into the port name and the indices, such as ("q", (2,)) for `q[2]`."""
     match = _ELEMENT.fullmatch(name)
     return (match["port"], tuple(map(int, match["index"].split(",")))) if match else (name, ())
 
@@ -159,7 +159,7 @@ def _start(variables: Sequence[Any], shape: tuple[int, ...]) -> Array | None:
         values = [_value(variables[0].start, of_type)] * prod(shape)
     else:
         values = [_value(v.start, of_type) for v in variables]
-    if any(value != value for value in values):  # NaN: the FMU has no start value
+    if any(value != value for value in values):  # NaN represents a missing start value
         return None
     flat = (
         encode_value(values, of_type, (len(values),), "its start value") if values else np.zeros(0)
@@ -213,8 +213,8 @@ _MOST_ELEMENTS = 10_000_000  # maximum number of elements of an array
 def _resize(path: object, description: Any, configuration: Configuration) -> frozenset[str]:
     """Set structural parameters and the shapes of the arrays that depend on them.
 
-    An array with a new size keeps its start value if this is one value for all elements, or has
-    the new number of elements.
+    An array with a new size keeps a start value that applies to all elements or has the new number
+    of elements.
 
     Returns:
         Names of the arrays with new shapes.
@@ -375,7 +375,7 @@ class Fmu:
 
     @cached_property
     def settable_intervals(self) -> tuple[Port, ...]:
-        """Ports for the intervals [s] of the input clocks whose interval the importer sets."""
+        """Ports for the intervals [s] of the input clocks with a fixed or tunable interval."""
         return tuple(
             Port(v.name, (), "s", v.description or "", self.intervals[v.name][0], positive=True)
             for v in self.clocks
@@ -388,9 +388,9 @@ class Fmu:
         return (*self.structural, *self.settable_intervals)
 
     def with_configuration(self, values: Mapping[str, Array]) -> "Fmu":
-        """Return the FMU with other structural parameters and clock intervals.
+        """Return a copy of the FMU with other structural parameters and clock intervals.
 
-        Call this method only for an FMU with the configuration of its file.
+        Call this method only for an FMU whose configuration is empty.
 
         Args:
             values: Values by the names of ports of `configurable`. Ports without an entry keep the
@@ -619,7 +619,7 @@ _known: WeakValueDictionary[tuple[Any, ...], Fmu] = WeakValueDictionary()
 
 
 def fmu_at(path: str | Path, kind: str | None, configuration: Configuration = ()) -> Fmu:
-    """Return the FMU at a path; read an unchanged file only once while its `Fmu` is in use.
+    """Return the `Fmu` of a file; reuse an existing `Fmu` if the file is unchanged.
 
     `configuration` has the structural parameters and clock intervals that differ from the file.
 

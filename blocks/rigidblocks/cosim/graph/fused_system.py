@@ -40,11 +40,12 @@ ORDERS = (GAUSS_SEIDEL, JACOBI)
 class FusedSystem(PortsOfParts, Composite):
     """System as one sampled block whose update is a communication step of `dt` [s].
 
-    All states and outputs of the parts are sampled states with the names `part.port`. The block has
-    the unconnected inputs and the parameters of the parts. `System.expose` selects and renames
-    these ports. `simulate` with the same `dt` and `order` gives the same results. Continuous blocks
-    in an algebraic loop form one part, which solves the loop (`ContinuousSystem`). The block copies
-    the system, so later changes of the system do not affect the block.
+    All states and outputs of the parts are sampled states of the block, with the names `part.port`.
+    The block has the unconnected inputs and the parameters of the parts. `System.expose` selects
+    and renames these ports. `simulate` with the same `dt` and `order` gives the same results.
+    Continuous blocks in an algebraic loop form one part, which solves the loop
+    (`ContinuousSystem`). The block copies the system, so later changes of the system do not affect
+    the block.
 
     Raises ValueError if a part is an FMU or an unconnected input has no start value. Also raises
     ValueError if an algebraic loop goes through a sampled part or exists at initialization.
@@ -70,7 +71,7 @@ class FusedSystem(PortsOfParts, Composite):
 
     @cached_property
     def computed(self) -> frozenset[str]:
-        """Names of the sampled states that store computed outputs; they need no start values."""
+        """Names of the sampled states that store computed outputs and need no start values."""
         return frozenset(
             port.name for part in self._parts.by_name.values() for port in part.outputs
         )
@@ -156,7 +157,7 @@ class FusedSystem(PortsOfParts, Composite):
         )
 
     def _copy_with_parts(self, parts: WiredParts) -> "FusedSystem":
-        """Return a copy of this block that contains the given parts."""
+        """Return a copy of this block with other parts."""
         made = copy(self)
         made._parts = parts
         made.__dict__.pop("sampled", None)  # remove the cached value, which has the old parts
@@ -197,7 +198,10 @@ class FusedSystem(PortsOfParts, Composite):
 
 
 class _Structure(FusedSystem):
-    """System for dependency analysis; adaptive steps make each state depend on all values."""
+    """Fused system for dependency analysis, in which parts with separate C code are replaced.
+
+    After the step of such a part, each state depends on all values of the part's memory vector.
+    """
 
     def __init__(self, parts: WiredParts, dt: float, jacobi: bool):
         super().__init__(parts.wiring, dt, JACOBI if jacobi else GAUSS_SEIDEL)
@@ -217,7 +221,7 @@ class _Structure(FusedSystem):
 
 
 def _has_own_start(memory: Memory) -> bool:
-    """Return True if the start values of a block are computed by separate C code."""
+    """Return True if separate C code computes the start values of a block."""
     block = memory.block
     if isinstance(block, Composite):
         return bool(block.starting_order(memory))
@@ -225,7 +229,7 @@ def _has_own_start(memory: Memory) -> bool:
 
 
 def _structure_of(part: WiredPart) -> Evaluator:
-    """Return functions that can be traced and have the same dependencies as the part."""
+    """Return an evaluator that can be traced and has the same dependencies as a part."""
     block = part.memory.block
     if not isinstance(block, Composite | BlockInC):
         return part.evaluator
@@ -233,7 +237,7 @@ def _structure_of(part: WiredPart) -> Evaluator:
 
 
 def _replace_adaptive_methods(wiring: Wiring) -> Wiring:
-    """Replace adaptive methods by RK4 with steps of at most 1 ms."""
+    """Return a wiring in which RK4 with steps of at most 1 ms replaces adaptive methods."""
     parts = {}
     for name, part in wiring.parts.items():
         method, h = part.stepping

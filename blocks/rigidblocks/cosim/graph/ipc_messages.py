@@ -1,7 +1,7 @@
 """Messages between a run and an FMU in another process.
 
-A message has a header, doubles and an optional JSON text. The receiver never executes the content
-of a message.
+A message has a header, doubles and an optional JSON text. The receiver never executes received data
+as code.
 """
 
 import json
@@ -61,7 +61,7 @@ class Message(NamedTuple):
 def pack_message(
     call: str, numbers: Sequence[Array], text: Mapping[str, Any] | None = None
 ) -> bytes:
-    """Encode a message; the arrays `numbers` are concatenated."""
+    """Return the bytes of a message; the arrays `numbers` are concatenated."""
     body = b"".join([_bytes(one) for one in numbers])
     more = json.dumps(text).encode() if text else b""
     return _HEAD.pack(MAGIC, VERSION, _NUMBERS[call], len(body) // 8, len(more)) + body + more
@@ -74,7 +74,7 @@ def _bytes(numbers: Array) -> bytes:
 class Recurring:
     """Reusable message for one call, with n doubles and no text.
 
-    Its bytes have a fixed memory address, and `numbers` is a view of the doubles.
+    The bytes of the message have a fixed memory address, and `numbers` is a view of the doubles.
     """
 
     def __init__(self, call: str, n: int):
@@ -97,7 +97,7 @@ class Channel:
         self._link.sendall(pack_message(call, numbers, text))
 
     def repeat(self, message: Recurring) -> None:
-        """Send the current content of a message; raise OSError if the connection is closed."""
+        """Send the current bytes of a message; raise OSError if the connection is closed."""
         self._link.sendall(message.bytes)
 
     def receive(self, expected: Recurring | None = None) -> Message:
@@ -147,7 +147,7 @@ class Channel:
 
     @property
     def is_closed(self) -> bool:
-        """True if this end is closed."""
+        """True if this end of the connection is closed."""
         return self._link.fileno() < 0
 
     def _more(self) -> bytes:

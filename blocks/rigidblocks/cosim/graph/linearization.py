@@ -21,18 +21,20 @@ from rigidblocks.tracing.trace import Graph, jacobian, trace
 
 @dataclass(frozen=True, eq=False)  # eq=False, because arrays do not compare to one truth value
 class Linearization:
-    """Linear system near the operating point (x, u, y) at t [s], in deviations from that point.
+    """Linear system for deviations from an operating point with states x, inputs u and outputs y.
 
         d(dx)/dt = A dx + B du + residual        dy = C dx + D du        if dt is None
         dx[k+1]  = A dx[k] + B du[k] + residual,  dy = C dx + D du    with the sample time dt [s]
 
-    The residual is the derivative of the states at the operating point, or the change of the states
-    in one sample of a sampled system. It is zero at an equilibrium. An entry of C and D has the
-    unit of its output per unit of its state or input. An entry of A and B has the unit of its row
-    per unit of its column, and per second if dt is None.
+    dx, du and dy are the deviations, and t [s] is the time of the operating point. The residual is
+    the derivative of the states at the operating point, or the change of the states in one sample
+    of a sampled system. The residual is zero at an equilibrium. An entry of C and D has the unit of
+    its output per unit of its state or input. An entry of A and B has the unit of its row per unit
+    of its column, and per second if dt is None.
 
     A configuration q with quaternions has tangent coordinates q_tangent[1], q_tangent[2], ... These
-    coordinates are zero at the operating point, and their derivative is qd. `x` has the states.
+    coordinates are zero at the operating point, and their derivative is qd. `x` still has the
+    elements of q.
 
     The object unpacks as A, B, C, D (A, B, C, D, dt for sampled systems). For python-control, use
     `control.ss(*linear)`.
@@ -125,7 +127,7 @@ def _traceable(target: Block | System) -> Block:
 
 
 class _Point(NamedTuple):
-    """States x, inputs u and outputs y at an operating point, with their derivatives.
+    """States x, inputs u and outputs y at an operating point, and Jacobians of the block.
 
     `change` has the derivatives of the states, or the states after a sample. A and B are the
     Jacobians of `change` with respect to x and u; C and D are the Jacobians of y.
@@ -198,7 +200,10 @@ def _spare(states: Iterable[Port], port: Port) -> bool:
 
 
 class _Coordinates(NamedTuple):
-    """Independent coordinates z of the states x with dx = E dz: E, dE/dt, names and units."""
+    """Independent coordinates z of the states x with dx = E dz.
+
+    `E_rate` is dE/dt. `names` and `units` describe the elements of z.
+    """
 
     E: Array
     E_rate: Array
@@ -241,7 +246,7 @@ def _tangent_coordinates(memory: Memory, port: Port, m: Array, change: Array) ->
 
 
 def _rate_graph(memory: Memory, port: Port) -> Graph:
-    """Return the graph that computes the time derivative of a state from the memory vector."""
+    """Return the expression graph of the time derivative of a state."""
 
     def rate(t: Array, x: Array, rest: Array) -> dict[str, Array]:
         rates = np.concatenate([t, x, rest])
@@ -308,7 +313,10 @@ def _operating_point(memory: Memory, at: Mapping[str, Any], t: float) -> Array:
 def _choose(
     kind: str, ports: tuple[Port, ...], names: str | Iterable[str] | None
 ) -> tuple[Port, ...]:
-    """Return the ports with these names, in this order, or all ports if no names are given."""
+    """Return the ports with the given names, in the order of the names; None selects all ports.
+
+    Raises KeyError for an unknown name.
+    """
     if names is None:
         return ports
     by_name = {port.name: port for port in ports}

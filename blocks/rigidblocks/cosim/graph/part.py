@@ -1,4 +1,4 @@
-"""Parts of a system, and the elements and slices of their ports: `q[1]`, `y[1:3]`, `f_ext[2,:]`."""
+"""Parts of a system, and selections of port elements such as `q[1]`, `y[1:3]` and `f_ext[2,:]`."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -58,7 +58,7 @@ class Selection:
 
 
 def places(ports: Iterable[Port]) -> dict[str, slice]:
-    """Return the slice of each port, by name, in an array of the elements of all ports."""
+    """Return the slice of each port, by name, in the concatenated elements of all ports."""
     ports = tuple(ports)
     ends = np.cumsum([0, *(port.size for port in ports)]).tolist()
     return {port.name: slice(a, a + port.size) for port, a in zip(ports, ends, strict=False)}
@@ -120,7 +120,9 @@ def _parse_index(item: str, size: int, port: Port, label: str) -> Any:
 def conversion_between(
     output: Port, start: Sequence[int], target: Port, to: Sequence[int]
 ) -> Conversion | None:
-    """Return the conversion from elements of an output to the units of elements of an input.
+    """Return the unit conversion from elements of an output to elements of an input.
+
+    `start` and `to` are the indices of the elements.
 
     Returns:
         The conversion, or None if the values do not change.
@@ -218,8 +220,8 @@ class Part:
     def tolerance(self) -> float | None:
         """Return the relative tolerance that is passed to an FMU, or None.
 
-        For co-simulation, it is `rtol` or the tolerance of the default experiment. For model
-        exchange, it is the tolerance of the integration method, if the method is adaptive.
+        For co-simulation, the result is `rtol` or the tolerance of the default experiment. For
+        model exchange, the result is the tolerance of an adaptive integration method.
         """
         assert isinstance(self.component, Fmu)
         if self.component.kind == MODEL_EXCHANGE:
@@ -305,7 +307,7 @@ def start_port_dependencies(part: Part) -> tuple[set[tuple[str, str]], set[str]]
     """
     component = part.component
     if isinstance(component, Block) and type(component).initial is Block.initial:
-        # such a block samples at initialization; the dependencies of a sample are known
+        # such a block samples at initialization with the dependencies of an ordinary sample
         return set(part.feedthrough), set()
     known, undeclared = start_dependencies(part)
     return port_pairs(known), {y for y, _ in undeclared}
@@ -404,7 +406,7 @@ def _describe_non_part(value: Any) -> str:
 
 
 def _selection(part: Part, kind: str, ports: tuple[Port, ...], name: str) -> Selection:
-    """Return a port or its elements by name; a name such as `q[7]` may also be an FMU port."""
+    """Return a port, or elements of a port, by name; FMU ports may have names such as `q[7]`."""
     port, index = split_name(name)
     if index is None or any(one.name == name for one in ports):
         return select_all(_port(part, kind, ports, name))

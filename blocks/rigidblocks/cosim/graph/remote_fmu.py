@@ -19,13 +19,13 @@ from rigidblocks.cosim.graph.ipc_messages import Channel, MessageError, TextErro
 SCHEME = "tcp://"
 KEY_FILE = "RIGIDBLOCKS_KEY_FILE"  # environment variable with the path of the key file
 _FEWEST = 16  # minimum length of a key [bytes]
-_REACHED = 5.0  # timeout of the connection [s]
+_REACHED = 5.0  # timeout for connecting to the server [s]
 _AUTHENTICATED = 30.0  # timeout of the authentication [s]; a busy server first starts a process
 
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """FMU file on a server, below the served folder."""
+    """FMU file on a server; `file` is the path relative to the served folder."""
 
     host: str
     port: int
@@ -41,7 +41,7 @@ class RemoteFile:
         return PurePosixPath(self.file).name
 
     def channel(self) -> Channel:
-        """Connect to the server with mutual authentication by the key.
+        """Connect to the server with mutual authentication by the key; return the channel.
 
         Raises:
             FmuError: The server is not reachable or rejects the connection.

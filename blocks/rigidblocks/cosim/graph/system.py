@@ -95,8 +95,9 @@ class System(AttributeHints):
 
         An isolated FMU runs in its own process. If the FMU crashes, exits or exceeds the time
         limit, the run ends with an error message and the calling process continues. Otherwise,
-        several instances of an FMU in a system may share its library. This requires that tests of
-        the FMU find no global variables; `isolated="library"` omits the tests and loads a copy.
+        several instances of an FMU in a system may share its library. Instances share a library
+        only if tests of the FMU find no global variables. `isolated="library"` omits these tests
+        and loads a copy of the library.
 
         Args:
             name: Name of the part, without dots.
@@ -202,9 +203,9 @@ class System(AttributeHints):
         Args:
             source: Output, or elements of an output.
             target: Input, or elements of an input.
-            conversion: Conversion of each element: a table that replaces single values, then
-                factor * value + offset; the units are not checked. At least one end must be an FMU;
-                between blocks use a `Gain`.
+            conversion: Conversion of each element. A table first replaces single values; then the
+                input is factor * value + offset. The units are not checked. At least one of the
+                parts must be an FMU; between blocks, use a `Gain`.
 
         Raises:
             KeyError: A part or port is unknown; the message lists the known names.
@@ -251,9 +252,9 @@ class System(AttributeHints):
 
             system.insert("encoder", Fault(1e-3, 2, "rad", deviation=1e-4), "robot.q", "pd.q")
 
-        The block then reads `source`, and `target` reads the block. In this example the block is a
-        `Fault`. If an exception is raised, the system stays unchanged. The method also raises the
-        exceptions of `add` and `connect`.
+        After the call, the block reads `source`, and `target` reads the block. If the method raises
+        an exception, the system stays unchanged. The method also raises the exceptions of `add` and
+        `connect`.
 
         Args:
             name: Name of the new part.
@@ -343,7 +344,8 @@ class System(AttributeHints):
         """Draw the diagram of the system.
 
         The diagram shows the parts in stepping order, with their ports, units and direct
-        feedthrough. A solid line is a connection whose input reads the output at the same time.
+        feedthrough. A solid line is a connection to an input with direct feedthrough. All other
+        lines are dashed.
 
         Args:
             kind: Diagram type: "mermaid" for a string that notebooks, GitHub and GitLab draw, or
@@ -398,7 +400,7 @@ def _check_types(name: str, **numbers: Any) -> None:
 
 
 def _check_own_steps(name: str, fmu: Fmu, rtol: float | None, options: Mapping[str, Any]) -> None:
-    """Raise ValueError for an invalid tolerance or unsupported options of an FMU with own steps."""
+    """Raise ValueError for options that an FMU with its own integrator does not support."""
     unused = [f"{option}={value!r}" for option, value in options.items() if value is not None]
     if unused:
         mend = " or add it with kind='model exchange'" if fmu.description.modelExchange else ""
@@ -423,10 +425,11 @@ def wiring_and_exposure(system: System | Wiring) -> tuple[Wiring, Exposure]:
 
 
 def _check_open_units(wiring: Wiring) -> None:
-    """Check that each block with an undefined `unit` is connected to ports of one unit.
+    """Check that a block whose parameter `unit` is empty is connected to ports of one unit.
 
-    All ports with the `unit` of their block share one unit, even if it is undefined. For example,
-    a `Sum` does not add N.m and rad. Blocks that are connected by such ports also share one unit.
+    All ports that have the parameter `unit` of their block share one unit, even if `unit` is empty.
+    For example, a `Sum` does not add N.m and rad. Blocks that are connected by such ports also
+    share one unit.
 
     Raises:
         ValueError: The ports of such a block are connected to different units.
@@ -465,7 +468,7 @@ def _check_open_units(wiring: Wiring) -> None:
 
 
 def _open_ports(component: Any) -> frozenset[str]:
-    """Return the ports of a block whose common unit is not specified."""
+    """Return the names of the ports of a block whose common unit is the empty parameter `unit`."""
     if getattr(component, "unit", None) != "" or not is_dataclass(component):
         return frozenset()
     block: Any = component

@@ -1,6 +1,6 @@
 """Exact derivatives of a run with respect to its start values (sensitivities).
 
-The derivatives are outputs of a system in which each part has its variational equations.
+The derivatives are outputs of a system in which each part is extended by its variational equations.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,10 @@ SUFFIX = ".sensitivity"  # suffix of the name of a port with derivatives
 
 
 class Number(NamedTuple):
-    """Element of an input, state or parameter; derivatives are with respect to its start value."""
+    """Element of an input, state or parameter, whose start value is a differentiation variable.
+
+    `place` is the index of the element in the port, in C order.
+    """
 
     part: str
     port: str
@@ -35,15 +38,16 @@ class Number(NamedTuple):
 class Sensitivities(Block):
     """Block with its variational equations.
 
-    The equations give the exact derivatives s = d/dz of the states and outputs with respect to
-    z (n,):
+    The equations give the exact derivatives x_s, u_s, p_s and y_s of the states, inputs, parameters
+    and outputs with respect to n start values z:
 
         dx_s/dt = f_x x_s + f_u u_s + f_p p_s,    y_s = g_x x_s + g_u u_s + g_p p_s
 
-    Sampled states have the same equations in discrete time. A Runge-Kutta method with the same
-    steps gives the exact derivative of the numerical solution. Each port has a second port
-    `port.sensitivity` (size, n). `seeds` has the initial derivatives of states, parameters and
-    inputs, by default zero. `kept` has the names of the outputs that this block retains.
+    f_x is the Jacobian of f with respect to x. Sampled states have the same equations in discrete
+    time. A Runge-Kutta method with the same steps gives the exact derivative of the numerical
+    solution. For each port except the parameters, the block has a second port `port.sensitivity`
+    (size, n). `seeds` has the initial derivatives of states, parameters and inputs, by default
+    zero. `kept` has the names of the outputs of `block` that this block has.
     """
 
     block: Block
@@ -148,7 +152,7 @@ class Sensitivities(Block):
         return both
 
     def _point(self, t: Any, given: Values) -> tuple[Array, Array]:
-        """Return the memory vector (size,) of the values `given`, and its derivatives by z."""
+        """Return the memory vector (size,) of given values, and the derivatives (size, n) by z."""
         kind = object if any(np.asarray(v).dtype == object for v in (t, *given.values())) else float
         m = np.zeros(self._memory.size, dtype=kind)
         V = np.zeros((self._memory.size, self.n), dtype=kind)
@@ -193,7 +197,7 @@ def with_sensitivities(wiring: Wiring, numbers: Iterable[Number], outputs: Itera
 
 
 def _dependent_parts(wiring: Wiring, parts: set[str]) -> set[str]:
-    """Return `parts`, and all parts that read their outputs directly or through other parts."""
+    """Return the names in `parts` and the names of all parts downstream of these parts."""
     found, more = set(parts), list(parts)
     while more:
         name = more.pop()
@@ -221,7 +225,7 @@ def _seeds(block: Block, name: str, numbers: tuple[Number, ...]) -> dict[str, Ar
 
 
 def _connect(system: System, one: Connection) -> None:
-    """Connect the derivatives of both ends of a connection of the original system."""
+    """Connect the derivatives of the output and of the input of a connection."""
     (a, y), (b, u) = one.source, one.target
     source, target = f"{a}.{y}{SUFFIX}", f"{b}.{u}{SUFFIX}"
     for i, j in zip(one.start, one.to, strict=True):

@@ -127,7 +127,7 @@ class Wiring:
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """All outputs of the parts, each named `part.port`."""
+        """Outputs of all parts, each with the name `part.port`."""
         return tuple(
             port.rename(self.whole_name(name, port.name))
             for name, part in self.parts.items()
@@ -139,9 +139,10 @@ class Wiring:
         return port if part in self.merged else f"{part}.{port}"
 
     def locate_port(self, name: str) -> tuple[str, str]:
-        """Split a name such as `pd.kp[1]` into its part and its port; the port keeps its brackets.
+        """Split a name such as `pd.kp[1]` into the part "pd" and the port "kp[1]".
 
-        A name with an unknown part is split at its first dot.
+        For a merged part, the port is the whole name. A name with an unknown part is split at the
+        first dot.
         """
         owner = self._owners.get(split_name(name)[0])
         part, _, port = name.partition(".")
@@ -314,7 +315,10 @@ class Wiring:
     @cached_property
     def has_loops(self) -> bool:
         """True if the system has an algebraic loop."""
-        for reads in (self._reads, self.element_reads):  # a loop of elements is one of ports too
+        for reads in (
+            self._reads,
+            self.element_reads,
+        ):  # no port loop implies no element loop
             try:
                 _parts_in_order(reads())
             except CycleError:
@@ -323,7 +327,7 @@ class Wiring:
         return True
 
     def _reads(self) -> Reads:
-        """Graph of direct feedthrough: the ports that each port reads at the same time.
+        """Return the graph of direct feedthrough, with the ports that each port reads.
 
         An input reads its source, and an output reads inputs of its part.
         """
@@ -338,7 +342,7 @@ class Wiring:
         return reads
 
     def element_reads(self) -> Reads:
-        """Graph of direct feedthrough between port elements.
+        """Return the graph of direct feedthrough between port elements.
 
         A node is (part, "input" or "output", port, index), or a group of inputs (part, "group",
         name, number). An input reads its source. An output reads inputs or groups of inputs.
@@ -356,7 +360,10 @@ class Wiring:
         ignored: Mapping[str, DependencyGroup],
         by_element: bool = True,
     ) -> Reads:
-        """Return the graph of dependencies between elements, or between ports."""
+        """Return the dependency graph between port elements, or between ports if not `by_element`.
+
+        `ignored` has the undeclared dependencies to omit, by part.
+        """
         reads: Reads = {}
         for name, part in sorted(self.parts.items()):
             for port in part.component.outputs:
@@ -433,11 +440,12 @@ class Wiring:
 
     @cached_property
     def initialization(self) -> tuple[StartGroup, ...]:
-        """Parts in loops of connections, and single parts; each group follows its sources.
+        """Groups of parts for the initialization: loops of connections, and single parts.
 
-        The evaluations of the groups determine all outputs at initialization. The order follows
-        from the declared dependencies (initial unknowns and outputs of an FMU, trace of a block),
-        and from undeclared dependencies outside loops.
+        Each group follows the groups that it reads. The evaluations of the groups determine all
+        outputs at initialization. The order follows from the declared dependencies (initial
+        unknowns and outputs of an FMU, trace of a block), and from undeclared dependencies outside
+        loops.
         """
         reads, components = self._start_components()
         loops = {node[0] for c in components if _is_circle(c, reads) for node in c}
@@ -537,8 +545,8 @@ class Wiring:
         samples, such as a delay, follows the parts that it samples if the other rules permit it.
 
         Undeclared dependencies of FMUs determine the order only if they form no cycle. In a cycle
-        of undeclared dependencies, the part that reads the fewest other parts through them steps
-        first; equal numbers are ordered by name.
+        of undeclared dependencies, the part that reads the fewest other parts through such
+        dependencies steps first. Parts with equal counts step in the order of their names.
 
         Raises:
             ValueError: Known dependencies form an algebraic loop.
@@ -581,7 +589,7 @@ class Wiring:
         return tuple(order)
 
     def _samples(self) -> dict[str, set[str]]:
-        """Names of the sources of each part that has only sampled states."""
+        """Return the names of the parts that each sampled part without continuous states reads."""
         found: dict[str, set[str]] = {name: set() for name in self.parts}
         for (a, _), (b, _), *_ in self.connections:
             component = self.parts[b].component
@@ -592,7 +600,7 @@ class Wiring:
         return found
 
     def _undeclared_sources(self) -> dict[str, set[str]]:
-        """Names of the parts that each part reads by omitted undeclared dependencies."""
+        """Return the parts that each part reads through omitted undeclared dependencies."""
         read = {
             (name, u) for name, group in self._ignored_dependencies.items() for u, _ in group.inputs
         }
@@ -617,7 +625,7 @@ class Wiring:
 
 
 def strong_components(reads: Mapping[T, set[T]]) -> list[frozenset[T]]:
-    """Return the strongly connected components; each follows the components that it reads.
+    """Return the strongly connected components of a graph; each follows the components it reads.
 
     Source: Tarjan, Depth-first search and linear graph algorithms, 1972.
     """
@@ -679,9 +687,10 @@ def _read_group(reads: Reads, name: str, group: DependencyGroup, number: tuple[s
 def _evaluations(
     components: Sequence[frozenset[tuple[Any, ...]]], reads: Reads
 ) -> Iterator[Evaluation]:
-    """Yield evaluations that determine the output nodes (part, "output", port, index).
+    """Yield evaluations of parts, in an order that determines all outputs of the graph.
 
-    Each evaluation has all outputs of its part that can be determined at this point.
+    The output nodes are (part, "output", port, index). Each evaluation has all outputs of the part
+    that depend only on outputs of earlier evaluations.
     """
     number = {node: k for k, component in enumerate(components) for node in component}
     sources = [
@@ -698,7 +707,7 @@ def _evaluations(
     known = [False] * len(components)
 
     def mark(found: list[int]) -> None:
-        """Mark the components `found`, and components without outputs that depend only on them."""
+        """Mark components as known, also components without outputs that depend only on them."""
         while found:
             k = found.pop()
             known[k] = True
@@ -735,14 +744,14 @@ def _parts_in_order(reads: Reads) -> list[str]:
 
 
 def _is_waited_for(name: str, waits: Mapping[str, set[str]], left: set[str]) -> bool:
-    """Return True if each part in `left` that `name` requires, directly or not, requires `name`."""
+    """Return True if all prerequisites of the part `name` also have `name` as a prerequisite."""
     return all(
         name in _prerequisites(one, waits, left) for one in _prerequisites(name, waits, left)
     )
 
 
 def _prerequisites(name: str, waits: Mapping[str, set[str]], left: set[str]) -> set[str]:
-    """Return the parts in `left` that must step before a part, directly or through other parts."""
+    """Return the parts in `left` on which a part depends, directly or through other parts."""
     found, more = set[str](), [name]
     while more:
         new = (waits[more.pop()] & left) - found

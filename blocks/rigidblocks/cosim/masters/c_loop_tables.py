@@ -34,7 +34,7 @@ SOURCES = (
 EVENTS = 1000  # maximum number of events of a step, and of iterations of an event
 
 
-# vectors of the integrator of an FMU for model exchange that are part of a saved state, and others
+# vectors of the integrator for model exchange: stored in saved states, and used only in a step
 EXCHANGE_MEMORY = (
     *("control", "states", "indicators", "nominals", "held"),
     *("start_states", "end_states", "first_rates", "rates", "last_stages", "jacobian"),
@@ -184,9 +184,9 @@ class _Loop(Structure):
 class Texts(NamedTuple):
     """Strings or binary values of a group of n variables, after their last conversion in Python.
 
-    `numbers` (n,) has the hashes of the values, which ports store. `known` and `known_sizes` (n,)
-    have the address and the size of each output value in bytes. `sizes` (n,) are the sizes of the
-    binary values in the buffer of the group.
+    `numbers` (n,) has the hashes of the values, which ports store. `known` (n,) has the address of
+    each value, and `known_sizes` (n,) the size [bytes]. `sizes` (n,) are the sizes of the binary
+    values in the buffer of the group [bytes].
     """
 
     numbers: Array
@@ -200,7 +200,7 @@ class Variables(NamedTuple):
 
     `function` is the address of the FMI function. `references` (n,) has the value references as
     unsigned 32-bit integers. `flat` is a contiguous array of doubles, and `places` (m,) are the
-    indices of the variables in it. `type` is the constant of the type in `c/master/master.h`.
+    indices of the values in `flat`. `type` is the constant of the type in `c/master/master.h`.
     `buffer` (m,) holds the values in this type; it is None for doubles that are adjacent in `flat`.
     `texts` is None for numeric values.
     """
@@ -215,11 +215,11 @@ class Variables(NamedTuple):
 
 
 class Events(NamedTuple):
-    """Event mode of an FMU: the addresses of its functions, and its discrete inputs.
+    """Event mode of an FMU: addresses of FMI functions, and discrete inputs.
 
     `last` has the values of the discrete inputs at the last event. The loop sets `entered` (1,) to
-    1 at the first event. `refused` (1,) is 1 if the FMU has rejected event mode at its first event.
-    Both are 64-bit integers.
+    1 at the first event. `refused` (1,) is 1 if the FMU has rejected event mode at the first event.
+    `entered` and `refused` are 64-bit integers.
     """
 
     enter_event_mode: int
@@ -232,10 +232,10 @@ class Events(NamedTuple):
 
 
 class Tableau(NamedTuple):
-    """Explicit or linearly implicit method of an integrator.
+    """Coefficients of an explicit or linearly implicit integration method with s stages.
 
-    The arrays are a (s, s), b (s,), c (s,), dense (s, d) and error (s,); `error` is None for steps
-    of equal length. A linearly implicit method has gamma > 0, `coupling` (s, s) and `time` (s,).
+    The arrays are a (s, s), b (s,), c (s,), dense (s, d) and error (s,); `error` is None for fixed
+    steps. A linearly implicit method has gamma > 0, `coupling` (s, s) and `time` (s,).
     """
 
     order: int
@@ -250,11 +250,12 @@ class Tableau(NamedTuple):
 
 
 class CollocationTable(NamedTuple):
-    """Collocation method with five stages, for Newton's method in decoupled coordinates.
+    """Coefficients and iteration limits of a collocation method with five stages.
 
     The coefficients are a (5, 5), c (5,) and the weights `error` (5,) of the error estimate.
-    `there` (5, 5) transforms the stages to decoupled coordinates, and `back` (5, 5) is its inverse.
-    `roots` (5,) has the real eigenvalue of a, and the real and imaginary parts of two complex ones.
+    `there` (5, 5) transforms the stages to decoupled coordinates for Newton's method, and `back`
+    (5, 5) is the inverse of `there`. `roots` (5,) has the real eigenvalue of a, and the real and
+    imaginary parts of two complex eigenvalues.
 
     `limits` contains:
 
@@ -277,8 +278,9 @@ class CollocationTable(NamedTuple):
 class Sparsity(NamedTuple):
     """Sparsity of the Jacobian of the state derivatives, for its evaluation by groups of columns.
 
-    Columns with the same number in `colours` (n,) have no row in common (Curtis, Powell and Reid
-    1974). `pattern` (n, n) is 1 where an element may differ from zero. Both are 64-bit integers.
+    Columns with the same value in `colours` (n,) have no common row with nonzero elements (Curtis,
+    Powell and Reid 1974). `pattern` (n, n) is 1 for each element that may differ from zero.
+    `colours` and `pattern` are 64-bit integers.
     """
 
     colours: Array
@@ -316,9 +318,10 @@ class Exchange(NamedTuple):
 class Entry:
     """Entry of a part in the table: its type, and the addresses of its step function and instance.
 
-    An FMU also has variables to set and to get, and `events` if it has event mode. Its `clock` (1,)
-    is the time of its step [s]. `may_go_back` (1,) is a 32-bit integer: 1 if the master may repeat
-    the current step. An FMU for model exchange has `exchange` instead of a step function.
+    An FMU also has variables to set and to get, and `events` if event mode is supported. `clock`
+    (1,) is the current time of the FMU for messages [s]. `may_go_back` (1,) is a 32-bit integer: 1
+    if the master may repeat the current step. An FMU for model exchange has `exchange` instead of a
+    step function.
     """
 
     kind: int
@@ -337,7 +340,7 @@ Scale = tuple[Array, Conversion]  # values to convert in place, and their conver
 
 
 class Row(NamedTuple):
-    """Data of one part for the C loop: its functions, its input wires, and unit conversions."""
+    """Data of one part for the C loop: table entry, input wires, and unit conversions."""
 
     entry: Entry
     wires: Sequence[Wire] = ()
@@ -358,12 +361,12 @@ def library() -> Any:
 
 
 class Loop:
-    """C loop that steps the parts in order.
+    """C loop that steps the parts in the order of the table `parts`.
 
-    `checked` has views of the outputs that the loop checks for infinite values and NaN, because
-    the parts do not check them. `judge(part, call, status, t, dt)` returns True if the status of an
-    FMU call ends the run. `host(part, t, dt)` steps a part that has no C function, and returns True
-    if the step failed. Parts are numbered in stepping order.
+    `checked` has views of the outputs that the loop checks for infinite values and NaN, because the
+    parts do not check them. `judge(part, call, status, t, dt)` returns True if the status of an FMU
+    call ends the run. `host(part, t, dt)` steps a part that has no C function, and returns True if
+    the step failed. Parts are numbered in stepping order.
     """
 
     def __init__(
@@ -421,11 +424,12 @@ class Loop:
         """Step from the communication point `steps[0]` to the communication point `steps[1]`.
 
         Point k is at the time t_start + k dt, with `points` (t_start, dt) [s]. The loop writes the
-        time and the recorded outputs of every `every`-th step to the buffers `room`. It returns
-        early if the buffers are full, after `patience` [s], or after a failure.
+        time and the recorded outputs of every `every`-th step to the buffers `room`. The loop
+        returns early if the buffers are full, after `patience` [s], or after a failure.
 
         Returns:
-            The ending code, the index of the reached step, and the number of recorded samples.
+            DONE, FAILED or NOT_FINITE; the index of the reached communication point; and the number
+            of recorded samples.
 
         """
         loop, (time, rows) = self._loop, room
@@ -551,7 +555,7 @@ class Loop:
         return ctypes.addressof(table)
 
     def _scales(self, scales: Sequence[Scale]) -> tuple[int, int]:
-        """Return address and number of the C structs that convert single values."""
+        """Return the address and the number of C structs that convert units of single values."""
         found = []
         for target, (factors, offsets, pairs) in scales:
             replacements = np.array(pairs, dtype=float)
@@ -567,7 +571,7 @@ class Loop:
         return ctypes.addressof(table), len(found)
 
     def _copies(self, pairs: Iterable[Wire]) -> tuple[int, int]:
-        """Return address and number of the C structs that copy outputs to inputs."""
+        """Return the address and the number of the C structs for copies of outputs to inputs."""
         found = list(runs(pairs))
         copies = (_Copy * len(found))(*(_Copy(*one) for one in found))
         self._alive.append(copies)
@@ -602,7 +606,7 @@ def _pieces(source: Array, target: Array) -> Iterable[tuple[int, int, int]]:
 
 
 def _addresses(view: Array) -> list[int]:
-    """Return the address of each element, in C order."""
+    """Return the address of each element of an array view, in C order."""
     offsets = sum(
         (np.multiply(i, s) for i, s in zip(np.indices(view.shape), view.strides, strict=True)),
         np.zeros(view.shape, dtype=int),

@@ -33,7 +33,7 @@ _NO_LESS, _ENOUGH = 0.7, 3  # stop after 3 successive halvings that leave over 7
 
 
 class Scheme(abc.ABC):
-    """Scheme of communication steps: a method that steps all parts from t to t + dt."""
+    """Method that steps all parts over a communication step (base class)."""
 
     @abc.abstractmethod
     def __call__(self, t: float, dt: float) -> None:
@@ -107,7 +107,7 @@ class EventStep:
     def _locate(
         self, whole: tuple[float, float], t: float, length: float, values_before: Array
     ) -> float:
-        """Locate the first event by bisection, step to the event, and return this step's length."""
+        """Locate the first event by bisection, and step to the event; return the length [s]."""
         low, high = 0.0, length
         while high - low > CLOSE * whole[1]:
             middle = (low + high) / 2
@@ -479,8 +479,8 @@ class StepSizeControl(Scheme):
     def _step_of(self, t: float, span: float, done: int) -> tuple[float, int]:
         """Take the next step within the span, with half the step size after each rejection.
 
-        `done` is the completed part of the span [shortest steps]. Returns the error divided by the
-        tolerance, and the step size [shortest steps].
+        `done` is the completed length of the span, in units of the shortest step. Returns the error
+        divided by the tolerance, and the step size in units of the shortest step.
         """
         whole, last, in_vain = 1 << self._most, inf, 0
         while True:
@@ -495,7 +495,7 @@ class StepSizeControl(Scheme):
             last = error
 
     def _lengthen_step(self, error: float, done: int) -> None:
-        """Double the step size if the error permits it and the next step starts at a multiple."""
+        """Double the step size if the error permits it and the next step starts at its multiple."""
         doubled = (1 << self._most) >> max(self._halvings - 1, 0)
         if self._halvings and error * 2.0**self._p <= _SAFETY and done % doubled == 0:
             self._halvings -= 1
@@ -546,7 +546,8 @@ def _advice(coupling: Coupling) -> str:
 def spans_between_samples(plan: Plan) -> int:
     """Return the number of equal spans of a communication step that have no samples inside.
 
-    Raises ValueError if a sample time below the step is not a multiple of the shortest sample time.
+    Raises ValueError for a sample time that is neither a multiple nor a divisor of dt. Also raises
+    ValueError for sample times below dt that are not multiples of the shortest sample time.
     """
     times = {
         name: float(part.component.sample_time)  # type: ignore[attr-defined]
@@ -607,7 +608,7 @@ class PowerBonds:
         self.made, self.through = np.zeros(len(self.bonds)), np.zeros(len(self.bonds))
 
     def measure(self, scheme: Scheme) -> Scheme:
-        """Return a scheme that also measures the energy of each step."""
+        """Return a scheme that executes `scheme` and measures the energy of each step."""
         return _MeasuredScheme(self, scheme)
 
     def start_outputs(self) -> Array:
@@ -660,7 +661,7 @@ class PowerBonds:
 
 
 class _MeasuredScheme(Scheme):
-    """Scheme that also measures the energy of each step."""
+    """Scheme that executes another scheme and measures the energy of each step."""
 
     def __init__(self, bonds: PowerBonds, scheme: Scheme):
         self._bonds, self._scheme = bonds, scheme
@@ -679,7 +680,9 @@ class _MeasuredScheme(Scheme):
 
 
 def bonds_of(wiring: Wiring, links: Links, given: Any) -> list[Bond]:
-    """Return the given bonds, or all pairs of outputs with the units of a force and a velocity.
+    """Return the power bonds of given pairs of outputs, or of all pairs whose product is a power.
+
+    `given` is True to select all pairs.
 
     Raises KeyError for an unknown output, and ValueError for a pair that is not a power bond.
     """
@@ -702,7 +705,7 @@ def bonds_of(wiring: Wiring, links: Links, given: Any) -> list[Bond]:
 
 
 def _exchanged_pairs(wiring: Wiring) -> Iterator[tuple[str, str]]:
-    """Yield pairs of outputs of two parts, in which each output is read by the other part."""
+    """Yield pairs of outputs of two parts that each read the whole output of the other part."""
     whole = {
         (one.source, one.target[0])
         for one in wiring.connections

@@ -1,4 +1,4 @@
-"""Signal links between the parts of a system, the loops that they form, and the loop equations.
+"""Signal links between the parts of a system, and interface equations of loops of parts.
 
 The values w that the parts of a loop exchange solve the interface equations w = y(w).
 """
@@ -199,8 +199,8 @@ def is_held(part: Part, output: str) -> bool:
 def _held_outputs(wiring: Wiring) -> set[tuple[str, str]]:
     """Return the outputs that change only at samples and events.
 
-    They include outputs of blocks without states whose feedthrough inputs are held and that do not
-    depend on time.
+    The result includes outputs of blocks without states, if the feedthrough inputs of the output
+    are held and the output does not depend on time.
     """
     held = {
         (name, port.name)
@@ -312,7 +312,7 @@ class InterfaceEquations:
     elements of w that have no common reader. Broyden's method then updates the Jacobian, also from
     one call of `solve` to the next. If this iteration does not converge, the difference quotients
     are computed anew. `readers` has the parts that read each element of w, and `owners` has the
-    part that computes it.
+    part that computes each element.
     """
 
     def __init__(self, owners: Sequence[str], readers: Sequence[set[str]], name: str):
@@ -331,7 +331,9 @@ class InterfaceEquations:
         scale: Array,
         jacobian: Callable[[], Array] | None = None,
     ) -> Array:
-        """Return the solution w (n,) near the initial guess; the last call is `outputs(w)`.
+        """Return the solution w (n,) near the initial guess.
+
+        The last call of `outputs` is a call with the solution.
 
         Args:
             outputs: The function y(w).
@@ -408,7 +410,7 @@ class InterfaceEquations:
         new: Array,
         size: float,
     ) -> tuple[Array, Array]:
-        """Halve the step up to eight times until the residual decreases."""
+        """Halve the step at most eight times until the residual decreases; return both."""
         for _ in range(8):
             if _size(new) < size:
                 break
@@ -424,7 +426,10 @@ class InterfaceEquations:
         r: Array,
         scale: Array,
     ) -> Array:
-        """Return the scaled Jacobian of the residual; difference quotients fill NaN in `known`."""
+        """Return the scaled Jacobian of the residual; difference quotients replace NaN entries.
+
+        `known` (n, n) is the Jacobian dy/dw, with NaN for unknown entries.
+        """
         slopes = known * scale / scale[:, None]
         for color in self._colors:
             change = np.zeros(len(w))
@@ -461,11 +466,11 @@ def _colors(readers: Sequence[set[str]]) -> list[list[int]]:
 
 
 class InterfaceSlopes:
-    """Jacobian (n, n) of the outputs `columns` of a group with respect to the same outputs.
+    """Jacobian (n, n) of outputs of a group with respect to the same n outputs as inputs.
 
-    The row of an output is NaN if its part does not provide directional derivatives. The
-    derivatives contain the direct feedthrough of the inputs, but not the effect of the inputs on
-    the states during a step.
+    `columns` has the indices of these outputs. The row of an output is NaN if its part does not
+    provide directional derivatives. The derivatives contain the direct feedthrough of the inputs,
+    but not the effect of the inputs on the states during a step.
     """
 
     def __init__(

@@ -17,8 +17,8 @@ from rigidblocks.cosim.masters.run_plan import Plan
 from rigidblocks.spatial.spatial import Array
 
 PASSES = 20  # maximum number of fixed-point iterations of a loop before Newton's method
-_GROWTH = 1e6  # the iteration diverges if the largest value grows by this factor (by trial)
-_LOOP_GROWTH = 1e3  # divergence limit if declared dependencies form an algebraic loop
+_GROWTH = 1e6  # the iteration diverges if the largest value grows by this factor (found by trial)
+_LOOP_GROWTH = 1e3  # growth factor if declared dependencies form an algebraic loop
 _AGREEMENT = 1e-9  # maximum relative difference between an input and its source in a solution
 
 

@@ -101,7 +101,10 @@ def run_python_loop(
     recording: Recording,
     pace: StepTiming | None,
 ) -> Iterator[int]:
-    """Call `step(t, dt)` at the communication points `points` (t_start, dt); see `Master.go`."""
+    """Step from each communication point to the next, and record the outputs.
+
+    `points` is (t_start, dt) [s]. The function yields 1 after each step, as `Master.go`.
+    """
     t_start, dt = points
     for k in range(recording.k, recording.grid.n):
         if pace is not None:

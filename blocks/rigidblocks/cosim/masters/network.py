@@ -101,7 +101,7 @@ class Network(abc.ABC):
 
     @abc.abstractmethod
     def steps(self) -> Iterator[tuple[str, Array]]:
-        """Yield the part name and step memory (step size, ...) of each adaptive integrator."""
+        """Yield the part name and the data `STEP_PORTS` of the step size control of each block."""
 
     @abc.abstractmethod
     def close(self) -> None:

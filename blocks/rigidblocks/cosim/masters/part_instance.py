@@ -279,7 +279,7 @@ class BlockInstance(Instance):
 
     @property
     def steps(self) -> Array:
-        """Return the step memory of the integrator; empty if the step size is fixed."""
+        """Return the data of the step size control; the array is empty for fixed steps."""
         steps: Array = self._memory[self._layout.s]
         return steps
 

@@ -13,7 +13,7 @@ from rigidblocks.cosim.masters.run_plan import CATCH_UP, SKIP, STOP
 
 OVERRUNS = (CATCH_UP, SKIP, STOP)
 SPIN = 200e-6  # busy waiting before a step is due [s], because sleep ends late (found by trial)
-LATE = 0.1  # start delay of a late step, as a fraction of dt
+LATE = 0.1  # minimum start delay of a step that counts as late, relative to its wall-clock length
 
 
 class StepTiming(abc.ABC):
@@ -25,7 +25,7 @@ class StepTiming(abc.ABC):
 
     @abc.abstractmethod
     def wait(self) -> None:
-        """Wait until the next step is due. An implementation ends the run by an exception."""
+        """Wait until the next step is due; an exception ends the run."""
 
     @abc.abstractmethod
     def end_step(self, t: float) -> None:

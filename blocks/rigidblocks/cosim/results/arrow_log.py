@@ -96,9 +96,9 @@ class LoggedValues:
 class LogWriter:
     """Writer of recorded samples to a log file.
 
-    The writer appends the samples in chunks. If a write fails, the log does not change. The first
-    chunk creates the file. It replaces an existing file with the same name instead of overwriting
-    it, because a result may still read the old file.
+    The writer appends the samples in chunks. If a write fails, the log does not change. The writer
+    creates the file for the first chunk. An existing file with the same name is replaced, not
+    overwritten, because a result may still read the old file.
     """
 
     def __init__(self, path: Path, ports: Iterable[Port], meta: Mapping[str, str]):

@@ -56,7 +56,7 @@ class RecordOptions:
             object.__setattr__(self, "save", real_target(self.save))
 
     def reserve(self) -> contextlib.AbstractContextManager[None]:
-        """Reserve the result files of the run; raise OSError if another run writes to one."""
+        """Reserve the result files of the run; raise OSError if another run writes to them."""
         return reserve(*filter(None, (self.save, self.log)))
 
     @property
@@ -68,7 +68,11 @@ class RecordOptions:
         return self.save if arrow else self.save.with_name(f"{self.save.name}.arrow")
 
     def check(self, wiring: Wiring, grid: Grid) -> None:
-        """Check the file with `check_target`; raise KeyError for a pattern without a match."""
+        """Check before a run that the result can be recorded and saved.
+
+        Raises KeyError for a pattern in `record` without a match, and the exceptions of
+        `check_target`.
+        """
         columns = 1 + sum(port.size for port in select_ports(wiring.outputs, self.record))
         if self.save is not None:
             logged = self.log not in (None, self.save)

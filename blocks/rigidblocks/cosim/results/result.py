@@ -143,7 +143,7 @@ class Result(AttributeHints):
 
     @property
     def content(self) -> Content:
-        """Content of the result in the form of `Content`, which the file formats write."""
+        """Data of the result as a `Content`, which the file formats write."""
         return Content(self.time, self.ports, self.values, self.meta, self.events)
 
     @cached_property

@@ -358,7 +358,7 @@ def _port(
     doc: str = "",
     type: str = "Real",  # noqa: A002 - the name in the file
 ) -> Port:
-    """Return a port from the description in a result file; its unit may be a unit of an FMU."""
+    """Return the port that a result file describes; units may be units that an FMU defines."""
     units = unit if isinstance(unit, str) else tuple(unit)
     meanings = {one: quantity_of(one) for one in ([unit] if isinstance(unit, str) else unit)}
     return Port(name, tuple(shape), units, doc, type=type, meanings=meanings)
@@ -563,7 +563,8 @@ def _read_mdf(path: Path) -> Content:
     """Read an MDF4 file in another process, because asammdf can crash on a damaged file."""
     path.open("rb").close()  # raises OSError with the name of the file
     command = [sys.executable, "-P", "-c", _MDF_READER, str(path)]
-    # first this package, because a Python FMU may have put a copy of it first in sys.path
+    # this package is first, because a Python FMU may have put a copy of this package first in
+    # sys.path
     package = str(Path(__file__).parents[3])
     modules = os.pathsep.join([package, *(one for one in sys.path if one)])
     environment = {**os.environ, "PYTHONPATH": modules}
