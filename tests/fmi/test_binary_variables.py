@@ -1,6 +1,5 @@
 """Ports of a block as binary variables of FMI 3.0 FMUs."""
 
-from dataclasses import dataclass
 from shutil import copy
 
 import numpy as np
@@ -11,36 +10,20 @@ from fmpy.fmi3 import FMU3ScheduledExecution, FMU3Slave
 from fmpy.validation import validate_fmu
 from numpy.testing import assert_array_equal
 
-from rigidblocks import Block, Port, System, export_fmu, prepare, simulate
+from fmu_blocks import SampledMean
+from rigidblocks import System, export_fmu, prepare, simulate
 from rigidblocks.fmi.feature_profiles import profile_matrix
 
 pytestmark = pytest.mark.slow
 DT = 0.01
-
-
-@dataclass(frozen=True)
-class Mix(Block):
-    """Sampled mean of weighted inputs, which is also an output with feedthrough."""
-
-    sample_time: float | None = DT
-    inputs = (Port("u", (3,), start=[1.0, 2.0, 3.0]), Port("v", (), start=0.5))
-    outputs = (Port("y", (3,)), Port("s", ()))
-    sampled = (Port("last", (3,), start=[0.0, 0.0, 0.0]),)
-    parameters = (Port("gain", (3,), start=[2.0, 3.0, 4.0], max=10.0),)
-
-    def update(self, x, u, p):
-        return {"last": 0.5 * (x.last + p.gain * u.u)}
-
-    def output(self, x, u):
-        return {"y": x.last + u.v, "s": x.last[0] * u.v}
-
-
 NAMES = ("u", "y", "gain")
 
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    return export_fmu(Mix(), tmp_path_factory.mktemp("mix") / "mix.fmu", fmi=3, binary=NAMES)
+    return export_fmu(
+        SampledMean(), tmp_path_factory.mktemp("mix") / "mix.fmu", fmi=3, binary=NAMES
+    )
 
 
 def packed(values) -> bytes:
@@ -84,7 +67,7 @@ def inputs(k: int):
 
 
 def run_as_block(gain, steps):
-    with prepare(_alone(Mix(), {"gain": gain, "u": inputs(0)}), DT) as run:
+    with prepare(_alone(SampledMean(), {"gain": gain, "u": inputs(0)}), DT) as run:
         rows = [run["mix.y"].copy()]
         for k in range(steps):
             run["mix.u"] = inputs(k)
@@ -127,7 +110,7 @@ def test_binary_values_in_fmpy_equal_the_values_of_the_block(path):
 
 def test_binary_values_of_connected_fmus_equal_those_of_connected_blocks(path):
     results = []
-    for component in (Mix(), path):
+    for component in (SampledMean(), path):
         system = System()
         for name in ("a", "b"):
             system.add(name, component)
@@ -182,7 +165,7 @@ def test_two_instances_keep_their_own_binary_values(path):
 
 
 def test_binary_variables_are_clocked_in_scheduled_execution(tmp_path):
-    path = export_fmu(Mix(), tmp_path / "mix.fmu", fmi=3, binary=("u", "y"), interval=DT)
+    path = export_fmu(SampledMean(), tmp_path / "mix.fmu", fmi=3, binary=("u", "y"), interval=DT)
     assert validate_fmu(str(path)) == []
     clocked = [v.name for v in read_model_description(str(path)).modelVariables if v.clocks]
     assert {"u", "y"} <= set(clocked)
@@ -228,4 +211,4 @@ def test_binary_values_pass_between_the_fmus_of_a_container_of_another_tool(path
 )
 def test_export_rejects_binary_variables_that_fmi_does_not_allow(tmp_path, options, message):
     with pytest.raises(ValueError, match=message):
-        export_fmu(Mix(), tmp_path / "mix.fmu", **options)
+        export_fmu(SampledMean(), tmp_path / "mix.fmu", **options)

@@ -54,6 +54,23 @@ class Bounded(Block):
         return {"T": -p.emissivity * p.k * (x.T - u.ambient)}
 
 
+@dataclass(frozen=True)
+class SampledMean(Block):
+    """Sampled mean of weighted inputs, which is also an output with feedthrough."""
+
+    sample_time: float | None = 0.01
+    inputs = (Port("u", (3,), start=[1.0, 2.0, 3.0]), Port("v", (), start=0.5))
+    outputs = (Port("y", (3,)), Port("s", ()))
+    sampled = (Port("last", (3,), start=[0.0, 0.0, 0.0]),)
+    parameters = (Port("gain", (3,), start=[2.0, 3.0, 4.0], max=10.0),)
+
+    def update(self, x, u, p):
+        return {"last": 0.5 * (x.last + p.gain * u.u)}
+
+    def output(self, x, u):
+        return {"y": x.last + u.v, "s": x.last[0] * u.v}
+
+
 BLOCKS = {
     "planar2": RobotPlant(planar2(), q0=(0.3, -0.5), qd0=(1.0, 2.0)),
     "gravity": RobotPlant(planar2().with_gravity((0.0, -9.81, 0.0)), q0=(0.3, -0.5)),
