@@ -54,7 +54,7 @@ NAMES = {
         "AgainstGravity AlongFrame AlongJoint AlongVelocity Between JointSum"
     ),
     "dynamics.force_laws": "ConstantForce Drag Stiction Stop",
-    "dynamics.kinematics": "Target",
+    "dynamics.kinematics": "IKSolution",
     "dynamics.transmissions": "Gear Rotor",
     "fmi.ssp.osp": "load_osp",
     "hil.can_link": "CanLink",

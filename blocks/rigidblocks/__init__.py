@@ -27,7 +27,13 @@ if TYPE_CHECKING:
     from rigidblocks.dynamics.floating_base import floating_base
     from rigidblocks.dynamics.force_elements import ForceElement
     from rigidblocks.dynamics.force_laws import Friction, Spring
-    from rigidblocks.dynamics.kinematics import inverse_kinematics
+    from rigidblocks.dynamics.kinematics import (
+        Target,
+        forward_kinematics,
+        frame_jacobian,
+        frame_pose,
+        inverse_kinematics,
+    )
     from rigidblocks.dynamics.loops import assemble
     from rigidblocks.fmi.export import export_fmu
     from rigidblocks.fmi.ssp.load import load_system
@@ -98,6 +104,7 @@ __all__ = [
     "Spring",
     "Step",
     "System",
+    "Target",
     "World",
     "aba",
     "animate",
@@ -112,6 +119,9 @@ __all__ = [
     "export_fmu",
     "fit",
     "floating_base",
+    "forward_kinematics",
+    "frame_jacobian",
+    "frame_pose",
     "grid",
     "inverse_kinematics",
     "linearize",
@@ -142,7 +152,9 @@ _NAMES = {
     "robot_description.builder": "RobotBuilder",
     "dynamics": "aba crba energy rnea",
     "dynamics.force_elements": "ForceElement",
-    "dynamics.kinematics": "inverse_kinematics",
+    "dynamics.kinematics": (
+        "Target forward_kinematics frame_jacobian frame_pose inverse_kinematics"
+    ),
     "dynamics.force_laws": "Friction Spring",
     "fmi.export": "export_fmu",
     "robot_description.json_file": "save_model",

@@ -19,14 +19,14 @@ Source: RBDA 4.1.4, Examples 2.3 and 2.5 (Jacobians).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rigidblocks.common.name_hints import explain_calls
+from rigidblocks.common.name_hints import explain_calls, suggestion
 from rigidblocks.dynamics.joint_kinematics import (
     base_transforms,
     body_number,
@@ -35,7 +35,12 @@ from rigidblocks.dynamics.joint_kinematics import (
     support,
 )
 from rigidblocks.joints.base import subspace_rate
-from rigidblocks.robot.configuration import as_configuration, integrate, neutral
+from rigidblocks.robot.configuration import (
+    as_configuration,
+    integrate,
+    neutral,
+    random_configuration,
+)
 from rigidblocks.robot.model import Model
 from rigidblocks.robot.tree import Tree
 from rigidblocks.spatial.linear_algebra import positive_solution
@@ -245,8 +250,9 @@ LEAST_COSINE = 1e-3  # lower bound of cos(t/2) for the error angle t; bounds the
 class Target:
     """Target pose of a frame of a body.
 
-    `goal` is the transform from base coordinates to the target frame, `placement` the transform
-    from body coordinates to the frame. If `rotation` is False, the orientation is free.
+    `body` is the name of a frame of the robot's file, or the name or index of a body. `goal` is the
+    transform from base coordinates to the target pose, `placement` the transform from `body` to the
+    frame that moves to the goal. If `rotation` is False, the orientation is free.
     """
 
     body: str | int
@@ -260,12 +266,14 @@ class IKSolution(NamedTuple):
 
     `q` (nq,) is the configuration, `error` the norm of the remaining error of all targets [rad, m],
     and `steps` the number of iterations. `reached` is True if the error is within the tolerance.
+    `at_limit` has the names of the joints that are at their lower or upper limit.
     """
 
     q: Array
     error: float
     steps: int
     reached: bool
+    at_limit: tuple[str, ...] = ()
 
 
 def pose_error(X: Transform, goal: Transform) -> Array:
@@ -282,15 +290,120 @@ def pose_error(X: Transform, goal: Transform) -> Array:
     return np.concatenate([sine / cosine, goal.r - X.r])
 
 
-def frame_jacobian(model: Model, q: Array, body: str | int, placement: Transform) -> Array:
-    """Return the Jacobian J (6, nv) of a frame on a body, in base coordinates.
+class Frames(Protocol):
+    """Robot with named frames, such as `RobotDescription`."""
 
-    J qd is the angular velocity of the frame and the velocity of its origin. `placement` is the
-    transform from body coordinates to the frame.
+    @property
+    def model(self) -> Any:
+        """Model of the robot."""
+
+    @property
+    def frames(self) -> Mapping[str, Any]:
+        """Frames by name, with the index `body` (-1 for the base) and the transform `placement`."""
+
+    @property
+    def joint_properties(self) -> Any:
+        """Joint properties with the position limits `lower` and `upper` (nv,)."""
+
+    @property
+    def q0(self) -> Array | None:
+        """Initial configuration (nq,), or None for the neutral configuration."""
+
+
+class _Frame(NamedTuple):
+    """Frame of a model: the index of its body, -1 for the base, and its placement on the body."""
+
+    model: Model
+    body: int
+    placement: Transform
+
+
+def forward_kinematics(robot: Model | Frames, q: ArrayLike) -> dict[str, Transform]:
+    """Return the poses of all frames of a robot from a file, or of all bodies of a model.
+
+        X = placement X_body
+
+    Args:
+        robot: Model, or description of a robot from a file (`load_model`).
+        q: Configuration (nq,) [rad or m].
+
+    Returns:
+        The transforms from base to frame coordinates by name. `X.r` is the position (3,) [m] of the
+        frame in base coordinates, and the columns of `X.E.T` are its axes.
+
+    Raises:
+        ValueError: The configuration has a wrong length, is not finite or has a zero quaternion, or
+            the model is planar.
     """
-    X = placement @ body_poses(model, q)[body_number(model, body)]
-    J = placement @ body_jacobian(model, q, body)
+    model = _spatial_model(robot)
+    poses = [*body_poses(model, as_configuration(model, q)), identity()]
+    if isinstance(robot, Model):
+        return dict(zip(model.body_names, poses, strict=False))
+    return {name: one.placement @ poses[one.body] for name, one in robot.frames.items()}
+
+
+def frame_pose(robot: Model | Frames, q: ArrayLike, frame: str | int) -> Transform:
+    """Return the transform from base to frame coordinates of one frame.
+
+    Args:
+        robot: Model, or description of a robot from a file (`load_model`).
+        q: Configuration (nq,) [rad or m].
+        frame: Name of a frame of the file, or name or index of a body.
+
+    Raises:
+        ValueError: The frame does not exist, the configuration is invalid or the model is planar.
+    """
+    model, body, placement = _find_frame(robot, frame)
+    q = as_configuration(model, q)
+    pose: Transform = placement if body < 0 else placement @ body_poses(model, q)[body]
+    return pose
+
+
+def frame_jacobian(
+    robot: Model | Frames, q: ArrayLike, frame: str | int, placement: Transform | None = None
+) -> Array:
+    """Return the Jacobian (6, nv) of a frame: J qd is [w; velocity of its origin], in base axes.
+
+    The Jacobian of a frame of the base is zero.
+
+    Args:
+        robot: Model, or description of a robot from a file (`load_model`).
+        q: Configuration (nq,) [rad or m].
+        frame: Name of a frame of the file, or name or index of a body.
+        placement: Transform from the coordinates of `frame` to another frame that is fixed to it.
+
+    Raises:
+        ValueError: The frame does not exist, the configuration is invalid or the model is planar.
+    """
+    model, body, place = _find_frame(robot, frame)
+    q = as_configuration(model, q)
+    if body < 0:
+        return np.zeros((6, model.nv))
+    place = place if placement is None else placement @ place
+    X = place @ body_poses(model, q)[body]
+    J = place @ body_jacobian(model, q, body)
     return np.concatenate([X.E.T @ J[:3], X.E.T @ J[3:]])
+
+
+def _spatial_model(robot: Model | Frames) -> Model:
+    model = robot if isinstance(robot, Tree) else getattr(robot, "model", None)
+    if isinstance(model, Model):
+        return model
+    if isinstance(model, Tree):
+        raise ValueError(f"'{model.name}' is a planar model; use model.in_space()")
+    raise TypeError(f"the robot must be a model or the result of load_model, not {robot!r:.60}")
+
+
+def _find_frame(robot: Model | Frames, name: str | int) -> _Frame:
+    """Return a frame of the file by name, or a body by name or index."""
+    model = _spatial_model(robot)
+    frames: Mapping[str, Any] = {} if isinstance(robot, Model) else robot.frames
+    if isinstance(name, str) and name in frames:
+        return _Frame(model, frames[name].body, frames[name].placement)
+    if isinstance(name, str) and name not in model.body_names:
+        known = dict.fromkeys((*frames, *model.body_names))
+        raise ValueError(f"'{model.name}' has no frame '{name}'; {suggestion(name, known)}")
+    return _Frame(model, body_number(model, name), identity())
 
 
 def damped_step(J: Array, e: Array, damping: Any) -> Array:
@@ -304,40 +417,96 @@ def damped_step(J: Array, e: Array, damping: Any) -> Array:
 
 @explain_calls()
 def inverse_kinematics(
-    model: Model,
+    robot: Model | Frames,
     targets: Target | Sequence[Target],
     q0: ArrayLike | None = None,
     *,
-    lower: ArrayLike = -np.inf,
-    upper: ArrayLike = np.inf,
+    lower: ArrayLike | None = None,
+    upper: ArrayLike | None = None,
     tolerance: float = 1e-10,
     steps: int = 300,
+    restarts: int | None = None,
+    seed: int = 0,
 ) -> IKSolution:
     """Return the configuration near `q0` that reaches all targets, or comes closest to them.
 
-    The method is local: a different q0 may give a different branch or a smaller error. The limits
-    apply to joints with one degree of freedom; `RobotDescription.joint_properties` has such limits.
+        found = inverse_kinematics(load_model("arm.urdf"), Target("tool0", pose))
+
+    The method is local: a different q0 may give a different branch or a smaller error. If a start
+    does not reach the targets, the method restarts from a random configuration within the limits.
+    The limits apply to joints with one degree of freedom. The method does not use loop joints and
+    mimic joints.
 
     Args:
-        model: Model of the robot.
+        robot: Model, or description of a robot from a file (`load_model`).
         targets: One target or several targets.
-        q0: Initial configuration (nq,); the neutral configuration by default.
-        lower: Lower limits (nv,) of the joint positions [rad or m].
+        q0: Initial configuration (nq,). Default: the initial configuration of the file, or the
+            neutral configuration.
+        lower: Lower limits (nv,) of the joint positions [rad or m]. Default: the limits of the
+            file; a model has no limits.
         upper: Upper limits (nv,) of the joint positions [rad or m].
         tolerance: Largest error norm that counts as reached [rad, m].
-        steps: Maximum number of iterations.
+        steps: Maximum number of iterations of each start.
+        restarts: Maximum number of random restarts. Default: 20, or 0 if q0 is given.
+        seed: Seed of the random restarts.
 
     Returns:
-        The configuration, its error, the number of iterations, and True if it reaches the targets.
+        The configuration, its error, the number of iterations of all starts, True if it reaches the
+        targets, and the joints that are at a limit.
 
     Raises:
-        ValueError: A body does not exist, or a lower limit is above its upper limit.
+        ValueError: A frame does not exist or does not move, or a lower limit is above its upper
+            limit.
     """
+    model = _spatial_model(robot)
     tasks = [targets] if isinstance(targets, Target) else list(targets)
-    bodies = [_number(model, task.body) for task in tasks]
-    low, high = _limits(model, lower, upper)
-    start = neutral(model) if q0 is None else np.asarray(q0, dtype=float)
-    q = np.clip(as_configuration(model, start), low, high)
+    tasks = [_task_of_body(robot, task) for task in tasks]
+    limits = () if isinstance(robot, Model) else (robot.joint_properties,)
+    given = [
+        bound if bound is not None else getattr(limits[0], name) if limits else none
+        for name, bound, none in (("lower", lower, -np.inf), ("upper", upper, np.inf))
+    ]
+    low, high = _limits(model, *given)
+    start = q0 if q0 is not None or isinstance(robot, Model) else robot.q0
+    q = as_configuration(model, neutral(model) if start is None else start)
+    found = _descend(model, tasks, np.clip(q, low, high), low, high, tolerance, steps)
+    count, rng = found.steps, np.random.default_rng(seed)
+    for _ in range((20 if q0 is None else 0) if restarts is None else restarts):
+        if found.reached:
+            break
+        q = _random_within(model, low, high, rng)
+        other = _descend(model, tasks, q, low, high, tolerance, steps)
+        count += other.steps
+        found = min(found, other, key=lambda one: one.error)
+    names = zip(model.joint_names, model.q_slices, strict=True)
+    at_limit = tuple(
+        name for name, k in names if np.any((found.q[k] <= low[k]) | (found.q[k] >= high[k]))
+    )
+    return found._replace(steps=count, at_limit=at_limit)
+
+
+def _task_of_body(robot: Model | Frames, task: Target) -> Target:
+    """Return the target with the index of its body and the placement of its frame on the body."""
+    model, body, placement = _find_frame(robot, task.body)
+    if body < 0:
+        raise ValueError(
+            f"frame '{task.body}' of '{model.name}' is fixed to the base, so it cannot reach a "
+            "target; choose a frame of a moving link"
+        )
+    return replace(task, body=body, placement=task.placement @ placement)
+
+
+def _descend(
+    model: Model,
+    tasks: Sequence[Target],
+    q: Array,
+    low: Array,
+    high: Array,
+    tolerance: float,
+    steps: int,
+) -> IKSolution:
+    """Reduce the errors of the targets from the configuration q by damped least squares."""
+    bodies = [int(task.body) for task in tasks]
     e, damping, done = _errors(model, tasks, bodies, q), 1e-3, 0
     while done < steps and np.linalg.norm(e) > tolerance and damping < 1e6:
         done += 1
@@ -354,22 +523,20 @@ def inverse_kinematics(
     return IKSolution(q, error, done, error <= tolerance)
 
 
+def _random_within(model: Model, low: Array, high: Array, rng: np.random.Generator) -> Array:
+    """Return a random configuration, uniform between the limits of each joint that has both."""
+    q = random_configuration(model, rng)
+    limited = np.isfinite(low) & np.isfinite(high)
+    q[limited] = rng.uniform(low[limited], high[limited])
+    return np.clip(q, low, high)
+
+
 def _least_squares_step(J: Array, e: Array, damping: float) -> Array:
     """Return the result of `damped_step`, computed by least squares without J J^T."""
     n = J.shape[1]
     rows, right = np.vstack([J, damping * np.eye(n)]), np.concatenate([e, np.zeros(n)])
     step: Array = np.linalg.lstsq(rows, right)[0]
     return step
-
-
-def _number(model: Model, body: str | int) -> int:
-    if body in model.body_names:
-        return model.body_names.index(str(body))
-    if isinstance(body, int) and 0 <= body < model.nb:
-        return body
-    raise ValueError(
-        f"model '{model.name}' has no body {body!r}; expected one of {', '.join(model.body_names)}"
-    )
 
 
 def _limits(model: Model, lower: ArrayLike, upper: ArrayLike) -> tuple[Array, Array]:
