@@ -191,7 +191,7 @@ class Batch:
 
     @property
     def settable(self) -> Mapping[str, Port]:
-        """The ports that accept start values, by name."""
+        """Ports that accept start values, by name."""
         return self._starts.ports
 
     @property

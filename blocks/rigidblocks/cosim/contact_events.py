@@ -63,7 +63,10 @@ class ContactEquations(abc.ABC):
 
     @abc.abstractmethod
     def mobility(self, q: Array, qd: Array, closed: Sequence[int]) -> PhaseEquation:
-        """Return the equation of closed contacts for impulses, in which d and `free` are zero."""
+        """Return the equation of the `closed` contacts without forces, for impulses.
+
+        The fields d and `free` of the result are zero.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +165,7 @@ IMPACTS = 4  # maximum number of successive impacts at the same time
 
 
 class ContactEvent(NamedTuple):
-    """Event at the time t [s], with the contact modes before and after it.
+    """Contact event at the time t [s], with the contact modes before and after the event.
 
     `impulse` (n, 3) has the contact impulses of an impact in the directions (z, x, y) [N.s].
     """
@@ -354,7 +357,7 @@ class Scene:
         return SmoothMotion(self, phase, t, q, qd)
 
     def _stop_slow_contacts(self, t: float, q: Array, qd: Array, closed: Sequence[int]) -> Array:
-        """Return qd, projected such that contacts with a negligible sliding velocity stop.
+        """Return the joint velocities after the stop of contacts with negligible sliding velocity.
 
         A stopped contact may stick or slide in another direction, so its friction force need not
         oppose the previous sliding velocity.
@@ -398,7 +401,7 @@ class Scene:
         return [i for i, gap in enumerate(self.equations.surfaces(q, qd).gap) if gap <= NEAR]
 
     def _impact(self, q: Array, qd: Array, touching: Sequence[int], rebounds: bool) -> Impact:
-        """Return the impact of the touching contacts, with restitution only if `rebounds`."""
+        """Return the impact of the touching contacts, with restitution if `rebounds` is true."""
         contacts = self.contacts(q, qd)
         e = np.broadcast_to(np.asarray(self.e, dtype=float), (len(contacts),))[touching]
         some = [contacts[i] for i in touching]
@@ -410,8 +413,8 @@ class Scene:
         """Project q and qd onto the constraints of the closed contacts.
 
         The gaps become zero, and the velocities in all directions that the contact mode constrains
-        become zero. Both projections are orthogonal in the metric H, so the kinetic energy does not
-        increase.
+        become zero. Both projections are orthogonal in the metric of the inertia matrix H, so the
+        kinetic energy does not increase.
         """
         q = unit_quaternions(self.model, q)
         if not closed:
@@ -442,7 +445,7 @@ class SmoothMotion(Block):
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """The states q (nq,) and qd (nv,)."""
+        """States q (nq,) and qd (nv,)."""
         return motion_states(self.scene.model.joint, self.q0, self.qd0)
 
     def motion(self, t: float, q: Array, qd: Array) -> Motion:

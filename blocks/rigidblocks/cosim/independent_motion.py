@@ -34,7 +34,7 @@ Forces = Callable[[float, Array, Array], Array]  # joint forces tau(t, q, qd)
 
 
 class CoordinateChange(NamedTuple):
-    """Event: new independent coordinates are selected at the time t [s]."""
+    """Selection of new independent coordinates at the time t [s], as an event of the result."""
 
     t: float
     kind: str = "change"

@@ -437,7 +437,7 @@ def _numbers_of(value: Any, name: str, port: Port) -> Array:
 
 
 def _is_plain(port: Port, given: Array) -> bool:
-    """Return True if `given` is within the bounds of a port and its sum of squares is finite."""
+    """Return True if values are within the bounds of a port and their sum of squares is finite."""
     within = not port.is_bounded or bool(((port.lowest <= given) & (given <= port.max)).all())
     return within and isfinite(np.vdot(given, given))
 

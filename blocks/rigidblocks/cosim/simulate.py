@@ -81,8 +81,9 @@ def simulate(
       and "fused" runs the whole system as one C loop. "traced" evaluates the expression graphs of
       the blocks in NumPy and needs no C compiler. The option does not affect FMUs.
     - `method`, `h`, `rtol`, `atol` and `max_inner_steps`: as in `System.add`, for all blocks that
-      were added without a method. An explicit method also applies to FMUs for model exchange that
-      were added without a method. `rtol` also applies to co-simulation FMUs added without `rtol`.
+      were added without a method. A given method also applies to FMUs for model exchange that
+      support the method and were added without a method. `rtol` also applies to co-simulation FMUs
+      added without `rtol`.
 
     Events: `events` lists outputs that are event indicators, such as "ball.gap" or "robot.q[1]". An
     event occurs when an event indicator falls through zero. The run then restores the saved states
@@ -98,7 +99,7 @@ def simulate(
     Coupling options (docs/masters.md):
 
     - `extrapolate`: degree 1 or 2 of the polynomials that extrapolate the inputs from the last
-      outputs, for "jacobi".
+      outputs.
     - `iterate`: True repeats each step of parts in a loop of connections once, from saved states.
       In the second pass, the inputs are polynomials through the outputs of the first pass. "newton"
       repeats the step until the outputs agree to 1e-12, and also solves algebraic loops.
@@ -362,7 +363,7 @@ def _steps(
 
 @contextlib.contextmanager
 def _bar(steps: int, progress: bool) -> Iterator[Callable[[int], Any]]:
-    """Show a progress bar in a terminal or notebook; yield the function that advances it.
+    """Show a progress bar in a terminal or notebook; yield the function that advances the bar.
 
     Without a progress bar, the function does nothing.
     """
@@ -516,9 +517,9 @@ def hold_warnings(wiring: Wiring, dt: float, values: Callable[[str], Array]) -> 
 def late_sample_warnings(wiring: Wiring) -> Iterator[str]:
     """Yield a warning for each sampled block that reads outputs of the previous sample time.
 
-    The block is then in a loop of connections. In Gauss-Seidel order, it steps before a block
-    without continuous states whose output it reads. Plants with a step written in C cause no
-    warning, because their inputs are held since the previous sample.
+    The block is then in a loop of connections. In Gauss-Seidel order, the sampled block steps
+    before a block without continuous states whose output it reads. Plants with a step written in C
+    cause no warning, because their inputs are held since the previous sample.
     """
     place = {name: k for k, name in enumerate(wiring.stepping_order)}
     late = {(b, a) for (a, _), (b, _), *_ in wiring.connections if place[b] < place[a]}
@@ -561,7 +562,7 @@ def unstable_step_warnings(
 
 
 def _has_known_limit(method: Any) -> TypeGuard[Integrator]:
-    """Return True if the stability limit of the method is known: explicit with fixed steps."""
+    """Return True for an explicit method with fixed steps, whose stability limit is known."""
     fixed = isinstance(method, Integrator)
     return fixed and method.implicit is None and method.a_position is None
 

@@ -158,7 +158,10 @@ def _unpack(fmu: Fmu, folder: Path, platform: str | None) -> None:
 def plan_text(
     index: int, part: Part, slices: Mapping[str, slice], folder: str, library: str
 ) -> Iterator[str]:
-    """Yield the C tables of an FMU and their struct; `slices` has the memory slice of each port."""
+    """Yield the C tables of an FMU, and then the C struct that refers to the tables.
+
+    `slices` has the memory slice of each port.
+    """
     fmu = part.component
     assert isinstance(fmu, Fmu)
     starts = list(_starts(index, part))
@@ -322,7 +325,7 @@ class SequentialParts:
 
     @cached_property
     def plan(self) -> Plan:
-        """Execution plan of the run: the order in which the parts step, as in `simulate`."""
+        """Execution plan with the stepping order of the parts, as in `simulate`."""
         return make_plan(self.system, self.dt, options={"order": self.order})
 
     @cached_property

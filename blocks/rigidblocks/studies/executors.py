@@ -132,7 +132,7 @@ def make_worker(work: Task, wiring: Wiring, design: Design, run: Run) -> Worker:
 
 
 def run_with_retry(worker: Worker, numbers: Array) -> Row:
-    """Simulate a run; if it fails, simulate it a second time."""
+    """Simulate a run, and repeat the simulation once if the run fails."""
     row = worker(numbers)
     return worker(numbers) if row.error else row
 
@@ -301,7 +301,7 @@ class TaskResult(NamedTuple):
 def run_on_cluster(
     address: str, work: Task, design: Design, todo: list[int]
 ) -> Iterator[dict[int, Row]]:
-    """Simulate the runs `todo` on a Dask cluster, and yield their measures as they finish.
+    """Simulate the runs `todo` on a Dask cluster, and yield the measures of finished runs.
 
     The runs are grouped into tasks of about one second of computing time. Each worker receives each
     FMU once, identified by its hash.

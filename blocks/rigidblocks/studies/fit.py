@@ -320,8 +320,8 @@ class Replay:
     def residuals(self, z: Array) -> Array:
         """Return the residuals (m,) = measurements - outputs for the parameters z (n,).
 
-        If a run fails, each residual has the magnitude of 1000 standard deviations. If the first
-        run fails, the method raises the exception of the run.
+        If a run fails, each residual has the magnitude of 1000 standard deviations of its column.
+        If the first run fails, the method raises the exception of the run.
         """
         names = list(self.rows.measured)
         self.runs += 1

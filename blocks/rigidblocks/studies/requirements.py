@@ -180,7 +180,7 @@ class Always(Requirement):
 
 @dataclass(frozen=True)
 class Eventually(Requirement):
-    """Requirement that the signal stays once between `lower` and `upper` for `hold` [s]."""
+    """Requirement that the signal is at least once between `lower` and `upper` for `hold` [s]."""
 
     lower: float = -inf
     upper: float = inf
@@ -210,7 +210,10 @@ class Eventually(Requirement):
 
 @dataclass(frozen=True)
 class SettlingTime(Requirement):
-    """Requirement that the signal stays within `value` +- `within` after at most `at_most` [s]."""
+    """Requirement that the signal settles to `value` +- `within` in at most `at_most` [s].
+
+    The settling time begins at the time `after`.
+    """
 
     value: float
     within: float

@@ -69,7 +69,7 @@ def _number(result: Result, signal: str) -> Array:
 
 
 class Row(NamedTuple):
-    """Measures of one run, and its error message if it failed."""
+    """Measures of one run, and the error message of a failed run."""
 
     values: list[float]
     error: str = ""

@@ -156,7 +156,7 @@ class Fmi1(Interface):
 
 
 def _callbacks() -> Any:
-    """Return the callbacks of an instance; all instances share one logger."""
+    """Return the FMI 1.0 callbacks of an instance; all instances share one logger."""
     default = fmpy.fmi1.defaultCallbacks
     return fmi1CallbackFunctions(
         ctypes.cast(shared_logger(), fmi1CallbackLoggerTYPE),

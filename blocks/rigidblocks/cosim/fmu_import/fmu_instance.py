@@ -55,10 +55,9 @@ _CHANGED = 2  # interval qualifier of a changed interval; 0 is an unknown interv
 class Clocks:
     """Clocks of an FMU, with the time of the next tick of each clock.
 
-    Tick k of a periodic clock is at t_start + shift + k interval. For a countdown clock, the FMU
-    returns the time until the next tick after each event.
-    A triggered input clock is an input of the part; if its value is true, the clock ticks once, at
-    the beginning of the communication step.
+    Tick k of a periodic clock is at t_start + shift + k interval. After each event, the FMU returns
+    the time until the next tick of a countdown clock. A triggered input clock is an input of the
+    part. If this input is true, the clock ticks once, at the beginning of the communication step.
     """
 
     def __init__(self, fmi: Interface, given: PortValues, results: PortValues, has_events: bool):
@@ -74,7 +73,7 @@ class Clocks:
 
     @property
     def are_triggered(self) -> bool:
-        """True if a triggered input clock ticks at the beginning of this step."""
+        """True if a triggered input clock ticks at the beginning of the current step."""
         return self._triggers_are_pending and any(np.any(one.values) for one in self._triggers)
 
     def set_intervals(self) -> None:
@@ -87,7 +86,7 @@ class Clocks:
 
     @property
     def count(self) -> int:
-        """Number of clocks of the FMU that the importer handles."""
+        """Number of FMU clocks that the importer activates."""
         return len(self._clocks)
 
     def start(self, t: float) -> None:
@@ -163,7 +162,7 @@ class Clocks:
             group.values = np.zeros(group.n)
 
     def read(self) -> None:
-        """Read the output clocks that tick in this event."""
+        """Get the output clocks that tick in the current event from the FMU."""
         for group in self._outputs:
             ticked = group.values.copy()
             group.get()
@@ -203,8 +202,8 @@ class Clocks:
 class Partitions(Clocks):
     """Clocks of an FMU for scheduled execution; a tick runs the model partition of the clock.
 
-    Partitions that are due at the same time run in the order of their priorities; 0 is the highest.
-    A triggered input clock also runs a partition (`ScheduledInstance`).
+    Partitions that are due at the same time run in the order of their priorities; 0 is the highest
+    priority. A triggered input clock also runs a partition (`ScheduledInstance`).
     """
 
     def __init__(self, fmi: Interface, given: PortValues, results: PortValues, has_events: bool):
@@ -279,7 +278,7 @@ class RunningFmu(Instance):
         self._clocks = self._new_clocks()
         if len(values) < len(self.given.groups) and not self._has_events:
             self.fmi.log.warn("its input clocks never tick, because it runs without event mode")
-        # the discrete inputs at the last event
+        # values of the discrete inputs at the last event
         self._last = np.zeros(sum(group.n for group in self._discrete))
         self._t_start = 0.0
 
@@ -345,14 +344,14 @@ class RunningFmu(Instance):
         return self.given.flat, self.results.flat
 
     def texts(self) -> list[str | bytes]:
-        """Return the strings of the outputs; an output value is an index into this list."""
+        """Return the strings and the binary values of the outputs."""
         return texts_in(self.results.flat, self._fmu.outputs)
 
     def initialize(self, t: float, outputs: Collection[str] | None = None) -> None:
         if not self._started:
             self.fmi.set_up(t)
             set_start(self.fmi, (*self._fmu.parameters, *self._fmu.states))
-            if self._fmu.version == 1:  # its initialization uses the inputs
+            if self._fmu.version == 1:  # the initialization of FMI 1.0 uses the inputs
                 self.given.set()
                 self._last[:] = self._discrete_values()
             self.fmi.enter_initialization(t)
@@ -374,7 +373,7 @@ class RunningFmu(Instance):
         """Make the FMI calls that follow the initialization."""
 
     def view(self, name: str) -> Array | None:
-        """Return a permanent view of an input or output, or None for a port of another kind."""
+        """Return a view of an input or output that remains valid, or None for any other port."""
         if name in self.given.where:
             return self.input(name)
         return self.output(name) if name in self.results.where else None
@@ -434,7 +433,7 @@ class RunningFmu(Instance):
             self.fmi.free(moment.state)
 
     def _moment(self) -> "Moment":
-        """Return the state that the importer keeps in addition to the FMU state."""
+        """Return the state of the importer, without the FMU state."""
         values = self.given.flat.copy(), self.results.flat.copy()
         return Moment(ctypes.c_void_p(), *values, self._last.copy(), self._clocks.state())
 
@@ -528,13 +527,13 @@ _EVENT_CALLS = {
 class FmuInstance(RunningFmu):
     """Instance of a co-simulation FMU in this process.
 
-    If the FMU supports event mode, the importer handles its events at the event times, also within
-    a communication step. The clocks of the FMU tick at multiples of their intervals.
+    If the FMU supports event mode, the importer handles events at the event times, also within a
+    communication step. The clocks of the FMU tick at multiples of their intervals.
     """
 
     def __init__(self, part: Part, shared: Unpacked | None = None):
         super().__init__(part, shared)
-        # 1 after the first event, and 1 if the FMU has rejected event mode at its first event
+        # flags: the FMU has handled an event; the FMU has rejected event mode at the first event
         self._entered, self._refused = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
 
     def restart(self, part: Part) -> None:
@@ -659,11 +658,11 @@ class FmuInstance(RunningFmu):
         self._last[:] = self._discrete_values()
 
     def _judge_event_mode(self, call: Callable[[], None]) -> None:
-        """Execute `call`; continue without event mode if the FMU rejects it at the first event.
+        """Execute `call`; continue without event mode if the FMU rejects event mode.
 
         `call` enters event mode, or raises FmuError for the status of a C call that entered event
-        mode. Without event mode, the importer sets the discrete inputs in step mode, and the FMU
-        handles its own events.
+        mode. The FMU may reject event mode only at the first event. Without event mode, the
+        importer sets the discrete inputs in step mode, and the FMU handles its own events.
         """
         try:
             call()
@@ -677,9 +676,9 @@ class FmuInstance(RunningFmu):
 class ScheduledInstance(FmuInstance):
     """Instance of an FMU for scheduled execution in this process.
 
-    In each communication step, the importer sets the inputs at the beginning. It then runs the
-    model partitions whose clocks tick in the step, at the times of their ticks. An input clock that
-    another part has activated runs its partition at the beginning of the step.
+    At the beginning of each communication step, the importer sets the inputs. The importer then
+    runs the model partitions whose clocks tick in the step, at the times of the ticks. An input
+    clock that another part has activated runs its partition at the beginning of the step.
     """
 
     _clocks: Partitions

@@ -131,7 +131,7 @@ def shared_logger() -> Any:
 
 @cache
 def _callbacks() -> Any:
-    """Return the callbacks that all instances share.
+    """Return the FMI 2.0 callbacks that all instances share.
 
     FMPy's proxy formats the messages and has one logger for the whole process.
     """
@@ -197,7 +197,10 @@ class Unpacked:
         path.write_bytes(compile_sources(self._fmu.file, self.folder, self._fmu.sources, path.name))
 
     def acquire(self, kind: Any, name: str) -> Any:
-        """Return an object of the FMPy class `kind` for a new instance; load the library once."""
+        """Return an object of the FMPy class `kind` for a new instance.
+
+        The first call loads the library.
+        """
         if self._loaded is None:
             self._loaded = load_library(kind, self._fmu, str(self.folder), name)
         self._users += 1
@@ -215,7 +218,7 @@ class Unpacked:
             self._remove()
 
     def _remove(self) -> None:
-        """Remove the folder, and the modules that a Python FMU has imported from it."""
+        """Remove the folder, and the modules that a Python FMU has imported from this folder."""
         _forget_imports(f"{self.folder}{os.sep}")
         if self._lock >= 0:
             os.close(self._lock)
@@ -224,7 +227,7 @@ class Unpacked:
 
 
 def _forget_imports(folder: str) -> None:
-    """Remove the paths in a folder from `sys.path`, and its modules from `sys.modules`.
+    """Remove the paths in a folder from `sys.path`, and the imported modules from `sys.modules`.
 
     A Python FMU puts its resources first in `sys.path`. After the folder is removed, any user of
     the machine could create this folder with modules that replace modules of the standard library.
@@ -310,7 +313,7 @@ class _LoadedFmu(_FMU):
 
 
 def _loaded_library(path: Path) -> ctypes.CDLL:
-    """Load a library; if this fails, repeat with the library's folder as the working folder."""
+    """Load a library; after a failure, try again with its folder as the working folder."""
     if not path.is_file():
         raise FileNotFoundError(f"library '{path.name}' does not exist")
     try:
@@ -391,7 +394,7 @@ class Interface(abc.ABC):
 
     @abc.abstractmethod
     def do_step(self, t: float, dt: float, may_return: bool) -> StepEnd:
-        """Execute one communication step; the master may repeat it only if `may_return` is true."""
+        """Execute a communication step; the master may repeat the step if `may_return` is true."""
 
     @abc.abstractmethod
     def update_discrete_states(self) -> Update:
@@ -410,7 +413,7 @@ class Interface(abc.ABC):
         """
 
     def call(self, function: str, *arguments: Any) -> None:
-        """Call an FMI function for this instance; `function` is its name without the FMI prefix."""
+        """Call an FMI function for this instance; `function` is the name without the FMI prefix."""
         name, found, component = self.bound(function)
         if status := found(component, *arguments):
             self.judge(name, status)
@@ -455,7 +458,7 @@ class Interface(abc.ABC):
             function(self.slave.component, ctypes.byref(kept))
 
     def reset(self, part: Part) -> None:
-        """Reset the FMU to the state after its instantiation, for the start values of a part."""
+        """Reset the FMU to the state after instantiation; `part` has the new start values."""
         self.part = part
         self.log.restart()
         self.call("Reset")
@@ -500,7 +503,7 @@ class Interface(abc.ABC):
             self._is_only = True
 
     def judge(self, function: str, status: int) -> None:
-        """Raise FmuError if the status is error, discard or fatal; log a status of warning."""
+        """Raise FmuError for an FMI status worse than a warning; log a warning."""
         name = _STATUS[status] if 0 <= status < len(_STATUS) else f"{status} (unknown in FMI)"
         text = f"{function} gave status {name}{self.log.time_text}"
         if status == WARNING:
@@ -581,7 +584,7 @@ class Fmi2(Interface):
         return StepEnd(t + dt, False)
 
     def judge(self, function: str, status: int) -> None:
-        """Check the status; for a discarded step, also report that the FMU requests the end."""
+        """Check a status; the error of a discarded step reports if the FMU requests the end."""
         if status == DISCARD and function == "fmi2DoStep":
             ends, get_status = fmi2Boolean(), self.slave.dll.fmi2GetBooleanStatus
             known = get_status(self.slave.component, _TERMINATED, ctypes.byref(ends)) == 0

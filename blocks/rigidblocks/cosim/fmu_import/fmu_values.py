@@ -1,4 +1,4 @@
-"""Values of the ports of an FMU as doubles, and FMI calls that set and get them."""
+"""Values of the ports of an FMU as doubles, and FMI calls that set and get the values."""
 
 import ctypes
 from collections.abc import Collection, Iterable
@@ -120,7 +120,7 @@ class Group:
 
     @property
     def _c_type(self) -> int:
-        """Constant of the type in `c/master/master.h`."""
+        """Constant of the variable type in `c/master/master.h`."""
         if self.type == "Boolean" and self._fmi.fmu.version == 2:
             return _C_TYPES.index("integer boolean")
         if self.type in TEXTUAL:
@@ -143,7 +143,7 @@ class Group:
             self._pack() if which == "Set" else self._set_flat()
             return
         if status == DOES_NOT_FIT:
-            self._pack() if which == "Set" else self._unpack()  # they name the variable
+            self._pack() if which == "Set" else self._unpack()  # the error names the variable
             raise self._fmi.refuse(f"a value does not fit the type {self.type}")
         self._fmi.judge(self._moves[which][0], status)
 

@@ -55,7 +55,7 @@ class Reuse(NamedTuple):
 
 
 class SharedLibraries:
-    """Unpacked FMUs; several instances of a run may use the same loaded library.
+    """Unpacked FMUs of a run, whose libraries several instances may share.
 
     Args:
         parts: Parts of the run.
@@ -229,7 +229,10 @@ def _run_after_reset(parts: tuple[Part, Part], times: tuple[float, float]) -> li
 
 
 def _outputs_of(instances: list[RunningFmu], times: tuple[float, float]) -> list[Array]:
-    """Return the outputs of each instance at the start and after each step; instances alternate."""
+    """Return the outputs of each instance at the start and after each step.
+
+    The instances step alternately.
+    """
     t_start, dt = times
     found: list[list[Array]] = [[] for _ in instances]
 
@@ -254,7 +257,7 @@ def _other_starts(fmu: Fmu) -> Iterator[Mapping[str, Any]]:
 
 
 def _changed_values(ports: Iterable[Port]) -> Iterator[tuple[str, Array]]:
-    """Yield the name and changed values of each port that has numbers."""
+    """Yield the name and changed values of each numeric or Boolean port."""
     for port in ports:
         value = np.zeros(port.shape) if port.start is None else np.asarray(port.start)
         if port.type == "Boolean":

@@ -108,7 +108,7 @@ class ExchangeModel:
 
     @property
     def functions(self) -> tuple[str, ...]:
-        """Names of the FMI functions without the FMI prefix, in the order of `Exchange`."""
+        """Names of the FMI functions without prefix, in the order of `Exchange.functions`."""
         is_3 = self._fmi.fmu.version == 3
         return (
             "SetTime",
@@ -193,7 +193,7 @@ class StepEnding(NamedTuple):
 
 
 def check_method(method: Method | None) -> Method:
-    """Return the method that integrates the equations of an FMU.
+    """Check the integration method of a model exchange FMU; replace None by the default method.
 
     The default method takes implicit steps if the equations are stiff. Raises ValueError for a
     method that needs more information on the states than an FMU provides.
@@ -253,9 +253,9 @@ class ExchangeSteps:
 
     `longest` is the maximum size of an inner step [s]. Times are relative to `origin` [s], which
     reduces rounding errors of large times. `nominals` (n,) has the nominal values of the states.
-    `next_step` (1,) is the size of the next inner step [s] or 0. The steps are explicit and end at
-    each communication point. The C loop also takes implicit steps and steps across communication
-    points.
+    `next_step` (1,) is the size of the next inner step [s], or 0 if it is unknown. The steps are
+    explicit and end at each communication point. The C loop also takes implicit steps and steps
+    across communication points.
     """
 
     def __init__(
@@ -294,7 +294,7 @@ class ExchangeSteps:
     def _set_state_at(
         self, course: Interpolant | None, t: float, x: Array, h: float, part: float, end: float
     ) -> tuple[float, Array]:
-        """Set the time and states of the FMU at the fraction `part` of a step; return them."""
+        """Set and return the time and the states of the FMU at the fraction `part` of a step."""
         there, y = t + part * h if part < 1.0 else end, x if course is None else course(part)
         self._model.set_state(self.origin + there, y)
         return there, y
@@ -526,7 +526,7 @@ class ExchangeInstance(RunningFmu):
 
     @property
     def _addresses(self) -> list[int]:
-        """Addresses of the FMI functions in the order of `Exchange`."""
+        """Addresses of the FMI functions in the order of `Exchange.functions`."""
         optional = {
             "CompletedIntegratorStep": self.fmi.needs_completed_step,
             "GetDirectionalDerivative": self._has_directional_derivatives,
@@ -679,7 +679,7 @@ class ExchangeInstance(RunningFmu):
 
     @cached_property
     def _steps(self) -> ExchangeSteps:
-        """Inner steps in Python."""
+        """Integrator for inner steps in Python; raises FmuError for an implicit method."""
         method, explicit = self._method, explicit_part(self._method)
         if explicit is None:
             raise FmuError(
@@ -709,7 +709,7 @@ class ExchangeInstance(RunningFmu):
         self.given.flat[:] = evaluate_inputs(course, dt)
 
     def _to_event(self, s: float, end: float) -> float:
-        """Integrate to the next event or to `end`, and return the time that is reached.
+        """Integrate to the next event or to `end`, and return the reached time.
 
         All times are relative to the start of the communication step.
         """
@@ -758,7 +758,7 @@ class ExchangeInstance(RunningFmu):
         super()._go_to(moment)
         for values, saved in zip(self._memory, moment.motion, strict=True):
             values[:] = saved
-        self._control[FACTORED] = 0.0  # the factors are not saved
+        self._control[FACTORED] = 0.0  # the factors of the Jacobian are not saved
 
 
 def running_fmu(part: Part, shared: Unpacked | None = None) -> RunningFmu:

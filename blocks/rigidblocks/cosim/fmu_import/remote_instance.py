@@ -65,7 +65,7 @@ class Host(abc.ABC):
 
 
 class RemoteInstance(Instance):
-    """Instance of an FMU in another process, with the part's time limit [s] for each call.
+    """Instance of an FMU in another process; the time limit of the part applies to each call.
 
     Raises FmuError if the FMU crashes, exits or exceeds the time limit, and for a lost connection.
     The message contains the part, the FMU file, the call, the time and the cause.

@@ -216,7 +216,7 @@ def _loop(wiring: Wiring, parts: Mapping[str, WiredPart], circle: frozenset[Node
 def _ties(
     wiring: Wiring, parts: Mapping[str, WiredPart], names: Iterable[str]
 ) -> Iterator[tuple[ElementConnection, Node]]:
-    """Yield the connections within a loop, each with the input element that it sets."""
+    """Yield the connections within a loop, each with the graph node of its input element."""
     for name in names:
         for (a, y), (_, u), start, to, length in wiring.wires_to(name):
             source, target = parts[a].memory.where[y].start, parts[name].memory.where[u].start
@@ -244,7 +244,7 @@ class ContinuousSystem(PortsOfParts, Block):
     The block copies the system, so later changes of the system do not affect the block.
 
     If an output jumps at the end of a step, a method with a stage at this time already reads the
-    value after the jump. The method then loses its order in this step.
+    value after the jump. The method then loses its order of accuracy in this step.
 
     Raises ValueError if a part is sampled or an FMU, or if an unconnected input has no start value.
     """
@@ -324,7 +324,7 @@ class ContinuousSystem(PortsOfParts, Block):
 
 
 def _states(part: WiredPart, m: Array, values: Array) -> Values:
-    """Return a vector of state values as a table, by the names of the states in the system."""
+    """Return state values by the names of the states in the system, from a vector of values."""
     m = m.copy()
     m[part.memory.x] = values
     return values_of(part, part.rename_ports(part.memory.block.states), m)
@@ -603,7 +603,7 @@ def _redirect_connection(
 ) -> Iterator[Connection]:
     """Yield a connection with the names of merged parts, split into elements if necessary.
 
-    A connection within a merged part yields nothing.
+    The function yields nothing for a connection within a merged part.
     """
     (a, y), (b, u) = one.source, one.target
     if a in owner and owner.get(b) == owner[a]:

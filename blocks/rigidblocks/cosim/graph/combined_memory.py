@@ -105,7 +105,7 @@ class WiredPart:
 
 
 class WiredParts:
-    """Parts of a system, each with its own flat memory, and the wiring between them.
+    """Parts of a system, each with its own memory vector, and the wiring between the parts.
 
     Raises:
         ValueError: A part is an FMU, an unconnected input has no start value, or an algebraic loop

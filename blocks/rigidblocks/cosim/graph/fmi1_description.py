@@ -18,7 +18,7 @@ def complete_description(root: Any, description: Any) -> None:
 
     The result uses the terms of FMI 2.0:
 
-    - The capabilities of a co-simulation FMU; a missing capability is false.
+    - Capabilities that a co-simulation FMU does not declare are false.
     - A parameter without a start value is a calculated parameter.
     - Variables of other types than Real are discrete unless they are constant or fixed.
     - The attribute `fixed` defines whether a start value is exact.
@@ -26,7 +26,7 @@ def complete_description(root: Any, description: Any) -> None:
 
     Args:
         root: Root element of the model description.
-        description: Model description that FMPy has read from it, which is changed.
+        description: Model description that FMPy has read; the function changes this object.
     """
     if description.coSimulation is not None:
         _set_capabilities(root, description.coSimulation)

@@ -215,7 +215,7 @@ def _intervals(root: Any) -> Intervals:
 
 
 def with_forward_slashes(name: str) -> str:
-    """Replace the backslashes that some tools write in the names of archived files."""
+    """Return the name of an archived file with slashes instead of backslashes."""
     return name.replace("\\", "/")
 
 

@@ -251,7 +251,8 @@ class Fmu:
     The variables `q[1]`, `q[2]`, ... of one causality that fill an array, in any order, form one
     port `q`. Any other variable, such as `q[7]`, is a separate port.
 
-    If an FMU has no binary for this platform, its C sources are compiled. This requires a compiler.
+    If an FMU has no binary for this platform, the C sources of the FMU are compiled by an installed
+    compiler.
 
     Attributes:
         path: Path of the file, or `RemoteFile` for an FMU that a server runs and describes.
@@ -415,7 +416,7 @@ class Fmu:
     def states(self) -> tuple[Port, ...]:
         """Ports of the outputs and local variables whose start values can be set.
 
-        An array with a new size has no declared start value, but accepts one.
+        An array with a new size has no declared start value, but accepts a start value.
         """
         ports = (*self._ports("output", settable=True), *self._ports("local", settable=True))
         return tuple(p for p in ports if p.start is not None or p.name in self._resized)
@@ -529,7 +530,7 @@ class Fmu:
 
     @property
     def clocks(self) -> tuple[Any, ...]:
-        """Input clocks that the importer must activate: all input clocks except triggered ones."""
+        """Input clocks that the importer must activate: all except triggered clocks."""
         return tuple(
             v
             for v in self.description.modelVariables

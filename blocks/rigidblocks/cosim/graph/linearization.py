@@ -33,8 +33,8 @@ class Linearization:
     of its column, and per second if dt is None.
 
     A configuration q with quaternions has tangent coordinates q_tangent[1], q_tangent[2], ... These
-    coordinates are zero at the operating point, and their derivative is qd. `x` still has the
-    elements of q.
+    coordinates are zero at the operating point, and their derivative is qd. `x` has the elements of
+    q, not the tangent coordinates.
 
     The object unpacks as A, B, C, D (A, B, C, D, dt for sampled systems). For python-control, use
     `control.ss(*linear)`.

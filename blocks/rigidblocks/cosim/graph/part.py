@@ -218,7 +218,7 @@ class Part:
 
     @property
     def tolerance(self) -> float | None:
-        """Return the relative tolerance that is passed to an FMU, or None.
+        """Relative tolerance that the importer passes to an FMU, or None.
 
         For co-simulation, the result is `rtol` or the tolerance of the default experiment. For
         model exchange, the result is the tolerance of an adaptive integration method.
@@ -278,7 +278,7 @@ class Dependencies(NamedTuple):
 
 
 def element_dependencies(part: Part) -> Dependencies:
-    """Return, for each output element, the input elements on which it depends in a step."""
+    """Return the dependencies of output elements on input elements in a step."""
     component = part.component
     if isinstance(component, Fmu):
         return Dependencies(component.dependencies, component.undeclared)
@@ -290,7 +290,7 @@ def element_dependencies(part: Part) -> Dependencies:
 
 
 def start_dependencies(part: Part) -> Dependencies:
-    """Return, for each output element, the input elements on which it depends at initialization."""
+    """Return the dependencies of output elements on input elements at initialization."""
     component = part.component
     if isinstance(component, Fmu):
         return Dependencies(component.start_dependencies, component.start_undeclared)

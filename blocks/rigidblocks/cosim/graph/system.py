@@ -106,8 +106,8 @@ class System(AttributeHints):
             start: Start values of inputs, states and parameters by port name. Values of the
                 structural parameters of an FMU set the sizes of its arrays. The value of an input
                 clock with a fixed or tunable interval is this interval [s].
-            method: Integration method, by name or as an object. FMUs for model exchange support
-                only explicit methods; their default is an adaptive method.
+            method: Integration method, by name or as an object. FMUs for model exchange support all
+                methods except "semi-implicit euler"; their default is an adaptive method.
             h: Longest inner step [s].
             rtol: Relative tolerance of an adaptive method. For an FMU for co-simulation, it
                 replaces the tolerance of the default experiment.

@@ -47,7 +47,7 @@ class Sensitivities(Block):
     time. A Runge-Kutta method with the same steps gives the exact derivative of the numerical
     solution. For each port except the parameters, the block has a second port `port.sensitivity`
     (size, n). `seeds` has the initial derivatives of states, parameters and inputs, by default
-    zero. `kept` has the names of the outputs of `block` that this block has.
+    zero. `kept` has the names of the outputs of `block` that are also outputs of this block.
     """
 
     block: Block
@@ -135,7 +135,7 @@ class Sensitivities(Block):
     def _both(
         self, name: str, ports: tuple[Port, ...], t: Any, x: Record, u: Record, p: Record
     ) -> Values:
-        """Return the results of a block function and their derivatives with respect to z."""
+        """Return the results of a block function, and their derivatives by the start values z."""
         if not ports:
             return {}
         if name not in self._tangents:
@@ -152,7 +152,7 @@ class Sensitivities(Block):
         return both
 
     def _point(self, t: Any, given: Values) -> tuple[Array, Array]:
-        """Return the memory vector (size,) of given values, and the derivatives (size, n) by z."""
+        """Return the memory vector m (size,) of given values, and the Jacobian dm/dz (size, n)."""
         kind = object if any(np.asarray(v).dtype == object for v in (t, *given.values())) else float
         m = np.zeros(self._memory.size, dtype=kind)
         V = np.zeros((self._memory.size, self.n), dtype=kind)

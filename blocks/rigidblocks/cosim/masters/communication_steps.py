@@ -107,7 +107,7 @@ class EventStep:
     def _locate(
         self, whole: tuple[float, float], t: float, length: float, values_before: Array
     ) -> float:
-        """Locate the first event by bisection, and step to the event; return the length [s]."""
+        """Step to the first event, which bisection locates, and return the step length [s]."""
         low, high = 0.0, length
         while high - low > CLOSE * whole[1]:
             middle = (low + high) / 2
@@ -390,7 +390,7 @@ class StepSizeControl(Scheme):
 
     y_1 are the outputs after one step of h, and y_2 the outputs after two half steps. The run
     continues from y_2. The test covers all outputs that change within a step. For outputs with
-    direct feedthrough it omits the factor h, because their errors do not accumulate.
+    direct feedthrough, the test omits the factor h, because the errors do not accumulate.
 
     All sample times are multiples of the longest step. A step that fails the test is repeated with
     half the step size. Step sizes are multiples of the shortest step, and each step starts at a
@@ -495,7 +495,7 @@ class StepSizeControl(Scheme):
             last = error
 
     def _lengthen_step(self, error: float, done: int) -> None:
-        """Double the step size if the error permits it and the next step starts at its multiple."""
+        """Double the step size if the error and the start time of the next step permit it."""
         doubled = (1 << self._most) >> max(self._halvings - 1, 0)
         if self._halvings and error * 2.0**self._p <= _SAFETY and done % doubled == 0:
             self._halvings -= 1
@@ -577,7 +577,7 @@ _MUCH = 0.01  # ratio of generated to transmitted energy for a warning (found by
 
 @dataclass(frozen=True, eq=False)
 class Bond:
-    """Power bond: one part exerts a force on a second part, which returns its velocity.
+    """Power bond: the force of one part acts on a second part, whose velocity the first part reads.
 
     `parts` has the names of the force part and of the velocity part. `given` has the indices of the
     force and the velocity in the outputs of all parts. `read` has the input indices of the force in

@@ -59,10 +59,10 @@ class Link:
 class Links:
     """Links of all parts, and properties of the n outputs of all parts.
 
-    `held` (n,) marks the outputs that change only at samples and events, or read only such outputs.
-    `algebraic` (n,) marks the outputs with direct feedthrough. `owner` has the part of each output.
-    `nominal` has the nominal value of each output. `groups` has the groups of parts that form
-    loops; each group follows the groups that it reads. `stateless` has the blocks without
+    `held` (n,) marks the outputs that change only at samples and events, or depend only on such
+    outputs. `algebraic` (n,) marks the outputs with direct feedthrough. `owner` has the part of
+    each output. `nominal` has the nominal value of each output. `groups` has the groups of parts
+    that form loops; each group follows the groups that it reads. `stateless` has the blocks without
     continuous states, which read held outputs at the end of a step.
     """
 
@@ -307,12 +307,12 @@ MOST = 50  # maximum number of Newton steps
 class InterfaceEquations:
     """Equations w = y(w) for the values w (n,) that parts exchange, solved by Newton's method.
 
-    First, the parts provide the Jacobian dy/dw. If this iteration does not converge, difference
-    quotients replace the Jacobian. Each evaluation for the difference quotients perturbs several
-    elements of w that have no common reader. Broyden's method then updates the Jacobian, also from
-    one call of `solve` to the next. If this iteration does not converge, the difference quotients
-    are computed anew. `readers` has the parts that read each element of w, and `owners` has the
-    part that computes each element.
+    The iteration first uses the Jacobian dy/dw that the parts provide. If this iteration does not
+    converge, difference quotients replace the Jacobian. Each evaluation for the difference
+    quotients perturbs several elements of w that have no common reader. Broyden's method then
+    updates the Jacobian, also from one call of `solve` to the next. If the iteration with the
+    updated Jacobian does not converge, the difference quotients are computed anew. `readers` has
+    the parts that read each element of w, and `owners` has the part that computes each element.
     """
 
     def __init__(self, owners: Sequence[str], readers: Sequence[set[str]], name: str):
@@ -410,7 +410,10 @@ class InterfaceEquations:
         new: Array,
         size: float,
     ) -> tuple[Array, Array]:
-        """Halve the step at most eight times until the residual decreases; return both."""
+        """Halve the step up to eight times until the residual decreases.
+
+        Returns the step, and the residual after the step.
+        """
         for _ in range(8):
             if _size(new) < size:
                 break
@@ -466,11 +469,12 @@ def _colors(readers: Sequence[set[str]]) -> list[list[int]]:
 
 
 class InterfaceSlopes:
-    """Jacobian (n, n) of outputs of a group with respect to the same n outputs as inputs.
+    """Jacobian dy/dw (n, n) of the interface equations w = y(w) of a group of parts.
 
-    `columns` has the indices of these outputs. The row of an output is NaN if its part does not
-    provide directional derivatives. The derivatives contain the direct feedthrough of the inputs,
-    but not the effect of the inputs on the states during a step.
+    w are the outputs with the indices `columns`, which the parts of the group exchange. The row of
+    an output is NaN if its part does not provide directional derivatives. The derivatives contain
+    the direct feedthrough of the inputs, but not the effect of the inputs on the states during a
+    step.
     """
 
     def __init__(

@@ -119,7 +119,7 @@ class Initialization:
     def _evaluate_known(self, name: str, outputs: set[str]) -> None:
         """Evaluate outputs of a part with the inputs that are known so far.
 
-        A block evaluates all its outputs, so it may fail because of an unknown input.
+        A block evaluates all its outputs, so the evaluation may fail because of an unknown input.
         """
         for wire in self._wires[name]:
             _copy(wire, wire.known)
@@ -203,8 +203,8 @@ class Initialization:
     def _solve(self, group: StartGroup, is_near: bool) -> None:
         """Solve the loop of a group by Newton's method.
 
-        If `is_near` is true, the initial guess is the current outputs. Otherwise it is the start
-        values.
+        If `is_near` is true, the initial guess is the current outputs. Otherwise, the initial guess
+        is the start values.
         """
         links = self._plan.links
         columns = self._columns(group, links)

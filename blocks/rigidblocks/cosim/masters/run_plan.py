@@ -573,9 +573,9 @@ def with_default_method(
 ) -> Wiring:
     """Set the integration method of all parts that were added without a method.
 
-    The method applies to blocks and, if it is given explicitly, to FMUs for model exchange.
-    `bounds` are rtol, atol and max_inner_steps. rtol also applies to co-simulation FMUs that were
-    added without rtol.
+    The default method applies only to blocks. A method that the caller gives also applies to FMUs
+    for model exchange that support the method. `bounds` are rtol, atol and max_inner_steps. rtol
+    also applies to co-simulation FMUs that were added without rtol.
 
     Raises ValueError if all parts are FMUs that do not support a given option.
     """

@@ -95,8 +95,8 @@ class Content(NamedTuple):
 class Format:
     """File format of results, with its write and read functions.
 
-    `package` is the optional package that it needs, or None. `size` is the approximate file size
-    per value [bytes].
+    `package` is the optional package that the format needs, or None. `size` is the approximate file
+    size per value [bytes].
     """
 
     write: Callable[[Content, Path], None]
