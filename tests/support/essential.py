@@ -15,6 +15,13 @@ BLOCKS += ["trapezoid", "playback", "sampled pd", "encoder", "springs in a loop"
 SCRIPTS = ["planar2_robot_fmu", "planar2_sampled_pd_fmu"]  # a plant, a sampled block
 
 ESSENTIAL = {
+    "cosim/test_sampled_parts.py": {
+        "test_all_forms_of_a_sampled_block_have_the_same_samples": ["delay"],
+        "test_delay_in_a_system_is_a_multiple_of_its_sample_time": [
+            "unit-fmi2 co-simulation",
+            "unit-fmi3 model exchange",
+        ],
+    },
     "cosim/test_python_parts.py": {
         "test_controller_as_python_function_matches_the_results_of_the_controller_block": [
             "compiled"

@@ -511,6 +511,33 @@ class Fmu:
                 places.setdefault(names[k if several else 0], []).append((port.name, k))
         return places
 
+    @cached_property
+    def only_samples(self) -> bool:
+        """True if the FMU has no continuous states and its memory changes only at samples.
+
+        Such an FMU, for example of a delay, has discrete outputs or discrete local variables. Only
+        model exchange requires that the model description lists the continuous states. In an FMU
+        of this package for co-simulation only, they are the continuous variables with exact start
+        values. Any other FMU without this list only samples if all its outputs are discrete.
+        """
+        about = self.description
+        if about.numberOfContinuousStates:
+            return False
+        memory = [
+            v
+            for v in about.modelVariables
+            if v.causality in ("output", "local", "internal") and v.type != "Clock"
+        ]
+        lists_states = about.modelExchange is not None
+        if not lists_states and str(about.generationTool).startswith("rigidblocks "):
+            lists_states = True
+            if any(v.variability == "continuous" and v.initial == "exact" for v in memory):
+                return False
+        if not lists_states:
+            memory = [v for v in memory if v.causality == "output"]
+        discrete = [v.variability == "discrete" for v in memory]
+        return any(discrete) and (lists_states or all(discrete))
+
     @property
     def takes_any_step(self) -> bool:
         """True if communication steps may differ in length."""

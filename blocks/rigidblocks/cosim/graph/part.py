@@ -217,6 +217,15 @@ class Part:
         return not isinstance(component, Fmu) or bool(component.interface.canGetAndSetFMUstate)
 
     @property
+    def only_samples(self) -> bool:
+        """True if the part has no continuous states and its memory changes only at samples."""
+        component = self.component
+        if isinstance(component, Fmu):
+            return component.only_samples
+        assert isinstance(component, Block)
+        return component.sample_time is not None and not component.states
+
+    @property
     def tolerance(self) -> float | None:
         """Relative tolerance that the importer passes to an FMU, or None.
 

@@ -592,10 +592,7 @@ class Wiring:
         """Return the names of the parts that each sampled part without continuous states reads."""
         found: dict[str, set[str]] = {name: set() for name in self.parts}
         for (a, _), (b, _), *_ in self.connections:
-            component = self.parts[b].component
-            if a == b or not isinstance(component, Block) or component.states:
-                continue
-            if component.sample_time is not None:
+            if a != b and self.parts[b].only_samples:
                 found[b].add(a)
         return found
 

@@ -310,7 +310,7 @@ class PolynomialStep(Scheme):
 
         def share(name: str, inputs: Array) -> Array:
             at_end = self._parts.by_name[name].follows or np.isin(
-                inputs, self._links.loop_inputs[name]
+                inputs, self._links.inputs_at_end[name]
             )
             return np.where(at_end, 1.0, mean)
 
@@ -336,17 +336,17 @@ class PolynomialStep(Scheme):
         """Step one part with polynomial inputs.
 
         If a part does not support polynomial inputs, its inputs are constant during the step: the
-        means of the polynomials. Inputs in an algebraic loop are an exception: they have the values
-        at the end of the step, for consistency with the other parts.
+        means of the polynomials. Inputs in an algebraic loop and inputs of parts that only sample
+        are exceptions: they have the values at the end of the step.
         """
         part, course = self._parts.by_name[name], self._input_polynomials(name)
-        looped = self._links.loop_inputs[name]
-        if part.follows or not len(looped):
+        at_end = self._links.inputs_at_end[name]
+        if part.follows or not len(at_end):
             part.follow(course, t, dt)
             return
         end, held = evaluate_inputs(course, dt), np.zeros_like(course)
         held[0] = mean_inputs(course, dt)
-        held[0, looped] = end[looped]
+        held[0, at_end] = end[at_end]
         part.follow(held, t, dt)
         part.inputs[:] = end
 
@@ -373,7 +373,9 @@ class PolynomialStep(Scheme):
 def follow_remarks(parts: Instances, links: Links) -> Iterator[tuple[int, str]]:
     """Yield warnings about parts without polynomial inputs, which lower the order of accuracy."""
     for name, link in links.by_part.items():
-        if not parts.by_name[name].follows and not links.held[link.of].all():
+        if name in links.samplers or parts.by_name[name].follows:
+            continue
+        if not links.held[link.of].all():
             yield (
                 logging.WARNING,
                 f"'{name}' does not support polynomial inputs and receives their mean over each "

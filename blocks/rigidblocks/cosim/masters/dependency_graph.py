@@ -62,8 +62,9 @@ class Links:
     `held` (n,) marks the outputs that change only at samples and events, or depend only on such
     outputs. `algebraic` (n,) marks the outputs with direct feedthrough. `owner` has the part of
     each output. `nominal` has the nominal value of each output. `groups` has the groups of parts
-    that form loops; each group follows the groups that it reads. `stateless` has the blocks without
-    continuous states, which read held outputs at the end of a step.
+    that form loops; each group follows the groups that it reads. `samplers` has the parts that only
+    sample. `stateless` has these parts and the blocks without continuous states, which read held
+    outputs at the end of a step.
     """
 
     def __init__(self, wiring: Wiring):
@@ -81,11 +82,13 @@ class Links:
         ]
         marks = np.array(each, dtype=bool).reshape(-1, 2)
         self.held, self.algebraic = (np.repeat(column, sizes) for column in marks.T)
-        self.stateless = frozenset(
+        parts = wiring.parts.items()
+        self.samplers = frozenset(name for name, part in parts if part.only_samples)
+        self.stateless = self.samplers | {
             name
-            for name, part in wiring.parts.items()
+            for name, part in parts
             if isinstance(part.component, Block) and not part.component.states
-        )
+        }
         self.by_part = {name: _link(wiring, name, where) for name in wiring.parts}
         self.groups = groups(
             {
@@ -97,9 +100,17 @@ class Links:
         self._at_once, self._wiring = _feedthrough_sources(wiring), wiring
 
     @cached_property
-    def loop_inputs(self) -> Mapping[str, Array]:
-        """Indices of the inputs of each part that belong to an algebraic loop."""
-        return _algebraic_loop_inputs(self._wiring)
+    def inputs_at_end(self) -> Mapping[str, Array]:
+        """Indices of the inputs that a part without polynomial inputs reads at the end of a step.
+
+        They belong to an algebraic loop, which makes the values of its parts consistent, or to a
+        part that only samples.
+        """
+        looped = _algebraic_loop_inputs(self._wiring)
+        for name in self.samplers:
+            ports = self._wiring.parts[name].component.inputs
+            looped[name] = np.arange(sum(port.size for port in ports))
+        return looped
 
     def interface(self, group: tuple[str, ...]) -> Array:
         """Return the indices of the outputs that parts of a group exchange, except held outputs."""
