@@ -2,6 +2,7 @@
 
 const LINES = ["#2274a5", "#d1495b", "#2e8b57", "#e08e2b", "#7d5ba6", "#3d5a6c", "#b0413e", "#5fa8a0"];
 const EDGE = { left: 62, right: 150, top: 18, bottom: 18 }, HEIGHT = 130;
+const NARROW = 600, NARROW_RIGHT = 92; // [px] plots of telephones have a narrower column of values
 
 function node(name, attributes = {}, ...children) {
   const svg = /^(svg|g|text|polyline|line|rect)$/.test(name);
@@ -18,7 +19,7 @@ const short = (x) => x === 0 ? "0" : Math.abs(x) >= 1e5 || Math.abs(x) < 1e-3 ? 
 /** Return three to six round numbers between two. */
 function ticks(low, high) {
   const power = 10 ** Math.floor(Math.log10((high - low) / 6));
-  for (const step of [1, 2, 2.5, 5, 10, 20].map((s) => s * power)) {
+  for (const step of [1, 2, 5, 10, 20].map((s) => s * power)) {
     const first = Math.ceil(low / step), count = Math.floor(high / step) - first + 1;
     if (count <= 6) return Array.from({ length: Math.max(count, 0) }, (_, k) => +((first + k) * step).toPrecision(12));
   }
@@ -45,7 +46,7 @@ class Panel {
     this.svg.append(this.frame, ...this.lines, this.cursor, ...this.values.slice(0, 8));
     const point = (event) => {
       const box = this.svg.getBoundingClientRect();
-      const x = event.clientX - box.left - EDGE.left, wide = box.width - EDGE.left - EDGE.right;
+      const x = event.clientX - box.left - EDGE.left, wide = box.width - EDGE.left - this.right;
       seek(this.first + x / wide * (this.last - this.first));
     };
     this.svg.addEventListener("pointerdown", (event) => { this.svg.setPointerCapture(event.pointerId); point(event); });
@@ -55,7 +56,10 @@ class Panel {
     this.svg.addEventListener("pointermove", (event) => { if (event.buttons) point(event); });
   }
 
-  x(t) { return EDGE.left + (t - this.first) / (this.last - this.first || 1) * (this.width - EDGE.left - EDGE.right); }
+  /** Width of the column of values on the right [px]. */
+  get right() { return this.width < NARROW ? NARROW_RIGHT : EDGE.right; }
+
+  x(t) { return EDGE.left + (t - this.first) / (this.last - this.first || 1) * (this.width - EDGE.left - this.right); }
   y(v) { return HEIGHT - EDGE.bottom - (v - this.low) / (this.high - this.low) * (HEIGHT - EDGE.top - EDGE.bottom); }
 
   /** Draw `n` values of each element at the times. */
@@ -63,7 +67,7 @@ class Panel {
     this.redraw = () => this.draw(time, columns, n, events);
     this.width = this.svg.clientWidth || 1000;
     this.svg.setAttribute("viewBox", `0 0 ${this.width} ${HEIGHT}`);
-    this.values.forEach((text) => text.setAttribute("x", this.width - EDGE.right + 8));
+    this.values.forEach((text) => text.setAttribute("x", this.width - this.right + 8));
     [this.first, this.last] = [time[0], Math.max(time[n - 1], time[0] + 1e-9)];
     let [low, high] = [Infinity, -Infinity];
     for (const column of columns)
@@ -84,7 +88,7 @@ class Panel {
   }
 
   drawFrame(events) {
-    const [left, right, top, bottom] = [EDGE.left, this.width - EDGE.right, EDGE.top, HEIGHT - EDGE.bottom];
+    const [left, right, top, bottom] = [EDGE.left, this.width - this.right, EDGE.top, HEIGHT - EDGE.bottom];
     const { name, unit } = this.signal, title = unit && unit !== "1" ? `${name} [${unit}]` : name;
     const at = ticks(this.low, this.high), [texts, from] = labels(at);
     const parts = [node("text", { x: left, y: 12 }, from ? `${title}, above ${+from.toPrecision(8)}` : title)];
@@ -94,6 +98,7 @@ class Panel {
     for (const t of ticks(this.first, this.last))
       parts.push(node("line", { class: "grid", y1: top, y2: bottom, x1: this.x(t), x2: this.x(t) }),
         node("text", { x: this.x(t), y: HEIGHT - 4, "text-anchor": "middle" }, short(t)));
+    parts.push(node("text", { x: right + 16, y: HEIGHT - 4 }, "time [s]"));
     for (const t of events)
       parts.push(node("line", { class: "event", y1: top, y2: bottom, x1: this.x(t), x2: this.x(t) }));
     parts.push(node("rect", { class: "frame", x: left, y: top, width: right - left, height: bottom - top }));
