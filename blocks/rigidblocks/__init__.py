@@ -1,8 +1,9 @@
 """Robot-dynamics simulation blocks for co-simulation."""
 
 from importlib import import_module
-from time import time as _time
 from typing import TYPE_CHECKING, Any
+
+from rigidblocks.common.package_info import __version__ as __version__
 
 if TYPE_CHECKING:
     from rigidblocks.block.block import Block, Port
@@ -64,9 +65,6 @@ if TYPE_CHECKING:
     from rigidblocks.view.robot_page import show
     from rigidblocks.view.run_page import LiveView, animate
     from rigidblocks.view.simulation_page import simulation_page
-
-__version__ = "0.1.0"
-__loaded__ = _time()  # time of import [s]; kernels of sources changed after it are not cached
 
 __all__ = [
     "Block",

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-import rigidblocks
 from planar2ctrl import parts, wired
 from rigidblocks import (
     Block,
@@ -21,6 +20,7 @@ from rigidblocks import (
 )
 from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory_layout import Memory
+from rigidblocks.common import package_info
 from rigidblocks.cosim.graph.part import component_of
 from rigidblocks.kernels import compiled_stepper as stepper
 from rigidblocks.kernels.block_digest import INTERVAL, fingerprint
@@ -121,9 +121,9 @@ def test_block_with_user_code_has_no_digest(monkeypatch):
 
 def test_block_whose_source_file_changed_after_import_has_no_digest(monkeypatch):
     assert fingerprint(1.0) is not None
-    monkeypatch.setattr(rigidblocks, "__loaded__", os.path.getmtime(rigidblocks.__file__) - 1.0)
+    monkeypatch.setattr(package_info, "IMPORT_TIME", os.path.getmtime(package_info.__file__) - 1.0)
     time.sleep(INTERVAL)
     assert fingerprint(1.0) is None
-    monkeypatch.setattr(rigidblocks, "__loaded__", time.time())
+    monkeypatch.setattr(package_info, "IMPORT_TIME", time.time())
     time.sleep(INTERVAL)
     assert fingerprint(1.0) is not None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-import rigidblocks
+from rigidblocks.common.package_info import __version__
 
 if TYPE_CHECKING:
     from rigidblocks.cosim.results.result import Result
@@ -57,7 +57,7 @@ RUN: dict[str, Any] = {"t_stop": 1.0, "dt": 1e-3}  # default run options
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print(f"rigidblocks {rigidblocks.__version__}")
+        print(f"rigidblocks {__version__}")
         raise typer.Exit
 
 

@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from xml.etree.ElementTree import Element, SubElement, fromstring, indent, tostring
 
-import rigidblocks
+from rigidblocks.common.package_info import FOLDER
 
 _EARLIEST = (1980, 1, 1, 0, 0, 0)  # earliest time that a zip archive supports
 
@@ -75,7 +75,7 @@ def digest(content: Mapping[str, bytes]) -> str:
     return sha.hexdigest()[:16]
 
 
-def sources_digest(folder: str | Path = Path(rigidblocks.__file__).parent) -> str:
+def sources_digest(folder: str | Path = FOLDER) -> str:
     """Return the digest of all files of a package, by default of rigidblocks."""
     return digest(package_sources(folder))
 

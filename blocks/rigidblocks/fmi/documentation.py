@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import rigidblocks
 from rigidblocks.block.adaptive_methods import Adaptive, Method, is_implicit
 from rigidblocks.block.block import Block, Port
 from rigidblocks.block.radau import MAX_ITERATIONS
 from rigidblocks.common.escaping import html_text
+from rigidblocks.common.package_info import __version__
 from rigidblocks.cosim.graph.combined_memory import PortsOfParts
 from rigidblocks.fmi.docstring_html import as_html
 from rigidblocks.fmi.reference_run import ReferenceRun, curves, related_content
@@ -98,8 +98,7 @@ def page(run: ReferenceRun, identifier: str) -> str:
             f"<title>{html_text(identifier)}</title><style>{_STYLE}</style></head><body>",
             f"<h1>{html_text(identifier)}</h1>",
             *as_html(prose(run.memory.block), names(run.memory.block)),
-            f"<p>{html_text(_stepping_text(run))} "
-            f"Made by rigidblocks {rigidblocks.__version__}.</p>",
+            f"<p>{html_text(_stepping_text(run))} Made by rigidblocks {__version__}.</p>",
             *_parts(run.memory.block),
             *ports_and_run(run),
             *_limits(run.memory.block),

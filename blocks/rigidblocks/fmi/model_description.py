@@ -14,10 +14,10 @@ from functools import cached_property
 from typing import Any, ClassVar
 from xml.etree.ElementTree import Element, SubElement
 
-import rigidblocks
 from rigidblocks.block.block import Block
 from rigidblocks.block.units import base_units, display_unit
 from rigidblocks.common.escaping import xml_boolean, xml_text
+from rigidblocks.common.package_info import __version__
 from rigidblocks.fmi.variables import INDICATORS, Variable, Variables, is_in_intermediate_updates
 from rigidblocks.fmi.xcp import XcpAddress, describe_settings
 
@@ -562,7 +562,7 @@ def _describe_tool(root: Element, block: Block, metadata: Metadata) -> None:
     described = {"description": first_docstring_line(block)} | metadata.attributes()
     for name, value in described.items():
         root.set(name, value)
-    root.set("generationTool", f"rigidblocks {rigidblocks.__version__}")
+    root.set("generationTool", f"rigidblocks {__version__}")
     root.set("variableNamingConvention", "structured")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pythonfmu
 
-import rigidblocks
+from rigidblocks.common.package_info import FOLDER, __version__
 from rigidblocks.fmi.archive import LICENSE, digest, own_license, package_sources, write_archive
 from rigidblocks.fmi.documentation import documentation_content
 from rigidblocks.fmi.model_description import Metadata, model_description
@@ -110,11 +110,11 @@ def _resources(script: Script, variables: Variables, bundle: bool) -> dict[str, 
         if _is_run_time(name)
     }
     if bundle:
-        folder = Path(rigidblocks.__file__).parent
+        folder = FOLDER
         resources |= {f"rigidblocks/{name}": data for name, data in package_sources(folder).items()}
     module = script.module_name(digest(resources))
     names = {"script": script.path.name, "folder": _SCRIPT, "name": script.name}
-    stub = _STUB.format(**names, version=rigidblocks.__version__)
+    stub = _STUB.format(**names, version=__version__)
     return resources | {f"{module}.py": stub.encode(), "slavemodule.txt": module.encode()}
 
 
@@ -128,7 +128,7 @@ def _layout(variables: Variables) -> bytes:
     The slave checks these data when it is loaded.
     """
     layout = {
-        "made_with": f"rigidblocks {rigidblocks.__version__}",
+        "made_with": f"rigidblocks {__version__}",
         "variables": [v.name for v in variables.all],
         "settable": [
             v.index for v in variables.all if v.initial == "exact" or v.causality == "input"

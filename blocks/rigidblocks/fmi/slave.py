@@ -18,7 +18,6 @@ from pythonfmu.enums import Fmi2Causality, Fmi2Status, Fmi2Variability
 from pythonfmu.fmi2slave import Fmi2Slave
 from pythonfmu.variables import Real
 
-import rigidblocks
 from rigidblocks.block.adaptive_methods import (
     DEFAULT_METHOD,
     Method,
@@ -31,6 +30,7 @@ from rigidblocks.block.block import Block, state_outputs
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.block.port import bound_text
 from rigidblocks.block.stepper import CompiledStepper, NumpyStepper, Stepper
+from rigidblocks.common.package_info import __version__
 from rigidblocks.fmi.archive import sources_digest
 from rigidblocks.fmi.run_diagnostics import Diagnostics
 from rigidblocks.spatial.spatial import Array
@@ -147,7 +147,7 @@ class BlockSlave(Fmi2Slave):
             RuntimeError: The variables of the block differ from the variables at build time.
         """
         layout = json.loads((resources / LAYOUT).read_text())
-        here = f"rigidblocks {rigidblocks.__version__}"
+        here = f"rigidblocks {__version__}"
         if layout["variables"] != list(self.names):
             raise RuntimeError(
                 f"this FMU was built with {layout['made_with']}, and its variables of "

@@ -33,10 +33,10 @@ from typing import Any
 
 import numpy as np
 
-import rigidblocks
 from rigidblocks.block.block import FUNCTIONS, Block
+from rigidblocks.common import package_info
+from rigidblocks.common.package_info import FOLDER
 
-_PACKAGE = Path(rigidblocks.__file__).parent
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
 
@@ -280,7 +280,7 @@ def _library_name(module: str | None) -> bytes:
 def _library_code(function: FunctionType) -> bytes:
     """Return the name of a library function; empty for functions of the program."""
     file = function.__code__.co_filename
-    if file.startswith((str(_PACKAGE) + os.sep, *_LIBRARIES, *_INSTALLED)):
+    if file.startswith((str(FOLDER) + os.sep, *_LIBRARIES, *_INSTALLED)):
         return _library_name(function.__module__) + function.__qualname__.encode()
     return b""
 
@@ -288,7 +288,7 @@ def _library_code(function: FunctionType) -> bytes:
 def _is_own(function: Any) -> bool:
     """Return True if a function belongs to this package."""
     code = getattr(function, "__code__", None)
-    return code is None or Path(code.co_filename).is_relative_to(_PACKAGE)
+    return code is None or Path(code.co_filename).is_relative_to(FOLDER)
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -371,7 +371,7 @@ def _check_functions(cls: type) -> None:
 
 @cache
 def _is_in_package(file: str) -> bool:
-    return Path(file).is_relative_to(_PACKAGE)
+    return Path(file).is_relative_to(FOLDER)
 
 
 INTERVAL = 0.1  # time between two searches for changed source files; a search takes 8 ms [s]
@@ -391,15 +391,15 @@ def _sources() -> bytes | None:
 
 
 def _search_sources() -> bytes | None:
-    files = (os.path.join(folder, name) for folder, _, names in os.walk(_PACKAGE) for name in names)
+    files = (os.path.join(folder, name) for folder, _, names in os.walk(FOLDER) for name in names)
     paths = [path for path in files if path.endswith((".py", ".h", ".c"))]
     changed = max(os.stat(path).st_mtime for path in paths)
-    if changed > rigidblocks.__loaded__:
+    if changed > package_info.IMPORT_TIME:
         return None
     if changed not in _digests:
         versions = (platform.python_version(), np.__version__, version("casadi"))
         digest = hashlib.sha256("\0".join((*versions, sys.platform, platform.machine())).encode())
         for path in map(Path, sorted(paths)):
-            digest.update(str(path.relative_to(_PACKAGE)).encode() + b"\0" + path.read_bytes())
+            digest.update(str(path.relative_to(FOLDER)).encode() + b"\0" + path.read_bytes())
         _digests[changed] = digest.digest()
     return _digests[changed]

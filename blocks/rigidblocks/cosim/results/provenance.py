@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-import rigidblocks
 from rigidblocks.block.adaptive_methods import Adaptive
 from rigidblocks.block.block import Block
+from rigidblocks.common.package_info import __version__
 from rigidblocks.cosim.graph.fmu_part import Fmu
 from rigidblocks.cosim.graph.part import Part
 from rigidblocks.cosim.graph.wiring import Wiring
@@ -70,7 +70,7 @@ def provenance(wiring: Wiring, fmus: Mapping[str, str]) -> dict[str, str]:
     """
     wires = {target: source for source, target in (one.names for one in wiring.connections)}
     versions = {
-        "rigidblocks": rigidblocks.__version__,
+        "rigidblocks": __version__,
         "numpy": np.__version__,
         "python": platform.python_version(),
     }

@@ -11,12 +11,12 @@ from xml.etree.ElementTree import Element, SubElement
 
 import numpy as np
 
-import rigidblocks
 from rigidblocks.block.block import Block
 from rigidblocks.block.external_functions import PythonBlock
 from rigidblocks.block.port import REAL, TEXTUAL, Port, text
 from rigidblocks.block.units import Conversion, Quantity
 from rigidblocks.common.escaping import xml_boolean, xml_text
+from rigidblocks.common.package_info import __version__
 from rigidblocks.cosim.graph.fmu_part import Fmu
 from rigidblocks.cosim.graph.fused_system import ORDERS
 from rigidblocks.cosim.graph.part import Part
@@ -153,7 +153,7 @@ def _with_start_values(block: Block, part: Part) -> Block:
 
 def _description(system: System, name: str, files: Mapping[str, str]) -> Element:
     spaces = {f"xmlns:{prefix}": space for prefix, space in SPACES.items()}
-    tool = f"{TOOL} {rigidblocks.__version__}"
+    tool = f"{TOOL} {__version__}"
     root = Element(
         "ssd:SystemStructureDescription",
         spaces,
