@@ -26,7 +26,6 @@ from rigidblocks.robot.shapes import (
 )
 from rigidblocks.robot_description.external_parsers import compiled_model, is_installed
 from rigidblocks.robot_description.format_error import FormatError, file_error
-from rigidblocks.robot_description.mjcf_sensors import Names, read_sensors, sensor_names
 from rigidblocks.robot_description.parsed_links import (
     WORLD,
     Assembly,
@@ -44,6 +43,7 @@ from rigidblocks.robot_description.robot_description import (
     unused_name,
 )
 from rigidblocks.robot_description.schema_coverage import MJCF, unread_elements
+from rigidblocks.robot_description.sensor_elements import Names, read_sensors, sensor_names
 from rigidblocks.robot_description.unit_heuristics import suspicious_numbers
 from rigidblocks.robot_description.xml_reader import Element
 from rigidblocks.spatial.rigid_motion import (

@@ -34,14 +34,14 @@ from rigidblocks.robot_description.parsed_links import (
     weightless,
 )
 from rigidblocks.robot_description.schema_coverage import SDF, unread_elements
-from rigidblocks.robot_description.sdf_sensors import (
+from rigidblocks.robot_description.sensor_elements import (
     LARGEST_STEP,
     MAGNETIC_FIELD,
     PICTURES,
+    SDF_SENSORS,
     SensorPlace,
     sensor_outputs,
 )
-from rigidblocks.robot_description.sdf_sensors import READ as SENSORS
 from rigidblocks.robot_description.spanning_tree import root_name
 from rigidblocks.robot_description.unit_heuristics import suspicious_numbers
 from rigidblocks.robot_description.xml_reader import (
@@ -397,7 +397,7 @@ class _Reader:
             name = required_attribute(owner, "name")
             for element in children(owner, "sensor"):
                 kind = element.get("type")
-                if kind not in SENSORS or (kind == "force_torque") != (name in joints):
+                if kind not in SDF_SENSORS or (kind == "force_torque") != (name in joints):
                     text = f"sensor '{element.get('name')}' of type {kind} is not read"
                     if kind not in PICTURES:
                         unread.append(f"line {element.sourceline}: {text}")

@@ -1,15 +1,20 @@
-"""Sensors of MJCF files, from the arrays of the compiled model."""
+"""Sensors of MJCF files, from the arrays of the compiled model, and sensors of SDF files.
 
-from collections.abc import Iterator, Sequence
+The sensors of SDF files are inertial, force-torque, altitude and magnetic sensors.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rigidblocks.robot_description.parsed_links import WORLD, ParsedSensor
 from rigidblocks.robot_description.robot_description import Obstacle, Sampling, Sensor, unused_name
-from rigidblocks.robot_description.xml_reader import Element
+from rigidblocks.robot_description.xml_reader import Element, floats, format_error
 from rigidblocks.spatial.rigid_motion import quaternion_rotation
 from rigidblocks.spatial.spatial import Array, Transform, identity
+
+# ---- MJCF ----
 
 # types whose frame is their object, and the quantities
 _AT_FRAME = {
@@ -33,7 +38,15 @@ _AT_ACTUATOR = {
 }  # fmt: skip
 _OF_MODEL = {"clock": "time", "e_potential": "potential_energy", "e_kinetic": "kinetic_energy"}
 _RANGE = {"rangefinder": "range"}
-READ = {**_RANGE, **_AT_FRAME, **_OUTBOARD, **_AT_JOINT, **_AT_TENDON, **_AT_ACTUATOR, **_OF_MODEL}
+MJCF_SENSORS = {
+    **_RANGE,
+    **_AT_FRAME,
+    **_OUTBOARD,
+    **_AT_JOINT,
+    **_AT_TENDON,
+    **_AT_ACTUATOR,
+    **_OF_MODEL,
+}
 _TAGS = {"jointactfrc": "jointactuatorfrc", "tendonactfrc": "tendonactuatorfrc",
          "geomdist": "distance", "geomnormal": "normal", "geomfromto": "fromto"}  # fmt: skip
 FREE, BALL, SLIDE = 0, 1, 2  # mjtJoint
@@ -87,25 +100,25 @@ def read_sensors(m: Any, names: Names, root: Element) -> tuple[list[ParsedSensor
     listed = {str(one.tag) for one in root.iterfind("sensor/*")}
     lines = {one.get("name"): one.sourceline for one in root.iterfind("sensor/*")}
     for k, (kind, name) in enumerate(zip(m.sensor_kind, names.sensors, strict=True)):
-        if kind not in READ:
+        if kind not in MJCF_SENSORS:
             if _TAGS.get(kind, kind) not in listed:
                 warnings.append(f"sensor '{name}' of type {kind} is not read")
             continue
         try:
-            found.append(_sensor(m, names, k, kind, name))
+            found.append(_mjcf_sensor(m, names, k, kind, name))
         except _UnreadError as why:
             where = f"line {lines[name]}: " if name in lines else ""
             warnings.append(f"{where}sensor '{name}' is not read: {why}")
     return found, warnings
 
 
-def _sensor(m: Any, names: Names, k: int, kind: str, name: str) -> ParsedSensor:
+def _mjcf_sensor(m: Any, names: Names, k: int, kind: str, name: str) -> ParsedSensor:
     limited = m.sensor_cutoff[k] > 0 and m.sensor_datatype[k] in (_REAL, _POSITIVE)
     sensor = Sensor(
         name,
-        READ[kind],
+        MJCF_SENSORS[kind],
         cutoff=float(m.sensor_cutoff[k]) if limited else np.inf,
-        sampling=_sampling(m, k),
+        sampling=_mjcf_sampling(m, k),
     )
     number, of = int(m.sensor_objid[k]), vars(sensor)
     if kind in _RANGE:
@@ -230,7 +243,7 @@ def _link_placement(names: Names, body: int, r: Array, q: Array) -> tuple[str, T
     return names.links[int(body)] or WORLD, Transform(E, np.array(r))
 
 
-def _sampling(m: Any, k: int) -> Sampling:
+def _mjcf_sampling(m: Any, k: int) -> Sampling:
     """Return the sampling of sensor k; a sensor with noise is sampled every time step.
 
     The interval and the delay act only on a sensor with a history buffer. The delay must be a
@@ -251,3 +264,170 @@ def _sampling(m: Any, k: int) -> Sampling:
     if abs(late * period - delay) > 1e-9 * period:
         raise _UnreadError(f"its delay of {delay} s is not a multiple of {period} s")
     return Sampling(period, late, deviation=(noise,) * int(m.sensor_dim[k]) if noise else ())
+
+
+# ---- SDF ----
+
+SDF_SENSORS = ("imu", "force_torque", "altimeter", "magnetometer")
+PICTURES = (
+    "camera", "depth", "depth_camera", "rgbd", "rgbd_camera", "multicamera", "thermal",
+    "thermal_camera", "segmentation", "segmentation_camera", "boundingbox", "boundingbox_camera",
+    "wideanglecamera", "wide_angle_camera", "logical_camera",
+)  # fmt: skip
+MAGNETIC_FIELD = (5.5645e-6, 22.8758e-6, -42.3884e-6)  # T, the default of the specification
+LARGEST_STEP = 1e-3  # s, the default of <max_step_size>
+_AXES = ("x", "y", "z")
+_NOISE = (
+    "mean", "stddev", "bias_mean", "bias_stddev", "dynamic_bias_stddev",
+    "dynamic_bias_correlation_time", "precision",
+)  # fmt: skip
+
+
+class SensorPlace(NamedTuple):
+    """Link, joint and placement of a sensor in a file.
+
+    Attributes:
+        link: The link that carries the sensor. For a sensor of a joint, the child of the joint.
+        placement: The transform from link to sensor coordinates.
+        joint: The joint of the sensor, or "".
+        origin: The transform from link to joint coordinates.
+        parent: The parent link of the joint.
+    """
+
+    link: str
+    placement: Transform
+    joint: str = ""
+    origin: Transform | None = None
+    parent: str = ""
+
+
+def sensor_outputs(
+    element: Element, place: SensorPlace, field: tuple[float, ...], step: float
+) -> Iterator[ParsedSensor]:
+    """Yield the outputs of a <sensor> element.
+
+    Args:
+        element: The element; its type is one of `SDF_SENSORS`.
+        place: The link, joint and placement of the sensor.
+        field: The magnetic field of the world (3,) [T].
+        step: The sample time [s] of a sensor that has noise and no <update_rate>.
+    """
+    name, kind = (element.get("name") or "sensor").strip(), element.get("type")
+    of = element.find(kind)
+    rate = _number(element, "update_rate", 0.0)
+    if rate < 0:
+        raise format_error(element, f"the <update_rate> is {rate} Hz; it must not be negative")
+
+    def output(
+        suffix: str, quantity: str, noises: list[str], transform: Transform = place.placement
+    ) -> Sensor:
+        sampling = _sdf_sampling(of, noises, 1.0 / rate if rate else 0.0, step)
+        vector = field if kind == "magnetometer" else (0.0, 0.0, 0.0)
+        return Sensor(
+            f"{name}{suffix}", quantity, placement=transform, vector=vector, sampling=sampling
+        )
+
+    def noise_paths(path: str) -> list[str]:
+        return [f"{path}{axis}/noise" for axis in _AXES]
+
+    match kind:
+        case "imu":
+            yield ParsedSensor(
+                output("_gyro", "gyro", noise_paths("angular_velocity/")), place.link
+            )
+            noises = noise_paths("linear_acceleration/")
+            yield ParsedSensor(output("_accelerometer", "accelerometer", noises), place.link)
+        case "altimeter":
+            for quantity, path in (
+                ("altitude", "vertical_position"),
+                ("vertical_velocity", "vertical_velocity"),
+            ):
+                yield ParsedSensor(output(f"_{path}", quantity, [f"{path}/noise"]), place.link)
+        case "magnetometer":
+            yield ParsedSensor(output("", "magnetic_field", noise_paths("")), place.link)
+        case _:
+            yield from _force_torque(element, place, output, noise_paths)
+
+
+def _force_torque(
+    element: Element,
+    place: SensorPlace,
+    output: Callable[..., Sensor],
+    noise_paths: Callable[[str], list[str]],
+) -> Iterator[ParsedSensor]:
+    """Yield the two outputs of a force-torque sensor in a joint: force and torque.
+
+    The torque is about the origin of the joint. <frame> defines the axes of both vectors.
+    """
+    if place.origin is None:
+        raise format_error(element, "a force_torque sensor must be in a <joint>")
+    E, r = place.placement.E, place.origin.r
+    frame = _word(element, "frame", ("child", "parent", "sensor"))
+    axes = np.eye(3) if frame == "child" else E
+    reference = (place.parent, _NO_TURN) if frame == "parent" else None
+    direction = _word(element, "measure_direction", ("child_to_parent", "parent_to_child"))
+    sign = 1.0 if direction == "parent_to_child" else -1.0
+    for quantity in ("force", "torque"):
+        one = output(f"_{quantity}", quantity, noise_paths(f"{quantity}/"), Transform(axes, r))
+        signed = Sensor(**vars(one) | {"coefficients": (sign,)})
+        yield ParsedSensor(signed, place.link, reference=reference, joint=place.joint)
+
+
+_NO_TURN = Transform(np.eye(3), np.zeros(3))
+
+
+def _word(element: Element, name: str, allowed: tuple[str, ...]) -> str:
+    """Return the child `name` of a force-torque sensor, by default the first allowed value."""
+    found = element.find(f"force_torque/{name}")
+    text = allowed[0] if found is None else (found.text or "").strip()
+    if text not in allowed:
+        words = ", ".join(allowed)
+        raise format_error(element, f"<{name}> must be one of {words}, not '{text[:40]}'")
+    return text
+
+
+def _number(element: Element, path: str, default: float) -> float:
+    found = element.find(path)
+    if found is None:
+        return default
+    return floats(found, (found.text or "").strip(), 1, f"<{found.tag}>")[0]
+
+
+def _sdf_sampling(of: Element | None, noises: list[str], period: float, step: float) -> Sampling:
+    """Return the sampling of a sensor output.
+
+    `noises` contains, for each element of the output, the path of its <noise> in the element `of`.
+    """
+    each = [_noise(None if of is None else of.find(path)) for path in noises]
+    columns = dict(zip(_NOISE, zip(*each, strict=True), strict=True))
+    if not any(map(any, columns.values())):
+        return Sampling(period)
+    mean = tuple(np.add(columns["mean"], columns["bias_mean"]).tolist())
+    has_walk = [bool(T) for T in columns["dynamic_bias_correlation_time"]]
+    walk = np.multiply(columns["dynamic_bias_stddev"], has_walk)
+    return Sampling(
+        period or step,
+        mean=mean,
+        deviation=columns["stddev"],
+        bias=columns["bias_stddev"],
+        walk=tuple(walk.tolist()),
+        walk_time=columns["dynamic_bias_correlation_time"],
+        resolution=columns["precision"],
+    )
+
+
+def _noise(element: Element | None) -> tuple[float, ...]:
+    """Return the parameters of a <noise> element in the order of `_NOISE`, zero without noise."""
+    kind = "none" if element is None else (element.get("type") or "none").strip()
+    if element is None or kind == "none":
+        return (0.0,) * len(_NOISE)
+    if kind not in ("gaussian", "gaussian_quantized"):
+        text = f"the noise type '{kind[:40]}' must be none, gaussian or gaussian_quantized"
+        raise format_error(element, text)
+    values = {name: _number(element, name, 0.0) for name in _NOISE}
+    if kind == "gaussian":
+        values["precision"] = 0.0
+    for name, value in values.items():
+        if value < 0 and name not in ("mean", "bias_mean"):
+            raise format_error(element, f"<{name}> is {value}; it must not be negative")
+    return tuple(values.values())
