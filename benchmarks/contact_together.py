@@ -1,6 +1,6 @@
 """The sweeps of `contact_sweeps`, with a direct solution of all free bodies if the sweeps stall.
 
-This is the default of `RigidContactPlant` (c/contact/islands.h and island_cholesky.h).
+This is the default of `RigidContactPlant` (c/contact/islands.h).
 """
 
 from collections import deque

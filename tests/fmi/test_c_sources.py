@@ -105,7 +105,7 @@ UNITS = [  # compiled files, with their include folders
     ("lanes/lane_library.c", LANES[0]),
     ("lanes/lane_library.c", ["-DRB_RUNS", *LANES[0]]),
     ("lanes/lane_step.h", LANES[0]),
-    ("lanes/cpu_features.c", []),
+    ("lanes/lane_library.c", ["-DRB_VECTOR_WIDTH", *LANES[0]]),
 ]
 INTERFACE = "kernel/model_interface.h"  # C file that lists what generated headers must define
 GENERATED = ("model.h", *(f"{m}/model.h" for m in METHODS), "contact/tables.h", "soft/tables.h")

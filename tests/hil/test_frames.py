@@ -15,7 +15,7 @@ from rigidblocks.tracing.compiler import PORTABLE_FLAGS, compiler
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 MESSAGES = 40
 CODE = """
-#include "can.h"
+#include "link.h"
 #include "links.h"
 
 void pack(int k, const double *values, unsigned count, uint8_t *data, uint64_t *beyond)
@@ -44,7 +44,8 @@ class Frames:
         text = "\n".join(can_tables(0, self.messages, ()))
         (folder / "links.h").write_text(text)
         (folder / "frames.c").write_text(CODE)
-        (folder / "can.h").write_text(c_text("runner/can.h"))
+        for name in ("link.h", "shared_memory.h"):
+            (folder / name).write_text(c_text(f"runner/{name}"))
         build = (*compiler(), *PORTABLE_FLAGS, *flags, "-fPIC", "-shared", "frames.c", "-lm")
         subprocess.run((*build, "-o", "frames.so"), cwd=folder, check=True)
         self._library = ctypes.CDLL(str(folder / "frames.so"))

@@ -166,7 +166,7 @@ def _material(shape: Shape | Surface) -> str:
 
 
 # C headers of the narrow phase
-SHAPES_IN_C = ("vector", "shapes", "gjk_epa", "narrow_phase", "manifold", "terrain")
+SHAPES_IN_C = ("shapes", "gjk_epa", "narrow_phase", "manifold", "terrain")
 
 
 _DISTANCES = ("broad_phase", "articulated_trees", "sensors")

@@ -355,7 +355,7 @@ class RigidContactPlant(WrittenBlock):
     def headers(self) -> tuple[str, ...]:
         names = (
             *("broad_phase", "articulated_trees", "delassus", "contact_solver"),
-            *("free_body_solver", "island_cholesky", "islands", "contact_detection"),
+            *("free_body_solver", "islands", "contact_detection"),
             *("sensors", "restitution", "time_step"),
         )
         return tuple(f"contact/{name}.h" for name in (*SHAPES_IN_C, *names))

@@ -17,7 +17,6 @@ from rigidblocks.tracing.ccode import c_text
 from rigidblocks.tracing.compiler import shared_library
 
 GEOMETRY = (
-    "vector.h",
     "shapes.h",
     "gjk_epa.h",
     "narrow_phase.h",

@@ -247,9 +247,9 @@ class Runtime:
     headers: tuple[str, ...]
 
 
-SHARED = tuple(f"kernel/{name}" for name in KERNEL) + tuple(
-    f"fmi/{name}.h"
-    for name in ("fmu_state", "host", "instance", "simulation_run", "variable_access")
+SHARED = (
+    *(f"kernel/{name}" for name in KERNEL),
+    *("fmi/instance.h", "fmi/simulation_run.h", "fmi/variable_access.h"),
 )
 RUNTIMES = {
     2: Runtime(

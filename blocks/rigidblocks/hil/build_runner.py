@@ -40,7 +40,7 @@ CORE = ("bare_metal_step.c", "bare_metal_step.h")
 # used instead of CORE in a program with FMUs
 PARTS = ("system_step.c", "bare_metal_step.h")
 PROGRAM = ("runner.c", "link.c", "recorder.c")  # C files of each program
-HEADERS = ("can.h", "link.h", "packet.h", "recorder.h", "shared_memory.h")
+HEADERS = ("link.h", "packet.h", "recorder.h", "shared_memory.h")
 XCP = ("xcp.h", "xcp_udp.h")
 SOURCE = "source"
 _FLAGS = (*PORTABLE_FLAGS, "-pthread")

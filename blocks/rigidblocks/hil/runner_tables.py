@@ -288,7 +288,7 @@ def _function(of_type: str, version: int) -> str:
 
 
 def _kind(of_type: str, version: int) -> tuple[str, str]:
-    """Return the C type of a value, and the name of its constant in `c/master/master.h`."""
+    """Return the C type of a value, and the name of its constant in `c/master/loop_tables.h`."""
     if of_type == "Boolean":
         return ("int32_t", "RB_INTEGER_BOOLEAN") if version == 2 else ("bool", "RB_BOOLEAN")
     name = {"Integer": "Int32", "Real": "Float64"}.get(of_type, of_type)

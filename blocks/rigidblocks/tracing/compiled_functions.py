@@ -49,10 +49,9 @@ def widest() -> int:
     The number is 8 with AVX-512 (x86-64-v4), 4 with AVX2 (x86-64-v3), else 2. All x86-64 and 64-bit
     ARM processors support 2 lanes. The function requires a C compiler.
     """
-    library = ctypes.CDLL(
-        str(shared_library({"cpu_features.c": c_text("lanes/cpu_features.c")}, "cpu_features.c"))
-    )
-    return int(library.rb_widest())
+    sources = {file: c_text(f"lanes/{file}") for file in _C}
+    flags = (*PORTABLE_FLAGS, "-Wno-psabi", "-DRB_LANES=2", "-DRB_VECTOR_WIDTH")
+    return int(ctypes.CDLL(str(shared_library(sources, _C[0], flags))).rb_widest())
 
 
 def lane_count(lanes: int | None) -> int:

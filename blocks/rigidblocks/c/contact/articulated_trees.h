@@ -4,7 +4,6 @@
 #define RB_ARTICULATED_TREES_H
 
 #include "broad_phase.h"
-#include "vector.h"
 
 /* ---- trees: links, and the mass matrix H as a sparse factor (RBDA 6.5) ----
 

@@ -13,7 +13,6 @@
 #define RB_FREE_BODY_SOLVER_H
 
 #include "contact_solver.h"
-#include "vector.h"
 
 /* One contact. Arrays are in the contact frame: normal from b to a, tangent 1, tangent 2. If the
    contact has torsional or rolling friction, the three moments about the same axes follow.

@@ -12,7 +12,6 @@
 #endif
 
 #include "terrain.h"
-#include "vector.h"
 
 /* ---- contact sensors: outputs that sum over the contacts of each pair of shapes ---- */
 

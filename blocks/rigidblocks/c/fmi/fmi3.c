@@ -2,7 +2,6 @@
 
 #define RB_FMI 3
 
-#include "fmu_state.h"
 #include "instance.h"
 #include "simulation_run.h"
 #include "sparsity.h"

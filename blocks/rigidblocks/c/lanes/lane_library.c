@@ -1,5 +1,5 @@
 /* Shared library that computes in lanes, RB_LANES at once: a function for many arguments, or many
-   runs of a block.
+   runs of a block. It also detects the number of lanes of the processor.
 
    For a function, the generated function.h defines `evaluate`, and RB_IN and RB_OUT, the numbers of
    its input and output values. It also defines RB_READ(row) and RB_WRITE(row), which call `read`
@@ -8,11 +8,58 @@
 
    For runs (-DRB_RUNS), the generated steps.h defines RB_SIZE, the length of the memory, whose
    first number is the time. It also defines the step size RB_DT. The function `begin` computes the
-   memory at the start of a run, and `advance` the memory after a step. */
+   memory at the start of a run, and `advance` the memory after a step.
+
+   -DRB_VECTOR_WIDTH: detection of the vector width, the largest number of doubles that the processor
+   and the operating system support in one operation. */
 
 #include "lanes.h"
 
-#ifdef RB_RUNS
+#if defined(RB_VECTOR_WIDTH)
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+RB_EXPORT int rb_widest(void);
+
+#if defined(__x86_64__)
+
+/* Return the set of registers that the operating system saves (XCR0). */
+static unsigned saved_registers(void)
+{
+    unsigned low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return low;
+}
+
+RB_EXPORT int rb_widest(void)
+{
+    const unsigned avx = 1u << 28, osxsave = 1u << 27, fma = 1u << 12, movbe = 1u << 22,
+                   f16c = 1u << 29;
+    /* AVX2 needs BMI1 and BMI2 too */
+    const unsigned avx2 = 1u << 5 | 1u << 3 | 1u << 8;
+    /* AVX-512 subsets F, DQ, CD, BW, VL */
+    const unsigned avx512 = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31;
+    const unsigned v3 = avx | osxsave | fma | movbe | f16c;
+    unsigned a, b, c, d;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & v3) != v3 || (saved_registers() & 6) != 6)
+        return 2;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (b & avx2) != avx2)
+        return 2;
+    return (b & avx512) == avx512 && (saved_registers() & 0xe6) == 0xe6 ? 8 : 4;
+}
+
+#else
+
+RB_EXPORT int rb_widest(void)
+{
+    return 2;
+}
+
+#endif
+
+#elif defined(RB_RUNS)
 
 #include "steps.h"
 

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "fmu_step.h"
-#include "master.h"
+#include "loop_tables.h"
 
 /* A communication step of one FMU. */
 typedef struct {

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "master.h"
+#include "loop_tables.h"
 
 static inline int rb_move_variables(const Part *part, const Variables *all)
 {

@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "fmu_step.h"
-#include "master.h"
+#include "loop_tables.h"
 #include "model_exchange.h"
 
 /* Return the time [s] of a monotonic clock that is fast to read. */

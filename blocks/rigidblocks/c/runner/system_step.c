@@ -1,5 +1,5 @@
 /* Steps of a system with imported FMUs: loading, life cycle and values of the FMUs, and the loop of
-   master.h over a table, with one memory. */
+   loop_tables.h over a table, with one memory. */
 
 #define _GNU_SOURCE /* for Linux-specific calls; NOLINT(bugprone-reserved-identifier) */
 
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "bare_metal_step.h"
-#include "master.h"
+#include "loop_tables.h"
 
 /* ---- values: doubles in the memory of the system, and numbers of the FMU's types ---- */
 

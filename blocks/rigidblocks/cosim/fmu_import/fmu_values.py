@@ -29,7 +29,7 @@ _BY_VERSION: dict[int, dict[str, type]] = {
     1: {"Enumeration": np.int32, "Boolean": np.int8},
     2: {"Enumeration": np.int32, "Boolean": np.int32},
 }
-# types of c/master/master.h
+# types of c/master/loop_tables.h
 _C_TYPES = (
     *("float64", "float32", "int8", "int16", "int32", "int64"),
     *("uint8", "uint16", "uint32", "uint64", "bool", "integer boolean", "String", "Binary"),
@@ -120,7 +120,7 @@ class Group:
 
     @property
     def _c_type(self) -> int:
-        """Constant of the variable type in `c/master/master.h`."""
+        """Constant of the variable type in `c/master/loop_tables.h`."""
         if self.type == "Boolean" and self._fmi.fmu.version == 2:
             return _C_TYPES.index("integer boolean")
         if self.type in TEXTUAL:

@@ -1,4 +1,4 @@
-"""C loop over the parts of a run, and the table of parts that it reads (`c/master/master.h`)."""
+"""C loop over the parts of a run, and the tables that it reads (`c/master/loop_tables.h`)."""
 
 import ctypes
 from collections.abc import Callable, Iterable, Sequence
@@ -24,11 +24,10 @@ DONE, FAILED, NOT_FINITE = range(3)
 EARLY_RETURN, TERMINATES, DOES_NOT_FIT, MANY_UPDATES, MANY_EVENTS, SHORT_STEP = range(100, 106)
 NEW_TEXTS = 106
 SOURCES = (
-    "exchange_integrator.h",
     "exchange_stages.h",
     "fmu_step.h",
+    "loop_tables.h",
     "master.c",
-    "master.h",
     "model_exchange.h",
 )
 EVENTS = 1000  # maximum number of events of a step, and of iterations of an event
@@ -200,7 +199,7 @@ class Variables(NamedTuple):
 
     `function` is the address of the FMI function. `references` (n,) has the value references as
     unsigned 32-bit integers. `flat` is a contiguous array of doubles, and `places` (m,) are the
-    indices of the values in `flat`. `type` is the constant of the type in `c/master/master.h`.
+    indices of the values in `flat`. `type` is the constant of the type in `c/master/loop_tables.h`.
     `buffer` (m,) holds the values in this type; it is None for doubles that are adjacent in `flat`.
     `texts` is None for numeric values.
     """

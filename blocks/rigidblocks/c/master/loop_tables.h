@@ -5,8 +5,8 @@
    that its host steps. Inputs and outputs are vectors of doubles; a wire copies values from outputs
    to inputs. */
 
-#ifndef RB_MASTER_H
-#define RB_MASTER_H
+#ifndef RB_LOOP_TABLES_H
+#define RB_LOOP_TABLES_H
 
 #include <math.h>
 #include <stddef.h>
