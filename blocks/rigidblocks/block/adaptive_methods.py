@@ -1,7 +1,7 @@
-"""Adaptive integration methods: data, step memory, selection during a run, and lookup by name.
+"""Integration methods with error control, their step memory, and their selection during a run.
 
-An `Adaptive` method chooses the size of its inner steps from their error estimate. Its controller
-state is a segment of the block memory with the variables `STEP_PORTS`.
+An `Adaptive` method chooses the size of its inner steps from an error estimate. The state of the
+step size controller is a segment of the block memory with the variables `STEP_PORTS`.
 """
 
 import logging
@@ -37,8 +37,8 @@ MAX_COLLOCATION_STATES = 56  # limit for collocation if a Rosenbrock pair is als
 # 3.3. The error of fast modes keeps h |lambda| below 3.3; nonstiff blocks stay below 1.
 STABILITY_LIMIT = 1.6
 
-# If the two states at the end of a step differ by less than this (in tolerances), the difference
-# is only a rounding error.
+# smallest distance of the two states at the end of a step, divided by the tolerance, that is larger
+# than a rounding error
 DETECTABLE_DISTANCE = 1e-5
 
 FIRST_RETRY, LAST_RETRY = 3.0, 64.0  # minimum and maximum number of windows between trials
@@ -53,25 +53,26 @@ class Adaptive:
 
         error = max_i |e_i| / (atol_i + rtol max(|x_i|, |x_i'|))
 
-    The correction by the block's projection must also be within the tolerance. The next step size
-    follows from the last two errors (Hairer and Wanner II, IV.2).
+    The correction by the block's projection must also be within the tolerance. The controller
+    computes the next step size from the errors of the last two steps (Hairer and Wanner II, IV.2).
 
-    The method first tries one RK4 step over the whole communication step. The error is the
-    difference to an embedded method of order 2, which needs no further evaluations. If the RK4 step
-    fails, inner steps follow. Implicit steps replace explicit steps if stability limits the step
-    size. If two implicit methods are available, the method uses the cheaper one.
+    The method first tries one RK4 step over the whole communication step. The error of this step is
+    the difference to an embedded method of order 2, which needs no further evaluations. If the
+    error is too large, inner steps follow. Implicit steps replace explicit steps if stability
+    limits the step size. If two implicit methods are available, the method uses the implicit method
+    with the lower cost per simulated second.
 
     A communication step fails after `MAX_TRIES` trial steps. It also fails if the first
-    `PROBATION_TRIES` trial steps complete less than 1 % of it. `max_inner_steps` is for hard real
-    time: at this limit, one step without error control completes the communication step. This step
-    is a linearly implicit Euler step, or an RK4 step if `stiff` is None. The variable
-    steps.cut_short counts these communication steps.
+    `PROBATION_TRIES` trial steps complete less than 1 % of the communication step.
+    `max_inner_steps` is for hard real time: at this limit, one step without error control completes
+    the communication step. If the method is implicit, this is a linearly implicit Euler step, and
+    otherwise an RK4 step. The variable steps.cut_short counts these communication steps.
 
     Args:
         name: Name of the method.
         explicit: Embedded explicit pair.
         stiff: Linearly implicit (Rosenbrock) pair; its last stage is the error estimate.
-        collocation: Collocation method; Newton's method solves for its stages.
+        collocation: Collocation method, whose stages Newton's method computes.
         rtol: Relative tolerance, from 1e-13 to 0.1.
         atol: Absolute tolerance of all states; None: rtol times the nominal value of each state.
         max_inner_steps: Maximum number of trial steps per communication step.
@@ -102,16 +103,16 @@ class Adaptive:
             check_count("max_inner_steps", self.max_inner_steps, MOST_IN_C)
 
     def absolute_tolerances(self, states: tuple[Port, ...]) -> Array:
-        """Return the absolute tolerance of each state element (n,), in the units of the states."""
+        """Return the absolute tolerance (n,) of each state element, in the unit of the state."""
         nominal = nominal_values(states)
         return self.rtol * nominal if self.atol is None else np.full(nominal.shape, self.atol)
 
     def collocates(self, n: int) -> bool:
-        """Return True if the method may take collocation steps with n states.
+        """Return True if the method may take collocation steps for a block with n states.
 
         A method that also has a Rosenbrock pair does not use collocation for large blocks, because
-        a collocation step needs six matrices (n, n). It also does not use collocation if
-        `max_inner_steps` is given, because collocation steps take longer.
+        a collocation step needs six matrices (n, n). Such a method also does not use collocation if
+        `max_inner_steps` is set, because a collocation step needs more time than a Rosenbrock step.
         """
         if self.collocation is None or self.stiff is None:
             return self.collocation is not None
@@ -131,16 +132,16 @@ class Adaptive:
 
 
 class MethodCosts(NamedTuple):
-    """Costs of the parts of an implicit step, in evaluations of the state derivatives.
+    """Costs of the operations in an implicit step, in evaluations of the state derivatives.
 
-    For a mechanism with n states, one evaluation takes as long as about 120 n independent
-    operations of the linear equations.
+    For a mechanism with n states, one evaluation needs as much time as about 120 n independent
+    operations in the solution of the linear equations.
 
     Attributes:
-        jacobian: Jacobian by finite differences.
-        rosenbrock: Linear equations and six stages of a Rosenbrock step.
-        factors: Factorization of the three matrices of a collocation step.
-        newton: One Newton iteration: five stages and the linear equations.
+        jacobian: Cost of the Jacobian by finite differences.
+        rosenbrock: Cost of the linear equations and the six stages of a Rosenbrock step.
+        factors: Cost of the factorization of the three matrices of a collocation step.
+        newton: Cost of a Newton iteration with five stages and the linear equations.
     """
 
     jacobian: float
@@ -150,17 +151,20 @@ class MethodCosts(NamedTuple):
 
     @classmethod
     def for_states(cls, n: int) -> "MethodCosts":
-        """Return the costs of the methods for n states, in evaluations of the derivative."""
+        """Return the costs for a block with n states."""
         return cls(n + 1.0, 7.5 + n / 10 + n * n / 180, n * n / 20, 7.0 + 3 * n / 20)
 
     @property
     def window(self) -> float:
-        """Number of evaluations between two comparisons of the implicit methods (a window)."""
+        """Cost of a window, after which the implicit methods are compared.
+
+        The unit is one evaluation of the state derivatives.
+        """
         return WINDOW_STEPS * (self.jacobian + self.rosenbrock)
 
 
 def nominal_values(states: tuple[Port, ...]) -> Array:
-    """Return the nominal value of each state element (n,)."""
+    """Return the nominal value (n,) of each state element, in the unit of the state."""
     return np.concatenate([np.zeros(0), *(np.ravel(port.nominal) for port in states)])
 
 
@@ -168,7 +172,8 @@ def round_to_nine_bits(x: float) -> float:
     """Round x to nine binary digits (Veltkamp 1968).
 
     Error estimates are small differences of large values, so their last digits differ between the
-    NumPy, traced and C implementations of a block. With rounding, all of them take the same steps.
+    NumPy, traced and C implementations of a block. With rounded values, all implementations choose
+    equal step sizes.
     """
     c = x * _VELTKAMP_FACTOR
     return float(c - (c - x))
@@ -224,7 +229,7 @@ STEP_PORTS = tuple(
         ("trust", "1", "windows after which the other implicit method is tried again"),
     )
 )
-# Indices into the step memory, the memory segment of STEP_PORTS
+# indices of the step memory, which is the memory segment of STEP_PORTS
 (
     STEP_SIZE,
     ERROR,
@@ -252,13 +257,14 @@ def vote_for_implicit(
 ) -> None:
     """Count a vote for an implicit method if stability, not accuracy, limits an explicit step.
 
-    Two stages y and z at the end of the step estimate the dominant eigenvalue (Hairer and
-    Wanner IV.2):
+    The last two stages y and z, both at the end of the step, yield an estimate of the dominant
+    eigenvalue (Hairer and Wanner IV.2):
 
         |lambda| = |f(y) - f(z)| / |y - z|
 
-    A step counts as a vote if h |lambda| exceeds STABILITY_LIMIT. Fifteen votes switch to the
-    implicit method. Each unprofitable switch increases the required number of votes.
+    A step is a vote for an implicit method if h |lambda| exceeds STABILITY_LIMIT. After fifteen
+    votes, implicit steps replace explicit steps. Each unprofitable switch increases the required
+    number of votes.
 
     Args:
         s: Step memory, changed in place.
@@ -284,10 +290,10 @@ def vote_for_implicit(
 def vote_for_explicit(s: Array, h: float, eigenvalue_bound: float, relative_cost: float) -> None:
     """Count a vote for the explicit pair after an implicit step.
 
-    An explicit step of size h / relative_cost has the same cost per simulated second as the
-    implicit step. Explicit steps are cheaper if they are stable at this size, or if the last
-    explicit step size was larger. A switch to an unstable explicit pair doubles the number of votes
-    that `vote_for_implicit` requires.
+    An explicit step of size h / relative_cost and the implicit step have equal costs per simulated
+    second. Explicit steps cost less if they are stable at this size, or if the last explicit step
+    size was larger. A switch to an unstable explicit pair doubles the number of votes that
+    `vote_for_implicit` requires.
 
     Args:
         s: Step memory, changed in place.
@@ -305,15 +311,15 @@ def vote_for_explicit(s: Array, h: float, eigenvalue_bound: float, relative_cost
 
 
 def select_cheaper_implicit_method(s: Array, h: float, window: float) -> None:
-    """Switch to the implicit method with the lower cost per simulated second.
+    """Switch between the two implicit methods to minimize the cost per simulated second.
 
-    The function adds up the costs of the steps in a window. After 3 to 64 windows it tries the
-    other method. If the other method is not cheaper, the trial ends after one window, and the
-    number of windows until the next trial doubles. In the long term, trials therefore cost at most
-    1/64 of the run.
+    The function adds up the costs of the steps in a window. After 3 to 64 windows, the steps of one
+    window use the other implicit method as a trial. If its cost is higher, the trial ends after
+    this window, and the number of windows until the next trial doubles. In the long term, trials
+    therefore take at most 1/64 of the computing time.
 
     Args:
-        s: Step memory, changed in place. The cost of this step is already in WINDOW_COST.
+        s: Step memory, changed in place. WINDOW_COST already includes the cost of the step.
         h: Accepted step size [s].
         window: Cost of a window [evaluations of the state derivatives].
     """
@@ -334,24 +340,25 @@ def select_cheaper_implicit_method(s: Array, h: float, window: float) -> None:
 
 
 def memory_for(block: Block, method: Method, tunable: tuple[str, ...] | None = None) -> Memory:
-    """Return the memory layout of a block for a method.
+    """Return the memory layout of a block for an integration method.
 
-    An adaptive method adds its step memory if the block has continuous states.
+    The layout has a step memory if the method is adaptive and the block has continuous states.
+    `tunable` contains the names of the tunable parameters; None: all parameters.
     """
     return Memory(block, tunable, STEP_PORTS if chooses_steps(method, block) else ())
 
 
 def chooses_steps(method: Method, block: Block) -> bool:
-    """Return True if the method controls the step size and the block has continuous states."""
+    """Return True if a method controls the step size for the continuous states of a block."""
     return isinstance(method, Adaptive) and bool(block.states)
 
 
 def longest_step(method: Method, h: float | None = None) -> float:
-    """Return the largest inner step [s] of a method.
+    """Return the largest inner step [s] of an integration method, after a check of its value.
 
     Args:
         method: Integration method.
-        h: Requested largest inner step [s]; None: 1 ms for fixed steps, unlimited for adaptive
+        h: Requested largest inner step [s]. None: 1 ms for fixed steps, unlimited for adaptive
             steps.
 
     Raises:
@@ -368,28 +375,28 @@ def longest_step(method: Method, h: float | None = None) -> float:
 
 
 def linearly_implicit_part(method: Method) -> Integrator | None:
-    """Return the linearly implicit part of an integration method, or None."""
+    """Return the linearly implicit integrator of a method; None if the method has none."""
     if isinstance(method, Adaptive):
         return method.stiff
     return method if method.implicit is not None else None
 
 
 def is_implicit(method: Method) -> bool:
-    """Return True if some steps of the method need a Jacobian."""
+    """Return True if a method takes implicit steps, which need a Jacobian."""
     if isinstance(method, Adaptive) and method.collocation is not None:
         return True
     return linearly_implicit_part(method) is not None
 
 
 def needs_exact_jacobian(method: Method, block: Block) -> bool:
-    """Return True if the method needs the exact Jacobian of the block."""
+    """Return True if a method needs the exact Jacobian of a block's state derivatives."""
     if isinstance(method, Adaptive) and block.states:
         return is_implicit(method) and method.exact_jacobian
     return is_implicit(method)
 
 
 def step_diagnostics(steps: Array) -> Iterator[tuple[int, str]]:
-    """Yield the log level and message of each integrator diagnostic of a run.
+    """Yield the log messages of an adaptive integrator about a run, each with its log level.
 
     Args:
         steps: Step memory at the end of the run.
@@ -429,7 +436,7 @@ def method_of(
     atol: float | None = None,
     max_inner_steps: int | None = None,
 ) -> Method:
-    """Return an integration method, with its options replaced by the given values.
+    """Return the integration method with a given name, with changed options.
 
     Args:
         method: Name of a method, or a method.

@@ -1,17 +1,17 @@
-"""Adaptive step: error control, step rejection and events.
+"""Communication step with inner steps of variable size: error control and event handling.
 
-Inner steps of variable size integrate one communication step of a block. An inner step
+In each inner step, the stepper
 
-1. proposes a step size (from the last error, or the remaining time of the communication step),
-2. tries one step with the active method and estimates the error relative to the tolerance,
-3. rejects the step if this error exceeds 1, or if a switching function changes sign in the step,
+1. proposes a step size from the last error and the remaining time of the communication step,
+2. takes a trial step with the active method and estimates its error relative to the tolerance,
+3. rejects the trial if this error exceeds 1, or if a switching function changes sign in the step,
 4. stores the next step size, and the votes for another method.
 
 The stepper switches between three types of methods: an explicit embedded pair, a linearly implicit
-(Rosenbrock) pair, and a collocation method (Radau IIA). The votes of the steps select the method
-(`adaptive_methods`). The block memory `s` contains the complete controller state, so a step can be
-saved, restored and repeated. `c/kernel/adaptive_step.h` and `integrators.h` implement the same
-arithmetic in the same order; tests compare both bit by bit.
+(Rosenbrock) pair, and a collocation method (Radau IIA). The votes of the inner steps select the
+method (`adaptive_methods`). The block memory contains the complete controller state, so a step can
+be saved, restored and repeated. `c/kernel/adaptive_step.h` and `integrators.h` implement the same
+arithmetic operations in the same order. Tests compare the results of C and Python bit by bit.
 
 References:
     Hairer and Wanner, Solving Ordinary Differential Equations II, sections IV.2, IV.7 and IV.8.
@@ -59,17 +59,18 @@ from rigidblocks.spatial.spatial import Array
 
 MAX_FINITE = float(np.finfo(float).max)
 
-# RK4 minus an embedded method of order 2: a pessimistic error estimate without extra evaluations
+# weights of RK4 minus the weights of an embedded method of order 2; the error estimate is
+# pessimistic and needs no further evaluations
 RK4_ERROR = (1 / 6, -1 / 6, -1 / 6, 1 / 6)
 
-# Step-size factor limits (Hairer and Wanner IV.2): 0.9 is the safety factor
+# safety factor, and limits of the ratio of successive step sizes (Hairer and Wanner IV.2)
 SAFETY, MIN_FACTOR, MAX_FACTOR, MAX_FACTOR_REJECTED = 0.9, 0.2, 5.0, 0.5
 
 # Increment for the finite differences of switching functions, as a fraction of the step. It is a
 # power of two, so that the division has no rounding error.
 SWITCHING_DIFFERENCE = 1.0 / 64.0
 
-EVENT_BISECTIONS = 40  # bisections, which locate a sign change to 1e-12 of the step
+EVENT_BISECTIONS = 40  # number of bisections, which locate a sign change to 1e-12 of the step
 EVENT_CLEARANCE = 1e-4  # time from step end to event, relative to the time from step start to event
 MAX_DIP_SEARCHES = 6  # maximum number of step reductions to find a touch-and-return
 
@@ -78,10 +79,10 @@ MAX_DIP_SEARCHES = 6  # maximum number of step reductions to find a touch-and-re
 
 
 def first_step_size(h: float, remaining: float) -> float:
-    """Limit a proposed step size to the remaining time of the communication step.
+    """Return a proposed step size, limited to the remaining time of the communication step.
 
-    If one proposed step is too short and two are too long for the remaining time, the function
-    returns half the remaining time. The last step is therefore never tiny.
+    If the proposed step size is between half the remaining time and the remaining time, the result
+    is half the remaining time. This avoids a very short last step.
 
     Args:
         h: Proposed step size [s].
@@ -96,20 +97,23 @@ def first_step_size(h: float, remaining: float) -> float:
 
 
 def smallest_step_size(t: float, t_end: float) -> float:
-    """Return the smallest step size [s] that double precision resolves.
+    """Return the smallest step size [s] that double precision resolves near t and t_end.
 
-    16 eps max(|t|, |t_end|)
+    The result is 16 eps max(|t|, |t_end|).
     """
     return 16.0 * float(np.finfo(float).eps) * max(abs(t), abs(t_end))
 
 
 def is_acceptable(error: float, is_smallest: bool) -> bool:
-    """Return True if the error is at most 1, or if it is finite and the step size is minimal."""
+    """Return True if a step with this error, divided by the tolerance, may be accepted.
+
+    The error must be at most 1. At the smallest step size, any finite error is accepted.
+    """
     return error <= 1.0 or (is_smallest and error <= MAX_FINITE)
 
 
 def rejected_step_size(h: float, error: float) -> float:
-    """Return the step size after a rejection.
+    """Return the step size for the next trial after a rejected step.
 
         h_new = h min(max(0.9 err^(-1/4), 0.2), 0.5)
 
@@ -127,9 +131,10 @@ def rejected_step_size(h: float, error: float) -> float:
 
 
 def _error_power(error: float, method: float) -> float:
-    """Return err^k with k = 1/8 (explicit pair), 3/16 (Rosenbrock) or 5/32 (collocation).
+    """Return the power err^k of an error, with the exponent k for the step size controller.
 
-    The function uses only square roots, because they round identically on all platforms.
+    k is 1/8 for the explicit pair, 3/16 for the Rosenbrock pair and 5/32 for collocation. The
+    function uses only square roots, because their rounding is identical on all platforms.
     """
     q = np.sqrt(np.sqrt(error))
     power = np.sqrt(q)
@@ -148,13 +153,13 @@ def store_next_step_size(
         h_next = h min(max(0.9 err_n^(-k) err_(n-1)^(k / 2), 0.2), 5)
 
     The step size does not increase directly after a rejection. If the end of the communication step
-    shortened a step, the stored step size is not reduced.
+    limited the size of a step, the stored step size is not reduced.
 
     Args:
         s: Step memory, changed in place.
         h: Accepted step size [s].
         error: Error estimate of the step, divided by the tolerance.
-        was_rejected: True if a larger step was rejected before.
+        was_rejected: True if a trial with a larger step size was rejected.
         method: EXPLICIT, ROSENBROCK or COLLOCATION.
     """
     now, last = max(error, 1e-8), s[ERROR] if s[ERROR] > 0.0 else 1e-4
@@ -171,19 +176,24 @@ def store_next_step_size(
 
 
 class SwitchingValues(NamedTuple):
-    """Switching functions g (n,) at one end of a step of size h, and h dg/dt (n,) at this end."""
+    """Switching functions at the start or end of a step of size h.
+
+    Attributes:
+        value: Switching functions g (n,).
+        change: h dg/dt (n,).
+    """
 
     value: Array
     change: Array
 
 
 class SignChange(NamedTuple):
-    """First sign change in a step.
+    """First sign change of the switching functions in a step.
 
     Attributes:
-        fraction: Fraction of the step before the sign change; 1 if there is no sign change.
-        is_certain: True if the signs at the start and end of the step differ; False for a possible
-            touch-and-return.
+        fraction: Step fraction at the sign change, from 0 to 1; 1 without a sign change.
+        is_certain: True if the signs at the start and at the end of the step differ. False if a
+            function may change its sign twice within the step (touch-and-return).
     """
 
     fraction: float
@@ -191,7 +201,11 @@ class SignChange(NamedTuple):
 
 
 def first_sign_change(start: SwitchingValues, end: SwitchingValues) -> SignChange:
-    """Locate the first sign change on the Hermite cubics of all switching functions."""
+    """Return the first sign change in a step, located on Hermite cubics.
+
+    The cubics interpolate the switching functions and their time derivatives at both ends of the
+    step.
+    """
     fraction, is_certain = 1.0, False
     for g0, d0, g1, d1 in zip(*start, *end, strict=True):
         sign = 1.0 if g0 > 0.0 else -1.0
@@ -211,7 +225,10 @@ def _hermite(s: float, g0: float, d0: float, g1: float, d1: float) -> float:
 
 
 def _bisect(g0: float, d0: float, g1: float, d1: float) -> float:
-    """Return a root of a Hermite cubic that is positive at 0 and not positive at 1."""
+    """Return a root of a Hermite cubic that is positive at 0 and not positive at 1.
+
+    g0 and g1 are the values at 0 and 1; d0 and d1 are the slopes.
+    """
     low, high = 0.0, 1.0
     for _ in range(EVENT_BISECTIONS):
         middle = 0.5 * (low + high)
@@ -223,10 +240,18 @@ def _bisect(g0: float, d0: float, g1: float, d1: float) -> float:
 
 
 def possible_dip(g0: float, d0: float, g1: float, d1: float) -> float:
-    """Return the step fraction at which the end tangents intersect below zero; 1 if they do not.
+    """Return a step fraction at which a function may be negative between positive end values.
 
-    A convex function, such as the distance to a convex body along a line, is nowhere below its
-    tangents. It can therefore be negative only if the tangents intersect below zero.
+    The result is the fraction at which the tangents at both ends of the step intersect. If they do
+    not intersect below zero, the result is 1. A convex function, such as the distance to a convex
+    body along a line, is nowhere below its tangents. It can therefore be negative only if its
+    tangents intersect below zero.
+
+    Args:
+        g0: Function value at the start of the step.
+        d0: Slope at the start, in the step fraction.
+        g1: Function value at the end of the step.
+        d1: Slope at the end, in the step fraction.
     """
     if not (d0 < 0.0 < d1):
         return 1.0
@@ -236,10 +261,10 @@ def possible_dip(g0: float, d0: float, g1: float, d1: float) -> float:
 
 @dataclass
 class EventApproach:
-    """Step size limiter near discontinuities, the sign changes of switching functions.
+    """Limiter of the step size near discontinuities, which are sign changes of switching functions.
 
     A step may cross a sign change only if the change of the state derivatives over the step is
-    below the tolerance. The exact switching time is then irrelevant. After the event, the limiter
+    within the tolerance. The exact switching time is then irrelevant. After the event, the limiter
     restores the step size from before the event.
 
     Attributes:
@@ -247,7 +272,7 @@ class EventApproach:
         time_to_event: Predicted time to the event from the start of the inner step [s]; 0 if
             unknown.
         dip_searches: Number of reductions of the inner step in search of a touch-and-return.
-        crosses: True if the trial step contains a certain sign change.
+        crosses: True if a switching function has different signs at both ends of the trial step.
     """
 
     resume_step_size: float = 0.0
@@ -260,7 +285,7 @@ class EventApproach:
         self.time_to_event, self.dip_searches, self.crosses = 0.0, 0, False
 
     def limit(self, h: float, start: SwitchingValues, end: SwitchingValues, error: float) -> float:
-        """Return a smaller step size to try instead of h, or 0 to accept the step.
+        """Return a smaller step size for the next trial, or 0 if the trial step may be accepted.
 
         Args:
             h: Size of the trial step [s].
@@ -279,7 +304,10 @@ class EventApproach:
         return fraction * h
 
     def next_step_size(self, h: float, proposed: float) -> float:
-        """Return the step size after a step of size h: `proposed`, limited before an event."""
+        """Return the next step size [s] after an accepted step of size h [s].
+
+        The next step size is `proposed`, but it is limited before an event and restored after it.
+        """
         if self.crosses and self.resume_step_size > 0.0:
             proposed, self.resume_step_size = max(proposed, self.resume_step_size), 0.0
         elif self.time_to_event > h:
@@ -291,7 +319,7 @@ class EventApproach:
 
 
 class TrialStep(NamedTuple):
-    """Result of one trial step.
+    """Result of a trial step.
 
     Attributes:
         error: Error estimate, divided by the tolerance; infinite if a value is not finite.
@@ -306,7 +334,14 @@ class TrialStep(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class StepStart:
-    """Start of an inner step: memory m, time t [s], states x (n,) and their derivatives f (n,)."""
+    """Data at the start of an inner step.
+
+    Attributes:
+        m: Memory vector.
+        t: Time [s].
+        x: States (n,).
+        f: Derivatives of the states (n,).
+    """
 
     m: Array
     t: float
@@ -315,7 +350,12 @@ class StepStart:
 
 
 class TrialStepper:
-    """Stepper that takes trial steps with the methods of `Adaptive` and estimates their errors."""
+    """Stepper that takes trial steps with an adaptive method, and estimates their errors.
+
+    Args:
+        evaluator: Functions of the block.
+        method: Adaptive method.
+    """
 
     def __init__(self, evaluator: Evaluator, method: Adaptive):
         self.evaluator, self.method = evaluator, method
@@ -328,7 +368,7 @@ class TrialStepper:
 
     @property
     def first_implicit_method(self) -> float:
-        """Implicit method to use first; EXPLICIT if the block has no implicit method."""
+        """Implicit method of the first implicit steps; EXPLICIT without an implicit method."""
         if self.stages is not None:
             return COLLOCATION
         return ROSENBROCK if self.method.stiff is not None else EXPLICIT
@@ -346,7 +386,7 @@ class TrialStepper:
         s: Array,
         jacobian: tuple[Array, Array] | None,
     ) -> TrialStep:
-        """Try one step with the active method.
+        """Take a trial step with the active method, and estimate its error.
 
         Args:
             start: Start of the step.
@@ -367,14 +407,20 @@ class TrialStepper:
         return self._rosenbrock_step(start, h, t_end, jacobian)
 
     def rk4_step(self, start: StepStart, h: float, t_end: float) -> TrialStep:
-        """Take one RK4 step; its error estimate is the difference to a method of order 2."""
+        """Take a trial RK4 step of size h [s].
+
+        The error estimate is the difference to an embedded method of order 2.
+        """
         k = self._stage_rates(start, h, RK4, [start.f])
         y = start.x + h * weighted_sum(RK4.b, k)
         error = self.error_norm(h * weighted_sum(RK4_ERROR, k), start.x, y)
         return self._project_trial(start, t_end, error, y)
 
     def _explicit_step(self, start: StepStart, h: float, t_end: float, s: Array) -> TrialStep:
-        """Take one step of the embedded explicit pair, and update the votes for stiffness."""
+        """Take a trial step of the embedded explicit pair, and update the votes in s.
+
+        A vote for an implicit method means that stability limits the step size.
+        """
         pair = self.method.explicit
         assert pair is not None
         assert pair.error is not None
@@ -395,7 +441,10 @@ class TrialStepper:
     def _rosenbrock_step(
         self, start: StepStart, h: float, t_end: float, jacobian: tuple[Array, Array]
     ) -> TrialStep:
-        """Take one Rosenbrock step; the last stage is the error estimate."""
+        """Take a trial Rosenbrock step; its last stage is the error estimate.
+
+        `jacobian` contains df/dx (n, n) and df/dt (n,).
+        """
         pair = self.method.stiff
         assert pair is not None
 
@@ -409,7 +458,7 @@ class TrialStepper:
     def _collocation_step(
         self, stages: Stages, start: StepStart, h: float, t_end: float, s: Array
     ) -> TrialStep:
-        """Take one collocation step (Radau IIA); Newton's method computes the stages."""
+        """Take a trial collocation step (Radau IIA), and add its cost to the step memory s."""
 
         def rates(t: float, x: Array) -> Array:
             return self.rates(start.m, t, x)
@@ -425,14 +474,20 @@ class TrialStepper:
         return self._project_trial(start, t_end, error, y)
 
     def _project_trial(self, start: StepStart, t_end: float, error: float, y: Array) -> TrialStep:
-        """Return an acceptable trial with projected states; its error includes the projection."""
+        """Return the result of a trial step, with projected states if its error is at most 1.
+
+        The error then includes the correction by the projection.
+        """
         if not error <= 1.0:
             return TrialStep(error, y)
         correction, y = self.project(start, t_end, y)
         return TrialStep(max(error, correction), y)
 
     def jacobian(self, start: StepStart, h: float) -> tuple[Array, Array]:
-        """Return df/dx (n, n) and df/dt (n,), exact or by finite differences for step size h."""
+        """Return df/dx (n, n) and df/dt (n,) at the start of a step of size h [s].
+
+        The derivatives are exact or finite differences, as the method requires.
+        """
         if self.method.exact_jacobian:
             return self.evaluator.jacobian(put(put(start.m, 0, start.t), self.x, start.x))
 
@@ -442,7 +497,7 @@ class TrialStepper:
         return finite_difference_jacobian(rates, start.t, start.x, h, start.f, self.nominal)
 
     def error_norm(self, e: Array, x: Array, y: Array) -> float:
-        """Return the weighted maximum norm of an error.
+        """Return the maximum norm of an error estimate, divided by the tolerance.
 
             max_i |e_i| / (atol_i + rtol max(|x_i|, |y_i|))
 
@@ -459,14 +514,19 @@ class TrialStepper:
         return largest if largest <= MAX_FINITE and np.all(np.isfinite(y)) else np.inf
 
     def rates(self, m: Array, t: float, x: Array) -> Array:
-        """Return the derivatives (n,) of the states x at time t."""
+        """Return the state derivatives (n,) at time t [s] and states x, for the inputs in m."""
         return self.evaluator.derivative(put(put(m, 0, t), self.x, x))
 
     def project(self, start: StepStart, t_end: float, y: Array) -> tuple[float, Array]:
-        """Project the states onto their constraints.
+        """Project the states at the end of a step onto their constraints.
+
+        Args:
+            start: Start of the step.
+            t_end: Time at the end of the step [s].
+            y: States at the end of the step (n,).
 
         Returns:
-            Size of the correction, divided by the tolerance, and the projected states (n,).
+            Norm of the correction, divided by the tolerance, and the projected states (n,).
         """
         if not self.evaluator.has_projection:
             return 0.0, y
@@ -474,14 +534,20 @@ class TrialStepper:
         return self.error_norm(projected - y, start.x, projected), projected
 
     def add_cost(self, s: Array, cost: float) -> None:
-        """Add the cost of a step to the current window of the comparison of implicit methods."""
+        """Add the cost of a step to the current window, in evaluations of the state derivatives.
+
+        At the end of a window, the costs of the implicit methods are compared.
+        """
         if self.stages is not None and self.method.explicit is not None:
             s[WINDOW_COST] += cost
 
     def _stage_rates(
         self, start: StepStart, h: float, method: Integrator, k: list[Array]
     ) -> list[Array]:
-        """Return the stage derivatives, after adding k_i = f(t + c_i h, x + h sum_j a_ij k_j)."""
+        """Append all stage derivatives after the first to the list k, and return the list.
+
+        k_i = f(t + c_i h, x + h sum_j a_ij k_j)
+        """
         for a, c in zip(method.a[1:], method.c[1:], strict=True):
             k.append(self.rates(start.m, start.t + c * h, start.x + h * weighted_sum(a, k)))
         return k
@@ -491,18 +557,28 @@ class TrialStepper:
 
 
 class CommunicationStep(NamedTuple):
-    """Communication step [s]; `length` is stored because end - start has a rounding error."""
+    """Start, length and end of a communication step [s].
+
+    `length` is stored, because end - start has a rounding error.
+    """
 
     start: float
     length: float
     end: float
 
     def end_of(self, elapsed: float, h: float) -> float:
-        """Return the time [s] at the end of an inner step; exactly `end` for the last step."""
+        """Return the time [s] at the end of an inner step of size h that begins at `elapsed` [s].
+
+        For the last inner step, the result equals `end` exactly.
+        """
         return self.end if h == self.length - elapsed else self.start + (elapsed + h)
 
     def elapsed_after(self, elapsed: float, h: float) -> float:
-        """Return the time [s] since the start after an inner step; at the end exactly `length`."""
+        """Return the time [s] from the start of the communication step to the end of an inner step.
+
+        The inner step of size h begins at `elapsed` [s]. For the last inner step, the result equals
+        `length` exactly.
+        """
         return self.length if h == self.length - elapsed else elapsed + h
 
 
@@ -515,8 +591,8 @@ class InnerStep:
         s: Step memory, which trials change.
         method: Active method.
         cost_before: WINDOW_COST before the step.
-        jacobian: df/dx and df/dt for a Rosenbrock step.
-        votes: Copy of the method votes, to restore them if an event makes the new votes invalid.
+        jacobian: df/dx (n, n) and df/dt (n,) for a Rosenbrock step.
+        votes: Votes before the step, which are restored if an event makes the new votes invalid.
         smallest: Smallest step size [s].
     """
 
@@ -530,11 +606,11 @@ class InnerStep:
 
 
 class AdaptiveStepper:
-    """Integrator of the continuous states of a block over communication steps.
+    """Integrator with error control for the continuous states of a block over communication steps.
 
     Args:
-        evaluator: Functions of the block on its flat memory.
-        method: Integration methods and tolerances.
+        evaluator: Functions of the block.
+        method: Adaptive method with its tolerances.
         max_step_size: Largest inner step [s].
     """
 
@@ -546,16 +622,16 @@ class AdaptiveStepper:
         self.approach = EventApproach() if evaluator.switching_count else None
 
     def integrate(self, m: Array, start: float, length: float, end: float) -> Array:
-        """Integrate one communication step.
+        """Integrate the continuous states over one communication step.
 
         Args:
-            m: Memory at the start.
+            m: Memory vector at the start.
             start: Start time [s].
             length: Length of the step [s].
             end: End time [s].
 
         Returns:
-            Memory at the end. If the integration fails, the first state is NaN.
+            Memory vector at the end. If the integration fails, its first state is NaN.
         """
         step, elapsed = CommunicationStep(start, length, end), 0.0
         while elapsed < length:
@@ -563,7 +639,11 @@ class AdaptiveStepper:
         return m
 
     def _step(self, step: CommunicationStep, m: Array, elapsed: float) -> tuple[Array, float]:
-        """Take one inner step; return the new memory vector and the time since the start [s]."""
+        """Take one inner step that begins at `elapsed` [s] in a communication step.
+
+        Returns:
+            Memory vector after the step, and time since the start of the communication step [s].
+        """
         s, remaining = m[self.evaluator.memory.s].copy(), step.length - elapsed
         start = self._step_start(m, step.start + elapsed)
         h = self._initial_step_size(s, remaining, start)
@@ -579,7 +659,14 @@ class AdaptiveStepper:
     def _step_by_trials(
         self, inner: InnerStep, h: float, step: CommunicationStep, elapsed: float
     ) -> tuple[Array, float]:
-        """Take trial steps with decreasing step sizes until a trial is accepted."""
+        """Take trial steps with decreasing step sizes until a trial is accepted.
+
+        h is the first step size [s], and `elapsed` [s] is the start of the inner step in the
+        communication step.
+
+        Returns:
+            Memory vector after the step, and time since the start of the communication step [s].
+        """
         start, s, smallest, was_rejected = inner.start, inner.s, inner.smallest, False
         while self._has_tries_left(elapsed, step.length):
             t_end = step.end_of(elapsed, h)
@@ -597,14 +684,20 @@ class AdaptiveStepper:
         return self._give_up(start, step.length - elapsed, step.end, s), step.length
 
     def _step_start(self, m: Array, t: float) -> StepStart:
-        """Return the start of an inner step, with the derivatives stored by the previous step."""
+        """Return the data at the start t [s] of an inner step.
+
+        The state derivatives are those at the end of the previous step, if they are stored.
+        """
         x = m[self.trial_stepper.x]
         if self.last_rates is None:
             self.last_rates = self.trial_stepper.rates(m, t, x)
         return StepStart(m, t, x, self.last_rates)
 
     def _inner_step(self, start: StepStart, h: float, end: float, s: Array) -> InnerStep:
-        """Return the data of an inner step that all trials share, such as the Jacobian."""
+        """Return the data that all trials of an inner step share, such as the Jacobian.
+
+        h is the first step size [s], and `end` [s] is the end of the communication step.
+        """
         method, cost, jacobian = s[ACTIVE_METHOD], s[WINDOW_COST], None
         if method == ROSENBROCK:
             self.trial_stepper.add_cost(s, self.trial_stepper.costs.jacobian)
@@ -613,11 +706,11 @@ class AdaptiveStepper:
         return InnerStep(start, s, method, cost, jacobian, s[_VOTE_FIELDS], smallest)
 
     def _initial_step_size(self, s: Array, remaining: float, start: StepStart) -> float:
-        """Return the first step size to try: the stored size, limited to the remaining time.
+        """Return the size [s] of the first trial of an inner step.
 
-        If no size is stored, the result is the remaining time of the communication step. The first
-        step of a collocation method changes each state by at most INITIAL_CHANGE relative to its
-        magnitude.
+        The result is the stored step size, limited to the remaining time of the communication step.
+        If no step size is stored, the result is the remaining time. In the first collocation step
+        of a run, each state changes by at most INITIAL_CHANGE relative to its magnitude.
         """
         if self.method.explicit is None:
             s[ACTIVE_METHOD] = self.trial_stepper.first_implicit_method
@@ -630,7 +723,7 @@ class AdaptiveStepper:
         return first_step_size(min(s[STEP_SIZE], self.max_step_size), remaining)
 
     def _should_screen(self, s: Array, covers_whole_step: bool) -> bool:
-        """Return True if a single RK4 step should first cover the whole communication step."""
+        """Return True if the first trial is a single RK4 step over the whole communication step."""
         if not covers_whole_step or self.tries or s[ACTIVE_METHOD]:
             return False
         if s[SCREEN_PAUSE] > 0.0:
@@ -639,7 +732,10 @@ class AdaptiveStepper:
         return True
 
     def _screen(self, inner: InnerStep, h: float, end: float) -> Array | None:
-        """Return the states after one RK4 step; None at an event or if its error is too large."""
+        """Take one RK4 step over the whole communication step, and return its final states (n,).
+
+        The result is None if an event occurs in the step, or if its error exceeds the tolerance.
+        """
         self.tries += 1
         trial = self.trial_stepper.rk4_step(inner.start, h, end)
         if trial.error <= 1.0:
@@ -651,10 +747,14 @@ class AdaptiveStepper:
         return None
 
     def _try(self, inner: InnerStep, h: float, t_end: float) -> tuple[TrialStep, float]:
-        """Try one step; return the trial, and a shorter step size that ends before an event, or 0.
+        """Take a trial step of size h [s], and check it for events.
 
-        In the stiffness estimate, a discontinuity looks like a huge eigenvalue. Therefore an event
-        discards the votes of this step.
+        A discontinuity causes a very large eigenvalue estimate, which does not indicate stiffness.
+        At an event, the function therefore discards the votes of the step.
+
+        Returns:
+            Trial step, and the size [s] of a shorter step that ends before an event. The size is 0
+            if the step may be accepted.
         """
         self.tries += 1
         trial = self.trial_stepper.attempt(inner.start, h, t_end, inner.s, inner.jacobian)
@@ -666,7 +766,11 @@ class AdaptiveStepper:
         return trial, before_event
 
     def _has_tries_left(self, elapsed: float, length: float) -> bool:
-        """Return False after too many trial steps, or if they progress too slowly."""
+        """Return True if further trial steps are allowed in the communication step.
+
+        Trial steps are limited in number. They must also complete 1 % of the communication step
+        within PROBATION_TRIES.
+        """
         if self.tries == PROBATION_TRIES and elapsed < 0.01 * length:
             return False
         bound = self.method.max_inner_steps
@@ -675,7 +779,11 @@ class AdaptiveStepper:
     def _accept(
         self, inner: InnerStep, h: float, t_end: float, trial: TrialStep, was_rejected: bool
     ) -> Array:
-        """Accept a trial; update step size, votes and stages, and return the final states."""
+        """Accept a trial step: update the step size, the votes and the stored stages.
+
+        Returns:
+            States at the end of the step (n,).
+        """
         if trial.error <= 1.0:
             if inner.method != EXPLICIT:
                 self._assess_implicit_step(inner, h)
@@ -692,7 +800,10 @@ class AdaptiveStepper:
         return self.trial_stepper.project(inner.start, t_end, trial.y)[1]
 
     def _carry_over(self, inner: InnerStep, h: float) -> None:
-        """Store the stages to predict the next stages; discard them after an event or a switch."""
+        """Store the collocation stages of an accepted step for the prediction of the next stages.
+
+        After an event or a change of the method, discard them instead.
+        """
         stages, approach, s = self.trial_stepper.stages, self.approach, inner.s
         if stages is not None and inner.method == COLLOCATION:
             s[STEP_SIZE] = stages.keep(h, s[STEP_SIZE])
@@ -705,7 +816,12 @@ class AdaptiveStepper:
     def _limit_to_event(
         self, start: StepStart, h: float, t_end: float, trial: TrialStep
     ) -> tuple[TrialStep, float]:
-        """Return the trial with its final derivatives, and the step size to an event (0: none)."""
+        """Check a trial step of size h [s] for events.
+
+        Returns:
+            Trial step with the state derivatives at its end, and the size [s] of a shorter step
+            that ends before an event. The size is 0 if the step may be accepted.
+        """
         if self.approach is None:
             return trial, 0.0
         known = trial.rates
@@ -718,14 +834,21 @@ class AdaptiveStepper:
     def _switching_values(
         self, m: Array, t: float, x: Array, change: Array, direction: float
     ) -> SwitchingValues:
-        """Return the switching functions g, and h dg/dt by finite differences along `change`."""
+        """Return the switching functions g (n,) and h dg/dt (n,) at time t [s] and states x.
+
+        h dg/dt is a finite difference along `change`, the state derivatives times h. `direction` is
+        1 at the start of a step, and -1 at its end.
+        """
         delta, m = direction * SWITCHING_DIFFERENCE, put(m, 0, t)
         value = self.evaluator.switching_functions(put(m, self.trial_stepper.x, x))
         moved = self.evaluator.switching_functions(put(m, self.trial_stepper.x, x + delta * change))
         return SwitchingValues(value, (moved - value) / delta)
 
     def _shorten_before_event(self, s: Array, h: float) -> float:
-        """Store the step size up to the event, and the step size to use after the event."""
+        """Store the step size h [s] that ends before an event, and return it.
+
+        The previous step size is stored for the time after the event.
+        """
         assert self.approach is not None
         if self.approach.resume_step_size == 0.0:
             self.approach.resume_step_size = s[STEP_SIZE]
@@ -733,13 +856,21 @@ class AdaptiveStepper:
         return h
 
     def _give_up(self, start: StepStart, remaining: float, end: float, s: Array) -> Array:
-        """Return NaN, or if `max_inner_steps` is set, finish the step without error control."""
+        """End the communication step after too many trial steps, and return the memory vector.
+
+        If `max_inner_steps` is set, one step without error control covers the remaining time [s].
+        Otherwise the first state in the memory vector is NaN.
+        """
         if self.method.max_inner_steps is None:
             return self._store(start, put(start.x, 0, np.nan), end, s)
         return self._finish_within_budget(start, remaining, end, s)
 
     def _finish_within_budget(self, start: StepStart, h: float, end: float, s: Array) -> Array:
-        """Complete the communication step with one linearly implicit Euler step or RK4 step."""
+        """Complete the communication step with one step without error control of size h [s].
+
+        If the method is implicit, the function takes a linearly implicit Euler step, and otherwise
+        an RK4 step. If a result is not finite, the states do not change.
+        """
         s[EXHAUSTED_STEPS] += 1.0
         stepper = self.trial_stepper
         if is_implicit(self.method):
@@ -754,7 +885,10 @@ class AdaptiveStepper:
         return self._store(start, y if is_finite else start.x, end, s)
 
     def _assess_implicit_step(self, inner: InnerStep, h: float) -> None:
-        """Update the votes for explicit steps; at the end of a window, compare implicit methods."""
+        """Update the votes for explicit steps after an implicit step of size h [s].
+
+        At the end of a window, compare the costs of the implicit methods.
+        """
         if self.method.explicit is None:
             return
         s, x, stages = inner.s, inner.start.x, self.trial_stepper.stages
@@ -771,13 +905,16 @@ class AdaptiveStepper:
             select_cheaper_implicit_method(s, h, self.trial_stepper.costs.window)
 
     def _eigenvalue_bound(self, J: Array, x: Array) -> float:
-        """Return the bound |D^-1 J D|_inf [1/s] of the spectral radius, D = diag(tolerances)."""
+        """Return an upper bound of the spectral radius of the Jacobian J (n, n) [1/s].
+
+        The bound is |D^-1 J D|_inf with the tolerances at the states x (n,) as the diagonal of D.
+        """
         unit = self.trial_stepper.atol + self.method.rtol * np.abs(x)
         rows = zip(J, unit, strict=True)
         return max((float(sum(np.abs(row) * unit) / u) for row, u in rows), default=0.0)
 
     def _store(self, start: StepStart, y: Array, t: float, s: Array) -> Array:
-        """Return the memory vector with the new time, states and data of the method."""
+        """Return the memory vector with the time t [s], the states y (n,) and the step memory s."""
         return put(put(put(start.m, 0, t), self.trial_stepper.x, y), self.evaluator.memory.s, s)
 
 

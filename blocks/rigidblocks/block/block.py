@@ -1,4 +1,4 @@
-"""Block: an immutable record with typed ports and pure functions, validated at construction."""
+"""Base class of blocks, which are immutable objects with typed ports and pure functions."""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
@@ -37,12 +37,12 @@ Ports = dict[str, tuple[Port, ...]]
 
 
 def check(block: Any, base: type) -> None:
-    """Validate a block after construction.
+    """Validate the ports, functions and sample time of a block after construction.
 
     Each port property must be a tuple of ports, and port names must be unique. States and
     parameters must have start values, and each `rate` must be the name of a state. An output with
-    the name of a state must have the shape of that state. The sample time must be positive. The
-    block must override each function of `base` that its ports require.
+    the name of a state must have the shape of this state. The sample time must be positive. The
+    class of the block must override each function of `base` that its ports require.
 
     Raises:
         TypeError: The block is mutable, or a port has the wrong type.
@@ -68,7 +68,7 @@ def check(block: Any, base: type) -> None:
 
 
 def make_fields_immutable(block: Any) -> None:
-    """Replace the fields of a block by immutable values.
+    """Replace mutable field values of a block by immutable values.
 
     NumPy scalars and zero-dimensional arrays become Python scalars, other arrays become read-only
     copies, and lists become tuples.
@@ -106,9 +106,9 @@ def _immutable_value(value: Any, what: str) -> Any:
 
 
 def _immutable_record(value: Any, what: str) -> Any:
-    """Return `value` with read-only arrays if it is a frozen record of this package.
+    """Return a frozen record of this package with read-only arrays; return other values unchanged.
 
-    `what` names the value in error messages.
+    `what` is the name of the value in error messages.
     """
     is_record = type(value).__module__.startswith("rigidblocks.")
     if not is_record or hasattr(value, "sampled") or not value.__dataclass_params__.frozen:
@@ -185,7 +185,7 @@ def _missing_functions(block: Any, base: type, ports: Ports) -> Iterator[str]:
 
 
 def check_count(name: str, value: Any, most: int | None = None) -> None:
-    """Check that a value is an integer from 1 to `most`.
+    """Check that the value of an option is an integer from 1 to `most`.
 
     Raises:
         TypeError: The value is not an integer.
@@ -205,7 +205,7 @@ FUNCTIONS = ("derivative", "project", "switching_functions", "initial", "update"
 
 
 def with_any_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function with a type hint that allows any subset of the arguments t, x, u, p."""
+    """Return a block function with a type hint that allows any of the arguments t, x, u, p."""
     return function
 
 
@@ -217,17 +217,18 @@ class Block(metaclass=HintedType):
         x     = update(t, x, u, p)         for the `sampled` states, every `sample_time`
         y     = output(t, x, u, p)
 
-    Subclasses are frozen dataclasses. Their fields define the structure and the start values;
-    function calls store no data in the block. A function declares the arguments that it uses: t [s]
-    and the records x, u and p with one attribute per port. It returns a mapping from port names to
-    values. Functions are pure and support floats and traced scalars. They use `select` instead of
-    `if` for conditions on values.
+    Subclasses are frozen dataclasses. Their fields define the structure and the start values. A
+    function declares the arguments that it uses: the time t [s], and the records x, u and p, which
+    have one attribute per port. It returns a mapping from port names to values. Functions are pure
+    and store no data in the block. They support floats and traced scalars, and use `select` instead
+    of `if` for conditions on values.
 
-    An output port with the name of a state has the value of that state; `output` omits it.
+    If an output port has the name of a state, its value is the value of the state. The function
+    `output` does not return this port.
 
     Raises:
-        TypeError: A function takes other arguments (raised by the class definition), or a field or
-            port has the wrong type (raised by the constructor).
+        TypeError: The class definition has a function with other arguments, or a field or port has
+            the wrong type.
         ValueError: The fields or ports of a block are inconsistent (`check`).
     """
 
@@ -261,7 +262,7 @@ class Block(metaclass=HintedType):
             return f"<{type(self).__name__}>"
 
     def _repr_html_(self) -> str:
-        """Return a table of the ports for notebooks."""
+        """Return an HTML table of the block's ports for notebooks."""
         sides = (("input", self.inputs), ("output", self.outputs), ("parameter", self.parameters))
         rows = (
             (side, port.name, str(port.shape), " ".join(dict.fromkeys(port.units)), port.doc)
@@ -296,66 +297,70 @@ class Block(metaclass=HintedType):
 
     @property
     def states(self) -> tuple[Port, ...]:
-        """Continuous states."""
+        """Ports of the continuous states."""
         return ()
 
     @property
     def sampled(self) -> tuple[Port, ...]:
-        """Sampled states."""
+        """Ports of the sampled states."""
         return ()
 
     @property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameters."""
+        """Ports of the parameters."""
         return ()
 
     @with_any_arguments
     def derivative(self) -> Values:
-        """Return the derivatives of the continuous states by name."""
+        """Return the time derivatives of the continuous states by port name."""
         return {}
 
     @with_any_arguments
     def project(self) -> Values:
-        """Return the continuous states projected onto their constraints, e.g. unit quaternions.
+        """Return the continuous states after projection onto their constraints, by port name.
 
-        The stepper calls this function at the start and after every inner step. States that the
-        function does not return are unchanged. The set of returned names must not depend on values.
+        An example is the normalization of quaternions. The stepper calls this function at the start
+        and after every inner step. States that the function does not return do not change. The set
+        of returned names must not depend on values.
         """
         return {}
 
     @with_any_arguments
     def switching_functions(self) -> Any:
-        """Return the switching functions (n,), e.g. contact gaps; their signs select the equations.
+        """Return the switching functions (n,), whose signs select the equations of the block.
 
-        Adaptive methods end a step at a sign change, so that one set of equations applies in each
-        step. Zero counts as negative. The number n must not depend on values.
+        Contact gaps are an example. Adaptive methods end a step at a sign change, so that one set
+        of equations applies in each step. Zero counts as negative. The number n must not depend on
+        values.
         """
         return np.zeros(0)
 
     @with_any_arguments
     def initial(self, t: Any, x: Record, u: Record, p: Record) -> Values:
-        """Return the sampled states after initialization at the sample instant t.
+        """Return the sampled states after initialization at the start time t [s], by port name.
 
-        The default implementation calls `update`.
+        The base class calls `update`.
         """
         return call(self, "update", t, x, u, p)
 
     @with_any_arguments
     def update(self) -> Values:
-        """Return the sampled states after the sample instant t."""
+        """Return the sampled states after a sample instant, by port name."""
         return {}
 
     @with_any_arguments
     def output(self) -> Values:
-        """Return the outputs that are not states."""
+        """Return the outputs that are not states, by port name."""
         return {}
 
     def longest_hold(self, u: Record, p: Record) -> float:
-        """Return the longest communication step [s] for which held outputs remain stable.
+        """Return the longest communication step [s] for which a master may hold the outputs.
+
+        With longer steps, the held outputs, such as contact forces, make the system unstable.
 
         Args:
-            u: Start values of the block's inputs. It also contains the inputs of other parts whose
-                outputs have direct feedthrough to the block's inputs.
+            u: Start values of the block's inputs, and of the inputs of other parts whose outputs
+                have direct feedthrough to the block's inputs.
             p: Parameters.
 
         Returns:
@@ -365,30 +370,30 @@ class Block(metaclass=HintedType):
         return float("inf")
 
     def modes(self, x: Record, p: Record) -> Array:
-        """Return the eigenvalues [1/s] of fast modes at x, such as stiff springs."""
+        """Return the eigenvalues (n,) [1/s] of fast modes at the states x, as of stiff springs."""
         del x, p
         return np.zeros(0)
 
     @property
     def conditions(self) -> tuple[tuple[str, str], ...]:
-        """Names of the output pairs (condition, rank) that indicate singular loop configurations.
+        """Pairs of output names for the condition number and the rank of kinematic loops.
 
-        Near a singular configuration the condition number is large. In the singular configuration
+        Near a singular configuration, the condition number is large. In a singular configuration,
         the rank is reduced.
         """
         return ()
 
     def suspects(self, x: Record) -> Iterable[str]:
-        """Yield possible causes of a failed run at the states x."""
+        """Return texts about the possible causes of a failed run at the states x."""
         del x
         return ()
 
     def remarks(self, t: Array, y: Record) -> Iterable[str]:
-        """Yield log messages about a run.
+        """Return log messages about a finished run.
 
         Args:
             t: Times (n,) [s].
-            y: Outputs (n, *shape) of each port at these times.
+            y: Record of the outputs at these times, each of shape (n, *shape of the port).
         """
         del t, y
         return ()
@@ -400,12 +405,21 @@ def _port_text(port: Port) -> str:
 
 @cache
 def argument_names(function: Callable[..., Values]) -> tuple[str, ...]:
-    """Return the arguments of a block function (any of t, x, u and p) in the declared order."""
+    """Return the names of a block function's arguments (any of t, x, u, p) in declared order."""
     return tuple(inspect.signature(function).parameters)[1:]
 
 
 def call(block: Block, function: str, t: Any, x: Record, u: Record, p: Record) -> Values:
-    """Call a block function with its declared arguments and return its values by port name."""
+    """Call a block function with the arguments that it declares; return its values by port name.
+
+    Args:
+        block: Block.
+        function: Name of the function.
+        t: Time [s].
+        x: States.
+        u: Inputs.
+        p: Parameters.
+    """
     given = {"t": t, "x": x, "u": u, "p": p}
     names = argument_names(getattr(type(block), function))
     values: Values = getattr(block, function)(**{name: given[name] for name in names})
@@ -413,7 +427,10 @@ def call(block: Block, function: str, t: Any, x: Record, u: Record, p: Record) -
 
 
 def _with_check(name: str, function: Callable[..., None]) -> Callable[..., None]:
-    """Wrap a constructor; after the last constructor of a class hierarchy, check the block."""
+    """Return a constructor that validates the block after the last constructor of its class.
+
+    `name` is the name of the constructor, `__init__` or `__post_init__`.
+    """
 
     @wraps(function)
     def make(self: Block, *values: Any, **named: Any) -> None:
@@ -444,11 +461,11 @@ def _check_arguments(where: str, function: Any) -> None:
 
 
 def state_outputs(block: Block) -> tuple[str, ...]:
-    """Return the names of the outputs that are states."""
+    """Return the names of a block's outputs that are states."""
     states = {port.name for port in (*block.states, *block.sampled)}
     return tuple(port.name for port in block.outputs if port.name in states)
 
 
 def computed_outputs(block: Block) -> tuple[Port, ...]:
-    """Return the outputs that `output` computes."""
+    """Return the output ports that the block's function `output` computes."""
     return tuple(port for port in block.outputs if port.name not in state_outputs(block))

@@ -1,4 +1,4 @@
-"""Dense output inside a step, and event location with dense output (RBDA 11.5)."""
+"""Dense output of integration steps, and event location with dense output (RBDA 11.5)."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,19 +22,26 @@ from rigidblocks.block.stepper import (
 from rigidblocks.spatial.spatial import Array
 
 Event = Callable[[Any, Record, Record, Record], Any]
-HALVINGS = 53  # bisections of a step, down to adjacent floating-point times
+HALVINGS = 53  # number of bisections of a step, which end at adjacent floating-point times
 
 
 @dataclass(frozen=True, eq=False)
 class Interpolant:
-    """Dense output of a step of size h of an explicit method, at t + delta h with 0 <= delta <= 1.
+    """Dense output of one explicit step: the states (n,) as a function of the step fraction.
 
         x(delta) = x + h sum b_i(delta) k_i                    (RBDA Eq 11.46)
 
-    The interpolant is the integral of the polynomial that the method fits to the stage derivatives
-    k, so it needs no further evaluations. Its degree is 1 for the Euler methods (Eq 11.49), 2 for
-    Heun (Eq 11.51 with stages at 0 and 1), and 3 for RK4. Its error in a step has the same order as
-    the global error of the method.
+    delta is the fraction of the step, from 0 to 1. The interpolant is the integral of the
+    polynomial that the method fits to the stage derivatives k, so it needs no further evaluations.
+    Its degree is 1 for the Euler methods (Eq 11.49), 2 for Heun (Eq 11.51 with stages at 0 and 1),
+    and 3 for RK4. The order of its error in one step is the order of the method's global error.
+
+    Attributes:
+        method: Explicit method.
+        h: Step size [s].
+        x: States at the start of the step (n,).
+        k: Stage derivatives, each (n,).
+        position: Mask (n,) of the states that use the position tableau.
     """
 
     method: Integrator
@@ -56,7 +63,18 @@ def interpolant(
     h: float,
     position: Array,
 ) -> Interpolant:
-    """Return the interpolant of the explicit step that `integrate` takes from t to t + h.
+    """Return the dense output of the explicit step that `integrate` takes from t to t + h.
+
+    Args:
+        method: Explicit method.
+        derivative: Function (t, x) that returns the state derivatives (n,).
+        t: Start time [s].
+        x: States at the start (n,).
+        h: Step size [s].
+        position: Mask (n,) of the states that use the position tableau.
+
+    Returns:
+        Interpolant.
 
     Raises:
         ValueError: The method is linearly implicit, or has an order above 1 and no `dense`.
@@ -68,7 +86,11 @@ def interpolant(
 def _polynomials(
     method: Integrator,
 ) -> tuple[tuple[tuple[float, ...], ...], tuple[tuple[float, ...], ...]]:
-    """Return the coefficients of the polynomials b_i(delta) for velocities and for positions."""
+    """Return the coefficients of a method's dense output b_i(delta) for velocities and positions.
+
+    Raises:
+        ValueError: The method has no dense output.
+    """
     if method.implicit is None and method.dense is not None:
         return method.dense, method.dense
     if method.implicit is None and method.order == 1:
@@ -84,11 +106,11 @@ def _weights(dense: tuple[tuple[float, ...], ...], delta: float) -> tuple[float,
 
 
 class EventReached(NamedTuple):
-    """Result of `first_event`.
+    """Result of a step with event location (`first_event`).
 
     Attributes:
-        t: Time [s].
-        m: Memory at that time, with outputs.
+        t: Time of the event, or of the end of the step [s].
+        m: Memory vector at the time t, with outputs.
         happened: True if the event occurred.
     """
 
@@ -106,21 +128,21 @@ def first_event(
     method: Integrator = RK4,
     h: float = 1e-3,
 ) -> EventReached:
-    """Step from t to t + dt like `advance`, but stop at the first event.
+    """Step from t to t + dt, and stop at the first event.
 
-    The event occurs when the event function changes from positive to zero or negative. If the
-    function is not positive at t, it must first become positive. An example is a closed gap that
-    opens first. To detect several events, pass a function that returns the minimum of their event
-    functions.
+    The event occurs when the event function changes from positive to zero or negative. If the event
+    function is not positive at t, for example because a gap is closed, it must first become
+    positive. To detect several events, pass the minimum of their event functions.
 
-    Bisection of the interpolated states locates the event to the last bit of the step size. At the
-    returned state, the event function is zero or negative. The error decreases with h at the
-    method's order. An event that starts and ends within one inner step is not detected. For a
-    method without an interpolant, each bisection step takes a shorter step of the method.
+    Bisection of the dense output locates the event to the last bit of the step size. At the
+    returned state, the event function is zero or negative. The error of the event time decreases
+    with h at the method's order. An event that starts and ends within one inner step is not
+    detected. For a method without dense output, the bisection repeats the inner step with smaller
+    sizes.
 
     Args:
         evaluator: Functions of the block.
-        m: Memory at t.
+        m: Memory vector at t.
         t: Start time [s].
         dt: Largest step size [s].
         event: Function (t, x, u, p) that is positive until the event, such as a gap or contact
@@ -129,7 +151,7 @@ def first_event(
         h: Largest inner step [s].
 
     Returns:
-        The time, the memory, and True if the event occurred.
+        Time, memory vector, and True if the event occurred.
 
     Raises:
         ValueError: The block has a sample time, or dt is not positive.
@@ -164,7 +186,10 @@ def _locate(
     method: Integrator,
     after: Array,
 ) -> Array:
-    """Return the memory vector at the time of the event; bisection locates the event."""
+    """Locate an event in an inner step by bisection, and return the memory vector at the event.
+
+    m is the memory vector at the start t [s], and `after` is the memory vector at t + h.
+    """
     memory, states = evaluator.memory, _course(evaluator, m, t, h, method)
     low, high = 0.0, 1.0
     for _ in range(HALVINGS):
@@ -180,7 +205,7 @@ def _locate(
 def _course(
     evaluator: Evaluator, m: Array, t: float, h: float, method: Integrator
 ) -> Callable[[float], Array]:
-    """Return the states inside a step as a function of the step fraction delta, 0 to 1."""
+    """Return the states (n,) within an inner step as a function of the step fraction, 0 to 1."""
     if method.implicit is not None or (method.order > 1 and method.dense is None):
         return lambda delta: inner_step(evaluator, m, t, delta * h, method)
     memory = evaluator.memory
@@ -190,18 +215,18 @@ def _course(
 Gaps = Callable[
     [Record], Array
 ]  # function of the states x that returns gaps (n,); no gap may become negative
-NEAR = 1e-3  # fraction of a step: increment for the finite differences of gaps
+NEAR = 1e-3  # increment for the finite differences of gaps, as a fraction of the step
 SPLITS = 8  # recursion depth of the search for a gap that closes and opens within a step
 _SHORTEST = 16.0 * np.finfo(float).eps
 
 
 class EventSteps:
-    """Error-controlled steps of an embedded explicit pair up to events.
+    """Stepper of an embedded explicit pair with error control, which stops at events.
 
     Args:
-        method: Adaptive method with an explicit pair; a step is accepted if its error is within the
+        method: Adaptive method with an explicit pair. A step is accepted if its error is within the
             tolerance.
-        first: First step size to try [s]. After an event, the last step size is tried first.
+        first: First trial step size [s]. After an event, the first trial has the last step size.
         longest: Largest step size [s].
 
     Raises:
@@ -219,12 +244,19 @@ class EventSteps:
     def segments(
         self, evaluator: Evaluator, m: Array, t: float, end: float, event: Event, gaps: Gaps
     ) -> "Iterator[Segment]":
-        """Yield the segments (steps) from t to the end, or to the first event (see `first_event`).
+        """Yield the accepted steps from t to the end time, or to the first event.
 
-        The last segment ends at the event. `gaps` returns the distances that must not become
-        negative. If a distance crosses zero twice within one step, the crossing is detected if the
-        distance is a convex function of time. An example is the distance between two small balls
-        that pass each other.
+        `first_event` defines an event. The last step ends at the event. If a gap crosses zero twice
+        within a step, the stepper detects the crossing if the gap is a convex function of time. An
+        example is the distance between two small balls that pass each other.
+
+        Args:
+            evaluator: Functions of the block.
+            m: Memory vector at t.
+            t: Start time [s].
+            end: End time [s].
+            event: Event function (t, x, u, p).
+            gaps: Function of the states that returns gaps (n,), which must not become negative.
         """
         before = event(*evaluator.memory.records(put(m, 0, t)))
         while t < end:
@@ -241,7 +273,13 @@ class EventSteps:
     def _accepted_step(
         self, evaluator: Evaluator, m: Array, t: float, h: float, end: float
     ) -> tuple[float, Interpolant, Array]:
-        """Return the size [s] of the next accepted step, its interpolant, and the memory vector."""
+        """Take trial steps from t until the error is within the tolerance.
+
+        h is the first trial step size [s].
+
+        Returns:
+            Size of the accepted step [s], its dense output, and the memory vector at its end.
+        """
         memory, shortest = evaluator.memory, _SHORTEST * max(abs(t), abs(end))
         while True:
             x, position = m[memory.x], memory.position
@@ -259,9 +297,10 @@ class EventSteps:
     def _error(
         self, evaluator: Evaluator, h: float, k: list[Array], x: Array, y: Array, back: Array
     ) -> float:
-        """Return the larger of step error and projection correction, divided by the tolerance.
+        """Return the maximum of step error and projection correction, divided by the tolerance.
 
-        x and y (n,) are the states at the start and at the end, `back` the projected states.
+        x (n,) are the states at the start of the step, y (n,) the states at the end, and `back`
+        (n,) the projected states at the end. k contains the stage derivatives.
         """
         assert self.pair.error is not None
         if not np.all(np.isfinite(back)):
@@ -273,11 +312,11 @@ class EventSteps:
 
 
 class Segment:
-    """Accepted step from t to `end`, or to an event inside the step.
+    """Accepted step with dense output, which ends at `end` [s] or at an event.
 
     Attributes:
         happened: True if the event occurred in the step.
-        after: Memory at the end.
+        after: Memory vector at the end.
     """
 
     def __init__(
@@ -300,14 +339,20 @@ class Segment:
         return self.after if t >= self.end else self._memory_at((t - self.t) / self.course.h)
 
     def end_at_event(self, before: float) -> "Segment":
-        """Return the part of the segment up to its event; `before` is the event function at t."""
+        """Shorten the step if the event occurs in it, and return the step itself.
+
+        `before` is the value of the event function at the start of the step.
+        """
         found = self._find_event(before)
         if found is not None:
             self.happened, self.after, self.end = True, found, float(found[0])
         return self
 
     def _find_event(self, before: float) -> Array | None:
-        """Return the memory vector at the time of the event in the step, or None."""
+        """Return the memory vector at the first event in the step, or None if no event occurs.
+
+        `before` is the value of the event function at the start of the step.
+        """
         first = self._first_positive() if before <= 0 else 0.0
         if first == 1.0:
             return None
@@ -320,7 +365,10 @@ class Segment:
         return self._locate_event(first, high, after)
 
     def _locate_event(self, low: float, high: float, after: Array) -> Array:
-        """Return the memory vector at the event between the step fractions `low` and `high`."""
+        """Locate an event by bisection between two step fractions, and return the memory vector.
+
+        `after` is the memory vector at the step fraction `high`.
+        """
         for _ in range(HALVINGS):
             middle = 0.5 * (low + high)
             there = self._memory_at(middle)
@@ -331,14 +379,17 @@ class Segment:
         return after
 
     def _first_positive(self) -> float:
-        """Return a step fraction at which the event function is positive, otherwise 1."""
+        """Return a step fraction at which the event function is positive, or 1 if none is found."""
         parts = (2.0**-n for n in range(30))
         return next((part for part in parts if self._event_value(self._memory_at(part)) > 0), 1.0)
 
     def _find_closed_gap(self, start: float, end: float, splits: int) -> float:
-        """Return a step fraction from `start` to `end` at which a gap is closed, or 1.
+        """Search for a closed gap between two step fractions at which all gaps are open.
 
-        All gaps are open at `start` and at `end`. `splits` is the remaining recursion depth.
+        `splits` is the remaining recursion depth.
+
+        Returns:
+            Step fraction at which a gap is closed; 1 if none is found.
         """
         (g0, d0), (g1, d1) = self._gaps(start, NEAR), self._gaps(end, -NEAR)
         long = end - start
@@ -355,9 +406,9 @@ class Segment:
         return early if early < 1.0 else self._find_closed_gap(middle, end, splits - 1)
 
     def _gaps(self, part: float, near: float) -> tuple[list[float], list[float]]:
-        """Return the gaps at the step fraction `part`, and their derivatives.
+        """Return the gaps at the step fraction `part`, and their derivatives by the step fraction.
 
-        The derivatives are differences over the step fraction `near`.
+        The derivatives are finite differences with the increment `near`.
         """
         value, there = (self.gaps(self._states(p)) for p in (part, part + near))
         return list(value), list((there - value) / near)

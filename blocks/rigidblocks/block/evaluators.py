@@ -1,7 +1,8 @@
-"""Evaluators of a block's functions on its flat memory; Jacobians and failure diagnosis.
+"""Evaluators of a block's functions, Jacobians by finite differences, and failure diagnosis.
 
-An evaluator runs the block in NumPy, as a graph, or with inputs that follow polynomials. Steppers
-call only evaluators and do not depend on the implementation of the block.
+An evaluator computes the functions of a block from its memory vector. It runs the block in NumPy,
+as a graph, or with inputs that follow polynomials. Steppers call only evaluators and do not depend
+on the implementation of the block.
 """
 
 import abc
@@ -21,29 +22,29 @@ from rigidblocks.common.optional_imports import install_command
 from rigidblocks.spatial.spatial import Array
 
 ExactJacobian = Callable[[Array], tuple[Array, Array]]
-"""Function from the memory to df/dx (n, n) and df/dt (n,)."""
+"""Function that returns df/dx (n, n) and df/dt (n,) for a memory vector."""
 
 MAX_INPUT_ORDER = 3
 """Degree of input polynomials within a communication step."""
 
 STATE_INCREMENT = 2.0**-26
-"""Relative increment of a state: half of the 53 bits for the difference, half for the rates."""
+"""Relative increment of a state for finite differences, about the square root of the precision."""
 
 TIME_INCREMENT = 2.0**-20
-"""Increment of time, relative to the step size."""
+"""Increment of time for finite differences, relative to the step size."""
 
 TIME_ROUNDING = 2.0**-50
-"""Smallest increment of time, relative to the time."""
+"""Smallest increment of time for finite differences, relative to the time."""
 
 STABILITY_EDGE = 2.0
-"""Value of h |lambda| above which explicit fixed steps count as unstable; RK4 allows 2.8."""
+"""Value of h |lambda| above which explicit fixed steps count as unstable; RK4 is stable to 2.8."""
 
 
 class Evaluator(abc.ABC):
-    """Functions of a block that map its flat memory m to flat values.
+    """Base class of evaluators, which compute the functions of a block from its memory vector m.
 
-    All methods are pure, and m may be traced. The memory has n continuous states, nz sampled states
-    and ny computed outputs.
+    All methods are pure functions, and m may be traced. The block has n continuous states, nz
+    sampled states and ny computed outputs.
     """
 
     memory: Memory
@@ -51,12 +52,12 @@ class Evaluator(abc.ABC):
     @property
     @abc.abstractmethod
     def has_projection(self) -> bool:
-        """True if the block projects continuous states after an inner step."""
+        """True if the block projects its continuous states onto constraints."""
 
     @property
     @abc.abstractmethod
     def switching_count(self) -> int:
-        """Number of switching functions."""
+        """Number of the block's switching functions."""
 
     @abc.abstractmethod
     def derivative(self, m: Array) -> Array:
@@ -64,7 +65,7 @@ class Evaluator(abc.ABC):
 
     @abc.abstractmethod
     def jacobian(self, m: Array) -> tuple[Array, Array]:
-        """Return the exact df/dx (n, n) and df/dt (n,) of `derivative`.
+        """Return the exact derivatives df/dx (n, n) and df/dt (n,) of the function `derivative`.
 
         Raises:
             ValueError: The evaluator has no exact derivatives.
@@ -76,7 +77,7 @@ class Evaluator(abc.ABC):
 
     @abc.abstractmethod
     def switching_functions(self, m: Array) -> Array:
-        """Return the switching functions; their signs select the equations of the block."""
+        """Return the switching functions (k,), whose signs select the block's equations."""
 
     @abc.abstractmethod
     def initial(self, m: Array) -> Array:
@@ -91,9 +92,9 @@ class Evaluator(abc.ABC):
         """Return the computed outputs (ny,)."""
 
     def with_inputs_frozen_at(self, t: float) -> "Evaluator":
-        """Return an evaluator whose inputs are constant at their values of time t [s].
+        """Return an evaluator with constant inputs, equal to the inputs at time t [s].
 
-        The default returns the evaluator itself, because held inputs are constant.
+        The base class returns the evaluator itself, because held inputs are constant.
         """
         del t
         return self
@@ -105,8 +106,8 @@ class NumpyEvaluator(Evaluator):
 
     Args:
         memory: Memory layout of the block.
-        exact_jacobian: Function that returns exact derivatives, for implicit methods
-            (`kernels.traced_evaluator.numpy_evaluator`). If it is None, `jacobian` raises an error.
+        exact_jacobian: Function that returns df/dx and df/dt for implicit methods
+            (`kernels.traced_evaluator.numpy_evaluator`). None: `jacobian` raises an error.
     """
 
     memory: Memory
@@ -171,12 +172,12 @@ class NumpyEvaluator(Evaluator):
 
 
 def evaluate_inputs(coefficients: Array, s: float) -> Array:
-    """Evaluate the input polynomials by Horner's rule.
+    """Return the values of input polynomials at a time, computed by Horner's rule.
 
         u = c_0 + c_1 s + c_2 s^2 + c_3 s^3
 
     Args:
-        coefficients: c_0 to c_3, (MAX_INPUT_ORDER + 1, nu).
+        coefficients: Coefficients c_0 to c_3 of nu inputs (MAX_INPUT_ORDER + 1, nu).
         s: Time since the start of the polynomials [s].
 
     Returns:
@@ -189,7 +190,12 @@ def evaluate_inputs(coefficients: Array, s: float) -> Array:
 
 
 def mean_inputs(coefficients: Array, dt: float) -> Array:
-    """Return the mean inputs (nu,) over a step dt [s]: sum_k c_k dt^k / (k + 1)."""
+    """Return the mean values (nu,) of input polynomials over a step dt [s].
+
+        sum_k c_k dt^k / (k + 1)
+
+    `coefficients` contains c_0 to c_3 (MAX_INPUT_ORDER + 1, nu).
+    """
     mean: Array = sum((c * dt**k / (k + 1) for k, c in enumerate(coefficients)), start=np.zeros(1))
     return mean
 
@@ -250,7 +256,10 @@ class PolynomialInputEvaluator(Evaluator):
         return self.inner.output(self.with_inputs(m))
 
     def with_inputs(self, m: Array) -> Array:
-        """Return the memory vector with the inputs at its time, or at the time `frozen_at`."""
+        """Return the memory vector m with the values of the input polynomials at its time m_0.
+
+        If `frozen_at` is set, the inputs have their values at this time.
+        """
         t: Any = m[0] if self.frozen_at is None else self.frozen_at
         return put(m, self.memory.u, evaluate_inputs(self.coefficients, t - self.t0))
 
@@ -261,17 +270,17 @@ class PolynomialInputEvaluator(Evaluator):
 def finite_difference_jacobian(
     rates: Callable[[Any, Array], Array], t: Any, x: Array, h: float, f: Array, nominal: Array
 ) -> tuple[Array, Array]:
-    """Return the Jacobian of the state derivatives by one-sided differences.
+    """Return the Jacobian and the time derivative of the state derivatives by finite differences.
 
-    The increment of each state has the same sign as its derivative.
+    The differences are one-sided. The increment of each state has the sign of its derivative.
 
     Args:
         rates: Function that returns the state derivatives f(t, x) (n,).
         t: Time [s].
         x: States (n,).
-        h: Step size [s], the scale of the time increment.
+        h: Step size [s], which scales the time increment.
         f: State derivatives at (t, x) (n,).
-        nominal: Nominal values of the states (n,), the scale of the increment near zero.
+        nominal: Nominal values of the states (n,), which scale the increments of states near zero.
 
     Returns:
         df/dx (n, n) and df/dt (n,).
@@ -283,7 +292,10 @@ def finite_difference_jacobian(
 def state_jacobian(
     rates: Callable[[Any, Array], Array], t: Any, x: Array, f: Array, nominal: Array
 ) -> Array:
-    """Return df/dx (n, n) by one-sided differences (see `finite_difference_jacobian`)."""
+    """Return the Jacobian df/dx (n, n) of the state derivatives by one-sided finite differences.
+
+    The arguments are as in `finite_difference_jacobian`.
+    """
     J = np.empty((len(x), len(x)))
     for j, value in enumerate(x):
         increment = STATE_INCREMENT * max(abs(value), nominal[j])
@@ -299,18 +311,16 @@ def state_jacobian(
 def explain_divergence(memory: Memory, method: Method, h: float, m: Array) -> str:
     """Return the probable cause of values that are not finite, for error messages.
 
-    The text is empty if an input is not finite. Otherwise the function checks these causes in
-    order:
-
-    * adaptive methods: a singular configuration, then stiffness detected in the run,
-    * fixed steps: h |lambda| at the start values, h |lambda| of the eigenvalues that the block
-      declares, then a singular configuration.
+    The text is empty if an input is not finite. For adaptive methods, the function checks for a
+    singular configuration, and then for stiffness that was detected in the run. For fixed steps, it
+    first checks h |lambda| at the start values and of the eigenvalues that the block declares. It
+    then checks for a singular configuration.
 
     Args:
         memory: Memory layout of the block.
         method: Integration method of the run.
         h: Largest inner step [s].
-        m: Memory with the values that are not finite.
+        m: Memory vector with the values that are not finite.
 
     Returns:
         Explanation in parentheses, with a leading space, or "".
@@ -344,7 +354,10 @@ def explain_divergence(memory: Memory, method: Method, h: float, m: Array) -> st
 
 
 def _explain_adaptive_failure(memory: Memory, eigenvalue: float) -> str:
-    """Return the probable cause of a failed adaptive step: stiffness or too many trial steps."""
+    """Return the probable cause of a failed adaptive step, stiffness or too many trial steps.
+
+    `eigenvalue` is the estimated dominant eigenvalue [1/s] if the step detected stiffness, else 0.
+    """
     if eigenvalue > 0:
         return (
             f" (the block seems to be stiff, dominant eigenvalue about {eigenvalue:.3g} 1/s: use "
@@ -357,18 +370,18 @@ def _explain_adaptive_failure(memory: Memory, eigenvalue: float) -> str:
 
 
 def _singular_pose_hint(memory: Memory) -> str:
-    """Return a hint about singular loops if the block has an output 'condition', else ""."""
+    """Return a text about singular loops if the block has an output 'condition', else ""."""
     if "condition" not in memory.where:
         return ""
     return "; the loops may be near a singular configuration; check the output 'condition'"
 
 
 def spectral_radius(memory: Memory, m: Array) -> float:
-    """Return the spectral radius [1/s] of the Jacobian at the start values.
+    """Return the spectral radius [1/s] of a block's Jacobian df/dx at the start values.
 
     Args:
         memory: Memory layout of the block.
-        m: Memory with the inputs and parameters.
+        m: Memory vector with the inputs and parameters.
 
     Returns:
         max_i |lambda_i|; 0 if the Jacobian is not finite.
@@ -386,7 +399,7 @@ def spectral_radius(memory: Memory, m: Array) -> float:
 
 
 def _declared_eigenvalue(memory: Memory, m: Array) -> float:
-    """Return the largest eigenvalue [1/s] that the block declares (`Block.modes`)."""
+    """Return the largest absolute eigenvalue [1/s] that a block declares (`Block.modes`)."""
     start = memory.start()
     start[memory.p] = m[memory.p]
     _, x, _, p = memory.records(start)

@@ -1,8 +1,8 @@
-"""Blocks that call functions that are not traced: C functions on data tables, and Python functions.
+"""Blocks that call C or Python functions that are not traced.
 
 The sample update of a `WrittenBlock` is a C function. A `StagedBlock` calls a C function between
-its traced functions. A `PythonBlock` calls a Python function, e.g. a neural network, socket or
-device.
+its traced functions. A `PythonBlock` calls a Python function, which for example evaluates a neural
+network or reads a socket or device.
 """
 
 import abc
@@ -24,7 +24,7 @@ from rigidblocks.spatial.spatial import Array
 
 
 class BlockInC(Block):
-    """Block whose equations are a C function with data tables; NumPy runs also call it."""
+    """Base class of blocks with a C function that uses data tables; NumPy runs also call it."""
 
     @property
     @abc.abstractmethod
@@ -34,7 +34,7 @@ class BlockInC(Block):
     @property
     @abc.abstractmethod
     def tables(self) -> str:
-        """C code of the block's data tables, placed before `headers`."""
+        """C code of the block's data tables, which precedes the C code of `headers`."""
 
     @property
     @abc.abstractmethod
@@ -43,13 +43,14 @@ class BlockInC(Block):
 
     @abc.abstractmethod
     def structure(self) -> Block:
-        """Return a traceable block with the same ports, for dependency analysis only.
+        """Return a traceable block with equal ports, for dependency analysis only.
 
-        Its values have no meaning. All results of the C function depend on all its arguments.
+        The values of its outputs have no meaning. In this block, all results of the C function
+        depend on all its arguments.
         """
 
     def written_text(self) -> str:
-        """Return the C code of the function and of all files that it uses."""
+        """Return the C code of the data tables, the C function and all included files."""
         headers = ("kernel/workspace.h", *self.headers)
         parts = (files("rigidblocks").joinpath("c", path).read_text() for path in headers)
         lines = "".join(parts).splitlines()
@@ -62,30 +63,30 @@ class WrittenBlock(BlockInC):
 
         static inline void NAME(const double *state, const double *ARGUMENT, ..., double *out)
 
-    The function reads the sampled states in order and the `arguments`, which are inputs and
-    parameters. It writes the sampled states. In NumPy the block calls a library that is compiled at
-    the first use. Kernels and native FMUs include the C code, which is smaller than a trace.
+    The C function reads all sampled states and the `arguments`, which are inputs and parameters. It
+    writes all sampled states. In NumPy runs, the block calls a library that is compiled at the
+    first use. Kernels and native FMUs include the C code, which is smaller than a trace.
 
-    The block cannot be traced: `linearize` rejects it, and a fused system calls the C function. A
-    plant steps from its last sample with held inputs. Outputs have no direct feedthrough unless
-    `reads_at_once` is true. The dependency analysis assumes that every output depends on every
-    state.
+    The block cannot be traced. `linearize` therefore rejects the block, and a fused system calls
+    the C function. A plant steps from its last sample with held inputs. Outputs have direct
+    feedthrough only if `reads_at_once` is true. The dependency analysis assumes that every output
+    depends on every state.
     """
 
     @property
     def start_function(self) -> str | None:
-        """Name of the C function that initializes the sampled states.
+        """Name of the C function that initializes the sampled states, or None.
 
-        It has the same arguments as the C function of `update`. If the name is None, the sampled
-        states have their start values.
+        Its arguments are those of the C function for `update`. None means that the sampled states
+        keep their start values.
         """
         return None
 
     @property
     def reads_at_once(self) -> bool:
-        """True if sampled states depend on the inputs at the sample instant.
+        """True if the sampled states depend on the inputs at the same sample instant.
 
-        It is true for sensors and false for plants.
+        Sensors return True and plants return False.
         """
         return False
 
@@ -95,10 +96,10 @@ class WrittenBlock(BlockInC):
         """Names of the inputs and parameters of the C function, in order."""
 
     def update_text(self, memory: Memory) -> str:
-        """Return the C code of `initial` and `update` on the flat memory.
+        """Return C functions `initial` and `update`, which read the memory vector of the block.
 
-        The generated file must contain this code after `written_text`. Parameters that are not in
-        the memory are constants.
+        The generated C file must contain this code after `written_text`. Parameters that are not in
+        the memory vector are constants in the code.
         """
         start = {port.name: port.start for port in (*self.inputs, *self.parameters)}
         lines, given = list[str](), list[str]()
@@ -121,7 +122,7 @@ class WrittenBlock(BlockInC):
 
     @cached_property
     def _library(self) -> Any:
-        """Compiled library of the functions."""
+        """Compiled library with the C functions of `update` and `initial`."""
         given = ", ".join(f"const double *{name}" for name in ("state", *self.arguments))
         names = ", ".join(("state", *self.arguments, "out"))
         exported = {
@@ -147,7 +148,7 @@ class WrittenBlock(BlockInC):
         return {port.name: getattr(x, port.name) for port in self.sampled}
 
     def _call_library(self, name: str, x: Record, u: Record, p: Record) -> Values:
-        """Return the sampled states that the function `name` of the library writes."""
+        """Call the function `name` of the compiled library, and return the sampled states."""
         state = np.concatenate([np.ravel(getattr(x, port.name)) for port in self.sampled])
         numbers = {**vars(p), **vars(u)}
         given = [np.ravel(np.asarray(numbers[name], dtype=float)) for name in self.arguments]
@@ -160,9 +161,10 @@ class WrittenBlock(BlockInC):
         return values
 
     def structure(self) -> Block:
-        """Return a traceable block with the same ports, for dependency analysis only.
+        """Return a traceable block with equal ports, for dependency analysis only.
 
-        Its values have no meaning: each depends on all states and parameters.
+        The values of its outputs have no meaning. Each sampled state depends on all states and
+        parameters, and if `reads_at_once` is true, also on all inputs.
         """
         return _Structure(self)
 
@@ -202,11 +204,14 @@ class _Structure(Block):
 
 
 def library(text: str, exported: Mapping[str, tuple[str, str]]) -> Any:
-    """Compile and load a library from C code.
+    """Compile C code to a shared library, and load the library.
 
     Args:
         text: C code.
-        exported: Arguments and statements of each exported function, by name.
+        exported: Argument list and body in C of each exported function, by function name.
+
+    Returns:
+        Library with functions that return nothing.
     """
     # imported here because a packaged block needs no compiler
     from rigidblocks.tracing.compiler import shared_library
@@ -228,7 +233,7 @@ def library(text: str, exported: Mapping[str, tuple[str, str]]) -> Any:
 
 
 def address(array: Array) -> Any:
-    """Return the address of the data of an array, for a C function."""
+    """Return the address of an array's data as an argument of a C function."""
     return ctypes.c_void_p(array.ctypes.data)
 
 
@@ -244,34 +249,35 @@ class StagedBlock(BlockInC):
         static inline void NAME(const double *in, double *out)
 
     `stage_inputs`, `rates`, `changes` and `results` are NumPy functions and can be traced. The C
-    function reads the values of `stage_inputs` and writes `stage_size` values w. It runs in every
-    stage of an integrator; a kernel calls it between the traced functions. The C code loops over
-    tables, so the code size does not depend on the number of objects. The block does not hold w
-    over a step. In NumPy the block calls a compiled library.
+    function reads the values of `stage_inputs` and writes `stage_size` values w. An integrator
+    evaluates the C function in every stage, and a kernel calls it between the traced functions. In
+    NumPy runs, the block calls a compiled library. The C code loops over tables, so the code size
+    does not depend on the number of objects.
 
-    The block cannot be traced. `linearize` and methods that need an exact Jacobian reject it.
-    Methods with finite differences, such as the default method, support it.
+    The block as a whole cannot be traced. `linearize` and methods that need an exact Jacobian
+    reject the block. Methods with finite differences, such as the default method, support the
+    block.
     """
 
     @property
     @abc.abstractmethod
     def stage_size(self) -> int:
-        """Number of values that the C function writes."""
+        """Number of values w that the C function writes."""
 
     @abc.abstractmethod
     def stage_inputs(self, x: Record, u: Record, p: Record) -> Array:
-        """Return the values (n,) that the C function reads."""
+        """Return the arguments (n,) of the C function."""
 
     @abc.abstractmethod
     def rates(self, t: Any, x: Record, u: Record, p: Record, w: Array) -> Values:
-        """Return the state derivatives for the values w that the C function writes."""
+        """Return the state derivatives by name; w (n,) contains the results of the C function."""
 
     @abc.abstractmethod
     def results(self, t: Any, x: Record, u: Record, p: Record, w: Array) -> Values:
-        """Return the outputs for the values w that the C function writes."""
+        """Return the outputs by name; w (n,) contains the results of the C function."""
 
     def changes(self, x: Record, u: Record, p: Record, w: Array) -> Array:
-        """Return the switching functions for the values w that the C function writes."""
+        """Return the switching functions (m,); w (n,) contains the results of the C function."""
         del x, u, p, w
         return np.zeros(0)
 
@@ -285,7 +291,7 @@ class StagedBlock(BlockInC):
         return self.results(t, x, u, p, self._call_stage(x, u, p))
 
     def with_stage(self, w: Array) -> "AfterStage":
-        """Return a traceable block in which w (n,) replaces the results of the C function."""
+        """Return a traceable variant of the block with w (n,) as the results of the C function."""
         return AfterStage(self, w)
 
     def structure(self) -> Block:
@@ -310,7 +316,12 @@ class StagedBlock(BlockInC):
 
 
 class AfterStage(Block):
-    """Traceable variant of a `StagedBlock`: the values w replace the results of its C function."""
+    """Traceable variant of a `StagedBlock`, in which the values w replace its C function.
+
+    Args:
+        block: Block with a C function.
+        w: Results of the C function (n,).
+    """
 
     def __init__(self, block: StagedBlock, w: Array):
         self._block, self._w = block, w
@@ -346,7 +357,10 @@ class AfterStage(Block):
 
 
 class _StageStructure(AfterStage):
-    """Block for the dependency analysis: each result of the C function depends on all inputs."""
+    """Variant of a `StagedBlock` for dependency analysis.
+
+    Each result of the C function depends on all its arguments.
+    """
 
     def __init__(self, block: StagedBlock):
         super().__init__(block, np.zeros(0))
@@ -361,14 +375,22 @@ class PythonBlock(Block):
 
         y = function(t, u)        at the end of every step, or at each sample with a `sample_time`
 
-    The function declares the arguments that it uses (t [s] and input names) and receives floats and
-    arrays. It returns its outputs by name, or the value of its only output. With `form` "numpy",
-    "traced" or "compiled", a run calls the function through a callback. The block has no C code:
-    fused runs, native FMUs and `linearize` reject it.
+    The function declares the arguments that it uses, which are t [s] and input names, and receives
+    floats and arrays. It returns the outputs by name. If the block has one output, it may return
+    only the value.
+
+    With `form` "numpy", "traced" or "compiled", a run calls the function through a callback. Fused
+    runs, native FMUs and `linearize` reject the block, because it has no C code.
 
     The dependency analysis assumes direct feedthrough from every input to every output. Saved
     states do not include data that the function stores. At the start and at events, the block calls
     the function more than once per step.
+
+    Args:
+        function: Python function.
+        inputs: Input ports.
+        outputs: Output ports.
+        sample_time: Sample time [s]; None: the function is called at the end of every step.
 
     Raises:
         TypeError: The function takes an argument that is not an input.
@@ -445,7 +467,7 @@ class PythonBlock(Block):
         return {port.name: np.asarray(values, dtype=float).reshape(np.shape(values))}
 
     def refusal(self) -> str:
-        """Return the reason why the block has no C code, with a remedy."""
+        """Return an error message that says why the block has no C code, with a remedy."""
         return (
             f"'{self.name}' is a Python function that is not traced, so it has no C code: run it "
             "with form='numpy' or 'compiled'; for an FMU, build a separate Python FMU (a subclass "
@@ -456,10 +478,16 @@ class PythonBlock(Block):
 def python_block(
     inputs: Iterable[Port] = (), outputs: Iterable[Port] = (), sample_time: float | None = None
 ) -> Callable[[Callable[..., Any]], PythonBlock]:
-    """Return a decorator that turns a function into a `PythonBlock` with these ports."""
+    """Return a decorator that converts a Python function to a `PythonBlock`.
+
+    Args:
+        inputs: Input ports.
+        outputs: Output ports.
+        sample_time: Sample time [s]; None: the function is called at the end of every step.
+    """
     return lambda function: PythonBlock(function, inputs, outputs, sample_time)
 
 
 def _plain(value: Any) -> Any:
-    """Return a float for a scalar, else the array."""
+    """Return a scalar as a float, and an array unchanged."""
     return float(value) if np.ndim(value) == 0 else value

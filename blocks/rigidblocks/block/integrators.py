@@ -1,4 +1,4 @@
-"""One-step integration methods as data, and functions for explicit and linearly implicit steps."""
+"""Coefficients of one-step integration methods, and their explicit and linearly implicit steps."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,13 +15,15 @@ Tableau = tuple[tuple[float, ...], ...]
 
 @dataclass(frozen=True)
 class LinearlyImplicit:
-    """Coefficients of a linearly implicit (Rosenbrock) method with the Jacobian df/dx.
+    """Coefficients of a linearly implicit (Rosenbrock) method.
+
+    The stages k_i satisfy
 
         (1 - gamma h df/dx) k_i
             = gamma (f(t + c_i h, x + h sum a_ij k_j) + sum coupling_ij k_j + time_i h df/dt)
 
-    df/dx and df/dt are evaluated at the start of the step. This form avoids products with the
-    Jacobian (Hairer and Wanner, Solving Ordinary Differential Equations II, IV.7).
+    The Jacobian df/dx and df/dt are evaluated at the start of the step. This form avoids products
+    with the Jacobian (Hairer and Wanner, Solving Ordinary Differential Equations II, IV.7).
     """
 
     gamma: float
@@ -31,16 +33,16 @@ class LinearlyImplicit:
 
 @dataclass(frozen=True)
 class Collocation:
-    """Coefficients that decouple the stages of a collocation method.
+    """Coefficients that decouple the equations for the stages z of a collocation method.
 
     In the coordinates w = `there` z, with z = `back` w, the matrix a of the method is diagonal
     (Hairer and Wanner II, IV.8).
 
     Attributes:
-        roots: Eigenvalues of a: the real eigenvalue, then one eigenvalue of each complex pair.
-        there: Transformation to w: one row for the real eigenvalue, then two rows for each complex
-            eigenvalue, its real part and its imaginary part.
-        back: Transformation from w to z.
+        roots: Real eigenvalue of a, then one eigenvalue of each complex pair.
+        there: Matrix of the transformation from z to w. The first row belongs to the real
+            eigenvalue. Two rows for the real and the imaginary part follow for each complex pair.
+        back: Matrix of the transformation from w to z.
         error: Weights of the error estimate sum error_i z_i + h roots_0 f(t, x). The estimate is
             the difference to a method of lower order.
     """
@@ -53,21 +55,22 @@ class Collocation:
 
 @dataclass(frozen=True, repr=False)
 class Integrator:
-    """One-step method with the Butcher tableau a, b, c.
+    """One-step integration method with the Butcher tableau a, b, c.
 
-    The method is explicit unless `implicit` or `collocation` is set.
+    The method is explicit unless `implicit` or `collocation` is set. Positions are states whose
+    derivative is another state.
 
     Attributes:
         name: Name.
         order: Order of convergence.
-        a: Stage weights.
-        b: Weights of the step.
+        a: Weights of the stage derivatives in the stages.
+        b: Weights of the stage derivatives in the step.
         c: Stage times, as fractions of the step.
-        a_position: Stage weights of positions (states whose derivative is another state); None: a.
-        b_position: Weights of the step for positions; None: b.
+        a_position: Weights a for positions; None: a.
+        b_position: Weights b for positions; None: b.
         dense: Coefficients of b_i(delta) = sum_j dense_ij delta^j with j >= 1. The state at
             t + delta h is x + h sum b_i(delta) k_i. The coefficients of linearly implicit methods
-            are the smallest ones that satisfy the order conditions for each delta.
+            are the smallest coefficients that satisfy the order conditions for each delta.
         implicit: Coefficients of a linearly implicit method.
         error: Weights of the error estimate h sum error_i k_i. The last stage is at the end of the
             step.
@@ -96,12 +99,12 @@ class Integrator:
 
     @property
     def position_tableau(self) -> tuple[Tableau, tuple[float, ...]]:
-        """Butcher tableau for positions: stage weights a and step weights b."""
+        """Weights a and b of the Butcher tableau for positions."""
         return self.a_position or self.a, self.b_position or self.b
 
 
 EULER = Integrator("euler", 1, a=((),), b=(1.0,), c=(0.0,))
-# explicit Euler step for the velocities; the step of the positions uses the new velocities
+# The velocities take an explicit Euler step; the positions take a step with the new velocities.
 SEMI_IMPLICIT_EULER = Integrator(
     "semi-implicit euler",
     1,
@@ -157,7 +160,7 @@ DORMAND_PRINCE = Integrator(
         -1 / 40,
     ),
 )
-# L-stable methods for stiff blocks: fast modes decay within one step of any size. The one-stage
+# L-stable methods for stiff blocks. Fast modes decay within one step of any size. The one-stage
 # method evaluates the forces once per step. Methods with more stages may accelerate bodies wrongly
 # if a stiff contact opens or closes within a step.
 LINEARLY_IMPLICIT_EULER = Integrator(
@@ -382,11 +385,17 @@ def integrate(
     h: float,
     position: Array,
 ) -> Array:
-    """Return the states after one explicit step of size h from t.
+    """Return the states (n,) after one step of an explicit method.
 
         x + h sum b_i k_i,    k_i = derivative(t + c_i h, x_i)
 
-    `position` (n,) marks the states that use the position tableau.
+    Args:
+        method: Explicit method.
+        derivative: Function (t, x) that returns the state derivatives (n,).
+        t: Time at the start [s].
+        x: States at the start (n,).
+        h: Step size [s].
+        position: Mask (n,) of the states that use the position tableau.
     """
     k = stage_rates(method, derivative, t, x, h, position)
     return combine_stages(x, h, k, method.b, method.position_tableau[1], position)
@@ -400,7 +409,7 @@ def stage_rates(
     h: float,
     position: Array,
 ) -> list[Array]:
-    """Return the stage derivatives k_i of one explicit step; arguments as in `integrate`."""
+    """Return the stage derivatives k_i (n,) of one explicit step; arguments as in `integrate`."""
     k: list[Array] = []
     for a, a_p, c in zip(method.a, method.position_tableau[0], method.c, strict=True):
         k.append(derivative(t + c * h, combine_stages(x, h, k, a, a_p, position)))
@@ -415,7 +424,10 @@ def combine_stages(
     b_position: tuple[float, ...],
     position: Array,
 ) -> Array:
-    """Return x + h sum b_i k_i; positions use the weights `b_position`."""
+    """Return the states x + h sum b_i k_i (n,), with the weights `b_position` for positions.
+
+    `position` is the mask (n,) of the positions.
+    """
     pairs = zip(k, b, b_position, strict=True)
     x_next: Array = x + h * sum(
         (np.where(position, w_p, w) * k_i for k_i, w, w_p in pairs), start=0.0
@@ -431,11 +443,11 @@ def integrate_implicitly(
     x: Array,
     h: float,
 ) -> Array:
-    """Return the states after one linearly implicit step, x + h sum b_i k_i.
+    """Return the states x + h sum b_i k_i after one linearly implicit step.
 
     Args:
         method: Linearly implicit method with the equations of `LinearlyImplicit`.
-        derivative: Function f(t, x), (n,).
+        derivative: Function (t, x) that returns the state derivatives (n,).
         jacobian: Function (t, x) that returns df/dx (n, n) and df/dt (n,).
         t: Time at the start [s].
         x: States at the start (n,).
@@ -458,7 +470,11 @@ def implicit_stages(
     h: float,
     f: Array,
 ) -> list[Array]:
-    """Return the stages k_i of a linearly implicit step; `f` and `jacobian` belong to (t, x)."""
+    """Return the stages k_i (n,) of a linearly implicit step (`LinearlyImplicit`).
+
+    The arguments are as in `integrate_implicitly`. `f` contains the state derivatives (n,) at the
+    start, and `jacobian` contains df/dx (n, n) and df/dt (n,) at the start.
+    """
     assert method.implicit is not None
     gamma, (J, f_t) = method.implicit.gamma, jacobian
     solve = linear_solver(np.eye(len(x)) - (gamma * h) * J)
@@ -473,5 +489,5 @@ def implicit_stages(
 
 
 def weighted_sum(weights: tuple[float, ...], k: list[Array]) -> Any:
-    """Return the sum of the stage derivatives k_i (n,), multiplied by the weights."""
+    """Return the weighted sum (n,) of the stage derivatives k_i (n,)."""
     return sum((w * k_i for w, k_i in zip(weights, k, strict=True)), start=0.0)

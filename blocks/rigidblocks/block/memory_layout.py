@@ -1,10 +1,10 @@
-"""Layout of the flat memory of a block, shared by its NumPy, C and traced implementations.
+"""Layout of the memory vector of a block, which its NumPy, C and traced implementations share.
 
     [t | continuous states | sampled states | inputs | tunable parameters | outputs | steps]
 
-NumPy functions and the compiled kernel run on this vector, and a value reference of an FMU is an
-index into it. The memory contains all data that one step passes to the next. The last segment is
-the step memory of an adaptive method; it contains, for example, the next step size.
+NumPy functions and the compiled kernel read and write this vector. A value reference of an FMU is
+an index of the vector. The vector contains all data that one step passes to the next. The last
+segment is the step memory of an adaptive method, which contains, for example, the next step size.
 """
 
 import itertools
@@ -20,12 +20,12 @@ from rigidblocks.spatial.spatial import Array
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """Layout of the flat memory of a block.
+    """Layout of the memory vector of a block.
 
     Args:
         block: Block.
-        tunable: Names of the parameters in the memory; None: all parameters. All other parameters
-            are constants.
+        tunable: Names of the parameters in the memory vector; None: all parameters. All other
+            parameters are constants.
         steps: Ports of the integrator's step memory (`memory_for`).
 
     Raises:
@@ -50,7 +50,7 @@ class Memory:
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Tunable parameters."""
+        """Ports of the tunable parameters."""
         chosen = self.block.parameters
         return (
             chosen
@@ -73,42 +73,42 @@ class Memory:
 
     @property
     def x(self) -> slice:
-        """Slice of the continuous states."""
+        """Slice of the continuous states in the memory vector."""
         return self._slices[0]
 
     @property
     def z(self) -> slice:
-        """Slice of the sampled states."""
+        """Slice of the sampled states in the memory vector."""
         return self._slices[1]
 
     @property
     def u(self) -> slice:
-        """Slice of the inputs."""
+        """Slice of the inputs in the memory vector."""
         return self._slices[2]
 
     @property
     def p(self) -> slice:
-        """Slice of the tunable parameters."""
+        """Slice of the tunable parameters in the memory vector."""
         return self._slices[3]
 
     @property
     def y(self) -> slice:
-        """Slice of the computed outputs."""
+        """Slice of the computed outputs in the memory vector, without outputs that are states."""
         return self._slices[4]
 
     @property
     def s(self) -> slice:
-        """Slice of the data of an adaptive method, such as its step size."""
+        """Slice of the step memory of an adaptive method in the memory vector."""
         return self._slices[5]
 
     @property
     def size(self) -> int:
-        """Number of elements."""
+        """Number of elements of the memory vector."""
         return int(self.s.stop)
 
     @cached_property
     def where(self) -> dict[str, slice]:
-        """Slice of each port by name."""
+        """Slice of each port in the memory vector, by port name."""
         places, k = {}, 1
         for ports in self._segments:
             for port in ports:
@@ -118,12 +118,12 @@ class Memory:
 
     @cached_property
     def ports(self) -> tuple[Port, ...]:
-        """All ports in the order of the memory, after the time."""
+        """Ports of all elements after the time, in the order of the memory vector."""
         return tuple(port for ports in self._segments for port in ports)
 
     @cached_property
     def position(self) -> Array:
-        """Mask (n,) of the positions: continuous states whose derivative is another state."""
+        """Mask (n,) of the positions, the continuous states with another state as derivative."""
         return np.repeat(
             [port.rate is not None for port in self.block.states],
             [port.size for port in self.block.states],
@@ -131,7 +131,7 @@ class Memory:
 
     @cached_property
     def bounds(self) -> tuple[Array, Array]:
-        """Lower and upper bound of each element of the memory."""
+        """Lower and upper bound of each element of the memory vector, as two vectors."""
         low, high = np.full(self.size, -np.inf), np.full(self.size, np.inf)
         for port in self.ports:
             where = self.where[port.name]
@@ -139,9 +139,10 @@ class Memory:
         return low, high
 
     def start(self) -> Array:
-        """Return a new memory with the start values.
+        """Return a new memory vector with the start values of all ports.
 
-        An element without a start value is zero or, if its bounds exclude zero, the nearer bound.
+        An element without a start value is zero or, if its bounds exclude zero, the bound that is
+        nearer to zero.
         """
         return self._start.copy()
 
@@ -155,11 +156,14 @@ class Memory:
         return memory
 
     def records(self, m: Array) -> tuple[Any, Record, Record, Record]:
-        """Return the arguments of the block's functions: the time and the records x, u and p."""
+        """Return the arguments of the block's functions for the memory vector m: t, x, u and p.
+
+        t is the time [s]. x, u and p are records of the states, inputs and parameters.
+        """
         return m[0], self.argument("x", m), self.argument("u", m), self.argument("p", m)
 
     def argument(self, name: str, m: Array) -> Any:
-        """Return the argument t, x, u or p of the block's functions."""
+        """Return the argument `name` (t, x, u or p) of the block's functions from the vector m."""
         owner = f"block '{self.name}'"
         match name:
             case "t":

@@ -1,4 +1,4 @@
-"""Blocks that step other blocks in their sample update, each on its own memory."""
+"""Blocks that step inner blocks in their sample update; each inner block has its own memory."""
 
 import abc
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,13 @@ from rigidblocks.spatial.spatial import Array
 
 
 class Copy(NamedTuple):
-    """Copy of `length` elements: from index `start` of one vector to index `to` of another."""
+    """Copy operation for consecutive elements from one vector to another.
+
+    Attributes:
+        to: Index of the first element in the target vector.
+        start: Index of the first element in the source vector.
+        length: Number of elements.
+    """
 
     to: int
     start: int
@@ -30,10 +36,11 @@ class InnerBlock:
         memory: Memory layout.
         method: Integration method.
         h: Largest inner step [s].
-        constants: Start values of the memory.
-        reads: Copies from the memory of the outer block.
-        wires: Copies from the memories of other inner blocks, by the index of the inner block.
-        leaves: Copies to the sampled states of the outer block.
+        constants: Start values of the memory vector.
+        reads: Copies from the memory of the outer block to the memory of this block.
+        wires: Copies from the memories of other inner blocks, each with the index of the inner
+            block.
+        leaves: Copies from the memory of this block to the sampled states of the outer block.
     """
 
     name: str
@@ -55,46 +62,51 @@ class Composite(Block):
 
     @abc.abstractmethod
     def inner_blocks(self, memory: Memory) -> Sequence[InnerBlock]:
-        """Return the inner blocks in step order; empty if `update` is traceable.
+        """Return the inner blocks in the order of their steps; () if `update` is traceable.
 
-        Args:
-            memory: Memory of this block.
+        `memory` is the memory layout of the outer block.
         """
 
     @abc.abstractmethod
     def starting_order(self, memory: Memory) -> Sequence[int]:
-        """Return inner block indices in initialization order; empty if `initial` is traceable."""
+        """Return the indices of the inner blocks in initialization order.
+
+        The result is () if `initial` is traceable. `memory` is the layout of the outer block.
+        """
 
     @property
     @abc.abstractmethod
     def simultaneous(self) -> bool:
-        """True if all inner blocks read their inputs before the first inner block steps."""
+        """True if all inner blocks read their inputs before the first step of an inner block."""
 
     @abc.abstractmethod
     def by_graphs(self) -> Block:
-        """Return this block with inner blocks that evaluate their functions as numeric graphs.
+        """Return a copy of this block whose inner blocks evaluate traced functions (graphs).
 
-        The returned block is much faster. Its results differ from the results of this block only by
-        rounding errors.
+        A step of the copy needs much less time than a step of this block. The results of the two
+        blocks differ only by rounding errors.
         """
 
     @abc.abstractmethod
     def by_fixed_steps(self) -> Block:
-        """Return this block with traceable RK4 steps instead of adaptive steps.
+        """Return a copy of this block with traceable RK4 steps instead of adaptive steps.
 
-        The returned block has no step memory.
+        The copy has no step memory.
         """
 
     @abc.abstractmethod
     def structure(self) -> Block:
-        """Return a traceable block with the same ports and dependencies, for analysis only.
+        """Return a traceable block with equal ports and dependencies, for dependency analysis only.
 
-        Its values have no meaning.
+        The values of its outputs have no meaning.
         """
 
 
 def copies(pairs: Iterable[tuple[slice, slice]]) -> tuple[Copy, ...]:
-    """Return the copies for pairs of slices (to, from) of equal lengths; merge adjacent copies."""
+    """Return the copy operations for pairs of a target slice and a source slice.
+
+    The slices of a pair have equal lengths. Adjacent copies are merged.
+    """
     joined: list[Copy] = []
     for to, start in pairs:
         length = to.stop - to.start
@@ -107,5 +119,5 @@ def copies(pairs: Iterable[tuple[slice, slice]]) -> tuple[Copy, ...]:
 
 
 def total(m: Array) -> Array:
-    """Return the sum of all elements of m, a value that depends on each of them."""
+    """Return the sum of all elements of m, for blocks that represent only dependencies."""
     return np.asarray(np.sum(m))

@@ -1,7 +1,8 @@
-"""Ports: the signals of a block, their values as records and flat arrays, and their FMI types.
+"""Ports of blocks, conversion of their values to records and flat arrays, and their FMI types.
 
-Ports store doubles. Integers up to 2^53 are stored unchanged, booleans as 0 and 1. For a string or
-binary value, a port stores a hash of the value. A table in the process maps the hash to the value.
+Ports store doubles. Integers up to 2^53 are stored unchanged, and booleans as 0 and 1. For a string
+or binary value, a port stores a hash of the value. A table in the process maps each hash to its
+value.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,12 +22,12 @@ Values = Mapping[str, Any]
 
 
 class Record:
-    """Read-only record with one attribute per named value.
+    """Read-only record that provides named values as attributes.
 
     Args:
         values: Values by name.
-        kind: Type of the values, for error messages.
-        owner: Owner of the values, for error messages: "block 'Lag': no state 'z'; there are: y".
+        kind: Type of the values for error messages, such as "state".
+        owner: Owner of the values for error messages, such as "block 'Lag'".
 
     Raises:
         AttributeError: The name is unknown, or the caller sets a value.
@@ -64,7 +65,7 @@ SMALLEST = float(np.finfo(float).tiny)  # smallest positive value
 
 @dataclass(frozen=True, eq=False)  # eq=False: comparing arrays returns an array
 class Port:
-    """Named signal of fixed shape with units, the source of all descriptions of the signal.
+    """Named signal of a block with its shape, units, bounds and description.
 
     Args:
         name: Name.
@@ -72,15 +73,15 @@ class Port:
         unit: One unit for all elements, or a tuple with one unit for each element (C order).
         doc: Description.
         start: Start value, used until a value is computed or connected. An input without a start
-            value must be connected; a state always has a start value.
-        rate: Name of the state that is the time derivative of this state; for q it is qd.
+            value must be connected. A state always has a start value.
+        rate: Name of the state that is the time derivative of this state, such as qd for q.
         min: Lower bound of the values, a number or an array of the port's shape; None: unbounded.
         max: Upper bound of the values, a number or an array of the port's shape; None: unbounded.
         nominal: Order of magnitude of the values; None: 1.
         positive: True if all values must be greater than zero.
-        type: FMI type of an FMU's port; the port stores the values as doubles (`signal_types`).
-        meanings: Quantities of additional units by unit name, for example of units in FMUs. None
-            marks an unknown unit; values with unknown units are not converted.
+        type: FMI type of an FMU's port; the port stores the values as doubles.
+        meanings: Physical quantities of additional units by unit name, for example of units in
+            FMUs. None marks an unknown unit; values with unknown units are not converted.
         infinite: True if values may be infinite, for example limit values in FMUs.
 
     Raises:
@@ -138,7 +139,7 @@ class Port:
             self._check_start()
 
     def rename(self, name: str) -> "Port":
-        """Return a copy with another name; the valid fields are not checked again."""
+        """Return a copy of the port with another name, without a new validation of its fields."""
         port = object.__new__(Port)
         for one in fields(self):
             object.__setattr__(port, one.name, getattr(self, one.name))
@@ -146,11 +147,11 @@ class Port:
         return port
 
     def numbers(self, value: Any, shape: tuple[int, ...], what: str) -> Array:
-        """Return a value as an array of `shape` and check that the port allows its elements.
+        """Return a value of the port as a float array of shape `shape`, after a check.
 
         Raises:
             ValueError: The shape differs, an element is NaN, or an element is infinite and the port
-                is not `infinite`. The message contains `what`.
+                is not `infinite`. The message contains `what`, the name of the value.
         """
         truth = self.type in TRUTH_TYPES
         if self.infinite:
@@ -174,42 +175,42 @@ class Port:
 
     @property
     def lowest(self) -> Array:
-        """Lower bounds: `min`, or the smallest positive double for a `positive` port."""
+        """Lower bound of each element, at least the smallest positive double if `positive`."""
         lowest: Array = np.maximum(self.min, SMALLEST if self.positive else -np.inf)
         return lowest
 
     def clip(self, value: float) -> Array:
-        """Return `value` limited to the bounds, elementwise."""
+        """Return `value` as an array of the port's shape, limited to the bounds of each element."""
         nearest: Array = np.minimum(np.maximum(value, self.min), self.max)
         return nearest
 
     @cached_property
     def is_bounded(self) -> bool:
-        """True if the port excludes some finite values."""
+        """True if an element of the port has a finite lower or upper bound."""
         return bool(np.isfinite(self.lowest).any() or np.isfinite(self.max).any())
 
     @cached_property
     def size(self) -> int:
-        """Number of elements."""
+        """Number of elements of the port."""
         return prod(self.shape)
 
     @property
     def units(self) -> tuple[str, ...]:
-        """Unit of each element."""
+        """Unit of each element of the port."""
         return self.unit if isinstance(self.unit, tuple) else (self.unit,) * self.size
 
     @property
     def quantities(self) -> tuple[Quantity | None, ...]:
-        """Quantity of the unit of each element; None for an unknown unit."""
+        """Physical quantity of the unit of each element; None for an unknown unit."""
         return tuple(
             self.meanings.get(u) if u in self.meanings else quantity_of(u) for u in self.units
         )
 
     @cached_property
     def element_names(self) -> tuple[str, ...]:
-        """Name of each element: `q[1]`, `q[2]`, ... or `f[1,1]`, with indices from 1 as in FMI.
+        """Name of each element of the port, such as `q[1]` or `f[1,1]`.
 
-        A scalar has the name of the port.
+        Indices begin at 1, as in FMI. The element of a scalar port has the name of the port.
         """
         if not self.shape:
             return (self.name,)
@@ -220,16 +221,16 @@ class Port:
 
 
 def bound_text(value: float, low: float, high: float) -> str:
-    """Return the bound that a value violates, for error messages."""
+    """Return the text of the bound that a value violates, such as "at least 0"."""
     if value < low:
         return "positive" if low == SMALLEST else f"at least {low:g}"
     return f"at most {high:g}"
 
 
 def finite(value: Any, shape: tuple[int, ...], what: str, *, allow_booleans: bool = False) -> Array:
-    """Return a value as a read-only float array; a scalar fills `shape`.
+    """Return a value as a read-only float array of shape `shape`, after a check for finite values.
 
-    Error messages name the value `what`.
+    A scalar fills the array. Error messages contain `what`, the name of the value.
 
     Raises:
         ValueError: The shape differs, or a value is infinite, NaN, masked or a string.
@@ -242,7 +243,9 @@ def finite(value: Any, shape: tuple[int, ...], what: str, *, allow_booleans: boo
 
 
 def numbers_of(value: Any, what: str, *, allow_booleans: bool = False) -> Array:
-    """Return a value as a float array; error messages name the value `what`.
+    """Return a value as a float array, after a check for real numbers.
+
+    Error messages contain `what`, the name of the value.
 
     Raises:
         TypeError: A value is a date, complex or, unless `allow_booleans` is set, a boolean.
@@ -267,7 +270,10 @@ _WRONG_KINDS = {
 
 
 def _wrong_kind(value: Any, allow_booleans: bool) -> str | None:
-    """Return the type of a value or element that is not a real number, or None."""
+    """Return a word for the type of a value that is not a real number, or None for real numbers.
+
+    In an array or a list, the function checks the elements.
+    """
     if isinstance(value, list | tuple):
         kinds = (_wrong_kind(one, allow_booleans) for one in value)
         return next((kind for kind in kinds if kind), None)
@@ -283,7 +289,7 @@ def _wrong_kind(value: Any, allow_booleans: bool) -> str | None:
 
 @lru_cache(1024)
 def _uniform(value: float, shape: tuple[int, ...]) -> Array:
-    """Return a read-only array of equal elements; ports with default bounds share it."""
+    """Return a read-only array of equal elements, which ports with default bounds share."""
     array = np.full(shape, value)
     array.setflags(write=False)
     return array
@@ -309,9 +315,16 @@ def _array_of_shape(
 def record(
     ports: Iterable[Port], flat: Array, kind: str = "value", owner: str = "record"
 ) -> Record:
-    """Return flat values as a record with one attribute per port, in the port's shape.
+    """Return a record of port values from a flat array.
 
-    `kind` and `owner` are for error messages (`Record`). Arrays in the record are read-only.
+    Args:
+        ports: Ports in the order of the array.
+        flat: Values of all ports (n,).
+        kind: Type of the values for error messages.
+        owner: Owner of the values for error messages.
+
+    Returns:
+        Record with one attribute per port, a read-only array of the port's shape.
     """
     flat, values, k = flat.view(), {}, 0
     flat.setflags(write=False)
@@ -324,7 +337,7 @@ def record(
 def flatten(
     ports: Iterable[Port], values: Values, where: str, instead: Values | None = None
 ) -> Array:
-    """Return values by name as one flat array in the order of the ports.
+    """Return the values of ports as one flat array in the order of the ports.
 
     Args:
         ports: Ports.
@@ -378,11 +391,14 @@ WHOLE = {
 }
 _FLOAT32 = float(np.finfo(np.float32).max)
 
-_texts: dict[int, str | bytes] = {}  # string and binary values by number
+_texts: dict[int, str | bytes] = {}  # string and binary values by hash
 
 
 def number(text: str | bytes) -> float:
-    """Return the hash that represents a string in ports; it is equal in all processes."""
+    """Return the hash that represents a string or binary value in ports.
+
+    The hash of a value is equal in all processes, except for hash collisions.
+    """
     kind, data = (b"s", text.encode()) if isinstance(text, str) else (b"b", text)
     k = int.from_bytes(blake2b(kind + data, digest_size=8).digest(), "big") >> 12
     while _texts.setdefault(k, text) != text:
@@ -391,14 +407,20 @@ def number(text: str | bytes) -> float:
 
 
 def text(value: float, of_type: str) -> str | bytes:
-    """Return the string with the hash `value`; empty if it is unknown or has another type."""
+    """Return the string or binary value with the hash `value`.
+
+    The result is empty if the hash is unknown, or if the value does not have the type `of_type`.
+    """
     kind = str if of_type == "String" else bytes
     found = _texts.get(int(value), kind())
     return found if isinstance(found, kind) else kind()
 
 
 def texts_in(values: Array, ports: Iterable[Port]) -> list[str | bytes]:
-    """Return the strings in the values (n,) or (rows, n) of adjacent ports."""
+    """Return the string and binary values in stored port values.
+
+    `values` has the shape (n,) or (rows, n), with the elements of the ports in order.
+    """
     found, start = list[str | bytes](), 0
     for port in ports:
         if port.type in TEXTUAL:
@@ -409,27 +431,36 @@ def texts_in(values: Array, ports: Iterable[Port]) -> list[str | bytes]:
 
 
 def register_strings(texts: Iterable[str | bytes]) -> None:
-    """Register strings whose hashes come from another process."""
+    """Register string and binary values, so that their hashes from another process are known."""
     for one in texts:
         number(one)
 
 
 def table_of(texts: Iterable[str | bytes]) -> list[Any]:
-    """Return the strings as a JSON list; a binary value is a list with its hexadecimal digits."""
+    """Return string and binary values as a list for JSON.
+
+    A binary value becomes a list with one text, its hexadecimal digits.
+    """
     return [one if isinstance(one, str) else [one.hex()] for one in dict.fromkeys(texts)]
 
 
 def register_table(table: Iterable[Any]) -> None:
-    """Register the strings of a table from `table_of`."""
+    """Register the string and binary values in a list from `table_of`."""
     register_strings(one if isinstance(one, str) else bytes.fromhex(one[0]) for one in table)
 
 
 def encode_value(value: Any, of_type: str, shape: tuple[int, ...], what: str) -> Array:
-    """Return the doubles that a port stores for a value; a single value fills the shape.
+    """Return the doubles that a port of an FMI type stores for a value.
+
+    Args:
+        value: Value or array; a single value fills the shape.
+        of_type: FMI type.
+        shape: Shape of the port.
+        what: Name of the value for error messages.
 
     Raises:
-        TypeError: The value has the wrong type; the message contains `what`.
-        ValueError: The type cannot represent the value, or the shape differs.
+        TypeError: The value has the wrong type.
+        ValueError: The FMI type cannot represent the value, or the shape differs.
     """
     if of_type in TEXTUAL:
         return np.reshape([number(one) for one in _as_texts(value, of_type, shape, what)], shape)
@@ -473,7 +504,7 @@ def _flatten_nested(value: Any) -> list[Any]:
 
 
 def refusal(of_type: str, values: Array) -> str | None:
-    """Return an error message if the type `of_type` cannot represent the values, else None."""
+    """Return an error message if the FMI type `of_type` cannot represent the values, else None."""
     if of_type in WHOLE:
         low, high = WHOLE[of_type]
         bad = (values != np.rint(values)) | (values < low) | (values > high)
@@ -489,7 +520,7 @@ def refusal(of_type: str, values: Array) -> str | None:
 
 
 def decode_value(values: Array, of_type: str) -> Array:
-    """Return stored doubles as integers, booleans, strings or floats."""
+    """Return the doubles that a port stores as values of its FMI type `of_type`."""
     if of_type in TEXTUAL:
         flat = np.empty(values.size, dtype=object)
         flat[:] = [text(value, of_type) for value in np.ravel(values)]

@@ -22,13 +22,13 @@ Rates = Callable[[Any, Array], Array]
 Jacobian = Callable[[Any, Array], Array]  # df/dx (n, n) as a function of time and states
 ErrorNorm = Callable[[Array, Array, Array], float]
 
-# Largest accepted error of the stages (in tolerances) if Newton's method stops converging
+# largest accepted stage error, divided by the tolerance, if Newton's method stops converging
 LOOSE_TOLERANCE = 0.03
 MAX_ITERATIONS = 10  # Newton iterations per step
 MAX_CONTRACTION = 0.3  # contraction rate of Newton's method to which the next step size is limited
 JACOBIAN_FRACTION = 0.75  # fraction of the step at which the Jacobian is evaluated
 MAX_EXTRAPOLATION = 10.0  # step size ratio up to which the previous stages predict the next stages
-INITIAL_CHANGE = 1e-3  # largest change of a state in the first step, relative to its size
+INITIAL_CHANGE = 1e-3  # largest change of a state in the first step, relative to its magnitude
 
 
 def newton_tolerance(rtol: float) -> float:
@@ -36,17 +36,23 @@ def newton_tolerance(rtol: float) -> float:
 
         min(max(1e-12 / rtol, 1e-5), LOOSE_TOLERANCE)
 
-    The stage error is thus about 1e-12 of the magnitude of a state. Rounding may cause one more
-    iteration. The C, NumPy and traced implementations of a block then differ by the remaining
-    Newton error. The error of the final state is much smaller than the stage error, so the tight
-    tolerance does not increase the cost.
+    With this tolerance, the stage error is about 1e-12 of the magnitude of a state. Rounding may
+    cause one more iteration. The C, NumPy and traced implementations of a block then differ by the
+    remaining Newton error.
     """
     return min(max(1e-12 / rtol, 1e-5), LOOSE_TOLERANCE)
 
 
 @dataclass(frozen=True, eq=False)
 class Begin:
-    """Start of a step of size h [s]: time t [s], states x (n,) and their derivatives f (n,)."""
+    """Data at the start of a collocation step.
+
+    Attributes:
+        t: Time [s].
+        h: Step size [s].
+        x: States (n,).
+        f: Derivatives of the states (n,).
+    """
 
     t: float
     h: float
@@ -63,19 +69,19 @@ class Stages:
         method: Collocation method.
         error_norm: Function (e, x, y) that returns an error, divided by the tolerance.
         tolerance: Stage error at which Newton's method stops, divided by the integrator tolerance.
-        costs: Costs of the operations of a step.
+        costs: Costs of the operations in a step.
 
     Attributes:
         spent: Cost of the current step [evaluations of the state derivatives].
         z: Stages of the current step (s, n).
         J: Jacobian (n, n); None if it must be evaluated.
         is_fresh: True if J was evaluated in this step.
-        factored: Step size of the stored factors [s].
+        factored: Step size of the stored matrix factors [s].
         last: Stages of the previous step (s, n).
         last_length: Size of the previous step [s]; 0 for the first step.
-        rest: Ratio of the remaining error bound to the last Newton increment.
+        rest: Ratio of the bound of the remaining stage error to the last Newton increment.
         rate: Contraction rate of Newton's method.
-        contraction: Contraction rate of the first two iterations; rounding hardly affects it.
+        contraction: Contraction rate of the first two iterations, which rounding hardly affects.
     """
 
     def __init__(
@@ -91,7 +97,10 @@ class Stages:
         self.forget()
 
     def forget(self) -> None:
-        """Discard the data of previous steps after a method switch or an event."""
+        """Discard the Jacobian, the factors and the stages of previous steps.
+
+        Callers use this function after a method switch or an event.
+        """
         self.J: Array | None = None
         self.is_fresh = False
         self.factored = 0.0
@@ -99,11 +108,16 @@ class Stages:
         self.contraction = 0.0
 
     def attempt(self, at: Begin, rates: Rates, jacobian: Jacobian) -> tuple[float, Array]:
-        """Try one step.
+        """Take a trial step, and estimate its error.
+
+        Args:
+            at: Start of the step.
+            rates: Function (t, x) that returns the state derivatives (n,).
+            jacobian: Function (t, x) that returns the Jacobian df/dx (n, n).
 
         Returns:
-            Error, divided by the tolerance, and states at the end (n,). If Newton's method does not
-            converge, the error is 16, which halves the step size.
+            Error, divided by the tolerance, and states at the end of the step (n,). If Newton's
+            method does not converge, the error is 16, which halves the step size.
         """
         if at.h > MAX_EXTRAPOLATION * self.last_length:
             self.last_length, self.rest = 0.0, 1.0
@@ -129,8 +143,9 @@ class Stages:
             length: Next step size according to the error estimate [s].
 
         Returns:
-            Next step size [s]. The contraction rate of Newton's method limits it. If a slightly
-            larger step would need a new factorization, the next step size is h.
+            Next step size [s], limited by the contraction rate of Newton's method. If the limit is
+            from h to 1.2 h and the Jacobian is reused, the next step size is h, because another
+            step size would require a new factorization.
         """
         self.last, self.last_length, self.is_fresh = self.z, h, False
         if self.contraction > 1e-3:
@@ -140,7 +155,7 @@ class Stages:
         return h if self.J is not None and h <= length < 1.2 * h else length
 
     def _solve_stages(self, at: Begin, rates: Rates) -> bool:
-        """Solve for the stages by Newton's method; return True if they converge."""
+        """Compute the stages by Newton's method; return True if the method converges."""
         self._factorize(at.h)
         self.z, before = np.array([self._predict(c, at) for c in self.c]), 0.0
         self.rest = float(np.sqrt(self.rest) * np.sqrt(np.sqrt(self.rest)))
@@ -160,7 +175,11 @@ class Stages:
         return False
 
     def _converges(self, distance: float, before: float) -> bool:
-        """Return True if the last two increments predict convergence within MAX_ITERATIONS."""
+        """Return True if two successive Newton increments predict convergence.
+
+        The prediction allows MAX_ITERATIONS iterations. `distance` is the norm of the last
+        increment, and `before` is the norm of the previous increment.
+        """
         self.rate = distance / before
         if self.tries == 2:
             self.contraction = self.rate
@@ -174,7 +193,10 @@ class Stages:
         return left <= self.tolerance
 
     def _factorize(self, h: float) -> None:
-        """Factorize 1 - h root J for each root of the method, unless factors for h are stored."""
+        """Compute and store the factors of 1 - h root J for each root of the method.
+
+        If the factors for the step size h [s] are already stored, the function does nothing.
+        """
         if self.factored == h:
             return
         assert self.J is not None
@@ -191,8 +213,8 @@ class Stages:
     def _evaluate_jacobian(self, at: Begin, jacobian: Jacobian) -> None:
         """Evaluate the Jacobian at the predicted states at JACOBIAN_FRACTION of the step.
 
-        Most stages are nearer to these states than to the start of the step, so Newton's method
-        converges faster.
+        Most stages are nearer to these states than to the start of the step. Newton's method
+        therefore needs fewer iterations than with the Jacobian at the start.
         """
         place = JACOBIAN_FRACTION if self.last_length > 0.0 else 0.0
         x = self._predict(place, at) + at.x
@@ -201,14 +223,15 @@ class Stages:
         self.is_fresh, self.factored = True, 0.0
 
     def _predict(self, place: float, at: Begin) -> Array:
-        """Extrapolate the Lagrange polynomial of the previous step.
+        """Predict the states within a new step from the Lagrange polynomial of the previous step.
 
         Args:
             place: Fraction of the new step.
             at: Start of the new step.
 
         Returns:
-            Predicted change of the states (n,) since the start; 0 if there is no previous step.
+            Predicted change of the states (n,) since the start of the new step; 0 if no previous
+            step is stored.
         """
         if self.last_length == 0.0:
             return np.zeros(len(at.x))
@@ -233,18 +256,18 @@ class Stages:
         return np.array([_sum(row, w) for row in self.data.back])
 
     def _error(self, at: Begin, y: Array) -> float:
-        """Return the error estimate (difference to a method of order 5), divided by the tolerance.
+        """Return the error estimate of a step to the states y (n,), divided by the tolerance.
 
-        The filter (1 - h root J)^-1 is applied once; it removes fast decaying modes. A second
-        filtering would hide fast oscillations, for example of a stiff contact, although the stages
-        only damp them.
+        The estimate is the difference to a method of order 5, multiplied by (1 - h root J)^-1. This
+        filter removes fast decaying modes. A second application of the filter would also remove
+        fast oscillations, for example of a stiff contact, although the stages only damp them.
         """
         e = at.h * self.data.roots[0].real * at.f + _sum(self.data.error, self.z)
         return self.error_norm(self.real(e), at.x, y)
 
 
 class _ComplexFactors:
-    """LU factors of the matrix re + i im by Gaussian elimination with partial pivoting."""
+    """LU factors of a complex matrix re + i im, computed with partial pivoting."""
 
     def __init__(self, re: Array, im: Array):
         self.re, self.im = re.copy(), im.copy()
@@ -253,7 +276,7 @@ class _ComplexFactors:
             self._eliminate(self.re, self.im, j)
 
     def _eliminate(self, re: Array, im: Array, j: int) -> None:
-        """Eliminate column j and store the inverse of its pivot in place."""
+        """Eliminate column j of the matrix re + i im in place; the inverse replaces the pivot."""
         row = j + int(np.argmax(np.abs(re[j:, j]) + np.abs(im[j:, j])))
         self.rows.append(row)
         for part in (re, im):
@@ -281,7 +304,7 @@ class _ComplexFactors:
         return a, b
 
     def _subtract_column(self, a: Array, b: Array, j: int, at: slice) -> None:
-        """Subtract element j times matrix column j from the rows `at` of the vector a + i b."""
+        """Subtract (a_j + i b_j) times matrix column j from the elements `at` of a + i b."""
         re, im = self.re[at, j], self.im[at, j]
         a[at], b[at] = a[at] - (re * a[j] - im * b[j]), b[at] - (re * b[j] + im * a[j])
 

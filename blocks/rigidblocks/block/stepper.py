@@ -1,11 +1,11 @@
-"""Steps of a block on its flat memory: pure functions, reasons to reject a step, and steppers.
+"""Communication steps of a block: pure functions of its memory vector, and stepper objects.
 
     advance     takes inner steps, updates sampled states at sample instants, computes outputs
     inner_step  returns the continuous states after one step of the integrator
 
-The memory contains all data that one step passes to the next. `c/kernel/block_step.h` implements
-the same arithmetic in the same order. A stepper uses NumPy or a compiled kernel, with equal
-results.
+The memory vector contains all data that one step passes to the next. `c/kernel/block_step.h`
+implements the same arithmetic operations in the same order. A stepper uses NumPy or a compiled
+kernel, with equal results.
 """
 
 import abc
@@ -44,7 +44,7 @@ MOST_INNER_STEPS = 1e9  # maximum number of inner steps per communication step
 
 
 class Refusal(IntEnum):
-    """Reason to reject a step."""
+    """Reason to reject a communication step."""
 
     NOT_FINITE = 2
     NOT_POSITIVE = 3
@@ -53,7 +53,15 @@ class Refusal(IntEnum):
     BEYOND_END = 6
 
     def text(self, now: float, end: float, dt: float, h: float, sample_time: float | None) -> str:
-        """Return the error message for a step dt at `now`, in a run that ends at `end` [s]."""
+        """Return the error message for a rejected communication step.
+
+        Args:
+            now: Time of the block [s].
+            end: End time of the run [s].
+            dt: Step size [s].
+            h: Largest inner step [s].
+            sample_time: Sample time of the block [s], or None.
+        """
         return {
             Refusal.NOT_FINITE: f"a step must be finite, not {dt!r} s",
             Refusal.NOT_POSITIVE: f"a step must be positive, not {dt!r} s",
@@ -67,9 +75,9 @@ class Refusal(IntEnum):
 def step_refusal(
     now: float, end: float, t: float, dt: float, h: float, sample_time: float | None
 ) -> Refusal | None:
-    """Return the reason to reject a step dt from t, or None.
+    """Return the reason to reject a communication step, or None if the step is possible.
 
-    The C function of the same name returns the same result for compiled blocks.
+    A C function with the same name and the same results checks the steps of compiled blocks.
 
     Args:
         now: Time of the block [s].
@@ -94,21 +102,32 @@ def step_refusal(
 
 
 def longest_inner_step(h: float, sample_time: float | None) -> float:
-    """Return the largest inner step [s]: h, but at most the sample time, if there is one."""
+    """Return the largest inner step [s], which is the smaller of h [s] and the sample time [s]."""
     return h if sample_time is None else min(h, sample_time)
 
 
 def initialize(evaluator: Evaluator, m: Array, t: Any) -> Array:
-    """Return the memory vector at the start time t [s], with initialized states and outputs."""
+    """Return the memory vector at the start time t [s], with initial states and outputs.
+
+    m is the memory vector with the start values, inputs and parameters.
+    """
     m = project_states(evaluator, put(m, evaluator.memory.s, 0.0), t)
     return put_outputs(evaluator, put(m, evaluator.memory.z, evaluator.initial(m)))
 
 
 def advance(evaluator: Evaluator, m: Array, t: Any, dt: float, method: Method, h: float) -> Array:
-    """Return the memory after a step from t to t + dt with held inputs.
+    """Return the memory vector after a communication step from t to t + dt with held inputs.
 
-    Inner steps of at most h alternate with updates at the multiples of the sample time. At the end,
-    the function computes the outputs.
+    The function takes inner steps between the multiples of the sample time, and updates the sampled
+    states at these multiples. At the end, it computes the outputs.
+
+    Args:
+        evaluator: Functions of the block.
+        m: Memory vector at t.
+        t: Start time [s].
+        dt: Step size [s].
+        method: Integration method.
+        h: Largest inner step [s].
 
     Raises:
         ValueError: dt is not positive or not finite, or dt is traced and neither dt nor the sample
@@ -129,9 +148,10 @@ def advance(evaluator: Evaluator, m: Array, t: Any, dt: float, method: Method, h
 def part_of_step(
     evaluator: Evaluator, m: Array, t: float, end: float, samples: bool, method: Method, h: float
 ) -> Array:
-    """Return the memory after a step from t to `end` without sample instants before `end`.
+    """Return the memory vector after a step from t to `end` [s] without earlier sample instants.
 
-    The block samples at `end` if `samples` is true.
+    The sampled states are updated at `end` if `samples` is true. The other arguments are as in
+    `advance`.
     """
     inner_steps(end - t, h)  # rejects an infinite step
     m = put(_integrate_states(evaluator, m, t, end, end - t, method, h), 0, end)
@@ -139,7 +159,7 @@ def part_of_step(
 
 
 def _update_samples(evaluator: Evaluator, m: Array, now: Any) -> Array:
-    """Return the memory vector; its sampled states are updated if `now` is true."""
+    """Return the memory vector, with updated sampled states if `now` is true."""
     where = evaluator.memory.z
     if isinstance(now, bool | np.bool):
         return put(m, where, evaluator.update(m)) if now else m
@@ -149,9 +169,10 @@ def _update_samples(evaluator: Evaluator, m: Array, now: Any) -> Array:
 def _integrate_states(
     evaluator: Evaluator, m: Array, t: Any, end: Any, span: float, method: Method, h: float
 ) -> Array:
-    """Integrate the continuous states over a span without samples, and return the memory.
+    """Return the memory vector after the integration of the continuous states from t to `end` [s].
 
-    Fixed-step methods take equal inner steps; adaptive methods choose the step sizes.
+    The interval of length `span` [s] contains no sample instants. Fixed-step methods take equal
+    inner steps of at most h [s]. Adaptive methods choose the step sizes.
     """
     if not evaluator.memory.block.states:
         return m
@@ -170,7 +191,10 @@ def _integrate_states(
 
 
 def inner_step(evaluator: Evaluator, m: Array, t: Any, h: float, method: Integrator) -> Array:
-    """Return the continuous states after one step of size h from t, before projection."""
+    """Return the continuous states (n,) after one step of an integrator, before projection.
+
+    The step begins at t [s] with the memory vector m and has the size h [s].
+    """
     x = m[evaluator.memory.x]
     if method.implicit is None:
         return integrate(method, rates(evaluator, m), t, x, h, evaluator.memory.position)
@@ -184,7 +208,7 @@ def inner_step(evaluator: Evaluator, m: Array, t: Any, h: float, method: Integra
 
 
 def rates(evaluator: Evaluator, m: Array) -> Callable[[Any, Array], Array]:
-    """Return the state derivatives as a function of (t, x), for the inputs in m."""
+    """Return a function (t, x) that returns the state derivatives, for the inputs in m."""
     return lambda t, x: evaluator.derivative(_put_states(evaluator, m, t, x))
 
 
@@ -193,18 +217,18 @@ def _put_states(evaluator: Evaluator, m: Array, t: Any, x: Array) -> Array:
 
 
 def project_states(evaluator: Evaluator, m: Array, t: Any) -> Array:
-    """Return the memory vector at the time t [s], with states projected onto constraints."""
+    """Return the memory vector with the time t [s] and with states projected onto constraints."""
     m = put(m, 0, t)
     return put(m, evaluator.memory.x, evaluator.project(m)) if evaluator.has_projection else m
 
 
 def put_outputs(evaluator: Evaluator, m: Array) -> Array:
-    """Return the memory vector with the outputs computed from its states and inputs."""
+    """Return the memory vector m with outputs that are computed from its states and inputs."""
     return put(m, evaluator.memory.y, evaluator.output(m))
 
 
 def inner_steps(dt: float, h: float) -> int:
-    """Return the number of equal inner steps of at most h in a step dt.
+    """Return the number of equal inner steps of at most h [s] in a communication step dt [s].
 
     Raises:
         ValueError: dt is not finite or not positive, or the number exceeds 1e9.
@@ -220,7 +244,14 @@ def inner_steps(dt: float, h: float) -> int:
 
 
 class Span(NamedTuple):
-    """Part of a step between sample instants [s]; if `samples` is true, its end is a sample."""
+    """Interval of a communication step between sample instants.
+
+    Attributes:
+        begin: Start time [s].
+        end: End time [s].
+        length: Length [s].
+        samples: True if the end is a sample instant.
+    """
 
     begin: Any
     end: Any
@@ -229,11 +260,12 @@ class Span(NamedTuple):
 
 
 def spans(sample_time: float | None, t: Any, dt: float, traced: bool = False) -> Iterator[Span]:
-    """Yield the parts of the step from t to t + dt between the sample instants.
+    """Yield the intervals between sample instants in the communication step from t to t + dt [s].
 
-    If the step begins and ends at sample instants, all parts have equal length. Parts of a traced
-    step also have equal length, because a trace has a fixed number of parts. A traced step must
-    begin at a sample instant or, if dt is shorter than the sample time, at a multiple of dt.
+    If the step begins and ends at sample instants, all intervals have equal lengths. The intervals
+    of a traced step also have equal lengths, because a trace has a fixed number of intervals. A
+    traced step must begin at a sample instant. If dt is shorter than the sample time [s], it must
+    begin at a multiple of dt.
     """
     end = t + dt
     if sample_time is None:
@@ -268,13 +300,19 @@ def _equal_spans(t: Any, dt: float, n: int, samples: Any) -> Iterator[Span]:
 
 
 def samples_within(sample_time: float, t: float, dt: float) -> int:
-    """Return the number of sample instants in the interval from t (excluded) to t + dt."""
+    """Return the number of sample instants in the interval from t to t + dt [s].
+
+    The interval includes t + dt and excludes t.
+    """
     samples = last_sample(t + dt, sample_time) - last_sample(t, sample_time)
     return int(min(samples, MOST_INNER_STEPS)) if samples > 0.0 else 0  # NaN if t is too large
 
 
 def last_sample(t: Any, sample_time: float) -> Any:
-    """Return the index k of the last sample instant k * sample_time <= t, within rounding."""
+    """Return the index of the last sample instant until t [s].
+
+    The result is the largest k with k * sample_time <= t, within rounding errors.
+    """
     periods = t / sample_time
     return np.floor(periods + _sample_slack(periods))
 
@@ -288,14 +326,14 @@ def _is_at_sample(t: float, sample_time: float) -> bool:
 def _sample_slack(periods: Any) -> Any:
     """Return the tolerance, in sample periods, within which a time counts as a sample instant.
 
-    Importing tools accumulate time in different ways: a sum of 1e7 rounded steps has a relative
-    error of up to about 1e-9.
+    `periods` is the time, divided by the sample time. The tolerance allows for tools that compute
+    the time as a sum of rounded steps. A sum of 1e7 steps has a relative error of up to about 1e-9.
     """
     return minimum(1e-6 + 1e-9 * np.abs(periods), 1e-2)
 
 
 def fits_sample_time(sample_time: float | None, dt: float) -> bool:
-    """Return True if dt is a multiple of the sample time, or the sample time a multiple of dt."""
+    """Return True if dt [s] is a multiple of the sample time [s], or vice versa."""
     if sample_time is None:
         return True
     longer, shorter = sample_time / dt, dt / sample_time
@@ -306,7 +344,9 @@ def fits_sample_time(sample_time: float | None, dt: float) -> bool:
 
 
 def sample_spans(sample_time: float | None, dt: float) -> int:
-    """Return the number of equal parts of a step dt; samples occur only at the end of a part.
+    """Return the number of equal intervals of a step dt [s] that end at sample instants.
+
+    If dt is shorter than the sample time [s], the result is 1.
 
     Raises:
         ValueError: Neither dt nor the sample time is a multiple of the other.
@@ -320,14 +360,17 @@ def sample_spans(sample_time: float | None, dt: float) -> int:
 
 
 def count_tolerance(count: Any) -> Any:
-    """Return the tolerance for a ratio of times to be an integer: 1e-6 plus rounding errors."""
+    """Return the tolerance within which a ratio of two times counts as an integer.
+
+    The tolerance is 1e-6 plus the rounding error of the ratio `count`.
+    """
     return 1e-6 + 4 * _EPS * np.abs(count)
 
 
 def time_tolerance(t: float, dt: float) -> float:
-    """Return the tolerance [s] within which two times near t count as equal.
+    """Return the tolerance [s] within which two times near t [s] count as equal.
 
-    It is 1e-9 of the step size dt plus the rounding error of t.
+    The tolerance is 1e-9 of the step size dt [s] plus the rounding error of t.
     """
     return 1e-9 * dt + 4 * _EPS * abs(t)
 
@@ -348,12 +391,12 @@ _RESOLVED = 128 * _EPS
 
 
 class StepError(ArithmeticError):
-    """A state or an output of a block is not finite."""
+    """Error for a state or an output of a block that is not finite."""
 
 
 @dataclass(frozen=True, eq=False)
 class Stepper(abc.ABC):
-    """Stepper of a block; it changes the caller's memory array in place.
+    """Base class of steppers, which step a block and change its memory vector in place.
 
     Args:
         memory: Memory layout of the block.
@@ -378,7 +421,7 @@ class Stepper(abc.ABC):
 
     @abc.abstractmethod
     def initialize(self, m: Array, t: float) -> None:
-        """Compute the sampled states and outputs at the start of a run.
+        """Compute the initial states and outputs in the memory vector m at the start time t [s].
 
         Raises:
             StepError: A value is not finite; the message contains the name of the variable.
@@ -386,9 +429,10 @@ class Stepper(abc.ABC):
 
     @abc.abstractmethod
     def step(self, m: Array, t: float, dt: float) -> None:
-        """Step from t to t + dt with held inputs.
+        """Take a communication step from t to t + dt [s] with held inputs.
 
-        The sample instants are the multiples of the sample time, also within the step.
+        The memory vector m is changed in place. The sampled states are updated at the multiples of
+        the sample time, also within the step.
 
         Raises:
             StepError: A value is not finite; the message contains the name of the variable.
@@ -397,31 +441,36 @@ class Stepper(abc.ABC):
 
     @abc.abstractmethod
     def part(self, m: Array, t: float, end: float, samples: bool) -> None:
-        """Step from t to `end` without sample instants before `end`.
+        """Take a step from t to `end` [s] without sample instants before `end`.
 
-        The block samples at `end` if `samples` is true. Raises the same errors as `step`.
+        The sampled states are updated at `end` if `samples` is true. The memory vector m is changed
+        in place. The exceptions are those of `step`.
         """
 
     @abc.abstractmethod
     def follow(self, m: Array, course: Array, t: float, dt: float) -> None:
-        """Step from t to t + dt with inputs that follow polynomials.
+        """Take a communication step from t to t + dt with inputs that follow polynomials of time.
 
-        After the step the inputs have the values of the polynomials at t + dt. Raises the same
-        errors as `step`.
+        After the step, the inputs have the values of the polynomials at t + dt. The exceptions are
+        those of `step`.
 
         Args:
-            m: Memory, changed in place.
-            course: Coefficients of the polynomials (MAX_INPUT_ORDER + 1, n) in the time since t.
+            m: Memory vector, changed in place.
+            course: Coefficients (MAX_INPUT_ORDER + 1, n) of the polynomials of n inputs in the time
+                since t.
             t: Start time [s].
             dt: Step size [s].
         """
 
     @abc.abstractmethod
     def bound(self, m: Array) -> Callable[[float, float], None]:
-        """Return a function (t, dt) that calls `step` on this memory."""
+        """Return a function (t, dt) that calls `step` for the memory vector m."""
 
     def refusal(self, m: Array, t: float, dt: float, end: float = np.inf) -> Refusal | None:
-        """Return the reason to reject a step dt from t in a run that ends at `end`, or None."""
+        """Return the reason to reject a step dt [s] from t [s], or None if the step is possible.
+
+        m is the memory vector, and `end` [s] is the end time of the run.
+        """
         return step_refusal(m[0], end, t, dt, self.h, self.memory.block.sample_time)
 
     def _not_finite(self, m: Array, t: float) -> StepError:
@@ -442,14 +491,16 @@ class Stepper(abc.ABC):
 class NumpyStepper(Stepper):
     """Stepper that evaluates the NumPy functions of the block.
 
-    `jacobian` returns the exact derivatives for a linearly implicit method (`NumpyEvaluator`).
+    Args:
+        jacobian: Function that returns exact derivatives for linearly implicit methods, or None
+            (see `NumpyEvaluator`).
     """
 
     jacobian: ExactJacobian | None = None
 
     @cached_property
     def evaluator(self) -> Evaluator:
-        """Evaluator of the block's functions."""
+        """Evaluator that calls the block's NumPy functions."""
         return NumpyEvaluator(self.memory, self.jacobian)
 
     def initialize(self, m: Array, t: float) -> None:
@@ -490,7 +541,7 @@ class NumpyStepper(Stepper):
 
 @dataclass(frozen=True, eq=False)
 class CompiledStepper(Stepper):
-    """Stepper with a C kernel that is compiled for this memory, method and largest inner step.
+    """Stepper that calls a C kernel, compiled for a memory layout, a method and an inner step.
 
     Args:
         path: Shared library of the kernel.
@@ -502,7 +553,7 @@ class CompiledStepper(Stepper):
 
     @cached_property
     def kernel(self) -> Any:
-        """Loaded kernel."""
+        """Loaded shared library of the kernel."""
         library = ctypes.CDLL(str(self.path))
         library.rb_block_refusal.argtypes = (ctypes.c_void_p,)
         library.rb_block_initialize.argtypes = (ctypes.c_void_p, ctypes.c_double)
@@ -529,9 +580,9 @@ class CompiledStepper(Stepper):
 
     @property
     def sample_step_address(self) -> int:
-        """Address of the C function that steps and always samples at the end of the step.
+        """Address of a C step function that samples only at the end of the step.
 
-        It does not sample within the step. Its signature is the same as in `step_address`.
+        The function always samples at the end. Its signature is given in `step_address`.
         """
         return ctypes.cast(self.kernel.rb_block_sample_step, ctypes.c_void_p).value or 0
 
@@ -570,21 +621,21 @@ class CompiledStepper(Stepper):
         return step
 
     def run(self, m: Array, t: float, dt: float, rows: Array, first: int = 0) -> int:
-        """Take one step of size dt for each row and store the memory after each step.
+        """Take n steps of size dt, and store the memory vector after each step in a row.
 
-        Step k of a run that started at t begins at t + k dt. A run that is split into several calls
-        therefore has bitwise equal step times. If a step fails, the function stops, and m contains
-        the memory of the failed step.
+        Step k begins at t + k dt. The step times are therefore bitwise equal if a run is split into
+        several calls. If a step fails, the function stops, and m is the memory vector of the failed
+        step.
 
         Args:
-            m: Memory, changed in place.
+            m: Memory vector, changed in place.
             t: Start time of the run [s].
             dt: Step size [s].
-            rows: Output array (n, size) for the memory after each step.
+            rows: Output array (n, size) for the memory vectors after the steps.
             first: Index k of the first step.
 
         Returns:
-            Number of steps taken.
+            Number of successful steps.
         """
         done, n = ctypes.c_int(), len(rows)
         places = m.ctypes.data, rows.ctypes.data
@@ -597,7 +648,18 @@ class CompiledStepper(Stepper):
         return Refusal(reason) if reason else None
 
     def judge(self, status: int, m: Array, t: float, dt: float) -> None:
-        """Raise an error if the step dt [s] that ends at t [s] has failed or was rejected."""
+        """Raise an exception if the status of a C step function reports a failed or rejected step.
+
+        Args:
+            status: Returned status; 0 for a successful step.
+            m: Memory vector after the step.
+            t: Time at the end of the step [s].
+            dt: Step size [s].
+
+        Raises:
+            StepError: A value is not finite.
+            ValueError: The step was rejected.
+        """
         if status == FAILED:
             raise self._not_finite(m, t)
         if status:
@@ -606,7 +668,7 @@ class CompiledStepper(Stepper):
 
 
 def _takes_exact_slopes(method: Method, memory: Memory) -> bool:
-    """Return True if a method needs the exact Jacobian of the block's derivatives."""
+    """Return True if a method takes adaptive implicit steps with the exact Jacobian."""
     if not (isinstance(method, Adaptive) and chooses_steps(method, memory.block)):
         return False
     return is_implicit(method) and method.exact_jacobian

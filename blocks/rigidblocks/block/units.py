@@ -1,4 +1,4 @@
-"""Units of ports: their base units, dimensions and conversions."""
+"""Base units, physical dimensions and conversions of the units of ports."""
 
 import re
 from collections import Counter
@@ -30,9 +30,10 @@ _SYMBOLS: dict[str, dict[str, int]] = {
 
 
 def base_units(unit: str) -> dict[str, int]:
-    """Return the exponents of the SI base units and rad; `N.m/rad` is kg 1, m 2, s -2, rad -1.
+    """Return the exponents of the SI base units and of rad in a unit, by base unit.
 
-    A unit has at most one `/`; all symbols after it are in the denominator.
+    For `N.m/rad`, the exponents are kg 1, m 2, s -2 and rad -1. A unit contains at most one `/`;
+    all symbols after the `/` are in the denominator.
 
     Raises:
         ValueError: A symbol is unknown.
@@ -53,10 +54,10 @@ def base_units(unit: str) -> dict[str, int]:
 
 
 def display_unit(unit: str) -> tuple[str, float] | None:
-    """Return the display unit and the conversion factor for rad and its time derivatives.
+    """Return the display unit of an angle unit, and the factor from the unit to the display unit.
 
-    For rad/s the result is deg/s and 180/pi. For all other units the result is None, because their
-    values are displayed unchanged.
+    For rad/s, the result is deg/s and 180/pi. Angle units are rad and its time derivatives. For all
+    other units, the result is None, because their values are displayed unchanged.
     """
     exponents = base_units(unit)
     if unit.startswith("rad") and exponents.pop("rad", 0) == 1 and set(exponents) <= {"s"}:
@@ -74,13 +75,19 @@ _SI = {
     "candela": "cd",
     "radian": "rad",
 }
-_MANY = 2.0**20  # test value; large, so that rounding of the offset does not affect the factor
+# test value of a conversion; with a large value, rounding of the offset does not affect the factor
+_MANY = 2.0**20
 
 
 class Quantity(NamedTuple):
-    """Conversion of a unit to SI base units: `factor` value + `offset`.
+    """Physical quantity of a unit: its dimension, and its conversion to SI base units.
 
-    `exponents` contains the nonzero exponents of the base units and of rad, sorted by name.
+    A value of the unit is `factor` value + `offset` in SI base units.
+
+    Attributes:
+        exponents: Nonzero exponents of the base units and of rad, sorted by name.
+        factor: Factor of the conversion.
+        offset: Offset of the conversion.
     """
 
     exponents: tuple[tuple[str, int | float], ...]
@@ -93,9 +100,14 @@ Table = tuple[tuple[float, float], ...]
 
 
 class Conversion(NamedTuple):
-    """Elementwise conversion between the values of two ports: `factor` value + `offset`.
+    """Elementwise conversion from the values of one port to the values of another port.
 
-    `table` replaces single values before the linear conversion.
+    The converted values are `factor` value + `offset`.
+
+    Attributes:
+        factor: Factors (n,).
+        offset: Offsets (n,).
+        table: Pairs of a value and its replacement, applied before the linear conversion.
     """
 
     factor: Array
@@ -103,13 +115,13 @@ class Conversion(NamedTuple):
     table: Table = ()
 
     def apply(self, values: Array) -> Array:
-        """Return the converted values."""
+        """Return the values (n,) after the conversion."""
         converted: Array = self.factor * replace_values(values, self.table) + self.offset
         return converted
 
 
 def replace_values(values: Array, table: Table) -> Array:
-    """Return the values with the replacements of a table."""
+    """Return an array in which the values of a table are replaced; other values do not change."""
     if not table:
         return values
     replaced = np.array(values)
@@ -120,9 +132,9 @@ def replace_values(values: Array, table: Table) -> Array:
 
 @cache
 def quantity_of(unit: str) -> Quantity | None:
-    """Return the quantity of a unit in FMI syntax or, if pint is installed, in pint syntax.
+    """Return the physical quantity of a unit, or None if the unit is unknown.
 
-    For an unknown unit the function returns None.
+    The unit has the syntax of FMI or, if pint is installed, the syntax of pint.
     """
     try:
         return Quantity(tuple(sorted(base_units(unit).items())))
@@ -152,7 +164,7 @@ def _pint_quantity(unit: str) -> Quantity | None:
 
 
 def _is_costly(unit: str) -> bool:
-    """Return True for a unit that pint may parse very slowly, such as the power 9**9**9."""
+    """Return True if the computing time of pint for a unit may be very long, as for 9**9**9."""
     if len(unit) > _LONGEST or re.search(r"\d\s*(\*\*|\^)|(\*\*|\^)[\s(+-]*\d{3}", unit):
         return True
     return len(re.findall(r"\)\s*(\*\*|\^)", unit)) > 1
@@ -169,7 +181,7 @@ def _registry() -> Any:
 
 
 def _spelled_out(unit: str) -> str:
-    """Return a unit in FMI or UDUNITS syntax (`N.m/s2`, `m s-1`) as a Python expression."""
+    """Convert a unit from FMI or UDUNITS syntax (`N.m/s2`, `m s-1`) to a Python expression."""
     over, _, under = (re.sub(r"([A-Za-z%])\^?(-?\d+)", r"\1**\2", unit)).partition("/")
     over, under = (re.sub(r"(?<!\d)\.|\.(?!\d)|\s+", "*", part.strip()) for part in (over, under))
     return f"({over or 1})/({under})" if under else over
@@ -185,15 +197,15 @@ def conversion(
     meant: Sequence[Quantity | None],
     wanted: Sequence[Quantity | None],
 ) -> Conversion | None:
-    """Return the elementwise conversion between units, or None if values do not change.
+    """Return the conversion from units to target units, or None if values do not change.
 
     An empty unit is compatible with every other unit.
 
     Args:
-        units: Units of the values.
-        targets: Units after the conversion.
-        meant: Quantities of `units`; None if unknown.
-        wanted: Quantities of `targets`; None if unknown.
+        units: Unit of each element before the conversion.
+        targets: Unit of each element after the conversion.
+        meant: Physical quantity of each unit in `units`; None if unknown.
+        wanted: Physical quantity of each unit in `targets`; None if unknown.
 
     Raises:
         ValueError: The dimensions differ, or the units differ and one of them is unknown.
