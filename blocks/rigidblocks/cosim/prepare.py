@@ -161,8 +161,18 @@ class Run(AttributeHints):
     ) -> Result:
         """Simulate from the start time to t_stop [s] and return the result.
 
-        `start` has start values of inputs, states and parameters by `part.port` for this run only.
-        `scenario`, `save`, `progress` and `view` are as in `rigidblocks.simulate`.
+        Args:
+            t_stop: End time [s].
+            start: Start values of inputs, states and parameters by `part.port`, for this run only.
+            scenario: Values that are set during the run, as in `rigidblocks.simulate`.
+            save: Path of the file for the result.
+            progress: Show a progress bar.
+            view: Live view of the run.
+
+        Returns:
+            Recorded outputs and events.
+
+        The method raises the exceptions of `rigidblocks.simulate`.
         """
         check_numbers({"t_stop": t_stop})
         check_path("save", save)
@@ -464,7 +474,17 @@ def prepare(
             result = run.simulate(2.0, start={"pd.kp": kp})
 
     `run.simulate` simulates and returns a result, and `run.step` takes single steps (see `Run`).
-    The arguments are as in `simulate`. Later changes of the system do not affect the run.
+    Later changes of the system do not affect the run.
+
+    Args:
+        system: System to prepare.
+        dt: Communication step [s].
+        t_start: Start time of the runs [s].
+        form: Implementation of the blocks, as in `simulate`.
+        **options: Options of `simulate` for integration, coupling and recording (`PrepareOptions`).
+
+    Returns:
+        Prepared run, before its first step.
 
     The function raises the exceptions of `simulate`, except for errors of the end time.
     """
@@ -481,12 +501,21 @@ def prepare(
 def inner_steps(run: Run, t_stop: float) -> Result:
     """Simulate to `t_stop` [s] and return the inner step sizes and error estimates.
 
-    The result has a sample for each communication point and signals for each part with an adaptive
-    method. `part.steps.length` is the size of the next inner step [s]. `part.steps.error` is the
-    error estimate of the last inner step, relative to the tolerance. `STEP_PORTS` lists the other
+    `part.steps.length` is the size of the next inner step [s]. `part.steps.error` is the error
+    estimate of the last inner step, relative to the tolerance. `STEP_PORTS` lists the other
     signals, such as `part.steps.is_stiff`. `plot_steps` plots the result.
 
-    Raises ValueError if no part has an adaptive method. Also raises the exceptions of `Run.step`.
+    Args:
+        run: Prepared run, which this function resets.
+        t_stop: End time [s].
+
+    Returns:
+        Signals for each part with an adaptive method, at all communication points after the start.
+
+    Raises:
+        ValueError: No part has an adaptive method.
+
+    The function also raises the exceptions of `Run.step`.
     """
     run.reset()
     rows, names = [], tuple(run.steps)

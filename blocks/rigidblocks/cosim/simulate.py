@@ -135,8 +135,8 @@ def simulate(
     per second. The run never waits for the view.
 
     A failed run raises SimulationError, and Ctrl-C or SIGTERM raises Interrupted. Both exceptions
-    contain the result up to that time, which is also saved. A second Ctrl-C or SIGTERM stops the
-    conversion of the log to the file and keeps the log.
+    contain the result up to the interruption, which is also saved. A second Ctrl-C or SIGTERM stops
+    the conversion of the log to the file and keeps the log.
 
     Raises ValueError for an algebraic loop and for an unconnected input without a start value.
     Raises ValueError if the duration or a sample time is not a multiple of dt. Raises TypeError for
@@ -431,7 +431,7 @@ def block_remarks(wiring: Wiring, result: Result) -> Iterator[tuple[int, str]]:
 def save_result(
     result: Result, wanted: RecordOptions, unwritten: Exception | None, interrupts: Interrupts
 ) -> BaseException | None:
-    """Write the result to the file of the run; return the exception if this fails, otherwise None.
+    """Write the result to the file of the run; return the exception of a failed write, or None.
 
     If the file is the log, its data are already written, and `unwritten` is the exception or None.
     """

@@ -225,7 +225,7 @@ _OPEN = _Unit("")
 
 
 class Database:
-    """Messages of a DBC file, with the nodes that send them.
+    """Messages of a DBC file.
 
     Raises ImportError if cantools is not installed, OSError for an unreadable file, and ValueError
     for an invalid DBC file.

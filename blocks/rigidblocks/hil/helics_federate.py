@@ -112,6 +112,20 @@ def federate_config(
     """Return the HELICS configuration for another program that simulates these parts.
 
     Pass the configuration to `helicsCreateValueFederateFromConfig`.
+
+    Args:
+        system: System with all parts.
+        parts: Names of the parts that the other program simulates.
+        dt: Communication step [s].
+        broker: Address host:port of the broker.
+        core: HELICS core type of the federation.
+
+    Returns:
+        Configuration with publications and subscriptions, for JSON.
+
+    Raises:
+        KeyError: A part does not exist.
+        ValueError: `parts` is empty, or the address is invalid.
     """
     names = tuple(parts)
     wiring = system.wiring()

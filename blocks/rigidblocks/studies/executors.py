@@ -364,7 +364,10 @@ def _reach(address: str, place: tuple[str, int]) -> None:
 
 
 class _Tasks:
-    """Tasks of a sweep on a Dask cluster: submitted tasks, remaining runs, and runs per task."""
+    """Distribution of a sweep to a Dask cluster: submitted tasks, remaining runs, and task size.
+
+    The task size is the number of runs per task, which depends on the measured computing time.
+    """
 
     def __init__(self, client: Any, work: Task, design: Design, todo: list[int]):
         self._client, self._work, self._design = client, work, design
@@ -385,7 +388,7 @@ class _Tasks:
         }
 
     def _send_data(self, name: str, data: bytes) -> Any:
-        """Send data to the cluster under a name; each worker process receives them only once."""
+        """Send data to the cluster under a name; each worker process receives the data once."""
         return self._client.submit(bytes, data, key=name)
 
     def rows(self, address: str) -> Iterator[dict[int, Row]]:

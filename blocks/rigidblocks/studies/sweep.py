@@ -62,7 +62,7 @@ KINDS = (".csv", *_NEEDS)
 
 
 def record_of(path: Path) -> Path:
-    """Return the path of the .csv file that records the runs of a sweep as they finish.
+    """Return the path of the .csv file that records the finished runs of a sweep.
 
     The result is `path` for a .csv file, and for example `runs.nc.csv` for a dataset `runs.nc`.
 
@@ -197,7 +197,7 @@ class Record:
         self._reserved.close()
 
     def add(self, rows: Mapping[int, Row]) -> None:
-        """Add finished runs by run index, and flush them to the file if the record has one.
+        """Add finished runs by run index, and write the runs to the file if the record has one.
 
         Raises OSError with the file name if the runs cannot be written.
         """

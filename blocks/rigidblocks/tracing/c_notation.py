@@ -1,4 +1,4 @@
-"""C notation of the operations of an expression graph, for scalars or for SIMD lanes."""
+"""C expressions for the operations of an expression graph, with scalars or SIMD lanes."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -32,32 +32,34 @@ _OF_TWO = {ca.OP_POW: "pow", ca.OP_CONSTPOW: "pow", ca.OP_ATAN2: "atan2"}
 
 
 def c_string(text: str) -> str:
-    """Return a C string literal for any string."""
+    """Return the C string literal of any Python string."""
     return f'"{_escape(text)}"'
 
 
 def c_comment(text: str) -> str:
-    """Return any string as text of a C comment, escaped so that it cannot end the comment."""
+    """Return a string as the text of a C comment, escaped so that it cannot end the comment."""
     return _escape(text).replace("*", "\\052")
 
 
 def _escape(text: str) -> str:
-    """Replace all UTF-8 bytes that are not in `_PLAIN` by octal escapes."""
+    """Return a string in which octal escapes replace all UTF-8 bytes that are not in `_PLAIN`."""
     encoded = text.encode(errors="surrogatepass")
     return "".join(chr(b) if _PLAIN.match(bytes([b])) else f"\\{b:03o}" for b in encoded)
 
 
 class Number(str):
-    """Operand that is a number, as a C literal; other operands are names of values."""
+    """Operand of a C statement that is a C literal; all other operands are names of values."""
 
     __slots__ = ()
 
 
 class Assignment(NamedTuple):
-    """C statement that assigns one value to each of its `targets`.
+    """C statement that assigns values to variables.
 
-    `form` is the statement with a slot for each of the `operands`, which are numbers and names. The
-    operands include the targets.
+    Attributes:
+        targets: Names of the variables.
+        form: C code of the statement, with %s for each operand.
+        operands: Numbers and names in the statement, in order, including the targets.
     """
 
     targets: tuple[str, ...]
@@ -71,7 +73,7 @@ class Assignment(NamedTuple):
 
     @property
     def reads(self) -> list[str]:
-        """Names of the values that the statement reads, in operand order."""
+        """Names of the values that the statement reads, in the order of the operands."""
         return [one for one in self.operands if one not in self.targets and type(one) is not Number]
 
 
@@ -83,9 +85,9 @@ class Notation:
         real: C type of a value.
         number: Function that converts a C double literal to this type.
         expressions: C expressions of the CasADi operations on a and b, by operation code.
-        table: C call of a lookup table: a function `name` of one double.
-        sine_and_cosine: C statement that computes the sine and the cosine of an angle; empty if the
-            notation has no such statement.
+        table: C expression that calls a lookup table, which is a function `name` of one double.
+        sine_and_cosine: C statement that computes both the sine and the cosine of an angle; "" if
+            the notation has no such statement.
     """
 
     real: str
@@ -95,7 +97,11 @@ class Notation:
     sine_and_cosine: str = ""
 
     def expression(self, code: int, operands: Sequence[str]) -> str:
-        """Return the C expression of an operation.
+        """Return the C expression of a CasADi operation.
+
+        Args:
+            code: Operation code.
+            operands: C expressions of the operands.
 
         Raises:
             NotImplementedError: The operation has no C expression.
@@ -108,11 +114,17 @@ class Notation:
         return template.format(a=operands[0], b=operands[-1])
 
     def form(self, code: int, operands: Sequence[str]) -> tuple[str, list[int]]:
-        """Return the C expression of an operation with slots, and the operand of each slot."""
+        """Return the C expression of a CasADi operation, with %s for each operand.
+
+        The second result contains the operand index of each %s.
+        """
         return _places(self.expression(code, self._slots(operands)))
 
     def call(self, name: str, operands: Sequence[str]) -> tuple[str, list[int]]:
-        """Return the C call of a lookup table with slots, and the operand of each slot."""
+        """Return the C expression that calls the lookup table `name`, with %s for each operand.
+
+        The second result contains the operand index of each %s.
+        """
         return _places(self.table.format(name=name, a=self._slots(operands)[0]))
 
     def _slots(self, operands: Sequence[str]) -> list[str]:
@@ -123,7 +135,7 @@ class Notation:
 
 
 def _places(text: str) -> tuple[str, list[int]]:
-    """Return an expression with slots, and the operand index of each slot."""
+    """Return an expression with %s instead of numbered slots, and the number of each slot."""
     return _SLOT.sub("%s", text), [int(number) for number in _SLOT.findall(text)]
 
 

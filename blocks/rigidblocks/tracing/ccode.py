@@ -1,6 +1,6 @@
-"""C99 code of an expression graph: one straight-line function over flat vectors.
+"""Generator of C99 code for expression graphs.
 
-The code depends only on <math.h>.
+The code of a graph is a straight-line function of flat vectors and includes only <math.h>.
 """
 
 from collections import Counter
@@ -32,7 +32,7 @@ from rigidblocks.tracing.trace import (
 
 @dataclass(frozen=True, eq=False)
 class WrittenFunction:
-    """C function whose loops call traced functions.
+    """C function with loops that call traced functions.
 
         static void name(const double *in, double *cells, double *out)
 
@@ -41,9 +41,8 @@ class WrittenFunction:
         inputs: Shapes of the inputs by name, as in `Graph`.
         outputs: Shapes of the outputs by name, as in `Graph`.
         text: C code.
-        work: Number of doubles in `cells`.
-        wide: True if the function spends most of its time in loops that benefit from vector
-            instructions.
+        work: Number of doubles in the workspace `cells`.
+        wide: True if most of the computing time is in loops that benefit from vector instructions.
         operation_count: Number of operations of the traced functions, except sines and cosines.
     """
 
@@ -63,17 +62,17 @@ def c_function(
     names: Mapping[str, str] = MappingProxyType({}),
     notation: Notation = SCALAR,
 ) -> str:
-    """Return the C99 code of a graph as a static function.
+    """Return the C99 code of an expression graph as a static function.
 
         static void name(const double *in, double *out)
 
-    Other notations use another type for the values.
+    The notation for SIMD lanes uses another type for the values.
 
     Args:
-        graph: The expression graph.
+        graph: Expression graph.
         inline: True for a `static inline` function in a header.
-        names: Descriptions of elements of `in` and `out`. The description is a comment at the first
-            statement that reads or writes the element.
+        names: Descriptions of elements of `in` and `out`, by C expression such as in[0]. A
+            description becomes a comment at the first statement that reads or writes the element.
         notation: Notation of numbers and operations.
 
     Raises:
@@ -92,11 +91,21 @@ def c_functions(
     notation: Notation = SCALAR,
     with_tables: bool = True,
 ) -> str:
-    """Return the C code of several graphs; `c_function` describes the arguments.
+    """Return the C99 code of several expression graphs.
 
-    If `with_tables` is False, the caller provides the lookup tables of the functions. Long
-    functions are divided into pieces and share common pieces (`outlining`), because the compile
-    time of a function grows more than linearly with its length.
+    Because the compile time of a function grows more than linearly with its length, the code of
+    long functions is divided into pieces. Several functions may share a piece (`outlining`).
+
+    Args:
+        graphs: Expression graphs.
+        names: Descriptions of elements, as in `c_function`, for each graph.
+        inline: True for `static inline` functions in a header.
+        notation: Notation of numbers and operations.
+        with_tables: True to include the code of lookup tables.
+
+    Raises:
+        NotImplementedError: An operation has no C expression.
+        ValueError: Outputs depend on a NaN constant; the message lists these outputs.
     """
     tables: dict[str, None] = {}
     short, long = [], {}
@@ -132,14 +141,14 @@ def _all_assignments(
 
 
 def _tables(graph: Graph) -> Iterator[str]:
-    """Yield the C code of each lookup table that a function uses."""
+    """Yield the C code of each lookup table that an expression graph uses."""
     names = _called_functions(graph.function).values() if "call" in graph.operations else ()
     used = (table_named(name) for name in dict.fromkeys(names))
     return (one.c_text() for one in used if one is not None)
 
 
 def _called_functions(function: ca.Function) -> dict[int, str]:
-    """Return the names of the called functions by instruction index."""
+    """Return the names of the functions that a CasADi function calls, by instruction index."""
     codes = map(function.instruction_id, range(function.n_instructions()))
     calls = [k for k, code in enumerate(codes) if code == ca.OP_CALL]
     if not calls:
@@ -149,12 +158,12 @@ def _called_functions(function: ca.Function) -> dict[int, str]:
 
 
 def c_text(path: str) -> str:
-    """Return the content of a C file of this library; `path` is relative to the folder `c`."""
+    """Return the text of a C file of this package; `path` is relative to the folder `c`."""
     return files("rigidblocks").joinpath("c", path).read_text()
 
 
 def c_number(value: float) -> str:
-    """Return the exact C literal of a double."""
+    """Return the C literal that represents a double exactly; raise ValueError for NaN."""
     if isnan(value):
         raise ValueError("NaN has no C literal")
     if isinf(value):
@@ -163,7 +172,7 @@ def c_number(value: float) -> str:
 
 
 def _reached_by_nan(graph: Graph, names: Mapping[str, str]) -> list[str]:
-    """Return the names of the output elements that contain a constant NaN."""
+    """Return the names of the output elements of a graph that depend on a constant NaN."""
     own, reached = element_names(graph.outputs), []
     nan: dict[int, bool] = {}  # true if CasADi's work variable depends on a NaN
     for k, (code, inputs, targets) in enumerate(instructions(graph.function)):
@@ -182,10 +191,15 @@ def statements(
     outputs: Sequence[str],
     notation: Notation = SCALAR,
 ) -> Iterator[str]:
-    """Yield one C statement for each operation; each value is assigned once.
+    """Yield the C statements of a CasADi function in single-assignment form.
 
-    Several divisions by the same value use one reciprocal. `inputs` and `outputs` are the C
-    expressions of the flat inputs and outputs, which the statements read and write in place.
+    Each operation is one statement. Several divisions by one value use its reciprocal.
+
+    Args:
+        function: CasADi function of a flat vector.
+        inputs: C expression of each input element.
+        outputs: C expression of each output element, to which the statements assign the result.
+        notation: Notation of numbers and operations.
     """
     return (one.text for one in _assignments(function, inputs, outputs, notation))
 
@@ -214,13 +228,15 @@ def _assignments(
         yield forms.assignment(target, code, operands, called.get(target, ""))
 
 
-_AS_GIVEN: tuple[list[int], ...] = [], [0], [0, 1]  # order of 0, 1 or 2 operands read once each
+_AS_GIVEN: tuple[list[int], ...] = [], [0], [0, 1]  # unchanged order of 0, 1 or 2 operands
 
 
 class _Forms:
-    """Cache of the C statements of a notation, with slots for the operands.
+    """Generator of C statements in a notation, with a cache of statement templates.
 
-    Assignments to names in `results` do not declare a variable.
+    Args:
+        notation: Notation of numbers and operations.
+        results: C expressions of the outputs. Assignments to other names declare a variable.
     """
 
     def __init__(self, notation: Notation, results: frozenset[str]):
@@ -230,7 +246,10 @@ class _Forms:
     def assignment(
         self, target: str, code: int, operands: tuple[str, ...], called: str = ""
     ) -> Assignment:
-        """Return the C statement that assigns the result of an operation or a call to `target`."""
+        """Return the C statement that assigns the result of an operation or a call to `target`.
+
+        `called` is the name of a called function, or "" for an operation.
+        """
         declares = target not in self._results
         key = (code, declares, called, *map(type, operands))
         known = self._known.get(key)
@@ -244,7 +263,10 @@ class _Forms:
     def _form_and_places(
         self, code: int, operands: tuple[str, ...], declares: bool, called: str
     ) -> tuple[str, list[int]]:
-        """Return a statement with slots for its operands, and the operand index of each slot."""
+        """Return the template of a statement with %s for each operand.
+
+        The second result contains the operand index of each %s.
+        """
         if not called:
             text, order = self._notation.form(code, operands)
         elif table_named(called):
@@ -255,9 +277,10 @@ class _Forms:
 
 
 def _pairs(operations: Iterable[tuple[str, int, tuple[str, ...]]]) -> dict[str, tuple[str, str]]:
-    """Return the names of the sine and the cosine of each angle for which both are computed.
+    """Return the pairs of a sine and a cosine of one angle.
 
-    The pairs are in order of occurrence. Each pair is stored under both names.
+    A pair contains the names of the two values, in the order of their computation. The keys are the
+    names, so each pair occurs under two keys.
     """
     of: dict[str, dict[int, str]] = {}
     for target, code, operands in operations:
@@ -270,9 +293,10 @@ def _pairs(operations: Iterable[tuple[str, int, tuple[str, ...]]]) -> dict[str, 
 def _sine_and_cosine(
     angle: str, code: int, pair: tuple[str, str], notation: Notation
 ) -> Assignment:
-    """Return the statement that computes the sine and the cosine of an angle.
+    """Return the C statement that computes both the sine and the cosine of an angle.
 
-    `code` is the operation that occurs first.
+    `pair` contains the names of the two values, in the order of their computation. `code` is the
+    operation code of the first value.
     """
     sine, cosine = pair if code == ca.OP_SIN else pair[::-1]
     call = notation.sine_and_cosine.format(a="%s", sine="%s", cosine="%s")
@@ -283,7 +307,11 @@ def _sine_and_cosine(
 def _operations(
     function: ca.Function, arguments: Sequence[str], results: Sequence[str]
 ) -> Iterator[tuple[str, int, tuple[str, ...]]]:
-    """Yield each statement as target, operation code and operands; targets are unique."""
+    """Yield the target name, the operation code and the operands of each operation.
+
+    The target names are unique. `arguments` and `results` are the C expressions of the flat inputs
+    and outputs.
+    """
     name: dict[int, str] = {}  # current value in each work variable; CasADi reuses work variables
     for k, (code, inputs, outputs) in enumerate(instructions(function)):
         if code == ca.OP_OUTPUT:

@@ -1,7 +1,7 @@
-"""Compiled functions: NumPy functions that are traced to C, compiled and called from Python.
+"""Compilation of NumPy functions: the functions are traced to C, compiled and called from Python.
 
-A batch of arguments uses SIMD lanes and threads. A lane is one element of a vector register: a
-vector instruction processes all lanes at once.
+Functions of a batch of arguments use SIMD lanes and threads. A lane is one element of a vector
+register. A vector instruction processes all lanes at once.
 """
 
 import ctypes
@@ -55,7 +55,7 @@ def widest() -> int:
 
 
 def lane_count(lanes: int | None) -> int:
-    """Return the number of SIMD lanes, by default the largest supported number.
+    """Return a number of SIMD lanes after a check; None selects the largest supported number.
 
     Raises:
         ValueError: The number is not supported.
@@ -68,10 +68,10 @@ def lane_count(lanes: int | None) -> int:
 
 
 def lane_flags(lanes: int) -> tuple[str, ...]:
-    """Return the compiler flags for a number of lanes.
+    """Return the compiler flags for code with a number of SIMD lanes.
 
-    The flags enable the vector instructions of this processor. The results do not depend on the
-    flags.
+    The flags enable the vector instructions of this processor. The results of the compiled code do
+    not depend on the flags.
     """
     here = platform.machine().lower() in ("x86_64", "amd64")
     own = _PROCESSORS.get(min(lanes, widest())) if here else None
@@ -83,9 +83,9 @@ def lane_flags(lanes: int) -> tuple[str, ...]:
 
 
 def wide_flags() -> tuple[str, ...]:
-    """Return the compiler flags for loops with vector instructions (AVX2 if it is available).
+    """Return the compiler flags that enable AVX2 vector instructions, or () without AVX2.
 
-    The results do not depend on the flags.
+    The results of the compiled code do not depend on the flags.
     """
     here = platform.machine().lower() in ("x86_64", "amd64")
     return ("-mavx2",) if here and widest() >= 4 else ()
@@ -101,14 +101,14 @@ def lane_workspace(numbers: int, lanes: int) -> Array:
 def run_in_threads(
     work: Callable[[int, int], None], n: int, threads: int | None, most: int
 ) -> None:
-    """Call `work` on parts of n rows in several threads.
+    """Process n rows in several threads, in ranges of consecutive rows.
 
     Args:
         work: Function (first, last) that processes the rows from `first` to `last` - 1.
         n: Number of rows.
         threads: Number of threads, by default the number of processors.
-        most: Approximate maximum number of rows in a part. Each part except the last contains a
-            multiple of the largest number of lanes.
+        most: Approximate maximum number of rows in a range. The number of rows in each range except
+            the last is a multiple of the largest number of lanes.
 
     Raises:
         ValueError: `threads` is less than 1.
@@ -153,7 +153,7 @@ _pools: dict[int, ThreadPoolExecutor] = {}
 
 
 def _pool() -> ThreadPoolExecutor:
-    """Return the thread pool of this process; a forked process creates its own pool."""
+    """Return the thread pool of the current process; a forked process creates its own pool."""
     with _lock:
         if os.getpid() not in _pools:
             _pools.clear()
@@ -162,7 +162,7 @@ def _pool() -> ThreadPoolExecutor:
 
 
 _C = ("lane_library.c", "lanes.h", "sine.h")
-_FEWEST, _MOST = 256, 1024  # maximum number of rows: for a single thread, per call
+_FEWEST, _MOST = 256, 1024  # maximum numbers of rows for a single thread, and per call
 _EVALUATE = """
 static void evaluate(const real *in, real *out, real *work)
 {{
@@ -180,14 +180,18 @@ enum {{ RB_IN = {numbers_in}, RB_OUT = {numbers_out} }};
 class CompiledBatch:
     """Traced function that is compiled to C for batches of arguments.
 
-    `f(q, qd, tau)` takes arrays (n, ...) with the same n and returns arrays (n, ...).
+    A call such as `f(q, qd, tau)` takes arrays (n, ...) and returns arrays (n, ...), with n rows
+    for n arguments.
 
-    The function computes 2, 4 or 8 rows at once (`lanes`; by default the maximum of the processor)
-    and divides the rows among threads. The results are bitwise identical for any number of lanes
-    and threads. They differ from the results of `CompiledFunction` only by rounding errors.
-    c/lanes/sine.h computes sine and cosine within 1 ulp; all other functions come from the C
-    library. A row with values that are not finite does not affect other rows. Any number of threads
-    may call the same object.
+    The function computes 2, 4 or 8 rows at once and divides the rows among threads. The results are
+    bitwise identical for any number of lanes and threads. They differ from the results of
+    `CompiledFunction` only by rounding errors. c/lanes/sine.h computes sine and cosine within
+    1 ulp. All other functions are functions of the C library. A row with values that are not finite
+    does not affect other rows. Any number of threads may call the object at the same time.
+
+    Args:
+        graph: Traced function.
+        lanes: Number of SIMD lanes, 2, 4 or 8; by default the maximum of the processor.
     """
 
     def __init__(
@@ -213,15 +217,18 @@ class CompiledBatch:
         self._room = _numbers(self.inputs.values()) + _numbers(self.outputs.values()) + work
 
     def __call__(self, *values: Any, threads: int | None = None) -> Any:
-        """Return the outputs for the given inputs: one array (n, ...), or a tuple of arrays.
+        """Evaluate the function for a batch of n arguments.
 
-        C-contiguous arrays of doubles are read in place. Other values that NumPy converts to
-        doubles without loss are copied first.
+        The function reads C-contiguous arrays of doubles in place. It first copies other values
+        that NumPy converts to doubles without loss.
 
         Args:
             values: The inputs (n, ...), in the order of `inputs`.
             threads: Number of threads; the default is the number of processors. Up to 256 rows use
                 a single thread.
+
+        Returns:
+            Output (n, ...), or a tuple of the outputs.
 
         Raises:
             ValueError: The number of inputs or the shape of an input is wrong.
@@ -251,7 +258,10 @@ class CompiledBatch:
         return np.ascontiguousarray(given, dtype=float)
 
     def _rows(self, arrays: list[Array]) -> int:
-        """Return the number of rows; raise ValueError if the shapes do not match."""
+        """Return the number of rows of the inputs.
+
+        Raise ValueError if the shapes of the inputs do not match.
+        """
         needed = list(self.inputs.values())
         n = arrays[0].shape[0] if arrays and arrays[0].ndim else 0
         if [array.shape for array in arrays] != [(n, *shape) for shape in needed]:
@@ -266,7 +276,10 @@ class CompiledBatch:
 
 
 def lane_library(generated: dict[str, str], lanes: int) -> ctypes.CDLL:
-    """Compile c/lanes/lane_library.c with function.h or steps.h; return the loaded library."""
+    """Compile c/lanes/lane_library.c with generated headers, and return the loaded library.
+
+    `generated` contains the text of function.h or steps.h by file name.
+    """
     sources = {file: c_text(f"lanes/{file}") for file in _C}
     flags = (*lane_flags(lanes), *["-DRB_RUNS"] * ("steps.h" in generated))
     path = shared_library(sources | generated, "lane_library.c", flags)
@@ -274,15 +287,16 @@ def lane_library(generated: dict[str, str], lanes: int) -> ctypes.CDLL:
 
 
 def header_text(name: str, text: str) -> str:
-    """Return the content of a generated header with an include guard."""
+    """Return the text of a generated C header: `text` with an include guard for `name`."""
     guard = f"RB_{name.upper()}_H"
     return f'#ifndef {guard}\n#define {guard}\n\n#include "sine.h"\n\n{text}\n#endif\n'
 
 
 def function_header(graph: Graph | WrittenFunction) -> tuple[str, int]:
-    """Return the code of function.h, which c/lanes/lane_library.c includes, and the work size.
+    """Return the C code of function.h, which c/lanes/lane_library.c includes.
 
-    The work size is the number of doubles that `evaluate` needs.
+    Returns:
+        C code, and number of doubles in the workspace of its function `evaluate`.
     """
     if isinstance(graph, WrittenFunction):
         text, body, size = graph.text, f"{graph.name}(in, work, out);", graph.work
@@ -305,7 +319,10 @@ def _numbers(shapes: Iterable[tuple[int, ...]]) -> int:
 
 
 def _calls(call: str, shapes: Shapes) -> str:
-    """Return the text of a C macro with one `call` for each array."""
+    """Return the body of a C macro with one C statement for each array.
+
+    The statement is the template `call` with the number, size and start index of the array.
+    """
     sizes = [prod(shape) for shape in shapes.values()]
     starts = accumulate(sizes, initial=0)
     calls = (
@@ -335,17 +352,20 @@ void call(const double *in, double *work, double *out)
 """
 
 
-# length of the C code of a function that takes about 1 us; longer functions release Python's
-# global interpreter lock, which takes 0.1 us
+# number of characters of C code above which a call releases Python's global interpreter lock; code
+# of this length runs for about 1 us, and releasing the lock takes 0.1 us
 _LONG = 100_000
 
 
 class CompiledFunction:
-    """Traced function that is compiled to C, with its own buffers: `f(q, qd, tau)`.
+    """Traced function that is compiled to C and called from Python, such as `f(q, qd, tau)`.
 
-    For minimum overhead, write into `inputs["q"]`, call `run()`, and read `outputs["qdd"]`. These
-    arrays have the declared shapes and are never replaced. Several threads must not use one object
-    at the same time.
+    For minimum overhead, write into the buffer `inputs["q"]`, call `run()`, and read the buffer
+    `outputs["qdd"]`. The buffers have the declared shapes and are never replaced. Several threads
+    must not use one object at the same time.
+
+    Args:
+        graph: Traced function.
     """
 
     def __init__(self, graph: Graph | WrittenFunction):
@@ -373,10 +393,13 @@ class CompiledFunction:
             self.run = self._call.run
 
     def __call__(self, *values: Any) -> Any:
-        """Return the outputs for the given inputs: one array, or a tuple of arrays.
+        """Evaluate the function.
 
         Args:
             values: The inputs, in the order of `graph.inputs`.
+
+        Returns:
+            Output, or a tuple of the outputs.
 
         Raises:
             ValueError: The number of inputs or the shape of an input is wrong.
@@ -387,7 +410,7 @@ class CompiledFunction:
 
 @dataclass(frozen=True, eq=False)
 class _CheckedCall:
-    """Call of a compiled function with any values that NumPy converts to real numbers."""
+    """Callable that checks the arguments of a compiled function and converts them to doubles."""
 
     graph: Graph | WrittenFunction
     inputs: Mapping[str, Array]
@@ -412,7 +435,10 @@ class _CheckedCall:
         return results[0] if len(results) == 1 else tuple(results)
 
     def _real(self, k: int, value: Any) -> Array:
-        """Return argument k as an array; raise TypeError if its elements are not real numbers."""
+        """Return the value of argument k as an array.
+
+        Raise TypeError if its elements are not real numbers.
+        """
         array = np.asarray(value)
         is_real = array.dtype.kind in "fiuO" and not np.ma.is_masked(value)
         if not is_real:
@@ -431,7 +457,8 @@ _DOUBLE = np.dtype(float)
 def call_extension() -> Any | None:
     """Return the class `Call` of the extension module c/python/call.c.
 
-    The result is None if the headers of Python or a C compiler are missing, or on Windows.
+    The class calls compiled functions with low overhead. The result is None if the headers of
+    Python or a C compiler are missing, or on Windows.
     """
     include = sysconfig.get_path("include")
     if os.name != "posix" or not Path(include, "Python.h").exists():
@@ -454,7 +481,16 @@ def compiled_form(
     batch: bool,
     lanes: int | None = None,
 ) -> CompiledFunction | CompiledBatch:
-    """Compile a function for single arguments, or in SIMD lanes for batches of arguments."""
+    """Compile a traced function.
+
+    Args:
+        graph: Traced function.
+        batch: True for batches of arguments, False for single arguments.
+        lanes: Number of SIMD lanes of a batch; by default the maximum of the processor.
+
+    Raises:
+        ValueError: `lanes` is given without `batch`, or the number is not supported.
+    """
     if batch:
         return CompiledBatch(graph, lanes=lanes)
     if lanes is not None:
@@ -487,14 +523,14 @@ def compiled(
     batch: bool = False,
     lanes: int | None = None,
 ) -> CompiledFunction | CompiledBatch:
-    """Trace a function and compile it to C.
+    """Trace a NumPy function and compile it to C.
 
     Args:
-        name: Name of the function.
-        function: Function with `inputs` as positional arguments; it returns its outputs by name.
+        name: Name of the compiled function.
+        function: Function with `inputs` as positional arguments, which returns its outputs by name.
         inputs: Shapes of the inputs by name.
         batch: True to compile for arrays (n, ...) of inputs, in SIMD lanes and threads.
-        lanes: Number of SIMD lanes of a batch.
+        lanes: Number of SIMD lanes of a batch; by default the maximum of the processor.
 
     Raises:
         TraceError: The function branches on a traced value.
@@ -504,7 +540,11 @@ def compiled(
 
 
 def _source(graph: Graph | WrittenFunction) -> tuple[str, int]:
-    """Return the C code of a function, and the number of doubles in its workspace."""
+    """Return the C code of a shared library for a traced function.
+
+    The library exports the function `call`. The second result is the number of doubles in its
+    workspace.
+    """
     if isinstance(graph, WrittenFunction):
         text, body, size = graph.text, f"{graph.name}(in, work, out);", graph.work
     else:
@@ -513,7 +553,10 @@ def _source(graph: Graph | WrittenFunction) -> tuple[str, int]:
 
 
 def _buffer(shapes: Shapes) -> tuple[dict[str, Array], Array]:
-    """Return arrays by name, and the flat array of which they are views."""
+    """Return zero arrays of the given shapes by name, which are views of one flat array.
+
+    The second result is the flat array.
+    """
     flat = np.zeros(sum(prod(shape) for shape in shapes.values()))
     parts, k = {}, 0
     for name, shape in shapes.items():

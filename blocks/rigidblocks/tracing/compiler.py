@@ -1,13 +1,12 @@
-"""Compilation of C code to shared libraries, with a cache so that equal code is compiled once.
+"""Compilation of C code to shared libraries, with a cache of compiled libraries.
 
 Only the owner can write to the cache folders, and each library is checked before it is loaded. The
-file of a library is `<key>-<digest>.so`: the key identifies its sources, the digest its content. A
-file gets this name only when it is complete, so several processes may use a folder at the same
-time.
+file name of a library is `<key>-<digest>.so`. The key identifies the sources of the library, and
+the digest identifies its content. A file receives this name only when it is complete, so several
+processes may use a folder at the same time.
 
 Long code is divided into translation units that are compiled in parallel. For this purpose, pieces
-of long functions are moved to separate files. The results do not change, and other modules need not
-consider the division.
+of long functions are moved to separate files. The results of the code do not change.
 """
 
 import hashlib
@@ -36,40 +35,40 @@ from rigidblocks.tracing.slow_operation_log import log_if_slow
 
 _DIGITS = 32  # length of a key and of a digest
 _SUFFIX, _UNFINISHED = ".so", ".part"
-_TEXT = ".txt"  # stored results, by key
+_TEXT = ".txt"  # suffix of cached strings
 OLD = 3600.0  # age [s] from which an unfinished file counts as left by a killed process
 
 logger = logging.getLogger("rigidblocks")
 
 
 class CacheError(RuntimeError):
-    """No folder can store compiled libraries."""
+    """Error if no folder can store compiled libraries."""
 
 
 def digest(content: bytes) -> str:
-    """Return the first digits of the SHA-256 hash of the content as a hexadecimal string."""
+    """Return the first 32 hexadecimal digits of the SHA-256 hash of bytes."""
     return hashlib.sha256(content).hexdigest()[:_DIGITS]
 
 
 def cache_folder() -> Path:
-    """Return the cache folder: $RIGIDBLOCKS_CACHE, else the user's cache folder."""
+    """Return the folder of compiled libraries: $RIGIDBLOCKS_CACHE, else the user's cache folder."""
     return Path(os.environ.get("RIGIDBLOCKS_CACHE") or user_cache_path("rigidblocks"))
 
 
 def spare_folder() -> Path:
-    """Return the temporary folder of the user, which replaces an unusable cache folder."""
+    """Return a temporary folder for the current user that replaces an unusable cache folder."""
     return Path(tempfile.gettempdir()) / f"rigidblocks-{_user()}"
 
 
 def cached_library(key: str, build: Callable[[], bytes]) -> Path:
-    """Return the path of the library `key`; build the library if it is not in the cache.
+    """Return the path of a library in the cache; build the library if it is not in the cache.
 
-    A cached library is used only if its content is unchanged. If the spare folder replaces the
-    cache folder, the function issues a warning once.
+    The function uses a cached library only if its content is unchanged. If the spare folder
+    replaces the cache folder, the function issues a warning once.
 
     Args:
-        key: Identifier of the sources of the library.
-        build: Function that returns the content of the library.
+        key: Key of the library, which identifies its sources.
+        build: Function that returns the bytes of the library.
 
     Raises:
         CacheError: Neither the cache folder nor the spare folder can be used.
@@ -98,7 +97,7 @@ def cached_library(key: str, build: Callable[[], bytes]) -> Path:
 
 
 def known_text(key: str) -> str | None:
-    """Return the string that is cached under a key, or None."""
+    """Return the string that is cached under a key; None if the key is unknown."""
     for folder in (cache_folder(), spare_folder()):
         if not folder_refusal(folder) and (path := _find(folder, key, _TEXT)):
             return path.read_text()
@@ -106,7 +105,7 @@ def known_text(key: str) -> str | None:
 
 
 def keep_text(key: str, text: str) -> None:
-    """Store a string under a key in the first usable cache folder, if any."""
+    """Store a string under a key in the first usable cache folder; ignore failures."""
     for folder in (cache_folder(), spare_folder()):
         if not folder_refusal(folder):
             with suppress(OSError):
@@ -115,7 +114,10 @@ def keep_text(key: str, text: str) -> None:
 
 
 def known_library(key: str) -> Path | None:
-    """Return the path of the library that is cached under a key, or None; check its content."""
+    """Return the path of the library that is cached under a key.
+
+    The result is None if the key is unknown or the library is damaged.
+    """
     for folder in (cache_folder(), spare_folder()):
         if not folder_refusal(folder) and (path := _find(folder, key)):
             return path
@@ -123,7 +125,7 @@ def known_library(key: str) -> Path | None:
 
 
 def key_of(library: Path) -> str:
-    """Return the key of a library in the cache."""
+    """Return the key in the file name of a cached library."""
     return library.stem.partition("-")[0]
 
 
@@ -145,7 +147,13 @@ def folder_refusal(folder: Path) -> str | None:
 
 
 class Entry(NamedTuple):
-    """Library in the cache; `damage` is the reason why it cannot be used, or None."""
+    """File of a library in the cache.
+
+    Attributes:
+        path: Path of the file.
+        size: Size of the file [bytes].
+        damage: Reason why the library cannot be used, or None.
+    """
 
     path: Path
     size: int
@@ -153,10 +161,10 @@ class Entry(NamedTuple):
 
 
 def cache_entries(folder: Path) -> Iterator[Entry]:
-    """Yield all libraries in a folder, including damaged libraries.
+    """Yield all libraries in a cache folder, including damaged libraries.
 
-    Libraries from earlier versions, whose names have no digest, are not included. `clear` removes
-    them, too.
+    Libraries of earlier versions, whose names have no digest, are not included. `clear_cache` also
+    removes these libraries.
     """
     for path in sorted(folder.glob(f"*-*{_SUFFIX}")):
         with suppress(FileNotFoundError):  # another process is clearing the folder
@@ -164,9 +172,9 @@ def cache_entries(folder: Path) -> Iterator[Entry]:
 
 
 def clear_cache(folder: Path) -> int:
-    """Remove the libraries, strings and unfinished files of a folder, and return their number.
+    """Remove all libraries, strings and unfinished files in a cache folder; return their number.
 
-    Processes that have loaded a library can continue to use it.
+    Processes that have loaded a library can continue to use the library.
 
     Raises:
         OSError: The folder cannot be changed.
@@ -178,7 +186,7 @@ def clear_cache(folder: Path) -> int:
 
 
 def _find(folder: Path, key: str, suffix: str = _SUFFIX) -> Path | None:
-    """Return the file of a key, or None if it does not exist or was modified."""
+    """Return the file for a key in a cache folder, or None if it does not exist or is damaged."""
     damaged = None
     for path in _files_of_key(folder, key, suffix):
         damage = _damage(path)
@@ -191,7 +199,7 @@ def _find(folder: Path, key: str, suffix: str = _SUFFIX) -> Path | None:
 
 
 def _files_of_key(folder: Path, key: str, suffix: str) -> list[Path]:
-    """Return the files of a key, several times as fast as with a glob pattern."""
+    """Return the files for a key in a cache folder; a glob pattern would take longer."""
     try:
         names = os.listdir(folder)
     except OSError:
@@ -214,7 +222,9 @@ def _damage(path: Path) -> str | None:
 
 
 def _store(folder: Path, key: str, content: bytes, suffix: str = _SUFFIX) -> Path:
-    """Write the content to a temporary file and rename the file when it is complete.
+    """Store content under a key in a cache folder, and return the path of the file.
+
+    The function writes a temporary file, and renames the file when it is complete.
 
     Raises:
         OSError: The folder cannot be used.
@@ -244,9 +254,10 @@ def _remove_old(folder: Path) -> None:
 
 
 def _distrust(found: os.stat_result) -> str | None:
-    """Return the reason why other users could have written the file with the status `found`.
+    """Return the reason why other users may have written a file with the status `found`.
 
-    The result is None if there is no reason, and on systems without file owners.
+    The result is None if only the current user can write the file. It is also None on systems
+    without file owners.
     """
     if not hasattr(os, "geteuid"):
         return None
@@ -293,7 +304,12 @@ _PUSHED, _POPPED = (
 
 
 class _Piece(NamedTuple):
-    """C function that may move to another translation unit: head without `static`, and body."""
+    """C function that may move to another translation unit.
+
+    Attributes:
+        head: Declaration of the function without `static`.
+        body: Body of the function.
+    """
 
     head: str
     body: str
@@ -312,10 +328,12 @@ class _Piece(NamedTuple):
 
 
 def split_translation_units(sources: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Divide long sources into translation units.
+    """Divide long C sources into translation units.
+
+    `sources` has the text of each file by file name.
 
     Returns:
-        The sources with the added units, and the names of the added units.
+        Text of the changed and added files by file name, and names of the added files.
     """
     total = sum(text.count(_STATEMENT) for text in sources.values())
     if total < 2 * UNIT:
@@ -342,7 +360,10 @@ def split_translation_units(sources: Mapping[str, str]) -> tuple[dict[str, str],
 
 
 def _parts(text: str) -> Iterator[str | _Piece]:
-    """Yield the C functions that may move to another translation unit, and the other code."""
+    """Yield the parts of a C source: movable functions as pieces, and the other code as strings.
+
+    A movable function may be compiled in another translation unit.
+    """
     first, *others = text.split(APART)
     yield first
     for other in others:
@@ -360,9 +381,10 @@ def _pieces(parts: Iterable[str | _Piece]) -> list[_Piece]:
 
 
 def _shared_out(pieces: Iterable[_Piece], total: int, number: int) -> dict[_Piece, int]:
-    """Return the translation unit of each piece; all units have about the same size.
+    """Assign pieces to translation units of about equal size, and return the unit of each piece.
 
-    Unit 0 is the main file, which also contains the code outside the pieces.
+    Unit 0 is the main file, which also contains the code outside the pieces. `total` is the number
+    of statements in all code, and `number` is the number of units.
     """
     ordered = sorted(pieces, key=lambda piece: -piece.size)
     filled = [total - sum(one.size for one in ordered), *[0] * (number - 1)]
@@ -374,14 +396,18 @@ def _shared_out(pieces: Iterable[_Piece], total: int, number: int) -> dict[_Piec
 
 
 def _text_in_own_file(piece: _Piece, unit_of: Mapping[_Piece, int]) -> str:
-    """Return the code of a function of translation unit 0, or the declaration of another one."""
+    """Return the code that replaces a piece in its source file.
+
+    The code is the function itself if the piece is in translation unit 0, and otherwise its
+    declaration.
+    """
     if unit_of[piece] == 0:
         return f"{APART}static {piece.head}{piece.body}"
     return piece.declared
 
 
 def _unit(text: str, pieces: Iterable[_Piece]) -> str:
-    """Return a translation unit with the given functions and the pragmas of the source."""
+    """Return the code of pieces for a translation unit, with the pragmas of their source `text`."""
     defined = "".join(one.defined for one in pieces)
     pushed, popped = _PUSHED.search(text), _POPPED.search(text)
     if defined and pushed and popped:
@@ -411,7 +437,7 @@ SHARED_FLAGS = (
 
 
 class CompilerError(RuntimeError):
-    """The C compiler is missing or failed."""
+    """Error if the C compiler is missing or fails."""
 
 
 @cache
@@ -437,7 +463,7 @@ def compiler() -> tuple[str, ...]:
 
 
 def straight_line_compiler() -> tuple[str, ...]:
-    """Return the command for straight-line code: $CC, else clang, else the result of `compiler`.
+    """Return the C compiler command for straight-line code: $CC, else clang, else `compiler()`.
 
     For straight-line code, the compile time of clang is a half to a third of the compile time of
     gcc, and clang generates fewer instructions.
@@ -447,7 +473,7 @@ def straight_line_compiler() -> tuple[str, ...]:
 
 
 def cross_compiler(target: str) -> tuple[str, ...]:
-    """Return the command of the `ziglang` C compiler for a target like aarch64-linux-gnu.2.17.
+    """Return the command of the `ziglang` C compiler for a target such as aarch64-linux-gnu.2.17.
 
     Raises:
         CompilerError: The package `ziglang` is not installed.
@@ -463,7 +489,7 @@ def time_limit() -> float:
     The limit is $RIGIDBLOCKS_COMPILE_TIME, by default 1800 s.
 
     Raises:
-        CompilerError: The value is not a positive number.
+        CompilerError: $RIGIDBLOCKS_COMPILE_TIME is not a positive number.
     """
     text = os.environ.get("RIGIDBLOCKS_COMPILE_TIME") or "1800"
     with suppress(ValueError):
@@ -483,14 +509,14 @@ def shared_library(
     name: str = "library.so",
     link: tuple[str, ...] = ("-lm",),
 ) -> Path:
-    """Compile a C file to a shared library, or find it in the cache, and return its path.
+    """Return the path of a shared library for a C file; compile it if it is not in the cache.
 
     Args:
         sources: Content of each file, by file name.
         main: Name of the C file to compile, a key of `sources`.
         flags: Compiler flags.
         command: Compiler command; by default the result of `compiler`.
-        name: File name of the compiler output; some platforms store it in the library.
+        name: File name of the compiler output, which some platforms store in the library.
         link: Linker flags.
 
     Raises:
@@ -515,7 +541,10 @@ def run_compiler(command: tuple[str, ...], folder: str | Path) -> str:
 
 
 def _run(commands: Sequence[tuple[str, ...]], folder: str | Path) -> list[str]:
-    """Run compiler commands in parallel and return their outputs; errors as in `run_compiler`."""
+    """Run compiler commands in a folder in parallel, and return their standard outputs.
+
+    The exceptions are those of `run_compiler`.
+    """
     limit, started = time_limit(), list[subprocess.Popen[str]]()
     try:
         started.extend(_start_compiler(command, folder) for command in commands)
@@ -548,7 +577,13 @@ def _start_compiler(command: tuple[str, ...], folder: str | Path) -> subprocess.
 
 
 def _wait_for_output(process: subprocess.Popen[str], line: str, limit: float) -> str:
-    """Wait for a compiler and return its standard output."""
+    """Wait for a compiler process, and return its standard output.
+
+    `line` is the command for error messages, and `limit` is the time limit [s].
+
+    Raises:
+        CompilerError: The compiler fails or exceeds the time limit.
+    """
     try:
         output, errors = process.communicate(timeout=limit)
     except subprocess.TimeoutExpired:
@@ -562,7 +597,7 @@ def _wait_for_output(process: subprocess.Popen[str], line: str, limit: float) ->
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Kill a running process and its child processes, and close its pipes."""
+    """Kill a compiler process and its child processes if it is running, and close its pipes."""
     with process:  # leaving the context waits for the process and closes its pipes
         if process.poll() is None:
             if hasattr(os, "killpg"):
@@ -574,7 +609,10 @@ def _end(process: subprocess.Popen[str]) -> None:
 def _build_library(
     sources: Mapping[str, str], main: str, command: tuple[str, ...], options: tuple[str, ...]
 ) -> bytes:
-    """Return the content of a library, compiled from one or several translation units."""
+    """Compile C sources to a shared library, and return its bytes.
+
+    Long sources are divided into several translation units.
+    """
     _remove_leftovers()
     statements = sum(text.count(";\n") for text in sources.values())
     sources, units = split_translation_units(sources)
@@ -596,7 +634,10 @@ def _build_library(
 
 
 def _compiler_name(command: tuple[str, ...]) -> str:
-    """Return the name of the compiler for messages; Python starts zig as a module."""
+    """Return the name of a compiler for messages.
+
+    The result is zig if Python starts the compiler as the module `ziglang`.
+    """
     return "zig" if command[: len(_ZIG)] == _ZIG else Path(command[0]).name
 
 
@@ -607,14 +648,17 @@ def _object(file: str) -> str:
 def _unit_command(
     file: str, main: str, command: tuple[str, ...], options: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Return the compiler command for one translation unit of a library."""
+    """Return the command that compiles one translation unit of a library to an object file.
+
+    `command` and `options` are the compiler command and the options for the whole library.
+    """
     flags = options[: options.index(main)]
     own = (one for one in flags if one not in ("-shared", "-s") and not one.startswith("-Wl,"))
     return (*command, *own, "-c", file, "-o", _object(file))
 
 
 def _remove_leftovers() -> None:
-    """Delete old build folders of killed processes."""
+    """Delete old build folders that killed processes left in the temporary folder."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_BUILD}*"):
         with suppress(OSError):  # another process may have removed the folder
             if time.time() - folder.lstat().st_mtime > time_limit() + OLD:
@@ -623,6 +667,6 @@ def _remove_leftovers() -> None:
 
 @cache
 def version(command: tuple[str, ...]) -> str:
-    """Return the version string of a compiler; raise CompilerError if it does not run."""
+    """Return the version text of a compiler; raise CompilerError if the compiler does not run."""
     with tempfile.TemporaryDirectory(prefix=_BUILD, ignore_cleanup_errors=True) as folder:
         return run_compiler((*command, "--version"), folder)

@@ -1,14 +1,14 @@
-"""C code of long straight-line functions, divided into pieces.
+"""Division of long straight-line C functions into pieces, which reduces the compile time.
 
 The compile time of a function grows more than linearly with its length. Three steps reduce it:
 
-1. Statements that several functions share get the same variable names and the same order. The
-   statements that most functions share come first. The compiler reads such statements only once.
-2. Repeated ranges of statements (`Stretch`) that differ only in the positions of their operands
-   become one function with a table of positions.
+1. Equal statements of several functions receive equal variable names and an equal order. The
+   statements that most functions share come first. The compiler reads shared statements only once.
+2. One C function replaces repeated ranges of statements (`Stretch`). A table contains the positions
+   of the operands, which differ between the ranges.
 3. The remaining statements are divided into pieces of limited length.
 
-The results are bitwise identical to the undivided functions.
+The results of the divided functions and the undivided functions are bitwise identical.
 """
 
 import heapq
@@ -28,7 +28,7 @@ Owners = tuple[int, ...]
 
 
 class Names:
-    """Common names for values that several functions compute by equal statements."""
+    """Generator of common variable names for values that several functions compute equally."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, tuple[str, ...]], Assignment] = {}
@@ -36,9 +36,13 @@ class Names:
     def rename_values(
         self, work: Sequence[Assignment], name: dict[str, str]
     ) -> Iterator[Assignment]:
-        """Yield the renamed statements of a function; equal statements are one shared object.
+        """Yield the statements of a function with common variable names.
 
-        The function adds the new names of the values to `name`.
+        Equal statements of several functions are one shared object.
+
+        Args:
+            work: Statements of the function.
+            name: New variable name by old variable name, to which the function adds all values.
         """
         own: set[str] = set()
         for one in work:
@@ -56,7 +60,10 @@ class Names:
                 yield known
 
     def _fresh(self, one: Assignment, name: Mapping[str, str]) -> Assignment:
-        """Return a copy of the statement `one` whose computed values have new, unique names."""
+        """Return a copy of the statement `one` with new, unique names for its computed values.
+
+        `name` contains the new names of earlier values.
+        """
         number = len(self._known)
         given = {x: f"{x[0]}{number}{'_' * k}" for k, x in enumerate(one.targets)}
         operands = tuple([given.get(x) or name.get(x, x) for x in one.operands])
@@ -64,10 +71,17 @@ class Names:
 
 
 def shares(works: Sequence[Sequence[Assignment]]) -> dict[Owners, list[Assignment]]:
-    """Group statements by the set of functions that contain them, largest sets first.
+    """Group the statements of functions by the set of functions that contain them.
 
-    A function that contains a statement also contains the statements whose results it reads. These
-    statements therefore come first.
+    The largest sets come first. A function that contains a statement also contains the statements
+    whose results this statement reads. A statement therefore follows the statements whose results
+    it reads.
+
+    Args:
+        works: Statements of each function.
+
+    Returns:
+        Statements by indices of the functions.
     """
     owners: dict[int, int] = {}  # bit mask of the functions that contain a statement
     for k, work in enumerate(works):
@@ -83,16 +97,18 @@ def shares(works: Sequence[Sequence[Assignment]]) -> dict[Owners, list[Assignmen
     return dict(sorted(named.items(), key=lambda item: (-len(item[0]), item[0])))
 
 
-NEAR = 64  # distance [statements] within which operands must agree in similar ranges
+NEAR = 64  # distance [statements] up to which the positions of operands must agree
 LENGTHS = tuple(32 << k for k in range(6))  # initial range lengths of the search [statements]
 FEWEST = 32  # minimum number of statements that a repeated range must save
 
 
 class Stretch(NamedTuple):
-    """Range of statements from `start` to `stop`.
+    """Range of consecutive statements.
 
-    Ranges with the same `kind` contain the same statements. The kind -1 marks a range that occurs
-    only once.
+    Attributes:
+        start: Index of the first statement.
+        stop: Index after the last statement.
+        kind: Number that similar ranges share; -1 for a range that occurs only once.
     """
 
     start: int
@@ -101,11 +117,11 @@ class Stretch(NamedTuple):
 
 
 def forms(functions: Iterable[Sequence[Assignment]]) -> list[Array]:
-    """Return an array (n,) for each function, with a form number for each statement.
+    """Return the form number of each statement of functions with n statements, an array (n,) each.
 
-    Two statements have the same form if their operations are equal and their operands agree.
-    Operands agree in three cases: both are numbers; both are computed the same number of statements
-    earlier (less than NEAR); or both are computed at least NEAR statements earlier.
+    Two statements have equal form numbers if their operations are equal and their operands agree.
+    Two numbers agree. Two computed values agree if equal numbers of statements lie between their
+    computation and their use, or if both numbers are at least NEAR.
     """
     known: dict[tuple[str | int, ...], int] = {}
     return [np.array(list(_forms(one, known)), dtype=np.int64) for one in functions]
@@ -126,10 +142,16 @@ def _forms(
 
 
 def stretches(form: Array) -> list[Stretch]:
-    """Divide statements with the given forms (n,) into ranges.
+    """Divide n statements into repeated ranges, and ranges that occur only once.
 
-    The search first selects the repeated ranges that save the most statements. It repeats until the
-    remaining statements contain no repeated range that saves enough statements.
+    The search first selects the repeated ranges that save the most statements. The search repeats
+    until the remaining statements contain no repeated range that saves at least FEWEST statements.
+
+    Args:
+        form: Form number of each statement (n,).
+
+    Returns:
+        Ranges in order, which cover all statements.
     """
     form, found = form.copy(), []
     while some := _find_stretches(form):
@@ -169,8 +191,8 @@ def _statements_saved(starts: Sequence[int], length: int) -> int:
 def _similar_stretches(form: Array) -> Iterator[tuple[int, tuple[int, ...]]]:
     """Yield the length and the start indices of similar ranges, for each length in LENGTHS.
 
-    The function skips ranges whose preceding statements are also similar, because longer similar
-    ranges contain them.
+    If the statements before similar ranges are also similar, the function omits the ranges, because
+    longer similar ranges contain them. `form` has the form number of each statement (n,).
     """
     rank, length = form - form.min(), 1
     while len(rank) > length < LENGTHS[-1]:
@@ -182,7 +204,11 @@ def _similar_stretches(form: Array) -> Iterator[tuple[int, tuple[int, ...]]]:
 
 
 def _groups(form: Array, rank: Array, length: int) -> Iterator[tuple[int, ...]]:
-    """Yield the start indices of each group of two or more equal ranges of statements."""
+    """Yield the start indices of each group of two or more similar ranges of statements.
+
+    Ranges of length `length` are similar if the elements of `rank` at their start are equal. `form`
+    has the form number of each statement.
+    """
     order = np.argsort(rank, kind="stable")
     first = np.flatnonzero(np.diff(rank[order], prepend=-1))
     before = form[order - 1]
@@ -195,7 +221,10 @@ def _groups(form: Array, rank: Array, length: int) -> Iterator[tuple[int, ...]]:
 
 
 def _drop_overlaps(starts: Iterable[int], length: int) -> list[int]:
-    """Return the start indices of ranges of equal length that do not overlap the range before."""
+    """Return the start indices without the ranges that overlap a previous range.
+
+    All ranges have the length `length`.
+    """
     result: list[int] = []
     for start in starts:
         if not result or start >= result[-1] + length:
@@ -204,10 +233,18 @@ def _drop_overlaps(starts: Iterable[int], length: int) -> list[int]:
 
 
 def _extend_stretch(form: Array, free: Array, starts: list[int], length: int) -> tuple[int, int]:
-    """Return the first and last offset, relative to `starts`, of the enlarged similar ranges.
+    """Enlarge similar ranges at both ends, and return their new limits relative to `starts`.
 
-    The ranges at `starts` have `length` statements. They grow at both ends while their statements
-    stay similar and `free`, and while no two ranges overlap.
+    The ranges grow while their statements are similar and `free`, and while no two ranges overlap.
+
+    Args:
+        form: Form number of each statement (n,).
+        free: True for statements that are in no selected range (n + 1,).
+        starts: Start indices of the ranges.
+        length: Length of the ranges.
+
+    Returns:
+        Offset of the first statement, and offset after the last statement.
     """
     s = np.array(starts)
     room = int(np.diff(s).min())
@@ -223,7 +260,10 @@ def _extend_stretch(form: Array, free: Array, starts: list[int], length: int) ->
 
 
 def _fill_gaps(found: list[Stretch], n: int) -> list[Stretch]:
-    """Return ranges that cover n statements; ranges between those in `found` have the kind -1."""
+    """Return ranges that cover n statements: the ranges in `found`, and ranges for the gaps.
+
+    The ranges for the gaps have the kind -1.
+    """
     result, k = [], 0
     for one in [*found, Stretch(n, n, -1)]:
         if one.start > k:
@@ -237,11 +277,16 @@ def _fill_gaps(found: list[Stretch], n: int) -> list[Stretch]:
 LONG = 5000  # maximum length [statements] of an undivided function or shared piece
 PART = 1000  # number of statements in a piece that does not repeat
 MOST_ON_STACK = 1000  # maximum number of values in the array `left` if it is on the stack
-MANY = 200  # minimum number of copies for a loop; each separate copy takes 1 ms to compile
+MANY = 200  # minimum number of copy statements that a loop replaces; each takes 1 ms to compile
 
 
 class Function:
-    """Statements of a function, with names for the elements of its arrays `in` and `out`."""
+    """Statements of a straight-line C function.
+
+    Args:
+        assignments: Statements.
+        names: Descriptions of elements of the arrays `in` and `out`, by C expression.
+    """
 
     def __init__(self, assignments: Iterable[Assignment], names: Mapping[str, str]):
         self.names = dict(names)
@@ -251,7 +296,7 @@ class Function:
             (self.results if one.targets[0].startswith("out[") else self.work).append(one)
 
     def rename_values(self, names: Names) -> Iterator[Assignment]:
-        """Yield the statements with common value names."""
+        """Yield the statements with common variable names, and rename the values in `results`."""
         name: dict[str, str] = {}
         yield from names.rename_values(self.work, name)
         self.results = [
@@ -261,7 +306,7 @@ class Function:
 
     @cached_property
     def defined(self) -> dict[str, tuple[int, int]]:
-        """Statement and target index at which each value is computed."""
+        """Index of the statement that computes each value, and index of its target, by name."""
         return {
             name: (k, target)
             for k, one in enumerate(self.work)
@@ -270,7 +315,7 @@ class Function:
 
 
 class _Use(NamedTuple):
-    """Use of a shared or separate C function: it replaces the statements from `start` to `stop`."""
+    """Range of statements of a function that a call of another C function replaces."""
 
     function: Function
     start: int
@@ -285,21 +330,28 @@ class _Use(NamedTuple):
         return self.function.work[self.start : self.stop]
 
     def from_elsewhere(self) -> list[str]:
-        """Return the values that the range reads from other ranges."""
+        """Return the names of the values that the range reads from other ranges."""
         read = (x for one in self.statements for x in one.reads if x[0] in "vr")
         return list(dict.fromkeys(x for x in read if not self.locate(x, self.stop)))
 
     def locate(self, value: str, before: int) -> tuple[int, int] | None:
-        """Return the statement and target index of a value that the range computes, or None."""
+        """Return the statement and target index of a value that the range computes.
+
+        The statement index is relative to the range. The result is None if the value is computed
+        outside the range, or later than `before` statements after its start.
+        """
         k, target = self.function.defined.get(value, (-1, 0))
         return (k - self.start, target) if self.start <= k <= self.start + before else None
 
 
 class _Shared:
-    """C function that several ranges of statements share.
+    """C function that replaces several similar ranges of statements.
 
-    `read` contains the operands that other ranges compute. `numbers` contains the constants that
-    differ between the ranges. Each key is a tuple with one entry per range.
+    Attributes:
+        read: Index of each operand that other ranges compute. A key contains the name of the
+            operand in each range.
+        numbers: Index of each constant that differs between the ranges. A key contains the constant
+            in each range.
     """
 
     def __init__(self, name: str, uses: Sequence[_Use]):
@@ -311,7 +363,7 @@ class _Shared:
         self.kept: list[tuple[int, int]] = []  # statement and target of each value for other ranges
 
     def _line(self, k: int, column: tuple[Assignment, ...]) -> str:
-        """Return the C code of statement k; `column` contains this statement of each range."""
+        """Return the C code of statement k; `column` contains the statement of each range."""
         operands = zip(*[one.operands for one in column], strict=True)
         return column[0].form % tuple([self._operand(k, operand) for operand in operands])
 
@@ -326,7 +378,10 @@ class _Shared:
         return f"left[at[{self.read.setdefault(operand, len(self.read))}]]"
 
     def keep(self, crossing: Mapping[int, set[str]]) -> None:
-        """Select the values that other ranges read; `crossing` has these values by function."""
+        """Select the computed values that the shared function must store.
+
+        `crossing` contains the names of the values that other ranges read, by id of the function.
+        """
         columns = zip(*(use.statements for use in self.uses), strict=True)
         for k, column in enumerate(columns):
             for target in range(len(column[0].targets)):
@@ -337,7 +392,7 @@ class _Shared:
                     self.kept.append((k, target))
 
     def text(self, real: str) -> str:
-        """Return the C code of the shared function."""
+        """Return the C code of the shared function; `real` is the C type of the values."""
         stores: dict[int, list[str]] = {}
         for number, (k, target) in enumerate(self.kept, len(self.read)):
             stores.setdefault(k, []).append(f"left[at[{number}]] = {_local(k, target)};")
@@ -349,17 +404,17 @@ class _Shared:
         return next(k for k, one in enumerate(self.uses) if one is use)
 
     def reads(self, use: _Use) -> list[str]:
-        """Return the values that a range reads from other ranges, in table order."""
+        """Return the names of the values that a range reads from other ranges, in table order."""
         number = self._number(use)
         return [operand[number] for operand in self.read]
 
     def kept_of(self, use: _Use) -> list[str]:
-        """Return the values of a range that other ranges read, in table order."""
+        """Return the names of the values of a range that other ranges read, in table order."""
         statements = use.statements
         return [statements[k].targets[target] for k, target in self.kept]
 
     def numbers_of(self, use: _Use) -> list[str]:
-        """Return the constants of a range that are not equal in all ranges, in table order."""
+        """Return the constants of a range that differ between the ranges, in table order."""
         number = self._number(use)
         return [operand[number] for operand in self.numbers]
 
@@ -369,9 +424,12 @@ def _local(k: int, target: int) -> str:
 
 
 class _Left:
-    """C array `left` of a divided function, for values that one piece computes and another reads.
+    """Allocator of indices in the C array `left`, which passes values between pieces of a function.
 
-    Index 0 stores the values that no piece reads.
+    Values that no other piece reads are stored at index 0.
+
+    Args:
+        last: Index of the last piece that reads each value, by name of the value.
     """
 
     def __init__(self, last: Mapping[str, int]) -> None:
@@ -381,7 +439,7 @@ class _Left:
         self._free: list[int] = []
 
     def assign_place(self, value: str) -> int:
-        """Return the storage index of a new value; 0 if no other range reads it."""
+        """Return the index in `left` for a new value; 0 if no other piece reads the value."""
         if value not in self.last:
             return 0
         if not self._free:
@@ -391,7 +449,7 @@ class _Left:
         return self.place[value]
 
     def forget(self, piece: int) -> None:
-        """Free the storage of values that no later range reads."""
+        """Free the indices of values that no piece after `piece` reads."""
         gone = [value for value in self.place if self.last[value] <= piece]
         self._free += [self.place.pop(value) for value in gone]
 
@@ -399,7 +457,15 @@ class _Left:
 def definition(
     name: str, arguments: str, lines: Sequence[str], unused: Sequence[str], inline: bool = False
 ) -> str:
-    """Return the C code of a static function."""
+    """Return the C code of a static function.
+
+    Args:
+        name: Name of the function.
+        arguments: Argument list in C.
+        lines: Statements.
+        unused: Names of arguments that may be unused, for which the compiler must not warn.
+        inline: True for a `static inline` function.
+    """
     body = "\n".join(
         f"    {line}" for line in (*(f"(void){argument};" for argument in unused), *lines)
     )
@@ -408,10 +474,10 @@ def definition(
 
 
 def assignment_texts(assignments: Iterable[Assignment], names: dict[str, str]) -> Iterator[str]:
-    """Yield the C code of assignments, with comments on the inputs and outputs.
+    """Yield the C code of statements, with comments that describe inputs and outputs.
 
-    The comment is at the first statement that reads or writes the element. The function removes the
-    commented elements from `names`.
+    A description is at the first statement that reads or writes the element. The function removes
+    the descriptions that it has written from `names`, which has the descriptions by C expression.
     """
     for one in assignments:
         if said := _take_descriptions(one, names):
@@ -421,13 +487,22 @@ def assignment_texts(assignments: Iterable[Assignment], names: dict[str, str]) -
 
 
 def _take_descriptions(one: Assignment, names: dict[str, str]) -> dict[str, None]:
-    """Remove the elements that the statement `one` uses from `names`; return the descriptions."""
+    """Return the descriptions of the elements in the statement `one`, and remove them from `names`.
+
+    The descriptions are the keys of the result, in order.
+    """
     places = (*one.operands[1:], one.operands[0])
     return dict.fromkeys([names.pop(place) for place in places if place in names])
 
 
 def outline_functions(functions: Mapping[str, Function], inline: bool, real: str) -> str:
-    """Return the C code of long functions, divided into shared and single-use functions."""
+    """Return the C code of long functions, divided into shared and single-use functions.
+
+    Args:
+        functions: Functions by name.
+        inline: True for `static inline` functions.
+        real: C type of the values.
+    """
     uses = _uses(list(functions.values()))
     kinds: dict[int, list[_Use]] = {}
     for kind, use in chain.from_iterable(uses):
@@ -448,9 +523,10 @@ def outline_functions(functions: Mapping[str, Function], inline: bool, real: str
 
 
 def _common_statements(functions: Sequence[Function]) -> dict[Owners, list[Assignment]]:
-    """Return the statements by the indices of the functions that contain them.
+    """Return the statements of functions by the indices of the functions that contain them.
 
-    If there are several functions, their value names and their statement order change accordingly.
+    In several functions, the variable names and the order of the statements are changed, so that
+    shared statements are equal.
     """
     if len(functions) == 1:
         return {(0,): functions[0].work}
@@ -462,7 +538,10 @@ def _common_statements(functions: Sequence[Function]) -> dict[Owners, list[Assig
 
 
 def _uses(functions: Sequence[Function]) -> list[list[tuple[int, _Use]]]:
-    """Return the ranges of each function by kind; the kind -1 marks a range that occurs once."""
+    """Return the ranges of each function, in order, as pairs of a kind and a range.
+
+    Similar ranges have equal kinds. The kind -1 marks a range that occurs only once.
+    """
     parts = _common_statements(functions)
     form = forms(parts.values())
     ends = [np.array([-1 - k]) for k in range(len(form))]  # unique forms, so no range crosses them
@@ -485,10 +564,10 @@ def _uses(functions: Sequence[Function]) -> list[list[tuple[int, _Use]]]:
 def _divide_into_pieces(
     found: Sequence[Stretch], offset: int, length: int
 ) -> Iterator[tuple[int, int, tuple[int, int]]]:
-    """Yield the start, the size and the key of each piece of a range of statements.
+    """Yield the start, the size and the key of each piece of a group of statements.
 
-    The range begins at index `offset` and contains `length` statements. Pieces with equal keys have
-    equal statements.
+    The group begins at index `offset` and contains `length` statements. `found` contains the ranges
+    of all groups. Pieces with equal keys are similar.
     """
     for one in found:
         first, stop = max(one.start - offset, 0), min(one.stop - offset, length)
@@ -499,12 +578,15 @@ def _divide_into_pieces(
 
 
 def _equal_parts(length: int) -> int:
-    """Return a length of at most `LONG` that divides a range into nearly equal ranges."""
+    """Return the length of nearly equal pieces of a range, at most `LONG` statements."""
     return max(ceil(length / max(ceil(length / LONG), 1)), 1)
 
 
 def _last_reads(uses: Sequence[tuple[int, _Use]], shared: Mapping[int, _Shared]) -> dict[str, int]:
-    """Return the index of the last range that reads each value of another range."""
+    """Return the index of the last range that reads a value of another range, by value name.
+
+    The index of the results of the function is the number of ranges.
+    """
     last: dict[str, int] = {}
     for number, (kind, use) in enumerate(uses):
         read = shared[kind].reads(use) if kind >= 0 else use.from_elsewhere()
@@ -516,7 +598,14 @@ def _last_reads(uses: Sequence[tuple[int, _Use]], shared: Mapping[int, _Shared])
 
 
 class _Calls:
-    """Body of a divided function: calls of the functions that replace its ranges."""
+    """Generator of a divided function, which calls a C function for each range of statements.
+
+    Args:
+        name: Name of the divided function.
+        function: Undivided function.
+        last: Index of the last range that reads each value of another range.
+        real: C type of the values.
+    """
 
     def __init__(self, name: str, function: Function, last: Mapping[str, int], real: str):
         self.name, self.function, self.real = name, function, real
@@ -529,7 +618,13 @@ class _Calls:
     def text(
         self, uses: Sequence[tuple[int, _Use]], shared: Mapping[int, _Shared], inline: bool
     ) -> str:
-        """Return the C code of the single-use functions, and of the function with its tables."""
+        """Return the C code of the divided function and of its single-use functions.
+
+        Args:
+            uses: Ranges of the function, each with its kind.
+            shared: Shared functions by kind.
+            inline: True for a `static inline` function.
+        """
         inputs = [value for value in self.left.last if value.startswith("in[")]
         self._copy([_copy(f"left[{self.left.assign_place(value)}]", value) for value in inputs])
         text = ""
@@ -547,7 +642,7 @@ class _Calls:
         return text + definition(self.name, arguments, lines, ("in", "out"), inline)
 
     def _copy(self, copies: Sequence[Assignment]) -> None:
-        """Add the statements that copy array elements, as loops if there are `MANY` or more."""
+        """Add statements that copy array elements; loops replace `MANY` or more statements."""
         if len(copies) < MANY:
             self._say(copies)
             return
@@ -562,7 +657,7 @@ class _Calls:
         self.lines += assignment_texts(assignments, self._names)
 
     def _call(self, piece: _Shared, use: _Use) -> None:
-        """Add the call of a shared function, and the operands of the range to its tables."""
+        """Add the call of a shared function for a range, and the operands to the tables."""
         self.lines.append(f"{piece.name}(left, at + {len(self.at)}, c + {len(self.numbers)});")
         kept = [self.left.assign_place(value) for value in piece.kept_of(use)]
         read = [self.left.place[value] for value in piece.reads(use)]
@@ -570,7 +665,7 @@ class _Calls:
         self.numbers += piece.numbers_of(use)
 
     def _rest(self, name: str, use: _Use) -> str:
-        """Return the C code of a single-use function, and add its call."""
+        """Return the C code of a single-use function for a range, and add its call."""
         self.lines.append(f"{name}(in, left);")
         lines = [
             f"const {self.real} {value} = left[{self.left.place[value]}];"
@@ -592,7 +687,7 @@ class _Calls:
 
 
 def _left_text(real: str, size: int) -> str:
-    """Return the declaration of the array `left` of values that later ranges read."""
+    """Return the C declaration of the array `left`, which passes values between pieces."""
     if size > MOST_ON_STACK:
         return f"RB_WORKSPACE(1, {real}, left, {size});"
     return f"{real} left[{size}];"
@@ -603,7 +698,14 @@ def _copy(target: str, value: str) -> Assignment:
 
 
 def _loop(form: str, array: str, targets: Sequence[str], values: Sequence[str]) -> str:
-    """Return a C loop that copies constants or elements of another array."""
+    """Return the C code of a loop that copies constants or elements of another array.
+
+    Args:
+        form: C code of one copy statement, with %s for the target and the value.
+        array: Name of the source array; "" for constants.
+        targets: C expressions of the target elements.
+        values: C expressions of the source elements or constants.
+    """
     into, places = targets[0].partition("[")[0], [_place(one) for one in targets]
     if array:
         source = _table("unsigned", "from", [_place(one) for one in values])
@@ -617,7 +719,7 @@ def _loop(form: str, array: str, targets: Sequence[str], values: Sequence[str]) 
 
 
 def _place(element: str) -> str:
-    """Return the index expression of an element of a C array."""
+    """Return the index in the C expression of an array element, such as 3 for left[3]."""
     return element.partition("[")[2].rstrip("]")
 
 

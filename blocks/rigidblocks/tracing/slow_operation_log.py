@@ -1,8 +1,8 @@
-"""Log messages about slow operations, written while the operations run.
+"""Log messages about operations that take more than one second, written while they run.
 
 The logger `rigidblocks.waits` writes the messages at the level INFO. If the program does not
-configure logging, the messages appear on stderr.
-`logging.getLogger("rigidblocks.waits").setLevel("WARNING")` suppresses them.
+configure logging, the messages appear on stderr. To suppress the messages, call
+`logging.getLogger("rigidblocks.waits").setLevel("WARNING")`.
 """
 
 import logging
@@ -18,7 +18,7 @@ logger = logging.getLogger("rigidblocks.waits")
 
 
 class _LastResort(logging.Handler):
-    """Handler that writes to stderr if the program has no log handler."""
+    """Log handler that writes to stderr if the program has no log handler."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if not logging.getLogger("rigidblocks").hasHandlers():
@@ -32,7 +32,9 @@ if logger.level == logging.NOTSET:
 
 @contextmanager
 def log_if_slow(what: str, forecast: str = "") -> Iterator[None]:
-    """Log an operation that takes more than one second; log its duration at the end.
+    """Log a message if the operation in the context takes more than one second.
+
+    A second message at the end of the operation contains its duration.
 
     Args:
         what: Description of the operation.

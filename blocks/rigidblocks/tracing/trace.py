@@ -1,9 +1,9 @@
-"""Tracing: one call of a NumPy function with symbols gives its expression graph and derivatives.
+"""Tracer, which converts a NumPy function to an expression graph with exact derivatives.
 
-The tracer calls the function with object arrays of `Traced` scalars, which contain CasADi SX
-expressions. CasADi simplifies constant expressions (0 x, 1 x, x + 0), so the zeros of a model
-vanish (symbolic simplification of RBDA 10.4). It also finds common subexpressions and computes
-exact derivatives (`jacobian`, `directional`).
+The tracer calls the function once with object arrays of `Traced` scalars, which contain CasADi SX
+expressions. CasADi simplifies expressions with constants, such as 0 x, 1 x and x + 0, so the zeros
+of a model vanish (symbolic simplification of RBDA 10.4). CasADi also finds common subexpressions
+and computes exact derivatives (`jacobian`, `directional`).
 """
 
 import gc
@@ -34,10 +34,10 @@ from rigidblocks.spatial.spatial import Array
 
 @contextmanager
 def collector_waits() -> Iterator[None]:
-    """Disable the cyclic garbage collector inside the context.
+    """Disable the cyclic garbage collector of Python inside the context.
 
-    A trace creates about a hundred thousand objects and no cyclic garbage. The collector's searches
-    would increase the time of the trace by a third.
+    A trace creates about a hundred thousand objects and no cyclic garbage. The searches of the
+    collector would increase the time of the trace by a third.
     """
     if not gc.isenabled():
         yield
@@ -80,10 +80,16 @@ _REACHED = """static double {name}(double x)
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Lookup table as a function of one scalar x.
+    """Lookup table, which is a function of one scalar x.
 
-    If `searched` is True, the result is the number of entries that are at most x. Otherwise it is
-    the entry at the index x.
+    If `searched` is True, the value of the function is the number of entries that are at most x.
+    Otherwise it is the entry at the index x.
+
+    Attributes:
+        name: Name of the C function.
+        values: Entries (n,).
+        searched: True for a count of entries, False for an entry.
+        function: CasADi function.
     """
 
     name: str
@@ -92,7 +98,7 @@ class Table:
     function: ca.Function
 
     def c_text(self) -> str:
-        """Return the C function; its include guard allows several copies in one file."""
+        """Return the C code of the function; a file may contain several copies of the code."""
         texts = [repr(float(value)) for value in self.values]
         lines = (", ".join(texts[k : k + _LINE]) for k in range(0, len(texts), _LINE))
         body = (_REACHED if self.searched else _ENTRY).format(
@@ -108,7 +114,7 @@ _TABLES: dict[str, Table] = {}
 
 
 def table(values: Array, searched: bool) -> Table:
-    """Return a lookup table for these values; equal values return the same object."""
+    """Return the lookup table with the entries `values`; equal arguments return the same object."""
     flat = np.ascontiguousarray(values, dtype=float)
     digest = hashlib.sha256(flat.tobytes()).hexdigest()[:16]
     name = f"{'reached' if searched else 'entry'}_{digest}"
@@ -118,15 +124,18 @@ def table(values: Array, searched: bool) -> Table:
 
 
 def table_named(name: str) -> Table | None:
-    """Return the lookup table with this C name; None for its derivative, which is zero."""
+    """Return the lookup table with the C name `name`, or None for another function.
+
+    Another function is the derivative of a table, which is zero.
+    """
     return _TABLES.get(name)
 
 
 def lookup(values: Array, x: ca.SX, searched: bool) -> ca.SX:
-    """Return the call of a lookup table.
+    """Return the expression that calls a lookup table with the entries `values` for x.
 
-    In CasADi's analysis, the result of a table does not depend on x. The additional test x >= -inf
-    makes the result depend on x.
+    In CasADi's dependency analysis, the value of a table does not depend on x. The additional test
+    x >= -inf makes the expression depend on x.
     """
     return ca.if_else(x >= -np.inf, table(values, searched).function(x), 0.0)
 
@@ -145,11 +154,11 @@ class Choice(NamedTuple):
     """Piecewise function in a trace (`spatial.scalar.piecewise`).
 
     Attributes:
-        symbol: Symbol that represents the value.
-        margin: Margin whose sign selects the value.
-        above: Value if the margin is positive.
-        below: Value if the margin is zero or negative.
-        whole: Complete function, used outside model exchange.
+        symbol: Symbol that represents the function in the trace.
+        margin: Expression whose sign selects the branch.
+        above: Expression of the branch for a positive margin.
+        below: Expression of the branch for a margin that is zero or negative.
+        whole: Expression of the complete function, used outside model exchange.
     """
 
     symbol: ca.SX
@@ -159,13 +168,13 @@ class Choice(NamedTuple):
     whole: ca.SX
 
 
-_LAW = len(Choice._fields) - 1  # number of expressions of a choice, without its symbol
+_LAW = len(Choice._fields) - 1  # number of expressions of a `Choice`, without its symbol
 _tracing = threading.local()
 
 
 @contextmanager
 def choices_of_trace() -> Iterator[list[Choice]]:
-    """Collect the piecewise functions (choices) that are traced in this context, in order."""
+    """Provide a list to which the tracer appends the piecewise functions of this context."""
     before: list[Choice] | None = getattr(_tracing, "found", None)
     _tracing.found = found = list[Choice]()
     try:
@@ -175,7 +184,10 @@ def choices_of_trace() -> Iterator[list[Choice]]:
 
 
 def choose(choice: Choice) -> ca.SX:
-    """Register a piecewise function in the current trace and return its symbol."""
+    """Register a piecewise function in the current trace, and return its symbol.
+
+    If the current trace does not collect piecewise functions, return the complete function.
+    """
     if not is_tracing():
         return choice.whole
     _tracing.found.append(choice)
@@ -183,17 +195,23 @@ def choose(choice: Choice) -> ca.SX:
 
 
 def is_tracing() -> bool:
-    """Return True in a trace that collects piecewise functions."""
+    """Return True inside a trace that collects piecewise functions."""
     return getattr(_tracing, "found", None) is not None
 
 
 def substitute_whole_laws(choices: Sequence[Choice], elements: ca.SX) -> ca.SX:
-    """Return the elements with each piecewise function's symbol replaced by the function."""
+    """Return expressions in which complete piecewise functions replace their symbols."""
     return substitute_laws(choices, [choice.whole for choice in choices], elements)
 
 
 def substitute_laws(choices: Sequence[Choice], laws: Sequence[ca.SX], elements: ca.SX) -> ca.SX:
-    """Return the elements with each piecewise function's symbol replaced by its item of `laws`."""
+    """Return expressions in which laws replace the symbols of piecewise functions.
+
+    Args:
+        choices: Piecewise functions.
+        laws: Expression that replaces the symbol of each piecewise function.
+        elements: Expressions (n,).
+    """
     symbols = ca.vertcat(ca.SX(0, 1), *(choice.symbol for choice in choices))
     while ca.depends_on(elements, symbols):  # one pass for each level of nested choices
         elements = ca.substitute(elements, symbols, ca.vertcat(*laws))
@@ -203,14 +221,21 @@ def substitute_laws(choices: Sequence[Choice], laws: Sequence[ca.SX], elements: 
 def choosing_function(
     name: str, x: ca.SX, choices: Sequence[Choice], elements: ca.SX
 ) -> ca.Function:
-    """Return a function of x and of the symbols of `choices` that computes elements and choices."""
+    """Return a CasADi function that also computes the branches of its piecewise functions.
+
+    The inputs are x and the symbols of the piecewise functions. The output contains `elements`, and
+    then the margin, the branches and the complete function of each piecewise function.
+    """
     laws = [expression for choice in choices for expression in choice[1:]]
     symbols = ca.vertcat(*(choice.symbol for choice in choices))
     return ca.Function(name, [x, symbols], [ca.cse(ca.vertcat(elements, *laws))])
 
 
 def call_choosing_function(function: ca.Function, x: ca.SX) -> ca.SX:
-    """Return the elements of a `choosing_function`; its choices join the current trace."""
+    """Call the result of `choosing_function` in the current trace, and return its elements.
+
+    The piecewise functions are registered in the current trace.
+    """
     symbols = ca.SX.sym("choice", function.size1_in(1))
     flat = function(x, symbols)
     size = flat.numel() - _LAW * symbols.numel()
@@ -229,9 +254,10 @@ _NOT_USERS = tuple(
 
 
 def element_names(shapes: Shapes) -> list[str]:
-    """Return the names of the elements of the flat vector: `q[1]`, `q[2]`, ... or `f[1,1]`.
+    """Return the names of all elements of arrays, such as `q[1]` or `f[1,1]`, in C order.
 
-    The indices start at 1, as for ports. The name of a scalar has no index.
+    `shapes` contains the shapes of the arrays by name. The indices begin at 1, as for ports. The
+    name of a scalar has no index.
     """
     return [
         f"{name}[{','.join(str(k + 1) for k in index)}]" if shape else name
@@ -241,11 +267,11 @@ def element_names(shapes: Shapes) -> list[str]:
 
 
 class TraceError(TypeError):
-    """A traced function uses a traced value where Python requires a number."""
+    """Error for a function that uses a traced value where Python requires a number."""
 
 
 class Traced:
-    """Scalar of an expression graph, used as an element of NumPy object arrays."""
+    """Scalar expression of a trace, used as an element of NumPy object arrays."""
 
     __slots__ = ("sx",)
     __hash__ = None  # type: ignore[assignment]  # == is traced, so a value cannot be a key
@@ -293,44 +319,44 @@ class Traced:
         return Traced(ca.floor(self.sx))
 
     def arctan2(self, other: Any) -> Any:
-        """Return the angle of the point (other, self); `np.arctan2` calls this method."""
+        """Return the angle [rad] of the point (other, self); `np.arctan2` calls this method."""
         return _apply(ca.OP_ATAN2, self, other)
 
     def select(self, a: Any, b: Any) -> "Traced":
-        """Return `a` if this condition is true, else `b`.
+        """Return `a` if this traced condition is true, else `b`.
 
         `rigidblocks.spatial.scalar.select` calls this method.
         """
         return Traced(ca.if_else(self.sx, _sx(a), _sx(b)))
 
     def minimum(self, other: "Traced") -> Any:
-        """Return the smaller of two values, or NaN if one value is NaN.
+        """Return the smaller of this value and `other`, or NaN if one of them is NaN.
 
         `rigidblocks.spatial.scalar.minimum` calls this method.
         """
         return _apply(ca.OP_FMIN, self, other)
 
     def maximum(self, other: "Traced") -> Any:
-        """Return the larger of two values, or NaN if one value is NaN."""
+        """Return the larger of this value and `other`, or NaN if one of them is NaN."""
         return _apply(ca.OP_FMAX, self, other)
 
     def choice(self, above: Any, below: Any, whole: Any) -> Any:
-        """Return `above` if this margin is positive, else `below`.
+        """Return the piecewise function with this margin: `above` if it is positive, else `below`.
 
-        `rigidblocks.spatial.scalar.piecewise` calls this method.
+        `whole` is the complete function. `rigidblocks.spatial.scalar.piecewise` calls this method.
         """
         law = (self.sx, _sx(above), _sx(below), _sx(whole))
         return _element(choose(Choice(ca.SX.sym("choice"), *law)))
 
     def count_at_most(self, grid: Array) -> Any:
-        """Return the number of elements of an increasing grid that are at most this value.
+        """Return the number of elements of an increasing grid (n,) that are at most this value.
 
         `rigidblocks.spatial.piecewise_lookup.count_at_most` calls this method.
         """
         return Traced(lookup(grid, self.sx, searched=True))
 
     def entry(self, values: Array) -> Any:
-        """Return the entry of `values` at this (traced) index."""
+        """Return the element of `values` (n,) at this traced index."""
         return Traced(lookup(values, self.sx, searched=False))
 
     def __bool__(self) -> bool:
@@ -355,7 +381,7 @@ def _refusal(wanted: str) -> TraceError:
 
 
 def _asking_line() -> str:
-    """Return the source line of user code at which a traced value was used wrongly."""
+    """Return the file, line and code at which a traced function requires a number, for messages."""
     frames = traceback.walk_stack(sys._getframe(3))
     inside = list(itertools.takewhile(lambda one: one[0].f_code is not trace.__code__, frames))
     of_user = (one for one in inside if not one[0].f_code.co_filename.startswith(_NOT_USERS))
@@ -370,7 +396,7 @@ def _sx(value: Any) -> ca.SX:
 
 
 def _element(sx: ca.SX) -> Any:
-    """Return an expression as a traced scalar, or as a float if it is constant."""
+    """Return a CasADi expression as a traced scalar, or as a float if it is constant."""
     return float(sx) if sx.is_constant() else Traced(sx)
 
 
@@ -378,7 +404,7 @@ _SCALARS = (Traced, float, Real)  # the most frequent type first
 
 
 def _apply(code: int, a: Any, b: Any) -> Any:
-    """Apply the CasADi operation `code` to two scalars; at least one scalar is traced."""
+    """Return the result of the CasADi operation `code` for two scalars, one of which is traced."""
     if isinstance(a, _SCALARS) and isinstance(b, _SCALARS):
         # SX.binary is five times as fast as CasADi's operators, which search all operand types
         return _element(ca.SX.binary(code, _sx(a), _sx(b)))
@@ -386,9 +412,9 @@ def _apply(code: int, a: Any, b: Any) -> Any:
 
 
 def _define_operators() -> None:
-    """Define the comparisons, the logical operators and the functions of `Traced`.
+    """Add the comparisons, the logical operators and functions such as `sin` to `Traced`.
 
-    NumPy looks up the functions by name on the elements of an object array.
+    For an object array, NumPy calls the method of each element with the name of the function.
     """
     for name in ("lt", "le", "eq", "ne"):
         setattr(Traced, f"__{name}__", _binary(getattr(ca, f"OP_{name.upper()}")))
@@ -420,13 +446,14 @@ class Graph:
 
     Attributes:
         name: Name of the function.
-        inputs: Shapes of the inputs by name, in the order of the input vector; elements in C order.
-        outputs: Shapes of the outputs by name, in the order of the output vector, as for inputs.
-        function: CasADi function of the flat vectors.
-        choosing: Function that also returns the piecewise functions (`choosing_function`); None if
-            the function does not use `spatial.scalar.piecewise`.
+        inputs: Shapes of the inputs by name, in the order of the input vector. The elements of an
+            input are in C order.
+        outputs: Shapes of the outputs by name, in the order of the output vector.
+        function: CasADi function of the flat input vector.
+        choosing: CasADi function that also returns the piecewise functions (`choosing_function`);
+            None if the function does not use `spatial.scalar.piecewise`.
         retrace: Function that traces the variant for derivatives
-            (`spatial.scalar.for_derivatives`); None if it equals the variant for values.
+            (`spatial.scalar.for_derivatives`); None if this variant equals the variant for values.
     """
 
     name: str
@@ -438,25 +465,30 @@ class Graph:
 
     @cached_property
     def differentiable(self) -> "Graph":
-        """Graph with the same values and correct derivatives.
+        """Graph with equal values whose derivatives are also correct where omitted terms are zero.
 
-        The derivatives are also correct at points where terms of the function are zero.
+        Some functions omit terms that are currently zero but have nonzero derivatives. The trace
+        for derivatives contains these terms.
         """
         return self if self.retrace is None else self.retrace()
 
     @cached_property
     def operations(self) -> Counter[str]:
-        """Number of occurrences of each operation, except moves and constants."""
+        """Number of occurrences of each operation in the graph, except moves and constants."""
         return operations(self.function)
 
     @property
     def operation_count(self) -> int:
-        """Number of arithmetic operations, except sines and cosines (as in RBDA 10.3)."""
+        """Number of operations in the graph, except sines and cosines (as in RBDA 10.3)."""
         return _arithmetic(self.operations)
 
     @cached_property
     def depends(self) -> Array:
-        """Boolean matrix: True if the flat output (row) depends on the flat input (column)."""
+        """Boolean matrix (outputs, inputs) of dependencies.
+
+        Element (i, j) is True if element i of the output vector depends on element j of the input
+        vector.
+        """
         sparsity = self.function.jac_sparsity(0, 0)
         matrix = np.zeros(sparsity.shape, dtype=bool)
         matrix[tuple(np.array(sparsity.get_triplet(), dtype=int))] = True
@@ -464,7 +496,10 @@ class Graph:
 
     @cached_property
     def copies(self) -> dict[int, int]:
-        """Index of the equal flat input, by index of each flat output that copies an input."""
+        """Indices of the output elements that are copies of an input element.
+
+        The keys are indices of the output vector; the values are indices of the input vector.
+        """
         source: dict[int, int] = {}  # index of the input in each work variable
         copies = {}
         for code, inputs, outputs in instructions(self.function):
@@ -477,7 +512,7 @@ class Graph:
         return copies
 
     def __call__(self, values: Array) -> Array:
-        """Return the flat outputs for flat inputs.
+        """Return the output vector for an input vector.
 
         CasADi evaluates numeric inputs. If inputs are traced, the outputs are expressions.
         """
@@ -504,7 +539,11 @@ _OPERATION_NAMES = {
 
 
 def instructions(function: ca.Function) -> Iterator[tuple[int, list[int], list[int]]]:
-    """Yield the operation code, the read and the written work variables of each instruction."""
+    """Yield the operation code of each instruction of a CasADi function, with its operands.
+
+    The operands are the indices of the work variables that the instruction reads, and the indices
+    of those that it writes.
+    """
     numbers = range(function.n_instructions())
     yield from zip(
         map(function.instruction_id, numbers),
@@ -515,13 +554,16 @@ def instructions(function: ca.Function) -> Iterator[tuple[int, list[int], list[i
 
 
 def operations(function: ca.Function) -> Counter[str]:
-    """Count the occurrences of each operation, except moves and constants."""
+    """Return the number of occurrences of each operation, except moves and constants, by name."""
     counts = Counter(map(function.instruction_id, range(function.n_instructions())))
     return Counter({_OPERATION_NAMES[k]: n for k, n in counts.items() if k not in _MOVES})
 
 
 def operation_count(function: ca.Function) -> int:
-    """Return the number of arithmetic operations, except sines and cosines (as in RBDA 10.3)."""
+    """Return the number of operations of a CasADi function without sines and cosines (RBDA 10.3).
+
+    Moves and constants are not counted either.
+    """
     return _arithmetic(operations(function))
 
 
@@ -536,7 +578,8 @@ def trace(name: str, function: Callable[..., Mapping[str, Array]], inputs: Shape
 
     Args:
         name: Name of the graph.
-        function: Function with the inputs as positional arguments; it returns its outputs by name.
+        function: Function with the inputs as positional arguments, which returns its outputs by
+            name.
         inputs: Shapes of the inputs by name.
 
     Raises:
@@ -551,10 +594,10 @@ def trace(name: str, function: Callable[..., Mapping[str, Array]], inputs: Shape
 def _traced_graph(
     name: str, function: Callable[..., Mapping[str, Array]], inputs: Shapes, derivatives: bool
 ) -> tuple[Graph, bool]:
-    """Trace the variant of a function for derivatives or for values.
+    """Trace a function in the variant for derivatives (`derivatives`) or in the variant for values.
 
     Returns:
-        The graph, and True if the two variants differ.
+        Graph, and True if the two variants of the function differ.
     """
     symbols = [ca.SX.sym(key, prod(shape)) for key, shape in inputs.items()]
     with collector_waits(), choices_of_trace() as choices, derivative_form(derivatives) as form:
@@ -579,10 +622,10 @@ def _traced_array(symbol: ca.SX, shape: tuple[int, ...]) -> Any:
 
 
 class Evaluation:
-    """Numeric evaluation of the flat outputs of a graph for flat inputs.
+    """Numeric evaluator of a graph with preallocated buffers.
 
-    The result is the same as from `Graph.__call__`, with a tenth of the overhead. Each thread needs
-    its own object.
+    A call returns the output vector for an input vector. Its result equals the result of
+    `Graph.__call__`, and its overhead is about a tenth. Each thread needs its own object.
     """
 
     def __init__(self, graph: Graph):
@@ -601,12 +644,17 @@ class Evaluation:
 def jacobian(graph: Graph, outputs: str | Iterable[str], inputs: str | Iterable[str]) -> Graph:
     """Return the graph of the derivatives of selected outputs with respect to selected inputs.
 
-    The new graph has the same inputs as `graph`. For each pair of an output y and an input x, its
-    output `dy_dx` has the shape of y followed by the shape of x. The derivatives are exact and have
-    the unit of y per unit of x. If y does not depend on x, the derivative is exactly zero and costs
-    nothing; `graph.depends` shows the dependencies. The derivative of `select` is the derivative of
-    the selected branch. The derivatives include terms that the values omit because they are zero
+    The returned graph has the inputs of `graph`. For each pair of an output y and an input x, it
+    has an output `dy_dx`, whose shape is the shape of y followed by the shape of x. The derivatives
+    are exact and have the unit of y per unit of x. If y does not depend on x, the derivative is
+    exactly zero and needs no operations. The derivative of `select` is the derivative of the
+    selected branch. The derivatives include terms that `graph` omits because their values are zero
     (`Graph.differentiable`).
+
+    Args:
+        graph: Graph of the function.
+        outputs: Name or names of the outputs.
+        inputs: Name or names of the inputs.
 
     Raises:
         KeyError: An output or input is unknown.
@@ -631,9 +679,10 @@ def jacobian(graph: Graph, outputs: str | Iterable[str], inputs: str | Iterable[
 def directional(graph: Graph, n: int) -> Graph:
     """Return the graph of the directional derivatives J V of all outputs along n directions.
 
-    The inputs are the inputs of `graph` and an input `change` (size, n), the directions V. The
-    output `change` (outputs, n) is J V. The derivatives are exact, as in `jacobian`; one pass in
-    forward mode computes all directions.
+    J is the Jacobian of the output vector with respect to the input vector. The returned graph has
+    the inputs of `graph`, and an input `change` (inputs, n) with the directions V. Its output
+    `change` (outputs, n) is J V. The derivatives are exact, as in `jacobian`. One pass in forward
+    mode computes all directions.
     """
     size = graph.function.size1_in(0)
     x, V = ca.SX.sym("x", size), ca.SX.sym("V", n, size)
@@ -648,7 +697,10 @@ def directional(graph: Graph, n: int) -> Graph:
 def _places(
     graph: Graph, kind: str, shapes: Shapes, names: str | Iterable[str]
 ) -> list[tuple[str, slice]]:
-    """Return the selected names and their slices in the flat vector."""
+    """Return the selected inputs or outputs with their slices in the flat vector.
+
+    `kind` is "input" or "output", for the message of the KeyError for an unknown name.
+    """
     chosen = (names,) if isinstance(names, str) else tuple(names)
     if unknown := [name for name in chosen if name not in shapes]:
         raise KeyError(

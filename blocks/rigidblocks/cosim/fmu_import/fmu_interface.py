@@ -313,7 +313,7 @@ class _LoadedFmu(_FMU):
 
 
 def _loaded_library(path: Path) -> ctypes.CDLL:
-    """Load a library; after a failure, try again with its folder as the working folder."""
+    """Load a library; after a failure, try again in the folder of the library."""
     if not path.is_file():
         raise FileNotFoundError(f"library '{path.name}' does not exist")
     try:
@@ -464,7 +464,7 @@ class Interface(abc.ABC):
         self.call("Reset")
 
     def close(self, runs: bool) -> None:
-        """Free the instance, after terminating it if `runs` is true."""
+        """Free the instance; terminate the instance first if `runs` is true."""
         if self.slave is not None and self.slave.component is not None and not self.is_lost:
             if runs and not self.failed:
                 self.terminate()

@@ -82,7 +82,11 @@ class PortValues:
 
 
 class Group:
-    """Values of one type, which a single FMI call sets or gets."""
+    """Values of one type, which a single FMI call sets or gets.
+
+    The FMI call reads or writes a buffer with values of the FMI type. `PortValues.flat` has the
+    values as doubles.
+    """
 
     def __init__(self, fmi: Interface, values: PortValues, ports: list[Port]):
         self.type, self.is_discrete = ports[0].type, fmi.fmu.is_discrete(ports[0].name)
@@ -243,7 +247,7 @@ class Group:
             self._set_flat()
 
     def _set_flat(self) -> None:
-        """Convert the values in the buffer to doubles, and store them in `PortValues.flat`."""
+        """Store the values of the buffer as doubles in `PortValues.flat`."""
         self._flat[self.where] = self._unpack()
 
     def _pack(self) -> None:

@@ -158,9 +158,9 @@ class AlgebraicLoop:
         return {n: slice(a, b) for n, a, b in zip(self.names, begins, ends, strict=False)}
 
     def _evaluate_parts(self, w: Array, memories: Memories) -> Memories:
-        """Return the memory vectors with the outputs of the loop parts for the tearing variables w.
+        """Evaluate the parts of the loop for the tearing variables w; return the memory vectors.
 
-        The tearing variables are the values of the torn inputs.
+        The tearing variables w (n,) are the values of the torn inputs.
         """
         for name in self.names:
             m = memories[name].astype(np.result_type(memories[name], w))
@@ -493,7 +493,7 @@ def eliminate_algebraic_loops(wiring: Wiring) -> Wiring:
 
 
 def merge_synchronous_blocks(wiring: Wiring) -> Wiring:
-    """Replace the sampled blocks of each loop by one part, which samples them simultaneously.
+    """Replace the sampled blocks of each loop by one part, which samples the blocks simultaneously.
 
     A loop consists of blocks that read each other and have the same sample instants, and of blocks
     without states between them. The ports retain their names. A wiring without loops is returned

@@ -211,7 +211,7 @@ _MOST_ELEMENTS = 10_000_000  # maximum number of elements of an array
 
 
 def _resize(path: object, description: Any, configuration: Configuration) -> frozenset[str]:
-    """Set structural parameters and the shapes of the arrays that depend on them.
+    """Set structural parameters and the shapes of the arrays that depend on these parameters.
 
     An array with a new size keeps a start value that applies to all elements or has the new number
     of elements.

@@ -109,8 +109,8 @@ class System(AttributeHints):
             method: Integration method, by name or as an object. FMUs for model exchange support all
                 methods except "semi-implicit euler"; their default is an adaptive method.
             h: Longest inner step [s].
-            rtol: Relative tolerance of an adaptive method. For an FMU for co-simulation, it
-                replaces the tolerance of the default experiment.
+            rtol: Relative tolerance of an adaptive method. For an FMU for co-simulation, this
+                option replaces the tolerance of the default experiment.
             atol: Absolute tolerance of an adaptive method.
             max_inner_steps: Maximum number of inner steps of an adaptive method.
             isolated: True or "process" to run the FMU in its own process; "library" to load a copy
@@ -376,7 +376,7 @@ class System(AttributeHints):
             return None
 
     def wiring(self) -> Wiring:
-        """Return the current wiring; later changes of the system do not affect it."""
+        """Return the current wiring; later changes of the system do not affect the wiring."""
         wiring = Wiring(self.parts, tuple(self.connections))
         _check_open_units(wiring)
         return wiring

@@ -165,7 +165,7 @@ class Initialization:
         )
 
     def _refresh(self, name: str) -> None:
-        """Read the inputs of a part; if they have changed, compute its outputs."""
+        """Read the inputs of a part, and compute the outputs if the inputs have changed."""
         self._read_inputs(name)
         if not self._is_current(name):
             self._evaluate(name, self._ports[name])
@@ -245,7 +245,7 @@ class Initialization:
         return np.array(list(own), dtype=int)
 
     def _guess(self, group: StartGroup, links: Links, columns: Array) -> Array:
-        """Return the initial guess of outputs: the start values of the inputs that read them.
+        """Return the initial guess of outputs, which are the start values of the connected inputs.
 
         Start values from the user replace declared start values.
         """

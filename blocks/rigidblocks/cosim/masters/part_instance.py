@@ -113,14 +113,14 @@ class Instance(abc.ABC):
 
     @abc.abstractmethod
     def save(self) -> None:
-        """Save the current state, inputs and outputs; they replace the previously saved values.
+        """Save the current state, inputs and outputs, in place of the previously saved values.
 
         Raises RuntimeError for an FMU that cannot save its state.
         """
 
     @abc.abstractmethod
     def restore(self) -> None:
-        """Restore the saved state, inputs and outputs; they can be restored repeatedly."""
+        """Restore the saved state, inputs and outputs; the method may be called repeatedly."""
 
     @abc.abstractmethod
     def view(self, name: str) -> Array | None:

@@ -75,7 +75,8 @@ class CouplingOptions(TypedDict, total=False):
     Attributes:
         order: Stepping order of the parts, "gauss-seidel" or "jacobi".
         extrapolate: Degree of the input polynomials: 0, 1 or 2.
-        iterate: True repeats each step of a loop once; "newton" repeats it until convergence.
+        iterate: True repeats each step of a loop once; "newton" repeats each step until
+            convergence.
         step_tol: Tolerance of the step size control.
         step_min: Minimum communication step [s].
         bonds: Pairs of a force output and a velocity output; True selects all pairs.

@@ -44,7 +44,7 @@ class RecordOptions:
     """Options that select the outputs and communication points to record.
 
     `record` contains patterns of output names such as `robot.*`. The run records every `every`-th
-    communication point, in the file `save` if it is given, otherwise in memory.
+    communication point, in the file `save` or, without a file, in memory.
     """
 
     record: Sequence[str] = ("*",)
@@ -278,7 +278,7 @@ class Recording:
         return Result(time, self.chosen, values, self.meta, tuple(self.events)), failure
 
     def _append(self, t: float | Array, rows: Array) -> None:
-        """Append one sample, or several that fit into one chunk, at the times `t` [s]."""
+        """Append one sample, or several samples that fit into one chunk, at the times `t` [s]."""
         n = np.size(t)
         if self._filled + n > len(self._chunk) or monotonic() > self._due:
             self._flush()

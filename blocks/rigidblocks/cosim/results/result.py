@@ -185,8 +185,16 @@ class Result(AttributeHints):
         type of each event. A CSV file has only the columns; the file NAME.csv-metadata.json has the
         units, ports, `meta` and events. An existing file is replaced atomically.
 
-        Raises ValueError for an unknown file extension, ImportError if the package for the format
-        is not installed, and OSError if the file cannot be written.
+        Args:
+            path: Path of the file.
+
+        Returns:
+            Path of the written file.
+
+        Raises:
+            ValueError: The file extension is unknown.
+            ImportError: The package for the format is not installed.
+            OSError: The file cannot be written.
         """
         files.save(self.content, Path(path))
         return Path(path)
@@ -198,8 +206,15 @@ class Result(AttributeHints):
         The values in an .arrow file are read on access. A log without an end mark, such as the log
         of a killed run, causes a warning. The result then has the complete chunks of the log.
 
-        Raises ValueError for an unknown file extension and for a file without a result. Raises
-        ImportError if the package for the format is not installed.
+        Args:
+            path: Path of the file.
+
+        Returns:
+            Result with the signals, metadata and events of the file.
+
+        Raises:
+            ValueError: The file extension is unknown, or the file contains no result.
+            ImportError: The package for the format is not installed.
         """
         return cls(*files.load(Path(path)))
 
@@ -212,16 +227,34 @@ class Result(AttributeHints):
     ) -> Picture:
         """Return a page with an animation of the run.
 
-        `robot` is the simulated system, or a robot of this system, as in `animate`.
+        Args:
+            robot: Simulated system, or a robot of this system, as in `animate`.
+            path: Path to save the page, if given.
+            signals: Names of the signals to plot, by default all signals.
+            paths: Names of frames or bodies whose paths are drawn.
+
+        Returns:
+            Page that notebooks display.
         """
         return moving_picture(self, robot, path, signals, paths)
 
     def plot(self, *names: str, path: str | Path | None = None) -> "Figure":
         """Return a figure of the signals over time, with one panel for each unit.
 
-        A thin line marks each event. The figure is saved to `path` if a path is given. If no names
-        are given, the figure shows all signals with at most 12 elements, or all signals if each
-        signal has more than 12 elements. Notebooks display the figure.
+        A thin line marks each event. Notebooks display the figure.
+
+        Args:
+            *names: Names of signals or of elements. By default, the figure shows all signals with
+                at most 12 elements, or all signals if each signal has more than 12 elements.
+            path: Path of a picture file for the figure.
+
+        Returns:
+            Figure of matplotlib.
+
+        Raises:
+            KeyError: A signal does not exist.
+            ValueError: The values of a signal are strings.
+            ImportError: The package matplotlib is not installed.
         """
         names = names or self._usual()
         by_unit: dict[Any, list[str]] = {}
