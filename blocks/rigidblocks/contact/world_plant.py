@@ -236,7 +236,7 @@ class SoftWorldPlant(PlantOfMembers, StagedBlock):
                 found[f"{member.name}_{name}"] = part[0] if is_scalar else part
         return found
 
-    def _own(self, x: Record, u: Record) -> tuple[Record, Record]:
+    def _plant_records(self, x: Record, u: Record) -> tuple[Record, Record]:
         """Return the states and inputs of the plant, concatenated from the member ports."""
         return self._plant_values(x, self.plant.states), self._plant_values(u, self.plant.inputs)
 
@@ -249,20 +249,20 @@ class SoftWorldPlant(PlantOfMembers, StagedBlock):
         return self.plant.stage_size
 
     def stage_inputs(self, x: Record, u: Record, p: Record) -> Array:
-        return self.plant.stage_inputs(*self._own(x, u), p)
+        return self.plant.stage_inputs(*self._plant_records(x, u), p)
 
     def rates(self, t: Any, x: Record, u: Record, p: Record, w: Array) -> Values:
-        return self._member_values(self.plant.rates(t, *self._own(x, u), p, w))
+        return self._member_values(self.plant.rates(t, *self._plant_records(x, u), p, w))
 
     def project(self, t: Any, x: Record, u: Record, p: Record) -> Values:
-        return self._member_values(call(self.plant, "project", t, *self._own(x, u), p))
+        return self._member_values(call(self.plant, "project", t, *self._plant_records(x, u), p))
 
     def changes(self, x: Record, u: Record, p: Record, w: Array) -> Array:
         """Return the switching functions of the plant."""
-        return self.plant.changes(*self._own(x, u), p, w)
+        return self.plant.changes(*self._plant_records(x, u), p, w)
 
     def results(self, t: Any, x: Record, u: Record, p: Record, w: Array) -> Values:
-        return self._member_values(self.plant.results(t, *self._own(x, u), p, w))
+        return self._member_values(self.plant.results(t, *self._plant_records(x, u), p, w))
 
     def suspects(self, x: Record) -> Any:
         return self.plant.suspects(self._plant_values(x, self.plant.states))

@@ -143,14 +143,14 @@ def centroidal_momentum(model: Model, q: Array, qd: Array) -> Array:
 
     The components are the angular and the linear momentum [N m s, N s].
     """
-    return _about(centre_of_mass(model, q), momentum(model, q, qd))
+    return _shift_moment(centre_of_mass(model, q), momentum(model, q, qd))
 
 
 def centroidal_momentum_matrix(model: Model, q: Array) -> Array:
     """Return the centroidal momentum matrix A_G (6, nv): `centroidal_momentum` = A_G qd."""
-    return _about(centre_of_mass(model, q), momentum_matrix(model, q))
+    return _shift_moment(centre_of_mass(model, q), momentum_matrix(model, q))
 
 
-def _about(c: Array, h: Array) -> Array:
+def _shift_moment(c: Array, h: Array) -> Array:
     """Return the momentum h, (6,) or (6, k), about the point c instead of the base origin."""
     return np.concatenate([h[:3] - cross(c, h[3:]), h[3:]])
