@@ -1,10 +1,11 @@
-"""Digests that identify blocks: blocks with equal fingerprints give the same C code.
+"""Digests of blocks and other objects, which are the keys of caches.
 
-A fingerprint covers the types and fields of objects. It also covers the sources of this package,
-which contain the functions of these types. Objects that run other code have no fingerprint.
+A fingerprint covers the types and fields of objects, and the sources of this package, which contain
+the functions of these types. Blocks with equal fingerprints have the same C code. Objects that run
+code outside this package have no fingerprint.
 
-`content_digest` also covers code outside this package. Objects that compute different values have
-different digests.
+A content digest (`content_digest`) also covers code outside this package. Objects that compute
+different values have different content digests.
 """
 
 import _thread
@@ -41,11 +42,11 @@ _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
 
 class _UnknownError(Exception):
-    """Error: the code that an object runs is unknown."""
+    """Error for an object whose code is not completely known."""
 
 
 def fingerprint(*things: Any) -> str | None:
-    """Return the digest of objects as a hex string, or None if part of their code is unknown."""
+    """Return the fingerprint of objects as a hex string, or None if they run unknown code."""
     sources = _sources()
     if sources is None:
         return None
@@ -58,10 +59,10 @@ def fingerprint(*things: Any) -> str | None:
 def content_digest(*things: Any) -> str:
     """Return the digest of objects and of all code and constants that determine their values.
 
-    The digest identifies the code of installed libraries by their versions. It identifies functions
-    and classes of the program by their instructions, constants, defaults, closures and globals.
-    `package_digest` is the digest of this package. If the content of an object cannot be read, for
-    example of a socket, the digest is valid only in this process.
+    The digest identifies the code of installed libraries by the library versions. It identifies
+    functions and classes of the program by their instructions, constants, defaults, closures and
+    globals. It does not include the sources of this package; `package_digest` does. If an object
+    such as a socket has unreadable data, the digest is valid only in this process.
     """
     return _ContentDigest().of(things).hex()
 
@@ -75,13 +76,17 @@ def package_digest() -> str:
 
 
 class _Digest:
-    """Digests of objects; the digest of each object is computed once."""
+    """Fingerprints of objects, with a cache that contains each object once."""
 
     def __init__(self) -> None:
         self._made: dict[int, tuple[Any, bytes]] = {}  # refers to the object, so its id is unique
 
     def of(self, thing: Any) -> bytes:
-        """Return the digest of an object."""
+        """Return the digest of an object.
+
+        Raises:
+            _UnknownError: The object contains itself or runs code outside this package.
+        """
         known = self._made.get(id(thing))
         if known is not None:
             if not known[1]:
@@ -117,7 +122,7 @@ class _Digest:
             yield array.tobytes()
 
     def _fields(self, thing: Any) -> Iterator[bytes]:
-        """Yield the digests of the class and of the fields of an object of this package."""
+        """Yield the name of the class of an object, and the names and digests of its fields."""
         cls = type(thing)
         yield _name(cls).encode()
         if isinstance(thing, Block):
@@ -185,7 +190,10 @@ class _ContentDigest(_Digest):
             yield _library_name(name) or _source(name)
 
     def _global(self, value: Any, names: list[str]) -> bytes:
-        """Return the digest of a global value; if it is a module, of its attributes `names`."""
+        """Return the digest of a global value.
+
+        For a module of the program, the digest covers only its attributes `names`.
+        """
         if not isinstance(value, ModuleType) or _library_name(value.__name__):
             return self.of(value)
         if value in self._entered:
@@ -278,7 +286,7 @@ def _library_name(module: str | None) -> bytes:
 
 
 def _library_code(function: FunctionType) -> bytes:
-    """Return the name of a library function; empty for functions of the program."""
+    """Return the library, version and name of a library function; empty for other functions."""
     file = function.__code__.co_filename
     if file.startswith((str(FOLDER) + os.sep, *_LIBRARIES, *_INSTALLED)):
         return _library_name(function.__module__) + function.__qualname__.encode()
@@ -345,7 +353,11 @@ def _is_cached(cls: type, name: str) -> bool:
 
 
 def _name(thing: Any) -> str:
-    """Return the full name of a class, function or module of this package."""
+    """Return the full name of a class, function or module of this package.
+
+    Raises:
+        _UnknownError: The object belongs to another package, or its name refers to another object.
+    """
     if isinstance(thing, ModuleType):
         if thing.__name__.partition(".")[0] != "rigidblocks":
             raise _UnknownError
@@ -374,7 +386,7 @@ def _is_in_package(file: str) -> bool:
     return Path(file).is_relative_to(FOLDER)
 
 
-INTERVAL = 0.1  # time between two searches for changed source files; a search takes 8 ms [s]
+INTERVAL = 0.1  # time [s] between two searches for changed source files; a search takes 8 ms
 _digests: dict[float, bytes] = {}  # digest of the sources by the time of their last change
 _last: list[tuple[float, bytes | None]] = []  # time and result of the last search
 

@@ -1,6 +1,6 @@
-"""Compiled dynamics algorithms of a model and their derivatives, as straight-line code or loops.
+"""Compiled dynamics algorithms of a model and their derivatives.
 
-The loops are C code of recursive algorithms: they call one function per body type.
+The C code is straight-line code, or it loops over the bodies and calls one function per body type.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -41,18 +41,17 @@ def body_sweeps(
     loops: LoopRows | None = None,
     in_plane: bool = False,
 ) -> WrittenFunction:
-    """Return the C code of an algorithm for a model of any size.
+    """Return the C code of a dynamics algorithm that loops over the bodies of a model.
 
-    Code size does not depend on the number of bodies; only the tables grow with the number of
-    bodies. The code of `loops` grows with the number of constraint rows. If `in_plane` is true,
-    "daba" and "drnea" use vectors of three elements.
+    Only the tables grow with the number of bodies. The code of `loops` grows with the number of
+    constraint rows. If `in_plane` is true, "daba" and "drnea" use vectors of three elements.
 
     Args:
         model: The model.
-        name: "aba", "rnea", "crba", or the derivatives "daba" and "drnea". If `loops` is given, the
-            derivatives "dclosed".
+        name: "aba", "rnea" or "crba"; "daba" or "drnea" for first derivatives; "ddaba" or "ddrnea"
+            for second derivatives; "dclosed" for derivatives with loop constraints.
         notation: C notation of the values.
-        loops: Rows of the loop constraints.
+        loops: C code of the loop constraints, for "dclosed".
         in_plane: True if the model moves parallel to z = 0.
     """
     n, own, algorithm = model.nv, _moving_variables(model), (ALGORITHMS | MATRICES | TENSORS)[name]
@@ -89,7 +88,7 @@ def _shapes(model: Model, algorithm: Algorithm) -> tuple[Shapes, Shapes]:
 
 
 def _moving_variables(model: Model) -> int:
-    """Return the largest nv of all joints if some motion subspace S varies with q, else 0."""
+    """Return the largest nv of all joints if a motion subspace S depends on q, else 0."""
     return max(j.nv for j in model.joint) if any(map(_moves_subspace, model.joint)) else 0
 
 
@@ -99,7 +98,7 @@ def _moves_subspace(joint: Joint) -> bool:
 
 
 def _leaves(name: str, number: int, body: BodyType) -> Iterator[str]:
-    """Yield the C functions of all passes of an algorithm for bodies of one type."""
+    """Yield one C function for each pass of an algorithm, for the bodies of one type."""
     for k, step in enumerate(body.algorithm.passes):
         head = f"static void {name}_{k}_{number}({_parameters(body.algorithm, body.notation.real)})"
         yield f"{head}\n{{\n{body.leaf(step)}\n}}\n"
@@ -139,7 +138,7 @@ def _body(
     cells: int,
     notation: Notation,
 ) -> Iterator[str]:
-    """Yield the C function that loops over the bodies once for each pass, outward or inward."""
+    """Yield the lines of the C function `name`, which loops over the bodies once per pass."""
     real, nb = notation.real, model.nb
     yield f"\nstatic void {name}(const {real} *in, {real} *cells, {real} *out)\n{{"
     yield from _places(model, algorithm, nb * cells, real)
@@ -160,9 +159,9 @@ def _body(
 
 
 def _places(model: Model, algorithm: Algorithm, columns: int, real: str) -> Iterator[str]:
-    """Yield C pointers to the inputs, the output, the columns of results and the workspace.
+    """Yield the C declarations of pointers to inputs, output, result columns and workspace.
 
-    `columns` is the index of the first column in `cells`.
+    `columns` is the index of the first result column in the array `cells`.
     """
     start = 0
     for key in algorithm.inputs:
@@ -176,8 +175,8 @@ def _places(model: Model, algorithm: Algorithm, columns: int, real: str) -> Iter
         yield f"    {real} *work = m + {sum(algorithm.columns.values()) * model.nv};"
 
 
-# Up to this number of bodies, straight-line C code is faster than loops: by a third at 5 bodies, by
-# a tenth at 20 bodies. Straight-line code of larger models takes seconds to compile.
+# Up to this number of bodies, straight-line C code runs faster than loops: by a third at 5 bodies,
+# by a tenth at 20 bodies. Straight-line code of larger models takes seconds to compile.
 MOST_BODIES_IN_A_LINE = 20
 MOST_BODIES_IN_LANES = 14  # limit for a batch, because operations in lanes take longer
 
@@ -187,7 +186,10 @@ _OUTPUT = {"rnea": "tau", "crba": "H", "aba": "qdd"}
 
 
 def straight_line(model: Tree, algorithm: str) -> Graph:
-    """Return the graph of an algorithm for the whole model, or for its `equivalent` model."""
+    """Return the graph of a dynamics algorithm, traced without loops over the bodies.
+
+    For a spatial model, the graph belongs to its `equivalent` model.
+    """
     traced = equivalent(model) if isinstance(model, Model) else model
     shapes = {name: (model.nq if name == "q" else model.nv,) for name in _INPUTS[algorithm]}
     return trace(
@@ -214,11 +216,11 @@ def compiled_dynamics(
 def compiled_dynamics(
     model: Tree, algorithm: str, *, batch: bool = False, lanes: int | None = None
 ) -> CompiledFunction | CompiledBatch:
-    """Compile an algorithm for a model.
+    """Return the compiled function of a dynamics algorithm for a model.
 
-    The compiled function uses the `equivalent` model. The C code of a small model is straight-line
-    code. For more than `MOST_BODIES_IN_A_LINE` bodies (batch: `MOST_BODIES_IN_LANES`) the C code
-    loops over the bodies; it compiles in a second for any number of bodies.
+    The compiled function uses the `equivalent` model. For up to `MOST_BODIES_IN_A_LINE` bodies
+    (batch: `MOST_BODIES_IN_LANES`), the C code is straight-line code. For more bodies, the C code
+    loops over the bodies. The loops compile in a second for any number of bodies.
 
     Args:
         model: The model.
@@ -257,7 +259,7 @@ def derivatives(
 def derivatives(
     model: Model | PlanarModel, algorithm: str, *, batch: bool = False, lanes: int | None = None
 ) -> CompiledFunction | CompiledBatch:
-    """Compile the exact derivatives of forward or inverse dynamics.
+    """Return a compiled function for the exact derivatives of forward or inverse dynamics.
 
     "aba" takes (q, qd, tau) and returns qdd, dqdd_dq, dqdd_dqd and dqdd_dtau = H^-1. "rnea" takes
     (q, qd, qdd) and returns tau, dtau_dq, dtau_dqd and dtau_dqdd = H. qdd and tau have the shape
@@ -265,12 +267,12 @@ def derivatives(
     is taken along the velocity variables, q (+) dq at dq = 0, also if q contains a quaternion.
     External wrenches are not supported.
 
-    "closed_loop_dynamics" takes (q, qd, tau) and returns the same results for accelerations that
-    satisfy the loop constraints, without stabilization. The derivatives are valid for all changes
-    of q and qd if the constraints are independent. The function omits dependent constraints, and
-    the derivatives are then valid only for changes that satisfy the loop constraints. In singular
-    configurations the derivatives do not exist. The function then returns the derivatives for the
-    remaining constraints.
+    "closed_loop_dynamics" takes (q, qd, tau) and returns qdd, dqdd_dq, dqdd_dqd and dqdd_dtau for
+    accelerations that satisfy the loop constraints, without stabilization. The derivatives are
+    valid for all changes of q and qd if the constraints are independent. The function omits
+    dependent constraints. The derivatives are then valid only for changes that satisfy the loop
+    constraints. In singular configurations the derivatives do not exist. The function then returns
+    the derivatives for the remaining constraints.
 
     The compiled function uses the `equivalent` model and loops over the bodies. The loops compile
     in a second or two for any number of bodies. Passes over the bodies compute the columns of the
@@ -335,9 +337,8 @@ def second_derivatives(
     batch: bool = False,
     lanes: int | None = None,
 ) -> CompiledFunction | CompiledBatch:
-    """Compile the exact first and second derivatives of inverse or forward dynamics.
+    """Return a compiled function for first and second derivatives of inverse or forward dynamics.
 
-    "rnea" takes (q, qd, qdd). It returns the results of `derivatives`, tau, dtau_dq, dtau_dqd and
     "rnea" takes (q, qd, qdd). It returns the results of `derivatives`, tau, dtau_dq, dtau_dqd and
     dtau_dqdd, and then four tensors (nv, nv, nv). Element [i, j, k] is a second derivative of
     tau_i:
@@ -346,24 +347,25 @@ def second_derivatives(
         ddtau_dq_dqdd  dtau_dq[i, j] by qdd_k, which is dH_ik/dq_j
         ddtau_dqd_dqd  dtau_dqd[i, j] by qd_k        all other second derivatives are zero
 
-    "aba" takes (q, qd, tau) and returns the same results for qdd; ddqdd_dq_dtau is dH^-1_ik/dq_j.
+    "aba" takes (q, qd, tau) and returns the corresponding derivatives of qdd, with tau instead of
+    qdd. ddqdd_dq_dtau is dH^-1_ik/dq_j.
 
     Derivatives with respect to q are taken along the velocity variables, q (+) dq at dq = 0. The
-    second derivative is therefore the change of the first derivative while variable k moves q. It
-    is symmetric for variables of different joints, and for variables of one joint if their motions
-    commute. For a spherical joint, [i, j, k] - [i, k, j] of ddtau_dq_dq is the derivative of tau_i
-    with respect to q along S_k x S_j. The mean of the two elements is the Hessian along motions
-    with a constant velocity (exponential coordinates).
+    second derivative is therefore the change of the first derivative while variable k moves q. The
+    second derivative is symmetric for variables of different joints, and for variables of one joint
+    if their motions commute. For a spherical joint, [i, j, k] - [i, k, j] of ddtau_dq_dq is the
+    derivative of tau_i with respect to q along S_k x S_j. The mean of the two elements is the
+    Hessian along motions with a constant velocity (exponential coordinates).
 
     The method extends `derivatives` by the derivatives of the force columns with respect to each
     variable. It uses passes over the bodies and products along the paths of the tree (Singh,
-    Russell and Wensing 2022). The computing time is proportional to the cube of the tree depth; the
-    code size is constant. The second derivatives of forward dynamics follow from these tensors and
-    take nv^4 operations:
+    Russell and Wensing 2022). The computing time is proportional to the cube of the tree depth. The
+    code size does not depend on the number of bodies. The second derivatives of forward dynamics
+    follow from these tensors and take nv^4 operations:
 
         H ddqdd/dxdy = -(ddtau/dxdy + ddtau/dxdqdd dqdd/dy + ddtau/dydqdd dqdd/dx)
 
-    A planar model is treated as `PlanarModel.in_space`.
+    For a planar model the function uses `PlanarModel.in_space`.
 
     Args:
         model: Spatial or planar model.
@@ -394,8 +396,8 @@ def _spatial_model(model: Model | PlanarModel) -> Model:
 def _check_joints(model: Model | PlanarModel) -> None:
     """Raise ValueError if the motion subspace S of a joint varies, or a joint depends on time.
 
-    The message contains the joint name. The second derivatives of such a joint do not depend only
-    on the pose of its body.
+    The message contains the joint name. The formulas of the second derivatives do not apply to such
+    joints.
     """
     for name, joint in zip(model.joint_names, model.joint, strict=True):
         q = joint.neutral() + 0.5

@@ -1,4 +1,4 @@
-"""Steppers of traced blocks: compiled kernels, graphs, and steps in SIMD lanes."""
+"""Steppers of traced blocks, which run compiled kernels or graphs, and C code for SIMD lanes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -59,9 +59,11 @@ from rigidblocks.tracing.trace import Graph, trace
 def compiled_stepper(
     memory: Memory, method: Method = RK4, h: float | None = None, *, follows: bool = False
 ) -> CompiledStepper:
-    """Return a stepper of a block with a kernel that is compiled on this machine.
+    """Return a stepper that runs the compiled kernel of a block.
 
-    If `follows` is True, the stepper also supports input polynomials. A C compiler is required.
+    The function compiles the kernel with the C compiler of this machine, unless the cache contains
+    it. If `follows` is True, the stepper also supports input polynomials. `h` is the largest inner
+    step [s].
     """
     h = longest_step(method, h)
     path = kernel_library(memory, method, h)
@@ -70,9 +72,9 @@ def compiled_stepper(
 
 
 def numpy_stepper(memory: Memory, method: Method = RK4, h: float | None = None) -> NumpyStepper:
-    """Return a NumPy stepper of a block for any integration method.
+    """Return a stepper that runs the NumPy functions of a block, for any integration method.
 
-    The Jacobian of a linearly implicit method is traced at its first use.
+    At first use, the stepper traces the Jacobian that a linearly implicit method requires.
     """
     return NumpyStepper(memory, method, longest_step(method, h), TracedEvaluator(memory).jacobian)
 
@@ -81,7 +83,7 @@ def numpy_stepper(memory: Memory, method: Method = RK4, h: float | None = None) 
 class TracedStepper(NumpyStepper):
     """Stepper in NumPy that evaluates the graphs of the block functions.
 
-    It takes a twentieth of the time of the NumPy functions and requires no C compiler.
+    The graphs take a twentieth of the time of the NumPy functions and require no C compiler.
     """
 
     @cached_property
@@ -92,18 +94,21 @@ class TracedStepper(NumpyStepper):
 def traced_stepper(
     memory: Memory, method: Method = RK4, h: float | None = None
 ) -> TracedStepper | NumpyStepper:
-    """Return a stepper with the graphs of a block; a NumPy stepper if it cannot be traced."""
+    """Return a stepper that evaluates the graphs of a block.
+
+    For a block that cannot be traced, the result is a stepper with the NumPy functions.
+    """
     if isinstance(memory.block, PythonBlock | BlockInC):
         return numpy_stepper(memory, method, h)
     return TracedStepper(memory, method, longest_step(method, h))
 
 
 def kernel_library(memory: Memory, method: Method, h: float, *, follows: bool = False) -> Path:
-    """Return the path of the compiled kernel of a block, cached if possible.
+    """Return the path of the compiled kernel of a block, a shared library.
 
-    A C compiler is required. If `follows` is True, the kernel contains only the step with input
-    polynomials. For blocks of this package, the fingerprint identifies a cached kernel without a
-    trace.
+    The function compiles the kernel unless the cache contains it. If `follows` is True, the kernel
+    contains only the step with input polynomials. For blocks of this package, the fingerprint
+    identifies a cached kernel without a trace of the block.
     """
     written = isinstance(memory.block, BlockInC)
     command = compiler() if written else straight_line_compiler()
@@ -125,7 +130,9 @@ MOST_LANES = 8
 
 
 def steps_header(memory: Memory, method: Method, h: float, dt: float) -> str:
-    """Return the code of steps.h for c/lanes/lane_library.c, for a block with steps of dt [s].
+    """Return the C code of steps.h, which steps a block by dt [s] in SIMD lanes.
+
+    c/lanes/lane_library.c includes this code.
 
     Raises:
         ValueError: The block or an inner block cannot be traced.
@@ -136,7 +143,7 @@ def steps_header(memory: Memory, method: Method, h: float, dt: float) -> str:
 
 
 def functions_text(evaluator: TracedEvaluator, method: Method, dt: float) -> str:
-    """Return the C code of the functions of a block, for SIMD lanes."""
+    """Return the C code of all functions of a block that a step in SIMD lanes calls."""
     names = [name for name in FUNCTIONS if name != "initial"]
     names += [PROJECTION] * evaluator.has_projection
     names += [SWITCHING] * bool(
@@ -178,7 +185,7 @@ def _advance(memory: Memory, method: Method, h: float, dt: float) -> str:
 
 
 def _adaptive_lane_text(evaluator: TracedEvaluator, method: Method, h: float, dt: float) -> str:
-    """Return the C code of a block with adaptive steps, for SIMD lanes and for one lane."""
+    """Return the C code of a block with adaptive steps, for SIMD lanes and for a single lane."""
     files = (*(f"kernel/{name}" for name in KERNEL), "lanes/lane_step.h")
     *alone, step = (c_text(name) for name in files)
     functions = functions_text(evaluator, method, dt)
@@ -187,7 +194,7 @@ def _adaptive_lane_text(evaluator: TracedEvaluator, method: Method, h: float, dt
 
 
 def _workspace_text(memory: Memory) -> str:
-    """Return the C definition of the workspace; large arrays are not on the stack."""
+    """Return the C definition of the workspace, which is not on the stack if it is large."""
     numbers = 3 * memory.size + 20 * (memory.x.stop - memory.x.start)
     numbers += 2 * sum(one.memory.size for one in _inner_blocks(memory))
     large = int(numbers * MOST_LANES * 8 > MOST_ON_STACK)
@@ -225,7 +232,7 @@ def _inner_block_lane_text(
 
 
 def _begin(memory: Memory) -> Graph:
-    """Return the graph of the memory vector at the start of a run."""
+    """Return the graph that initializes the memory vector of a block."""
     evaluator = numpy_evaluator(memory)
     return _trace_memory_function("begin", memory, lambda m: initialize(evaluator, m, m[0]))
 

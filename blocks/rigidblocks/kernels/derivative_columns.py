@@ -1,44 +1,15 @@
 """Columns of the joint-space inertia matrix and of first and second derivatives of dynamics.
 
-Each column belongs to a velocity variable. Passes over the bodies compute the columns. They read
-the paths of the velocity variables in the tree from C tables (`structure_header`).
+Each column belongs to a velocity variable. Passes over the bodies compute the columns. C code then
+multiplies the columns along the paths of the velocity variables in the tree. It reads these paths
+from C tables (`structure_header`).
 
-All quantities are in base coordinates. Variable j moves the bodies that it supports. Relative to
-these bodies, a change of variable j changes their velocities by dv and their accelerations by
-da + dv x v. The change requires the force F = I^c da + 2 B^c dv on these bodies (Carpentier and
-Mansard 2018; Singh, Russell and Wensing 2022). For one body
+All quantities are in base coordinates. I^c and B^c are the sums of the inertia I and of the
+velocity-product matrix B (`coriolis`) over the bodies of a subtree. A change of variable j changes
+the velocities of the bodies that j supports by dv, and their accelerations by da + dv x v. w and dw
+are the angular components of v and dv, vO and dvO the linear components.
 
-    B dv = (I (dv x v) + dv x* I v + v x* I dv) / 2 = [B1 dw; dw x p],  p = the linear momentum
-    B1   = w x (I - tr(I)/2 1) + (h . vO) 1 - vO h^T
-
-so that the force on a single body is I a + B v. If j supports joint i, dtau_i = S_i . F = R_i . X_j
-with R = [B^T S; I^c S] and X = [2 dw; da]. If i supports j, dtau_i = S_i . G_j. For q,
-G = F + S_j x* f^c, because the change of q rotates the force with the bodies.
-
-Derivatives of forward dynamics are evaluated at the qdd from the factorization H = L^T L (RBDA
-6.5), which the derivatives also require:
-
-    dqdd/dq = -H^-1 dtau/dq,  dqdd/dqd = -H^-1 dtau/dqd        at qdd = H^-1 (tau - C)
-
-Second derivatives require joints with a constant S. A change of variable k changes the velocities
-of the supported bodies by dv and their accelerations by da + dv x v, relative to any body. The
-subtree of d therefore requires the force F = I^c da + 2 B^c dv. In base coordinates, a variable d
-outward of k does not change the column of k. It changes I^c and B^c of the bodies that d supports
-(Singh, Russell and Wensing 2022). A change of qd changes B^c by B(I, S). A change of q rotates I^c
-and B^c with the bodies. B^c is linear in the velocities,
-
-    dI = S x* I - I S x,    dB = S x* B - B S x + B(I, dv)
-
-so that d(F_k) = M_d X_k. M has the form of [B I], and X = [2 dw; da] is unchanged. A variable j
-inward of a force changes its covector R = [B^T S; I^c S] by
-
-    dR = [w_j x B^T S + B(I, dv_j)^T S; S_j x* I^c S],    B(I, dv)^T S = Z dw + dvO x l
-
-where I^c S = [n; l], and Z is the matrix of the angular part. Second derivatives of forward
-dynamics are evaluated at the resulting qdd. They follow from the derivatives of H qdd + C = tau
-with respect to x and y:
-
-    H ddqdd/dxdy = -(ddtau/dxdy + ddtau/dxdqdd dqdd/dy + ddtau/dydqdd dqdd/dx)
+Source: Carpentier and Mansard 2018; Singh, Russell and Wensing 2022.
 """
 
 from collections.abc import Callable, Iterable
@@ -70,20 +41,29 @@ Results = tuple[Any, ...]
 
 
 def place_body(model: Model, i: int, q: Array, X0_p: Transform) -> Results:
-    """Outward pass: return X0, the motion subspace S and the inertia I of body i in base axes."""
+    """Return the pose, motion subspace and inertia of body i in base coordinates.
+
+    This is a step of the outward pass. The pose X0 is the transform from base to body coordinates.
+    """
     XJ, S, _, _ = model.joint[i].jcalc(q, np.zeros(model.joint[i].nv))
     X0 = to_body(model, i, XJ, q) @ X0_p
     return X0, _to_base(X0, S), model.inertia[i].to_parent(X0)
 
 
 def accumulate_inertia(model: Model, i: int, S: Array, I: RigidInertia) -> Results:
-    """Inward pass: return the columns I^c S of body i, and I^c as a summand for the parent."""
+    """Return the columns I^c S of joint i, and I^c as a summand for the parent (inward pass)."""
     del model, i
     return I @ S, I
 
 
 class Moving(NamedTuple):
-    """Motion of body i in base coordinates, with its inertia and velocity-product terms."""
+    """Motion of body i in base coordinates, with the inertia and velocity-product terms.
+
+    X0 is the transform from base to body coordinates, S the motion subspace, and `swept` the
+    product v_p x S with the velocity v_p of the parent. v is the velocity, c the velocity-product
+    acceleration relative to the parent, and I0 the inertia. B1 and the linear momentum P define
+    B v = `Bv` (`coriolis`).
+    """
 
     X0: Transform
     S: Array
@@ -97,7 +77,10 @@ class Moving(NamedTuple):
 
 
 def body_motion(model: Model, i: int, q: Array, qd: Array, X0_p: Transform, v_p: Array) -> Moving:
-    """Return pose, velocity, inertia and velocity-product terms of body i, in base coordinates."""
+    """Return the motion, inertia and velocity-product terms of body i in base coordinates.
+
+    X0_p and v_p are the pose and velocity of the parent.
+    """
     XJ, S, vJ, cJ = model.joint[i].jcalc(q, qd)
     X0 = to_body(model, i, XJ, q) @ X0_p
     beyond = _to_base(X0, vJ - S @ qd)  # zero unless the joint depends on time
@@ -114,7 +97,10 @@ def body_motion(model: Model, i: int, q: Array, qd: Array, X0_p: Transform, v_p:
 def static_body_force(
     model: Model, i: int, q: Array, qd: Array, X0_p: Transform, v_p: Array, a_p: Array
 ) -> Results:
-    """Outward pass: return the motion of body i, and the force that it requires at qdd = 0."""
+    """Return the motion of body i, its inertia, and its acceleration and force at qdd = 0.
+
+    This is a step of the outward pass.
+    """
     body = body_motion(model, i, q, qd, X0_p, v_p)
     a = a_p + body.c
     return *body, body.I0, a, body.I0 @ a + body.Bv
@@ -123,7 +109,10 @@ def static_body_force(
 def propagate_bias_force(
     model: Model, i: int, S: Array, I: RigidInertia, B1: Array, P: Array, f: Array
 ) -> Results:
-    """Inward pass: return the joint force, the covectors R, and the subtree sums for the parent."""
+    """Return the joint force, the covectors R, and the subtree sums for the parent of body i.
+
+    This is a step of the inward pass. The subtree sums are I^c, B1 and P of B^c, and the force f.
+    """
     del model, i
     return S.T @ f, _covectors(I, B1, P, S), I, B1, P, f
 
@@ -144,10 +133,10 @@ def propagate_acceleration(
     v_p: Array,
     a_p: Array,
 ) -> Results:
-    """Compute the acceleration of body i and its derivatives (outward pass).
+    """Return the acceleration of body i, the force on it, and the derivatives of its motion.
 
-    The results are the acceleration, the force on the body, the columns X = [2 dw; da] for q and
-    qd, the derivative dS/dq, and the linear part of dv for q. `swept` is v_p x S.
+    This is a step of the outward pass. The derivatives are the columns X = [2 dw; da] for q and qd,
+    dS/dq, and the linear component of dv for q. `swept` is v_p x S.
     """
     dvJ, daJ, dcJ, dS = (_to_base(X0, m) for m in _joint_changes(model.joint[i], q, qd, qdd))
     a = a_p + S @ qdd + c
@@ -168,10 +157,17 @@ def propagate_force_derivative(
     X: Array,
     dS: Array,
 ) -> Results:
-    """Compute the force of joint i and its derivatives (inward pass).
+    """Return the force of joint i, the columns of its derivatives, and the force on its subtree.
 
-    The results are the joint force, the columns G for q and qd, the term f . dS/dq of the joint
-    force, and the force on the subtree, for the parent.
+    This is a step of the inward pass. A change of variable j requires the force
+    F = I^c da + 2 B^c dv on the bodies that j supports. If j supports joint i,
+    dtau_i = S_i . F = R_i . X_j with R = [B^T S; I^c S] and X = [2 dw; da]. If i supports j,
+    dtau_i = S_i . G_j. For qd, G = F. For q, G = F + S_j x* f^c, because the change of q rotates
+    the force with the bodies.
+
+    Returns:
+        The joint force (nv,), the columns G for q and qd, the term f . dS/dq of the joint force,
+        and the force on the subtree for the parent.
     """
     nv = model.joint[i].nv
     by_q = _force(I, B1, P, X[:9]) + cross_force(S, f)
@@ -182,7 +178,7 @@ def propagate_force_derivative(
 def propagate_given_acceleration(
     model: Model, i: int, q: Array, qd: Array, qdd: Array, X0_p: Transform, v_p: Array, a_p: Array
 ) -> Results:
-    """Outward pass: the results of `body_motion` and `propagate_acceleration` at the given qdd."""
+    """Return the results of `body_motion` and `propagate_acceleration` for the given qdd."""
     body = body_motion(model, i, q, qd, X0_p, v_p)
     X0, S, swept, v, c, I0, B1, P, Bv = body
     *moved, _ = propagate_acceleration(model, i, q, qd, qdd, X0, S, swept, v, c, I0, Bv, v_p, a_p)
@@ -200,21 +196,24 @@ def propagate_bias_and_derivative(
     X: Array,
     dS: Array,
 ) -> Results:
-    """Inward pass: the results of `propagate_bias_force` and `propagate_force_derivative`."""
+    """Return the results of `propagate_bias_force` and `propagate_force_derivative`."""
     _, G, own, _ = propagate_force_derivative(model, i, S, I, B1, P, f, X, dS)
     return *propagate_bias_force(model, i, S, I, B1, P, f), G, own
 
 
 def _to_base(X: Transform, m: Array) -> Array:
-    """Return X^-1 m: the motion vector m, or each column of m, in base coordinates."""
+    """Return X^-1 m, a motion vector m (6,) or columns m (6, k) in base coordinates."""
     w = X.E.T @ m[:3]
     return np.concatenate([w, X.E.T @ m[3:] + cross(X.r, w)])
 
 
 def coriolis(I: RigidInertia, v: Array) -> Array:
-    """Return the matrix B1 (3, 3) of the velocity products of a single body with the velocity v.
+    """Return B1 (3, 3) of the velocity-product matrix B of a body with the velocity v = [w; vO].
 
-    B1 = w x (I - tr(I)/2 1) + (h . vO) 1 - vO h^T,    v = [w; vO]
+        B dv = (I (dv x v) + dv x* I v + v x* I dv) / 2 = [B1 dw; dw x p],  p = the linear momentum
+        B1   = w x (I - tr(I)/2 1) + (h . vO) 1 - vO h^T
+
+    The force on the body is I a + B v. I has the first moment of mass h.
     """
     w, vO = v[:3], v[3:]
     one = np.eye(3)
@@ -225,9 +224,9 @@ def coriolis(I: RigidInertia, v: Array) -> Array:
 def _force(I: RigidInertia, B1: Array, P: Array, X: Array) -> Array:
     """Return the derivatives of the force on a subtree, F = I^c da + 2 B^c dv (6, nv).
 
-    X = [2 dw; da] stacks the changes of motion. I is the composite inertia I^c. B1 and P, the
-    linear momentum, define B^c. dw is the angular part of dv; its linear part has no effect on B^c
-    dv.
+    X = [2 dw; da] (9, nv) contains the changes of motion. I is the composite inertia I^c. B1 and
+    the linear momentum P define B^c. dw is the angular component of dv. The linear component has no
+    effect on B^c dv.
     """
     dw, da = X[:3], X[3:]
     F: Array = I @ da + np.concatenate([B1 @ dw, cross(dw, P)])
@@ -235,7 +234,10 @@ def _force(I: RigidInertia, B1: Array, P: Array, X: Array) -> Array:
 
 
 def _covectors(I: RigidInertia, B1: Array, P: Array, S: Array) -> Array:
-    """Return the covectors R = [B^T S; I^c S] (9, nv); B^T S has only the rows that multiply dw."""
+    """Return the covectors R = [B^T S; I^c S] (9, nv) of a joint.
+
+    R contains only the rows of B^T S that multiply dw. The arguments are as in `_force`.
+    """
     return np.vstack([B1.T @ S[:3] + cross(P, S[3:]), I @ S])
 
 
@@ -258,7 +260,7 @@ def _joint_changes(
 
 
 def traced_elements(symbol: ca.SX) -> Array:
-    """Return the elements of a symbol as traced scalars."""
+    """Return the elements of a CasADi symbol as an array of traced scalars."""
     elements = np.empty(symbol.numel(), dtype=object)
     elements[:] = [Traced(symbol[k]) for k in range(symbol.numel())]
     return elements
@@ -296,8 +298,12 @@ def _forward(
 ) -> Algorithm:
     """Return the algorithm for the derivatives of forward dynamics.
 
+    The derivatives are evaluated at the qdd from the factorization H = L^T L (RBDA 6.5):
+
+        dqdd/dq = -H^-1 dtau/dq,  dqdd/dqd = -H^-1 dtau/dqd        at qdd = H^-1 (tau - C)
+
     `accelerations`, `forces` and `derivatives` are the C statements after the passes, and `texts`
-    the C files. `linear` is the number of rows of the linear part of dv.
+    the C files. `linear` is the number of rows of the linear component of dv.
     """
     return Algorithm(
         inputs=("q", "qd", "tau"),
@@ -379,7 +385,7 @@ MATRICES = {
 def driven_twice(
     model: Model, i: int, q: Array, qd: Array, qdd: Array, X0_p: Transform, v_p: Array, a_p: Array
 ) -> Results:
-    """Outward pass: the results of `propagate_given_acceleration`, with the linear part of dv."""
+    """Return the results of `propagate_given_acceleration`, and the linear component of dv."""
     dv = body_motion(model, i, q, qd, X0_p, v_p).swept
     return *propagate_given_acceleration(model, i, q, qd, qdd, X0_p, v_p, a_p), dv[3:]
 
@@ -396,7 +402,10 @@ def supported_twice(
     dS: Array,
     V: Array,
 ) -> Results:
-    """Inward pass: `propagate_bias_and_derivative`, with the second-derivative terms Z, M, N."""
+    """Return the results of `propagate_bias_and_derivative`, and the terms Z, M and N.
+
+    `_second_derivative_terms` defines Z, M and N.
+    """
     return *propagate_bias_and_derivative(
         model, i, S, I, B1, P, f, X, dS
     ), *_second_derivative_terms(S, I, B1, P, X, V)
@@ -414,7 +423,10 @@ def changed_twice(
     dS: Array,
     V: Array,
 ) -> Results:
-    """Inward pass: `propagate_force_derivative`, with the second-derivative terms Z, M, N."""
+    """Return the results of `propagate_force_derivative`, and the terms Z, M and N.
+
+    `_second_derivative_terms` defines Z, M and N.
+    """
     return *propagate_force_derivative(model, i, S, I, B1, P, f, X, dS), *_second_derivative_terms(
         S, I, B1, P, X, V
     )
@@ -423,7 +435,22 @@ def changed_twice(
 def _second_derivative_terms(
     S: Array, I: RigidInertia, B1: Array, P: Array, X: Array, V: Array
 ) -> Results:
-    """Return Z / 2, M and N (see module) of a joint, one column for each of its variables."""
+    """Return the terms Z / 2, M and N of second derivatives, with one column per joint variable.
+
+    S of the joint must be constant. A variable d outward of k does not change the column of k, but
+    it changes I^c and B^c of the bodies that d supports (Singh, Russell and Wensing 2022). A change
+    of qd changes B^c by B(I, S), the matrix N. A change of q rotates I^c and B^c with the bodies,
+    and B^c is linear in the velocities:
+
+        dI = S x* I - I S x,    dB = S x* B - B S x + B(I, dv)
+
+    Therefore d(F_k) = M_d X_k. M has the form of [B I], and X = [2 dw; da] does not change. A
+    variable j inward of a force changes its covector R = [B^T S; I^c S] by
+
+        dR = [w_j x B^T S + B(I, dv_j)^T S; S_j x* I^c S],    B(I, dv)^T S = Z dw + dvO x l
+
+    Here I^c S = [n; l], and Z is the matrix of the angular component.
+    """
     dv = np.vstack([0.5 * X[:3], V])
     Z = [0.5 * _angular_momentum_map(I, s).ravel() for s in S.T]
     M = [_inertia_derivative(I, B1, P, s, d).ravel() for s, d in zip(S.T, dv.T, strict=True)]
@@ -432,7 +459,7 @@ def _second_derivative_terms(
 
 
 def _angular_momentum_map(I: RigidInertia, S: Array) -> Array:
-    """Return Z (3, 3), the angular part in B(I, dv)^T S = Z dw + dvO x l."""
+    """Return Z (3, 3), the matrix of the angular component in B(I, dv)^T S = Z dw + dvO x l."""
     w, sO = S[:3], S[3:]
     one = np.eye(3)
     Z: Array = (I.I - 0.5 * np.trace(I.I) * one) @ skew(w) - (I.h @ sO) * one + np.outer(I.h, sO)
@@ -440,7 +467,10 @@ def _angular_momentum_map(I: RigidInertia, S: Array) -> Array:
 
 
 def _inertia_derivative(I: RigidInertia, B1: Array, P: Array, S: Array, dv: Array) -> Array:
-    """Return M (6, 9), the change of [B I] of a subtree due to a motion S and a velocity dv."""
+    """Return M (6, 9), the change of [B I] of a subtree due to a motion S and a velocity dv.
+
+    The equations are in `_second_derivative_terms`.
+    """
     w, sO = S[:3], S[3:]
     W, U, h = skew(w), skew(sO), skew(I.h)
     dh = skew(cross(w, I.h) + I.m * sO)
@@ -462,7 +492,7 @@ _TEXT = "algorithms/second_derivatives.h"
 
 
 def _inward(step: Callable[..., Results], first: Pass, after: str) -> Pass:
-    """Return the inward pass `first` with the function `step` and the results Z, M and N."""
+    """Return an inward pass with the function `step` and the results of `first`, Z, M and N."""
     return Pass(step, (*first.results, "Z", "M", "N"), outward=False, after=after)
 
 
@@ -498,11 +528,11 @@ TENSORS = {
 
 
 def structure_header(model: Model, own: int, in_plane: bool = False) -> str:
-    """Return the C tables of the variables of a model, for c/algorithms/tree_matrices.h.
+    """Return the C tables of the paths of velocity variables, for c/algorithms/tree_matrices.h.
 
     Args:
         model: The model.
-        own: Largest nv of all joints if S of any joint depends on its position, else 0.
+        own: Largest nv of all joints if S of any joint depends on the joint position, else 0.
         in_plane: True if vectors have the three elements of planar vectors.
     """
     joint = [i for i, s in enumerate(model.v_slices) for _ in range(s.start, s.stop)]
@@ -532,7 +562,7 @@ def structure_header(model: Model, own: int, in_plane: bool = False) -> str:
 
 
 def _variables_before(model: Model) -> list[int]:
-    """Return, for each variable, the previous variable on its path from the base, or -1."""
+    """Return the index of the previous variable on the path from the base, or -1, per variable."""
     last = last_variables(model)
     return [
         last[p] if k == s.start else k - 1
@@ -542,7 +572,10 @@ def _variables_before(model: Model) -> list[int]:
 
 
 def last_variables(model: Model) -> dict[int, int]:
-    """Return, for each body, the last variable on the path to it, or -1; -1 is the base."""
+    """Return a dictionary from each body to the last variable on the path from the base to it.
+
+    The value is -1 if the path has no variables. The key -1 is the base.
+    """
     last = {-1: -1}
     for i, p in enumerate(model.parent):
         s = model.v_slices[i]

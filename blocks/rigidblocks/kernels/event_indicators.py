@@ -1,7 +1,7 @@
 """Graphs of a block for model exchange: event indicators, state derivatives, outputs, derivatives.
 
-Between two events, each piecewise function keeps its active branch. A sign change of its event
-indicator is an event, after which the other branch is active.
+Between two events, the active branch of a piecewise function does not change. A sign change of its
+event indicator is an event, after which the other branch is active.
 
 The generated C header `tangent.h` contains the exact directional derivatives of the state
 derivatives and outputs, and optionally the second derivatives of the outputs.
@@ -34,13 +34,13 @@ from rigidblocks.tracing.trace import (
 
 @dataclass(frozen=True, eq=False)
 class Events:
-    """Event indicators of a block, and its functions with held branches, for model exchange.
+    """Event indicators of a block, and graphs of its functions with held branches.
 
     The first indicators are the margins of the piecewise functions in the state derivatives and
-    outputs (`spatial.scalar.piecewise`). The other values of `Block.switching_functions` follow.
-    The inputs of the graphs are the memory vector and a side for each indicator: 1 or -1, the
-    current branch of its piecewise function. The graphs follow from `flow`, the graph of the state
-    derivatives, outputs and margins. If `flow` is None, the evaluator is traced.
+    outputs (`spatial.scalar.piecewise`). The remaining values of `Block.switching_functions`
+    follow. The inputs of the graphs are the memory vector and one side per indicator. A side is 1
+    or -1 and selects the branch of a piecewise function. The graphs follow from `flow`, the graph
+    of the state derivatives, outputs and margins. If `flow` is None, the evaluator is traced.
     """
 
     evaluator: Evaluator
@@ -48,7 +48,7 @@ class Events:
 
     @cached_property
     def differentiable(self) -> "Events":
-        """The same events, with graphs whose derivatives are correct (`Graph.differentiable`)."""
+        """Events with the graph `Graph.differentiable`, whose derivatives are correct."""
         flow = self._flow.differentiable
         return self if flow is self._flow else replace(self, flow=flow)
 
@@ -56,7 +56,7 @@ class Events:
     def count(self) -> int:
         """Number of event indicators.
 
-        For a block with a C stage it is the number of switching functions.
+        A block with a C stage has one event indicator per switching function.
         """
         if self.staged:
             return self.evaluator.switching_count
@@ -64,7 +64,7 @@ class Events:
 
     @property
     def staged(self) -> bool:
-        """True if the block has a C stage, so that the branch of its equations cannot be held."""
+        """True if the block has a C stage; its branches cannot be held."""
         return isinstance(self.evaluator.memory.block, StagedBlock)
 
     @cached_property
@@ -75,7 +75,7 @@ class Events:
 
     @cached_property
     def reads(self) -> Array:
-        """Boolean matrix: true if an indicator (row) depends on a memory element (column)."""
+        """Mask of the memory elements (columns) on which each indicator (row) depends."""
         if not self.count:
             return np.zeros((0, self.evaluator.memory.size), dtype=bool)
         if self.staged:
@@ -84,7 +84,7 @@ class Events:
 
     @property
     def _margins_read(self) -> Array:
-        """Boolean matrix: true if a margin (row) depends on a memory element (column).
+        """Mask of the memory elements (columns) on which each margin (row) depends.
 
         Every value that the C stage writes counts as dependent on all inputs of the stage.
         """
@@ -111,7 +111,7 @@ class Events:
 
     @cached_property
     def _sides(self) -> list[ca.SX]:
-        """Symbols of the current branches; there may be more symbols than indicators."""
+        """Symbols of the sides; the number of symbols may exceed the number of indicators."""
         return [
             ca.SX.sym("side") for _ in range(len(self._choices) + self._flow.outputs["margins"][0])
         ]
@@ -131,13 +131,13 @@ class Events:
 
     @cached_property
     def _traced(self) -> tuple[ca.SX, list[Choice]]:
-        """Elements of `_flow`, and the piecewise functions in them without duplicates."""
+        """Elements of the results of `_flow`, and their piecewise functions without duplicates."""
         flow = self._flow
         if flow.choosing is None:
             return flow.function(self._m), []
         with choices_of_trace() as choices:
             elements = call_choosing_function(flow.choosing, self._m)
-        return _each_once(elements, choices)
+        return _merge_equal_choices(elements, choices)
 
     @property
     def _choices(self) -> list[Choice]:
@@ -145,7 +145,7 @@ class Events:
 
     @cached_property
     def _held(self) -> tuple[ca.SX, ca.SX, ca.SX]:
-        """State derivatives, outputs and switching functions, each with its held branches."""
+        """Expressions of state derivatives, outputs and event indicators with held branches."""
         elements, choices = self._traced
         n_rates, n_outputs = (self._flow.outputs[name][0] for name in ("rates", "outputs"))
         end = n_rates + n_outputs
@@ -158,14 +158,18 @@ class Events:
         margins = ca.vertcat(ca.SX(0, 1), *(choice.margin for choice in choices))
         held = substitute_laws(choices, laws, ca.vertcat(flow, margins)) if choices else flow
         whole = [choice.whole for choice in choices]
-        others = _others(
+        others = _distinct_margins(
             substitute_laws(choices, whole, ca.vertcat(margins, declared)), len(choices)
         )
         return held[:n_rates, 0], held[n_rates:end, 0], ca.vertcat(held[end:, 0], *others)
 
 
 def events_header(events: Events) -> str:
-    """Return the code of events.h: the number of event indicators and their functions."""
+    """Return the C header events.h of a block.
+
+    The header contains the number of event indicators, and the functions that compute the
+    indicators, and the state derivatives and outputs with held branches.
+    """
     memory = events.evaluator.memory
     elements = memory_names(memory)
     read = (*elements, *(f"side of indicator {k + 1}" for k in range(events.count)))
@@ -228,8 +232,8 @@ def _staged_functions(events: Events) -> str:
     )
 
 
-def _each_once(elements: ca.SX, choices: Sequence[Choice]) -> tuple[ca.SX, list[Choice]]:
-    """Return the elements and their piecewise functions, with equal functions merged into one."""
+def _merge_equal_choices(elements: ca.SX, choices: Sequence[Choice]) -> tuple[ca.SX, list[Choice]]:
+    """Return the elements and their piecewise functions after merging equal functions."""
     width = len(Choice._fields) - 1
     while True:
         laws = [expression for choice in choices for expression in choice[1:]]
@@ -265,8 +269,8 @@ def _choices_read_by(elements: ca.SX, choices: Sequence[Choice]) -> Iterator[Cho
     yield from reversed(needed)
 
 
-def _others(margins: ca.SX, n: int) -> Iterator[ca.SX]:
-    """Yield the margins after the first n, without constants and repeated margins."""
+def _distinct_margins(margins: ca.SX, n: int) -> Iterator[ca.SX]:
+    """Yield the margins after the first n, except constants and repeated margins."""
     flat = ca.cse(margins)
     known = {flat[k].element_hash() for k in range(n)}
     for k in range(n, flat.numel()):
@@ -275,10 +279,11 @@ def _others(margins: ca.SX, n: int) -> Iterator[ca.SX]:
             yield flat[k]
 
 
-FEW_OPERATIONS = 100  # first derivatives of this size: second ones add under 4 % to the code
-HIGHEST = 2  # order of output derivatives
+# number of operations of first derivatives up to which second derivatives add under 4 % of code
+FEW_OPERATIONS = 100
+HIGHEST = 2  # highest order of output derivatives
 
-# optimized for size, which halves the compile time; co-simulation steps need no derivatives
+# optimization for size halves the compile time; co-simulation steps do not call this code
 _SMALL = """
 #ifndef RB_TANGENT_H
 #define RB_TANGENT_H
@@ -302,7 +307,7 @@ _SMALL = """
 """
 
 
-# difference quotients, used if a part of the block is not traced
+# central differences, for blocks with a C stage, which is not traced
 _QUOTIENTS = """
 static inline void tangent(const double *in, double *out)
 {
@@ -332,9 +337,10 @@ static inline void tangent(const double *in, double *out)
 
 @dataclass(frozen=True, eq=False)
 class Tangents:
-    """First and second derivatives of the state derivatives and outputs of a block.
+    """Directional derivatives of the state derivatives and outputs of a block.
 
-    The derivatives are with respect to the memory. Piecewise functions keep their active branches.
+    The derivatives are with respect to the memory vector. The active branches of piecewise
+    functions do not change.
     """
 
     events: Events
@@ -346,10 +352,10 @@ class Tangents:
 
     @cached_property
     def first(self) -> Graph:
-        """Graph of J v; J is the Jacobian of the state derivatives and computed outputs.
+        """Graph of the directional derivative J v of the state derivatives and computed outputs.
 
-        The inputs are the memory vector, the direction v, and the active branches of the piecewise
-        functions. The branches do not change.
+        J is the Jacobian with respect to the memory vector. The inputs are the memory vector, the
+        direction v, and the sides of the event indicators.
         """
         return self._graph("tangent", ("rates", "outputs"), 1)
 
@@ -357,7 +363,7 @@ class Tangents:
     def second(self) -> Graph:
         """Graph of D2g(v, v), the second derivative of the computed outputs g along v.
 
-        The inputs are as for `first`.
+        The inputs are the inputs of `first`.
         """
         return self._graph("curvature", ("outputs",), 2)
 
@@ -365,8 +371,8 @@ class Tangents:
         """Return the highest order of the time derivatives of the outputs that an FMU provides.
 
         Args:
-            wanted: Requested order. If None, the order is 2 for a block whose second derivatives
-                need little code, else 1. It is 0 if no output changes between samples.
+            wanted: Requested order. If None, the order is 2 if the first derivatives have at most
+                `FEW_OPERATIONS` operations, else 1. It is 0 if no output changes between samples.
             has_input_rates: True if the inputs may have time derivatives.
 
         Raises:
@@ -396,7 +402,11 @@ class Tangents:
         return memory.y.start == memory.y.stop or self.first.operation_count <= FEW_OPERATIONS
 
     def _changes(self, has_input_rates: bool) -> bool:
-        """Return True if an output depends on the time, a continuous state or a varying input."""
+        """Return True if an output changes between samples.
+
+        Such an output depends on the time, on a continuous state or, if `has_input_rates` is True,
+        on an input.
+        """
         memory = self.events.evaluator.memory
         if any(memory.where[name].start in _range(memory.x) for name in self._state_outputs):
             return True
@@ -431,9 +441,10 @@ def _range(place: slice) -> range:
 
 
 def tangent_header(tangents: Tangents, order: int) -> str:
-    """Return the code of tangent.h, with output derivatives up to an order.
+    """Return the C header tangent.h, which computes the directional derivatives of a block.
 
-    A block with a C stage uses central differences.
+    `order` is the highest order of the output derivatives. The code of a block with a C stage uses
+    central differences.
     """
     events = tangents.events
     memory = events.evaluator.memory

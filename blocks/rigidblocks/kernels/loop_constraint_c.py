@@ -1,13 +1,13 @@
 """C code of the loop-joint and string constraints, and of their derivatives.
 
-Only the bodies at the ends of the constraints are traced. C loops along the paths to these bodies
-then compute the effect of the joints.
+The trace of a constraint contains only the bodies at its ends. C loops along the paths to these
+bodies then compute the effect of the joints.
 
-An end is a body with known pose X0, velocity v and acceleration a in base coordinates, treated as a
-free body. A change of the end, relative to the end, changes its pose by xi, its velocity by dv and
-its acceleration by da + dv x v. The matrix `columns` contains these changes for each joint
-variable. A common change of all ends of a constraint has no effect. The rows of a constraint
-therefore have no elements for the joints that support all ends of the constraint.
+An end is a body of a constraint, treated as a free body. Its pose X0, velocity v and acceleration a
+in base coordinates are known. A change of the end changes its pose by xi, its velocity by dv and
+its acceleration by da + dv x v, relative to the end. A common change of all ends of a constraint
+has no effect. The rows of a constraint therefore have no elements for the joints that support all
+ends of the constraint.
 """
 
 from collections.abc import Iterable
@@ -37,19 +37,22 @@ from rigidblocks.tracing.ccode import c_functions
 from rigidblocks.tracing.trace import Graph, Traced
 
 STATE = 24  # number of elements of X0, v and a of a body
-CHANGES = 18  # xi, twice the angular part of dv, da, the linear part of dv
-NOTHING = 1e-12  # relative to the largest element of K; smaller rows count as zero
+CHANGES = 18  # number of elements of xi, 2 dw, da and dvO, with dv = [dw; dvO]
+NOTHING = 1e-12  # rows of K below this fraction of the largest element count as zero
 
 
 class LoopRows(NamedTuple):
-    """C code to include before c/algorithms/closed_loops.h, and its workspace size in doubles."""
+    """C code of the loop constraints of a model, and the size of its workspace in doubles.
+
+    c/algorithms/closed_loops.h requires the C code.
+    """
 
     text: str
     room: int
 
 
 class _End(NamedTuple):
-    """Body at one end of a constraint (-1: base), and the indices of the constraint's rows."""
+    """Body at one end of a constraint, -1 for the base, and the rows of the constraint."""
 
     body: int
     rows: range
@@ -64,8 +67,8 @@ def loop_rows(model: Model, tree: Model, notation: Notation = SCALAR) -> LoopRow
         K qdd = k
 
     The code also computes the position errors and the derivatives of K qdd - k and K^T lam. The
-    derivatives are with respect to q and qd, at given accelerations and lam. A constraint that no
-    joint can violate has no row.
+    derivatives are with respect to q and qd, at given accelerations and multipliers lam. A
+    constraint that no joint can violate has no row.
 
     Args:
         model: Model with loops.
@@ -110,9 +113,9 @@ def _nontrivial_rows(model: Model) -> list[int]:
 
 
 def _ends(model: Model, some: list[int]) -> tuple[list[_End], list[_Group]]:
-    """Return the ends of all constraints, and for each constraint the indices of its ends.
+    """Return the ends of all constraints, and a range of end indices for each constraint.
 
-    `some` contains the indices of the nonzero rows of K. Constraints without such rows have no
+    `some` contains the indices of the nonzero rows of K. A constraint without nonzero rows has no
     ends.
     """
     of_loops = [[loop.successor, loop.predecessor] for loop in model.loops]
@@ -141,14 +144,17 @@ def _free(model: Model, tree: Model, ends: list[_End], groups: list[_Group]) -> 
 
 
 def _frames(model: Model, tree: Model) -> list[Transform]:
-    """Return the transforms from body frames of `model` to body frames of `tree`; base last."""
+    """Return the transforms from body frames of `model` to body frames of `tree`.
+
+    The last transform belongs to the base.
+    """
     q = neutral(model)
     places = zip(body_poses(tree, q), body_poses(model, q), strict=True)
     return [*(there @ here.inverse() for there, here in places), model.algebra.identity()]
 
 
 def _loop_between(loop: LoopJoint, at: dict[int, int], frames: list[Transform]) -> LoopJoint:
-    """Return the loop joint in the model of the ends; `at` maps bodies to ends."""
+    """Return the loop joint in the model whose bodies are the ends; `at` maps bodies to ends."""
     s, p = loop.successor, loop.predecessor
     Xs, Xp = loop.Xs @ frames[s].inverse(), loop.Xp @ frames[p].inverse()
     return replace(loop, successor=at.get(s, -1), predecessor=at.get(p, -1), Xs=Xs, Xp=Xp)
@@ -157,7 +163,7 @@ def _loop_between(loop: LoopJoint, at: dict[int, int], frames: list[Transform]) 
 def _string_between(
     string: StringConstraint, at: dict[int, int], frames: list[Transform]
 ) -> StringConstraint:
-    """Return the string in the model of the ends; `at` maps bodies to ends."""
+    """Return the string in the model whose bodies are the ends; `at` maps bodies to ends."""
     points = (
         (at.get(b, -1), frames[b].E @ (np.asarray(point) - frames[b].r))
         for b, point in string.points
@@ -168,8 +174,9 @@ def _string_between(
 class _Expressions(NamedTuple):
     """Expressions of the nonzero constraint rows as functions of the states of the e ends.
 
-    k (nc,) and `force` (6 e,), the constraint forces K^T lam on the ends, also depend on `change`,
-    the small changes of the ends. K (nc, 6 e) and `still` are evaluated at zero change.
+    `force` (6 e,) contains the constraint forces K^T lam on the ends. k (nc,) and `force` also
+    depend on `change`, the infinitesimal changes of the ends. K (nc, 6 e) and `still` are evaluated
+    at zero change.
     """
 
     states: ca.SX
@@ -181,14 +188,17 @@ class _Expressions(NamedTuple):
     force: ca.SX
 
     def derivative_by(self, values: ca.SX, e: int, size: int) -> ca.SX:
-        """Return d(values)/d(change of end e), for the first `size` elements of this change."""
+        """Return the derivatives of `values` by the first `size` elements of the change of end e.
+
+        The derivatives are evaluated at zero change.
+        """
         one = self.change[CHANGES * e : CHANGES * e + size]
         zero = ca.SX.zeros(self.change.numel())
         return ca.substitute(ca.jacobian(values, one), self.change, zero)
 
 
 class _Part(NamedTuple):
-    """Terms of a constraint at one of its ends: -K^T, the derivatives of k, and the force."""
+    """Terms of a constraint at one end: `rows` = -K^T, derivatives `change` of k, and `force`."""
 
     end: int
     rows: ca.SX
@@ -250,7 +260,7 @@ def _expressions(free: SimpleNamespace, ends: list[_End], some: list[int]) -> _E
 
 
 def _rows_of_ends(all_of: _Expressions, group: _Group, rows: range) -> list[ca.SX]:
-    """Return, for each end of a constraint, the columns of K that belong to this end."""
+    """Return the columns of K of each end of a constraint, as one matrix per end."""
     return _append_balancing_part(
         [all_of.K[rows.start : rows.stop, 6 * e : 6 * e + 6] for e in group[:-1]]
     )
@@ -263,7 +273,7 @@ def _forces(all_of: _Expressions, group: _Group, rows: range) -> list[ca.SX]:
 
 
 def _parts(all_of: _Expressions, group: _Group, rows: range, forces: list[ca.SX]) -> list[_Part]:
-    """Return the `_Part` of each end of a constraint."""
+    """Return the terms -K^T, derivatives of k, and force of a constraint at each of its ends."""
     k = all_of.k[rows.start : rows.stop]
     changes = _append_balancing_part([all_of.derivative_by(k, e, CHANGES) for e in group[:-1]])
     return [
@@ -275,7 +285,11 @@ def _parts(all_of: _Expressions, group: _Group, rows: range, forces: list[ca.SX]
 
 
 def _turns(all_of: _Expressions, group: _Group) -> dict[tuple[int, int], ca.SX]:
-    """Return the derivatives of the forces on the ends with respect to the poses of the ends."""
+    """Return the derivatives (6, 6) of the force on each end by the pose of each other end.
+
+    The keys are the pairs (end of the force, end of the pose). Pairs with the force on the last end
+    are omitted.
+    """
     return {
         (b, c): all_of.derivative_by(all_of.force[6 * b : 6 * b + 6], c, 6)
         for b in group[:-1]
@@ -285,7 +299,7 @@ def _turns(all_of: _Expressions, group: _Group) -> dict[tuple[int, int], ca.SX]:
 
 
 def _append_balancing_part(parts: list[ca.SX]) -> list[ca.SX]:
-    """Append the expression of the last end: the negative sum of the expressions of all other ends.
+    """Return the expressions of all ends of a constraint from all but the last expression.
 
     The expressions of all ends add up to zero, because a common change of all ends has no effect.
     """
@@ -295,12 +309,12 @@ def _append_balancing_part(parts: list[ca.SX]) -> list[ca.SX]:
 def _end_cross_derivative(
     group: _Group, P: dict[tuple[int, int], ca.SX], f_of: list[ca.SX]
 ) -> dict[tuple[int, int], ca.SX]:
-    """Return the derivatives of the force on one end with respect to the pose of another end.
+    """Return the negative derivatives (6, 6) of the forces on the ends by the poses of the ends.
 
-    The keys are the pairs (end of the force, end of the pose). The derivative excludes the rotation
-    of the force with its end, and has the opposite sign. If
-    all ends rotate together, the forces rotate with them. Therefore the derivative of F_b with
-    respect to xi_b is xi x* f_b minus the sum of the derivatives with respect to all other ends.
+    The keys are the pairs (end of the force, end of the pose). P contains the derivatives of
+    `_turns`, and `f_of` the forces on the ends. The result excludes the rotation of a force with
+    its own end. If all ends rotate together, the forces rotate with the ends. Therefore the
+    derivative of F_b by xi_b is xi x* f_b minus the sum of the derivatives by all other poses.
     """
     last, first = group[-1], list(group[:-1])
     own = {b: -sum((P[b, c] for c in group if c != b), ca.SX(6, 6)) for b in first}
@@ -321,9 +335,9 @@ def _force_cross_matrix(f: ca.SX) -> ca.SX:
 
 
 def _constraints(free: SimpleNamespace, states: list[Array], changes: Array) -> LoopConstraints:
-    """Return the constraints of the free bodies.
+    """Return the constraints of the ends as free bodies, for their states and changes.
 
-    K maps to forces in base coordinates; k is evaluated at the accelerations of the bodies.
+    K refers to velocities in base coordinates. k is evaluated at the accelerations of the bodies.
     """
     one, nothing = np.eye(6), np.zeros(6)
     bodies = [_perturbed_end(*both) for both in zip(states, changes, strict=True)]
@@ -337,7 +351,7 @@ def _constraints(free: SimpleNamespace, states: list[Array], changes: Array) -> 
 
 
 def _perturbed_end(state: Array, change: Array) -> tuple[Factor, Array, Array]:
-    """Return pose, velocity and acceleration of an end after a small change."""
+    """Return pose, velocity and acceleration of an end after an infinitesimal change."""
     E, r, v, a = state[:9].reshape(3, 3), state[9:12], state[12:18], state[18:]
     xi, da = change[:6], change[9:15]
     dv = np.concatenate([0.5 * change[6:9], change[15:]])
@@ -346,12 +360,14 @@ def _perturbed_end(state: Array, change: Array) -> tuple[Factor, Array, Array]:
 
 
 def _base_state(free: SimpleNamespace) -> Array:
-    """Return pose, velocity and acceleration of the base; the acceleration replaces gravity."""
+    """Return pose, velocity and acceleration of the base (24,); the acceleration is -gravity."""
     return np.concatenate([np.eye(3).ravel(), np.zeros(9), np.zeros(3), -free.gravity])
 
 
 def _paths(model: Model, ends: list[_End], groups: list[_Group]) -> dict[str, list[int]]:
-    """Return the tables of the tips, which are the moving ends; each tip has one entry per table.
+    """Return the C tables of the tips by name; a tip is an end that is not the base.
+
+    Each table has one entry per tip:
 
     * TIP_BODY: the body
     * TIP_LAST: the last variable on the path to the body

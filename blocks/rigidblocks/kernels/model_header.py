@@ -52,12 +52,12 @@ _DEFINED = re.compile(
 
 
 class Numbers(NamedTuple):
-    """C notation for the memory of inner block k.
+    """C templates for the memory and the step of inner block k.
 
     Attributes:
         real: C type of a value.
-        large: Macro that is true for a large memory.
-        begin: C code that initializes the memory from constants.
+        large: Name of the macro that is true if the memory vector is large.
+        begin: C code that initializes the memory vector from constants.
         step: C code of a step of dt [s] that ends at the time in[0].
     """
 
@@ -83,14 +83,14 @@ ABREAST = Numbers(  # in SIMD lanes
 
 
 def prefix_symbols(text: str, number: int) -> str:
-    """Return C code with a prefix `number` before all names that it defines."""
+    """Return C code in which all names that it defines have a prefix with the block `number`."""
     names = {name for found in _DEFINED.findall(text) for name in found if name}
     text = re.sub(r"\b(RB|HAS)_(?!LANES\b)", rf"\1_B{number}_", remove_includes(text))
     return re.sub(rf"\b({'|'.join(sorted(names))})\b", rf"b{number}_\1", text)
 
 
 def remove_includes(text: str) -> str:
-    """Return C code without the #include lines of files that the code already contains."""
+    """Return C code without the lines #include "...", because `text` contains these files."""
     return re.sub(r'^#include ".*"\n', "", text, flags=re.MULTILINE)
 
 
@@ -104,7 +104,7 @@ def constants_text(blocks: Sequence[InnerBlock]) -> str:
 
 
 def start_text(blocks: Sequence[InnerBlock], order: Sequence[int]) -> str:
-    """Return the C code of `initial`, which initializes the inner blocks in the given order."""
+    """Return the C function `initial` of a block, which initializes its inner blocks in order."""
     lines = list(_memories(blocks, ALONE))
     for k in order:
         lines += _copy_wired_inputs(k, blocks[k], ALONE)
@@ -119,7 +119,15 @@ def sample_text(
     name: str = "update",
     numbers: Numbers = ALONE,
 ) -> str:
-    """Return the C code of `update`, which steps the inner blocks in sequence."""
+    """Return the C function `update` of a block, which steps the inner blocks in sequence.
+
+    Args:
+        blocks: Inner blocks.
+        sample_time: Length of the step [s].
+        simultaneous: True if all inner blocks read the outputs of the previous step.
+        name: Name of the C function.
+        numbers: C templates, for one state or for SIMD lanes.
+    """
     lines = list(_memories(blocks, numbers))
     wired = [list(_copy_wired_inputs(k, block, numbers)) for k, block in enumerate(blocks)]
     if simultaneous:
@@ -170,13 +178,13 @@ KERNEL = (
     "adaptive_step.h",
     "block_step.h",
 )  # each file may use the preceding files
-MOST_ON_STACK = 2**15  # limit of workspaces on the stack [bytes]; a thread may have only 128 kB
+MOST_ON_STACK = 2**15  # largest workspace on the stack [bytes]; a stack may have only 128 kB
 FUNCTIONS = ("derivative", "initial", "update", "output")
 PROJECTION = "project"  # additional function of blocks with a projection
 
 
 def model_header(evaluator: TracedEvaluator, method: Method, h: float) -> str:
-    """Return the C code of model.h.
+    """Return the C header model.h of a block: layout, constants, integrator and functions.
 
     Args:
         evaluator: Traced functions of the block.
@@ -244,7 +252,7 @@ def _workspace(evaluator: TracedEvaluator, method: Method) -> int:
 def _inner_text(
     inner: Sequence[InnerBlock], block: Block, starting: Sequence[int]
 ) -> Iterator[str]:
-    """Yield the C code of the functions, the initialization and the step of inner blocks."""
+    """Yield the C code of the inner blocks: their functions, initialization and step."""
     for number, one in enumerate(inner):
         text = model_header(TracedEvaluator(one.memory), one.method, one.h)
         text += "".join(c_text(f"kernel/{name}") for name in KERNEL)
@@ -266,7 +274,7 @@ def _written_text(memory: Memory) -> Iterator[str]:
 
 
 def _staged_text(evaluator: TracedEvaluator, names: Sequence[str]) -> Iterator[str]:
-    """Yield the C functions of a block with a C stage: call the stage, then the graphs."""
+    """Yield the C functions of a block with a C stage; they call the stage, then the graphs."""
     block = evaluator.memory.block
     if not isinstance(block, StagedBlock):
         return
@@ -292,7 +300,7 @@ static inline void {function}(const double *in, double *out)
 
 
 def memory_table(memory: Memory) -> Iterator[str]:
-    """Yield a comment table: index, port, element and unit of each memory element."""
+    """Yield the lines of a table with index, port, element and unit of each memory element."""
     kinds = {
         "continuous states": memory.x,
         "sampled states": memory.z,
@@ -320,7 +328,7 @@ def memory_names(memory: Memory) -> tuple[str, ...]:
 
 
 def _element_names(memory: Memory, function: str) -> dict[str, str]:
-    """Return the names of the elements of the C arrays `in` and `out` of a block function."""
+    """Return a dictionary from C expressions, such as in[0], to names, for a block function."""
     elements = memory_names(memory)
     x, z, y = elements[memory.x], elements[memory.z], elements[memory.y]
     rates = [f"der({name})" for name in x]
@@ -340,7 +348,7 @@ def _element_names(memory: Memory, function: str) -> dict[str, str]:
 
 
 def named_elements(array: str, names: Iterable[str]) -> dict[str, str]:
-    """Return the names by C expression, such as in[0], for documentation comments."""
+    """Return a dictionary from the C expressions array[0], array[1], ... to the names."""
     return {f"{array}[{k}]": name for k, name in enumerate(names)}
 
 
@@ -355,7 +363,7 @@ def _layout(memory: Memory) -> str:
 
 
 def _tableau(memory: Memory, method: Method) -> Iterable[str]:
-    """Yield the C constants of the integrator: Butcher tableaux and step size control."""
+    """Yield the C constants of the integration method: Butcher tableaux and step size control."""
     stiff, collocation = linearly_implicit_part(method), None
     if isinstance(method, Adaptive):
         explicit = method.explicit
@@ -387,7 +395,10 @@ def _tableau(memory: Memory, method: Method) -> Iterable[str]:
 
 
 def _explicit_tableau(memory: Memory, method: Integrator) -> Iterable[str]:
-    """Yield the C constants of an explicit Butcher tableau, and of its tableau for positions."""
+    """Yield the C constants of an explicit Butcher tableau and of its tableau for positions.
+
+    RB_POSITION contains the flag of each state that is a position.
+    """
     a_position, b_position = method.position_tableau
     flags = ", ".join(str(int(flag)) for flag in (*memory.position, False))
     yield f"enum {{ RB_STAGES = {method.stages} }};"
@@ -416,7 +427,7 @@ def _collocation_tableau(method: Integrator, nodes: Collocation) -> Iterable[str
 
 
 def _method_costs(n: int) -> Iterable[str]:
-    """Yield the C constants that select between two implicit methods."""
+    """Yield the C constants of the costs by which a step selects one of two implicit methods."""
     costs = MethodCosts.for_states(n)
     numbers = {
         f"price_of_{'slopes' if name == 'jacobian' else name}": cost

@@ -1,8 +1,8 @@
 """Leaf functions: the passes of a recursive algorithm, traced once for each body type.
 
 C loops over the bodies call the leaf functions, so code size does not depend on the number of
-bodies. A body type is a joint type together with the pattern of zeros and ones in the parameters of
-the body. A table contains the other parameters.
+bodies. A body type consists of a joint type and a pattern of zeros and ones in the body parameters.
+A C table contains the parameters that are neither 0 nor 1.
 """
 
 from collections import Counter
@@ -38,15 +38,17 @@ from rigidblocks.tracing.trace import Traced, operation_count
 
 @dataclass(frozen=True)
 class Pass:
-    """Pass of an algorithm over the bodies: a function of (model, i, ...) and its result names.
+    """Pass of an algorithm over the bodies, with the step function and the names of its results.
 
-    The names of the arguments define their values. q, qd, qdd and tau are the variables of the
-    joint. A name with `_p` is a value of the parent; any other name is a value of the body. A
-    result with `_p` is added to the value of the parent; a result without a name is discarded. The
-    results qdd and tau are the output of the algorithm.
+    `step` is a function of (model, i, ...). The names of its other arguments define their values:
+    q, qd, qdd and tau are the variables of joint i. A name with the suffix `_p` is a value of the
+    parent. Any other name is a value of body i. The pass adds a result with the suffix `_p` to the
+    value of the parent, and discards a result with an empty name. The results qdd and tau are the
+    output of the algorithm.
 
     `after` is a C statement that follows the pass. In this statement, {cells} is the number of
-    values that a body stores in `cells`. {f} is the index of the body force in these values.
+    values that a body stores in the array `cells`. {f} is the index of the body force in these
+    values.
     """
 
     step: Callable[..., tuple[Any, ...]]
@@ -57,13 +59,13 @@ class Pass:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """Passes of an algorithm, its inputs, its output, and the values that bodies share.
+    """Recursive algorithm: its passes, inputs and output, and the values that bodies share.
 
-    Some results have one column per velocity variable; `columns` contains their numbers of rows.
-    From these columns the C files `texts` compute the `matrices` (nv, nv) and the `tensors` (nv,
-    nv, nv), which follow the output in this order. The C code has workspace for `scratch`
-    additional matrices. If `in_plane` is true, all bodies move parallel to z = 0. Only elements
-    that are not constant in the plane are then stored.
+    `columns` contains the results that have one column per velocity variable, with the number of
+    rows of each result. From these columns the C files `texts` compute the `matrices` (nv, nv) and
+    the `tensors` (nv, nv, nv), which follow the output in this order. The C code has workspace for
+    `scratch` additional matrices (nv, nv). If `in_plane` is true, all bodies move parallel to
+    z = 0. The code then stores only elements that are not constant in the plane.
     """
 
     inputs: tuple[str, ...]
@@ -111,8 +113,8 @@ def _about_z(place: int) -> Array:
     return np.array([[-1, -1, -1], [-1, -1, -1], [-1, -1, place]])
 
 
-# constructors of shared values that are not vectors (6,), and the storage indices of the elements
-# of their parts, relative to the first index
+# constructor of a shared value, and the storage indices of the elements of each constructor
+# argument, relative to the first index of the value
 _Places = tuple[Callable[..., Any], list[Array]]
 _SHARED: Mapping[str, _Places] = {
     "IA": (ArticulatedInertia, [_TRIANGLE, 6 + _SQUARE, 15 + _TRIANGLE]),
@@ -151,10 +153,10 @@ def _size(places: list[Array]) -> int:
 
 @dataclass(eq=False)
 class BodyType:
-    """Leaf functions of an algorithm for the bodies of one type, during their trace.
+    """Body type whose leaf functions are traced, for one algorithm.
 
     `cells` is the number of doubles that a body stores between the passes. `operations` is the
-    number of arithmetic operations of the leaf functions.
+    number of arithmetic operations of the leaf functions. Both increase with each call of `leaf`.
     """
 
     algorithm: Algorithm
@@ -225,7 +227,10 @@ class BodyType:
         )
 
     def _keep(self, name: str, value: Any) -> Iterator[tuple[str, ca.SX]]:
-        """Yield the assignments that store a result for other passes, bodies or the caller."""
+        """Yield the C assignments (target, value) that store a result of a pass.
+
+        Other passes, other bodies or the caller of the algorithm read the target.
+        """
         key = name.removesuffix("_p")
         if name.endswith("_p"):
             if not self.base:  # no force is stored for the base
@@ -238,7 +243,7 @@ class BodyType:
             yield from self._column(key, np.atleast_2d(value))
         else:
             kept: dict[int, tuple[Traced, ca.SX]] = {}
-            self.values[name] = _each(value, lambda element: self._cell(element, kept))
+            self.values[name] = _map_elements(value, lambda element: self._cell(element, kept))
             yield from ((self.names[cell.sx.element_hash()], sx) for cell, sx in kept.values())
 
     def _share(self, key: str, value: Any, owner: str) -> Iterator[tuple[str, ca.SX]]:
@@ -267,7 +272,10 @@ class BodyType:
         self.values[key] = here
 
     def _cell(self, element: Any, kept: dict[int, tuple[Traced, ca.SX]]) -> Any:
-        """Return the symbol that stores an element between passes; constants need no symbol."""
+        """Return the symbol of the memory that stores an element between the passes.
+
+        Constants and body parameters are returned unchanged, because they need no memory.
+        """
         if not isinstance(element, Traced) or self.names.get(
             element.sx.element_hash(), "w"
         ).startswith("k"):
@@ -297,21 +305,23 @@ def _sx(element: Any) -> ca.SX:
     return element.sx if isinstance(element, Traced) else ca.SX(float(element))
 
 
-def _each(value: Any, function: Callable[[Any], Any]) -> Any:
-    """Apply `function` to each element of an array, a transform or an inertia."""
+def _map_elements(value: Any, function: Callable[[Any], Any]) -> Any:
+    """Return an array, transform or inertia after applying `function` to each element."""
     if isinstance(value, Factors):
-        return Factors(*(_each(X, function) for X in value.factors))
+        return Factors(*(_map_elements(X, function) for X in value.factors))
     if isinstance(value, Transform):
-        return Factor(_each(value.E, function), _each(value.r, function))
+        return Factor(_map_elements(value.E, function), _map_elements(value.r, function))
     if isinstance(value, RigidInertia):
-        return RigidInertia(function(value.m), _each(value.h, function), _each(value.I, function))
+        return RigidInertia(
+            function(value.m), _map_elements(value.h, function), _map_elements(value.I, function)
+        )
     return _array([function(element) for element in value.ravel()]).reshape(value.shape)
 
 
 def _function(
     assignments: Mapping[str, ca.SX], symbols: list[ca.SX]
 ) -> tuple[ca.Function, list[ca.SX]]:
-    """Return the CasADi function of the assigned values, and the symbols that it reads."""
+    """Return the CasADi function that computes the assigned values, and the symbols it reads."""
     results = ca.cse(ca.densify(ca.vertcat(*assignments.values())))
     used = [sx for sx in symbols if ca.depends_on(results, sx)]
     return ca.Function("leaf", [ca.vertcat(*used)], [results]), used
@@ -320,7 +330,7 @@ def _function(
 def _assignment_statements(
     function: ca.Function, places: list[str], targets: list[str], notation: Notation
 ) -> str:
-    """Return the C statements of the assignments; all values are read before one is written."""
+    """Return the C statements of the assignments, which read all values before they write any."""
     values = [notation.number(one) if one.startswith("k") else one for one in places]
     lines = [f"const {notation.real} x{k} = {value};" for k, value in enumerate(values)]
     lines += statements(function, [f"x{k}" for k in range(len(places))], targets, notation)
@@ -361,10 +371,10 @@ def _kind(joint: Any) -> Any:
 def body_types(model: Model, most: int = 4) -> tuple[list[int], list[tuple[int, Array]]]:
     """Return the type index of each body, and for each type an example body and its pattern.
 
-    The pattern contains the parameters that all bodies of the type have in common, and NaN for the
-    other parameters. Bodies with the same joint type have one body type for each pattern of zeros
-    and ones. If a joint type would have more than `most` body types, its bodies have a single type.
-    Bodies on the fixed base have separate types.
+    The pattern contains the parameters that are equal for all bodies of the type, and NaN for all
+    other parameters. Each pattern of zeros and ones of a joint type gives a body type. If a joint
+    type has more than `most` patterns, all its bodies have a single type. Bodies on the fixed base
+    have separate types.
     """
     numbers = [body_numbers(model, i) for i in range(model.nb)]
     kinds = [(_kind(joint), p < 0) for joint, p in zip(model.joint, model.parent, strict=True)]
@@ -391,7 +401,7 @@ def _common(patterns: list[Array]) -> Array:
 def traced_body(
     model: Model, i: int, pattern: Array, algorithm: Algorithm, notation: Notation
 ) -> BodyType:
-    """Return the traced body type of body i; the NaNs of `pattern` become the symbols k[0], ..."""
+    """Return the body type of body i, with symbols k[0], k[1], ... for the NaNs of `pattern`."""
     symbols = [ca.SX.sym(f"k[{k}]") for k in range(int(np.isnan(pattern).sum()))]
     names = {sx.element_hash(): f"k[{k}]" for k, sx in enumerate(symbols)}
     unknown = map(Traced, symbols)

@@ -1,6 +1,6 @@
 """Graphs of the functions of a block, and the dependencies of its outputs on its inputs.
 
-Each function is traced once and compared with the original function.
+An evaluator traces each function once and compares the graph with the original function.
 """
 
 import json
@@ -41,14 +41,14 @@ def check_purity(
 ) -> None:
     """Check that a function of a block is pure.
 
-    The check calls the function twice on the memory m and compares the values with the graph. It is
-    skipped if NumPy cannot compute the function at m.
+    The check calls the function twice on the memory vector m and compares the values with the
+    values of the graph. If NumPy cannot compute the function at m, the check does nothing.
 
     Args:
         function: Function of the block in NumPy.
         graph: Graph of the function.
-        m: Memory of the block.
-        ports: Ports of the values.
+        m: Memory vector of the block.
+        ports: Ports of the values that the function returns.
         name: Name of the function for the error message.
 
     Raises:
@@ -66,10 +66,10 @@ def check_purity(
         _compare(port, traced[part], second[part], AGREEMENT, f"{name}, traced and in NumPy,")
 
 
-def _compare(port: Port, a: Array, b: Array, tolerance: float, what: str) -> None:
+def _compare(port: Port, a: Array, b: Array, tolerance: float, source: str) -> None:
     """Raise ImpureBlockError if the values a and b of a port differ by more than the tolerance.
 
-    `what` names the source of a in the error message.
+    `source` describes the origin of a in the error message.
     """
     a, b = a.astype(float), b.astype(float)
     with np.errstate(invalid="ignore"):
@@ -78,7 +78,7 @@ def _compare(port: Port, a: Array, b: Array, tolerance: float, what: str) -> Non
     for name, value, other, difference in zip(port.element_names, a, b, differences, strict=True):
         if abs(difference) > allowed:
             raise ImpureBlockError(
-                f"{what} gives {name} = {value:.17g} and {other:.17g} for the same memory: a "
+                f"{source} gives {name} = {value:.17g} and {other:.17g} for the same memory: a "
                 "block's functions must be pure, so move random numbers, counters and clocks out "
                 "of the block, or make them a state or an input"
             )
@@ -92,7 +92,7 @@ C_NAMES = {SWITCHING: "margins"}  # C names of functions, if they differ from th
 class TracedEvaluator(Evaluator):
     """Evaluator that runs the graphs of the block's functions, numerically and in other traces.
 
-    The graphs are much faster than the functions and return the same values up to rounding.
+    The graphs return the values of the functions up to rounding, in less time.
     """
 
     memory: Memory
@@ -103,11 +103,11 @@ class TracedEvaluator(Evaluator):
 
     @cached_property
     def _graphs(self) -> dict[str, Graph]:
-        """Graph of each function; functions are traced at their first use."""
+        """Cache of the graphs by function name; `graph` adds a graph at the first use."""
         return {}
 
     def graph(self, name: str) -> Graph:
-        """Return the graph of a block function from the memory to `out`, the flat result.
+        """Return the graph of a block function, from the memory vector to the flat result `out`.
 
         Args:
             name: derivative, project, switching_functions, initial, update or output.
@@ -134,10 +134,11 @@ class TracedEvaluator(Evaluator):
         return trace("stage_numbers", numbers, {"memory": (memory.size,)})
 
     def after_stage(self, name: str, title: str | None = None) -> Graph:
-        """Return the graph of the part of a `StagedBlock` function that follows the C function.
+        """Return the graph of the operations of a block function after the C stage.
 
-        The inputs are the memory and the values that the C function writes. The graph has the name
-        `title`, by default the name of the function followed by _after.
+        The block is a `StagedBlock`. The inputs are the memory vector and the values that the C
+        stage writes. The graph has the name `title`, by default the name of the function followed
+        by _after.
         """
         block, size = self.memory.block, self.memory.size
         assert isinstance(block, StagedBlock)
@@ -171,7 +172,7 @@ class TracedEvaluator(Evaluator):
 
     @cached_property
     def rate_slopes(self) -> Graph:
-        """Graph from the memory to the exact partial derivatives of the state derivatives f.
+        """Graph from the memory vector to the partial derivatives of the state derivatives f.
 
         The outputs are df/dx (n, n) for the n continuous states x, and df/dt (n,).
         """
@@ -232,8 +233,8 @@ class TracedEvaluator(Evaluator):
     def _of_graphs(self) -> NumpyEvaluator | None:
         """Evaluator of a block with adaptive inner blocks; None for other blocks.
 
-        The sample update of such a block cannot be traced; the evaluator runs the graphs of the
-        inner blocks.
+        The sample update of a block with adaptive inner blocks cannot be traced. The evaluator
+        therefore runs the graphs of the inner blocks.
         """
         block = self.memory.block
         if not (isinstance(block, Composite) and block.inner_blocks(self.memory)):
@@ -246,7 +247,10 @@ class TracedEvaluator(Evaluator):
 
 @dataclass(frozen=True, eq=False)
 class QuickEvaluator(TracedEvaluator):
-    """Evaluator for fast repeated numeric evaluation of the graphs, in any number of threads."""
+    """Evaluator that reuses the memory of each graph for repeated numeric evaluation.
+
+    Each thread has its own memory, so several threads may share the evaluator.
+    """
 
     @cached_property
     def _of_thread(self) -> threading.local:
@@ -287,24 +291,24 @@ ElementPair = tuple[Element, Element]  # element of an input, and of an output t
 
 
 class DependencyGroup(NamedTuple):
-    """Group of output elements that each depend on all input elements of the group."""
+    """Set of output elements and set of input elements on which each output element depends."""
 
     inputs: frozenset[Element]
     outputs: frozenset[Element]
 
 
 def sample_graph(evaluator: Evaluator) -> Graph:
-    """Return the graph of the memory vector after a sample, from the memory vector before it."""
+    """Return the graph from the memory vector before a sample to the memory vector after it."""
     return _update_graph(evaluator, "update")
 
 
 def start_graph(evaluator: Evaluator) -> Graph:
-    """Return the graph of the initialized memory vector, from the start values."""
+    """Return the graph from the memory vector with start values to the initialized vector."""
     return _update_graph(evaluator, "initial")
 
 
 def rates(evaluator: Evaluator) -> Graph:
-    """Return the graph of the state derivatives, from the memory vector."""
+    """Return the graph from the memory vector to the state derivatives `rates`."""
     evaluator = _traceable(evaluator)
     return trace(
         "rates", lambda m: {"rates": evaluator.derivative(m)}, {"memory": (evaluator.memory.size,)}
@@ -314,8 +318,8 @@ def rates(evaluator: Evaluator) -> Graph:
 def feedthrough(evaluator: Evaluator) -> frozenset[tuple[str, str]]:
     """Return the pairs (input, output) of port names with direct feedthrough.
 
-    The output of a pair depends on the input at the same instant. The pairs include outputs that
-    are held between samples, because these depend on the inputs at a sample instant.
+    The output of a pair depends on the input at the current time. The pairs include outputs that
+    are held between samples, because these outputs depend on the inputs at a sample instant.
     """
     return frozenset((u, y) for u, y in _cached_feedthrough("feedthrough", evaluator, _port_pairs))
 
@@ -330,7 +334,10 @@ def element_feedthrough(evaluator: Evaluator) -> frozenset[ElementPair]:
 
 
 def start_feedthrough(evaluator: Evaluator) -> frozenset[ElementPair]:
-    """Return the pairs (input, output) of port elements with feedthrough at initialization."""
+    """Return the pairs (input, output) of port elements with feedthrough at initialization.
+
+    The element of an output depends on the element of an input when the block is initialized.
+    """
     if type(evaluator.memory.block).initial is Block.initial:  # the default calls `update`
         return element_feedthrough(evaluator)
     pairs = _cached_feedthrough(
@@ -343,13 +350,13 @@ _feedthroughs: dict[str, str] = {}  # dependencies of the blocks of this process
 
 
 def _cached_feedthrough(
-    what: str, evaluator: Evaluator, read_off: Callable[[Evaluator], set[Any]]
+    kind: str, evaluator: Evaluator, read_off: Callable[[Evaluator], set[Any]]
 ) -> list[Any]:
     """Return the cached dependencies of a block, or determine them by `read_off`.
 
-    `what` is the name of the type of dependencies in the cache key.
+    `kind` is the name of the type of dependencies in the cache key.
     """
-    key = fingerprint(what, evaluator.memory)
+    key = fingerprint(kind, evaluator.memory)
     text = (_feedthroughs.get(key) or known_text(key)) if key else None
     if text is None:
         text = json.dumps(sorted(read_off(evaluator)))
@@ -407,7 +414,11 @@ def _update_graph(evaluator: Evaluator, sample: str) -> Graph:
 
 
 def _traceable(evaluator: Evaluator) -> Evaluator:
-    """Return the evaluator of a block; an untraceable block is replaced by its `structure`."""
+    """Return an evaluator of the block that can be traced.
+
+    The function replaces a block that cannot be traced by its `structure`, a block for the analysis
+    of dependencies.
+    """
     block = evaluator.memory.block
     if isinstance(block, Composite | BlockInC):
         return NumpyEvaluator(replace(evaluator.memory, block=block.structure()))
