@@ -141,7 +141,7 @@ class Link(PythonBlock, abc.ABC):
     @property
     @abc.abstractmethod
     def _is_answered(self) -> bool:
-        """True if all values of this step have arrived, for lock-step."""
+        """True if all values of the current step have arrived, so that lock-step stops waiting."""
 
     @abc.abstractmethod
     def _watch(self) -> None:

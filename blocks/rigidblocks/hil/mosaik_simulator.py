@@ -125,7 +125,7 @@ def _single_value(port: str, sources: dict[str, Any]) -> Any:
 
 
 def _load_system(script: Path) -> System:
-    """Run a script and return its `system`; raise ValueError if it does not define a system."""
+    """Run a script, and return the variable `system`; raise ValueError if this is not a System."""
     made = runpy.run_path(str(script), run_name="rigidblocks_system").get("system")
     if not isinstance(made, System):
         raise ValueError(f"{script} does not define `system`; add `system = System()`")

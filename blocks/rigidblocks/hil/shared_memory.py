@@ -99,7 +99,7 @@ class Shared:
         return None
 
     def close(self) -> None:
-        """Close this end; the simulation also deletes the shared memory."""
+        """Close this end; the simulation, which creates the shared memory, also deletes it."""
         if self._file < 0:
             return
         if not self._side:

@@ -302,9 +302,8 @@ class Replay:
     def noise(self, residuals: Array, n: int) -> Array:
         """Return the standard deviation of the measurement noise of each column.
 
-        The noise of a column is estimated from the residuals (m,) of the column.
-
-        `n` is the number of estimated parameters.
+        The noise of a column is estimated from the residuals of the column. `residuals` is (m,),
+        and `n` is the number of estimated parameters.
         """
         counts = np.bincount(self.column, minlength=len(self.columns))
         squares = np.bincount(self.column, residuals**2, minlength=len(self.columns))
@@ -616,8 +615,8 @@ def _numbers(
 def _check_near(replay: Replay, names: list[str], first: Array) -> None:
     """Raise ValueError for parameters that are not identifiable near the initial estimates.
 
-    The check uses an offset of 0.5 % to 1 % from the initial estimates, because some derivatives
-    may be zero only at the initial estimates.
+    The check uses parameters that differ from the initial estimates by 0.5 % to 1 %. Some
+    derivatives may be zero only at the initial estimates.
     """
     if not replay.exact:
         return

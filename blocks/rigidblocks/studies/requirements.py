@@ -96,7 +96,7 @@ def _check_bounds(formula: str, span: float) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Suppress the log messages of rtamt; its exceptions contain the same messages."""
+    """Suppress the log messages of rtamt, because the exceptions of rtamt contain the messages."""
     before = logging.root.level
     logging.root.setLevel(logging.ERROR)
     try:

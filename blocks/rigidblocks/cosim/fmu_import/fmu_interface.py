@@ -491,7 +491,7 @@ class Interface(abc.ABC):
             self.log.warn(str(error))
 
     def _check_once(self) -> None:
-        """Raise RuntimeError for a second instance of an FMU that allows one per process."""
+        """Raise RuntimeError for a second instance of an FMU that allows only one per process."""
         if self.fmu.interface.canBeInstantiatedOnlyOncePerProcess:
             guid = self.fmu.description.guid
             if guid in _once:

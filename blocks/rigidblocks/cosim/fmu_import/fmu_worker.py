@@ -265,7 +265,7 @@ def _digest(file: Path) -> str:
 
 
 def _method(fields_by_name: Any) -> Method | None:
-    """Return the integration method with the given fields."""
+    """Return the integration method with fields from JSON, or None without fields."""
     if fields_by_name is None:
         return None
     fields = _tuples(fields_by_name)
@@ -277,7 +277,7 @@ def _method(fields_by_name: Any) -> Method | None:
 
 
 def _integrator(fields: Any) -> Integrator | None:
-    """Return the integrator with the given fields, or None without fields."""
+    """Return the integrator with fields from JSON, or None without fields."""
     if fields is None:
         return None
     implicit = fields.get("implicit")

@@ -287,7 +287,7 @@ def served_fmu(part: Part) -> RemoteInstance:
 
 
 class Server(Host):
-    """Process of a server that runs one FMU, connected by a socket."""
+    """Process on a server that runs one FMU; a socket is the connection to the process."""
 
     place = ""
 
@@ -313,14 +313,14 @@ _GRACE = 5.0  # time after which a process that does not end is killed [s]
 
 
 def isolated_fmu(part: Part) -> RemoteInstance:
-    """Return an instance of the FMU of a part in its own process."""
+    """Return an instance of the FMU of a part in a separate process on this machine."""
     if os.name != "posix":
         raise FmuError(f"'{part.name}': FMUs cannot be isolated on this platform")
     return RemoteInstance(part, OwnProcess())
 
 
 class OwnProcess(Host):
-    """Process on this machine that runs one FMU, connected by a pipe."""
+    """Process on this machine that runs one FMU; a pipe is the connection to the process."""
 
     place = ", in its own process"
 

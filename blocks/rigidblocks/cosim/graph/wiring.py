@@ -391,8 +391,8 @@ class Wiring:
     ) -> dict[str, DependencyGroup]:
         """Return the undeclared dependencies that form cycles, by part.
 
-        If several undeclared outputs of a part are in cycles, they are in the same cycle, because
-        each of these outputs may depend on every input of the part.
+        An undeclared output may depend on every input of the part. All undeclared outputs of a part
+        that are in cycles are therefore in one cycle.
         """
         found: dict[str, DependencyGroup] = {}
         for circle in strong_components(self._graph(dependencies, {})):

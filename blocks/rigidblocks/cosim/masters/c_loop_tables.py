@@ -30,10 +30,10 @@ SOURCES = (
     "master.c",
     "model_exchange.h",
 )
-EVENTS = 1000  # maximum number of events of a step, and of iterations of an event
+EVENTS = 1000  # maximum number of events in a step, and of iterations at an event
 
 
-# vectors of the integrator for model exchange: stored in saved states, and used only in a step
+# vectors of the integrator for model exchange that saved states contain, and work vectors of a step
 EXCHANGE_MEMORY = (
     *("control", "states", "indicators", "nominals", "held"),
     *("start_states", "end_states", "first_rates", "rates", "last_stages", "jacobian"),

@@ -76,7 +76,7 @@ class CoSimulation(Master):
         self._reporters = [one for one in (scheme, control, bonds) if one is not None]
 
     def go(self, recording: Recording, hold: Hold, pace: StepTiming | None) -> Iterator[int]:
-        del hold  # not needed, because an interrupt may stop the Python loop within a step
+        del hold  # unused, because an interrupt may stop the Python loop within a step
         step = self._step if self._events is None else partial(self._events, recording)
         return run_python_loop(step, self.network, self._points, recording, pace)
 

@@ -259,7 +259,7 @@ class Instances(Network):
         )
 
     def call_and_name_errors(self, name: str, call: Callable[[], None]) -> None:
-        """Call a function of a part, and add the name of the part to its errors."""
+        """Call a function of a part, and add the name of the part to the message of an error."""
         try:
             call()
         except (Exception, SystemExit) as error:
@@ -371,7 +371,7 @@ def _instance(part: Part, steppers: Mapping[str, Any], libraries: SharedLibrarie
 
 def _add_part_name(name: str, error: BaseException) -> Exception:
     """Return an error whose message contains the name of the part and the given error."""
-    if isinstance(error, FmuError):  # its message already contains the name
+    if isinstance(error, FmuError):  # the message already contains the name of the part
         return error
     return PartError(f"'{name}': {error_text(error)}")
 

@@ -13,7 +13,7 @@ from rigidblocks.cosim.masters.run_plan import CATCH_UP, SKIP, STOP
 
 OVERRUNS = (CATCH_UP, SKIP, STOP)
 SPIN = 200e-6  # busy waiting before a step is due [s], because sleep ends late (found by trial)
-LATE = 0.1  # minimum start delay of a step that counts as late, relative to its wall-clock length
+LATE = 0.1  # minimum start delay of a late step, relative to the wall-clock time between two steps
 
 
 class StepTiming(abc.ABC):

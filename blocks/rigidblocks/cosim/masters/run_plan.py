@@ -456,7 +456,7 @@ class Plan:
 
 
 def make_for_part(name: str, make: Callable[[], Any]) -> Any:
-    """Call `make` for a part, and add the name of the part to the message of its errors."""
+    """Call `make` for a part, and add the name of the part as a note to an error."""
     try:
         return make()
     except BaseException as error:
