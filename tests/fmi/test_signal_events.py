@@ -21,10 +21,13 @@ from rigidblocks.library import (
     Logic,
     LookupTable,
     Playback,
+    Pulse,
+    Ramp,
     RepeatingSequence,
     Sine,
     Step,
     Switch,
+    Waypoints,
 )
 
 pytestmark = pytest.mark.slow  # each compiles an FMU
@@ -72,6 +75,10 @@ def of_the_record(t):
     return np.interp(t, *rows.T)
 
 
+def pulses(t, period, width=0.33):
+    return ones((t >= 0.17) & (np.mod(t - 0.17, period) < width))
+
+
 def ones(condition):
     return np.where(condition, 1.0, 0.0)
 
@@ -91,6 +98,23 @@ CASES = {
         RepeatingSequence(TIMES, CYCLE[:, None], unit=""),
         lambda t: np.interp(np.mod(t, TIMES[-1]), TIMES, CYCLE),
         np.ravel([k * TIMES[-1] + TIMES for k in range(4)]),
+    ),
+    "ramp": (Ramp(-1.5, 0.41, 0.2, unit=""), lambda t: 0.2 - 1.5 * np.maximum(t - 0.41, 0), [0.41]),
+    "pulse": (Pulse(0.33, 2.0, begin=0.17, unit=""), lambda t: 2.0 * pulses(t, 9.0), [0.17, 0.5]),
+    "pulses": (
+        Pulse(0.13, 2.0, period=0.29, begin=0.17, offset=-1.0, unit=""),
+        lambda t: 2.0 * pulses(t, 0.29, 0.13) - 1.0,
+        np.ravel([0.17 + 0.29 * k + np.array([0.0, 0.13]) for k in range(8)]),
+    ),
+    "steps": (
+        Waypoints(TIMES + 0.1, CYCLE, "hold", unit=""),
+        lambda t: CYCLE[np.clip(np.searchsorted(TIMES + 0.1, t, "right") - 1, 0, 3)],
+        TIMES + 0.1,
+    ),
+    "lines": (
+        Waypoints(TIMES + 0.1, CYCLE, unit=""),
+        lambda t: np.interp(t, TIMES + 0.1, CYCLE),
+        TIMES + 0.1,
     ),
     "record": (Playback(StringIO(RECORD), ("a",), unit=""), of_the_record, [0.31, 0.77, 1.3]),
 }  # fmt: skip

@@ -8,13 +8,25 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.interpolate import CubicSpline, make_interp_spline
 
 from library_runs import signal
 from rigidblocks.block.block import Port
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.cosim.results.result import Result
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator
-from rigidblocks.library import Chirp, Playback, QuinticProfile, Sine, Step, TrapezoidalProfile
+from rigidblocks.library import (
+    Chirp,
+    Playback,
+    Pulse,
+    QuinticProfile,
+    Ramp,
+    RepeatingSequence,
+    Sine,
+    Step,
+    TrapezoidalProfile,
+    Waypoints,
+)
 from rigidblocks.tracing.compiled_functions import CompiledFunction
 
 RTOL = 1e-12
@@ -326,3 +338,104 @@ def test_playback_block_reads_parquet_and_mdf4_files(tmp_path):
         assert_allclose(signal(played, at)[:, 0], np.interp(at, t, a), atol=1e-13)
         with pytest.raises(ValueError, match=r"has no column b; it has: .*a"):
             Playback(tmp_path / name, ("b",))
+
+
+# ramps, pulses and waypoints
+
+
+def test_ramp_starts_at_its_time_and_its_slope_jumps_there():
+    block, t = Ramp((2.0, -1.0), begin=0.3, y0=(1.0, 5.0)), np.array([-1.0, 0.0, 0.29, 0.3, 1.3])
+    s = np.maximum(t - 0.3, 0.0)[:, None]
+    assert_allclose(signal(block, t), [1.0, 5.0] + s * [2.0, -1.0], atol=1e-15)
+    assert_array_equal(signal(block, t, "slope"), [[0, 0]] * 3 + [[2, -1]] * 2)
+
+
+def test_single_pulse_has_its_width_and_a_train_repeats_it():
+    t = np.arange(-3, 60) / 10
+    high = lambda s, period: (s >= 0.2 - 1e-12) & (np.mod(s - 0.2 + 1e-12, period) < 0.3 - 1e-9)  # noqa: E731
+    single, train = Pulse(0.3, 2.0, begin=0.2, offset=1.0), Pulse(0.3, 2.0, 0.7, 0.2, 1.0)
+    assert_array_equal(signal(single, t)[:, 0], 1.0 + 2.0 * high(t, np.inf))
+    assert_array_equal(signal(train, t)[:, 0], 1.0 + 2.0 * high(t, 0.7))
+    late = 0.2 + 0.7 * 10**9  # the phase is exact to rounding after 10^9 periods
+    assert_array_equal(signal(train, late + np.array([-0.2, 0.1, 0.4]))[:, 0], [1.0, 3.0, 1.0])
+
+
+def test_pulse_wider_than_its_period_is_rejected():
+    with pytest.raises(ValueError, match=r"at most its period of 0.2 s, not 0.3 s"):
+        Pulse(0.3, period=0.2)
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 30])
+@pytest.mark.parametrize("kind", ["cubic", "quintic"])
+def test_splines_through_waypoints_match_scipy(kind, count, rng):
+    t, y = np.cumsum(rng.uniform(0.2, 1.0, count)) - 1.0, rng.normal(size=(count, 2))
+    rest = [(1, [0.0, 0.0]), (2, [0.0, 0.0])]
+    expected = {
+        "cubic": lambda: CubicSpline(t, y, bc_type="clamped"),
+        "quintic": lambda: make_interp_spline(t, y, k=5, bc_type=(rest, rest)),
+    }[kind]()
+    block, at = Waypoints(t, y, kind), rng.uniform(t[0], t[-1] - 1e-6, 200)
+    for order, name in enumerate(("y", "slope", "curvature")):
+        size = np.abs(expected(at, order)).max()
+        assert_allclose(signal(block, at, name), expected(at, order), rtol=0, atol=1e-9 * size)
+    assert_allclose(signal(block, t), y, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["hold", "linear", "cubic", "quintic"])
+def test_waypoints_hold_the_first_and_the_last_point(kind):
+    block = Waypoints([1.0, 2.0, 4.0], [3.0, 7.0, 5.0], kind)
+    assert_array_equal(signal(block, [-5.0, 0.99, 4.0, 1e9])[:, 0], [3.0, 3.0, 5.0, 5.0])
+    for name in ("slope", "curvature"):
+        assert_array_equal(signal(block, [-5.0, 0.99, 4.0, 1e9], name)[:, 0], 0.0)
+
+
+def test_held_and_linear_waypoints_match_interpolation(rng):
+    t, y = np.array([0.0, 0.5, 0.7, 2.0]), rng.normal(size=(4, 3))
+    at = rng.uniform(-1, 3, 200)
+    linear = np.transpose([np.interp(at, t, column) for column in y.T])
+    assert_allclose(signal(Waypoints(t, y), at), linear, atol=1e-14)
+    held = y[np.clip(np.searchsorted(t, at, "right") - 1, 0, 3)]
+    assert_array_equal(signal(Waypoints(t, y, "hold"), at), held)
+    assert_array_equal(signal(Waypoints(t, y, "hold"), [0.1 + 0.2 + 0.2])[0], y[1])
+
+
+@pytest.mark.parametrize(
+    ("t", "y", "kind", "text"),
+    [
+        ([0.0, 0.0], [1.0, 2.0], "hold", r"must be two or more and increase, not \[0.0, 0.0\]"),
+        ([0.0], [1.0], "hold", "must be two or more"),
+        ([0.0, 1.0], [1.0, 2.0, 3.0], "hold", r"2 waypoints need y of shape \(2, n\) or \(2,\)"),
+        ([0.0, 1.0], [1.0, np.nan], "hold", "the waypoints must be finite"),
+        ([0.0, 1.0], [1.0, 2.0], "cubics", r"unknown kind 'cubics' .*did you mean cubic\?"),
+    ],
+)
+def test_invalid_waypoints_are_rejected(t, y, kind, text):
+    with pytest.raises(ValueError, match=text):
+        Waypoints(t, y, kind)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        Step(unit=("rad", "m")),
+        Ramp(unit=("rad", "m")),
+        Pulse(unit=("rad", "m")),
+        Sine(unit=["rad", "m"]),
+        Chirp(1.0, 2.0, 1.0, unit=("rad", "m")),
+        QuinticProfile(0.0, 1.0, 1.0, unit=("rad", "m")),
+        TrapezoidalProfile(0.0, 1.0, 1.0, 1.0, unit=("rad", "m")),
+        RepeatingSequence([0, 1], [[0, 0], [1, 1]], unit=("rad", "m")),
+        Waypoints([0, 1], [[0, 0], [1, 1]], unit=("rad", "m")),
+    ],
+    ids=lambda block: type(block).__name__,
+)
+def test_source_has_one_unit_for_each_element(block):
+    units = {port.name: port.units for port in block.outputs}
+    assert units["y"] == ("rad", "m")
+    assert units.get("slope", ("rad/s", "m/s")) == ("rad/s", "m/s")
+    assert units.get("curvature", ("rad/s2", "m/s2")) == ("rad/s2", "m/s2")
+
+
+def test_number_of_units_must_match_the_number_of_elements():
+    with pytest.raises(ValueError, match=r"unit of shape \(3,\)"):
+        Step(after=(1.0, 2.0), unit=("rad", "rad", "m"))

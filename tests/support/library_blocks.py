@@ -53,12 +53,15 @@ from rigidblocks.library import (
     LoopClosure,
     OperationalSpaceController,
     Playback,
+    Pulse,
     QuinticProfile,
+    Ramp,
     RobotPlant,
     Sine,
     Step,
     TaskSpacePD,
     TrapezoidalProfile,
+    Waypoints,
     WrenchSum,
 )
 from rigidblocks.robot.material import Material
@@ -107,6 +110,14 @@ def _with_elements(name):
 BLOCKS = {
     "step": (Step(0.012, before=(0.5, -1.0), after=2.0), set()),
     "sine": (Sine((1.0, 0.5), (1.0, 3.0), phase=0.3, offset=(0.1, 0.0), unit="N.m"), set()),
+    "ramp": (Ramp((2.0, -1.0), 0.012, (0.5, 0.0), unit=("rad", "m")), set()),
+    "pulse": (Pulse(0.007, (2.0, 1.0), begin=0.004, offset=0.1), set()),
+    "pulse_train": (Pulse(0.007, 2.0, period=0.011, begin=0.004), set()),
+    "held_waypoints": (Waypoints((0.002, 0.01, 0.02), (1.0, 2.0, 0.5), "hold", unit="m"), set()),
+    "waypoints": (
+        Waypoints((0.002, 0.01, 0.02), ((1.0, 0.0), (2.0, 1.0), (0.5, 0.5)), "quintic"),
+        set(),
+    ),
     "chirp": (Chirp(0.5, (2.0, 20.0), 0.05, amplitude=0.4, unit="m"), set()),
     "quintic": (QuinticProfile((0.0, 1.0), (1.0, -0.5), 0.07, begin=0.01), set()),
     "trapezoid": (

@@ -58,11 +58,14 @@ from rigidblocks.library.signals import (
 from rigidblocks.library.sources import (
     Chirp,
     Playback,
+    Pulse,
     QuinticProfile,
+    Ramp,
     RepeatingSequence,
     Sine,
     Step,
     TrapezoidalProfile,
+    Waypoints,
 )
 from rigidblocks.library.task_space import (
     InverseKinematics,
@@ -112,7 +115,9 @@ __all__ = [
     "PDController",
     "Playback",
     "Product",
+    "Pulse",
     "QuinticProfile",
+    "Ramp",
     "RateLimiter",
     "RateTransition",
     "RepeatingSequence",
@@ -129,6 +134,7 @@ __all__ = [
     "TransportDelay",
     "TrapezoidalProfile",
     "UnitDelay",
+    "Waypoints",
     "WrenchSum",
     "ZeroOrderHold",
 ]

@@ -10,6 +10,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from rigidblocks.block.block import Block, Port, Record, Values, finite
+from rigidblocks.common.name_hints import suggestion
 from rigidblocks.common.optional_imports import module_of
 from rigidblocks.common.regular_files import check_regular_file
 from rigidblocks.spatial.piecewise_lookup import (
@@ -24,6 +25,8 @@ from rigidblocks.spatial.piecewise_lookup import (
 from rigidblocks.spatial.scalar import clip, excess, less, maximum, minimum, piecewise, select
 from rigidblocks.spatial.spatial import Array
 
+Unit = str | tuple[str, ...]  # unit of all elements, or of each element
+
 
 @dataclass(frozen=True, eq=False)
 class RepeatingSequence(Block):
@@ -36,7 +39,7 @@ class RepeatingSequence(Block):
 
     t: Any
     y: Any
-    unit: str = "rad"
+    unit: Unit = "rad"
 
     def __post_init__(self) -> None:
         times = finite(self.t, np.shape(self.t), "the times of a repeating sequence")
@@ -61,7 +64,11 @@ class RepeatingSequence(Block):
         """Parameter: table (k, n) of the values at the k times t."""
         return (
             Port(
-                "table", np.shape(self.y), self.unit, "values at the times of the sequence", self.y
+                "table",
+                np.shape(self.y),
+                self.unit if isinstance(self.unit, str) else self.unit * len(self.y),
+                "values at the times of the sequence",
+                self.y,
             ),
         )
 
@@ -96,11 +103,11 @@ class Step(Block):
     time: float = 0.0
     before: Any = 0.0
     after: Any = 1.0
-    unit: str = "rad"
+    unit: Unit = "rad"
 
     @cached_property
     def _n(self) -> int:
-        return signal_count("a step", before=self.before, after=self.after)
+        return signal_count("a step", before=self.before, after=self.after, unit=self.unit)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
@@ -122,6 +129,265 @@ class Step(Block):
 
 
 @dataclass(frozen=True, eq=False)
+class Ramp(Block):
+    """Ramp: y is `y0` up to the time `begin` [s] and then changes at the rate `rate`.
+
+        y = y0 + rate max(t - begin, 0)
+
+    `y0`, in `unit`, and `rate`, in `unit` per s, are scalars or arrays (n,). The outputs are y and
+    its `slope`.
+    """
+
+    rate: Any = 1.0
+    begin: float = 0.0
+    y0: Any = 0.0
+    unit: Unit = "rad"
+
+    @cached_property
+    def _n(self) -> int:
+        return signal_count("a ramp", rate=self.rate, y0=self.y0, unit=self.unit)
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """Outputs: value y (n,) and its derivative slope (n,)."""
+        return _motion_ports(self._n, self.unit)[:2]
+
+    @cached_property
+    def parameters(self) -> tuple[Port, ...]:
+        """Parameters: rate (n,), begin [s], and the value y0 (n,) before the ramp."""
+        return (
+            Port("rate", (self._n,), rate_unit(self.unit), "rate of change", self.rate),
+            Port("begin", (), "s", "time at which it begins", self.begin),
+            Port("y0", (self._n,), self.unit, "value before the ramp", self.y0),
+        )
+
+    def output(self, t: Any, p: Record) -> Values:
+        y = p.y0 + p.rate * (t - p.begin)
+        return {
+            "y": _from_time(p.begin, t, p.y0, y),
+            "slope": _from_time(p.begin, t, 0.0 * p.rate, p.rate),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Pulse(Block):
+    """Rectangular pulse, or a train of pulses with the period `period` [s].
+
+    y is `offset` + `amplitude` for `width` [s] from the time `begin` [s] on, and in a train for the
+    first `width` seconds of each period. Otherwise y is `offset`. `amplitude` and `offset`, in
+    `unit`, are scalars or arrays (n,).
+    """
+
+    width: float = 1.0
+    amplitude: Any = 1.0
+    period: float | None = None
+    begin: float = 0.0
+    offset: Any = 0.0
+    unit: Unit = "rad"
+
+    def __post_init__(self) -> None:
+        if self.period is not None and not self.width <= self.period:
+            raise ValueError(
+                f"the width of a pulse must be at most its period of {self.period} s, not "
+                f"{self.width} s"
+            )
+
+    @cached_property
+    def _n(self) -> int:
+        return signal_count("a pulse", amplitude=self.amplitude, offset=self.offset, unit=self.unit)
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """Output: value y (n,)."""
+        return _motion_ports(self._n, self.unit)[:1]
+
+    @cached_property
+    def parameters(self) -> tuple[Port, ...]:
+        """Parameters: amplitude and offset (n,), begin and width [s], and period [s] of a train."""
+        train = () if self.period is None else (self.period,)
+        return (
+            Port("amplitude", (self._n,), self.unit, "height of the pulse", self.amplitude),
+            Port("offset", (self._n,), self.unit, "value between the pulses", self.offset),
+            Port("begin", (), "s", "time of the first pulse", self.begin),
+            Port("width", (), "s", "duration of a pulse", self.width, positive=True),
+            *(Port("period", (), "s", "period of the pulses", T, positive=True) for T in train),
+        )
+
+    def output(self, t: Any, p: Record) -> Values:
+        low, high = p.offset, p.offset + p.amplitude
+        end = p.begin + p.width
+        if self.period is not None:
+            # number of the current period, from 1; it is also 1 before the first pulse
+            elapsed, late = maximum(t - p.begin, 0.0), maximum(after_event(t) - p.begin, 0.0)
+            dust = 1e-9 * p.period + ROUNDING * np.abs(t)
+            begun = 1.0 + np.floor((elapsed + dust) / p.period)
+            begun = held_count(begun, late, p.period * (begun - 1.0), p.period * begun)
+            end = end + p.period * (begun - 1.0)
+        return {"y": _from_time(p.begin, t, low, _from_time(end, t, high, low))}
+
+
+def _from_time(time: Any, t: Any, before: Array, after: Array) -> Any:
+    """Return `after` from t = `time` on and `before` earlier, with an event at this time."""
+    whole = select(less(rounded_up(t), time), before, after)
+    return piecewise(excess(time, after_event(t)), before, after, whole)
+
+
+@dataclass(frozen=True, eq=False)
+class Waypoints(Block):
+    """Path through the points y (k, n) at the times t (k,) [s]; it holds the first and last point.
+
+    `kind` selects the path between the points: "hold" steps to each point at its time, and "linear"
+    has straight segments. "cubic" is the cubic spline, with continuous acceleration. "quintic" is
+    the spline of degree five, with continuous snap. The splines start and end at rest, "quintic"
+    also with zero acceleration.
+
+    `t` increases, and the values are in `unit`; y (k,) is one signal. The outputs are y, its
+    velocity `slope` and its acceleration `curvature`, each (n,). At the time of a point, they are
+    the values of the next segment. The points are constants, not parameters.
+    """
+
+    t: Any
+    y: Any
+    kind: str = "linear"
+    unit: Unit = "rad"
+    coefficients: Array = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        t = finite(self.t, np.shape(self.t), "the times of the waypoints")
+        y = finite(self.y, np.shape(self.y), "the waypoints")
+        if t.ndim != 1 or len(t) < 2 or np.any(np.diff(t) <= 0):
+            raise ValueError(
+                f"the times of the waypoints must be two or more and increase, not {t.tolist()}"
+            )
+        if y.ndim not in (1, 2) or len(y) != len(t) or not y.size:
+            raise ValueError(
+                f"{len(t)} waypoints need y of shape ({len(t)}, n) or ({len(t)},), not {y.shape}"
+            )
+        if self.kind not in PATHS:
+            raise ValueError(
+                f"unknown kind {self.kind!r} of waypoints; {suggestion(str(self.kind), PATHS)}"
+            )
+        object.__setattr__(self, "t", t)
+        object.__setattr__(self, "y", y.reshape(len(t), -1))
+        object.__setattr__(self, "coefficients", PATHS[self.kind](t, self.y))
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """Outputs: value y, velocity slope and acceleration curvature, each (n,)."""
+        return _motion_ports(self.y.shape[1], self.unit)
+
+    def output(self, t: Any) -> Values:
+        times, last = self.t, len(self.t) - 1
+        # a point counts as reached if t is before its time only by a rounding error
+        k = held_place(count_at_most(times, rounded_up(t)), times, after_event(t))
+        row = clip(k - 1.0, 0.0, last - 1.0)
+        s = t - entry(times, row)
+        moves = select(k >= 1.0, select(k <= last, 1.0, 0.0), 0.0)
+        y, slope, curvature = [], [], []
+        for signal, points in zip(self.coefficients, self.y.T, strict=True):
+            c = [entry(column, row) for column in signal]
+            value, rate, bend = 0.0 * s, 0.0 * s, 0.0 * s
+            for one in reversed(c):  # Horner's method for the polynomial and its derivatives
+                value, rate, bend = value * s + one, rate * s + value, bend * s + 2.0 * rate
+            rests = select(k >= 1.0, points[-1], points[0])
+            y.append(select(moves > 0.0, value, rests))
+            slope.append(select(moves > 0.0, rate, 0.0))
+            curvature.append(select(moves > 0.0, bend, 0.0))
+        return {"y": np.array(y), "slope": np.array(slope), "curvature": np.array(curvature)}
+
+
+def _held_points(t: Array, y: Array) -> Array:
+    """Return the coefficients (n, 1, k - 1) of constant segments."""
+    del t
+    return y[:-1].T[:, None]
+
+
+def _straight_lines(t: Array, y: Array) -> Array:
+    """Return the coefficients (n, 2, k - 1) of straight segments."""
+    return np.stack([y[:-1].T, (np.diff(y, axis=0) / np.diff(t)[:, None]).T], axis=1)
+
+
+def _cubic_spline(t: Array, y: Array) -> Array:
+    """Return the coefficients (n, 4, k - 1) of the cubic spline with zero end velocities.
+
+    The velocities v of the points make the acceleration continuous. For a point between segments
+    of durations h_l and h_r and distances D_l and D_r:
+
+        v_l / h_l + 2 (1 / h_l + 1 / h_r) v + v_r / h_r = 3 (D_l / h_l^2 + D_r / h_r^2)
+    """
+    h, D = np.diff(t)[:, None], np.diff(y, axis=0)
+    left, right = 1 / h[:-1, :, None], 1 / h[1:, :, None]
+    force = 3 * (D[:-1] / h[:-1] ** 2 + D[1:] / h[1:] ** 2)
+    inner = _solve_block_tridiagonal(left, 2 * (left + right), right, force[:, None])
+    v = np.concatenate([0 * y[:1], inner[:, 0], 0 * y[:1]])
+    v0, v1 = v[:-1], v[1:]
+    c = [y[:-1], v0, (3 * D / h - 2 * v0 - v1) / h, (v0 + v1 - 2 * D / h) / h**2]
+    return np.array(c).transpose(2, 0, 1)
+
+
+def _quintic_spline(t: Array, y: Array) -> Array:
+    """Return the coefficients (n, 6, k - 1) of the quintic spline that is at rest at its ends.
+
+    The velocities v and accelerations a of the points make the third and fourth derivatives, the
+    jerk j and the snap s, continuous. A segment of duration h and distance D has at its ends:
+
+        j0 h^3 = 60 D - (36 v0 + 24 v1) h - (9 a0 - 3 a1) h^2
+        j1 h^3 = 60 D - (24 v0 + 36 v1) h + (9 a1 - 3 a0) h^2
+        s0 h^4 = -360 D + (192 v0 + 168 v1) h + (36 a0 - 24 a1) h^2
+        s1 h^4 = 360 D - (168 v0 + 192 v1) h + (36 a1 - 24 a0) h^2
+    """
+    h, D = np.diff(t)[:, None], np.diff(y, axis=0)
+
+    def factors(segments: slice, jerk: tuple[int, int], snap: tuple[int, int]) -> Array:
+        """Return the factors (m, 2, 2) of v and a in the jerk and the snap of the segments."""
+        g = h[segments, 0]
+        rows = [[jerk[0] / g**2, jerk[1] / g], [snap[0] / g**3, snap[1] / g**2]]
+        return np.array(rows).transpose(2, 0, 1)
+
+    left, right = slice(None, -1), slice(1, None)  # the segments before and after each inner point
+    lower = factors(left, (-24, -3), (-168, -24))
+    middle = factors(left, (-36, 9), (-192, 36)) - factors(right, (-36, -9), (192, 36))
+    upper = -factors(right, (-24, 3), (168, -24))
+    jerk = 60 * (D[right] / h[right] ** 3 - D[left] / h[left] ** 3)
+    snap = -360 * (D[right] / h[right] ** 4 + D[left] / h[left] ** 4)
+    inner = _solve_block_tridiagonal(lower, middle, upper, np.stack([jerk, snap], axis=1))
+    v, a = (np.concatenate([0 * y[:1], inner[:, i], 0 * y[:1]]) for i in (0, 1))
+    v0, v1, a0, a1 = v[:-1], v[1:], a[:-1], a[1:]
+    c = [
+        y[:-1],
+        v0,
+        a0 / 2,
+        (20 * D - (8 * v1 + 12 * v0) * h - (3 * a0 - a1) * h**2) / (2 * h**3),
+        (-30 * D + (14 * v1 + 16 * v0) * h + (3 * a0 - 2 * a1) * h**2) / (2 * h**4),
+        (12 * D - 6 * (v0 + v1) * h + (a1 - a0) * h**2) / (2 * h**5),
+    ]
+    return np.array(c).transpose(2, 0, 1)
+
+
+def _solve_block_tridiagonal(lower: Array, middle: Array, upper: Array, right: Array) -> Array:
+    """Solve lower_k x_(k-1) + middle_k x_k + upper_k x_(k+1) = right_k for x (m, size, columns).
+
+    The coefficients (m, size, size) of x_(-1) and x_m are ignored.
+    """
+    x, factors = right.copy(), list[Array]()
+    for k in range(len(x)):
+        pivot = middle[k] - lower[k] @ factors[-1] if k else middle[k]
+        x[k] = np.linalg.solve(pivot, x[k] - lower[k] @ x[k - 1] if k else x[k])
+        factors.append(np.linalg.solve(pivot, upper[k]))
+    for k in reversed(range(len(x) - 1)):
+        x[k] -= factors[k] @ x[k + 1]
+    return x
+
+
+PATHS = {
+    "hold": _held_points,
+    "linear": _straight_lines,
+    "cubic": _cubic_spline,
+    "quintic": _quintic_spline,
+}
+
+
+@dataclass(frozen=True, eq=False)
 class Sine(Block):
     """Sine wave y = offset + amplitude sin(2 pi frequency t + phase), and its slope.
 
@@ -133,7 +399,7 @@ class Sine(Block):
     frequency: Any = 1.0
     phase: Any = 0.0
     offset: Any = 0.0
-    unit: str = "rad"
+    unit: Unit = "rad"
 
     @cached_property
     def _n(self) -> int:
@@ -143,6 +409,7 @@ class Sine(Block):
             frequency=self.frequency,
             phase=self.phase,
             offset=self.offset,
+            unit=self.unit,
         )
 
     @cached_property
@@ -186,7 +453,7 @@ class Chirp(Block):
     duration: float
     amplitude: Any = 1.0
     offset: Any = 0.0
-    unit: str = "rad"
+    unit: Unit = "rad"
 
     def __post_init__(self) -> None:
         f0, f1 = (np.broadcast_to(f, self._n) for f in (self.f0, self.f1))
@@ -199,7 +466,12 @@ class Chirp(Block):
     @cached_property
     def _n(self) -> int:
         return signal_count(
-            "a chirp", f0=self.f0, f1=self.f1, amplitude=self.amplitude, offset=self.offset
+            "a chirp",
+            f0=self.f0,
+            f1=self.f1,
+            amplitude=self.amplitude,
+            offset=self.offset,
+            unit=self.unit,
         )
 
     @cached_property
@@ -245,15 +517,17 @@ def signal_count(subject: str, **values: Any) -> int:
     return lengths.pop() if lengths else 1
 
 
-def rate_unit(unit: str, order: int = 1) -> str:
-    """Return the unit of the time derivative of a signal in `unit`.
+def rate_unit(unit: Any, order: int = 1) -> Any:
+    """Return the unit of the time derivative of a signal in `unit`, or of each unit of a tuple.
 
     Examples: rad/s, rad/s2, and N.m/rad.s for the unit N.m/rad.
     """
+    if not isinstance(unit, str):
+        return tuple(rate_unit(one, order) for one in unit)
     return f"{unit}{'.' if '/' in unit else '/'}s{order if order > 1 else ''}"
 
 
-def _motion_ports(n: int, unit: str) -> tuple[Port, ...]:
+def _motion_ports(n: int, unit: Unit) -> tuple[Port, ...]:
     return (
         Port("y", (n,), unit, "value"),
         Port("slope", (n,), rate_unit(unit), "rate of change"),
@@ -261,7 +535,7 @@ def _motion_ports(n: int, unit: str) -> tuple[Port, ...]:
     )
 
 
-def _limit(name: str, n: int, unit: str, quantity: str, value: Any) -> Port:
+def _limit(name: str, n: int, unit: Unit, quantity: str, value: Any) -> Port:
     return Port(name, (n,), unit, f"limit on {quantity}", value, positive=True)
 
 
@@ -280,11 +554,11 @@ class QuinticProfile(Block):
     y1: Any
     duration: float
     begin: float = 0.0
-    unit: str = "rad"
+    unit: Unit = "rad"
 
     @cached_property
     def _n(self) -> int:
-        return signal_count("a quintic profile", y0=self.y0, y1=self.y1)
+        return signal_count("a quintic profile", y0=self.y0, y1=self.y1, unit=self.unit)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
@@ -328,12 +602,14 @@ class TrapezoidalProfile(Block):
     slope_max: Any
     curvature_max: Any
     begin: float = 0.0
-    unit: str = "rad"
+    unit: Unit = "rad"
 
     @cached_property
     def _n(self) -> int:
         limits = {"slope_max": self.slope_max, "curvature_max": self.curvature_max}
-        return signal_count("a trapezoidal profile", y0=self.y0, y1=self.y1, **limits)
+        return signal_count(
+            "a trapezoidal profile", y0=self.y0, y1=self.y1, unit=self.unit, **limits
+        )
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
@@ -420,7 +696,7 @@ class Playback(Block):
         units = units * n if len(units) == 1 else units
         return (
             Port("y", (n,), units, f"recorded {', '.join(self.columns)}"),
-            Port("slope", (n,), tuple(map(rate_unit, units)), "rate of change"),
+            Port("slope", (n,), rate_unit(units), "rate of change"),
         )
 
     def output(self, t: Any) -> Values:

@@ -414,7 +414,7 @@ def _check_own_steps(name: str, fmu: Fmu, rtol: float | None, options: Mapping[s
 def _port_text(name: str, chosen: Selection) -> str:
     """Return the name, shape and units of a port for messages, such as `arm.q (2, rad)`."""
     units = list(dict.fromkeys(chosen.units))
-    return f"{name} ({', '.join([*map(str, chosen.shape), '/'.join(units)])})".replace("(, ", "(")
+    return f"{name} ({', '.join([*map(str, chosen.shape), ', '.join(units)])})".replace("(, ", "(")
 
 
 def wiring_and_exposure(system: System | Wiring) -> tuple[Wiring, Exposure]:
