@@ -1,4 +1,4 @@
-"""Compliant contact (RBDA 11.8): forces from positions and velocities.
+"""Compliant contact laws, which compute forces from positions and velocities (RBDA 11.8).
 
 The contact surface is a massless patch with one spring-damper along the normal and one in the
 tangent plane. The symbols follow RBDA:
@@ -73,7 +73,8 @@ def normal_force(p: Any, pdot: Any, z: Any, K: Any, D: Any, g: Any = 1.0) -> Any
 
     f_n = 0 if p > z,  else max(0, -g (K p + D dp/dt))
 
-    The factor g is the result of `SoftLaw.stiffening_factor`.
+    p [m] is the negative of the penetration depth, and z [m] the surface position along the normal.
+    g is the factor of `SoftLaw.stiffening_factor`.
     """
     return select(less(z, p), 0.0, maximum(0.0, -(g * (K * p + D * pdot))))
 
@@ -217,6 +218,8 @@ class SoftLaw:
 
             z = min(p, relaxed z),
             x = (D_t x - h f_t) / (D_t + h K_t), which is x + h v if the point sticks
+
+        `relaxed_surface` computes the relaxed z, and f_t is the friction force.
         """
         z = relaxed_surface(state.z, h, self.K, self.D)
         x = tangential_part(state.x, contact.normal)
@@ -289,7 +292,7 @@ def stable_hold(model: Model, q: Array, J: Array, law: SoftLaw, *, lead: bool = 
 
 
 def check_depth(depth_ref: float | None) -> None:
-    """Check the reference depth, if it is given.
+    """Check that the reference depth [m] is positive or None.
 
     Raises:
         ValueError: The reference depth is not positive.
@@ -309,7 +312,7 @@ def check_spatial(model: Any) -> None:
 
 
 class CompliantPlant(Block):
-    """Robot with compliant contact forces at every stage of the integrator.
+    """Plant of a robot with compliant contact forces at every stage of the integrator.
 
     A subclass has the field `robot`, and computes the contact wrenches with its block `contact`.
 
@@ -359,7 +362,7 @@ class CompliantPlant(Block):
 
     @property
     def _model(self) -> Model:
-        """Model of the robot for `configuration`."""
+        """Model of the robot whose variables `Plant.configuration` returns."""
         model = self.robot.configuration_model
         assert isinstance(model, Model)
         return model

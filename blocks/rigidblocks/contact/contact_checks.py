@@ -101,7 +101,7 @@ def excluded_pairs(
 
 
 def check_freedoms(model: Model, freedoms: JointProperties) -> None:
-    """Check the joint properties of a plant with rigid contact.
+    """Check that rigid contact supports the joint properties `freedoms` of a model.
 
     Raises:
         ValueError: The number of elements is not nv. A joint with nq > nv has stops, friction or

@@ -40,10 +40,10 @@ from rigidblocks.spatial.spatial import Array, Transform, cross, identity, multi
 
 @dataclass(frozen=True, eq=False)
 class PointKinematics(Block):
-    """Positions and velocities of the n contact points of a robot, in base coordinates.
+    """Block for the positions and velocities of the n contact points of a robot.
 
-    The points belong to the shapes in the field `contact` of the model. They are in the order of
-    the bodies.
+    The points belong to the shapes in the field `contact` of the model, in the order of the bodies.
+    Positions and velocities are in base coordinates.
     """
 
     model: Model

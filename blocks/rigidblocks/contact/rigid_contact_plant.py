@@ -63,9 +63,9 @@ class RigidContactPlant(WrittenBlock):
         0 <= p_n  perpendicular to  u_n' >= max(-gap / h, -e u_n),
         |p_t| <= mu p_n, against the sliding velocity u_t'
 
-    H is the joint-space inertia matrix, C the bias force, and h the step. p are the contact
+    H is the joint-space inertia matrix, C the bias force, and h the step. p contains the contact
     impulses and u the relative velocities at the contacts, with normal (n) and tangential (t)
-    parts. J is the Jacobian of u, and a prime marks the end of the step.
+    components. J is the Jacobian of u, and a prime marks the end of the step.
 
     Bodies and shapes. The joints of `model` form kinematic trees of revolute, prismatic, helical,
     spherical, planar, fixed and six-degree-of-freedom joints. A free body has a
@@ -105,7 +105,7 @@ class RigidContactPlant(WrittenBlock):
     momentum, and an elastic bounce conserves energy. The inputs are the joint forces tau (nv,), if
     the model has joints, and the wrenches f_ext (nb, 6) on the bodies in base coordinates.
 
-    Outputs. f_contact (nb, 6) are the contact wrenches on the bodies over the step. in_contact
+    Outputs. f_contact (nb, 6) contains the contact wrenches on the bodies over the step. in_contact
     (nb,) is 1 if a contact force acts on the body, else 0. centre_of_pressure (nb, 3) [m] is the
     mean of the contact points of a body, weighted by the normal forces. `contacts` is the number of
     contacts. `left_out` is the number of pairs or points that exceed `max_contacts`. `residual`

@@ -373,7 +373,7 @@ class SoftContact(StagedBlock):
 
     @property
     def _sizes(self) -> tuple[int, ...]:
-        """Lengths of the consecutive arrays in the result of the C function."""
+        """Lengths of the consecutive arrays in the result of the C function `soft_contact`."""
         n, pairs = len(self.shapes.bodies), len(self.shapes.candidate_pairs)
         felt = sum(port.size for port in self._sensor_ports)
         return (6 * n, 4 * pairs if self.has_friction else 0, pairs, n, 3 * n, n, n, n, 1, felt)
@@ -383,10 +383,10 @@ class SoftContact(StagedBlock):
         return sum(self._sizes)
 
     def _parts(self, w: Array) -> list[Array]:
-        """Split the result vector of the C function.
+        """Return the arrays in the result vector w of the C function `soft_contact`.
 
-        The parts are wrenches, patch rates, margins, contact flags, centres of pressure, depths,
-        pressures, normal forces, dropped contacts and sensors.
+        The arrays are wrenches, patch rates, margins, contact flags, centres of pressure, depths,
+        pressures, normal forces, dropped contacts and sensor outputs.
         """
         return np.split(w, np.cumsum(self._sizes)[:-1])
 

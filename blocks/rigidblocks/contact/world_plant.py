@@ -147,8 +147,8 @@ class WorldPlant(PlantOfMembers, WrittenBlock):
 
     `World.plant` creates this block. Port names start with the name of the member. A robot `arm`
     with n bodies has arm_q, arm_qd, arm_tau, arm_f_ext (n, 6), arm_f_contact (n, 6), arm_in_contact
-    (n,) and arm_centre_of_pressure (n, 3). A free body `ball` has the same ports without tau and
-    without the body axis. The other ports, including sensor ports, have no member prefix.
+    (n,) and arm_centre_of_pressure (n, 3). A free body `ball` has these ports except tau, without
+    the body axis. All other ports, including sensor ports, have no member prefix.
     """
 
     plant: RigidContactPlant
@@ -195,8 +195,8 @@ class SoftWorldPlant(PlantOfMembers, StagedBlock):
     `World.soft_plant` creates this block. Port names start with the name of the member. A robot
     `arm` with n bodies has arm_q, arm_qd, arm_qdd, arm_tau, arm_f_ext and arm_f_contact (n, 6),
     arm_in_contact, arm_normal_force, arm_depth and arm_pressure (n,) and arm_centre_of_pressure (n,
-    3). A free body `ball` has the same ports without tau and without the body axis. The other
-    ports, including sensor ports, have no member prefix.
+    3). A free body `ball` has these ports except tau, without the body axis. All other ports,
+    including sensor ports, have no member prefix.
     """
 
     plant: SoftContactPlant

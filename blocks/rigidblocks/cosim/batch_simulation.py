@@ -151,7 +151,7 @@ def simulate_batch(
 
 
 def _log_failures(failed: Array) -> None:
-    """Log the failed runs with the times of failure."""
+    """Log the failed runs of a batch with the times of failure."""
     runs = np.flatnonzero(np.isfinite(failed))
     if len(runs):
         named = ", ".join(f"run {k} at {failed[k]:g} s" for k in runs[:_NAMED])
@@ -201,11 +201,11 @@ class Batch:
 
     @cached_property
     def _run(self) -> Any:
-        """Compiled C function that takes all steps of all runs."""
+        """Compiled C function that takes all steps of all runs of a batch."""
         return _loop(self._memory, self._method, self._h, self._dt, self.lanes)
 
     def compile(self) -> None:
-        """Compile the C function that takes all steps of all runs."""
+        """Compile the C function that takes all steps of all runs of a batch."""
         _ = self._run
 
     def simulate(

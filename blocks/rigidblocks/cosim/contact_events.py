@@ -449,7 +449,7 @@ class SmoothMotion(Block):
         return motion_states(self.scene.model.joint, self.q0, self.qd0)
 
     def motion(self, t: float, q: Array, qd: Array) -> Motion:
-        """Return the accelerations and contact forces in this contact mode."""
+        """Return the accelerations and contact forces in the contact mode `phase`."""
         return motion_of(self._equation(t, q, qd), self.phase)
 
     def _equation(self, t: float, q: Array, qd: Array) -> PhaseEquation:
@@ -482,7 +482,7 @@ def _fixed_rows(
     method: Integrator,
     h: float,
 ) -> Iterator[SmoothMotion]:
-    """Yield the motion at the given times [s]; fixed steps end at each of these times."""
+    """Yield the motion at the given times [s], at which the fixed steps end."""
     for end in times:
         known = len(events)
         while end - now.t > 1e-13 * end:

@@ -148,7 +148,7 @@ def _settable(wiring: Wiring, name: str) -> None:
 
 
 def _numbers(wiring: Wiring, name: str, value: Any, t: float) -> Array:
-    """Return the value for a port as a flat array; raise ValueError if it is out of bounds."""
+    """Return a scenario value as a flat array; raise ValueError for a value out of bounds."""
     _, chosen = numbers_of(wiring, name)
     where = f"{name} at t = {t:g} s of the scenario"
     if chosen.port.type != "Real":

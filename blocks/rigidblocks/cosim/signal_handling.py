@@ -38,7 +38,7 @@ class Interrupts:
             signal.signal(number, handler)
 
     def delay_interrupts(self) -> None:
-        """Delay all interrupts from now on."""
+        """Delay all interrupts until `release`."""
         self._holds += 1
 
     def release(self) -> None:

@@ -322,7 +322,7 @@ def _run(
     view: Watcher | None,
     scenario: Scenario | None,
 ) -> None:
-    """Take all steps of a run, and update its progress bar and its live view."""
+    """Take all steps of a run, and update the progress bar and the live view."""
     throttle = ObserverThrottle(view, master.network)
     with _bar(rows.grid.n, progress) as count_steps:
         master.network.start(plan.t_start)

@@ -70,7 +70,7 @@ class FloatingForces(NamedTuple):
 
 
 class FloatingInertia(NamedTuple):
-    """Inertia [[I0c, F], [F^T, H]] of base and joints in floating-base coordinates.
+    """Inertia matrix [[I0c, F], [F^T, H]] of base and joints in floating-base coordinates.
 
     I0c is (6, 6), F (6, n) and H (n, n).
     """
@@ -81,7 +81,7 @@ class FloatingInertia(NamedTuple):
 
 
 class FloatingJointSpace(NamedTuple):
-    """Equation of motion of the joints without the base: H (n, n) and C (n,)."""
+    """Terms H (n, n) and C (n,) of the equation of motion H qdd + C = tau without the base."""
 
     H: Array
     C: Array
@@ -163,9 +163,10 @@ def rnea_floating(
     f_ext: Array | None = None,
     gravity: Array | None = None,
 ) -> FloatingForces:
-    """Return the base acceleration and joint forces for given joint accelerations (IDf).
+    """Return the base acceleration and joint forces for given joint accelerations.
 
-    The outward pass uses accelerations relative to the base. The composite inertia of the whole
+    This is IDf of spatial_v1. The outward pass uses accelerations relative to the base. The
+    composite inertia of the whole
     model then gives the acceleration of the base (RBDA Table 9.6): I0c a0 + p0c = 0,
     tau_i = S_i^T (I_i^c a0 + p_i^c).
 
@@ -259,8 +260,9 @@ def forward_dynamics_crba_floating(
     rotor_inertia: Array | None = None,
     G: Array | None = None,
 ) -> FloatingMotion:
-    """Return the result of `aba_floating` by solving the equation of motion of base and joints.
+    """Return the accelerations of base and joints from the inertia matrix of base and joints.
 
+    The arguments and the result are as in `aba_floating`. The function solves
     `[[I0c, F], [F^T, H]] [a0; qdd] = [0; tau] - [p0c; C]` (RBDA Eq 9.13). The matrix has the
     branch-induced zeros of a model whose base is on a chain of six joints. `rotor_inertia` (n,) is
     added to the diagonal of H (RBDA Eq 9.28). With gears, qdd = G ydd, and the function projects

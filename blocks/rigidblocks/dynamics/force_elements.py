@@ -80,7 +80,10 @@ class Line(abc.ABC):
         """Return the length s, its derivative and its load function for a motion of the model."""
 
     def in_gravity(self, gravity: Any) -> "Line":
-        """Return the line for a gravity (3,) [m/s^2]; most lines do not depend on gravity."""
+        """Return the line for the gravity (3,) [m/s^2] of a plant.
+
+        The line returns itself unless its length depends on gravity.
+        """
         del gravity
         return self
 
@@ -174,7 +177,7 @@ class AlongVelocity(AlongJoint):
 
 @dataclass(frozen=True)
 class JointSum(Line):
-    """Weighted sum of joint positions, such as the length of a tendon over several pulleys.
+    """Line whose length is a weighted sum of joint positions, such as a tendon over pulleys.
 
         s = sum of coefficients[k] q[joints[k]]
 
@@ -252,9 +255,9 @@ class AgainstGravity(Line):
         s = -(g . r) / magnitude
 
     g is the gravity of the plant, so the load of a force is proportional to g. `magnitude`
-    [m/s^2] is the gravity for which the load equals the force. The `point` (3,) [m], with the
-    position r, is in body coordinates. The plant sets `gravity` (3,) [m/s^2]; the default is the
-    gravity of the model.
+    [m/s^2] is the gravity for which the load equals the force. The `point` (3,) [m] is in body
+    coordinates, and r is its position in base coordinates. The plant sets `gravity` (3,) [m/s^2].
+    The default is the gravity of the model.
     """
 
     body: str | int
@@ -394,7 +397,7 @@ class ForceElement:
         return self.law.numbers()
 
     def with_parameters(self, **values: Any) -> "ForceElement":
-        """Return an unchecked copy with these parameter values (floats or traced values)."""
+        """Return an unchecked copy with the given parameter values (floats or traced values)."""
         return replace(self, law=self.law.with_parameters(**values))
 
 

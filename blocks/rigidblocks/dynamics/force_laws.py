@@ -96,19 +96,19 @@ class Numbers:
         return {name: (value, about) for name, value, about in every if self._is_used(value)}
 
     def _is_used(self, value: Any) -> bool:
-        """Return True if a parameter with this value is used."""
+        """Return True if a parameter with the value `value` has an effect."""
         del self
         return value is not None
 
     def with_parameters(self, **values: Any) -> Self:
-        """Return an unchecked copy with these parameter values (floats or traced values)."""
+        """Return an unchecked copy with the given parameter values (floats or traced values)."""
         other = object.__new__(type(self))
         vars(other).update({**vars(self), **values})
         return other
 
 
 class Law(Numbers, abc.ABC):
-    """Force as a function of a length and its derivative.
+    """Force law, the force as a function of a length and its derivative.
 
     `remembers` lists the fields of a law that are states of the plant.
     """
@@ -261,8 +261,9 @@ class Stop(Law):
 
         f = max(0, K (lower - s) - D sd)      where s < lower, and its mirror image where s > upper
 
-    A stop never pulls. An infinite limit has no stop and no parameter. Between two points, an upper
-    stop acts like a rope: it pulls when it is taut.
+    The force never points towards the limit of its stop. An infinite limit has no stop and no
+    parameter. Between two points, an upper stop acts like a rope, which pulls the points together
+    when it is taut.
 
     Raises:
         ValueError: The upper limit is not above the lower limit.

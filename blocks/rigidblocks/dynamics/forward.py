@@ -463,9 +463,11 @@ def hybrid_dynamics_crba(
     f_ext: Array | None = None,
     gravity: Array | None = None,
 ) -> JointDynamics:
-    """Return the result of `hybrid_dynamics`, from the inertia matrix of the unknown accelerations.
+    """Return the result of `hybrid_dynamics`, computed from inertia matrices and inverse dynamics.
 
         C' = ID(q, qd, [0; qdd2]), H11 qdd1 = tau1 - C1', tau = C' + H [qdd1; 0]  (RBDA Eq 9.2, 9.3)
+
+    The indices 1 and 2 denote the variables with unknown and with given acceleration. ID is `rnea`.
 
     Raises:
         ValueError: The mask does not have one boolean per joint, or H11 is numeric and not positive

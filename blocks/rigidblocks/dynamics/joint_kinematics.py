@@ -231,8 +231,8 @@ def velocity_columns(tree: Tree, joints: Iterable[str | int], purpose: str) -> l
 def velocity_names(model: Tree) -> tuple[str, ...]:
     """Return the names of the velocity variables (nv,).
 
-    The name of a variable is the joint name, followed by a number if the joint has several
-    variables.
+    The name of a variable is the joint name, followed by an index in brackets if the joint has
+    several variables.
     """
     return tuple(
         name if joint.nv == 1 else f"{name}[{k}]"

@@ -186,9 +186,10 @@ def _turn_about_z(joint: Joint, X: Transform) -> float | None:
 
 
 def keeps_z_screws(joint: Joint) -> bool:
-    """Return True if the same rotation about z and shift along z of both joint frames is allowed.
+    """Return True for a revolute, prismatic or helical joint along z.
 
-    For joints along z, this screw does not change the joint equations.
+    A common rotation about z and shift along z of both joint frames does not change the equations
+    of such a joint.
     """
     return type(joint) in (Revolute, Prismatic, Helical) and joint.axis == (0.0, 0.0, 1.0)  # type: ignore[attr-defined]
 
@@ -232,7 +233,7 @@ def _move_shared_inertia_to_parents(model: EquivalentModel) -> EquivalentModel:
 
 
 def split_inertia(joint: Joint, inertia: RigidInertia) -> tuple[RigidInertia, RigidInertia]:
-    """Split the inertia of a body into its own and its parent's share (RBDA Table 9.7).
+    """Split the inertia of a body into a body share and a parent share (RBDA Table 9.7).
 
     Returns:
         The inertia that remains on the body, with as many zeros as possible, and the inertia that

@@ -474,7 +474,7 @@ class SequentialParts:
                 yield f"{{memory + {place.start}, memory + {place.start}, {port.size}}}"
 
     def _wires(self, part: Part) -> tuple[list[str], list[str]]:
-        """Return the copies from sources to the inputs of a part, and the unit conversions."""
+        """Return the C code of the copies to the inputs of a part, and of the unit conversions."""
         wiring, where = self.plan.wiring, self.layout.where
         copies, scales = [], []
         for wire in wiring.wires_to(part.name):

@@ -15,7 +15,7 @@ OK, FOREIGN, OTHER_VERSION, WRONG_SIZE, NOT_FINITE = range(5)
 
 
 class Packet(NamedTuple):
-    """Packet with its values and its simulation time [s].
+    """Packet of a UDP link, with values and the simulation time [s].
 
     `sequence` is the sequence number of the packet, at least 1. `echo` is the sequence number of
     the last packet received from the peer, or 0 before the first packet.

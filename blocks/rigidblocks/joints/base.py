@@ -142,7 +142,7 @@ class Joint(abc.ABC):
         return rng.uniform(-limit, limit)
 
     def nearest(self, X: Transform) -> Array:
-        """Return the configuration (nq,) whose joint transform is nearest to X, from F_p to F_s.
+        """Return the configuration (nq,) whose joint transform is nearest to X (from F_p to F_s).
 
         If the joint can reach X, the result is exact. Angles are between -pi and pi.
         """

@@ -137,7 +137,7 @@ def screw_column(axis: Axis, pitch: float) -> Array:
 
 @dataclass(frozen=True)
 class Revolute(Joint):
-    """Revolute joint about `axis`, z by default; q in rad (RBDA Table 4.1)."""
+    """Revolute joint about `axis`, by default z, with the angle q [rad] (RBDA Table 4.1)."""
 
     axis: Axis = Z
     nq = nv = 1
@@ -159,7 +159,7 @@ class Revolute(Joint):
 
 @dataclass(frozen=True)
 class Prismatic(Joint):
-    """Prismatic joint along `axis`, z by default; q in m (RBDA Table 4.1)."""
+    """Prismatic joint along `axis`, by default z, with the displacement q [m] (RBDA Table 4.1)."""
 
     axis: Axis = Z
     nq = nv = 1
@@ -181,7 +181,7 @@ class Prismatic(Joint):
 
 @dataclass(frozen=True)
 class Helical(Joint):
-    """Helical joint about `axis` with `pitch` [m/rad]; q in rad (RBDA Table 4.1).
+    """Helical joint about `axis` with `pitch` [m/rad] and the angle q [rad] (RBDA Table 4.1).
 
     The pitch is positive for a right-handed screw.
     """
@@ -224,7 +224,7 @@ class Helical(Joint):
 class Cylindrical(Joint):
     """Cylindrical joint: rotation about and translation along `axis` (RBDA Table 4.1).
 
-    The axis is z by default; q in (rad, m).
+    The default axis is z. q contains the angle [rad] and the displacement [m].
     """
 
     axis: Axis = Z

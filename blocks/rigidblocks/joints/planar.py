@@ -15,7 +15,7 @@ from rigidblocks.spatial.spatial import Array
 
 @dataclass(frozen=True)
 class PlanarRevolute(Joint):
-    """Revolute joint in the plane; q in rad (jcalcp code 1)."""
+    """Revolute joint in the plane with the angle q [rad] (jcalcp code 1)."""
 
     nq = nv = 1
     q_units, qd_units, tau_units = ("rad",), ("rad/s",), ("N.m",)
@@ -33,7 +33,10 @@ class PlanarRevolute(Joint):
 
 @dataclass(frozen=True)
 class PlanarPrismatic(Joint):
-    """Prismatic joint along `axis`, x or y of the predecessor frame; q in m (jcalcp codes 2, 3)."""
+    """Prismatic joint along x or y of the predecessor frame (`axis`), with q in m.
+
+    The jcalcp codes are 2 and 3.
+    """
 
     axis: str = "x"
     nq = nv = 1

@@ -187,7 +187,7 @@ class StringConstraint:
         return callable(self.length)
 
     def at(self, t: Any) -> "StringConstraint":
-        """Return the string at time t [s], at which its length is evaluated."""
+        """Return the string with its length at time t [s]."""
         return replace(self, t=t) if self.rheonomic else self
 
     def given_length(self) -> GivenMotion:
@@ -336,7 +336,7 @@ class Blade(Joint):
         return np.array([qd[0], np.cos(q[0]) * qd[1], np.sin(q[0]) * qd[1]])
 
     def integrate(self, q: Array, dq: Array) -> Array:
-        """Return the configuration after motion along a circular arc."""
+        """Return the configuration after unit time at the velocity dq, on a circular arc from q."""
         half = 0.5 * dq[0]
         chord = dq[1] * _chord(half)
         arc: Array = q + np.array([dq[0], chord * np.cos(q[0] + half), chord * np.sin(q[0] + half)])

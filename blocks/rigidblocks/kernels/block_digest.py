@@ -57,7 +57,7 @@ def fingerprint(*things: Any) -> str | None:
 
 
 def content_digest(*things: Any) -> str:
-    """Return the digest of objects and of all code and constants that determine their values.
+    """Return the digest of objects, and of the code and constants that determine object values.
 
     The digest identifies the code of installed libraries by the library versions. It identifies
     functions and classes of the program by their instructions, constants, defaults, closures and
@@ -294,7 +294,7 @@ def _library_code(function: FunctionType) -> bytes:
 
 
 def _is_own(function: Any) -> bool:
-    """Return True if a function belongs to this package."""
+    """Return True if a function belongs to this package or has no Python code."""
     code = getattr(function, "__code__", None)
     return code is None or Path(code.co_filename).is_relative_to(FOLDER)
 

@@ -281,8 +281,8 @@ def derivatives(
 
         dqdd/dq = -H^-1 dtau/dq,  dqdd/dqd = -H^-1 dtau/dqd        at qdd = H^-1 (tau - C)
 
-    The constraints are orthonormalized in coordinates with unit inertia. Their derivatives are
-    evaluated at the resulting qdd and lam (c/algorithms/closed_loops.h).
+    The function orthonormalizes the constraints in coordinates with unit inertia. The derivatives
+    of the constraints are evaluated at the resulting qdd and lam (c/algorithms/closed_loops.h).
 
     For a planar model the function uses `PlanarModel.in_space` and omits the elements that are zero
     in the plane. For a planar model with loops it uses all elements.

@@ -209,11 +209,11 @@ class _Part(NamedTuple):
 def _graphs(
     free: SimpleNamespace, ends: list[_End], groups: list[_Group], some: list[int]
 ) -> tuple[list[Graph], list[tuple[int, int]]]:
-    """Return the graphs loop_rows and loop_changes, and the end pairs of the derivative blocks.
+    """Return the graphs loop_rows and loop_changes, and the pairs of ends with force derivatives.
 
     loop_rows computes -K, k and delta from the states of the ends. loop_changes has these states
-    and lam as inputs. It computes the derivatives of k, the forces K^T lam on the ends, and the
-    derivatives of these forces with respect to the poses of the ends, one block per pair of ends.
+    and lam as inputs. It computes the derivatives of k and the forces K^T lam on the ends. It also
+    computes the derivatives of these forces by the poses of the ends, one block per pair of ends.
     """
     all_of = _expressions(free, ends, some)
     moving = [end.body >= 0 for end in ends]
@@ -335,9 +335,11 @@ def _force_cross_matrix(f: ca.SX) -> ca.SX:
 
 
 def _constraints(free: SimpleNamespace, states: list[Array], changes: Array) -> LoopConstraints:
-    """Return the constraints of the ends as free bodies, for their states and changes.
+    """Return the loop constraints K, k and delta as functions of the states of all ends.
 
-    K refers to velocities in base coordinates. k is evaluated at the accelerations of the bodies.
+    The ends are free bodies of the model `free`. `states` (24,) contains pose, velocity and
+    acceleration of each end, and `changes` (18,) the infinitesimal change of each end. K refers to
+    velocities in base coordinates. k is evaluated at the accelerations of the ends.
     """
     one, nothing = np.eye(6), np.zeros(6)
     bodies = [_perturbed_end(*both) for both in zip(states, changes, strict=True)]

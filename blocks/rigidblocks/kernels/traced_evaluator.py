@@ -29,7 +29,7 @@ AGREEMENT = 1e-6
 
 
 class ImpureBlockError(ValueError):
-    """Error: a function of a block returned different values for equal arguments."""
+    """Error for a block function that returns different values for equal arguments."""
 
 
 def check_purity(
@@ -92,7 +92,7 @@ C_NAMES = {SWITCHING: "margins"}  # C names of functions, if they differ from th
 class TracedEvaluator(Evaluator):
     """Evaluator that runs the graphs of the block's functions, numerically and in other traces.
 
-    The graphs return the values of the functions up to rounding, in less time.
+    The graphs return the values of the functions up to rounding, in less time than the functions.
     """
 
     memory: Memory

@@ -247,7 +247,7 @@ class Record:
                     self._keep(*self._run(path, number, cells))
 
     def _run(self, path: Path, number: int, cells: list[str]) -> tuple[int, Row]:
-        """Return the run index and row in line `number`; raise ValueError for a damaged line."""
+        """Return the run index and row in line `number`, or raise ValueError for a damaged line."""
         first, n = 1 + self._design.table.shape[1], self.values.shape[1]
         damaged = ValueError(
             f"line {number} of '{path}' is damaged or changed; delete the line to repeat its run"

@@ -118,7 +118,7 @@ def complementarity(M: ArrayLike, d: ArrayLike) -> Complementarity:
 
 
 def as_complementarity_problem(M: ArrayLike, d: ArrayLike) -> tuple[Array, Array]:
-    """Check that M (n, n) and d (n,) define a contact problem w = M lam + d; return float arrays.
+    """Return M (n, n) and d (n,) of a contact problem w = M lam + d as checked float arrays.
 
     Raises:
         ValueError: A shape is wrong, a value is not finite, or M is not symmetric or has a negative
@@ -159,7 +159,7 @@ def unit_scale(M: Array) -> Array:
 
 
 def _pivot(A: Array, b: Array) -> tuple[Array, list[int], list[int], bool]:
-    """Return the solution lam of w = A lam + b, and the types of its contacts.
+    """Return the solution lam of w = A lam + b, and the loaded and the dependent contacts.
 
     Returns:
         lam (n,), the indices of the independent loaded contacts, the indices of the dependent

@@ -192,7 +192,7 @@ def contact_equation(
 ) -> ContactEquation:
     """Return the equation of the separation accelerations of frictionless contacts (RBDA 11.3).
 
-    The factorization H = L^T L gives M = Y^T Y with Y = L^-T T. It skips the branch-induced zeros.
+    The factorization H = L^T L gives M = Y^T Y with Y = L^-T T and skips the branch-induced zeros.
 
     Args:
         model: The model.

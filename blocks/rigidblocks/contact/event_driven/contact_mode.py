@@ -84,8 +84,8 @@ class Motion(NamedTuple):
 class Surfaces(NamedTuple):
     """Geometry and friction of n contacts.
 
-    The fields are gaps (n,) [m or rad], tangents (n, 3, 2), which are zero for joint limits, and
-    coefficients of friction (n,).
+    `gap` (n,) contains the gaps [m or rad] and `mu` (n,) the coefficients of friction. `tangents`
+    (n, 3, 2) contains two unit tangents per contact as columns, which are zero for joint limits.
     """
 
     gap: Array
@@ -317,7 +317,10 @@ def margin(here: Surfaces, phase: Phase, motion: Motion) -> float:
 
 
 def _pressed_margins(i: int, here: Surfaces, phase: Phase, motion: Motion) -> list[float]:
-    """Return the margins of pressed contact i: normal force, and friction reserve or sliding."""
+    """Return the margins of pressed contact i (see `margin`).
+
+    The margins are the normal force, and the friction reserve or the sliding velocity.
+    """
     z, xy, mu = motion.force[i, 0], motion.force[i, 1:], float(here.mu[i])
     margins = [z + 2 * WITHIN * phase.force]
     if i in phase.slip:
@@ -428,8 +431,8 @@ def _mode_without_friction(equation: PhaseEquation, phase: Phase) -> Phase:
 def _mode_with_friction(equation: PhaseEquation, first: Phase) -> Phase:
     """Return the contact mode if contacts have friction.
 
-    The function corrects one contact at a time. If this fails from rest, it uses Gauss-Seidel
-    sweeps.
+    The function corrects one contact at a time. If the corrections find no possible mode and all
+    contacts start from rest, the function uses Gauss-Seidel sweeps.
     """
     phase, possible = _pivot_modes(equation, first)
     if not (possible or first.slip):

@@ -21,7 +21,7 @@ from rigidblocks.tracing.trace import trace
 
 
 def compiled_sweeps(n: int, k: int, sweeps: int = 30, cone: bool = True) -> CompiledFunction:
-    """Compile `contact.projected_sweeps` for n contacts, the first k with friction.
+    """Return the compiled `contact.projected_sweeps` for n contacts, the first k with friction.
 
     The arguments of the compiled function are (M, d, mu, c, start). Their shapes are M (n + 2k,
     n + 2k), d and start (n + 2k,), mu and c (k,). The function returns lam, w = M lam + d, and the
@@ -50,7 +50,7 @@ def contact_sweeps(n: int, k: int, sweeps: int, cone: bool) -> WrittenFunction:
 
 
 def contacts_header(n: int, k: int, sweeps: int, cone: bool) -> str:
-    """Return the C text in front of gauss_seidel.h: array sizes, and functions of one contact."""
+    """Return the C code that gauss_seidel.h requires: array sizes and functions of one contact."""
     factor = trace(
         "goes_on",
         lambda size, last: {"factor": np.asarray(conjugate_factor(size, last))},

@@ -253,7 +253,7 @@ def impact_impulse(
 ) -> Array:
     """Return the contact impulses lam (n + 2k,) of a simultaneous impact.
 
-    The law of restitution is one of
+    w_z is the normal velocity of a contact before the impact. The law of restitution is one of
 
     - newton: an approaching contact separates at the velocity -e w_z if its impulse is positive. If
       its impulse is zero, -e w_z is the minimum separation velocity;
@@ -430,7 +430,7 @@ def contact_step(
 
     - -gap / h for an open contact, which may close;
     - min(-correction gap / h, fastest) for a penetrating contact;
-    - -e w_z for a contact that closes within the step and rebounds.
+    - -e w_z, with w_z before the step, for a contact that closes within the step and rebounds.
 
     The arguments may be floats or traced values. Contacts may be open. The configuration after the
     step is q (+) h qd+. If restitution or incomplete convergence would add kinetic energy, the

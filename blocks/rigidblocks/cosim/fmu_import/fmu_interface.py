@@ -187,7 +187,7 @@ class Unpacked:
                 import_module("pythonfmu.fmi2slave")
 
     def _unpack(self) -> None:
-        """Unpack the files, and compile or rename the library."""
+        """Unpack the files of the FMU, and compile or rename the library."""
         unpack_files(self._fmu.file, self.folder)
         if not self._fmu.sources:
             place_library(self.folder, self._fmu.library)
@@ -386,7 +386,7 @@ class Interface(abc.ABC):
 
     @abc.abstractmethod
     def set_up(self, t: float) -> None:
-        """Prepare the FMU for a run from the time t [s], before its start values are set."""
+        """Prepare the FMU for a run from the time t [s], before the start values are set."""
 
     @abc.abstractmethod
     def enter_initialization(self, t: float) -> None:

@@ -48,7 +48,7 @@ class PortValues:
         self._groups_by_names: dict[frozenset[str], list[Group]] = {}
 
     def restart(self) -> None:
-        """Set `flat` to the start values of the part."""
+        """Set `flat` to the start values that the part defines for the ports."""
         for port in self._ports:
             default = 0.0 if port.start is None else port.start
             if port.start is None and port.type in TEXTUAL:
@@ -71,12 +71,12 @@ class PortValues:
         return self._groups_by_names[names]
 
     def set(self) -> None:
-        """Set all values in the FMU."""
+        """Send the values of all ports except clocks to the FMU."""
         for group in self._all:
             group.set()
 
     def get(self, names: Collection[str] | None = None) -> None:
-        """Get the values of the ports with these names, or of all ports, from the FMU."""
+        """Get the values of ports from the FMU; None selects all ports except clocks."""
         for group in self._all if names is None else self._groups_of(frozenset(names)):
             group.get()
 
@@ -111,7 +111,7 @@ class Group:
 
     @property
     def runs_in_c(self) -> bool:
-        """True if the C loop can set and get the values."""
+        """True if the C master loop can set and get the values of the group."""
         return self.type != "Clock"
 
     def variables(self, which: str) -> Variables:
@@ -201,7 +201,7 @@ class Group:
             self._fmi.judge(name, status)
 
     def set(self) -> None:
-        """Set the values in the FMU; raise FmuError for a value outside the range of its type."""
+        """Send the values to the FMU; raise FmuError for values outside the range of the type."""
         if not self.is_direct:
             self._pack()
         self._move("Set")
@@ -319,7 +319,7 @@ _BYTES = ctypes.POINTER(ctypes.c_uint8)
 
 
 def set_start(fmi: Interface, ports: Iterable[Port]) -> None:
-    """Set the values of `ports` in the FMU, for ports with a start value in the part."""
+    """Send the start values that a part defines for the given ports to the FMU."""
     for port in ports:
         if port.name in fmi.part.start:
             try:
@@ -331,8 +331,8 @@ def set_start(fmi: Interface, ports: Iterable[Port]) -> None:
 def configure(fmi: Interface) -> None:
     """Set the structural parameters of an instance of FMI 3.0 in configuration mode.
 
-    The values of the part determine the shapes of its ports. If all values equal the declared
-    values, the instance does not enter configuration mode.
+    The values of the structural parameters determine the shapes of the ports. If all values equal
+    the declared values, the instance does not enter configuration mode.
     """
     if {port.name for port in fmi.fmu.structural} & dict(fmi.fmu.configuration).keys():
         fmi.call("EnterConfigurationMode")

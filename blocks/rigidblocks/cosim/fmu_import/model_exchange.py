@@ -93,7 +93,8 @@ from rigidblocks.tracing.compiler import CacheError, CompilerError
 class ExchangeModel:
     """State equations of a model exchange FMU in continuous-time mode.
 
-    If the inputs are polynomials in time, `set_inputs` evaluates them and sets the inputs.
+    If the inputs are polynomials in time, the function `set_inputs(t)` evaluates the polynomials
+    and sets the inputs.
     """
 
     def __init__(self, fmi: Interface):
@@ -470,7 +471,7 @@ class ExchangeInstance(RunningFmu):
         self._close = 0.0
 
     def _forget(self) -> None:
-        """Reset the memory of the integrator."""
+        """Reset the state of the integrator."""
         for values in self._memory:
             values[:] = 0.0
         self._nominals[:] = 1.0

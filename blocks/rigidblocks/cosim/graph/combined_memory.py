@@ -66,7 +66,7 @@ class WiredPart:
 
     @cached_property
     def evaluator(self) -> Evaluator:
-        """Evaluator of the functions of the block."""
+        """Evaluator of the block functions of the part."""
         return self.evaluate(self.memory)
 
     def rename_ports(self, ports: Iterable[Port]) -> tuple[Port, ...]:

@@ -258,7 +258,7 @@ def _rate_graph(memory: Memory, port: Port) -> Graph:
 
 
 def _step_graph(memory: Memory, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Graph:
-    """Return the expression graph of `dx` and the outputs `y`, as functions of memory and `u`.
+    """Return the expression graph of `dx` and the outputs `y` of a block.
 
     `dx` has the derivatives of the states, or the states after a sample. The input `x` of the graph
     has the states, and the input `u` has the selected inputs.

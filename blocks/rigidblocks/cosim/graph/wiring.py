@@ -192,7 +192,7 @@ class Wiring:
         }
 
     def with_method(self, method: Method, h: float | None) -> "Wiring":
-        """Return a copy in which `method` and the longest inner step h [s] are the defaults."""
+        """Return a copy of the wiring with the default method and longest inner step h [s]."""
         parts = {
             name: part
             if part.method is not None or not isinstance(part.component, Block)
@@ -202,7 +202,7 @@ class Wiring:
         return Wiring(parts, self.connections, self.merged)
 
     def with_start_values(self, start: Mapping[str, Any]) -> "Wiring":
-        """Return a copy with other start values.
+        """Return a copy of the wiring with other start values.
 
         Args:
             start: Start values by `part.port`.

@@ -348,7 +348,7 @@ class Row(NamedTuple):
 
 @cache
 def library() -> Any:
-    """Return the C library of the loop, which is compiled once per machine.
+    """Return the C library of the master loop, which is compiled once per machine.
 
     Raises CompilerError if no C compiler is available.
     """

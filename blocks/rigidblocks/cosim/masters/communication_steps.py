@@ -1,4 +1,4 @@
-"""Communication steps: held inputs, polynomial inputs, events, step size control, power bonds."""
+"""Communication steps with held or polynomial inputs, events, step size control and power bonds."""
 
 import abc
 import logging

@@ -42,7 +42,7 @@ class Master(abc.ABC):
 
     @property
     def steps_in_c(self) -> bool:
-        """True if the loop runs in C."""
+        """True if the loop over the parts runs in C."""
         return False
 
     def report(self) -> Mapping[str, str]:

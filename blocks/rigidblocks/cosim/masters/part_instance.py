@@ -44,7 +44,7 @@ class Instance(abc.ABC):
 
     @abc.abstractmethod
     def begin(self) -> None:
-        """End the initialization."""
+        """End the initialization of the part."""
 
     @abc.abstractmethod
     def step(self, t: float, dt: float) -> None:

@@ -33,7 +33,7 @@ class StepTiming(abc.ABC):
 
     @abc.abstractmethod
     def metadata(self) -> Mapping[str, str]:
-        """Return entries for `Result.meta`."""
+        """Return the timing data for `Result.meta`, as strings by name."""
 
 
 class Pace(StepTiming):

@@ -432,7 +432,7 @@ class Plan:
         return {}
 
     def compile(self) -> None:
-        """Compile all code of the plan."""
+        """Compile the code of all blocks of the plan."""
         _ = self.fused if self.form == "fused" else self.steppers
 
     def with_wiring(self, wiring: Wiring) -> "Plan":

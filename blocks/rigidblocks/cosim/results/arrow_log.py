@@ -70,7 +70,7 @@ class LoggedValues:
 
     @property
     def table(self) -> Any:
-        """Complete Arrow table of the file; a first access verifies the checksums."""
+        """Complete Arrow table of the file; the first access to a column verifies the checksums."""
         for k in range(self._table.num_columns):
             self.column(k)
         return self._table

@@ -261,7 +261,7 @@ def temporary_folder(target: Path) -> tempfile.TemporaryDirectory[str]:
 
 
 def load(path: Path) -> Content:
-    """Return the content of a file; raise ValueError for an unknown or damaged file."""
+    """Return the content of a result file; raise ValueError for an unknown or damaged file."""
     path = absolute_path(path)
     read = format_of(path).read
     if path.is_dir():

@@ -236,9 +236,9 @@ def solve_elimination(
 def _fixed_and_free(
     factors: Elimination, k: Array, z: Array, rounding_bound: RoundingBound | None
 ) -> tuple[list[Array], list[Array]]:
-    """Return the coordinates that each loop determines, and the coordinates of z, by front.
+    """Return the coordinates of w that the constraints fix, and the coordinates of z, per front.
 
-    The function processes the fronts in elimination order.
+    The coordinates are in the basis of each front. The fronts are in elimination order.
     """
     z = np.asarray(z)
     offset: dict[int, Any] = {}  # for each row of Y: component that earlier loops determine

@@ -196,9 +196,10 @@ def _parametrization(model: Tree, J: JacobianDerivatives, inverse: Array) -> Par
 
 
 def _constraints(model: Tree, J: Array) -> Array:
-    """Stack the relative Jacobians of the frames of each loop.
+    """Return the stacked differences of the Jacobians of the two frames of each loop joint.
 
-    J contains the Jacobians (nb + nl, 6, ...) of the cut tree.
+    J (nb + nl, 6, ...) contains the Jacobians of the bodies of the cut tree, or the derivatives of
+    these Jacobians.
     """
     rows = []
     for l, loop in enumerate(model.loops):
