@@ -128,8 +128,8 @@ class SensorTables:
         """Return the C tables of the contact sensors.
 
         Args:
-            at: Index of the first state of each sensor, by sensor name. The key
-                `<name>_distance` is the index of the distance that the sensor measures.
+            at: Indices from `sensor_offsets`. The name of a sensor maps to the index of its first
+                value, and `<name>_distance` to the index of its distance.
         """
         near = [k for k, sensor in enumerate(self.sensors) if sensor.distance]
         rows, first = list[int](), list[tuple[int, int, int]]()
@@ -277,7 +277,7 @@ class ProximitySensor(WrittenBlock):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Input q (nq,)."""
+        """Input: joint positions q (nq,)."""
         return joint_ports(self.model, q="joint positions")
 
     @cached_property

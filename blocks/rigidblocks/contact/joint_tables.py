@@ -129,7 +129,7 @@ class TreeTables:
     def _trees_joined_by_loops(self, root: Sequence[int]) -> Iterator[tuple[int, int]]:
         """Yield the root degrees of freedom of the two trees that each loop joint connects.
 
-        The function repeats the pairs, so that a chain of connected trees becomes one tree.
+        The function repeats the list of pairs, so that a chain of connected trees becomes one tree.
         """
         ends = [
             [self.leaf[i] for i in (loop.predecessor, loop.successor) if i >= 0]

@@ -70,7 +70,7 @@ class CompliantPoints(Block):
     """Base class of blocks with compliant contact of n points.
 
     The class defines the parameters and outputs of the block, and its stable hold times. Subclasses
-    have the fields below. K_t and D_t default to K and D.
+    define the annotated fields. K_t and D_t default to K and D.
     """
 
     model: Model

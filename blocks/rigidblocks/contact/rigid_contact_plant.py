@@ -88,10 +88,10 @@ class RigidContactPlant(WrittenBlock):
     coefficient of static friction, by default `mu`. These coefficients, `torsional` [m] and
     `rolling` [m] are scalars or arrays (nb + 1,). An array has one value for each body; the last
     value is for the ground. A shape with a `Material` has the coefficients of that material. A
-    contact between two shapes uses the geometric means of their mu, mu_static and e, and the larger
-    of their values of torsional and rolling. `material_pairs` overrides this rule for a pair of
-    material names: (name, name, Material). At each contact point, the friction moment is at most
-    torsional p_n about the normal and rolling p_n about the tangents. The moments oppose the
+    contact uses the geometric means of mu, mu_static and e of the two shapes. It uses the larger
+    torsional and the larger rolling of the two shapes. `material_pairs` overrides this rule for a
+    pair of material names: (name, name, Material). At each contact point, the friction moment is at
+    most torsional p_n about the normal and rolling p_n about the tangents. The moments oppose the
     relative angular velocity. The parameters of the block contain the values of the bodies and the
     ground, then of the materials, then of the material pairs.
 
@@ -206,7 +206,7 @@ class RigidContactPlant(WrittenBlock):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Input tau (nv,) if the model has joints, and f_ext (nb, 6)."""
+        """Inputs: joint forces tau (nv,) of a model with joints, and wrenches f_ext (nb, 6)."""
         wrenches = wrench_port(self.model)
         return (force_port(self.model.joint), wrenches) if self._trees.links else (wrenches,)
 
@@ -332,7 +332,7 @@ class RigidContactPlant(WrittenBlock):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Outputs q, qd, the contact quantities, the solver statistics and the sensors.
+        """Outputs: q, qd, the contact quantities, the solver statistics and the sensor outputs.
 
         The contact quantities are f_contact, in_contact, centre_of_pressure, contacts, left_out and
         depth. The solver statistics are residual and sweeps_made.
@@ -499,18 +499,18 @@ class BouncingBall(Block):
     def project(self, x: Record, p: Record) -> Values:
         after = maximum(0.0, -p.e * x.v)
         after = select(less(after, p.v_rest), 0.0, after)
-        arrives = self._free(x) <= 0.0
+        arrives = self._free_margin(x) <= 0.0
         return {"z": select(arrives, 0.0, x.z), "v": select(arrives, after, x.v)}
 
     def switching_functions(self, x: Record) -> Any:
-        return (self._free(x),)
+        return (self._free_margin(x),)
 
     def output(self, x: Record, p: Record) -> Values:
         return {"a": self._acceleration(x, p)}
 
-    def _free(self, x: Record) -> Any:
+    def _free_margin(self, x: Record) -> Any:
         """Return a margin that is positive if the ball is above the floor or moves upwards."""
         return maximum(x.z, x.v)
 
     def _acceleration(self, x: Record, p: Record) -> Any:
-        return piecewise(self._free(x), -p.g, maximum(-p.g, 0.0))
+        return piecewise(self._free_margin(x), -p.g, maximum(-p.g, 0.0))

@@ -137,10 +137,10 @@ def _planes(corners: Array) -> Array:
     dust = 1e-9 * size
     below, above = (height < dust).all(axis=1), (height > -dust).all(axis=1)
     n = np.where(above[:, None], -n, n)[below ^ above]
-    return np.array([[*normal, (corners @ normal).max()] for normal in _distinct(n)])
+    return np.array([[*normal, (corners @ normal).max()] for normal in _distinct_normals(n)])
 
 
-def _distinct(normals: Array) -> list[Array]:
+def _distinct_normals(normals: Array) -> list[Array]:
     """Return the distinct unit normals, in the order of their first occurrence."""
     found = np.unique(np.round(normals, 7), axis=0, return_index=True)[1]
     kept: list[Array] = []

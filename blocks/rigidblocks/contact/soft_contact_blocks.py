@@ -210,9 +210,9 @@ class SoftContact(StagedBlock):
     Friction acts between two shapes as one patch per pair. Within the friction cone, the patch
     sticks to both bodies by a spring K_t and a damper D_t. K_t defaults to K, and D_t to
     sqrt(K_t m) with the smaller mass m of the two bodies. The patch also transmits a friction
-    moment about the normal. The moment is at most mu times the sum of the normal forces times their
-    distances from the centre of pressure. If any mu is positive, the displacements and angles of
-    the patches are the states x (pairs, 4).
+    moment about the normal. The moment is at most mu times the sum over the points of normal force
+    times distance from the centre of pressure. If any mu is positive, the displacements and angles
+    of the patches are the states x (pairs, 4).
 
     Outputs:
 
@@ -276,7 +276,7 @@ class SoftContact(StagedBlock):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Inputs q (nq,) and qd (nv,)."""
+        """Inputs: joint positions q (nq,) and joint velocities qd (nv,)."""
         return joint_ports(self.model, q="joint positions", qd="joint velocities")
 
     @cached_property
@@ -288,7 +288,7 @@ class SoftContact(StagedBlock):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Outputs f_ext (nb, 6), the contact quantities of the bodies, left_out and sensors.
+        """Outputs: f_ext (nb, 6), contact quantities of the bodies, left_out, and sensor outputs.
 
         The contact quantities are in_contact, centre_of_pressure, normal_force, depth and pressure.
         """

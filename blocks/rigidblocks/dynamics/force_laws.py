@@ -343,7 +343,7 @@ def coulomb_friction(qd: Array, level: Any, width: Any) -> Array:
     Raises:
         ValueError: The width is a number that is not positive.
     """
-    if not _positive(width):
+    if not _is_positive(width):
         raise ValueError(f"the smoothing width of dry friction must be positive, not {width}")
     force: Array = -(np.asarray(level) * np.tanh(qd / np.asarray(width)))
     return force
@@ -355,7 +355,7 @@ def joint_spring(q: Array, stiffness: Any, rest: Any = 0.0) -> Array:
     return force
 
 
-def _positive(value: Any) -> bool:
+def _is_positive(value: Any) -> bool:
     array = np.asarray(value)  # a traced value cannot be compared
     return bool(array.dtype == object or np.all(array > 0))
 
@@ -372,8 +372,8 @@ class Stiction(Law):
     length, by default equal to `coulomb`. The bristle deflection `bend` is a state of the plant
     with this element. The bristles store the energy K bend^2 / 2.
 
-    K [N/m or N m/rad] and D [N s/m or N m s/rad] are the stiffness and the damping of the bristles;
-    both are positive. Choose K and D as large as the step size of the integrator allows, because a
+    K [N/m or N m/rad] and D [N s/m or N m s/rad] are the positive stiffness and damping of the
+    bristles. Choose K and D as large as the step size of the integrator allows, because a
     large K reduces the deflection load / K at rest. An explicit integrator needs steps below about
     2.8 sqrt(m / K), 2.8 m / D and 2.8 D / K, where m is the effective mass.
     """

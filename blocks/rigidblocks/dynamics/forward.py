@@ -103,7 +103,7 @@ def composite_inertias(
 def _force_on_supports(
     model: Tree, Xup: list[Any], F: Array, i: int, moves: Sequence[bool]
 ) -> Iterator[tuple[int, Array]]:
-    """Yield the movable bodies from i to the base, and F in the coordinates of each body."""
+    """Yield the movable bodies from i to the base, and the forces F in coordinates of each body."""
     yield i, F
     while (p := model.parent[i]) >= 0 and moves[p]:
         F, i = Xup[i].T @ F, p
@@ -479,7 +479,7 @@ def hybrid_dynamics_crba(
     given = np.where(forward, 0.0, qdd)
     C = rnea(model, q, qd, given, f_ext, gravity)
 
-    # the unknown accelerations, with zeros for the given ones
+    # the unknown accelerations, with zeros at the given accelerations
     qdd1 = solve_ltdl(crba_of(model, q, fd), _expanded_parent(model, fd), (tau - C)[forward])
     found = np.full(model.nv, 0.0, dtype=qdd1.dtype)
     found[forward] = qdd1

@@ -83,7 +83,7 @@ def align_axes_with_z(model: Model) -> EquivalentModel:
         if isinstance(joint, Revolute | Prismatic | Helical) and not keeps_z_screws(joint):
             joints[i], rotations[i] = replace(joint, axis=Z), onto_z(joint.axis)
     turns = [Transform(E, np.zeros(3)) for E in rotations]
-    return _equivalent(model, tuple(joints), *_rotate_bodies(model, turns))
+    return _equivalent_model(model, tuple(joints), *_rotate_bodies(model, turns))
 
 
 def _rotate_bodies(
@@ -162,7 +162,7 @@ def _use_denavit_hartenberg_frames(model: Model) -> EquivalentModel:
     inertia = [
         body.to_parent(move.inverse()) for body, move in zip(model.inertia, moves[:-1], strict=True)
     ]
-    return _equivalent(model, tuple(joint), tuple(Xtree), tuple(inertia))
+    return _equivalent_model(model, tuple(joint), tuple(Xtree), tuple(inertia))
 
 
 def _to_common_normals(model: Model, i: int, child: int | None) -> Transform:
@@ -259,7 +259,7 @@ def _split_about_z(inertia: RigidInertia) -> tuple[RigidInertia, RigidInertia]:
     return own, shared
 
 
-def _equivalent(
+def _equivalent_model(
     model: Model,
     joint: tuple[Joint, ...],
     Xtree: tuple[Transform, ...],

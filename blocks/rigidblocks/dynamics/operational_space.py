@@ -45,8 +45,8 @@ class Handle(NamedTuple):
 class InverseHandle(NamedTuple):
     """Articulated body with h handles in inverse form: a = Phi f + b (RBDA Eq 7.4).
 
-    f (6h,) contains the forces on the handles, and a (6h,) their accelerations. Phi (6h, 6h) is the
-    inverse inertia, and b (6h,) is the bias acceleration.
+    f (6h,) contains the forces on the handles, and a (6h,) the accelerations of the handles. Phi
+    (6h, 6h) is the inverse inertia, and b (6h,) is the bias acceleration.
     """
 
     Phi: Array
@@ -58,7 +58,7 @@ class TwoHandles(NamedTuple):
 
         a1 = Phi1 f1 + Phi12 f2 + b1,   a2 = Phi12^T f1 + Phi2 f2 + b2
 
-    f1 and f2 (6,) are the forces on the handles, and a1 and a2 (6,) are their accelerations.
+    f1 and f2 (6,) are the forces on the handles. a1 and a2 (6,) are the handle accelerations.
     """
 
     Phi1: Array

@@ -47,8 +47,8 @@ def gears(model: Model, driven: Mapping[int, Mapping[int, float]]) -> Gears:
 
     Args:
         model: Model with equal numbers of positions and velocities.
-        driven: `driven[k]` contains the ratios of q[k] to the independent variables, by their
-            indices.
+        driven: `driven[k]` maps the index j of each independent variable that drives variable k to
+            the ratio of q[k] to q[j].
 
     Returns:
         The matrix G and the indices of the independent variables.
@@ -243,7 +243,7 @@ class Transmissions(NamedTuple):
         G[independent, range(len(independent))] = 1.0
         for k, drive in self.driven.items():
             G[k, independent.index(drive.by)] = drive.ratio
-        return _plain(G)
+        return _as_floats(G)
 
 
 def transmissions(model: Tree, parts: Iterable[Rotor | Gear]) -> Transmissions:
@@ -268,7 +268,7 @@ def transmissions(model: Tree, parts: Iterable[Rotor | Gear]) -> Transmissions:
             )
         given[k] = Drive(by, part.ratio, part.offset)
     return Transmissions(
-        _plain(inertia), {k: _drive_from_independent(model, given, k) for k in given}
+        _as_floats(inertia), {k: _drive_from_independent(model, given, k) for k in given}
     )
 
 
@@ -295,7 +295,7 @@ def gear_constraints(model: Tree, driven: Mapping[int, Drive], q: Array) -> tupl
     for row, (k, (by, ratio, offset)) in zip(K, driven.items(), strict=True):
         row[k], row[by] = 1.0, -ratio
         delta.append(q[positions[k]] - (ratio * q[positions[by]] + offset))
-    return _plain(K), np.array(delta)
+    return _as_floats(K), np.array(delta)
 
 
 def geared_accelerations(
@@ -356,7 +356,7 @@ def _check_transmission(part: Rotor | Gear) -> None:
 
 
 def _drive_from_independent(model: Tree, drives: Mapping[int, Drive], k: int) -> Drive:
-    """Return the drive of variable k by the independent variable of its chain of gears."""
+    """Return the drive between variable k and the independent variable of its chain of gears."""
     drive, seen = drives[k], {k}
     while drive.by in drives:
         if drive.by in seen:
@@ -394,6 +394,6 @@ def _joint_of(model: Tree, k: int) -> str:
     )
 
 
-def _plain(array: Array) -> Array:
+def _as_floats(array: Array) -> Array:
     """Return the array as floats if it has no traced elements, otherwise unchanged."""
     return array if any(is_traced(x) for x in array.flat) else array.astype(float)

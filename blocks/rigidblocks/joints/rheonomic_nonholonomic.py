@@ -165,8 +165,8 @@ class StringConstraint:
     the ends, as over small pulleys. A `closed` string also connects the last point to the first
     point.
 
-    A closed string may run around discs with the same `radius` [m]. The discs are centred at the
-    points and lie inside the string, which is then longer by 2 pi radius (RBDA 3.4: l_1 + l_2 + l_3
+    A closed string may run around discs of equal `radius` [m]. The discs are centred at the points
+    and lie inside the string. The string is then longer by 2 pi radius (RBDA 3.4: l_1 + l_2 + l_3
     + 2 pi r = p). `length` [m] is a number, or a function of time for a winch, as in `Rheonomic`.
 
     The constraint is an equality, so the string can also push. The multiplier is the negative

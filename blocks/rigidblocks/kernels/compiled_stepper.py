@@ -138,7 +138,7 @@ def steps_header(memory: Memory, method: Method, h: float, dt: float) -> str:
         ValueError: The block or an inner block cannot be traced.
     """
     text = _advance(memory, method, h, dt)
-    start = c_function(_begin(memory), notation=IN_LANES)
+    start = c_function(_initial_graph(memory), notation=IN_LANES)
     return header_text("steps", f"{text}\n{start}static const double RB_DT = {c_number(dt)};\n")
 
 
@@ -231,7 +231,7 @@ def _inner_block_lane_text(
     )
 
 
-def _begin(memory: Memory) -> Graph:
+def _initial_graph(memory: Memory) -> Graph:
     """Return the graph that initializes the memory vector of a block."""
     evaluator = numpy_evaluator(memory)
     return _trace_memory_function("begin", memory, lambda m: initialize(evaluator, m, m[0]))

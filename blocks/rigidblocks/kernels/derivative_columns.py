@@ -51,7 +51,10 @@ def place_body(model: Model, i: int, q: Array, X0_p: Transform) -> Results:
 
 
 def accumulate_inertia(model: Model, i: int, S: Array, I: RigidInertia) -> Results:
-    """Return the columns I^c S of joint i, and I^c as a summand for the parent (inward pass)."""
+    """Return the columns I^c S of joint i, and I^c, which the inward pass adds to the parent.
+
+    I^c is the composite inertia of the subtree of body i.
+    """
     del model, i
     return I @ S, I
 
@@ -437,8 +440,8 @@ def _second_derivative_terms(
 ) -> Results:
     """Return the terms Z / 2, M and N of second derivatives, with one column per joint variable.
 
-    S of the joint must be constant. A variable d outward of k does not change the column of k, but
-    it changes I^c and B^c of the bodies that d supports (Singh, Russell and Wensing 2022). A change
+    S of the joint must be constant. A variable d outward of k does not change the column of k. It
+    changes I^c and B^c of the bodies that d supports (Singh, Russell and Wensing 2022). A change
     of qd changes B^c by B(I, S), the matrix N. A change of q rotates I^c and B^c with the bodies,
     and B^c is linear in the velocities:
 
@@ -491,7 +494,7 @@ _MADE = {"V": 3, "Z": 9, "M": 54, "N": 18}
 _TEXT = "algorithms/second_derivatives.h"
 
 
-def _inward(step: Callable[..., Results], first: Pass, after: str) -> Pass:
+def _inward_pass(step: Callable[..., Results], first: Pass, after: str) -> Pass:
     """Return an inward pass with the function `step` and the results of `first`, Z, M and N."""
     return Pass(step, (*first.results, "Z", "M", "N"), outward=False, after=after)
 
@@ -501,7 +504,7 @@ TENSORS = {
         _INVERSE,
         passes=(
             Pass(driven_twice, (*_INVERSE.passes[0].results, "V")),
-            _inward(
+            _inward_pass(
                 supported_twice, _INVERSE.passes[1], "second_force_derivatives(m, out + RB_N);"
             ),
         ),
@@ -514,7 +517,7 @@ TENSORS = {
         passes=(
             *_FORWARD.passes[:2],
             Pass(propagate_acceleration, ("a", "f", "X", "dS", "V")),
-            _inward(
+            _inward_pass(
                 changed_twice,
                 _FORWARD.passes[3],
                 "second_motion_derivatives(m, tau, work, out);",

@@ -98,7 +98,7 @@ class Events:
 
     def _graph(self, name: str, elements: ca.SX) -> Graph:
         inputs = {"memory": (self.evaluator.memory.size,), "sides": (self.count,)}
-        function = ca.Function(name, [self._in], [ca.cse(elements)])
+        function = ca.Function(name, [self._graph_inputs], [ca.cse(elements)])
         return Graph(name, inputs, {"out": (elements.numel(),)}, function)
 
     @cached_property
@@ -106,7 +106,7 @@ class Events:
         return ca.SX.sym("m", self.evaluator.memory.size)
 
     @property
-    def _in(self) -> ca.SX:
+    def _graph_inputs(self) -> ca.SX:
         return ca.vertcat(self._m, *self._sides[: self.count])
 
     @cached_property
@@ -259,7 +259,10 @@ def _merge_equal_choices(elements: ca.SX, choices: Sequence[Choice]) -> tuple[ca
 
 
 def _choices_read_by(elements: ca.SX, choices: Sequence[Choice]) -> Iterator[Choice]:
-    """Yield the piecewise functions on which the elements depend, also indirectly."""
+    """Yield the piecewise functions on which the expressions `elements` depend.
+
+    The dependence may be indirect, through other piecewise functions.
+    """
     read = {one.element_hash() for one in ca.symvar(elements)}
     needed = []
     for choice in reversed(choices):

@@ -84,7 +84,7 @@ def loop_rows(model: Model, tree: Model, notation: Notation = SCALAR) -> LoopRow
             f"no loop of model '{model.name}' constrains its joints; use the derivatives of 'aba'"
         )
     ends, of_all = _ends(model, some)
-    free, groups = _free(model, tree, ends, of_all), [group for group in of_all if group]
+    free, groups = _model_of_ends(model, tree, ends, of_all), [group for group in of_all if group]
     tips = [end for end in ends if end.body >= 0]
     graphs, blocks = _graphs(free, ends, groups, some)
     functions = c_functions(graphs, [{}, {}], inline=True, notation=notation)
@@ -129,7 +129,9 @@ def _ends(model: Model, some: list[int]) -> tuple[list[_End], list[_Group]]:
     return ends, groups
 
 
-def _free(model: Model, tree: Model, ends: list[_End], groups: list[_Group]) -> SimpleNamespace:
+def _model_of_ends(
+    model: Model, tree: Model, ends: list[_End], groups: list[_Group]
+) -> SimpleNamespace:
     """Return a model in which the ends of the constraints are free bodies."""
     frames = _frames(model, tree)
     at = iter([{ends[e].body: e for e in group} for group in groups])

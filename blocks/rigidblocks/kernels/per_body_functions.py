@@ -202,7 +202,7 @@ class BodyType:
         assignments: dict[str, ca.SX] = {}
         for name, value in zip(step.results, results, strict=True):
             if name:
-                assignments.update(self._keep(name, value))
+                assignments.update(self._store_result(name, value))
         function, used = _function(assignments, self.symbols)
         self.operations += operation_count(function)
         places = [self.names[sx.element_hash()] for sx in used]
@@ -226,7 +226,7 @@ class BodyType:
             *(_array([elements[k] for k in part.ravel()]).reshape(part.shape) for part in parts)
         )
 
-    def _keep(self, name: str, value: Any) -> Iterator[tuple[str, ca.SX]]:
+    def _store_result(self, name: str, value: Any) -> Iterator[tuple[str, ca.SX]]:
         """Yield the C assignments (target, value) that store a result of a pass.
 
         Other passes, other bodies or the caller of the algorithm read the target.
@@ -390,10 +390,12 @@ def body_types(model: Model, most: int = 4) -> tuple[list[int], list[tuple[int, 
     types = list(dict.fromkeys(keys))
     place = [types.index(key) for key in keys]
     alike = [[i for i, at in enumerate(place) if at == k] for k in range(len(types))]
-    return place, [(bodies[0], _common([patterns[i] for i in bodies])) for bodies in alike]
+    return place, [
+        (bodies[0], _common_parameters([patterns[i] for i in bodies])) for bodies in alike
+    ]
 
 
-def _common(patterns: list[Array]) -> Array:
+def _common_parameters(patterns: list[Array]) -> Array:
     """Return the parameters that are equal in all patterns; NaN marks other parameters."""
     return reduce(lambda one, two: np.where(one == two, one, np.nan), patterns)
 

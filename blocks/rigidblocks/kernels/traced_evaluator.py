@@ -225,12 +225,12 @@ class TracedEvaluator(Evaluator):
     def update(self, m: Array) -> Array:
         if isinstance(self.memory.block, WrittenBlock):
             return self._functions.update(m)
-        if self._of_graphs is not None:
-            return self._of_graphs.update(m)
+        if self._graph_evaluator is not None:
+            return self._graph_evaluator.update(m)
         return self._run("update", m)
 
     @cached_property
-    def _of_graphs(self) -> NumpyEvaluator | None:
+    def _graph_evaluator(self) -> NumpyEvaluator | None:
         """Evaluator of a block with adaptive inner blocks; None for other blocks.
 
         The sample update of a block with adaptive inner blocks cannot be traced. The evaluator
@@ -253,14 +253,14 @@ class QuickEvaluator(TracedEvaluator):
     """
 
     @cached_property
-    def _of_thread(self) -> threading.local:
+    def _thread_graphs(self) -> threading.local:
         """Compiled graphs of the current thread, by name."""
         return threading.local()
 
     def _run(self, name: str, m: Array) -> Array:
         if m.dtype == object or isinstance(self.memory.block, StagedBlock):
             return super()._run(name, m)
-        known = vars(self._of_thread)
+        known = vars(self._thread_graphs)
         if name not in known:
             known[name] = Evaluation(self.graph(name))
         values: Array = known[name](m)

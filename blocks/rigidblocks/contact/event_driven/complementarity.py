@@ -79,7 +79,7 @@ def acceleration_programme(H: Array, free: Array, T: Array, bias: Array) -> Quad
     Args:
         H: Joint-space inertia (n, n).
         free: Acceleration (n,) if no contact forces act, H^-1 (tau - C).
-        T: Contact normals in joint space (n, n_c).
+        T: Joint forces of unit normal forces (n, n_c).
         bias: dT/dt^T qd (n_c,).
     """
     return QuadraticProgramme(H, -(H @ free), T.T, bias)

@@ -37,8 +37,8 @@ from rigidblocks.spatial.spatial import Array, cross
 class ContactUnknowns(NamedTuple):
     """Order of the unknown contact forces in the vector lam (n + 2k,) of a contact problem.
 
-    The normal forces of the contacts with friction come first, then the remaining normal forces,
-    then the tangential forces (x, y) of the contacts with friction. `order` (n,) contains the
+    lam contains the normal forces of the contacts with friction, then the remaining normal forces.
+    The tangential forces (x, y) of the contacts with friction come last. `order` (n,) contains the
     contact index of each normal force. `mu` (k,) contains the coefficients of friction of the k
     contacts with friction.
     """

@@ -624,8 +624,8 @@ def _sticking_contacts(equation: PhaseEquation, phase: Phase) -> list[int]:
 def _force_scale(equation: PhaseEquation, lam: Array, phase: Phase) -> float:
     """Return the scale of the contact forces for zero tolerances.
 
-    The result is the larger of two forces: the largest contact force, and the force that gives a
-    contact an acceleration equal to the acceleration scale.
+    The result is the largest contact force, or the force that accelerates a contact by the
+    acceleration scale if this force is larger.
     """
     mobility = float(equation.M.diagonal().max(initial=0.0))
     return max(float(np.abs(lam).max(initial=0.0)), phase.acceleration / max(mobility, 1e-300))

@@ -144,10 +144,10 @@ def assemble(
     fixed_columns = velocity_columns(model, fixed, "held fixed")
     free = np.setdiff1d(np.arange(tree.nv), fixed_columns)
     q = cut_state(model, guess, np.zeros(model.nv))[0]
-    q = normalize_quaternions(model, _least_open(model, tree, q, free, iterations)[: model.nq])
+    q = normalize_quaternions(model, _minimize_misfit(model, tree, q, free, iterations)[: model.nq])
     errors = closure_errors(model, q)
     if max((max(error) for error in errors.values()), default=0.0) > tolerance:
-        refused = AssemblyError(_still_open(model, errors, fixed_columns), q, errors)
+        refused = AssemblyError(_open_loops_text(model, errors, fixed_columns), q, errors)
         raise with_doc_link(refused, "loops that do not close")
     return q
 
@@ -212,7 +212,7 @@ def _rows(model: Tree) -> Iterable[tuple[str, slice]]:
     return zip(model.loop_names, model.constraint_slices, strict=True)
 
 
-def _least_open(model: Tree, tree: Tree, q: Array, free: Array, iterations: int) -> Array:
+def _minimize_misfit(model: Tree, tree: Tree, q: Array, free: Array, iterations: int) -> Array:
     """Return the configuration of the cut tree with the smallest closure error (`_misfit`).
 
     Only the velocity variables `free` change.
@@ -277,7 +277,7 @@ _MINUS_SKEW = [
 ]
 
 
-def _still_open(
+def _open_loops_text(
     model: Tree, errors: dict[str, tuple[float, float]], fixed_columns: list[int]
 ) -> str:
     places = ", ".join(

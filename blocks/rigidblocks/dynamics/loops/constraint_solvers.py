@@ -39,7 +39,7 @@ from rigidblocks.spatial.linear_algebra import (
 from rigidblocks.spatial.scalar import for_derivatives, is_number, less, maximum, minimum, select
 from rigidblocks.spatial.spatial import Array
 
-TOLERANCE = 1e-9  # relative to the largest column; far above rounding of dependent constraints
+TOLERANCE = 1e-9  # relative to the largest column; exceeds rounding of dependent constraints
 
 
 @dataclass(frozen=True, eq=False)
@@ -338,7 +338,10 @@ def _remaining_basis(
 def _coordinates(
     sources: tuple[int, ...], fresh: tuple[int, ...], fronts: list[Front], home: dict[int, int]
 ) -> dict[int, Array]:
-    """Return the `kept` rows of the sources and the `fresh` rows, in coordinates of a new front."""
+    """Return the rows of Y that a new front can read, in coordinates of this front.
+
+    These are the `kept` rows of the fronts `sources`, and the `fresh` rows.
+    """
     sizes = [fronts[source].P.size for source in sources]
     basis = np.eye(sum(sizes) + len(fresh))
     rows: dict[int, Array] = {}
@@ -459,7 +462,7 @@ def null_space_method(
 
     Complete pivoting of K selects the independent variables and sets lam of dependent constraints
     to 0 (RBDA 8.8). `independent` lists the indices of prescribed independent variables. The
-    function does not check these indices; `null_space` of the linear algebra does.
+    function does not check these indices; `spatial.linear_algebra.null_space` does.
     """
     del parent, blocks
     K_x = reduction(K, k, independent)
@@ -497,8 +500,8 @@ def svd_null_space(
 
         qdd = V2 (V2^T H V2)^-1 V2^T (f - H K^+ k) + K^+ k
 
-    The columns of V2 are the basis, and K^+ is the pseudo-inverse, both from the singular value
-    decomposition of K. Singular values s below a relative tolerance count as 0, and the
+    The singular value decomposition of K provides the basis (the columns of V2) and the
+    pseudo-inverse K^+. Singular values s below a relative tolerance count as 0, and the
     corresponding component of k is dropped. With `damping`, relative to the largest singular value,
     s / (s^2 + damping^2) replaces 1/s. Damping softens the constraints near singular configurations
     (Spencer 2004, 3.3). lam is the smallest solution.

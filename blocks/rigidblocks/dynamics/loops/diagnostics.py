@@ -154,11 +154,14 @@ def _last_share(U: Array, inverses: Array, k: Array) -> Any:
     """
     following = np.append(inverses[1:], 0.0)
     shares = abs(U.T @ k)
-    last = [a * b for a, b in zip(_positive(inverses), 1.0 - _positive(following), strict=True)]
+    last = [
+        a * b
+        for a, b in zip(_positive_flags(inverses), 1.0 - _positive_flags(following), strict=True)
+    ]
     return sum(one * share for one, share in zip(last, shares, strict=True))
 
 
-def _positive(values: Array) -> Array:
+def _positive_flags(values: Array) -> Array:
     return np.array(select(less(0.0, values), 1.0, 0.0))
 
 

@@ -323,7 +323,7 @@ def tangent_linearization(
 
     The velocities delta (nv,) move the model from the operating point to q in unit time. The
     function computes exact differentials with dual numbers, along dq = N dy, K dqd = -dK qd. These
-    2p directions keep the loops closed.
+    2p directions keep the loops closed. N (nv, p) is the matrix G of the result.
 
     Args:
         model: Model with loops.

@@ -516,9 +516,10 @@ def closed_loop_inverse_dynamics(
         G_u^T u = G^T tau_ID,   tau_ID = H qdd + C - tau^a                      (RBDA Eq 8.62, 8.63)
 
     u contains the forces of the actuators, and qd = G yd are the velocities that keep the loops
-    closed. For redundant actuators, the forces [N m, N] have the smallest sum of squares. The rows
-    of G^T follow from the orthogonal elimination of `closed_loop_dynamics`. Therefore the two
-    functions agree at singular configurations, too.
+    closed. G_u contains the rows of G of the actuated joints. For redundant actuators, the forces
+    [N m, N] have the smallest sum of squares. The rows of G^T follow from the orthogonal
+    elimination of `closed_loop_dynamics`. Therefore this function and `closed_loop_dynamics` agree
+    at singular configurations, too.
 
     The function does not check the motion or the actuators if the arguments are traced.
 

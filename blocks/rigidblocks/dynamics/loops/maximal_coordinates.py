@@ -18,16 +18,16 @@ from rigidblocks.dynamics import body_poses, body_velocities, check_lengths
 from rigidblocks.robot.tree import Tree
 from rigidblocks.spatial.spatial import Array
 
-_SOFT = 1e-8  # diagonal of the constraint rows for the factorization, times 1 / mean body diagonal
+_SOFT = 1e-8  # added diagonal of the constraint rows times the mean diagonal of the body rows
 _LEFT = 1e-9  # largest residual of a solution, relative to the largest force or acceleration
 
 
 class MaximalSystem(NamedTuple):
     """Linear system `[[I, P T], [T^T P^T, 0]] [a; -lam] = right` of all bodies (RBDA Eq 8.64).
 
-    I contains the inertias of the bodies, a their accelerations, and lam the constraint forces. P T
-    maps unit constraint forces to forces on the bodies. Each body has 6 rows (3 in the plane), and
-    each joint has one row per constraint.
+    I contains the inertias and a the accelerations of the bodies. lam contains the constraint
+    forces. P T maps unit constraint forces to forces on the bodies. Each body has 6 rows (3 in the
+    plane), and each joint has one row per constraint.
 
     Attributes:
         matrix: Symmetric matrix of the system.
