@@ -1,7 +1,7 @@
 """Web pages that show robots and runs, for the methods `show` and `animate`.
 
 The public functions `show` and `animate` belong to a higher layer of the package. This module
-therefore imports them by name from the top level of the package.
+therefore imports these functions by name from the top level of the package.
 """
 
 from collections.abc import Iterable, Sequence

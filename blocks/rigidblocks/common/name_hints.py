@@ -1,4 +1,4 @@
-"""Hints in error messages for unknown names: the known names, and the name that was meant."""
+"""Hints for unknown names in error messages: the known names and the probable name."""
 
 import abc
 import difflib
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar, get_type_hi
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# words of other tools and books for the same argument; a name may occur in several groups
+# each string is a group of names for one argument, also in other tools; groups may overlap
 SYNONYMS = (
     "t_stop t_end t_final tend tf tmax end_time stop_time final_time duration until t_span tspan",
     "t_start t0 start_time begin_time",
@@ -81,7 +81,7 @@ SYNONYMS = (
 )
 
 
-# advice for arguments that have no counterpart, by the function or class and the words of the user
+# advice for unknown arguments: function or class, names of the arguments ("": all), and the text
 ADVICE = {
     "LowPass": {
         "cutoff fc f_c f frequency bandwidth": "for a cutoff frequency f, T = 1 / (2 pi f)"
@@ -96,7 +96,7 @@ ADVICE = {
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return the end of an error message for an unknown name, listing the known names.
+    """Return the end of an error message for an unknown name: the known names and a hint.
 
     Example: "available: q, qd (did you mean q?)".
     """
@@ -105,16 +105,16 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def close_match_hint(name: str, known: Iterable[str]) -> str:
-    """Return " (did you mean q?)" if a known name is similar, else ""."""
+    """Return a hint such as " (did you mean q?)", or "" if no known name is similar."""
     found = difflib.get_close_matches(name, tuple(known), 1)
     return f" (did you mean {found[0]}?)" if found else ""
 
 
 def meant_names(name: str, known: Iterable[str]) -> list[str]:
-    """Return the known names that an unknown argument probably means, most similar first.
+    """Return the known names that an unknown argument probably means.
 
-    These are the names that differ only in upper case and underscores, otherwise the synonyms, and
-    otherwise the most similar name.
+    The function searches for names that differ only in upper case and underscores. If it finds
+    none, it searches for synonyms, and then for the most similar name.
     """
     known = tuple(known)
 
@@ -133,7 +133,7 @@ def meant_names(name: str, known: Iterable[str]) -> list[str]:
 
 
 def argument_hint(name: str, known: Iterable[str]) -> str:
-    """Return the known arguments and the one that an unknown argument means, for a message."""
+    """Return the end of an error message for an unknown argument: known arguments and a hint."""
     known = tuple(known)
     found = meant_names(name, known)
     hint = f" (did you mean {' or '.join(found)}?)" if found else ""
@@ -167,7 +167,7 @@ def wrong_call(
 
 
 def explain_calls(options: type | None = None) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Return a decorator: a call with an unknown argument raises TypeError with the right name.
+    """Return a decorator that adds a hint to the TypeError for an unknown argument.
 
     Args:
         options: Typed dictionary of the arguments that the function collects in `**options`.
@@ -196,12 +196,12 @@ def explain_calls(options: type | None = None) -> Callable[[Callable[P, T]], Cal
 
 
 def _is_from_call(error: TypeError) -> bool:
-    """Return True if the arguments did not fit the signature, so the function did not start."""
+    """Return True if a TypeError comes from the call itself and not from inside the function."""
     return error.__traceback__ is not None and error.__traceback__.tb_next is None
 
 
 class HintedType(abc.ABCMeta):
-    """Metaclass: a call of the class with an unknown argument names the right argument."""
+    """Metaclass that adds a hint to the TypeError for an unknown constructor argument."""
 
     def __call__(cls, *values: Any, **named: Any) -> Any:
         try:
@@ -216,15 +216,16 @@ class HintedType(abc.ABCMeta):
 
     @property
     def __signature__(cls) -> inspect.Signature:
-        """Signature of the constructor; without it, `inspect` would return that of `__call__`."""
+        """Signature of the constructor, because `inspect` would return that of `__call__`."""
         whole = inspect.signature(cls.__init__)  # type: ignore[misc]
         return whole.replace(parameters=list(whole.parameters.values())[1:])
 
 
 class AttributeHints:
-    """Base class whose instances name the right call if an attribute is unknown.
+    """Base class that adds a hint to the AttributeError for an unknown attribute.
 
-    `CALLS` maps words, separated by spaces, to the call that a user of these words needs.
+    The keys of `CALLS` are attribute names, separated by spaces. The values are the calls that a
+    user of these names needs.
     """
 
     CALLS: ClassVar[Mapping[str, str]] = {}

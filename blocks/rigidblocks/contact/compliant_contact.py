@@ -101,6 +101,11 @@ def zener_force(p: Any, y: Any, K_s: Any) -> Any:
     y <= 0 is the position of the node between the spring K_s [N/m] and the spring-damper. The force
     does not depend on velocities, so it is continuous at impact. If K_s tends to infinity, the
     force converges to `normal_force`.
+
+    Args:
+        p: Negative penetration depth (...) [m].
+        y: Position of the node (...) [m].
+        K_s: Stiffness of the series spring [N/m].
     """
     return maximum(0.0, K_s * (y - p))
 

@@ -111,6 +111,12 @@ def point_motion(
 
     The units are m, m/s and rad/s. w is the angular velocity of the body of each point. All values
     are in base coordinates.
+
+    Args:
+        model: Model with the points.
+        q: Configuration (nq,).
+        qd: Velocity (nv,).
+        points: Contact points, as from `body_points`.
     """
     X0, v = body_poses(model, q), body_velocities(model, q, qd)
     rows = []
@@ -124,8 +130,15 @@ def point_motion(
 def effective_mass(model: Model, q: Array, body: int, point: ArrayLike, normal: ArrayLike) -> float:
     """Return the effective mass 1 / (n J H^-1 J^T n) [kg] of a contact at a point of a body.
 
-    J is the Jacobian of the point, and H the joint-space inertia matrix. The unit normal n is in
-    base coordinates, and the point is in body coordinates.
+    J is the Jacobian of the point, H the joint-space inertia matrix, and n the unit vector along
+    `normal`.
+
+    Args:
+        model: Model with the body.
+        q: Configuration (nq,).
+        body: Index of the body.
+        point: Contact point (3,) [m] in body coordinates.
+        normal: Contact normal (3,) in base coordinates, of any length.
     """
     n = unit_normal(normal)
     J = n @ point_jacobian(model, q, body, np.asarray(point))

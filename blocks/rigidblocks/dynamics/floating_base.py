@@ -312,6 +312,11 @@ def body_jacobian_floating(model: Model, q: Array, body: str | int) -> Array:
 
     The velocity of the body in body coordinates is J^f qd. For internal impulses the velocity
     change is delta v = J^f delta qd.
+
+    Args:
+        model: Model with a floating base.
+        q: Joint positions, excluding the base [rad or m].
+        body: Name or index of the body.
     """
     b, (padded,) = floating_body(model), _pad_joint_vectors(model, q=q)
     I0c, F, _ = crba_floating(model, q)

@@ -446,6 +446,12 @@ def stable_step(K: float, D: float, m_eff: float, *, lead: bool = False) -> floa
     several contacts with equal K and D, use the effective mass of the lightest mode: 1 / m_eff is
     the largest eigenvalue of N^T I^-1 N.
 
+    Args:
+        K: Stiffness [N/m].
+        D: Damping [N s/m].
+        m_eff: Effective mass [kg].
+        lead: True if the force depends on the extrapolated position p + h / 2 dp/dt.
+
     Raises:
         ValueError: K or m_eff is not positive, or D is negative.
     """

@@ -124,6 +124,15 @@ def forward_dynamics_crba(
     The composite-rigid-body algorithm computes H, and the recursive Newton-Euler algorithm computes
     C. `solve` is `solve_ltdl` or `solve_ltl`, which skip the branch-induced zeros.
 
+    Args:
+        model: Tree of bodies.
+        q: Joint positions (nq,) [rad or m].
+        qd: Joint velocities (nv,).
+        tau: Joint forces (nv,) [N m or N].
+        f_ext: External wrenches (nb, 6) on the bodies in base coordinates [N m, N].
+        gravity: Gravity (3,) [m/s^2] in base coordinates; by default model.gravity.
+        solve: Solver of H qdd = tau - C: `solve_ltdl` or `solve_ltl`.
+
     Raises:
         ValueError: H is numeric and not positive definite.
     """
@@ -133,7 +142,13 @@ def forward_dynamics_crba(
 
 
 def inertia_times(model: Tree, q: Array, qdd: Array) -> Array:
-    """Return H(q) qdd (nv,), the joint forces at rest without gravity (RBDA Table 6.1)."""
+    """Return H(q) qdd (nv,), the joint forces at rest without gravity (RBDA Table 6.1).
+
+    Args:
+        model: Tree of bodies.
+        q: Joint positions (nq,) [rad or m].
+        qdd: Joint accelerations (nv,).
+    """
     check_lengths(model, q=q, qdd=qdd)
     Xup, S = transforms_and_subspaces(model, q)
     a, f, tau = per_body(model, 3)

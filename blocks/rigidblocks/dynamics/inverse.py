@@ -119,6 +119,14 @@ def joint_wrenches(
     The joint force is the component along the motion subspace, tau = S^T f. The joint structure
     supports the remaining components.
 
+    Args:
+        model: Tree of bodies.
+        q: Joint positions (nq,) [rad or m].
+        qd: Joint velocities (nv,).
+        qdd: Joint accelerations (nv,).
+        f_ext: External wrenches (nb, 6) on the bodies in base coordinates [N m, N].
+        gravity: Gravity (3,) [m/s^2] in base coordinates; by default model.gravity.
+
     Returns:
         The wrenches (nb, 6) from parent to body in body coordinates, and the wrench (6,) of the
         base on the robot in base coordinates.
@@ -143,5 +151,12 @@ def bias_force(
     """Return the joint-space bias force C (nv,) [N m or N], the result of `rnea` for qdd = 0.
 
     The joint forces tau = C result in zero joint acceleration (RBDA Eq 6.2).
+
+    Args:
+        model: Tree of bodies.
+        q: Joint positions (nq,) [rad or m].
+        qd: Joint velocities (nv,).
+        f_ext: External wrenches (nb, 6) on the bodies in base coordinates [N m, N].
+        gravity: Gravity (3,) [m/s^2] in base coordinates; by default model.gravity.
     """
     return rnea(model, q, qd, np.zeros(model.nv), f_ext, gravity)

@@ -98,7 +98,14 @@ def spatial_acceleration(a: Array, v: Array) -> Array:
 
 
 def point_position(model: Model, q: Array, body: str | int, point: Array) -> Array:
-    """Return the position (3,) [m] of a point of a body in base coordinates, r + E^T p."""
+    """Return the position (3,) [m] of a point of a body in base coordinates, r + E^T p.
+
+    Args:
+        model: Tree of bodies.
+        q: Joint positions (nq,) [rad or m].
+        body: Name or index of the body.
+        point: Position (3,) [m] of the point in body coordinates.
+    """
     X = _body_motion(model, body, q, np.zeros(model.nv), np.zeros(model.nv))[0]
     position: Array = X.r + X.E.T @ np.asarray(point)
     return position
@@ -108,6 +115,13 @@ def point_velocity(model: Model, q: Array, qd: Array, body: str | int, point: Ar
     """Return the velocity (3,) [m/s] of a point of a body, E^T (v + w x p) (RBDA Eq 2.1).
 
     The result is in base coordinates.
+
+    Args:
+        model: Tree of bodies.
+        q: Joint positions (nq,) [rad or m].
+        qd: Joint velocities (nv,).
+        body: Name or index of the body.
+        point: Position (3,) [m] of the point in body coordinates.
     """
     X, v, _ = _body_motion(model, body, q, qd, np.zeros(model.nv))
     velocity: Array = X.E.T @ (v[3:] + cross(v[:3], np.asarray(point)))
@@ -120,6 +134,14 @@ def point_acceleration(
     """Return the acceleration (3,) [m/s^2] of a point of a body in base coordinates.
 
     The result is the second time derivative of the position.
+
+    Args:
+        model: Tree of bodies.
+        q: Joint positions (nq,) [rad or m].
+        qd: Joint velocities (nv,).
+        qdd: Joint accelerations (nv,).
+        body: Name or index of the body.
+        point: Position (3,) [m] of the point in body coordinates.
     """
     X, v, a = _body_motion(model, body, q, qd, qdd)
     acceleration: Array = X.E.T @ _point_acceleration(v, a, np.asarray(point))
@@ -139,6 +161,15 @@ def specific_force(
 
     The reading is the acceleration of the point minus gravity: +g upwards at rest, zero in free
     fall.
+
+    Args:
+        model: Tree of bodies.
+        q: Joint positions (nq,) [rad or m].
+        qd: Joint velocities (nv,).
+        qdd: Joint accelerations (nv,).
+        body: Name or index of the body.
+        point: Position (3,) [m] of the point in body coordinates.
+        gravity: Gravity (3,) [m/s^2] in base coordinates; by default model.gravity.
     """
     X, v, a = _body_motion(model, body, q, qd, qdd)
     g = np.asarray(model.gravity if gravity is None else gravity)
@@ -170,6 +201,11 @@ def body_jacobian(model: Tree, q: Array, body: str | int) -> Array:
     """Return the Jacobian J (6, nv) of a body in body coordinates (RBDA Eq 4.5, 4.6).
 
     The spatial velocity of the body is J qd.
+
+    Args:
+        model: Tree of bodies.
+        q: Joint positions (nq,) [rad or m].
+        body: Name or index of the body.
     """
     check_lengths(model, q=q)
     J: list[Any] = [np.zeros((len(model.algebra.zero()), joint.nv)) for joint in model.joint]
@@ -187,6 +223,12 @@ def body_jacobian_rate(model: Tree, q: Array, qd: Array, body: str | int) -> Arr
     The spatial acceleration of the body is J qdd + dJ/dt qd. The columns are the derivatives of
     moving vectors, S' + v x S, where S' contains the derivatives of the components of S. The
     derivatives of the elements of J differ from dJ/dt by v x J, because the body coordinates move.
+
+    Args:
+        model: Tree of bodies.
+        q: Joint positions (nq,) [rad or m].
+        qd: Joint velocities (nv,).
+        body: Name or index of the body.
     """
     check_lengths(model, q=q, qd=qd)
     J: list[Any] = [np.zeros((len(model.algebra.zero()), joint.nv)) for joint in model.joint]
@@ -218,6 +260,12 @@ def point_jacobian(model: Model, q: Array, body: str | int, point: Array) -> Arr
     """Return the Jacobian J (3, nv) of a point of a body, in base coordinates.
 
     The velocity of `point` (3,) [m, body coordinates] is J qd.
+
+    Args:
+        model: Tree of bodies.
+        q: Joint positions (nq,) [rad or m].
+        body: Name or index of the body.
+        point: Position (3,) [m] of the point in body coordinates.
     """
     E, J = _rotation(model, q, body), body_jacobian(model, q, body)
     jacobian: Array = E.T @ (J[3:] - cross(np.asarray(point), J[:3]))
@@ -225,7 +273,15 @@ def point_jacobian(model: Model, q: Array, body: str | int, point: Array) -> Arr
 
 
 def point_jacobian_rate(model: Model, q: Array, qd: Array, body: str | int, point: Array) -> Array:
-    """Return dJ/dt (3, nv) of a point in base coordinates; its acceleration is J qdd + dJ/dt qd."""
+    """Return dJ/dt (3, nv) of a point in base coordinates; its acceleration is J qdd + dJ/dt qd.
+
+    Args:
+        model: Tree of bodies.
+        q: Joint positions (nq,) [rad or m].
+        qd: Joint velocities (nv,).
+        body: Name or index of the body.
+        point: Position (3,) [m] of the point in body coordinates.
+    """
     E, p = _rotation(model, q, body), np.asarray(point)
     J, Jdot = body_jacobian(model, q, body), body_jacobian_rate(model, q, qd, body)
     v = J @ qd

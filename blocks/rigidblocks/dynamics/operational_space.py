@@ -171,6 +171,12 @@ def assemble_two_handles(first: TwoHandles, second: TwoHandles, T: Array, c: Arr
     handle 1 of the first body and handle 2 of the second body. The bias accelerations
     must include the active force of the joint. One of the joined handles must be free to move in
     all directions.
+
+    Args:
+        first: First articulated body.
+        second: Second articulated body.
+        T: Basis of the constraint forces (6, 6 - n).
+        c: Bias acceleration of the joint (6,).
     """
     Y, beta = T.T @ (first.Phi2 + second.Phi1) @ T, c - second.b1 + first.b2
     near, far = T.T @ first.Phi12.T, T.T @ second.Phi12
@@ -196,6 +202,11 @@ def assemble_handles(
 
         lam = Y^-1 (c - P^T b),  Y = P^T Phi P,  Phi' = Phi - Phi P Y^-1 P^T Phi,
         b' = b + Phi P lam
+
+    Args:
+        bodies: Articulated bodies in inverse form.
+        joints: Joints between handles.
+        keep: Indices of the handles of the result.
 
     Raises:
         ValueError: `joints` or `keep` is empty, a handle does not exist, or the constraints of the
@@ -243,6 +254,11 @@ def inverse_inertia(model: Tree, q: Array, J: Array) -> Array:
 
     Phi is the acceleration of the task per unit force on it. It is symmetric positive semidefinite
     and has the rank of J (k, nv). With H = L^T L, Phi = Y^T Y for Y = L^-T J^T.
+
+    Args:
+        model: Tree of bodies.
+        q: Joint positions (nq,) [rad or m].
+        J: Jacobian (k, nv) of the task.
     """
     parent = expanded_parent(model)
     Y = mpy_lit(ltl(crba(model, q), parent), parent, J.T)
@@ -252,6 +268,11 @@ def inverse_inertia(model: Tree, q: Array, J: Array) -> Array:
 
 def operational_inertia(model: Model, q: Array, J: Array) -> Array:
     """Return the inertia (J H^-1 J^T)^-1 (k, k) of a task v = J qd (RBDA Eq 7.12).
+
+    Args:
+        model: Tree of bodies.
+        q: Joint positions (nq,) [rad or m].
+        J: Jacobian (k, nv) of the task.
 
     Raises:
         ValueError: J is numeric and does not have full row rank, so that only `inverse_inertia`
@@ -280,6 +301,15 @@ def handle_equation(
 
     a and f (6h,) are the stacked accelerations and additional forces of the h handles. Each handle
     uses the coordinates of its body. tau (nv,) and f_ext (nb, 6) contain all forces except f.
+
+    Args:
+        model: Tree of bodies.
+        q: Joint positions (nq,) [rad or m].
+        qd: Joint velocities (nv,).
+        tau: Joint forces (nv,) [N m or N].
+        bodies: Indices of the bodies that become handles.
+        f_ext: External wrenches (nb, 6) on the bodies in base coordinates [N m, N].
+        gravity: Gravity (3,) [m/s^2] in base coordinates; by default model.gravity.
     """
     J = np.vstack([body_jacobian(model, q, body) for body in bodies])
     a_vp = np.concatenate([body_jacobian_rate(model, q, qd, body) @ qd for body in bodies])
@@ -315,6 +345,10 @@ class BodyJointSpace(NamedTuple):
 def split_along(parts: tuple[Array, ...], v: Array) -> tuple[Array, ...]:
     """Split v into a sum of vectors, one in the range of each matrix (RBDA Eq 3.25 to 3.27).
 
+    Args:
+        parts: Matrices (n, n_i), whose columns together are a basis.
+        v: Vector (n,).
+
     Raises:
         ValueError: The columns of all `parts` together are not a basis.
     """
@@ -337,6 +371,11 @@ def split_force(I: Array, S: Array, f: Array) -> SplitForce:
 
     S^T hold = 0, and at rest the acceleration is I^-1 move. I (6, 6) is the inertia of the body.
     The result depends only on the range of S, not on the choice of its basis.
+
+    Args:
+        I: Inertia of the body (6, 6).
+        S: Motion subspace (6, n).
+        f: Force on the body (6,).
     """
     IS = I @ S
     move = IS @ positive_solution(S.T @ IS, S.T @ f)
@@ -349,6 +388,11 @@ def constrained_body(body: Handle, S: Array, bias: Array) -> InverseHandle:
         Phi = S (S^T I S)^-1 S^T,  b = dS/dt qd - Phi (I dS/dt qd + p)
 
     Phi is symmetric and positive semidefinite. It has the rank n and the range of S.
+
+    Args:
+        body: Body without its joint, as a handle.
+        S: Motion subspace (6, n).
+        bias: Bias acceleration dS/dt qd (6,).
     """
     Phi = S @ positive_solution(S.T @ body.I @ S, S.T)
     return InverseHandle(Phi, bias - Phi @ (body.I @ bias + body.p))
@@ -362,6 +406,12 @@ def constrained_motion(body: Handle, T: Array, bias: Array, f: Array) -> Constra
         [I, T; T^T, 0] [a; -lam] = [f - p; T^T bias]
 
     The right-hand side is T^T dS/dt qd. It equals -dT^T/dt v, because T^T S is constantly 0.
+
+    Args:
+        body: Body without its joint, as a handle.
+        T: Basis of the constraint forces (6, 6 - n).
+        bias: Bias acceleration dS/dt qd (6,).
+        f: Force on the body (6,).
     """
     n = len(f)
     W = np.block([[body.I, T], [T.T, np.zeros((T.shape[1], T.shape[1]))]])
@@ -375,5 +425,10 @@ def body_joint_space(body: Handle, S: Array, bias: Array) -> BodyJointSpace:
         H = S^T I S,  C = S^T (I dS/dt qd + p)
 
     The equation contains f only as S^T f, so it does not determine the constraint force.
+
+    Args:
+        body: Body without its joint, as a handle.
+        S: Motion subspace (6, n).
+        bias: Bias acceleration dS/dt qd (6,).
     """
     return BodyJointSpace(S.T @ body.I @ S, S.T @ (body.I @ bias + body.p))

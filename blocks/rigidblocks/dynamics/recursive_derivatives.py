@@ -56,6 +56,13 @@ def rnea_derivatives(
 
     The columns correspond to the velocity variables.
 
+    Args:
+        model: Tree of bodies.
+        q: Joint positions (nq,) [rad or m].
+        qd: Joint velocities (nv,).
+        qdd: Joint accelerations (nv,).
+        gravity: Gravity (3,) [m/s^2] in base coordinates; by default model.gravity.
+
     Raises:
         ValueError: S of a joint is not constant.
     """
@@ -137,6 +144,12 @@ def jacobian_derivatives(model: Tree, q: Array, qd: Array, qdd: Array) -> Jacobi
     The last equation corrects two terms of Spencer 2004, which contains qdd instead of qd, and the
     third derivative of q instead of qdd. The results are derivatives of the matrix elements,
     whereas `body_jacobian_rate` returns derivatives of the column vectors.
+
+    Args:
+        model: Tree of bodies.
+        q: Joint positions (nq,) [rad or m].
+        qd: Joint velocities (nv,).
+        qdd: Joint accelerations (nv,).
 
     Raises:
         ValueError: S of a joint is not constant.

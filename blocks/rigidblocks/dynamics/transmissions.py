@@ -81,6 +81,12 @@ def projected_dynamics(H: Array, C: Array, G: Array, g: Array | None = None) -> 
 
     A trace omits the zeros of G and H, so that only the terms of Eq 9.27 remain. Only nonlinear
     gears need g (nv,).
+
+    Args:
+        H: Inertia matrix (nv, nv).
+        C: Bias force (nv,).
+        G: Matrix (nv, ny) from ydd to qdd.
+        g: Accelerations (nv,) at ydd = 0; by default zero.
     """
     bias = C if g is None else C + H @ g
     product = G.T @ (H @ G)
@@ -99,6 +105,15 @@ def geared_forward_dynamics(
     """Return the accelerations ydd (ny,) of the independent variables.
 
     The forces `tau` (nv,) act at all joints, including driven joints.
+
+    Args:
+        model: Model without loops.
+        coupling: Gears of the model.
+        y: Independent positions (ny,).
+        yd: Independent velocities (ny,).
+        tau: Joint forces (nv,) [N m or N].
+        f_ext: External wrenches (nb, 6) on the bodies in base coordinates [N m, N].
+        gravity: Gravity (3,) [m/s^2] in base coordinates; by default model.gravity.
     """
     q, qd = coupling.G @ y, coupling.G @ yd
     H, C = projected_dynamics(crba(model, q), bias_force(model, q, qd, f_ext, gravity), coupling.G)
@@ -118,6 +133,15 @@ def geared_inverse_dynamics(
 
     Any joint forces tau with G^T tau = u produce these accelerations. A motor with the gear ratio
     rho at an independent variable needs the torque u / rho.
+
+    Args:
+        model: Model without loops.
+        coupling: Gears of the model.
+        y: Independent positions (ny,).
+        yd: Independent velocities (ny,).
+        ydd: Independent accelerations (ny,).
+        f_ext: External wrenches (nb, 6) on the bodies in base coordinates [N m, N].
+        gravity: Gravity (3,) [m/s^2] in base coordinates; by default model.gravity.
     """
     G = coupling.G
     u: Array = G.T @ rnea(model, G @ y, G @ yd, G @ ydd, f_ext, gravity)
@@ -139,6 +163,15 @@ def aba_with_rotors(
     I_rot at the joint, rho^2 times the inertia of the rotor. The algorithm neglects the rotor
     masses and the gyroscopic forces. At a joint with several degrees of freedom I_rot is on the
     diagonal of H; `rotor_bias` returns the bias forces of a SixDoF joint.
+
+    Args:
+        model: Model without loops.
+        q: Joint positions (nq,) [rad or m].
+        qd: Joint velocities (nv,).
+        tau: Joint forces (nv,) [N m or N].
+        rotor_inertia: Rotor inertia I_rot (nv,) at the joints [kg m^2 or kg].
+        f_ext: External wrenches (nb, 6) on the bodies in base coordinates [N m, N].
+        gravity: Gravity (3,) [m/s^2] in base coordinates; by default model.gravity.
     """
     rotor_inertia = np.asarray(rotor_inertia)
     return hybrid_dynamics(

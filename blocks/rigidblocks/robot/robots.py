@@ -624,10 +624,10 @@ def stewart_platform(
     of each leg follow. q = (quaternion and position of the platform, then for each leg the two
     angles [rad] and the length [m]). The ball joints are the loop joints.
 
-    The platform has a separate six-DoF joint in the tree, so all legs and loops have the same
+    The platform has a separate six-DoF joint in the tree, so all legs and loops have an identical
     structure. If the platform were a child of one leg, the model would need one loop less. The
-    condition number of the constraints would be the same (1.3 in mass-weighted coordinates), but
-    the condition number of the inertia matrix would increase from 29 to 63.
+    condition number of the constraints would not change (1.3 in mass-weighted coordinates). The
+    condition number of the inertia matrix would increase from 29 to 63.
 
     Args:
         height: The initial height of the platform [m].

@@ -713,7 +713,7 @@ class TriangleMesh(Surface):
 
     @property
     def adjacent_triangles(self) -> Array:
-        """Adjacent triangles (m, 3) at the edges from each corner to the next corner, or -1."""
+        """Indices (m, 3) of the adjacent triangles at the three edges of each triangle, or -1."""
         found: Array = vars(self)["_adjacent_triangles"]
         return found
 
@@ -733,7 +733,7 @@ def _longest(a: Array, b: Array, c: Array) -> Any:
 
 
 def _adjacent_triangles(triangles: Array) -> Array:
-    """Return the index of the adjacent triangle (m, 3) at each edge, or -1."""
+    """Return the indices (m, 3) of the adjacent triangles at the three edges, or -1."""
     edges = dict[tuple[int, int], int]()
     for k, triangle in enumerate(triangles.tolist()):
         for i in range(3):

@@ -38,8 +38,8 @@ class RobotBuilder:
         model = robot.model()
 
     The base is called "base". Bodies and joints may be added in any order. Joints that are not
-    needed to connect the bodies close loops. The spanning tree has minimum depth (RBDA 10.2), its
-    bodies are numbered depth first (RBDA 4.1), and the remaining joints are the `loops` of the
+    needed to connect the bodies close loops. The spanning tree has minimum depth (RBDA 10.2), and
+    the bodies are numbered depth first (RBDA 4.1). The remaining joints are the `loops` of the
     model. A body on a `Fixed` joint is merged with its parent and becomes a frame of its parent.
     """
 

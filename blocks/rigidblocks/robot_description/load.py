@@ -180,8 +180,8 @@ def find_file(name: str, robot: Path, search: Iterable[str | Path] = ()) -> Path
     - the folders in ROS_PACKAGE_PATH, and their direct subfolders
     - share/ in each folder in AMENT_PREFIX_PATH, and its direct subfolders
 
-    A path that leaves its package by .. is rejected. Symbolic links are followed, because installed
-    packages consist of symbolic links.
+    The function rejects a path that leaves its package by "..". It follows symbolic links, because
+    installed packages consist of symbolic links.
     """
     scheme, _, rest = name.partition("://")
     if scheme not in ("package", "model"):

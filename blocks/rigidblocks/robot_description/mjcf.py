@@ -88,7 +88,7 @@ def excluded_geom_pairs(m: Any) -> tuple[list[tuple[int, int]], list[tuple[int, 
 
     The function ignores geoms that cannot have contacts. MuJoCo allows a contact of two geoms if a
     <pair> lists the geoms. It also allows a contact if contype of one geom and conaffinity of the
-    other geom have a common bit, unless an <exclude> lists the bodies.
+    other geom have a common bit. An <exclude> of the two bodies disables these contacts.
     """
     one = (m.geom_contype[:, None] & m.geom_conaffinity[None, :]) != 0
     allowed = _geom_pair_counts(m, one | one.T)
@@ -158,8 +158,8 @@ def _material(m: Any, g: int) -> Material:
     """Return the material of a geom: sliding, torsional [m] and rolling [m] friction.
 
     MuJoCo applies the larger `condim` of the two geoms to a contact. Sliding friction is therefore
-    zero only if every `condim` of the model is 1. Torsional and rolling friction apply if the
-    `condim` of this geom includes them.
+    zero only if every `condim` of the model is 1. Torsional friction applies if the `condim` of
+    this geom is above 3, and rolling friction if it is above 4.
     """
     sliding, torsional, rolling = m.geom_friction[g].tolist()
     dimensions = int(m.geom_condim[g])
@@ -611,7 +611,7 @@ class _Reader:
     def _add_spring(self, j: int, values: dict[str, Any]) -> dict[str, Any]:
         """Return the properties of the ball or free joint j: `values` and the spring.
 
-        All velocity variables of a joint have the same properties, so their order is irrelevant.
+        The properties of all velocity variables of a joint are equal, so the order is irrelevant.
         """
         m, at = self.m, int(self.m.jnt_qposadr[j])
         free = m.jnt_type[j] == FREE

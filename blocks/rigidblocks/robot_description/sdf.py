@@ -179,7 +179,7 @@ def read_sdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Asse
 
 
 def _excluded_pairs(model: Element) -> list[tuple[str, str]]:
-    """Return the pairs of links that have no contact, because <self_collide> of both is false.
+    """Return the pairs of links without contact: both links have <self_collide> false.
 
     The default of a link is <self_collide> of the model. The default of the model is false.
     """

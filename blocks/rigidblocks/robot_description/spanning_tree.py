@@ -141,7 +141,7 @@ def _split_inertia(
 
     The result is in the coordinates of the child. The function also halves the inertia of the link
     in `links`. If the child is fixed to the base, the function returns the inertia of the heaviest
-    link of the robot, because the inertia of a fixed body has no effect.
+    link of the robot. This inertia has no effect, because the new half does not move.
     """
     places = _links_fixed_to(c.child, tree)
     name = max(places.keys() & links.keys(), key=lambda one: links[one].inertia.m, default=WORLD)

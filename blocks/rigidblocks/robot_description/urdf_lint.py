@@ -80,7 +80,7 @@ def singular_start(robot: RobotDescription) -> str:
     """Return the reason why accelerations are not unique in the initial configuration, or "".
 
     The accelerations are not unique if the joint-space inertia H, including rotor inertias, is
-    singular. An example is a pair of joints with the same axis that move only a point mass on
+    singular. An example is a pair of joints with a common axis that move only a point mass on
     this axis.
     """
     model = robot.model

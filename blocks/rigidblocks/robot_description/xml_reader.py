@@ -23,9 +23,9 @@ Origin = tuple[Triple, Triple]  # the position [m], and roll, pitch and yaw [rad
 def parse_xml(data: bytes, path: Path) -> Element:
     """Parse XML from `path` and return the root element.
 
-    The parser skips XML declarations that have a version other than 1 or are not at the start of
-    the file, as in some published robots. It ignores the default namespace of a robot and
-    undeclared prefixes (`namespace_warnings`).
+    The parser skips XML declarations with a version other than 1, and declarations that are not at
+    the start of the file. Some published robots contain such declarations. The parser ignores the
+    default namespace of a robot and undeclared prefixes (`namespace_warnings`).
 
     Raises:
         FormatError: The XML is not well-formed, or declares entities.

@@ -411,7 +411,7 @@ def null_space(
         K: The coefficients (nc, n).
         k: The right-hand side (nc,).
         independent: The indices of y in x, by default selected by complete pivoting. If K or k is
-            traced, they are required and not checked.
+            traced, the indices are required and not checked.
         names: The names of the variables x in error messages.
         tolerance: The smallest pivot, relative to the first pivot.
 

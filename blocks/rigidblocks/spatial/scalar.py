@@ -43,8 +43,8 @@ def piecewise(margin: Number, above: Number, below: Number, whole: Number = None
 
     In model exchange the margin is an event indicator, and the active branch does not change
     between two events. The integrator then also evaluates the active branch slightly beyond the
-    sign change. Both branches must be finite and differentiable there. Outside model exchange, the
-    result is `select(less(0, margin), above, below)`.
+    sign change. The branches must therefore be finite and differentiable at such points. Outside
+    model exchange, the result is `select(less(0, margin), above, below)`.
 
     Args:
         margin: The margin, whose typical magnitude should be about 1.
@@ -85,17 +85,17 @@ def less(a: Number, b: Number) -> Number:
 
 
 def minimum(a: Number, b: Number) -> Number:
-    """Return the smaller of `a` and `b`, element by element; NaN if one of them is NaN."""
+    """Return the smaller of `a` and `b`, element by element; NaN if `a` or `b` is NaN."""
     return _minimum_each(a, b) if is_traced(a, b) else np.minimum(a, b)
 
 
 def maximum(a: Number, b: Number) -> Number:
-    """Return the larger of `a` and `b`, element by element; NaN if one of them is NaN."""
+    """Return the larger of `a` and `b`, element by element; NaN if `a` or `b` is NaN."""
     return _maximum_each(a, b) if is_traced(a, b) else np.maximum(a, b)
 
 
 # A comparison with NaN is false, so a false comparison selects the operand that may be NaN. If both
-# operands may be NaN, the traced scalars provide the operation themselves.
+# operands may be NaN, the traced scalars implement the operation.
 
 
 def _minimum_one(a: Any, b: Any) -> Any:

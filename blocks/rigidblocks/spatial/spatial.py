@@ -173,9 +173,9 @@ class Transform:
     def carry(self, v: Array, a: Array) -> Array:
         """Return the acceleration [E wd; E (a + W r)] in B coordinates of a body.
 
-        v is the velocity and a = [wd; a] the acceleration of the body in A coordinates, and
-        W = w x w x + wd x. The linear parts are the accelerations of the body points at the origins
-        of A and B. The linear part of a spatial acceleration is a - w x v (RBDA Eq 2.49).
+        v is the velocity and a = [wd; a] the acceleration of the body in A coordinates. W is
+        w x w x + wd x. The linear parts are the accelerations of the body points at the origins of
+        A and B. The linear part of a spatial acceleration is a - w x v (RBDA Eq 2.49).
         """
         return np.concatenate([self.E @ a[:3], self.E @ (a[3:] + spin(v[:3], a[:3]) @ self.r)])
 

@@ -49,8 +49,8 @@ _CONSTANT = "const double "  # start of a C statement that defines an intermedia
 def javascript_function(graph: Graph) -> str:
     """Return the source text of a JavaScript function (inputs, out) for an expression graph.
 
-    The arguments of the JavaScript function are flat arrays. The function has the statements of the
-    C code of the graph, in the same order.
+    The arguments of the JavaScript function are flat arrays. The function executes the statements
+    of the graph's C code in the original order.
     """
     inputs = [f"x[{k}]" for k in range(graph.function.nnz_in())]
     outputs = [f"out[{k}]" for k in range(graph.function.nnz_out())]
@@ -376,7 +376,7 @@ class DrawnRobot:
 class CameraSetup:
     """Camera setup: the upward direction `up` (3,), and the direction (3,) to the camera.
 
-    If `any_side` is True, the camera may view the robot from all sides at the same height.
+    If `any_side` is True, the camera may view the robot from all sides at its initial height.
     """
 
     up: tuple[float, ...]
@@ -547,7 +547,7 @@ def force_indices(
 
 
 def forces_on(result: Result, robot: DrawnRobot) -> Array | None:
-    """Return the recorded contact forces on a robot, or None if they are not recorded.
+    """Return the recorded contact forces on a robot, or None for a result without these forces.
 
     The array is (n, 3 k) [N] for n samples and k points, or (n, 6 k) with points of application.
     """

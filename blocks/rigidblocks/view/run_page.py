@@ -157,7 +157,7 @@ def overlay_page(
 
 
 def _resample_results(results: Sequence[Result]) -> list[Result]:
-    """Return the results with their signals interpolated at the same times."""
+    """Return results whose signals are interpolated at common times."""
     first, last = (f(r.time[k] for r in results) for f, k in ((min, 0), (max, -1)))
     n = int(np.clip(max(len(one.time) for one in results), 2, MOST))
     time = np.linspace(first, last, n)
@@ -217,7 +217,7 @@ class LatestEvent:
         return self._seen == self._count
 
     def send(self, kind: str, text: Callable[[], bytes]) -> None:
-        """Replace the latest event by an event of type `kind` with the result of `text`."""
+        """Replace the latest event; `kind` is the new type, and `text` returns the new content."""
         self._count += 1
         self.newest = (self._count, kind, text)
 
@@ -254,7 +254,7 @@ class CpuThrottle:
         self._clocks = _clocks()
 
     def take(self, many: int = 1) -> None:
-        """Pause this thread so that `many` threads together do not exceed the CPU time limit."""
+        """Pause this thread so that `many` such threads do not exceed the limit of the class."""
         before, self._clocks = self._clocks, _clocks()
         wall, program, own = (b - a for a, b in zip(before, self._clocks, strict=True))
         part = program / wall if wall > 0 else 1.0

@@ -56,8 +56,8 @@ class Solid:
     """Box, sphere, cylinder, capsule, ellipsoid or mesh on a body, or rod between two bodies.
 
     - `body` is the index of the body, -1 for the base.
-    - `size` [m] contains the sides of a box, the semi-axes of an ellipsoid, the radius of a sphere
-      or rod, or the radius and the height along z of other solids.
+    - `size` [m] contains the sides of a box, the semi-axes of an ellipsoid, or the radius of a
+      sphere or rod. For other solids, it contains the radius and the height along z.
     - `placement` transforms body coordinates to solid coordinates.
     - A rod extends from the point `start` on the body to the point `end` on the body `other`.
     - `points` (n, 9) [m] are the triangles of a mesh, in solid coordinates.
@@ -100,7 +100,7 @@ def solids(model: Tree, bare: Collection[int] | None = None) -> tuple[Solid, ...
         found += shape_solids(seen, i, colour, dot=radius / 2)
         is_whole = any(not isinstance(one, Sphere) for one in seen)
         if not (is_seen or is_whole):
-            # radii differ, so one ball hides another ball at the same point
+            # the radii differ, so only the larger of two balls at one point is visible
             found += _link(model, i, (1.0 - 0.02 * (i % 4)) * radius, colour)
         found += shape_solids(contact[i], i, PALETTE[3], "contact shapes", radius / 2)
     found += _base(model, radius) if bare is None else ()
@@ -189,8 +189,9 @@ def as_spatial(X: Any) -> Transform:
 def usual_length(model: Tree) -> float:
     """Return the length of a typical link [m].
 
-    The length is the median of the distances from the body origins to the joints on the bodies, and
-    of twice the distances to the centres of mass. If all distances are zero, the length is 1 m.
+    The length is the median of two sets of values: the distances from the body origins to the
+    joints on the bodies, and twice the distances to the centres of mass. If all values are zero,
+    the length is 1 m.
     """
     far = [float(np.linalg.norm(p)) for i in range(model.nb) for p in places_on(model, i)]
     far += [2.0 * float(np.linalg.norm(centre_of_mass(model, i))) for i in range(model.nb)]

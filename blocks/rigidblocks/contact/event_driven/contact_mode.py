@@ -222,6 +222,14 @@ def phase_motion(
     """Return the motion in a contact mode, in which closed contacts are equality constraints.
 
     The arguments must not be traced. The function does not check the arguments.
+
+    Args:
+        model: The model.
+        q: Configuration (nq,).
+        qd: Velocity (nv,).
+        tau: Joint forces (nv,).
+        contacts: All contacts.
+        phase: Contact mode.
     """
     return motion_of(phase_equation(model, q, qd, tau, contacts, phase.closed), phase)
 

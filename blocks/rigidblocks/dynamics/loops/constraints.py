@@ -152,6 +152,11 @@ def loop_constraints(model: Tree, q: Array, qd: Array) -> LoopConstraints:
     c is the joint bias acceleration, d the displacement across the joint, and v_J = v_s - v_p. No
     quantity is relative to the base, so the accuracy does not decrease with the distance from the
     base. k contains no stabilization (`baumgarte`).
+
+    Args:
+        model: Model with loops.
+        q: Configuration (nq,).
+        qd: Velocities (nv,).
     """
     check_lengths(model, q=q, qd=qd)
     dtype = object if object in (np.asarray(q).dtype, np.asarray(qd).dtype) else float

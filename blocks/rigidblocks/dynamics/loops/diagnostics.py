@@ -208,6 +208,11 @@ def redundant_constraints(
     The removal of these constraints does not change the motion. Among mutually dependent
     constraints, the choice of the redundant constraint is arbitrary. The elimination retains the
     constraints with the largest elements (RBDA 8.8).
+
+    Args:
+        model: Model with loops.
+        q: Configuration (nq,).
+        tolerance: Pivots of K below this fraction of the first pivot count as zero.
     """
     K = position_constraints(model, q).K
     names, kept = (
@@ -422,6 +427,11 @@ def null_space_by_clusters(model: Tree, K: Array, k: Array) -> NullSpace:
 
     The solutions are x = G y + g. G is block-diagonal, with ones for joints outside all loops. The
     function supports floats only.
+
+    Args:
+        model: Model with loops.
+        K: Constraint matrix (nc, nv).
+        k: Right-hand side (nc,).
     """
     n = model.nv
     G, g, free = np.eye(n), np.zeros(n), np.ones(n, dtype=bool)

@@ -197,6 +197,12 @@ def coordinate_condition(model: Tree, coordinates: Coordinates, q: Array, y: Arr
 
     D1 R = dR/dq is the derivative of the coordinate equations, and K is the constraint matrix of
     the loops. The best value is 1. If the value is infinite, y are not valid coordinates.
+
+    Args:
+        model: Model with loops.
+        coordinates: Definition of the coordinates.
+        q: Configuration (nq,).
+        y: Coordinates (p,) of q.
     """
     sizes = np.linalg.svd(_stacked_jacobian(model, coordinates, q, y), compute_uv=False)
     smallest = sizes[model.nv - 1] if len(sizes) == model.nv else 0.0
@@ -257,6 +263,13 @@ def independent_motion(
     For `LinearCoordinates`, g also includes the term of `LinearCoordinates.bias`, so that ydd is
     the second derivative of y. For other nonlinear coordinates, g is one of the solutions of
     K g = k. qdd is correct for each solution, but ydd depends on the choice of g.
+
+    Args:
+        model: Model with loops.
+        coordinates: Definition of the coordinates.
+        q: Configuration (nq,).
+        qd: Velocities (nv,).
+        y: Coordinates (p,) of q.
     """
     K, k, _ = loop_constraints(model, q, qd)
     inverse = np.linalg.pinv(np.vstack([coordinates.D1(q, y), K]), rcond=RANK)
