@@ -48,6 +48,7 @@ NAMES = {
     ),
     "cosim.batch_simulation": "Batch BatchResult",
     "cosim.contact_events": "simulate_contact",
+    "cosim.graph.linear_analysis": "FrequencyResponse Margins StepResponse",
     "cosim.graph.linearization": "Linearization",
     "cosim.independent_motion": "move_independently",
     "dynamics.force_elements": (

@@ -92,6 +92,11 @@ GUESSES = {
     # linear systems and names of the package
     "linearize(system, x0={})": "did you mean at?",
     "linearize(system, inputs='pd.q_ref')": None,
+    "linearize(system).poles": None,
+    "linearize(system).zeros": None,
+    "linearize(system).bode()": "choose one input by name, such as u='pd.q_ref[1]'",
+    "linearize(system).margin()": "write linear.margins()",
+    "linearize(system, cut='pd.tau[1]').margins()": None,
     "rigidblocks.Gain": None,
     "rigidblocks.load_urdf": "did you mean load_model?",
 }

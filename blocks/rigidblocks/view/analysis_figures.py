@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rigidblocks.cosim.graph.linear_analysis import response_at
 from rigidblocks.cosim.graph.linearization import Linearization
 from rigidblocks.cosim.results.result import Result, curves_of, finished_figure, names_of, panels
 from rigidblocks.spatial.spatial import Array
@@ -204,11 +205,9 @@ def frequency_response(linear: Linearization, u: str, y: str, frequencies: Array
         if name not in known:
             raise KeyError(f"unknown name {name} in the linearization; it has: {', '.join(known)}")
     k, i = linear.input_names.index(u), linear.output_names.index(y)
-    s = 2j * np.pi * np.asarray(frequencies)
-    at = s if linear.dt is None else np.exp(s * linear.dt)
-    one = np.eye(len(linear.A))
-    states = np.linalg.solve(at[:, None, None] * one - linear.A, linear.B[:, [k]])
-    return np.asarray((linear.C[i] @ states)[:, 0] + linear.D[i, k])
+    omega = 2.0 * np.pi * np.asarray(frequencies)
+    A, B, C, D = linear.A, linear.B[:, [k]], linear.C[[i]], linear.D[[i]][:, [k]]
+    return response_at(A, B, C, D, linear.dt, omega)[:, 0, 0]
 
 
 def usual_frequencies(linear: Linearization, n: int = 400) -> Array:

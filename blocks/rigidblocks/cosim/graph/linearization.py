@@ -1,26 +1,32 @@
 """Linearisation of blocks and systems at an operating point."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from rigidblocks.block.block import Block, Port, finite
+from rigidblocks.block.block import Block, Port, Record, Values, finite
 from rigidblocks.block.evaluators import NumpyEvaluator
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.block.nested_blocks import Composite
-from rigidblocks.common.name_hints import explain_calls
+from rigidblocks.common.name_hints import AttributeHints, explain_calls, suggestion
+from rigidblocks.cosim.graph import linear_analysis
 from rigidblocks.cosim.graph.block_merging import ContinuousSystem
+from rigidblocks.cosim.graph.linear_analysis import FrequencyResponse, Margins, StepResponse
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.spatial.linear_algebra import block_diagonal
 from rigidblocks.spatial.spatial import Array
 from rigidblocks.tracing.trace import Graph, jacobian, trace
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 
 @dataclass(frozen=True, eq=False)  # eq=False, because arrays do not compare to one truth value
-class Linearization:
+class Linearization(AttributeHints):
     """Linear system for deviations from an operating point with states x, inputs u and outputs y.
 
         d(dx)/dt = A dx + B du + residual        dy = C dx + D du        if dt is None
@@ -39,6 +45,15 @@ class Linearization:
     The object unpacks as A, B, C, D (A, B, C, D, dt for sampled systems). For python-control, use
     `control.ss(*linear)`.
     """
+
+    CALLS: ClassVar = {
+        "eig eigenvalues pole": "linear.poles",
+        "zero": "linear.zeros",
+        "step_response": "linear.step()",
+        "margin stability_margins": "linear.margins()",
+        "freqresp frequency_response": "linear.bode()",
+        "to_ss ss": "control.ss(*linear)",
+    }
 
     A: Array
     B: Array
@@ -70,6 +85,158 @@ class Linearization:
             else (self.A, self.B, self.C, self.D, self.dt)
         )
 
+    @property
+    def poles(self) -> Array:
+        """Poles (states,) [1/s], or z of a sampled system: the eigenvalues of A."""
+        return np.linalg.eigvals(self.A).astype(complex)
+
+    @property
+    def zeros(self) -> Array:
+        """Finite transmission zeros [1/s], or z of a sampled system; `select` chooses a channel."""
+        return linear_analysis.zeros(self.A, self.B, self.C, self.D)
+
+    def select(
+        self, u: str | Sequence[str] | None = None, y: str | Sequence[str] | None = None
+    ) -> "Linearization":
+        """Return the system with some of its inputs and outputs.
+
+        Args:
+            u: Name or names of inputs, such as "tau[1]". Default: all inputs.
+            y: Name or names of outputs. Default: all outputs.
+
+        Raises:
+            KeyError: A name does not exist.
+        """
+        i = _indices("input", self.input_names, u)
+        o = _indices("output", self.output_names, y)
+        return replace(
+            self,
+            B=self.B[:, i],
+            C=self.C[o],
+            D=self.D[np.ix_(o, i)],
+            input_names=tuple(self.input_names[k] for k in i),
+            output_names=tuple(self.output_names[k] for k in o),
+            input_units=tuple(self.input_units[k] for k in i),
+            output_units=tuple(self.output_units[k] for k in o),
+        )
+
+    def bode(
+        self,
+        u: str | None = None,
+        y: str | None = None,
+        omega: ArrayLike | None = None,
+    ) -> FrequencyResponse:
+        """Return the frequency response of one channel; `plot` draws its Bode diagram.
+
+            G = C (s 1 - A)^-1 B + D,   s = i omega, or s = exp(i omega dt)
+
+        Args:
+            u: Name of the input; not required if the system has one input.
+            y: Name of the output; not required if the system has one output.
+            omega: Frequencies (n,) [rad/s]. Default: a range around the poles and zeros, up to half
+                the sampling rate.
+
+        Raises:
+            KeyError: A name does not exist.
+            ValueError: The system has several inputs or outputs and no name is given.
+        """
+        one = self._channel(u, y)
+        w = one._frequencies if omega is None else np.atleast_1d(np.asarray(omega, dtype=float))
+        return FrequencyResponse(w, one._response(w), one.input_names[0], one.output_names[0])
+
+    def nyquist(
+        self,
+        u: str | None = None,
+        y: str | None = None,
+        omega: ArrayLike | None = None,
+    ) -> "Figure":
+        """Plot the Nyquist curve of one channel with the point -1; the arguments are as in `bode`.
+
+        Raises:
+            KeyError: A name does not exist.
+            ValueError: The system has several inputs or outputs and no name is given.
+            ImportError: The package matplotlib is not installed.
+        """
+        return self.bode(u, y, omega).plot(nyquist=True)
+
+    def margins(self, u: str | None = None, y: str | None = None) -> Margins:
+        """Return the stability margins of one channel L, for the closed loop 1 / (1 + L).
+
+        `linearize(system, cut="pd.tau")` returns the loop L of a closed system.
+
+        Args:
+            u: Name of the input; not required if the system has one input.
+            y: Name of the output; not required if the system has one output.
+
+        Raises:
+            KeyError: A name does not exist.
+            ValueError: The system has several inputs or outputs and no name is given.
+        """
+        one = self._channel(u, y)
+        return linear_analysis.stability_margins(one._response, one._frequencies, self.dt)
+
+    def step(
+        self,
+        u: str | None = None,
+        t: ArrayLike | None = None,
+    ) -> StepResponse:
+        """Return all outputs after a unit step of one input, from the operating point at rest.
+
+        Args:
+            u: Name of the input; not required if the system has one input.
+            t: Times (n,) [s] with equal distances, from 0; multiples of dt for a sampled system.
+                Default: 400 intervals, until the slowest stable pole has decayed to 0.1 %.
+
+        Raises:
+            KeyError: The name does not exist.
+            ValueError: The system has several inputs and no name is given, or the times do not
+                start at 0, have unequal distances or do not fit the sample time.
+            ImportError: The package SciPy is not installed.
+        """
+        one = self._channel(u, None, all_outputs=True)
+        times = self._step_times if t is None else np.atleast_1d(np.asarray(t, dtype=float))
+        h = self.dt if self.dt is not None else times[-1] / max(len(times) - 1, 1)
+        if not np.allclose(times, h * np.arange(len(times)), rtol=0, atol=1e-9 * (times[-1] + h)):
+            raise ValueError(
+                "the times of a step response must start at 0 and have equal distances"
+                + ("" if self.dt is None else f" of {self.dt:g} s")
+            )
+        return linear_analysis.step_response(one.A, one.B, one.C, one.D, self.dt, times)
+
+    def _channel(
+        self, u: str | None, y: str | None, *, all_outputs: bool = False
+    ) -> "Linearization":
+        """Return the system with one input and, unless `all_outputs`, one output."""
+        one = self.select(u, y)
+        sides = [("input", "u", one.input_names)]
+        sides += [("output", "y", one.output_names)] * (not all_outputs)
+        for kind, argument, names in sides:
+            if len(names) != 1:
+                raise ValueError(
+                    f"choose one {kind} by name, such as {argument}='{next(iter(names), '')}'; "
+                    f"available: {', '.join(names) or 'none'}"
+                )
+        return one
+
+    def _response(self, omega: Array) -> Array:
+        """Return the response (n,) of a system with one input and one output."""
+        found = linear_analysis.response_at(self.A, self.B, self.C, self.D, self.dt, omega)
+        return found[:, 0, 0]
+
+    @property
+    def _frequencies(self) -> Array:
+        roots = np.concatenate([self.poles, self.zeros])
+        return linear_analysis.frequency_range(roots, self.dt)
+
+    @property
+    def _step_times(self) -> Array:
+        poles = self.poles if self.dt is None else np.log(self.poles + 1e-300) / self.dt
+        slow = np.abs(poles.real[poles.real < -1e-9 * np.abs(poles).max(initial=0.0)])
+        T = float(np.log(1e3) / slow.min(initial=np.inf)) if len(slow) else 10.0
+        if self.dt is None:
+            return np.linspace(0.0, T, 401)
+        return self.dt * np.arange(min(max(round(T / self.dt), 10), 100_000) + 1)
+
 
 @explain_calls()
 def linearize(
@@ -79,6 +246,7 @@ def linearize(
     t: float = 0.0,
     inputs: str | Iterable[str] | None = None,
     outputs: str | Iterable[str] | None = None,
+    cut: str | None = None,
 ) -> Linearization:
     """Linearize a block, or a system of continuous blocks, with exact derivatives.
 
@@ -98,6 +266,9 @@ def linearize(
         t: Time [s].
         inputs: Name or names of the input ports of the result. Default: all inputs.
         outputs: Name or names of the output ports of the result. Default: all outputs.
+        cut: Output, or elements of an output, of a part of the system, such as "pd.tau[1]". The
+            result is the loop L that is open at this signal, with the sign for negative feedback:
+            the closed loop is 1 / (1 + L). All other loops stay closed.
 
     Raises:
         KeyError: A name in `at`, `inputs` or `outputs` is unknown.
@@ -106,12 +277,89 @@ def linearize(
             system.
         TypeError: `target` is neither a block nor a system.
     """
+    if cut is not None:
+        if inputs is not None or outputs is not None:
+            raise ValueError("`cut` selects the input and the output; leave out the other two")
+        return _open_loop(target, cut, at, t)
     memory = Memory(_traceable(target))
     _check_linearizable(memory)
     u_ports = _choose("input", memory.block.inputs, inputs)
     y_ports = _choose("output", memory.block.outputs, outputs)
     m = _operating_point(memory, at or {}, t)
     return _transform_coordinates(memory, m, _point(memory, m, u_ports, y_ports), u_ports, y_ports)
+
+
+@dataclass(frozen=True, eq=False)
+class _Disturbance(Block):
+    """Signal y = u + d with a disturbance d, where a loop is cut; all have the ports `port`."""
+
+    port: Port
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        """Inputs: signal u and disturbance d, which is 0 at the operating point."""
+        start = np.zeros(self.port.shape)
+        d = Port("d", self.port.shape, self.port.unit, "disturbance", start)
+        return (Port("u", self.port.shape, self.port.unit, "signal"), d)
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        """Output: signal with disturbance y."""
+        return (Port("y", self.port.shape, self.port.unit, "signal with disturbance"),)
+
+    def output(self, u: Record) -> Values:
+        return {"y": u.u + u.d}
+
+
+def _open_loop(
+    target: Block | System, cut: str, at: Mapping[str, Any] | None, t: float
+) -> Linearization:
+    """Return the loop that is open at an output of a part.
+
+    With a disturbance d behind the output, the closed system is dx/dt = A x + B d, y = C x + D d.
+    The open loop from the signal w = y + d to y follows from d = w - y:
+
+        y = (1 + D)^-1 (C x + D w),   dx/dt = A x + B (w - y)
+    """
+    if not isinstance(target, System):
+        raise ValueError("`cut` needs a System of continuous blocks, because a block has no loops")
+    part, name = target._locate(cut)
+    chosen = target.parts[part].selected_output(name)
+    source, new = (part, chosen.port.name), "cut"
+    while new in target.parts:
+        new += "_"
+    system = System()
+    system.parts = dict(target.parts)
+    system.add(new, _Disturbance(replace(chosen.port, start=None)))
+    if not any(one.source == source for one in target.connections):
+        raise ValueError(f"cannot cut {cut}: it is not connected to an input")
+    system.connections = [
+        one._replace(source=(new, "y"), names=(f"{new}.y", one.names[1]))
+        if one.source == source
+        else one
+        for one in target.connections
+    ]
+    whole = ".".join(source)
+    system.connect(whole, f"{new}.u")
+    closed = linearize(system, at=at, t=t, inputs=f"{new}.d", outputs=whole)
+    k = list(chosen.places)
+    A, B, C, D = closed.A, closed.B[:, k], closed.C[k], closed.D[np.ix_(k, k)]
+    inverse = np.linalg.inv(np.eye(len(k)) + D)
+    names = tuple(closed.output_names[i] for i in k)
+    units = tuple(closed.output_units[i] for i in k)
+    return replace(
+        closed,
+        A=A - B @ inverse @ C,
+        B=B - B @ inverse @ D,
+        C=-inverse @ C,
+        D=-inverse @ D,
+        input_names=names,
+        output_names=names,
+        input_units=units,
+        output_units=units,
+        u=closed.y[k],
+        y=closed.y[k],
+    )
 
 
 def _traceable(target: Block | System) -> Block:
@@ -327,6 +575,17 @@ def _choose(
             f"{', '.join(by_name) or 'none'}"
         )
     return tuple(by_name[name] for name in wanted)
+
+
+def _indices(kind: str, known: tuple[str, ...], names: str | Sequence[str] | None) -> list[int]:
+    """Return the indices of elements by name, or of all elements if no names are given."""
+    if names is None:
+        return list(range(len(known)))
+    wanted = (names,) if isinstance(names, str) else tuple(names)
+    for name in wanted:
+        if name not in known:
+            raise KeyError(f"the linear system has no {kind} '{name}'; {suggestion(name, known)}")
+    return [known.index(name) for name in wanted]
 
 
 def _places(memory: Memory, ports: tuple[Port, ...]) -> Array:

@@ -1,0 +1,285 @@
+"""Analysis of linear systems: poles, zeros, frequency response, stability margins, step response.
+
+The matrices A, B, C, D are those of a `Linearization`. The sample time dt [s] is None for a
+continuous system.
+
+References: Emami-Naeini and Van Dooren, Computation of zeros of linear multivariable systems,
+Automatica 18 (1982); Astrom and Murray, Feedback Systems (2008), chapters 9 and 10.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from rigidblocks.common.optional_imports import module_of
+from rigidblocks.cosim.results.result import finished_figure, panels
+from rigidblocks.spatial.spatial import Array
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_EPS = float(np.finfo(float).eps)
+_RANK = 1e-12  # singular values below this share of the largest count as zero in `zeros`
+_POINTS = 400  # number of frequencies of a default range
+_DECADES = 14  # decades by which the search for crossovers extends the default range
+
+
+class Margins(NamedTuple):
+    """Stability margins of a loop L with negative feedback, 1 / (1 + L).
+
+    `gain` is the factor of L at the stability limit, and `phase` [deg] the phase lag at this limit.
+    `delay` [s] is the delay at the limit, with the time unit of a sampled system. `omega_gain` and
+    `omega_phase` [rad/s] are the frequencies of the phase crossover, where L is real and negative,
+    and of the gain crossover, where |L| = 1. `modulus` is the smallest distance of L from -1.
+    Without a crossover, the margin is infinite and its frequency is NaN. If the loop has several
+    crossovers, the margins are the smallest.
+    """
+
+    gain: float
+    phase: float
+    delay: float
+    omega_gain: float
+    omega_phase: float
+    modulus: float
+
+
+@dataclass(frozen=True, eq=False)
+class FrequencyResponse:
+    """Complex response G (n,) from one input to one output at the frequencies omega (n,) [rad/s].
+
+    `gain` is |G|, `decibel` is 20 log10 |G|, and `phase` [deg] is the continuous phase of G.
+    """
+
+    omega: Array
+    response: Array
+    input: str
+    output: str
+
+    @property
+    def gain(self) -> Array:
+        """Gain |G| (n,)."""
+        return np.abs(self.response)
+
+    @property
+    def decibel(self) -> Array:
+        """Gain 20 log10 |G| (n,) [dB]."""
+        with np.errstate(divide="ignore"):
+            return 20.0 * np.log10(self.gain)
+
+    @property
+    def phase(self) -> Array:
+        """Phase (n,) [deg] without jumps of 360 degrees."""
+        return np.degrees(np.unwrap(np.angle(self.response)))
+
+    def plot(self, path: Any = None, *, nyquist: bool = False) -> "Figure":
+        """Plot the Bode diagram, or the Nyquist curve with the point -1, and return the figure.
+
+        Args:
+            path: Path of a file for the figure.
+            nyquist: True for the Nyquist curve.
+
+        Raises:
+            ImportError: The package matplotlib is not installed.
+        """
+        title = f"{self.output} to {self.input}"
+        if nyquist:
+            figure, (axis,) = panels(1, title, 4.5)
+            axis.plot(self.response.real, self.response.imag, label="0 to infinity")
+            axis.plot(self.response.real, -self.response.imag, "--", label="mirrored")
+            axis.plot([-1.0], [0.0], "r+")
+            axis.set_xlabel("real part")
+            axis.set_ylabel("imaginary part")
+            return finished_figure(figure, path)
+        figure, (above, below) = panels(2, title)
+        above.semilogx(self.omega, self.decibel)
+        below.semilogx(self.omega, self.phase)
+        above.set_ylabel("gain [dB]")
+        below.set_ylabel("phase [deg]")
+        below.set_xlabel("frequency [rad/s]")
+        return finished_figure(figure, path)
+
+
+class StepResponse(NamedTuple):
+    """Outputs y (n, outputs) at the times t (n,) [s] after a unit step of an input."""
+
+    t: Array
+    y: Array
+
+
+def zeros(A: Array, B: Array, C: Array, D: Array) -> Array:
+    """Return the finite transmission zeros, by reduction to a system with an invertible D.
+
+    The first pass removes the infinite zeros of the rows of [A, B; C, D], the second pass those of
+    its columns (Emami-Naeini and Van Dooren).
+    """
+    scale = max(np.abs(M).max(initial=0.0) for M in (A, B, C, D)) or 1.0
+    system = _without_infinite_zeros(A, B, C, D, _RANK * scale)
+    A, C, B, D = (M.T for M in system)
+    A, B, C, D = _without_infinite_zeros(A, B, C, D, _RANK * scale)
+    if not len(A) or not D.size:
+        return np.zeros(0, complex)
+    found: Array = np.linalg.eigvals(A - B @ np.linalg.lstsq(D, C)[0]).astype(complex)
+    return found
+
+
+def _without_infinite_zeros(
+    A: Array, B: Array, C: Array, D: Array, tolerance: float
+) -> tuple[Array, Array, Array, Array]:
+    """Return a system with the same finite zeros whose D has full row rank."""
+    while True:
+        U, s, _ = np.linalg.svd(D)
+        rank = int(np.sum(s > tolerance))
+        C, D = U.T @ C, U.T @ D
+        upper, lower = C[:rank], C[rank:]
+        if not len(lower):
+            return A, B, C, D
+        _, s, Vt = np.linalg.svd(lower)
+        lost = int(np.sum(s > tolerance))
+        if not lost:
+            return A, B, upper, D[:rank]
+        V = np.concatenate([Vt[lost:], Vt[:lost]]).T  # the last columns span the rows of `lower`
+        A, B, upper, n = V.T @ A @ V, V.T @ B, upper @ V, len(A) - lost
+        C, D = np.concatenate([A[n:, :n], upper[:, :n]]), np.concatenate([B[n:], D[:rank]])
+        A, B = A[:n, :n], B[:n]
+
+
+def response_at(A: Array, B: Array, C: Array, D: Array, dt: float | None, omega: Array) -> Array:
+    """Return G (n, outputs, inputs) at the frequencies omega (n,) [rad/s].
+
+    G = C (s 1 - A)^-1 B + D,   s = i omega, or s = exp(i omega dt)
+    """
+    s = 1j * omega if dt is None else np.exp(1j * omega * dt)
+    if not len(A):
+        return np.broadcast_to(D.astype(complex), (len(s), *D.shape))
+    try:
+        found: Array = C @ np.linalg.solve(s[:, None, None] * np.eye(len(A)) - A, B[None]) + D
+    except np.linalg.LinAlgError:  # one of the frequencies is a pole
+        if len(s) == 1:
+            return np.full((1, *D.shape), np.inf, complex)
+        found = np.concatenate(
+            [response_at(A, B, C, D, dt, omega[k : k + 1]) for k in range(len(s))]
+        )
+    return found
+
+
+def frequency_range(roots: Array, dt: float | None) -> Array:
+    """Return frequencies [rad/s] around all poles and zeros, denser near lightly damped ones."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        s = roots if dt is None else np.log(roots[np.abs(roots) > 0]) / dt
+    size = np.abs(s)[np.isfinite(s)]
+    size = size[size > 1e-9 * size.max(initial=0.0)]
+    low, high = (size.min() / 100, size.max() * 100) if len(size) else (1e-2, 1e2)
+    if dt is not None:
+        high = np.pi / dt
+        low = min(low, high / 1e4)
+    near = np.abs(s.imag)[:, None] + np.abs(s.real)[:, None] * np.linspace(-5, 5, 41)
+    omega = np.concatenate([np.geomspace(low, high, _POINTS), near[np.isfinite(near)]])
+    return np.unique(omega[(omega >= low) & (omega <= high)])
+
+
+def stability_margins(
+    response: Callable[[Array], Array], omega: Array, dt: float | None
+) -> Margins:
+    """Return the stability margins of the loop `response` (n,) of the frequencies [rad/s].
+
+    The crossovers are bracketed on the grid omega, which is extended as long as the gain crosses
+    one beyond its ends, and then located by bisection.
+    """
+    omega = _extended(response, omega, dt)
+    L = response(omega)
+    gains, phases = _crossings(np.abs(L) - 1.0), _crossings(L.imag)
+    at_gain = [_bisect(lambda w: abs(response(w)[0]) - 1.0, omega[k], omega[k + 1]) for k in gains]
+    at_phase = [_bisect(lambda w: response(w)[0].imag, omega[k], omega[k + 1]) for k in phases]
+    # L is also real at zero frequency and at half the sampling rate
+    at_phase += [0.0] if dt is None else [0.0, float(np.pi / dt)]
+    values = response(np.array(at_phase))
+    values[~np.isfinite(values)] = 0.0
+    values.imag[np.abs(values.imag) > 1e-6 * np.abs(values)] = np.inf  # a jump at a pole
+    values[~np.isfinite(values.imag) | (np.abs(values) < 1e-300)] = 0.0
+    limits = [(1 / abs(v), w) for v, w in zip(values, at_phase, strict=True) if v.real < 0]
+    gain, omega_gain = min(limits, key=lambda one: abs(np.log(one[0])), default=(np.inf, np.nan))
+    turned = np.degrees(np.angle(-response(np.array(at_gain)))) if at_gain else np.zeros(0)
+    phase, omega_phase = min(
+        zip(turned.tolist(), at_gain, strict=True),
+        key=lambda one: abs(one[0]),
+        default=(np.inf, np.nan),
+    )
+    lags = [np.radians(a % 360.0) / w for a, w in zip(turned, at_gain, strict=True)]
+    k = int(np.argmin(np.abs(1.0 + L)))
+    modulus = _smallest(
+        lambda w: abs(1.0 + response(w)[0]), omega[max(k - 1, 0)], omega[min(k + 1, len(L) - 1)]
+    )
+    return Margins(
+        float(gain), phase, float(min(lags, default=np.inf)), omega_gain, omega_phase, modulus
+    )
+
+
+def _extended(response: Callable[[Array], Array], omega: Array, dt: float | None) -> Array:
+    """Extend the frequencies until the gain no longer approaches one at both ends."""
+
+    def slope_towards_one(w: float, factor: float) -> bool:
+        here, there = np.abs(response(np.array([w, w * factor])))
+        if not (0 < here < np.inf and 0 < there < np.inf):
+            return False
+        here, there = np.log([here, there])
+        return bool(here * there < 0 or abs(there) < abs(here) - 1e-6)
+
+    for _ in range(_DECADES):
+        if not slope_towards_one(omega[0], 0.1):
+            break
+        omega = np.concatenate([np.geomspace(omega[0] / 10, omega[0], 50)[:-1], omega])
+    for _ in range(_DECADES if dt is None else 0):
+        if not slope_towards_one(omega[-1], 10.0):
+            break
+        omega = np.concatenate([omega, np.geomspace(omega[-1], 10 * omega[-1], 50)[1:]])
+    return omega
+
+
+def _crossings(values: Array) -> list[int]:
+    """Return the indices k of the sign changes between the values k and k + 1."""
+    with np.errstate(invalid="ignore"):
+        return np.flatnonzero(np.signbit(values[1:]) != np.signbit(values[:-1])).tolist()
+
+
+def _bisect(value: Callable[[Array], float], low: float, high: float) -> float:
+    """Return the frequency of a sign change, to the last digits."""
+    negative = value(np.array([low])) < 0
+    while high - low > 2 * _EPS * high and low < (middle := (low + high) / 2) < high:
+        if (value(np.array([middle])) < 0) == negative:
+            low = middle
+        else:
+            high = middle
+    return float((low + high) / 2)
+
+
+def _smallest(value: Callable[[Array], float], low: float, high: float) -> float:
+    """Return the minimum of a function with one minimum, by golden-section search."""
+    share = (np.sqrt(5.0) - 1) / 2
+    while high - low > 1e-9 * high:
+        a, b = high - share * (high - low), low + share * (high - low)
+        low, high = (low, b) if value(np.array([a])) < value(np.array([b])) else (a, high)
+    return float(value(np.array([(low + high) / 2])))
+
+
+def step_response(
+    A: Array, B: Array, C: Array, D: Array, dt: float | None, t: Array
+) -> StepResponse:
+    """Return the outputs (n, outputs) after a unit step of the one input of B (states, 1).
+
+    For a continuous system the samples are exact: the states follow the matrix exponential. The
+    times t (n,) [s] have equal distances. For a sampled system they are multiples of dt.
+    """
+    n, h = len(A), float(t[1] - t[0]) if len(t) > 1 else 0.0
+    F, G = A, B[:, 0]
+    if dt is None:
+        both = np.zeros((n + 1, n + 1))
+        both[:n, :n], both[:n, n] = A * h, B[:, 0] * h
+        power = module_of("scipy.linalg", "the step response").expm(both)
+        F, G = power[:n, :n], power[:n, n]
+    x, y = np.zeros(n), np.zeros((len(t), len(C)))
+    for k in range(len(t)):
+        y[k] = C @ x + D[:, 0]
+        x = F @ x + G
+    return StepResponse(t, y)
