@@ -90,7 +90,7 @@ def check_corners(model: Model, bodies: Iterable[int], surface: Surface) -> None
 
 
 def _length(shape: Shape) -> float:
-    """Return the largest dimension of a shape with edges and faces; zero for points and spheres."""
+    """Return the largest dimension of a shape with edges and faces, zero for points and spheres."""
     match shape:
         case Box():
             return float(np.max(shape.sides))

@@ -102,7 +102,7 @@ class CompliantPoints(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Outputs: wrenches f_ext (nb, 6); force (n, 3), depth and in_contact (n,) of n points."""
+        """Outputs: wrenches f_ext (nb, 6), and force (n, 3), depth, in_contact (n,) of n points."""
         start, n = None if self.sample_time is None else 0.0, self._n
         text = "force on the touching body at each point, base coordinates"
         return (

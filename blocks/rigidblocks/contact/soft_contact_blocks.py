@@ -317,7 +317,7 @@ class SoftContact(StagedBlock):
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameters: K, D, mu of the contact law; K_t and D_t if they are set."""
+        """Parameters: K, D and mu of the contact law, and K_t and D_t if they are set."""
         of = "of the block, of materials, of pairs" if len(self._column("K")) > 1 else "of a pair"
         ports = [
             self._port("K", "N/m", f"stiffness along the normal {of}", positive=True),

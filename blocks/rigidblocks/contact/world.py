@@ -62,12 +62,12 @@ class WorldPart:
 
     @property
     def gravity(self) -> Array | None:
-        """Gravity from the file or model of the robot; None for a free body."""
+        """Gravity from the file or model of the robot, or None for a free body."""
         return None if self.single else self.model.gravity
 
 
 def common_gravity(parts: Mapping[str, WorldPart]) -> Array:
-    """Return the common gravity (3,) [m/s^2] of all robots; standard gravity without robots.
+    """Return the common gravity (3,) [m/s^2] of all robots, or standard gravity without robots.
 
     Raises:
         ValueError: Two robots have different gravity.
@@ -618,7 +618,7 @@ class World:
         return [one for one in bodies if model.contact[model.body_names.index(one)]] or [name]
 
     def _bodies(self, name: str, model: Model) -> list[str]:
-        """Return the names of the bodies of a member; for a body or the ground, return its name."""
+        """Return the names of the bodies of a member, or only `name` for a body or the ground."""
         if name == "ground" or (name not in self._parts and name in model.body_names):
             return [name]
         if name not in self._parts:

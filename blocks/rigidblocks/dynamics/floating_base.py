@@ -166,9 +166,8 @@ def rnea_floating(
     """Return the base acceleration and joint forces for given joint accelerations.
 
     This is IDf of spatial_v1. The outward pass uses accelerations relative to the base. The
-    composite inertia of the whole
-    model then gives the acceleration of the base (RBDA Table 9.6): I0c a0 + p0c = 0,
-    tau_i = S_i^T (I_i^c a0 + p_i^c).
+    composite inertia of the whole model then gives the acceleration of the base (RBDA Table 9.6):
+    I0c a0 + p0c = 0, tau_i = S_i^T (I_i^c a0 + p_i^c).
 
     Args:
         model: Model with a floating base.

@@ -257,7 +257,7 @@ class Friction(Law):
 
 @dataclass(frozen=True)
 class Stop(Law):
-    """Compliant stops at the limits of a length: softened unilateral constraints (RBDA 11.4, 11.8).
+    """Compliant stops at the limits of a length, softened unilateral constraints (RBDA 11.4, 11.8).
 
         f = max(0, K (lower - s) - D sd)      where s < lower, and its mirror image where s > upper
 
@@ -314,7 +314,7 @@ class Stop(Law):
 
 
 def stop_push(depth: Any, rate: Any, K: Any, D: Any) -> Any:
-    """Return the force of a stop, K depth - D rate; zero if this is negative or depth <= 0.
+    """Return the force K depth - D rate of a stop, or zero if this is negative or depth <= 0.
 
     `rate` is the speed at which the penetration depth decreases.
     """
@@ -373,9 +373,9 @@ class Stiction(Law):
     with this element. The bristles store the energy K bend^2 / 2.
 
     K [N/m or N m/rad] and D [N s/m or N m s/rad] are the positive stiffness and damping of the
-    bristles. Choose K and D as large as the step size of the integrator allows, because a
-    large K reduces the deflection load / K at rest. An explicit integrator needs steps below about
-    2.8 sqrt(m / K), 2.8 m / D and 2.8 D / K, where m is the effective mass.
+    bristles. Choose K and D as large as the step size of the integrator allows, because a large K
+    reduces the deflection load / K at rest. An explicit integrator needs steps below about 2.8
+    sqrt(m / K), 2.8 m / D and 2.8 D / K, where m is the effective mass.
     """
 
     coulomb: Any

@@ -1,4 +1,4 @@
-"""Inverse dynamics: forces from accelerations (RBDA chapter 5)."""
+"""Inverse dynamics, which computes joint forces from accelerations (RBDA chapter 5)."""
 
 from typing import Any
 

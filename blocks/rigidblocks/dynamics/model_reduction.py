@@ -1,4 +1,4 @@
-"""Dynamically equivalent models: same equation of motion, fewer operations (RBDA 9.7)."""
+"""Models with an equal equation of motion that need fewer operations (RBDA 9.7)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -168,9 +168,8 @@ def assemble_two_handles(first: TwoHandles, second: TwoHandles, T: Array, c: Arr
     """Return two articulated bodies, connected by a joint, as one body (RBDA Eq 7.63).
 
     The joint connects handle 2 of the first body to handle 1 of the second body. The result retains
-    handle 1 of the first body and handle 2 of the second body. The bias accelerations
-    must include the active force of the joint. One of the joined handles must be free to move in
-    all directions.
+    handle 1 of the first body and handle 2 of the second body. The bias accelerations must include
+    the active force of the joint. One of the joined handles must be free to move in all directions.
 
     Args:
         first: First articulated body.
@@ -336,7 +335,7 @@ class ConstrainedMotion(NamedTuple):
 
 
 class BodyJointSpace(NamedTuple):
-    """Equation of motion H qdd + C = S^T f of a body in joint coordinates, H (n, n), C (n,)."""
+    """Terms H (n, n) and C (n,) of the equation of motion H qdd + C = S^T f of a body."""
 
     H: Array
     C: Array

@@ -1,4 +1,4 @@
-"""Rotors and gears: inertia at joints, and joints that follow other joints (RBDA 9.6)."""
+"""Rotors, which add inertia to joints, and gears, which couple joints (RBDA 9.6)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -250,7 +250,7 @@ class Gear(Numbers):
 
 
 class Drive(NamedTuple):
-    """Gear: q = ratio q_by + offset, where q_by is the independent variable with index `by`."""
+    """Ratio and offset of a gear q = ratio q_by + offset, with the independent variable q_by."""
 
     by: int
     ratio: Any

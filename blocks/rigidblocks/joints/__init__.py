@@ -1,4 +1,4 @@
-"""Joint models (RBDA 4.4, 4.5): the motion of a joint as a function of its variables.
+"""Joint models, which define the joint motion as a function of joint variables (RBDA 4.4, 4.5).
 
 The class of a joint object is the joint type, and the object contains the joint parameters. The
 method `jcalc` returns the joint motion.

@@ -222,7 +222,7 @@ class Helical(Joint):
 
 @dataclass(frozen=True)
 class Cylindrical(Joint):
-    """Cylindrical joint: rotation about and translation along `axis` (RBDA Table 4.1).
+    """Cylindrical joint with rotation about and translation along `axis` (RBDA Table 4.1).
 
     The default axis is z. q contains the angle [rad] and the displacement [m].
     """
@@ -319,7 +319,7 @@ NEAR_POLE = 1e-3  # cosine of the pitch angle below which accelerations lose hal
 
 @dataclass(frozen=True)
 class Universal(Joint):
-    """Universal joint: rotation about `first`, then about the rotated axis `second`.
+    """Universal joint with rotation about `first`, then about the rotated axis `second`.
 
     q is in (rad, rad). The default axes are x and y.
     """
@@ -414,7 +414,7 @@ class Spherical(Joint):
 
 @dataclass(frozen=True)
 class EulerSpherical(Joint):
-    """Spherical joint with yaw, pitch and roll: rotations about z, y and x (RBDA Eq 4.7 to 4.9).
+    """Spherical joint with yaw, pitch and roll angles about z, y and x (RBDA Eq 4.7 to 4.9).
 
     q is in rad. The joint is singular at a pitch of 90 degrees; results at or near this pitch are
     inaccurate.
@@ -475,7 +475,7 @@ class EulerSpherical(Joint):
 
 @dataclass(frozen=True)
 class Planar(Joint):
-    """Planar joint: motion in the xy plane.
+    """Planar joint, which allows motion in the xy plane.
 
     q = (angle about z, x, y) of F_s in F_p coordinates, in (rad, m, m).
     qd = (angular velocity, linear velocity x, y) in F_s coordinates. S is therefore constant. With
@@ -569,7 +569,7 @@ class SixDoF(Joint):
 
 @dataclass(frozen=True)
 class Fixed(Joint):
-    """Fixed joint without degrees of freedom: the two frames coincide."""
+    """Fixed joint without degrees of freedom, whose two frames coincide."""
 
     nq = nv = 0
     q_units: ClassVar[tuple[str, ...]] = ()

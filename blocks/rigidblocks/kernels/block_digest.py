@@ -272,7 +272,7 @@ _INSTALLED = tuple({sysconfig.get_path(name) for name in ("purelib", "platlib")}
 
 
 def _library_name(module: str | None) -> bytes:
-    """Return the library name and version of a module; empty for modules of the program."""
+    """Return the name and version of a library module, or empty bytes for program modules."""
     top = (module or "").partition(".")[0]
     if top in ("builtins", *sys.stdlib_module_names):
         return b"" if top == "__main__" else (module or "").encode()
@@ -286,7 +286,7 @@ def _library_name(module: str | None) -> bytes:
 
 
 def _library_code(function: FunctionType) -> bytes:
-    """Return the library, version and name of a library function; empty for other functions."""
+    """Return the library, version and name of a library function, or empty bytes."""
     file = function.__code__.co_filename
     if file.startswith((str(FOLDER) + os.sep, *_LIBRARIES, *_INSTALLED)):
         return _library_name(function.__module__) + function.__qualname__.encode()

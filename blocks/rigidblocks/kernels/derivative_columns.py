@@ -239,7 +239,8 @@ def _force(I: RigidInertia, B1: Array, P: Array, X: Array) -> Array:
 def _covectors(I: RigidInertia, B1: Array, P: Array, S: Array) -> Array:
     """Return the covectors R = [B^T S; I^c S] (9, nv) of a joint.
 
-    R contains only the rows of B^T S that multiply dw. The arguments are as in `_force`.
+    R . X is the derivative of the joint force by a motion change X = [2 dw; da]. R contains only
+    the rows of B^T S that multiply dw. The arguments are as in `_force`.
     """
     return np.vstack([B1.T @ S[:3] + cross(P, S[3:]), I @ S])
 

@@ -231,7 +231,7 @@ class TracedEvaluator(Evaluator):
 
     @cached_property
     def _graph_evaluator(self) -> NumpyEvaluator | None:
-        """Evaluator of a block with adaptive inner blocks; None for other blocks.
+        """Evaluator of a block with adaptive inner blocks, or None for other blocks.
 
         The sample update of a block with adaptive inner blocks cannot be traced. The evaluator
         therefore runs the graphs of the inner blocks.

@@ -1,7 +1,8 @@
-"""Plants and blocks for robots with kinematic loops.
+"""Plants of robots with kinematic loops, and blocks that close cut loops.
 
-`ClosedLoopPlant` solves the loop constraints inside the step. `CutLoopPlant` cuts the loops:
-`LoopClosure` closes them by constraint forces, `CompliantLoopClosure` by springs and dampers.
+`ClosedLoopPlant` solves the loop constraints inside the step. `CutLoopPlant` is a plant with cut
+loops, which `LoopClosure` closes by constraint forces. `CompliantLoopClosure` closes the loops of a
+spanning tree by springs and dampers.
 """
 
 import warnings
@@ -81,21 +82,20 @@ class ClosedLoopPlant(JointPlant):
 
         H(q) qdd + C(q, qd, f_ext) = tau + K^T lam        K qdd = k        (RBDA Eq 8.6)
 
-    H is the joint-space inertia matrix, C the bias force, K the constraint matrix, and lam are the
-    constraint forces. The loop joints of the model define the loops. `closed_loop_dynamics` detects
-    dependent constraints by their size and drops them. It detects constraints that are dependent in
-    all configurations, and constraints that are dependent only in singular configurations. It
-    requires no tuning.
+    H is the joint-space inertia matrix, C is the bias force, K is the constraint matrix, and lam
+    are the constraint forces. The loop joints of the model define the loops. `closed_loop_dynamics`
+    detects and omits dependent constraints, also constraints that are dependent only in singular
+    configurations. The run log reports singular configurations that the motion approaches.
 
     `stabilization` selects the method that keeps the loops closed:
 
     - "projection", the default, projects the states onto the constraints after every inner step
-      (Spencer 2004, 3.1.3). Its error is negligible.
-    - "baumgarte" reduces errors with the time constant `T_stab` [s] (RBDA 8.3).
-    - "independent" integrates only the joints listed in `independent`. The plant computes the other
-      joints from them at every stage, so loops cannot open (Spencer 2004, 2.4). The listed joints
-      must be valid coordinates: the output `coordinate_condition` grows near configurations in
-      which the coordinates become invalid.
+      (Spencer 2004, 3.1.3). The remaining loop error is negligible.
+    - "baumgarte" reduces loop errors with the time constant `T_stab` [s] (RBDA 8.3).
+    - "independent" integrates only the joints in `independent`. The plant computes the motion of
+      the other joints at every stage, so loops cannot open (Spencer 2004, 2.4). The joints in
+      `independent` must be valid coordinates. The output `coordinate_condition` increases near
+      configurations in which the coordinates are invalid.
     - "none" does not limit the loop error.
 
     `keep_energy` scales the velocities after every inner step. The energy then equals the state
@@ -103,21 +103,24 @@ class ClosedLoopPlant(JointPlant):
     This option requires a time-independent model and does not support `elements`.
 
     `q0` and `qd0` are the initial configuration and velocity. `q0` must close the loops; `assemble`
-    finds such a configuration. If `qd0` violates the loop constraints, the plant projects it and
-    issues a warning; if `strict` is True, it raises ValueError. `external_wrenches` adds the input
-    `f_ext` (nb, 6), as in `RobotPlant`. `loop_forces` adds the input `loop_tau`, the forces of
-    springs or motors along the degrees of freedom of the loop joints (RBDA 8.4). `method` is one of
-    `loops.SOLVERS`; use the default, because the other methods serve only for comparison. The
-    parameter `gravity` defaults to the gravity of the model. `elements` act at the joints of the
-    tree and between bodies. `elements`, `inertias` and `nominal` are as in `RobotPlant`.
+    finds such a configuration. If `qd0` violates the loop constraints, the plant projects `qd0`
+    onto the constraints and issues a warning. If `strict` is True, the plant raises ValueError
+    instead.
+
+    `external_wrenches` adds the input `f_ext` (nb, 6), as in `RobotPlant`. `loop_forces` adds the
+    input `loop_tau`, the forces of springs or motors along the degrees of freedom of the loop
+    joints (RBDA 8.4). `elements` act at the joints of the tree and between bodies. `elements`,
+    `inertias` and `nominal` are as in `RobotPlant`. The parameter `gravity` defaults to the gravity
+    of the model. `method` is one of `loops.SOLVERS`. All methods except the default serve only for
+    comparison.
 
     A constraint smaller than `tolerance` times the largest constraint counts as dependent on the
     other constraints. Model values that are written with six digits have relative errors of 1e-6.
     These errors make dependent constraints independent and lock a movable mechanism. Such models
     need a larger tolerance.
 
-    The run log reports singular configurations that the motion approaches. Raises ValueError for a
-    model without loops and for an initial configuration that leaves a loop open.
+    Raises:
+        ValueError: The model has no loops, or the initial configuration does not close a loop.
     """
 
     model: Tree
@@ -181,12 +184,15 @@ class ClosedLoopPlant(JointPlant):
 
     @cached_property
     def _independent(self) -> list[int]:
-        """Indices in qd of the variables of the joints in `independent`."""
+        """Indices in qd of the velocity variables of the joints in `independent`."""
         return velocity_columns(self.model, self.independent or (), "independent")
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """States: motion q (nq,), qd (nv,), element states; energy_due if `keep_energy` is set."""
+        """Ports of the states: joint motion q (nq,) and qd (nv,), and the element states.
+
+        If `keep_energy` is True, the plant also has the states energy_due and energy_known.
+        """
         joints = set_nominal_values(
             motion_states(self.model.joint, self.q0, self.qd0), self.nominal
         )
@@ -201,7 +207,7 @@ class ClosedLoopPlant(JointPlant):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Inputs: joint forces tau (nv,); f_ext (nb, 6) and loop joint forces on request."""
+        """Ports of the inputs: joint forces tau (nv,), and f_ext and loop_tau if requested."""
         ports = [*set_nominal_values([force_port(self.model.joint)], self.nominal)]
         if self.external_wrenches:
             ports.append(wrench_port(self.model))
@@ -215,10 +221,10 @@ class ClosedLoopPlant(JointPlant):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Outputs q, qd, qdd (nv,), energy, lam (nc,), loop diagnostics and element forces.
+        """Ports of the outputs: states, qdd (nv,), energy, lam (nc,), diagnostics, element forces.
 
-        lam are the constraint forces. The loop diagnostics are the largest loop error, the number
-        of independent constraints and their condition number.
+        lam are the constraint forces. The diagnostics are the largest loop error, the number of
+        independent constraints, and the condition number of the constraints.
         """
         model = self.model
         return (
@@ -277,7 +283,7 @@ class ClosedLoopPlant(JointPlant):
         return {"q": q} if self.model.nq > self.model.nv else {}
 
     def _project_to_loops(self, t: Any, x: Record, p: Record) -> tuple[Array, Array]:
-        """Return q and qd, corrected for loop errors by the method that `stabilization` names."""
+        """Return q (nq,) and qd (nv,) after the correction of loop errors by `stabilization`."""
         model, tree = self._models(t, p)
         q = unit_quaternions(model, x.q) if model.nq > model.nv else x.q
         if self._independent:
@@ -344,7 +350,10 @@ class ClosedLoopPlant(JointPlant):
         return closed_loop_dynamics(model, x.q, x.qd, tau, f_ext, p.gravity, *options)
 
     def _closing_velocity(self, q0: Array, qd0: Array) -> Array:
-        """Return qd0, or the nearest velocity (nv,) that satisfies loop and gear constraints."""
+        """Return initial velocities (nv,) that satisfy the loop constraints and gear constraints.
+
+        The result is qd0, or if qd0 violates the constraints, the nearest velocity.
+        """
         model = self.model.at(0.0)
         given = self._elements.start_transmissions
         q, qd = project(model, q0, qd0, transmissions=given, tolerance=self.tolerance)
@@ -362,9 +371,9 @@ class ClosedLoopPlant(JointPlant):
         return qd
 
     def _models(self, t: Any, p: Record) -> tuple[Tree, Tree]:
-        """Return the model at the time t [s], and a tree with the same equation of motion.
+        """Return the model at the time t [s], and a tree with an equal equation of motion.
 
-        If the inertias are tunable, both results are the model with the inertias in p.
+        If the inertias are tunable, the results are equal: the model with the inertias in p.
         """
         if self.inertias is None:
             return self._aligned_model.at(t), self._equivalent.at(t)
@@ -373,7 +382,7 @@ class ClosedLoopPlant(JointPlant):
 
     @cached_property
     def _tunable_model(self) -> Model:
-        """Model with tunable inertias, with the loop joint frames of `_aligned_model`."""
+        """Model for tunable inertias, with aligned loop joints but unchanged body frames."""
         return align_loop_joints(self.model)  # type: ignore[arg-type]  # or planar, refused before
 
     @cached_property
@@ -382,7 +391,7 @@ class ClosedLoopPlant(JointPlant):
 
     @cached_property
     def _equivalent(self) -> Tree:
-        """Tree with the same equation of motion as the model, and with the fewest operations."""
+        """Dynamically equivalent tree, for which the algorithms need the fewest operations."""
         return (
             equivalent(self._aligned_model)
             if isinstance(self._aligned_model, Model)
@@ -410,15 +419,19 @@ class CutLoopPlant(Block):
 
         H qdd + C = tau + K^T lam,  A = K H^-1 K^T,  b = k - K H^-1 (tau - C)  (RBDA Eq 8.38, 8.39)
 
-    H is the joint-space inertia matrix, C the bias force, and K qdd = k the loop constraints. The
-    loops stay closed if A lam = b; `LoopClosure` solves this equation. A (nc, nc) and b (nc,) do
-    not depend on the constraint forces lam (nc,), so the plant and `LoopClosure` form no algebraic
-    loop. `delta` (nc,) is the position error of the loops, and `rate` (nc,) = K qd is its time
-    derivative. The plant holds lam over a step but evaluates K at every stage of the integrator.
-    Therefore the constraint forces do no work on motion that keeps the loops closed.
+    H is the joint-space inertia matrix, C is the bias force, and K qdd = k are the loop
+    constraints. The loops stay closed if A lam = b. `LoopClosure` solves this equation. A (nc, nc)
+    and b (nc,) do not depend on the constraint forces lam (nc,), so the plant and `LoopClosure`
+    form no algebraic loop. `delta` (nc,) contains the position errors of the loops, and `rate`
+    (nc,) = K qd contains their time derivatives.
 
-    `q0` and `qd0` are the initial values, as in `RobotPlant`. The parameter `gravity` defaults to
-    the gravity of the model. Raises ValueError for a model without loops.
+    The plant holds lam over a step but evaluates K at every stage of the integrator. The constraint
+    forces therefore do no work on motion that keeps the loops closed. `q0` and `qd0` are the
+    initial values, as in `RobotPlant`. The parameter `gravity` defaults to the gravity of the
+    model.
+
+    Raises:
+        ValueError: The model has no loops.
     """
 
     model: Tree
@@ -445,7 +458,7 @@ class CutLoopPlant(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Outputs: q, qd, qdd, energy, loop equation A lam = b, loop errors delta and rate."""
+        """Ports of the outputs q, qd, qdd, energy, A, b, delta and rate."""
         return (
             *self.states,
             acceleration_port(self.model.joint),
@@ -455,7 +468,7 @@ class CutLoopPlant(Block):
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameter: gravity (3,) [m/s^2]."""
+        """Port of the parameter gravity (3,) [m/s^2]."""
         return (gravity_port(self.model),)
 
     def derivative(self, x: Record, u: Record, p: Record) -> Values:
@@ -486,10 +499,14 @@ class LoopClosure(Block):
 
     A, b, rate and delta are the outputs of the plant. Constraint forces that are held over a step
     cause a loop error, which decays with the time constant `T_stab` [s]. T_stab must be longer than
-    the step; 5 to 20 steps are reasonable. The block solves the equation for `lam` (nc,) by
-    conjugate directions, the largest direction first. It drops dependent constraints and sets their
-    lam to zero. `rank` is the number of independent constraints, and `loop_error` is the largest
-    element of delta. Raises ValueError for a model without loops.
+    the communication step; 5 to 20 steps are reasonable.
+
+    The block solves the equation for `lam` (nc,) by conjugate directions, the largest direction
+    first. It omits dependent constraints, whose elements of lam are zero. `rank` is the number of
+    independent constraints, and `loop_error` is the largest absolute element of delta.
+
+    Raises:
+        ValueError: The model has no loops.
     """
 
     model: Tree
@@ -500,7 +517,7 @@ class LoopClosure(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Inputs: loop equation A lam = b, and the loop errors delta and rate (nc,)."""
+        """Ports of the inputs A, b, delta and rate, which are outputs of a `CutLoopPlant`."""
         return _closure_ports(self.model)
 
     @cached_property
@@ -528,7 +545,7 @@ class LoopClosure(Block):
         )
 
     def longest_hold(self, u: Record, p: Record) -> float:
-        """Return T_stab [s]: for steps below T_stab, the held constraint forces are stable."""
+        """Return T_stab [s], the longest communication step with stable constraint forces."""
         del u
         return float(p.T_stab)
 
@@ -550,16 +567,19 @@ class CompliantLoopClosure(Block):
 
         lam = -stiffness delta - damping K qd
 
-    The forces act in each direction that a loop joint constrains. `stiffness` [N/m, N m/rad] and
-    `damping` [N s/m, N m s/rad] are scalars or (nc,). Connect `f_ext` to the plant of the spanning
-    tree, RobotPlant(model.spanning_tree, external_wrenches=True). `lam` (nc,) are the forces,
-    `delta` (nc,) the position errors and K qd the velocity errors of the loops. A load F opens a
-    loop by F/stiffness.
+    The forces act in each direction that a loop joint constrains. `lam` (nc,) contains the forces,
+    `delta` (nc,) the position errors, and K qd the velocity errors of the loops. `stiffness`
+    [N/m or N m/rad] and `damping` [N s/m or N m s/rad] are scalars or have the shape (nc,). A load
+    F opens a loop by F/stiffness. Connect `f_ext` to the plant of the spanning tree,
+    RobotPlant(model.spanning_tree, external_wrenches=True).
 
-    For a single constraint, let w be the natural frequency, w^2 = stiffness A with A of
-    `CutLoopPlant`, and z = damping A/(2 w) the damping ratio. Forces that are held over a step dt
-    are stable if w dt < min(4 z, 1/z). If the damping is zero, they are never stable. Raises
-    ValueError for a model without loops.
+    For a single constraint, w is the natural frequency, with w^2 = stiffness A and A of
+    `CutLoopPlant`. z = damping A/(2 w) is the damping ratio. Forces that are held over a
+    communication step dt are stable if w dt < min(4 z, 1/z). Without damping, held forces are
+    always unstable.
+
+    Raises:
+        ValueError: The model has no loops.
     """
 
     model: Tree
@@ -576,7 +596,7 @@ class CompliantLoopClosure(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Outputs: body wrenches f_ext (nb, 6), spring forces lam and loop errors delta (nc,)."""
+        """Outputs: body wrenches f_ext (nb, 6), forces lam (nc,) and loop errors delta (nc,)."""
         wrenches, forces = wrench_port(self.model), constraint_units(self.model)
         return (
             Port("f_ext", wrenches.shape, wrenches.unit, wrenches.doc),
@@ -632,7 +652,12 @@ class CompliantLoopClosure(Block):
 
 
 def _loop_opening(loop: LoopJoint, X0: list[Any], v: list[Any]) -> tuple[Array, Array, Array, Any]:
-    """Return the constraint directions and the motion across a loop joint.
+    """Return the constraint directions and the relative motion of a loop joint's two frames.
+
+    Args:
+        loop: Loop joint.
+        X0: Transforms from base coordinates to body coordinates, with the base last.
+        v: Velocities of the bodies in body coordinates, with the base last.
 
     Returns:
         Directions T of the constraint forces, position error delta, relative velocity, and the
@@ -646,10 +671,13 @@ def _loop_opening(loop: LoopJoint, X0: list[Any], v: list[Any]) -> tuple[Array, 
 
 
 def _conjugate_directions(A: Array, tolerance: Any) -> tuple[Array, Any]:
-    """Return conjugate directions D (n, n) of A and the rank of A.
+    """Return conjugate directions of a symmetric matrix A (n, n), and the rank of A.
 
-    D^T A D is the identity, except for zero columns of D. The direction with the largest d^T A d
-    comes first. The function stops when d^T A d falls below `tolerance` times the first value.
+    D^T A D is the identity, except for zero columns of D. The direction d with the largest d^T A d
+    comes first. Directions with d^T A d below `tolerance` times the first value are zero.
+
+    Returns:
+        Directions as the columns of D (n, n), and number of nonzero columns.
     """
     n = len(A)
     limit = tolerance * reduce(maximum, np.diagonal(A))
@@ -670,7 +698,10 @@ def _conjugate_directions(A: Array, tolerance: Any) -> tuple[Array, Any]:
 
 
 def _split_largest(columns: list[Array], n: int) -> tuple[Array, list[Array]]:
-    """Return the column d with the largest d^T A d, and the remaining columns."""
+    """Return the column d with the largest d^T A d, and the remaining columns.
+
+    Each element of `columns` contains d (n,) and A d (n,).
+    """
     best, others = columns[0], []
     square = best[:n] @ best[n:]
     for column in columns[1:]:
@@ -682,7 +713,7 @@ def _split_largest(columns: list[Array], n: int) -> tuple[Array, list[Array]]:
 
 
 def _closure_ports(model: Tree) -> tuple[Port, ...]:
-    """Return the ports A, b, delta and rate, from a plant with cut loops to a `LoopClosure`."""
+    """Return the ports A, b, delta and rate: outputs of CutLoopPlant, inputs of LoopClosure."""
     nc, lengths = model.nc, _length_units(model)
     return (
         Port("A", (nc, nc), "1", "K H^-1 K^T, the inverse inertia of the loops, SI units"),
@@ -698,7 +729,7 @@ def _closure_ports(model: Tree) -> tuple[Port, ...]:
 
 
 def _length_units(model: Tree) -> tuple[str, ...]:
-    """Return the unit of each constraint's position error: m for a force, rad for a moment."""
+    """Return the unit of each constraint's position error: m, or rad if its force is a moment."""
     return tuple("m" if unit == "N" else "rad" for unit in constraint_units(model))
 
 

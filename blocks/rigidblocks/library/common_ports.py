@@ -1,4 +1,4 @@
-"""Ports and units that the blocks of a model have in common."""
+"""Ports and units that several blocks of a robot model use, and checks of models."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ Units = tuple[str, ...]
 
 
 class JointUnits(NamedTuple):
-    """Units of the variables q, qd, qdd and tau of joints; each field has one unit per variable."""
+    """Units of the joint variables q, qd, qdd and tau, with one unit for each element."""
 
     q: Units
     qd: Units
@@ -26,7 +26,7 @@ class JointUnits(NamedTuple):
 
 
 def joint_units(joints: Sequence[Joint]) -> JointUnits:
-    """Return the units of the variables of these joints, in order."""
+    """Return the units of the joint variables q, qd, qdd and tau, in the order of the joints."""
     qd = tuple(unit for joint in joints for unit in joint.qd_units)
     return JointUnits(
         tuple(unit for joint in joints for unit in joint.q_units),
@@ -37,7 +37,11 @@ def joint_units(joints: Sequence[Joint]) -> JointUnits:
 
 
 def joint_ports(model: Tree, **docs: str) -> tuple[Port, ...]:
-    """Return a port for each of the variables q, qd, qdd and tau that `docs` describes.
+    """Return ports for joint variables of a model.
+
+    Args:
+        model: Model of the robot.
+        **docs: Description of the port by variable name: q, qd, qdd or tau.
 
     Raises:
         TypeError: `model` is not a model.
@@ -48,7 +52,7 @@ def joint_ports(model: Tree, **docs: str) -> tuple[Port, ...]:
 
 
 def start_configuration(model: Tree, q0: Any) -> Array:
-    """Return q0 (nq,) with unit quaternions, by default the neutral configuration.
+    """Return an initial configuration (nq,) with unit quaternions, by default the neutral one.
 
     Raises:
         ValueError: q0 is not a configuration, or the coordinates of a joint are singular at q0.
@@ -61,7 +65,9 @@ def start_configuration(model: Tree, q0: Any) -> Array:
 
 
 def check_open(model: Tree, block: str) -> None:
-    """Check that blocks of the type `block` support the model.
+    """Check that a model has no loops, and that only a RobotPlant depends on time.
+
+    `block` is the name of the block type.
 
     Raises:
         ValueError: The model has loops, or it depends on time and the block is not RobotPlant.
@@ -81,7 +87,7 @@ def check_open(model: Tree, block: str) -> None:
 
 
 def check_model(model: Any) -> None:
-    """Raise TypeError if `model` is not a model, for example if it is the path of a file."""
+    """Raise TypeError if `model` is not a robot model, for example if it is the path of a file."""
     if isinstance(model, Tree):
         return
     mend = ""
@@ -93,7 +99,7 @@ def check_model(model: Any) -> None:
 
 
 def gravity_port(model: Tree) -> Port:
-    """Return the parameter port of gravity, (3,), or (2,) for a planar model."""
+    """Return the parameter port of gravity [m/s^2], (3,), or (2,) for a planar model."""
     return Port(
         "gravity",
         model.gravity.shape,
@@ -104,7 +110,10 @@ def gravity_port(model: Tree) -> Port:
 
 
 def wrench_port(model: Tree, start: Any = 0.0) -> Port:
-    """Return the input port of the body wrenches f_ext, (nb, 6), or (nb, 3) for a planar model."""
+    """Return the port f_ext of external wrenches on bodies, (nb, 6), or (nb, 3) if planar.
+
+    `start` is the start value, or None for an output.
+    """
     size = len(model.algebra.zero())
     units = {6: ("N.m",) * 3 + ("N",) * 3, 3: ("N.m", "N", "N")}[size] * model.nb
     text = "wrench [n; f] on each body, base coordinates"
@@ -112,7 +121,7 @@ def wrench_port(model: Tree, start: Any = 0.0) -> Port:
 
 
 def set_nominal_values(ports: Iterable[Port], nominal: Mapping[str, Any]) -> tuple[Port, ...]:
-    """Return the ports with nominal values; `nominal` contains them by port name."""
+    """Return ports with the nominal values in `nominal`, which maps port names to values."""
     return tuple(
         replace(port, nominal=nominal[port.name]) if port.name in nominal else port
         for port in ports
@@ -120,13 +129,13 @@ def set_nominal_values(ports: Iterable[Port], nominal: Mapping[str, Any]) -> tup
 
 
 def force_port(joints: Sequence[Joint], name: str = "tau", doc: str = "joint forces") -> Port:
-    """Return the input port (n,) of the forces of n joints; an unconnected port is zero."""
+    """Return the input port of the forces of joints, which is zero if it is not connected."""
     units = joint_units(joints).tau
     return Port(name, (len(units),), units, doc, 0.0)
 
 
 def motion_states(joints: Sequence[Joint], q0: Any, qd0: Any) -> tuple[Port, ...]:
-    """Return the state ports of the joint positions q and velocities qd, with start values."""
+    """Return the state ports of joint positions q and velocities qd with start values."""
     units = joint_units(joints)
     # the elements of unit quaternions are bounded
     bound = np.array([1.0 if unit == "1" else np.inf for unit in units.q])
@@ -152,9 +161,9 @@ def closure_force_port(model: Tree, start: Any = None) -> Port:
 
 
 def constraint_units(model: Tree) -> Units:
-    """Return the units of the constraint forces of the loop joints.
+    """Return the unit of each constraint force of the loop joints.
 
-    The unit is N.m for a constraint on rotation only, and N for the other constraints.
+    The unit is N.m for a constraint that only concerns rotation, and N for all other constraints.
     """
     units: list[str] = []
     for loop in model.loops:

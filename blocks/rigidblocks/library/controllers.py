@@ -1,4 +1,4 @@
-"""Controllers: compute joint forces or other commands from references and measurements."""
+"""Controller blocks, which compute joint forces or other commands from measurements."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,17 +22,16 @@ _LENGTH = ("m", "m/s", "N")
 
 @dataclass(frozen=True, eq=False)
 class PDController(Block):
-    """Proportional-derivative controller for each joint, with an optional force limit.
+    """Proportional-derivative controller of n joints, with an optional force limit.
 
         tau = kp e + kd de/dt,  e = q_ref - q,  limited to [-tau_max, tau_max]
 
-    If `sample_time` is None, de/dt is the difference of the inputs qd_ref and qd. If `sample_time`
-    [s] is given, the controller computes tau at its sample instants and holds it between them. In
-    this case de/dt is the backward difference of e, zero at the first sample, and the block has no
-    velocity inputs.
+    If `sample_time` is None, de/dt is qd_ref - qd. If `sample_time` [s] is given, the controller
+    computes tau at its sample instants and holds tau between them. A sampled controller has no
+    velocity inputs: de/dt is the backward difference of e, and zero at the first sample.
 
-    The length of the gain vectors is the number of joints. `prismatic` marks the prismatic joints,
-    which have linear instead of angular units.
+    The gains `kp` and `kd` have the shape (n,). `prismatic` marks the prismatic joints, which have
+    linear instead of angular units.
     """
 
     kp: Any
@@ -61,7 +60,7 @@ class PDController(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Inputs: positions q and references q_ref; without sample time, also qd and qd_ref."""
+        """Input ports q_ref and q (n,); without a sample time, also qd_ref and qd (n,)."""
         position, velocity, _ = self._units
         positions = (
             Port("q_ref", (self.n,), position, "reference position"),
@@ -84,7 +83,10 @@ class PDController(Block):
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Sampled states: tau, last error, flag of a valid error; none without sample time."""
+        """Ports of the sampled states: tau, the last error, and a flag, 1 after the first sample.
+
+        A controller without a sample time has no sampled states.
+        """
         if self.sample_time is None:
             return ()
         return (
@@ -125,7 +127,7 @@ class PDController(Block):
 
 
 def _gain_units(units: tuple[str, ...], denominators: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the units of gains: unit per denominator, for example N.m.s/rad for a damping."""
+    """Return the units of gains, which are quotients of units, such as N.m.s/rad for a damping."""
     gains = {"rad": "{}/rad", "m": "{}/m", "rad/s": "{}.s/rad", "m/s": "{}.s/m"}
     return tuple(gains[d].format(unit) for unit, d in zip(units, denominators, strict=True))
 
@@ -137,12 +139,12 @@ class PID(Block):
         v = kp (b ref - meas) + I + D,   y = v limited to [lower, upper]
         dI/dt = ki (ref - meas) + (y - v) / Tt,   D = kd s / (Tf s + 1) (c ref - meas)
 
-    `b` and `c` are the set-point weights of the proportional and the derivative part. `Tf` [s] is
-    the time constant of the derivative filter; it is required if kd is used. Back-calculation
-    prevents windup: at a limit, the integral part decays with the time constant `Tt` [s], by
-    default kp / ki. A limit of None is inactive.
+    `b` and `c` are the set-point weights of the proportional part and of the derivative part. `Tf`
+    [s] is the time constant of the derivative filter, which is required if kd is not zero. A limit
+    of None is inactive. Back-calculation prevents windup: at a limit, the integral part changes
+    with the time constant `Tt` [s], by default kp / ki, so that v approaches the limit.
 
-    If `sample_time` h is given, the controller computes y at its sample instants and holds y
+    If `sample_time` h [s] is given, the controller computes y at its sample instants and holds y
     between them (Astrom and Wittenmark, Computer-Controlled Systems, 8.5):
 
         D[k] = (Tf D[k-1] + kd (e[k] - e[k-1])) / (Tf + h),   e = c ref - meas
@@ -215,14 +217,20 @@ class PID(Block):
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """States without a sample time: integral part I and state x of the derivative filter."""
+        """Ports of the states: integral part I and state x of the derivative filter, if used.
+
+        A controller with a sample time has no continuous states.
+        """
         x = Port("x", self._shape, self.unit_in, "c ref - meas after the lag", 0.0)
         lag = (x,) if self._differentiates else ()
         return () if self.sample_time else (*self._memories, *lag)
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Sampled states: output y, integral part I, derivative part D, last error e."""
+        """Ports of the sampled states: y, integral part I, derivative part D, and last error.
+
+        A controller without a sample time has no sampled states.
+        """
         lag = (
             Port("D", self._shape, self.unit, "derivative part", 0.0),
             Port("e_last", self._shape, self.unit_in, "c ref - meas at the last sample", 0.0),
@@ -232,7 +240,7 @@ class PID(Block):
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameters: gains kp, ki, kd, time constants Tf, Tt, and limits, if used."""
+        """Ports of the parameters kp, ki, kd, Tf, Tt, lower and upper, as far as they are used."""
         shape, ports = self._shape, [Port("kp", self._shape, "", "proportional gain", self.kp)]
         if self._integrates:
             ports.append(Port("ki", shape, "", "integral gain, per s", self.ki))
@@ -246,7 +254,7 @@ class PID(Block):
 
     @property
     def _anti_windup_time(self) -> Any:
-        """Return the anti-windup time Tt [s]: by default kp / ki, or 1 s if ki is zero."""
+        """Time constant Tt [s] of anti-windup, by default kp / ki, or 1 s where ki is zero."""
         if self.Tt is not None:
             return self.Tt
         kp, ki = np.broadcast_arrays(np.asarray(self.kp, float), np.asarray(self.ki, float))
@@ -281,7 +289,7 @@ class PID(Block):
         return {"y": self._clamp_output(self._v(x, u, p, D), p)}
 
     def initial(self, x: Record, u: Record, p: Record) -> Values:
-        """Set the derivative part to zero at the first sample."""
+        """Return the first sample of the sampled states, with a derivative part of zero."""
         e = self.c * u.ref - u.meas
         return self._sample(x, u, p, 0.0 * e, e) if self.sample_time else {}
 
@@ -304,9 +312,9 @@ class PID(Block):
 
 
 class ModelBasedController(Block):
-    """Base of controllers that compute joint forces from the model of a robot.
+    """Base class of controllers that compute joint forces from the model of a robot.
 
-    If the model has loops, only the joints in `actuated` have forces.
+    If the model has loops, only the joints in `actuated` have forces, by default all joints.
     """
 
     model: Model
@@ -318,12 +326,12 @@ class ModelBasedController(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Outputs: joint forces tau (nv,); with loops also missed (nv,) (`FeedForward`)."""
+        """Ports of the outputs: joint forces tau (nv,), and missed (nv,) if the model has loops."""
         return _force_ports(self.model)
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameter: gravity (3,) [m/s^2]."""
+        """Port of the parameter gravity (3,) [m/s^2]."""
         return (gravity_port(self.model),)
 
 
@@ -334,17 +342,17 @@ class InverseDynamicsController(ModelBasedController):
         tau = rnea(q, qd, qdd_ref + kp e + kd (qd_ref - qd)),  e = q_ref - q
         d2e/dt2 + kd de/dt + kp e = 0        if the model is exact
 
-    If the model is exact, the error of each joint obeys this linear equation. At a joint with
-    several degrees of freedom, e is the joint velocity that leads from q to q_ref in unit time.
-    `kp` [1/s^2] and `kd` [1/s] are scalars or (nv,). `gravity` defaults to the gravity of the
-    model.
+    At a joint with several degrees of freedom, e is the joint velocity that leads from q to q_ref
+    in unit time. `kp` [1/s^2] and `kd` [1/s] are scalars or have the shape (nv,). The parameter
+    `gravity` defaults to the gravity of the model.
 
     If the model has loops, tau contains the equivalent forces of the joints in `actuated`, by
     default all joints (`loops.actuator_forces`). For motions that satisfy the loop constraints, the
-    error obeys the same equation in the metric of the inertia.
+    error obeys the second equation in the metric of the inertia.
 
-    Raises ValueError for an unknown joint in `actuated`. It also raises ValueError if `actuated` is
-    given for a model without loops, because all joints of such a model are actuated.
+    Raises:
+        ValueError: A joint in `actuated` is unknown, or `actuated` is given for a model without
+            loops, in which all joints are actuated.
     """
 
     model: Model
@@ -354,7 +362,7 @@ class InverseDynamicsController(ModelBasedController):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Inputs: reference motion q_ref, qd_ref, qdd_ref, and measured motion q, qd."""
+        """Inputs: reference motion q_ref, qd_ref and qdd_ref, and measured motion q and qd."""
         q, qd, _, _ = joint_units(self.model.joint)
         return (
             *_reference_ports(self.model),
@@ -380,17 +388,23 @@ class InverseDynamicsController(ModelBasedController):
 
 @dataclass(frozen=True, eq=False)
 class FeedForward(ModelBasedController):
-    """Feedforward joint forces of a planned motion: tau = rnea(q_ref, qd_ref, qdd_ref).
+    """Feedforward controller, which computes the joint forces of a planned motion.
+
+        tau = rnea(q_ref, qd_ref, qdd_ref)
 
     Add the forces of a feedback controller to tau. If the model has loops, tau contains the forces
     of the joints in `actuated` (by default all joints) that produce the planned motion (RBDA 8.12):
 
         G_u^T u = G^T tau_ID
 
-    If the actuation is redundant, the forces have the smallest sum of squares. `missed` is the
-    acceleration that the actuators cannot produce, because the mechanism is underactuated or the
-    planned motion violates the loop constraints. `gravity` defaults to the gravity of the model.
-    Raises ValueError for the same values of `actuated` as `InverseDynamicsController`.
+    If the actuation is redundant, the forces have the smallest sum of squares. The output `missed`
+    is the acceleration that the actuators cannot produce, because the mechanism is underactuated or
+    the planned motion violates the loop constraints. The parameter `gravity` defaults to the
+    gravity of the model.
+
+    Raises:
+        ValueError: A joint in `actuated` is unknown, or `actuated` is given for a model without
+            loops.
     """
 
     model: Model
@@ -408,13 +422,18 @@ class FeedForward(ModelBasedController):
 
 @dataclass(frozen=True, eq=False)
 class GravityCompensation(ModelBasedController):
-    """Joint forces that hold a robot at rest against gravity: tau = rnea(q, 0, 0).
+    """Gravity compensation, which computes the joint forces that hold a robot at rest.
 
-    `gravity` defaults to the gravity of the model. If the model has loops, tau contains the
-    equivalent forces of the joints in `actuated`, by default all joints (`loops.actuator_forces`).
-    `missed` [rad/s^2, m/s^2] is the acceleration that the actuators cannot produce because the
-    mechanism is underactuated. Raises ValueError for the same values of `actuated` as
-    `InverseDynamicsController`.
+        tau = rnea(q, 0, 0)
+
+    The parameter `gravity` defaults to the gravity of the model. If the model has loops, tau
+    contains the equivalent forces of the joints in `actuated`, by default all joints
+    (`loops.actuator_forces`). The output `missed` [rad/s^2 or m/s^2] is the acceleration that the
+    actuators cannot produce, because the mechanism is underactuated.
+
+    Raises:
+        ValueError: A joint in `actuated` is unknown, or `actuated` is given for a model without
+            loops.
     """
 
     model: Model
@@ -450,7 +469,7 @@ def _check_actuated(model: Model, actuated: tuple[str | int, ...] | None) -> Non
 
 
 def _force_ports(model: Model) -> tuple[Port, ...]:
-    """Return the output port tau; if the model has loops, also the output port missed."""
+    """Return the output ports of a controller: tau, and if the model has loops, also missed."""
     tau = joint_ports(model, tau="joint forces")
     if not model.has_constraints:
         return tau
@@ -461,7 +480,18 @@ def _force_ports(model: Model) -> tuple[Port, ...]:
 def _actuator_outputs(
     model: Model, q: Array, tau: Array, actuated: tuple[str | int, ...] | None
 ) -> dict[str, Any]:
-    """Return the forces of the actuated joints, and the accelerations that they cannot produce."""
+    """Return the outputs tau and missed of a controller from the joint forces of its tree model.
+
+    Args:
+        model: Model of the robot.
+        q: Joint positions (nq,).
+        tau: Joint forces that the tree without loops requires (nv,).
+        actuated: Names or indices of the actuated joints; None: all joints.
+
+    Returns:
+        Forces of the actuated joints (nv,), and if the model has loops, accelerations that these
+        forces cannot produce (nv,).
+    """
     if not model.has_constraints:
         return {"tau": tau}
     forces = actuator_forces(model, q, tau, actuated)
@@ -469,6 +499,6 @@ def _actuator_outputs(
 
 
 def _position_error(model: Model, q: Array, q_ref: Array) -> Array:
-    """Return the position error (nv,): the velocity that leads from q to q_ref in unit time."""
+    """Return the position error (nv,), as the joint velocities from q to q_ref in unit time."""
     places = zip(model.joint, model.q_slices, strict=True)
     return np.concatenate([joint.difference(q[k], q_ref[k]) for joint, k in places])

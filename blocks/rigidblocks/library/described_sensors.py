@@ -1,4 +1,4 @@
-"""Sensors of a robot file as outputs of the robot's plant."""
+"""Plant with the sensors in a robot file as outputs."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -26,9 +26,13 @@ from rigidblocks.spatial.spatial import Array, Transform, cross, cross_force, id
 
 
 class Quantity(NamedTuple):
-    """Measured quantity: its shape, its unit ("" for the unit of joints), and its description.
+    """Quantity that a sensor measures.
 
-    `degree` is 0 if the value depends on positions, 1 for velocities, 2 for accelerations.
+    Attributes:
+        shape: Shape of the value.
+        unit: Unit of the value; "" if the unit depends on the joint.
+        doc: Description.
+        degree: Order of the highest time derivative of the positions on which the value depends.
     """
 
     shape: tuple[int, ...]
@@ -74,30 +78,30 @@ QUANTITIES = {
 }
 
 _FORCE_UNITS = {"m": "N", "rad": "N.m", "1": "1"}
-_BIASES = 2**24  # first stream of the constant biases, above the streams of the noise
-_WALKS = 2**25  # first stream of the bias walks
+_BIASES = 2**24  # first random stream of the constant biases, above the streams of the noise
+_WALKS = 2**25  # first random stream of the bias walks
 
 
 @dataclass(frozen=True, eq=False)
 class SensedPlant(Plant):
-    """Plant of a robot with the sensors of its file as outputs.
+    """Plant of a robot with additional outputs for the sensors in the robot's file.
 
-    Each sensor has one output with its name; an underscore replaces characters that an identifier
-    cannot contain. Sensors without sampling are functions of the states and inputs. A sampled
-    sensor has the errors of its `Sampling`, holds its output between its samples, and has the
-    parameters `<name>_deviation` and `<name>_bias` if the file defines noise. `seed` selects the
-    random values, which depend only on the seed, the sample and the sensor (`noise_word`), so all
-    execution forms give the same values for the same motion.
+    Each sensor has an output with the name of the sensor. In names, an underscore replaces
+    characters that an identifier cannot contain. The output of a sensor without sampling is a
+    function of the states and inputs. A sampled sensor has the errors of its `Sampling` and holds
+    its output between its samples. If the file defines noise, the sensor has the parameters
+    `<name>_deviation` and `<name>_bias`. The random values depend only on the seed, the sample and
+    the sensor (`noise_word`), so they are equal in all execution forms.
 
-    A force sensor measures the force that moves the bodies outboard of it, without the external
-    wrenches `f_ext`. Springs between bodies, drag and gravity compensation count as forces of the
-    joints.
+    A force sensor measures the force that moves the bodies outboard of the sensor, without the
+    external wrenches `f_ext`. Springs between bodies, drag and gravity compensation count as forces
+    of the joints.
 
     Args:
-        plant: The plant of the robot.
-        sensors: The sensors; their body and joint indices are those of `plant.model`.
-        seed: An integer from 0 to 2^52 - 1.
-        armature: The rotor inertias (nv,) that the kinetic energy includes [kg m^2 or kg].
+        plant: Plant of the robot.
+        sensors: Sensors, with body and joint indices of `plant.model`.
+        seed: Seed of the random values, an integer from 0 to 2^52 - 1.
+        armature: Rotor inertias (nv,) that the kinetic energy includes [kg m^2 or kg].
 
     Raises:
         ValueError: The seed is invalid, a force sensor belongs to a robot with loops, or the
@@ -148,22 +152,22 @@ class SensedPlant(Plant):
 
     @property
     def inputs(self) -> tuple[Port, ...]:
-        """Inputs of the plant."""
+        """Ports of the plant's inputs."""
         return self.plant.inputs
 
     @property
     def states(self) -> tuple[Port, ...]:
-        """States of the plant."""
+        """Ports of the plant's states."""
         return self.plant.states
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Outputs of the plant, and one output for each sensor."""
+        """Ports of the plant's outputs, and one output port for each sensor."""
         return (*self.plant.outputs, *self._ports)
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameters of the plant, and the deviation and bias of each sensor with noise."""
+        """Ports of the plant's parameters, and of the deviation and bias of sensors with noise."""
         more = []
         for k, (one, port) in enumerate(zip(self.sensors, self._ports, strict=True)):
             if not _has_noise(one):
@@ -239,7 +243,7 @@ class SensedPlant(Plant):
 
     @cached_property
     def _periods(self) -> tuple[int, ...]:
-        """Period of each sensor in sample times; 0 for sensors without samples."""
+        """Period of each sensor, divided by the sample time; 0 for sensors without sampling."""
         return tuple(
             round(one.sampling.period / self.sample_time) if self.sample_time else 0
             for one in self.sensors
@@ -247,7 +251,7 @@ class SensedPlant(Plant):
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Sampled states: the outputs of the sampled sensors, delayed samples and bias walks."""
+        """Ports of the sampled states: outputs of sampled sensors, delayed samples, bias walks."""
         found = []
         for _, one, port in self._sampled_sensors:
             found.append(port)
@@ -264,19 +268,22 @@ class SensedPlant(Plant):
 
     @cached_property
     def _streams(self) -> tuple[int, ...]:
-        """First random stream of each sensor."""
+        """Index of the first random stream of each sensor (`noise_word`)."""
         sizes = [port.size for port in self._ports]
         return tuple(int(n) for n in np.concatenate([[0], np.cumsum(sizes)]))
 
     def _start_bias(self, k: int) -> Array:
-        """Return the mean plus the random constant bias of a sensor."""
+        """Return the constant bias of sensor k: the mean plus a random value."""
         one, port = self.sensors[k], self._ports[k]
         size = _values(one.sampling.bias, port)
         random = self._normal(k, 0.0, _BIASES)
         return np.asarray(_values(one.sampling.mean, port) + size * random)
 
     def _normal(self, k: int, tick: Any, first: int = 0) -> Any:
-        """Return standard normal values of the shape of sensor k."""
+        """Return standard normal random values with the shape of the output of sensor k.
+
+        `tick` is the sample index, and `first` is the first random stream of the quantity.
+        """
         port, stream = self._ports[k], first + self._streams[k]
         words = [noise_word(self.seed, tick, stream + i) for i in range(port.size)]
         values = np.array([normal_quantile(word) for word in words]).reshape(port.shape)
@@ -285,7 +292,7 @@ class SensedPlant(Plant):
     # ---- values ----
 
     def initial(self, t: Any, x: Record, u: Record, p: Record) -> Values:
-        """Return the first samples; the stored delayed samples have the same values."""
+        """Return the first samples of the sensors, which also initialize the delayed samples."""
         if not self._sampled_sensors:
             return {}
         measured = self._measure(t, x, u, p, only_sampled=True)
@@ -334,7 +341,15 @@ class SensedPlant(Plant):
         return kept * walk + step * self._normal(k, index, _WALKS)
 
     def _with_errors(self, k: int, value: Any, index: Any, walk: Any, p: Record) -> Any:
-        """Return a sample with noise, bias, quantization and saturation."""
+        """Return a sample of sensor k with noise, bias, quantization and saturation.
+
+        Args:
+            k: Index of the sensor.
+            value: Exact value.
+            index: Index of the sample.
+            walk: Bias walk.
+            p: Parameters.
+        """
         one, port = self.sensors[k], self._ports[k]
         if _has_noise(one):
             noise = getattr(p, f"{port.name}_deviation") * self._normal(k, index)
@@ -359,10 +374,10 @@ class SensedPlant(Plant):
         only_sampled: bool,
         known: Values | None = None,
     ) -> dict[str, Any]:
-        """Return the exact values of the sampled sensors, or of all other sensors.
+        """Return the values of the sampled sensors, or of all other sensors, without sensor errors.
 
-        `known` contains the outputs of the plant. Values of sensors without samples are limited to
-        the cutoff.
+        If `only_sampled` is False, the values are limited to the cutoff. `known` contains the
+        outputs of the plant if they are known.
         """
         chosen = [
             (one, port)
@@ -398,7 +413,7 @@ class SensedPlant(Plant):
 
     @cached_property
     def _start_heights(self) -> dict[str, float]:
-        """Heights of the altimeters in the initial configuration [m]."""
+        """Height of each altimeter in the initial configuration [m], by sensor name."""
         altimeters = [one for one in self.sensors if one.quantity == "altitude"]
         if not altimeters:
             return {}
@@ -413,7 +428,7 @@ class SensedPlant(Plant):
 
 
 _LEAST = 1e-9  # [s] unit in which the periods of sampled sensors are compared
-_FEWEST = 1000  # smallest common divisor of the periods in this unit, 1 microsecond
+_FEWEST = 1000  # smallest allowed common divisor of the periods in the unit `_LEAST`
 _TICK = "sensor_tick"
 _MORE = ("deviation", "bias", "way", "walk")
 
@@ -424,7 +439,7 @@ def _identifier(name: str) -> str:
 
 
 def _unit(one: Sensor) -> str:
-    """Return the unit of the sensor `one` of a joint quantity."""
+    """Return the unit of a sensor of a joint's position, velocity or force."""
     if one.quantity == "joint_force":
         return _FORCE_UNITS[one.unit]
     return one.unit if one.quantity == "joint_position" else _RATES[one.unit]
@@ -443,28 +458,35 @@ def _has_noise(one: Sensor) -> bool:
 
 
 def _values(of: tuple[float, ...], port: Port) -> Array:
-    """Return an array with the shape of the port and the values `of`; zeros if `of` is empty."""
+    """Return the values `of` as an array with the shape of a port; zeros if `of` is empty."""
     return np.array(of if len(of) else (0.0,) * port.size, dtype=float).reshape(port.shape)
 
 
 def _saturate(value: Any, one: Sensor) -> Any:
-    """Return the value, limited to the cutoff of the sensor `one`.
+    """Return the value of the sensor `one`, limited to its cutoff.
 
-    As in MuJoCo, the function also limits the value -1 of a ray without a hit.
+    As in MuJoCo, the limit also applies to the value -1 of a range sensor without a hit.
     """
     return clip(value, -one.cutoff, one.cutoff) if np.isfinite(one.cutoff) else value
 
 
 @dataclass(frozen=True, eq=False)
 class _Motion:
-    """Motion of a robot, from which the values of its sensors follow.
+    """Motion of a robot at an instant, from which the values of its sensors are computed.
 
     Attributes:
-        model: The model of q, qd and qdd.
-        first: The body index that the sensors use for body 0 of the model.
-        tau: The forces of the last joints of the model.
-        heights: The initial heights of the altimeters by sensor name [m].
-        degree: The order of the highest known time derivative of q.
+        model: Model of q, qd and qdd.
+        first: Body index that the sensors use for body 0 of the model.
+        t: Time [s].
+        q: Joint positions (nq,).
+        qd: Joint velocities (nv,).
+        qdd: Joint accelerations (nv,).
+        tau: Forces of the last joints of the model.
+        f_ext: External wrenches on the bodies (nb, 6), or None.
+        gravity: Acceleration of gravity (3,) [m/s^2].
+        armature: Rotor inertias (nv,).
+        heights: Initial height of each altimeter [m], by sensor name.
+        degree: Order of the highest time derivative of q that is known.
     """
 
     model: Any
@@ -503,7 +525,7 @@ class _Motion:
         return max(body - self.first, -1)
 
     def _frame(self, place: Place) -> tuple[Any, Any]:
-        """Return the pose of the frame `place`, and its velocity in frame coordinates."""
+        """Return the pose of a frame, and its velocity (6,) in frame coordinates."""
         b = self._index(place.body)
         return place.placement @ self._poses[b], place.placement @ self._velocities[b]
 
@@ -514,7 +536,7 @@ class _Motion:
         return (identity(), np.zeros(6)) if one.reference is None else self._frame(one.reference)
 
     def _classical(self, one: Sensor) -> tuple[Any, Any]:
-        """Return the pose and the classical acceleration of a sensor, in its coordinates."""
+        """Return the pose of a sensor, and its classical acceleration (6,), both in its frame."""
         X, v = self._own(one)
         a = one.placement @ self._accelerations[self._index(one.body)]
         return X, classical_acceleration(a, v)
@@ -587,10 +609,11 @@ class _Motion:
         return (X.E.T @ v[3:])[2]
 
     def _wrench(self, one: Sensor) -> tuple[Any, Any]:
-        """Return the moment and the force on the outboard bodies, in the sensor's coordinates.
+        """Return the moment (3,) and force (3,) that a force sensor transmits to outboard bodies.
 
-        A reference frame changes only the axes, and a coefficient of -1 the sign. An external
-        wrench on a body acts outboard of the sensors on this body.
+        They are in sensor coordinates, or if the sensor has a reference frame, along the axes of
+        this frame. A coefficient of -1 changes their sign. An external wrench on a body acts
+        outboard of the sensors on this body.
         """
         f: Any = np.zeros(6)
         for body, inertia in one.parts:
@@ -679,19 +702,19 @@ class _Motion:
 #
 # A ray starts at p (3,) and has the unit direction d (3,), both in the coordinates of the shape.
 # The distance is the smallest t >= 0 for which p + t d is on the surface of the shape, also if the
-# ray starts inside. It is `NO_HIT` if the ray misses the shape.
+# ray starts inside the shape. The distance is `NO_HIT` if the ray misses the shape.
 
-NO_HIT = 1e300  # m
-_RAY_EPSILON = 1e-15  # smallest component of a direction or discriminant that counts, as in MuJoCo
+NO_HIT = 1e300  # [m] distance if the ray misses a shape
+_RAY_EPSILON = 1e-15  # smallest nonzero component of a direction or discriminant, as in MuJoCo
 
 
 def ray_distance(obstacle: Obstacle, p: Array, d: Array) -> Any:
-    """Return the distance along a ray to an obstacle [m], or `NO_HIT`.
+    """Return the distance along a ray to an obstacle [m], or `NO_HIT` if the ray misses it.
 
     Args:
-        obstacle: The obstacle; its sizes are radii and half lengths.
-        p: The start (3,) of the ray in the coordinates of the obstacle [m].
-        d: The unit vector (3,) along the ray.
+        obstacle: Obstacle, whose sizes are radii and half lengths [m].
+        p: Start of the ray (3,) in the coordinates of the obstacle [m].
+        d: Unit vector along the ray (3,) in the coordinates of the obstacle.
     """
     size = obstacle.size
     match obstacle.kind:
@@ -709,7 +732,7 @@ def ray_distance(obstacle: Obstacle, p: Array, d: Array) -> Any:
     return _nearest(_faces(size, p, d))
 
 
-Hit = tuple[Any, Any]  # distance, and the conditions under which it counts
+Hit = tuple[Any, Any]  # distance, and a margin that is not negative if the distance is valid
 
 
 def _nearest(hits: Sequence[Hit]) -> Any:
@@ -725,7 +748,7 @@ def _safe(x: Any) -> Any:
 
 
 def _roots(d: Array, p: Array, square: float) -> list[Hit]:
-    """Return the roots t of |p + t d|^2 = square, with their discriminant as margin."""
+    """Return the two solutions t of |p + t d|^2 = square, with the discriminant as their margin."""
     a, b, c = d @ d, d @ p, p @ p - square
     margin = b * b - a * c - _RAY_EPSILON
     root = np.sqrt(maximum(margin + _RAY_EPSILON, 0.0))
@@ -734,14 +757,20 @@ def _roots(d: Array, p: Array, square: float) -> list[Hit]:
 
 
 def _side(size: Sequence[float], p: Array, d: Array) -> Iterator[Hit]:
-    """Yield the hits of the side of a cylinder with the radius and the half length `size`."""
+    """Yield the intersections of a ray with the side of a cylinder.
+
+    `size` contains the radius and the half length [m].
+    """
     radius, half = size[:2]
     for t, margin in _roots(d[:2], p[:2], radius**2):
         yield t, minimum(margin, half - abs(p[2] + t * d[2]))
 
 
 def _ends(size: Sequence[float], p: Array, d: Array) -> Iterator[Hit]:
-    """Yield the hits of the two half spheres of a capsule."""
+    """Yield the intersections of a ray with the two half spheres of a capsule.
+
+    `size` contains the radius and the half length [m].
+    """
     radius, half = size[:2]
     for sign in (1.0, -1.0):
         centre = np.array([0.0, 0.0, sign * half])
@@ -750,7 +779,10 @@ def _ends(size: Sequence[float], p: Array, d: Array) -> Iterator[Hit]:
 
 
 def _caps(size: Sequence[float], p: Array, d: Array) -> Iterator[Hit]:
-    """Yield the hits of the two flat ends of a cylinder."""
+    """Yield the intersections of a ray with the two flat ends of a cylinder.
+
+    `size` contains the radius and the half length [m].
+    """
     radius, half = size[:2]
     for sign in (1.0, -1.0):
         t = (sign * half - p[2]) / _safe(d[2])
@@ -759,7 +791,7 @@ def _caps(size: Sequence[float], p: Array, d: Array) -> Iterator[Hit]:
 
 
 def _faces(size: Sequence[float], p: Array, d: Array) -> list[Hit]:
-    """Return the hits of the faces of a box with the half lengths `size`."""
+    """Return the intersections of a ray with the faces of a box with the half lengths `size`."""
     hits = []
     for k, half in enumerate(size):
         one, two = (k + 1) % 3, (k + 2) % 3
@@ -773,7 +805,10 @@ def _faces(size: Sequence[float], p: Array, d: Array) -> list[Hit]:
 
 
 def _plane(size: Sequence[float], p: Array, d: Array) -> Any:
-    """Return the distance to a plane z = 0 from above; a size of 0 is an infinite length."""
+    """Return the distance along a ray to the plane z = 0, or `NO_HIT` for a ray from below.
+
+    `size` contains the half lengths along x and y; 0 denotes an infinite length.
+    """
     t = -p[2] / _safe(d[2])
     margin: Any = -d[2] - _RAY_EPSILON
     for k in (0, 1):

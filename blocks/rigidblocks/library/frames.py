@@ -1,4 +1,4 @@
-"""Frames of a robot: kinematics, and wrenches on its bodies and in its joints."""
+"""Frames of a robot, and blocks for their kinematics and for wrenches on bodies and joints."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,11 +23,18 @@ from rigidblocks.spatial.spatial import Transform, identity
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """Named frame fixed to a body, which is given by name or index.
+    """Named frame that is fixed to a body of a robot.
 
-    `placement` transforms body coordinates to frame coordinates. For example, `Frame("tool",
-    "body2", xlt([1.0, 0.0, 0.0]))` is parallel to body2 with its origin 1 m along the x axis of
-    body2.
+    For example, `Frame("tool", "body2", xlt([1.0, 0.0, 0.0]))` is parallel to body2, and its origin
+    is at 1 m on the x axis of body2.
+
+    Attributes:
+        name: Name.
+        body: Name or index of the body.
+        placement: Transform from body coordinates to frame coordinates.
+
+    Raises:
+        ValueError: The name is not an identifier, or the placement is not a rigid transform.
     """
 
     name: str
@@ -53,7 +60,7 @@ class Frame:
             )
 
     def body_of(self, model: Model) -> int:
-        """Return the body index of the frame in a model; raise ValueError for an unknown body."""
+        """Return the index of the frame's body in a model; raise ValueError for an unknown body."""
         if self.body in model.body_names:
             return model.body_names.index(str(self.body))
         if isinstance(self.body, int) and 0 <= self.body < model.nb:
@@ -65,7 +72,7 @@ class Frame:
 
 
 def check_frames(subject: str, model: Model, frames: Sequence[Frame]) -> None:
-    """Check that the frames have unique names and are on bodies of the model.
+    """Check that frames have unique names and that their bodies exist in a model.
 
     Raises:
         ValueError: `frames` is empty, two frames have the same name, or a body does not exist. The
@@ -80,18 +87,18 @@ def check_frames(subject: str, model: Model, frames: Sequence[Frame]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class FrameKinematics(Block):
-    """Pose and velocity of frames of a robot, in base coordinates.
+    """Kinematics of frames of a robot: poses, velocities and accelerations in base coordinates.
 
     For a frame named `tool`, the outputs are:
 
-    - `p_tool` (3,), the position of its origin [m];
-    - `R_tool` (3, 3), its rotation matrix, whose columns are its axes;
-    - `v_tool` (3,), the velocity of its origin [m/s];
-    - `w_tool` (3,), its angular velocity [rad/s].
+    - `p_tool` (3,), the position of the frame origin [m];
+    - `R_tool` (3, 3), the rotation matrix, whose columns are the axes of the frame;
+    - `v_tool` (3,), the velocity of the frame origin [m/s];
+    - `w_tool` (3,), the angular velocity of the frame [rad/s].
 
     `accelerations` adds the input qdd and two outputs. `a_tool` (3,) is the acceleration of the
-    origin [m/s^2], the second time derivative of p_tool; it does not include gravity. `alpha_tool`
-    (3,) is the angular acceleration [rad/s^2].
+    frame origin [m/s^2], which is the second time derivative of p_tool without gravity.
+    `alpha_tool` (3,) is the angular acceleration of the frame [rad/s^2].
     """
 
     model: Model
@@ -103,16 +110,17 @@ class FrameKinematics(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Inputs: q (nq,), qd (nv,); if `accelerations` is set, also qdd (nv,)."""
+        """Input ports q (nq,) and qd (nv,); if `accelerations` is True, also qdd (nv,)."""
         docs = {"q": "joint positions", "qd": "joint velocities", "qdd": "joint accelerations"}
         names = ("q", "qd", "qdd") if self.accelerations else ("q", "qd")
         return joint_ports(self.model, **{name: docs[name] for name in names})
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Outputs p_<name> (3,), R_<name> (3, 3), v_<name> (3,) and w_<name> (3,) for each frame.
+        """Ports of the outputs p_<name>, R_<name>, v_<name> and w_<name> of each frame.
 
-        If `accelerations` is set, also a_<name> and alpha_<name> (3,).
+        If `accelerations` is True, the block also has the outputs a_<name> and alpha_<name>. The
+        shape of R_<name> is (3, 3), and all other shapes are (3,).
         """
         return tuple(
             port
@@ -171,16 +179,18 @@ _WRENCH = ("N.m",) * 3 + ("N",) * 3
 
 @dataclass(frozen=True, eq=False)
 class JointWrenches(Block):
-    """Wrenches [n; f] that the joints and the base of a robot transmit.
+    """Wrenches [n; f] that the joints and the base of a robot transmit (bearing loads).
 
         f_i = I_i a_i + v_i x* I_i v_i - f_ext_i + sum of f_j of the children j   (RBDA Table 5.1)
 
-    I_i is the inertia of body i, v_i its velocity, and a_i its acceleration minus gravity.
-    These wrenches are the bearing loads; a force-torque sensor in each joint would measure them.
-    The output `f` (nb, 6) is the wrench from the parent on each body in body coordinates. `f_base`
-    (6,) is the wrench from the base on the robot in base coordinates. For a planar model each
-    wrench has three components [n; fx; fy]. S^T f_i, with the motion subspace S, is the force at
-    joint i. The input `f_ext`, the external wrenches on the bodies, is zero if not connected.
+    I_i is the inertia of body i, v_i is its velocity, and a_i is its acceleration minus gravity. A
+    force-torque sensor in each joint would measure these wrenches. The output `f` (nb, 6) contains
+    the wrench from the parent on each body, in body coordinates. The output `f_base` (6,) is the
+    wrench from the base on the robot, in base coordinates. For a planar model, each wrench has
+    three components [n; fx; fy].
+
+    With the motion subspace S, S^T f_i is the force of joint i. The input `f_ext` contains the
+    external wrenches on the bodies. If it is not connected, these wrenches are zero.
     """
 
     model: Tree
@@ -208,7 +218,7 @@ class JointWrenches(Block):
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameter gravity."""
+        """Port of the parameter gravity (3,), or (2,) for a planar model."""
         return (gravity_port(self.model),)
 
     def output(self, u: Record, p: Record) -> Values:
@@ -218,11 +228,11 @@ class JointWrenches(Block):
 
 @dataclass(frozen=True, eq=False)
 class FrameWrenches(Block):
-    """Wrenches [n; f] at named frames, as the input `f_ext` (nb, 6) of a plant.
+    """Conversion of wrenches at frames of a robot to the body wrenches `f_ext` of a plant.
 
-    For a frame named `tool`, the input is `wrench_tool` (6,): the moment about the frame origin and
-    the force, in frame coordinates. It is zero if not connected. `f_ext` is about the base origin
-    in base coordinates.
+    For a frame named `tool`, the input is `wrench_tool` (6,), which contains the moment about the
+    frame origin and the force, in frame coordinates. An input that is not connected is zero. The
+    output `f_ext` (nb, 6) contains wrenches [n; f] about the base origin, in base coordinates.
     """
 
     model: Model
@@ -233,7 +243,7 @@ class FrameWrenches(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Inputs: q (nq,), and a wrench wrench_<name> (6,) for each frame."""
+        """Ports of the inputs q (nq,), and wrench_<name> (6,) of each frame."""
         return (
             *joint_ports(self.model, q="joint positions"),
             *(
@@ -264,7 +274,7 @@ class FrameWrenches(Block):
 
 @dataclass(frozen=True, eq=False)
 class WrenchSum(Block):
-    """Sum of `n` arrays of body wrenches, such as the wrenches of two contacts and a tool force."""
+    """Sum of `n` arrays of body wrenches, for example of contacts and of a tool."""
 
     model: Tree
     n: int = 2

@@ -27,20 +27,21 @@ _SLIDES = ("rad/m", "m/s", "N", "N.s/m")
 
 @dataclass(frozen=True, eq=False)
 class JointActuator(Block):
-    """Geared motor at each joint, with torque lag, torque limit and joint friction.
+    """Geared motors of a robot's joints, with torque lag, torque limit and joint friction.
 
         d(tau_motor)/dt = (tau_ref limited to [-tau_max, tau_max] - tau_motor) / time_constant
         tau = ratio tau_motor - viscous qd - coulomb tanh(qd / coulomb_speed)
 
     `ratio` is the motor speed divided by the joint speed. Its unit is rad/m if `prismatic` marks
-    the joint as prismatic. `time_constant` [s] is the lag of the motor torque, and `tau_max` [N m]
-    is the limit of the commanded motor torque. The friction acts at the joint. The Coulomb friction
-    is smooth and reaches 76 % of `coulomb` at `coulomb_speed`. Each value is a scalar or (n,); the
-    longest array sets the number of joints n.
+    the joint as prismatic. `time_constant` [s] is the time constant of the motor torque, and
+    `tau_max` [N m] is the limit of the commanded motor torque. The friction acts at the joint. The
+    Coulomb friction is a smooth function of the speed and reaches 76 % of `coulomb` at
+    `coulomb_speed`. Each value is a scalar or has the shape (n,) for n joints.
 
-    This block excludes the rotor inertia, which belongs to the equation of motion of the plant. To
-    include it, add ratio^2 times the rotor inertia to the diagonal of H (RBDA Eq 9.28). The inner
-    step must resolve the time constant: an RK4 step must be shorter than 2.7 `time_constant`.
+    The block does not contain the rotor inertia, which belongs to the equation of motion of the
+    plant. To include the rotor inertia, add ratio^2 times its value to the diagonal of H (RBDA Eq
+    9.28). The inner step must resolve the time constant: an RK4 step must be shorter than 2.7
+    `time_constant`.
     """
 
     ratio: Any
@@ -86,7 +87,7 @@ class JointActuator(Block):
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameters ratio, tau_max, time_constant, viscous, coulomb and coulomb_speed, (n,)."""
+        """Ports of the parameters, which are the fields except `prismatic`, each (n,)."""
         shape, (ratio, velocity, force, viscous) = (self._n,), self._units
         above: Any = {"min": 0.0, "positive": True}
         return (
@@ -132,11 +133,14 @@ class JointMotors(Block):
 
         force = (gain . s) u + bias . s,  s = (1, gear q, gear qd)        tau = gear force
 
-    Each of the `actuators` refers to an entry of `joints` by index. It has an input u with its
-    name, limited to its `control` limits, and the parameters NAME_gain and NAME_bias, (3,) each.
-    Its force is limited to its `force` limits. The total force at a joint is limited to
-    [-effort, effort]; `effort` (nv,) [N m or N] is unlimited by default. In names, an underscore
-    replaces each character that an identifier cannot contain.
+    Each actuator in `actuators` refers to an element of `joints` by index. The actuator has an
+    input u with the name of the actuator, and the parameters NAME_gain and NAME_bias, (3,) each.
+    The block limits the input to the actuator's `control` limits, and the force to the actuator's
+    `force` limits.
+
+    The total force at a joint is limited to [-effort, effort]. `effort` (nv,) [N m or N] is
+    unlimited by default. In names, an underscore replaces each character that an identifier cannot
+    contain.
     """
 
     joints: tuple[Joint, ...]
@@ -224,10 +228,15 @@ class JointLimits(Block):
         tau = max(0, K (lower - q) - D qd)     where q < lower, and its mirror image where q > upper
 
     A stop never pulls. `lower` and `upper` (nv,) [rad or m] are infinite for joints without a stop.
-    K and D are scalars or (nv,) [N m/rad, N m s/rad; N/m, N s/m]. In a co-simulation, this block
-    holds the force of a stop over a step h. This is stable up to the step `contact.stable_step` for
-    K, D and the effective inertia at the joint. Raises ValueError for joints with more positions
-    than velocities, and for an upper limit that is not above the lower limit.
+    The stiffness K [N m/rad or N/m] and the damping D [N m s/rad or N s/m] are scalars or have the
+    shape (nv,).
+
+    In a co-simulation, the master holds the force of a stop over a communication step. The longest
+    stable step is `stable_step` for K, D and the effective inertia at the joint.
+
+    Raises:
+        ValueError: A joint has more positions than velocities, or an upper limit is not above the
+            lower limit.
     """
 
     model: Tree
@@ -271,9 +280,9 @@ class JointLimits(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Outputs tau (nv,) and at_limit (nv,).
+        """Ports of the outputs tau (nv,) and at_limit (nv,).
 
-        at_limit is -1 at a lower stop that pushes, 1 at an upper stop that pushes, else 0.
+        at_limit is -1 while a lower stop pushes, 1 while an upper stop pushes, and otherwise 0.
         """
         return (
             *joint_ports(self.model, tau="forces of the stops"),
@@ -300,7 +309,10 @@ class JointLimits(Block):
         )
 
     def longest_hold(self, u: Record, p: Record) -> float:
-        """Return the shortest stable step [s] of all stops, if the joints were uncoupled."""
+        """Return the longest communication step [s] for which all held stop forces are stable.
+
+        The function neglects the coupling of the joints. The step is infinite without stops.
+        """
         limited = np.isfinite(self.lower) | np.isfinite(self.upper)
         A = inverse_inertia(self.model, np.asarray(u.q, dtype=float), np.eye(self.model.nv))
         each = zip(np.diag(A)[limited], p.K[limited], p.D[limited], strict=True)
@@ -314,9 +326,14 @@ class JointLimits(Block):
 
 
 def _stop_forces(limits: Array, q: Array, qd: Array, p: Record, sign: float) -> Array:
-    """Return the magnitude of each stop force; 0 for a joint without a stop.
+    """Return the magnitude of the stop force at each joint (nv,), which is 0 without a stop.
 
-    `sign` is the direction of the force.
+    Args:
+        limits: Lower or upper limits (nv,).
+        q: Joint positions (nv,).
+        qd: Joint velocities (nv,).
+        p: Parameters K and D.
+        sign: Sign of the force: 1 at lower limits, -1 at upper limits.
     """
     every = zip(limits, q, qd, p.K, p.D, strict=True)
     return np.array(

@@ -1,4 +1,4 @@
-"""Linear systems: integrator, differentiator, low-pass filter, transfer function, state space."""
+"""Blocks with linear dynamics: integrator, derivative, filter, transfer function, state space."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,9 +25,9 @@ class Integrator(SignalWithState):
     """Integrator of a signal, dy/dt = u, with the initial value `y0` and optional limits.
 
     At a limit, y stays constant while u would move y beyond the limit. The option `reset` adds an
-    input `reset`: while this input is above 0.5, y is y0. If `sample_time` T is given, the block
-    uses the explicit Euler method, y[k] = y[k-1] + T u[k-1]. `unit` is the unit of y. The unit of u
-    is this unit per s.
+    input `reset`; while this input is above 0.5, y is `y0`. If `sample_time` T [s] is given, the
+    block uses the explicit Euler method, y[k] = y[k-1] + T u[k-1]. `unit` is the unit of y, and the
+    unit of u is `unit` per s.
     """
 
     shape: Shape | None = None
@@ -47,7 +47,7 @@ class Integrator(SignalWithState):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Input u; also the input reset if `reset` is set."""
+        """Ports of the inputs: the signal u, and `reset` if this option is set."""
         u = Port("u", self._shape, _rate(self.unit), "signal")
         reset = Port("reset", (), "1", "whether y is y0, 0 or 1", 0.0)
         return (u, reset) if self.reset else (u,)
@@ -58,13 +58,13 @@ class Integrator(SignalWithState):
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Sampled states: output y and previous input u; none without a sample time."""
+        """Ports of the sampled states: y and the last input; () without a sample time."""
         last = Port("u_last", self._shape, _rate(self.unit), "signal at the last sample", 0.0)
         return (self._y, last) if self.sample_time else ()
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameters: limits lower and upper if they are set, and the reset value y_reset."""
+        """Ports of the parameters lower, upper and y_reset, as far as they are used."""
         limits = limit_ports(self._shape, self.unit, self.lower, self.upper)
         back = Port("y_reset", self._shape, self.unit, "value after a reset", self.y0)
         return (*limits, back) if self.reset else limits
@@ -91,20 +91,23 @@ class Integrator(SignalWithState):
         return {"y": self._reset_and_clamp(x.y + self.sample_time * x.u_last, u, p), "u_last": u.u}
 
     def _reset_and_clamp(self, y: Any, u: Record, p: Record) -> Any:
-        """Return y_reset if the reset input is active, otherwise y limited to [lower, upper]."""
+        """Return y after a reset and after limitation to [lower, upper]."""
         y = select(u.reset > TRUE, p.y_reset, y) if self.reset else y
         return clamp(y, self.lower is not None, self.upper is not None, p)
 
 
 @dataclass(frozen=True, eq=False)
 class Derivative(Block):
-    """Filtered derivative of a signal with the time constant `T` [s]: y = s / (T s + 1) u.
+    """Filtered time derivative of a signal, y = s / (T s + 1) u, with the time constant T [s].
 
         dx/dt = (u - x) / T,  y = (u - x) / T,  x = u0 at the start
 
-    If `sample_time` h is given, the block uses the implicit Euler method: y[k] = (T y[k-1] + u[k] -
-    u[k-1]) / (T + h). T = 0 gives the backward difference. The initial sampled output is y = 0.
-    `unit` is the unit of y.
+    If `sample_time` h [s] is given, the block uses the implicit Euler method:
+
+        y[k] = (T y[k-1] + u[k] - u[k-1]) / (T + h)
+
+    For T = 0, y is the backward difference. The initial output of a sampled block is 0. `unit` is
+    the unit of y, and `unit_in` is the unit of u.
     """
 
     T: float
@@ -126,12 +129,12 @@ class Derivative(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Input u."""
+        """Port of the input signal u."""
         return (Port("u", self._shape, self.unit_in, "signal"),)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output y."""
+        """Port of the output signal y."""
         return (Port("y", self._shape, self.unit, "filtered derivative", self._start),)
 
     @property
@@ -140,19 +143,19 @@ class Derivative(Block):
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """State: filter state x; none if the block has a sample time."""
+        """Port of the filter state x; () if the block has a sample time."""
         text = "signal after the lag"
         return () if self.sample_time else (Port("x", self._shape, self.unit_in, text, self.u0),)
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Sampled states: output y and previous input u; none without a sample time."""
+        """Ports of the sampled states: y and the last input; () without a sample time."""
         last = Port("u_last", self._shape, self.unit_in, "signal at the last sample", 0.0)
         return (*self.outputs, last) if self.sample_time else ()
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameter: time constant T [s]; none if T is zero."""
+        """Port of the parameter T, the time constant [s]; () if T is zero."""
         return (Port("T", (), "s", "time constant", self.T, positive=True),) if self.T else ()
 
     def derivative(self, x: Record, u: Record, p: Record) -> Values:
@@ -173,11 +176,11 @@ class Derivative(Block):
 
 @dataclass(frozen=True, eq=False)
 class LowPass(SignalWithState):
-    """First-order low-pass filter: T dy/dt = u - y, y = 1 / (T s + 1) u, y = `y0` at the start.
+    """First-order low-pass filter y = 1 / (T s + 1) u with the time constant T [s].
 
-    If `sample_time` h is given, y[k] = a y[k-1] + (1 - a) u[k] with a = exp(-h / T). This is the
-    exact solution for an input that is constant between samples. The cutoff frequency is
-    1 / (2 pi T) [Hz].
+    The filter equation is T dy/dt = u - y, with y = `y0` at the start. If `sample_time` h [s] is
+    given, y[k] = a y[k-1] + (1 - a) u[k] with a = exp(-h / T). This is the exact solution for an
+    input that is constant between samples. The cutoff frequency is 1 / (2 pi T) [Hz].
     """
 
     T: float
@@ -196,7 +199,7 @@ class LowPass(SignalWithState):
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameter: time constant T [s]."""
+        """Port of the parameter T, the time constant [s]."""
         return (Port("T", (), "s", "time constant", self.T, positive=True),)
 
     def derivative(self, x: Record, u: Record, p: Record) -> Values:
@@ -215,14 +218,14 @@ def _rate(unit: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class TransferFunction(Block):
-    """Transfer function, applied to each element of a signal of `shape`.
+    """Transfer function, applied to each element of a signal with the shape `shape`.
 
         y = (b_0 s^n + ... + b_n) / (a_0 s^n + ... + a_n) u
 
-    `num` and `den` contain the coefficients, starting with the highest power. If `sample_time` is
-    given, they are coefficients of powers of the shift operator z. The degree of the numerator must
-    not exceed the degree of the denominator. The states x (n, *shape) of the controllable canonical
-    form are initially zero.
+    `num` contains the coefficients b, and `den` contains the coefficients a, both with the highest
+    power first. If `sample_time` is given, the shift operator z replaces s. The degree of the
+    numerator must not exceed the degree of the denominator. The states x (n, *shape) of the
+    controllable canonical form are initially zero.
     """
 
     num: Any
@@ -251,10 +254,15 @@ class TransferFunction(Block):
         unit: Unit = "",
         unit_in: Unit = "",
     ) -> "TransferFunction":
-        """Return the block of a transfer function of python-control or SciPy.
+        """Return the block for a transfer function of python-control or SciPy.
 
-        The transfer function must have one input and one output. If the `dt` of the system is a
-        positive number, it is the sample time.
+        Args:
+            system: Transfer function with one input and one output. If its attribute `dt` is a
+                positive number, `dt` is the sample time.
+            shape: Shape of the signal.
+            sample_time: Sample time [s] if `dt` does not define it.
+            unit: Unit of the output.
+            unit_in: Unit of the input.
 
         Raises:
             TypeError: The system has no num and den.
@@ -279,12 +287,12 @@ class TransferFunction(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Input u."""
+        """Port of the input signal u."""
         return (Port("u", self._shape, self.unit_in, "signal"),)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output y."""
+        """Port of the output signal y."""
         start = 0.0 if self.sample_time else None
         return (Port("y", self._shape, self.unit, "filtered signal", start),)
 
@@ -295,17 +303,17 @@ class TransferFunction(Block):
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """State: x (n, *shape) of the canonical form; none if the block has a sample time."""
+        """Port of the state x (n, *shape); () if the block has a sample time."""
         return () if self.sample_time else self._x
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Sampled states: x (n, *shape) and the held output y; none without a sample time."""
+        """Ports of the sampled states: x (n, *shape) and y; () without a sample time."""
         return (*self._x, *self.outputs) if self.sample_time else ()
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameters: coefficients num and den (n + 1,); num has n elements if b0 = 0."""
+        """Ports of the parameters num and den (n + 1,); num has n elements if b_0 is zero."""
         begin = self._first
         b = Port(
             "num", self.num[begin:].shape, "", "numerator, highest power first", self.num[begin:]
@@ -314,11 +322,14 @@ class TransferFunction(Block):
 
     @property
     def _first(self) -> int:
-        """Index of the first coefficient in the parameter num: 1 if b0 = 0, else 0."""
+        """Index of the first coefficient in the parameter num: 1 if b_0 is zero, else 0."""
         return 0 if self.num[0] or not self._n else 1
 
     def _evaluate(self, x: Any, u: Any, p: Record) -> tuple[Any, Any]:
-        """Return the state derivatives or the next sampled states, and the output y."""
+        """Return dx/dt, or for a sampled block the next x, and the output y.
+
+        x contains the states (n, *shape), and u is the input.
+        """
         b0, b = (p.num[0], p.num[1:]) if self._first == 0 else (0.0, p.num)
         a = p.den[1:] / p.den[0]
         last = u / p.den[0]
@@ -352,7 +363,8 @@ class StateSpace(Block):
         dx/dt = A x + B u,  y = C x + D u
         x[k+1] = A x[k] + B u[k],  y[k] = C x[k] + D u[k]        with a sample_time
 
-    `x0` is the initial state. If D is None or zero, the block has no direct feedthrough.
+    `x0` is the initial state. If `D` is None or zero, the block has no direct feedthrough. `unit`
+    is the unit of y, and `unit_in` is the unit of u.
     """
 
     A: Any
@@ -392,10 +404,15 @@ class StateSpace(Block):
         unit: Unit = "",
         unit_in: Unit = "",
     ) -> "StateSpace":
-        """Return the block of a state-space system of python-control or SciPy.
+        """Return the block for a state-space system of python-control or SciPy.
 
-        The system has the matrices A, B, C and D. If its `dt` is a positive number, it is the
-        sample time.
+        Args:
+            system: System with the matrices A, B, C and D. If its attribute `dt` is a positive
+                number, `dt` is the sample time.
+            x0: Initial state.
+            sample_time: Sample time [s] if `dt` does not define it.
+            unit: Unit of the output.
+            unit_in: Unit of the input.
 
         Raises:
             TypeError: The system has no matrices, for example a transfer function; convert it with
@@ -413,12 +430,12 @@ class StateSpace(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Input u (m,)."""
+        """Port of the input vector u (m,)."""
         return (Port("u", self.B.shape[1:], self.unit_in, "inputs of the system"),)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output y (p,)."""
+        """Port of the output vector y (p,)."""
         start = 0.0 if self.sample_time else None
         return (Port("y", (len(self.C),), self.unit, "outputs of the system", start),)
 
@@ -428,17 +445,17 @@ class StateSpace(Block):
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """State: state vector x (n,); none if the block has a sample time."""
+        """Port of the state vector x (n,); () if the block has a sample time."""
         return () if self.sample_time else (self._x,)
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Sampled states: state vector x (n,) and held output y; none without a sample time."""
+        """Ports of the sampled states: x (n,) and y (p,); () without a sample time."""
         return (self._x, *self.outputs) if self.sample_time else ()
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameters: matrices A, B and C, and D if it is not zero."""
+        """Ports of the parameters A, B and C, and of D if D is not zero."""
         names = "ABCD" if np.any(self.D) else "ABC"
         return tuple(
             Port(name, getattr(self, name).shape, "", f"matrix {name}", getattr(self, name))
@@ -462,7 +479,11 @@ class StateSpace(Block):
 
 
 def _sample_time(system: Any, requested: float | None) -> float | None:
-    """Return the sample time [s] of a system of another library; dt = True means unknown."""
+    """Return the sample time [s] of a system of another library, or None for a continuous system.
+
+    Its attribute `dt` is True if the sample time is unknown. `requested` is the sample time that
+    the user has given, or None.
+    """
     dt = getattr(system, "dt", None)
     own = None if dt is None or dt is True or dt == 0 else float(dt)
     if (dt is True and requested is None) or (own is not None and requested not in (None, own)):
@@ -471,9 +492,9 @@ def _sample_time(system: Any, requested: float | None) -> float | None:
 
 
 def _coefficients(polynomial: Any) -> Array:
-    """Return the coefficients of a polynomial.
+    """Return the coefficients of a numerator or denominator as a vector, highest power first.
 
-    python-control stores one array of coefficients for each output and input.
+    python-control stores one array of coefficients for each pair of an output and an input.
     """
     while isinstance(polynomial[0], list | tuple | np.ndarray):
         if len(polynomial) != 1:

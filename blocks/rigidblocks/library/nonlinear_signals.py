@@ -1,4 +1,4 @@
-"""Nonlinear and logic blocks: limiters, comparisons, counters and lookup tables.
+"""Blocks for nonlinear and logic signals: limiters, comparisons, counters and lookup tables.
 
 Logic signals are 0 or 1.
 """
@@ -39,7 +39,10 @@ TRUE = 0.5  # threshold of logic signals: larger values count as 1
 
 
 class SignalWithLimits(Block):
-    """Function of a signal u with the limits `lower` and `upper`; None means no limit."""
+    """Base class of blocks for a signal u with the limits `lower` and `upper`.
+
+    None means that a limit does not exist.
+    """
 
     lower: Any
     upper: Any
@@ -52,7 +55,7 @@ class SignalWithLimits(Block):
     @property
     @abc.abstractmethod
     def _subject(self) -> str:
-        """Name of the block in messages."""
+        """Name of the block in error messages."""
 
     @property
     def _shape(self) -> tuple[int, ...]:
@@ -61,20 +64,20 @@ class SignalWithLimits(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Input u."""
+        """Port of the input signal u."""
         return (Port("u", self._shape, self.unit, "signal"),)
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameters: limits lower and upper, if they are set."""
+        """Ports of the parameters `lower` and `upper`, if these limits are set."""
         return limit_ports(self._shape, self.unit, self.lower, self.upper)
 
 
 @dataclass(frozen=True, eq=False)
 class Saturation(SignalWithLimits):
-    """Signal limited to [lower, upper]; None means no limit.
+    """Saturation of a signal, which limits the signal to the interval [lower, upper].
 
-    Each limit is a scalar or has the shape of the signal.
+    Each limit is a scalar or has the shape of the signal. None means that a limit does not exist.
     """
 
     lower: Any = None
@@ -93,7 +96,7 @@ class Saturation(SignalWithLimits):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output y."""
+        """Port of the output signal y."""
         return (Port("y", self._shape, self.unit, "limited signal"),)
 
     def output(self, u: Record, p: Record) -> Values:
@@ -102,9 +105,9 @@ class Saturation(SignalWithLimits):
 
 @dataclass(frozen=True, eq=False)
 class DeadZone(SignalWithLimits):
-    """Dead zone: the output is zero while the input is in [lower, upper].
+    """Dead zone of a signal, in which the output is zero while the input is in [lower, upper].
 
-    y = u - upper above the zone, u - lower below it, else 0
+    The output y is u - upper above the dead zone, and u - lower below the dead zone.
     """
 
     lower: Any
@@ -118,7 +121,7 @@ class DeadZone(SignalWithLimits):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output y."""
+        """Port of the output signal y."""
         return (Port("y", self._shape, self.unit, "signal less the zone"),)
 
     def output(self, u: Record, p: Record) -> Values:
@@ -127,15 +130,16 @@ class DeadZone(SignalWithLimits):
 
 @dataclass(frozen=True, eq=False)
 class RateLimiter(SignalWithState):
-    """Signal whose rate of change is limited to [falling, rising], in its unit per s.
+    """Rate limiter, which limits the rate of change of a signal to [falling, rising].
 
-    If `sample_time` T is given, the change of the output per sample is limited:
+    The limits are in the unit of the signal per s. If `sample_time` T is given, the block limits
+    the change of the output per sample:
 
         y[k] = y[k-1] + (u[k] - y[k-1] limited to [falling T, rising T])
 
-    If `sample_time` is None, the output follows dy/dt = (u - y) / time_constant, limited to
-    [falling, rising]. The initial output is `y0`. `rising` and `falling` are scalars or have the
-    shape of the signal.
+    If `sample_time` is None, the output follows dy/dt = (u - y) / time_constant, and dy/dt is
+    limited to [falling, rising]. The initial output is `y0`. `rising` and `falling` are scalars or
+    have the shape of the signal.
     """
 
     rising: Any
@@ -167,7 +171,10 @@ class RateLimiter(SignalWithState):
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameters: rates rising and falling; without a sample time, also time_constant [s]."""
+        """Ports of the parameters `rising` and `falling`.
+
+        A block without a sample time also has the parameter `time_constant` [s].
+        """
         text = "highest rate of change"
         rates = (
             Port(
@@ -200,7 +207,10 @@ class RateLimiter(SignalWithState):
 
 @dataclass(frozen=True, eq=False)
 class Switch(Block):
-    """Switch between two signals: y = u1 if the scalar u2 is at least `threshold`, else u3."""
+    """Switch between two signals u1 and u3, controlled by a scalar u2.
+
+    The output y is u1 if u2 is at least `threshold`, and otherwise u3.
+    """
 
     threshold: float = TRUE
     shape: Shape = ()
@@ -208,7 +218,7 @@ class Switch(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Inputs: signals u1 and u3, and the scalar u2 that selects one of them."""
+        """Ports of the input signals u1 and u3, and of the scalar u2 that selects a signal."""
         shape = as_shape(self.shape)
         return (
             Port("u1", shape, self.unit, "output if u2 is at least the threshold"),
@@ -218,12 +228,12 @@ class Switch(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output y."""
+        """Port of the output signal y."""
         return (Port("y", as_shape(self.shape), self.unit, "signal chosen"),)
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameter threshold."""
+        """Port of the parameter `threshold`."""
         return (Port("threshold", (), "", "value of u2 from which on u1 is taken", self.threshold),)
 
     def output(self, u: Record, p: Record) -> Values:
@@ -232,7 +242,14 @@ class Switch(Block):
 
 
 def limit_ports(shape: tuple[int, ...], unit: Unit, lower: Any, upper: Any) -> tuple[Port, ...]:
-    """Return the parameter ports lower and upper for limits that are not None."""
+    """Return the parameter ports `lower` and `upper`, if the limits are not None.
+
+    Args:
+        shape: Shape of the limited signal.
+        unit: Unit of the limited signal.
+        lower: Lower limit, or None.
+        upper: Upper limit, or None.
+    """
     return tuple(
         Port(name, shape, unit, f"{name} limit", broadcast_start(value, shape))
         for name, value in _present_limits(lower, upper).items()
@@ -240,13 +257,28 @@ def limit_ports(shape: tuple[int, ...], unit: Unit, lower: Any, upper: Any) -> t
 
 
 def clamp(value: Any, low: bool, high: bool, p: Record) -> Any:
-    """Return the value, limited to p.lower if `low` is True and to p.upper if `high` is True."""
+    """Return a value after limitation to [p.lower, p.upper].
+
+    Args:
+        value: Value of any shape.
+        low: True to apply the lower limit.
+        high: True to apply the upper limit.
+        p: Parameters with the limits.
+    """
     value = maximum_with_event(value, p.lower) if low else value
     return minimum_with_event(value, p.upper) if high else value
 
 
 def stop_rate_at_limits(y: Any, rate: Any, low: bool, high: bool, p: Record) -> Any:
-    """Return the derivative `rate` of a state y, or zero if y would exceed its limit."""
+    """Return the time derivative `rate` of a state y, or zero at a limit that y would exceed.
+
+    Args:
+        y: State.
+        rate: Time derivative of the state without limits.
+        low: True to apply the lower limit p.lower.
+        high: True to apply the upper limit p.upper.
+        p: Parameters with the limits.
+    """
     rate = select(less(y, p.upper), rate, minimum(rate, 0.0)) if high else rate
     return select(less(p.lower, y), rate, maximum(rate, 0.0)) if low else rate
 
@@ -257,7 +289,10 @@ def _present_limits(lower: Any, upper: Any) -> dict[str, Any]:
 
 
 def check_band(subject: str, shape: Shape | None, lower: Any, upper: Any) -> None:
-    """Raise ValueError if the lower limit is above the upper limit."""
+    """Raise ValueError if a lower limit is above its upper limit, or a limit has a wrong shape.
+
+    The error message uses `subject` as the name of the block.
+    """
     signal_shape(subject, shape, **_present_limits(lower, upper))
     if lower is not None and upper is not None and np.any(np.asarray(lower) > np.asarray(upper)):
         raise ValueError(f"{subject} needs lower <= upper, not {lower} and {upper}")
@@ -276,15 +311,18 @@ def _truth(name: str, shape: tuple[int, ...], doc: str, start: Any = None) -> Po
 
 
 def _is_less(a: Any, b: Any) -> Any:
-    """Return 1 if a < b, else 0; in model exchange, a change of the result is an event."""
+    """Return 1 if a < b, and otherwise 0, element by element.
+
+    In model exchange, a change of the result is an event.
+    """
     return piecewise(excess(b, a), 1.0, 0.0, select(less(a, b), 1.0, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
 class Compare(Block):
-    """Comparison u1 < u2, element by element: 1 if true, else 0.
+    """Comparison of two signals, element by element.
 
-    If u2 is not connected, u2 is `threshold`.
+    The output y is 1 if u1 < u2, and otherwise 0. If u2 is not connected, u2 is `threshold`.
     """
 
     threshold: Any = 0.0
@@ -293,7 +331,7 @@ class Compare(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Inputs u1 and u2."""
+        """Ports of the input signals u1 and u2."""
         shape = as_shape(self.shape)
         limit = broadcast_start(self.threshold, shape)
         return (
@@ -303,7 +341,7 @@ class Compare(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output y."""
+        """Port of the output signal y."""
         return (_truth("y", as_shape(self.shape), "whether u1 < u2"),)
 
     def output(self, u: Record) -> Values:
@@ -312,10 +350,10 @@ class Compare(Block):
 
 @dataclass(frozen=True, eq=False)
 class Logic(Block):
-    """Logic operation on `n` signals u1, u2, ... element by element, with the result 0 or 1.
+    """Logic operation on `n` signals u1, u2, ..., element by element, with the result 0 or 1.
 
-    Values above 0.5 are true. `operation` is and, or, xor, nand, nor, xnor or not. xor and xnor
-    compute the parity of all signals. not requires n = 1.
+    Input values above 0.5 are true. `operation` is "and", "or", "xor", "nand", "nor", "xnor" or
+    "not". "xor" and "xnor" compute the parity of all signals. "not" has one input.
     """
 
     operation: str = "and"
@@ -335,13 +373,13 @@ class Logic(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Inputs u1, u2, ..."""
+        """Ports of the input signals u1, u2, ..."""
         shape = as_shape(self.shape)
         return tuple(_truth(f"u{k}", shape, "signal") for k in range(1, self.n + 1))
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output y."""
+        """Port of the output signal y."""
         return (_truth("y", as_shape(self.shape), f"{self.operation} of all"),)
 
     def output(self, u: Record) -> Values:
@@ -353,9 +391,10 @@ class Logic(Block):
 
 @dataclass(frozen=True, eq=False)
 class Hysteresis(Block):
-    """Hysteresis: y becomes 1 when u exceeds `upper`, and 0 when u falls below `lower`.
+    """Comparator with hysteresis for a scalar signal.
 
-    The block samples u every `sample_time`. The initial output is `y0`.
+    The output y becomes 1 when u exceeds `upper`, and 0 when u falls below `lower`. The block
+    samples u every `sample_time` [s]. The initial output is `y0`.
     """
 
     lower: float
@@ -373,22 +412,22 @@ class Hysteresis(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Input u."""
+        """Port of the input signal u."""
         return (Port("u", (), self.unit, "signal"),)
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Sampled state y."""
+        """Port of the sampled state y."""
         return (_truth("y", (), "whether u has been above and not yet below", self.y0),)
 
     @property
     def outputs(self) -> tuple[Port, ...]:
-        """Output y."""
+        """Port of the output signal y."""
         return self.sampled
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameters: thresholds lower and upper."""
+        """Ports of the parameters `lower` and `upper`, the thresholds."""
         return (
             Port("lower", (), self.unit, "where y becomes 0", self.lower),
             Port("upper", (), self.unit, "where y becomes 1", self.upper),
@@ -400,10 +439,10 @@ class Hysteresis(Block):
 
 @dataclass(frozen=True, eq=False)
 class Counter(Block):
-    """Counter of rising edges of u through 0.5, sampled every `sample_time`.
+    """Counter of the rising edges of a signal u through the threshold 0.5.
 
-    A `reset` input above 0.5 sets the count to zero. If `limit` is given, the count returns to zero
-    when it reaches the limit.
+    The block samples its inputs every `sample_time` [s]. If the input `reset` is above 0.5, the
+    count is zero. If `limit` is given, the count returns to zero when it reaches the limit.
     """
 
     sample_time: float
@@ -415,7 +454,7 @@ class Counter(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Inputs: signal u to count, and reset."""
+        """Ports of the counted signal u and of the input `reset`."""
         return (
             _truth("u", (), "counted signal"),
             _truth("reset", (), "resets the count", 0.0),
@@ -423,12 +462,12 @@ class Counter(Block):
 
     @property
     def outputs(self) -> tuple[Port, ...]:
-        """Output y."""
+        """Port of the output signal y."""
         return self.sampled[:1]
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Sampled states: count y, and the previous u."""
+        """Ports of the sampled states: the count y, and the signal at the last sample."""
         return (
             Port("y", (), "1", "count", 0.0),
             _truth("u_last", (), "u at the last sample", 0.0),
@@ -454,10 +493,10 @@ class LookupTable(Block):
         y = table(u)             x (k,) and values (k,)
         y = table(u1, u2)        x = (x1 (k,), x2 (l,)) and values (k, l), bilinear
 
-    The breakpoints x must increase. Outside their range, `extrapolation` "hold" holds the last
-    value, and "linear" continues with the last slope. If `shape` is given, the block looks up each
-    element of u separately. The table is a constant, not a parameter. A compiled block contains the
-    table and finds the interval by a search.
+    The breakpoints x must increase. Outside the range of the breakpoints, `extrapolation` "hold"
+    holds the last value, and "linear" continues with the last slope. If `shape` is given, the block
+    interpolates for each element of u separately. The table is a constant, not a parameter. A
+    compiled block contains the table and finds the interval by a search.
     """
 
     x: Any
@@ -498,7 +537,7 @@ class LookupTable(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Input u, or inputs u1 and u2."""
+        """Port of the input u, or ports of the inputs u1 and u2 of a two-dimensional table."""
         names = ("u",) if len(self._axes) == 1 else ("u1", "u2")
         units = (self.unit_in,) * 2 if isinstance(self.unit_in, str) else self.unit_in
         return tuple(
@@ -508,7 +547,7 @@ class LookupTable(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output y."""
+        """Port of the output signal y."""
         return (Port("y", self._shape, self.unit, "value of the table"),)
 
     def output(self, u: Record) -> Values:
@@ -526,7 +565,10 @@ class LookupTable(Block):
         return {"y": low + s * (high - low)}
 
     def _interval(self, x: Array, u: Any) -> tuple[Any, Any]:
-        """Return the index of the interval for u, and the relative position of u in it."""
+        """Return the index of the interval of the breakpoints x that contains u.
+
+        The second result is the relative position of u in the interval, from 0 to 1.
+        """
         u, inner = (
             u if self.extrapolation == "linear" else clip_with_events(u, x[0], x[-1]),
             x[1:-1],

@@ -1,4 +1,4 @@
-"""Plants of robots from files."""
+"""Construction of plants and actuators from robots that are described by files."""
 
 import re
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ from rigidblocks.robot_description.robot_description import (
 from rigidblocks.spatial.rigid_motion import quaternion_from_vector
 from rigidblocks.spatial.spatial import Array
 
-DIGITS = 1e-6  # relative accuracy of values in files, and therefore of their constraints
+DIGITS = 1e-6  # relative accuracy of values in files, and therefore of loop constraints
 
 
 @explain_calls()
@@ -62,15 +62,24 @@ def described_plant(
     q0: ArrayLike | None = None,
     qd0: ArrayLike | None = None,
 ) -> Plant:
-    """Return the plant of a robot from a file, with its `described_elements`.
+    """Return the plant of a robot that is described by a file.
 
-    The plant is a ClosedLoopPlant if the robot has loops, a FloatingBasePlant if the base floats,
-    and otherwise a RobotPlant. If `inertias` are tunable, the plant of a robot with a floating base
-    is a RobotPlant, in which the floating base is a joint. With `sensors`, the plant is a
-    `SensedPlant` around it: the sensors of the file are outputs, and `seed` selects their noise.
+    The plant contains the elements that `described_elements` returns. It is a ClosedLoopPlant if
+    the robot has loops, a FloatingBasePlant if the base floats, and otherwise a RobotPlant. If
+    `inertias` is given, the plant of a robot with a floating base is a RobotPlant, in which the
+    floating base is a joint.
 
-    The plant starts at the configuration `q0` (nq,) [rad or m] with the velocities `qd0` (nv,) per
-    s. The default is the state of the file, or the neutral configuration at rest.
+    Args:
+        robot: Description of the robot.
+        joint_friction: True to include springs, damping, dry friction, tendons and fluid drag.
+        inertias: Inertial parameters that are parameters of the plant.
+        stops: Stiffness [N.m/rad or N/m] and damping of stops at the joint limits; None: no stops.
+        sensors: True for a `SensedPlant`, whose outputs include the sensors of the file.
+        seed: Seed of the sensor noise.
+        q0: Initial configuration (nq,) [rad or m]; by default the configuration in the file, or
+            the neutral configuration.
+        qd0: Initial velocities (nv,) [rad/s or m/s]; by default the velocities in the file, or
+            zero.
 
     Raises:
         ValueError: A joint can move without moving any inertia. `sensors` is True, and the robot
@@ -108,7 +117,11 @@ def described_plant(
 def _with_start(
     robot: RobotDescription, q0: ArrayLike | None, qd0: ArrayLike | None
 ) -> RobotDescription:
-    """Return the description with another initial state; raise ValueError for a wrong shape."""
+    """Return a robot description with the initial configuration q0 and the initial velocities qd0.
+
+    None means that the value in the description does not change. Raise ValueError for a wrong
+    shape.
+    """
     model, name = robot.model, f"'{robot.model.name}'"
     q = robot.q0 if q0 is None else finite(q0, (model.nq,), f"q0 of {name}")
     qd = robot.qd0 if qd0 is None else finite(qd0, (model.nv,), f"qd0 of {name}")
@@ -116,14 +129,20 @@ def _with_start(
 
 
 def _acts_on_base(robot: RobotDescription, base: int, joint_friction: bool) -> bool:
-    """Return True if a rotor, or with `joint_friction` a joint force, acts at the base joint."""
+    """Return True if a rotor acts at the joint of the floating base `base`.
+
+    If `joint_friction` is True, springs, damping and friction at this joint are also considered.
+    """
     f, n = robot.joint_properties, robot.model.v_slices[base].stop
     forces = (f.stiffness, f.damping, f.friction, f.backward) if joint_friction else ()
     return any(bool(np.any(values[:n])) for values in (f.armature, *forces))
 
 
 def _floating_start(robot: RobotDescription, base: int) -> dict[str, Any]:
-    """Return the start values of a FloatingBasePlant; `base` is the index of its base body."""
+    """Return the start values of a FloatingBasePlant as arguments of the class.
+
+    `base` is the index of the floating base body.
+    """
     model: Any = robot.model
     q0 = neutral(model) if robot.q0 is None else robot.q0
     qd0 = np.zeros(model.nv) if robot.qd0 is None else robot.qd0
@@ -141,11 +160,19 @@ LEAST, MOST = 1e-3, 1e5  # joint limits outside this range do not define nominal
 
 
 def described_scales(robot: RobotDescription, first: int = 0) -> dict[str, Array]:
-    """Return the nominal values of q, qd and tau of the joints from index `first` on.
+    """Return the nominal values of the joint variables q, qd and tau from a robot file.
 
     The nominal values are the limits in the file: effort, speed, and for prismatic joints the
     larger position limit. The nominal value is 1 if a limit is missing, zero or implausibly large.
-    Nominal positions and speeds are at most 10, because the tolerances of adaptive steps use them.
+    Nominal positions and speeds are at most 10, because the tolerances of adaptive steps depend on
+    them.
+
+    Args:
+        robot: Description of the robot.
+        first: Index of the first joint to include.
+
+    Returns:
+        Nominal values by variable name, each in the units of the variable.
     """
     model, f = robot.model, robot.joint_properties
     far = np.maximum(np.abs(f.lower), np.abs(f.upper))
@@ -167,10 +194,11 @@ def _scale(limit: Array) -> Array:
 
 
 def described_motors(robot: RobotDescription, plant: Plant) -> JointMotors:
-    """Return the actuators of a robot as a block for the joints in q, qd and tau of its plant.
+    """Return the actuators in a robot file as a block that computes the joint forces of the plant.
 
-    If the base floats, these are the joints outboard of the base. The effort limits in the file
-    limit the total actuator force at each joint.
+    The block refers to the joints in the ports q, qd and tau of the plant. For a floating base,
+    these are the joints outboard of the base. The effort limits in the file limit the total
+    actuator force at each joint.
 
     Raises:
         ValueError: The file has no supported actuators.
@@ -189,17 +217,21 @@ def described_motors(robot: RobotDescription, plant: Plant) -> JointMotors:
 def described_elements(
     robot: RobotDescription, joint_friction: bool = False, stops: tuple[float, float] | None = None
 ) -> tuple[ForceElement | Rotor | Gear, ...]:
-    """Return the rotors, gears and force elements that a file defines, as elements of its plant.
+    """Return the rotors, gears and force elements in a robot file, as elements of its plant.
 
     The elements always include the rotors, the gears and the gravity compensation of bodies.
-    `joint_friction` adds springs, damping, dry friction, tendons and the drag of a fluid. `stops`
-    adds stops at the limits of joints and tendons with the given stiffness [N.m/rad or N/m] and
-    damping, because files do not define these values.
-
     Springs and stops are stiff relative to the small inertias of fingers and wrists. Such plants
-    may need an implicit method. The name of an element is the name of its joint, body or tendon
-    with a suffix such as _rotor, _gear, _spring, _friction, _stop, _weight or _drag_1. An
-    underscore replaces characters that an identifier cannot contain.
+    may need an implicit method.
+
+    The name of an element is the name of its joint, body or tendon with a suffix such as _rotor,
+    _gear, _spring, _friction, _stop, _weight or _drag_1. An underscore replaces characters that an
+    identifier cannot contain.
+
+    Args:
+        robot: Description of the robot.
+        joint_friction: True to include springs, damping, dry friction, tendons and fluid drag.
+        stops: Stiffness [N.m/rad or N/m] and damping [N.m.s/rad or N.s/m] of stops at the limits of
+            joints and tendons, which files do not define. None: no stops.
     """
     names, f = _element_names(robot), robot.joint_properties
     starts = [v.start for v in robot.model.v_slices]
@@ -227,7 +259,7 @@ def described_elements(
 
 
 def _weight_elements(robot: RobotDescription) -> Iterator[ForceElement]:
-    """Yield the forces that compensate the weight of the masses in `robot.weightless`."""
+    """Yield the force elements that compensate the weight of the masses in `robot.weightless`."""
     gravity = robot.model.gravity
     g = float(np.linalg.norm(gravity if np.any(gravity) else STANDARD_GRAVITY))
     for one in robot.weightless:
@@ -237,7 +269,7 @@ def _weight_elements(robot: RobotDescription) -> Iterator[ForceElement]:
 
 
 def _drag_elements(robot: RobotDescription) -> Iterator[ForceElement]:
-    """Yield the drag of a fluid along each axis of each body."""
+    """Yield the force elements for the drag of a fluid along each axis of each body."""
     for one in robot.drags:
         body, name = robot.model.body_names[one.body], _identifier(one.name, "body")
         for k, law in enumerate(zip(one.linear, one.quadratic, strict=True)):
@@ -251,7 +283,11 @@ def _drag_elements(robot: RobotDescription) -> Iterator[ForceElement]:
 def _tendon_elements(
     robot: RobotDescription, joint_friction: bool, stops: tuple[float, float] | None
 ) -> Iterator[ForceElement]:
-    """Yield the springs, dampers and dry friction of the tendons, and stops at their limits."""
+    """Yield the force elements of the tendons.
+
+    If `joint_friction` is True, these are springs, dampers and dry friction. If `stops` is given,
+    they include stops at the limits of the tendons with this stiffness and damping.
+    """
     for one in robot.tendons:
         line = JointSum(
             tuple(robot.model.joint_names[j] for j in one.joints), tuple(one.coefficients)
@@ -264,7 +300,7 @@ def _tendon_elements(
 
 
 def _tendon_laws(one: JointTendon) -> Iterator[tuple[str, Law]]:
-    """Yield the force laws of the tendon `one` with their name suffixes.
+    """Yield the name suffix and the force law of each force of the tendon `one`.
 
     A spring that is slack between two rest lengths acts like two stops without damping.
     """
@@ -278,7 +314,10 @@ def _tendon_laws(one: JointTendon) -> Iterator[tuple[str, Law]]:
 
 
 def _line(robot: RobotDescription, joint: int, variable: int) -> AlongJoint:
-    """Return the line of action of a force at one variable of a joint."""
+    """Return the line of action of a force at one velocity variable of a joint.
+
+    `joint` is the index of the joint, and `variable` is the index of the variable in the joint.
+    """
     model: Any = robot.model
     kind, of = model.joint[joint], model.v_slices[joint]
     if not isinstance(kind, Spherical | SixDoF):
@@ -291,9 +330,9 @@ def _line(robot: RobotDescription, joint: int, variable: int) -> AlongJoint:
 def _friction_laws(
     f: JointProperties, k: int, rest: float
 ) -> Iterator[tuple[str, Spring | Friction]]:
-    """Yield the spring and the dry friction of degree of freedom k, with their name suffixes.
+    """Yield the name suffix and the force law of the spring and the dry friction at a joint.
 
-    `rest` is the rest position of the spring.
+    `k` is the index of the degree of freedom in qd, and `rest` is the rest position of the spring.
     """
     if f.stiffness[k] or f.damping[k]:
         yield "spring", Spring(float(f.stiffness[k]), float(f.damping[k]), rest)
@@ -305,13 +344,16 @@ def _friction_laws(
 def _stop_laws(
     f: JointProperties, k: int, stops: tuple[float, float]
 ) -> Iterator[tuple[str, Stop]]:
-    """Yield the stop at the limits of the variable k of qd, if it has limits."""
+    """Yield the name suffix and the force law of a stop at joint limits, if the limits exist.
+
+    `k` is the index of the degree of freedom in qd. `stops` contains the stiffness and the damping.
+    """
     if f.lower[k] < f.upper[k] and np.isfinite([f.lower[k], f.upper[k]]).any():
         yield "stop", Stop(*stops, float(f.lower[k]), float(f.upper[k]))
 
 
 def described_springs(robot: RobotDescription) -> list[ForceElement]:
-    """Return the springs between points of two bodies that a robot file defines."""
+    """Return the springs in a robot file that act between points of two bodies."""
     names, found = robot.model.body_names, list[ForceElement]()
     for one in robot.springs:
         other = names[one.other] if one.other >= 0 else None
@@ -322,20 +364,23 @@ def described_springs(robot: RobotDescription) -> list[ForceElement]:
 
 
 def _identifier(name: str, kind: str) -> str:
-    """Return `name` as an identifier: replace invalid characters by _; add `kind` if necessary."""
+    """Return a name as an identifier, with _ instead of invalid characters.
+
+    If the name does not begin with a letter, `kind` and _ precede it.
+    """
     plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
     return plain if plain[:1].isalpha() else f"{kind}_{plain}"
 
 
 def _degrees_of_freedom(robot: RobotDescription) -> Iterator[tuple[int, int, int]]:
-    """Yield the joint, the index within the joint and the index in qd of each velocity variable."""
+    """Yield the indices of each velocity variable: of its joint, within the joint, and in qd."""
     for i, places in enumerate(robot.model.v_slices):
         for variable, k in enumerate(range(places.start, places.stop)):
             yield i, variable, k
 
 
 def _element_names(robot: RobotDescription) -> list[str]:
-    """Return a unique identifier for each variable of qd."""
+    """Return a unique identifier for each velocity variable in qd, from the names of the joints."""
     names: list[str] = []
     for i, variable, _ in _degrees_of_freedom(robot):
         plain = _identifier(robot.model.joint_names[i], "joint")

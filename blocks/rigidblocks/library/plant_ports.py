@@ -1,4 +1,4 @@
-"""Parameters and ports of plants, for tunable inertias and force elements."""
+"""Parameters, states and outputs of plants for tunable inertias and force elements."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -39,18 +39,21 @@ _ORDER = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))  # matrix indices of t
 
 @dataclass(frozen=True, eq=False)
 class TunableInertia:
-    """Tunable inertias: inertial parameters of a robot that are parameters of its plant.
+    """Selection of the inertial parameters of a robot that are parameters of its plant.
 
-    `links` adds the masses of the bodies, link_mass (nb,) [kg]. By default the moments of a body
-    are proportional to its mass. `moments` makes the moments parameters, too. link_moment (nb, 3)
-    [kg m] are the first moments m c. link_inertia (nb, 6) [kg m^2] are the second moments, in the
-    order xx, yy, zz, xy, xz, yz. The moments are about the origin of the body frame, in body
-    coordinates. The equation of motion is linear in these parameters; `fit` identifies them from
-    recorded motion.
+    `links` adds the parameter link_mass (nb,) [kg], the masses of the bodies. If only the masses
+    are parameters, the moments of a body are proportional to its mass.
 
-    `payload` adds a payload in the frame `payload`: payload_mass [kg], payload_com (3,) [m] and
-    payload_inertia (6,) [kg m^2], the second moments about its centre of mass in the same order.
-    These parameters are in frame coordinates and initially zero.
+    `moments` adds the parameters link_moment and link_inertia. link_moment (nb, 3) [kg m] contains
+    the first moments m c. link_inertia (nb, 6) [kg m^2] contains the second moments in the order
+    xx, yy, zz, xy, xz, yz. The moments are about the origin of the body frame, in body coordinates.
+    The equation of motion is linear in these parameters. The function `fit` identifies the
+    parameters from recorded motion.
+
+    `payload` adds the parameters of a payload in the frame `payload`, in frame coordinates:
+    payload_mass [kg], payload_com (3,) [m] and payload_inertia (6,) [kg m^2]. payload_inertia
+    contains the second moments about the centre of mass, in the order of link_inertia. The initial
+    values of these parameters are zero.
     """
 
     links: bool = False
@@ -58,7 +61,10 @@ class TunableInertia:
     moments: bool = False
 
     def parameters(self, model: Tree) -> tuple[Port, ...]:
-        """Return the ports of the tunable inertias; raise ValueError for a planar model."""
+        """Return the parameter ports of the tunable inertias for a model.
+
+        Raise ValueError for a planar model.
+        """
         if not isinstance(model, Model):
             raise ValueError(
                 f"tunable inertias need a spatial model, but model '{model.name}' is planar"
@@ -86,7 +92,7 @@ class TunableInertia:
         return tuple(ports)
 
     def model_with_parameters(self, model: Model, p: Record) -> Model:
-        """Return the model with the tunable inertias in p, as floats or traced values."""
+        """Return a copy of the model with the inertias in the parameters p, floats or traced."""
         inertia = list(model.inertia)
         if self.moments:
             masses = p.link_mass if self.links else [body.m for body in inertia]
@@ -105,13 +111,16 @@ class TunableInertia:
 
 
 def _matrix(moments: Any) -> Any:
-    """Return the symmetric matrix (3, 3) of the moments xx, yy, zz, xy, xz, yz."""
+    """Return the symmetric matrix (3, 3) with the elements xx, yy, zz, xy, xz, yz."""
     xx, yy, zz, xy, xz, yz = moments
     return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
 
 
 def _scale_inertia(body: RigidInertia, m: Any) -> RigidInertia:
-    """Return the inertia of a body, scaled to the mass m [kg]; a massless body does not change."""
+    """Return the spatial inertia of a body, scaled to the mass m [kg].
+
+    The inertia of a massless body does not change.
+    """
     if not body.m:
         return body
     factor = m / body.m
@@ -119,7 +128,7 @@ def _scale_inertia(body: RigidInertia, m: Any) -> RigidInertia:
 
 
 def _payload_inertia(p: Record) -> RigidInertia:
-    """Return the inertia of the payload in its frame."""
+    """Return the spatial inertia of the payload in the parameters p, in payload coordinates."""
     m, c = p.payload_mass, p.payload_com
     I_C = _matrix(p.payload_inertia)
     square = reduce(lambda a, b: a + b, c * c)
@@ -133,10 +142,15 @@ GEAR_TOLERANCE = 1e-9  # [rad or m] largest gear error of an initial configurati
 
 @dataclass(frozen=True, eq=False)
 class Elements:
-    """Force elements, rotors and gears of a plant, in order.
+    """Force elements, rotors and gears of a plant.
 
-    Raises TypeError for an object that is not an element. Raises ValueError for an element that
-    does not fit the model, or for a duplicate name.
+    Attributes:
+        model: Model of the plant.
+        members: Elements in order.
+
+    Raises:
+        TypeError: A member is not an element.
+        ValueError: The model does not support an element, or two elements have the same name.
     """
 
     model: Tree
@@ -166,7 +180,7 @@ class Elements:
 
     @cached_property
     def forces(self) -> tuple[ForceElement, ...]:
-        """Force elements."""
+        """Force elements, without the rotors and gears."""
         return tuple(element for element in self.members if isinstance(element, ForceElement))
 
     @cached_property
@@ -176,17 +190,17 @@ class Elements:
 
     @cached_property
     def start_transmissions(self) -> Transmissions | None:
-        """Rotors and gears with the initial values of their parameters, or None."""
+        """Rotors and gears with the initial values of their parameters; None without any."""
         return self._transmissions(self.members)
 
     @property
     def rotor_inertia(self) -> Array | None:
-        """Initial rotor inertias (nv,), reflected to the joints [kg m^2], or None (no rotors)."""
+        """Initial values of the reflected rotor inertias (nv,) [kg m^2]; None without rotors."""
         return None if self.start_transmissions is None else self.start_transmissions.rotor_inertia
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameters of each element, such as `knee_K`."""
+        """Ports of the parameters of all elements, such as `knee_K`."""
         return tuple(
             Port(
                 f"{element.name}_{name}",
@@ -203,7 +217,7 @@ class Elements:
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """States of the elements, such as `rub_bend`."""
+        """Ports of the states of all elements, such as `rub_bend`."""
         return tuple(
             Port(
                 f"{element.name}_{name}",
@@ -218,7 +232,10 @@ class Elements:
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Force of each element, such as `knee_force`; positive forces increase the length."""
+        """Ports of the forces of all force elements, such as `knee_force`.
+
+        A positive force increases the length of the element.
+        """
         return tuple(
             Port(
                 f"{element.name}_force",
@@ -230,7 +247,12 @@ class Elements:
         )
 
     def start(self, q0: Array, qd0: Any, is_given: bool) -> Array:
-        """Return q0 projected onto the gear constraints; a user-defined q0 must satisfy them.
+        """Return the initial configuration, projected onto the gear constraints.
+
+        Args:
+            q0: Initial configuration (nq,).
+            qd0: Initial velocities (nv,).
+            is_given: True if the user has given q0, which must then satisfy the gear constraints.
 
         Raises:
             ValueError: qd0, or q0 if `is_given`, violates the gear constraints by more than
@@ -249,9 +271,15 @@ class Elements:
         return moved
 
     def element_effects(self, q: Array, qd: Array, x: Record, p: Record) -> ElementEffects | None:
-        """Return the effects of the elements and the bias forces of rotors; None if none exist.
+        """Return the forces and effects of the elements, including the bias forces of rotors.
 
-        The function evaluates them at q and qd, with the parameters p and the element states in x.
+        The result is None if the plant has neither force elements nor rotors with bias forces.
+
+        Args:
+            q: Joint positions (nq,).
+            qd: Joint velocities (nv,).
+            x: States of the plant, with the states of the elements.
+            p: Parameters of the plant.
         """
         if not self.forces and not self._has_rotor_bias:
             return None
@@ -265,7 +293,7 @@ class Elements:
 
     @cached_property
     def _has_rotor_bias(self) -> bool:
-        """True if a rotor with a bias force acts along a translational velocity variable."""
+        """True if a rotor acts along a translational velocity variable, so it has a bias force."""
         rotors = (element.joint for element in self.members if isinstance(element, Rotor))
         return any(
             isinstance(line, AlongVelocity) and line.units(self.model) == TRANSLATION
@@ -273,13 +301,16 @@ class Elements:
         )
 
     def margins(self, q: Array, qd: Array, x: Record, p: Record) -> Array:
-        """Return the switching functions of the force elements, such as the depth of a stop."""
+        """Return the switching functions (n,) of the force elements, such as the depth of a stop.
+
+        The arguments are as in `element_effects`.
+        """
         if not self.forces:
             return np.zeros(0)
         return margins(self.model, _set_states(_set_parameters(self.forces, p), x), q, qd)
 
     def transmissions(self, p: Record) -> Transmissions | None:
-        """Return the rotors and gears for the parameter values p, or None if none exist."""
+        """Return the rotors and gears with the parameter values p; None without any."""
         return (
             self._transmissions(_set_parameters(self.members, p))
             if self.start_transmissions
@@ -287,14 +318,18 @@ class Elements:
         )
 
     def project_to_gears(self, q: Array, qd: Array, p: Record) -> tuple[Array, Array]:
-        """Return q and qd with the driven variables computed from the driving variables."""
+        """Return q (nq,) and qd (nv,) after projection onto the gear constraints.
+
+        Driving variables determine the driven variables of the gears. `p` are the parameters.
+        """
         given = self.transmissions(p) if self.has_gears else None
         return project_onto_gears(self.model, given.driven, q, qd) if given else (q, qd)
 
     def projected_motion(self, q: Array, qd: Array, p: Record) -> dict[str, Any]:
-        """Return q with unit quaternions, and q and qd that satisfy the gears, by state name.
+        """Return q and qd after projection, by state name.
 
-        States that need no projection are omitted.
+        The projection normalizes quaternions and enforces the gear constraints. States that need no
+        projection are omitted.
         """
         moved, speeds = self.project_to_gears(q, qd, p)
         if self.model.nq > self.model.nv:
@@ -304,24 +339,39 @@ class Elements:
         return {"q": moved, "qd": speeds} if self.has_gears else {"q": moved}
 
     def values(self, done: ElementEffects | None) -> dict[str, Any]:
-        """Return the force of each element from the effects `done`, by output name."""
+        """Return the force of each force element by output name.
+
+        `done` is the result of `element_effects`.
+        """
         ports = zip(self.outputs, done.force if done else (), strict=True)
         return {port.name: force for port, force in ports}
 
     def rates(self, done: ElementEffects | None) -> dict[str, Any]:
-        """Return the derivatives of the element states from the effects `done`, by state name."""
+        """Return the time derivatives of the element states by state name.
+
+        `done` is the result of `element_effects`.
+        """
         return done.rates if done else {}
 
     def energy(self, done: ElementEffects | None, qd: Array, p: Record) -> Any:
-        """Return the potential energy of the springs plus the kinetic energy of the rotors [J]."""
+        """Return the potential energy of the springs plus the kinetic energy of the rotors [J].
+
+        `done` is the result of `element_effects`.
+        """
         given, E = self.transmissions(p), 0.0 if done is None else done.energy
         return E if given is None else E + given.rotor_inertia @ (qd * qd) / 2
 
     def modes(self, q: Array, p: Record, more: Compliance | None = None, K: Any = None) -> Array:
-        """Return the largest eigenvalues [1/s] of the plant with its force elements, at q.
+        """Return the eigenvalues [1/s] of the plant with the largest magnitude, at rest at q.
 
-        The eigenvalues include the additional compliance `more`. They refer to the motions that
-        satisfy the gear constraints and the loop constraints K (nc, nv).
+        The eigenvalues are those of the motions that satisfy the gear constraints and the loop
+        constraints.
+
+        Args:
+            q: Joint positions (nq,).
+            p: Parameters of the plant.
+            more: Compliance in addition to the force elements, such as contacts.
+            K: Jacobian of the loop constraints (nc, nv), or None.
         """
         model, given = self.model, self.transmissions(p)
         parts = [compliance(model, _set_parameters(self.forces, p), q), *([more] if more else [])]
@@ -342,7 +392,7 @@ class Elements:
 
 
 def _set_parameters(elements: Iterable[Any], p: Record) -> list[Any]:
-    """Return the elements with the parameter values p."""
+    """Return copies of elements with the parameter values in p, including gravity."""
     found = []
     for element in elements:
         values = {name: getattr(p, f"{element.name}_{name}") for name in element.numbers()}
@@ -355,7 +405,7 @@ def _set_parameters(elements: Iterable[Any], p: Record) -> list[Any]:
 
 
 def _set_states(elements: Iterable[ForceElement], x: Record) -> list[ForceElement]:
-    """Return the elements with their state values."""
+    """Return copies of force elements with their state values in x."""
     return [
         element.with_parameters(
             **{name: getattr(x, f"{element.name}_{name}") for name in element.law.remembers}
@@ -367,10 +417,17 @@ def _set_states(elements: Iterable[ForceElement], x: Record) -> list[ForceElemen
 def add_loads(
     done: ElementEffects | None, tau: Array, f_ext: Array | None, joints: int = 0, bodies: int = 0
 ) -> tuple[Array, Array | None]:
-    """Add the joint forces and body wrenches of the element effects `done` to tau and f_ext.
+    """Return the joint forces tau and body wrenches f_ext plus the loads of the elements.
 
-    The first `joints` joint forces of the elements have no counterpart in tau. The first `bodies`
-    wrenches of f_ext have no counterpart in the elements.
+    Args:
+        done: Result of `Elements.element_effects`.
+        tau: Joint forces (nv,).
+        f_ext: External wrenches on the bodies (nb, 6), or None.
+        joints: Number of leading joint forces of the elements that tau does not contain.
+        bodies: Number of leading bodies of f_ext on which no element acts.
+
+    Returns:
+        Joint forces, and body wrenches or None.
     """
     if done is None:
         return tau, f_ext

@@ -1,4 +1,4 @@
-"""Robot plants: the dynamics of a robot model as a block, with a fixed or a floating base."""
+"""Robot plants, which are blocks with the forward dynamics of a robot model."""
 
 import abc
 from collections.abc import Callable, Iterator, Mapping
@@ -47,7 +47,10 @@ from rigidblocks.spatial.spatial import Array, Transform, identity
 
 
 class Plant(Block):
-    """Forward dynamics of a robot; base class of blocks that add forces on the bodies."""
+    """Base class of plants, which are blocks with the forward dynamics of a robot.
+
+    Contact blocks use this interface to add forces on the bodies.
+    """
 
     model: Tree
     inertias: TunableInertia | None = None
@@ -55,40 +58,47 @@ class Plant(Block):
     @property
     @abc.abstractmethod
     def configuration_model(self) -> Tree:
-        """Model for `configuration`; a floating base is its joint with six degrees of freedom."""
+        """Model of the coordinates that `configuration` returns.
+
+        In this model, a floating base is a joint with six degrees of freedom.
+        """
 
     @abc.abstractmethod
     def configuration(self, x: Record) -> tuple[Array, Array]:
-        """Return the coordinates q (nq,) and qd (nv,) of `configuration_model` from the states."""
+        """Return the joint variables q (nq,) and qd (nv,) of `configuration_model` at states x."""
 
     @abc.abstractmethod
     def with_wrenches(self) -> "Plant":
-        """Return a copy of the plant with the input f_ext: external wrenches on its bodies."""
+        """Return a copy of the plant with the input f_ext, the external wrenches on the bodies."""
 
     @property
     @abc.abstractmethod
     def force_elements(self) -> Elements:
-        """Force elements that act in `configuration_model`."""
+        """Force elements, rotors and gears of the plant, which refer to `configuration_model`."""
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameters: gravity (3,), coefficients of the force elements, tunable inertias."""
+        """Ports of the parameters: gravity, coefficients of the elements, tunable inertias."""
         tuned = () if self.inertias is None else self.inertias.parameters(self.model)
         return (gravity_port(self.model), *self.force_elements.parameters, *tuned)
 
     def switching_functions(self, x: Record, p: Record) -> Array:
-        """Return the switching functions, which change sign if a stop engages or releases."""
+        """Return the switching functions (n,), which change sign if a stop engages or releases."""
         return self.force_elements.margins(*self.configuration(x), x, p)
 
     def suspects(self, x: Record) -> Iterator[str]:
-        """Yield a message for each joint whose coordinates are singular at the state x."""
+        """Yield a message for each joint whose coordinates are singular at the states x."""
         return singular_joints(self.configuration_model, self.configuration(x)[0])
 
     def modes(self, x: Record, p: Record) -> Array:
         return self.modes_with(x, p)
 
     def modes_with(self, x: Record, p: Record, more: Compliance | None = None) -> Array:
-        """Return the eigenvalues [1/s] of the plant with the contact compliance `more`."""
+        """Return the eigenvalues (n,) [1/s] of fast modes of the plant, including contacts.
+
+        `more` is the compliance of the contacts, or None. Without force elements and contacts, the
+        function returns no eigenvalues.
+        """
         q, elements = self.configuration(x)[0], self.force_elements
         if not elements.forces and more is None:
             return np.zeros(0)
@@ -98,7 +108,7 @@ class Plant(Block):
 
 
 class JointPlant(Plant):
-    """Plant with force elements; its states are the joint coordinates q and velocities qd."""
+    """Base class of plants whose states are the joint positions q and joint velocities qd."""
 
     q0: Any
     qd0: Any
@@ -107,7 +117,7 @@ class JointPlant(Plant):
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """States: joint motion q (nq,) and qd (nv,), and the states of the force elements."""
+        """Ports of the states: q (nq,), qd (nv,), and the states of the force elements."""
         motion = motion_states(self.model.joint, self.q0, self.qd0)
         return (*set_nominal_values(motion, self.nominal), *self._elements.states)
 
@@ -141,25 +151,28 @@ class RobotPlant(JointPlant):
 
         H(q) qdd + C(q, qd, f_ext) = tau   solved by the articulated-body algorithm (RBDA Table 7.1)
 
-    H is the joint-space inertia matrix, and C is the bias force (Coriolis, centrifugal, gravity and
-    external forces).
+    H is the joint-space inertia matrix. C is the bias force, which contains Coriolis, centrifugal,
+    gravity and external forces.
 
     `q0` and `qd0` are the initial configuration and velocity, by default the neutral configuration
-    at rest. The plant normalizes quaternions in `q0` and after every inner step. A zero quaternion
-    raises ValueError. `external_wrenches` adds the input `f_ext` (nb, 6), the wrench [n; f] on each
-    body in base coordinates about the base origin. `rotor_inertia` (nv,) [kg m^2] is the reflected
-    rotor inertia: the squared gear ratio times the inertia of the rotor (RBDA 9.6). The parameter
-    `gravity` defaults to the gravity of the model.
+    at rest. The plant normalizes quaternions in `q0` and after every inner step.
+    `external_wrenches` adds the input `f_ext` (nb, 6), the wrench [n; f] on each body about the
+    base origin, in base coordinates. `rotor_inertia` (nv,) [kg m^2] is the reflected rotor inertia,
+    the squared gear ratio times the inertia of the rotor (RBDA 9.6). The parameter `gravity`
+    defaults to the gravity of the model.
 
     `elements` are springs, dampers, friction and stops (`ForceElement`), rotors (`Rotor`) and gears
-    (`Gear`). The plant evaluates their forces at every stage of the integrator and holds no force
-    over a step. Their coefficients are parameters and their forces are outputs. The output energy
-    includes their energy. A joint that a gear drives keeps its states, but the gear determines its
-    motion. `inertias` adds parameters for the masses of the links and for a payload
-    (`TunableInertia`).
+    (`Gear`). The plant evaluates their forces at every stage of the integrator. Their coefficients
+    are parameters, and their forces are outputs. The output `energy` includes the energy of the
+    elements. For a joint that a gear drives, the gear determines the states. `inertias` adds
+    parameters for the masses of the links and for a payload (`TunableInertia`).
 
     `nominal` maps the ports q, qd and tau to their orders of magnitude, 1 by default. Tools and the
     tolerances of adaptive steps use these values.
+
+    Raises:
+        ValueError: A quaternion in `q0` is zero, or the model, the elements or the rotor inertias
+            are invalid.
     """
 
     model: Model
@@ -188,13 +201,13 @@ class RobotPlant(JointPlant):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Inputs: joint forces tau (nv,); body wrenches f_ext if `external_wrenches` is set."""
+        """Ports of the inputs: joint forces tau (nv,), and f_ext if `external_wrenches` is True."""
         tau = set_nominal_values([force_port(self.model.joint)], self.nominal)
         return (*tau, wrench_port(self.model)) if self.external_wrenches else tau
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Outputs: q, qd, qdd, mechanical energy, and the force of each element."""
+        """Ports of the outputs: states, qdd (nv,), energy, and the force of each element."""
         return (
             *self.states,
             acceleration_port(self.model.joint),
@@ -232,7 +245,7 @@ class RobotPlant(JointPlant):
 
     @cached_property
     def _equivalent(self) -> Model:
-        """Model with the same equation of motion, for which the algorithms are fastest."""
+        """Dynamically equivalent model, for which the algorithms need the fewest operations."""
         return equivalent(self._aligned_model) if isinstance(self.model, Model) else self.model
 
     def _qdd(
@@ -252,13 +265,13 @@ class RobotPlant(JointPlant):
         return aba_with_rotors(model, q, qd, tau, I_rot, f_ext, p.gravity)
 
     def _model_with_parameters(self, model: Model, p: Record) -> Model:
-        """Return the model with the inertias that the parameters p contain."""
+        """Return a model, or if the inertias are tunable, a copy with the inertias in p."""
         return (
             model if self.inertias is None else self.inertias.model_with_parameters(self.model, p)
         )
 
     def _reflected_inertia(self, transmissions: Transmissions | None) -> Any:
-        """Return the inertias (nv,) of all rotors, reflected to the joints, or None (no rotors)."""
+        """Return the reflected inertias (nv,) of all rotors [kg m^2]; None without rotors."""
         I_rot = self.rotor_inertia
         if transmissions is None:
             return I_rot
@@ -267,23 +280,24 @@ class RobotPlant(JointPlant):
 
 @dataclass(frozen=True, eq=False)
 class HybridPlant(Block):
-    """Hybrid dynamics of a robot: some joints have prescribed motion, forces move the others.
+    """Hybrid dynamics of a robot: some joints have prescribed motion, and others given forces.
 
         H(q) qdd + C(q, qd) = tau        (RBDA Table 9.3)
 
-    H is the joint-space inertia matrix and C the bias force. `prescribed` lists the joints with
-    prescribed motion, by name or index. The input `tau` contains the forces of the other joints.
-    The inputs `q_ref`, `qd_ref` and `qdd_ref` contain the prescribed motion. The acceleration of
-    the prescribed joints is:
+    H is the joint-space inertia matrix, and C is the bias force. `prescribed` contains the names or
+    indices of the joints with prescribed motion. The input `tau` contains the forces of all other
+    joints. The inputs `q_ref`, `qd_ref` and `qdd_ref` contain the prescribed motion. The
+    acceleration of the prescribed joints is
 
         qdd = qdd_ref + kp (q_ref - q) + kd (qd_ref - qd)
 
     `kp` [1/s^2] and `kd` [1/s] are scalars or have one value for each prescribed variable. If both
-    are zero, the plant prescribes only the acceleration and does not correct integration errors.
-    The output `tau_prescribed` contains the forces that the prescribed motion requires. `q0` and
-    `qd0` are the initial configuration and velocity, by default the neutral configuration at rest.
-    `elements` are as in `RobotPlant`; tau_prescribed includes their effect on prescribed joints.
-    `inertias` adds parameters for the masses of the links and for a payload, as in `RobotPlant`.
+    gains are zero, the plant prescribes only the acceleration and does not correct integration
+    errors. The output `tau_prescribed` contains the forces that the prescribed motion requires.
+
+    `q0` and `qd0` are the initial configuration and velocity, by default the neutral configuration
+    at rest. `elements` and `inertias` are as in `RobotPlant`. tau_prescribed includes the effect of
+    the elements on prescribed joints.
     """
 
     model: Model
@@ -311,7 +325,7 @@ class HybridPlant(Block):
 
     @cached_property
     def _fd(self) -> tuple[bool, ...]:
-        """Mask (nb,): True for joints with given force, False for prescribed motion."""
+        """Mask (nb,) of the joints with given forces; False for joints with prescribed motion."""
         chosen = {joint_number(self.model, joint) for joint in self.prescribed}
         if not chosen or len(chosen) == self.model.nb:
             raise ValueError(
@@ -322,9 +336,9 @@ class HybridPlant(Block):
         return tuple(i not in chosen for i in range(self.model.nb))
 
     def _joints(self, forward: bool) -> tuple[tuple[Joint, slice, slice], ...]:
-        """Return the selected joints with their slices in q and qd.
+        """Return the joints with given forces, or the prescribed joints, with slices in q and qd.
 
-        If `forward` is True, these are the joints with given force, else the prescribed joints.
+        `forward` is True for the joints with given forces.
         """
         model = self.model
         every = zip(self._fd, model.joint, model.q_slices, model.v_slices, strict=True)
@@ -332,7 +346,10 @@ class HybridPlant(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Inputs: tau of joints with given force; q_ref, qd_ref, qdd_ref of prescribed joints."""
+        """Ports of the inputs: tau of joints with given forces, and the prescribed motion.
+
+        The prescribed motion consists of q_ref, qd_ref and qdd_ref of the prescribed joints.
+        """
         free = [joint for joint, _, _ in self._joints(True)]
         units = joint_units([joint for joint, _, _ in self._joints(False)])
         start = np.concatenate([self.q0[k] for _, k, _ in self._joints(False)])
@@ -345,12 +362,12 @@ class HybridPlant(Block):
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """States q (nq,) and qd (nv,), and the states of the force elements."""
+        """Ports of the states: q (nq,), qd (nv,), and the states of the force elements."""
         return (*motion_states(self.model.joint, self.q0, self.qd0), *self._elements.states)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Outputs: q, qd, qdd, forces tau_prescribed, energy, and the force of each element."""
+        """Ports of the outputs: states, qdd, tau_prescribed, energy, and the element forces."""
         units = joint_units([joint for joint, _, _ in self._joints(False)]).tau
         return (
             *self.states,
@@ -367,7 +384,7 @@ class HybridPlant(Block):
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameters: gains kp and kd, gravity (3,), element coefficients, tunable inertias."""
+        """Ports of the parameters: kp, kd, gravity, element coefficients and tunable inertias."""
         tuned = () if self.inertias is None else self.inertias.parameters(self.model)
         shape = (sum(joint.nv for joint, _, _ in self._joints(False)),)
         return (
@@ -406,7 +423,7 @@ class HybridPlant(Block):
         }
 
     def switching_functions(self, x: Record, p: Record) -> Array:
-        """Return the switching functions, which change sign when a stop engages or releases."""
+        """Return the switching functions (n,), which change sign if a stop engages or releases."""
         return self._elements.margins(x.q, x.qd, x, p)
 
     def modes(self, x: Record, p: Record) -> Array:
@@ -435,7 +452,7 @@ class HybridPlant(Block):
         return found.qdd, found.tau if acting is None else found.tau - acting.loads.tau
 
     def _model_with_parameters(self, p: Record) -> Model:
-        """Return the model with the inertias that the parameters p contain."""
+        """Return the model, or if the inertias are tunable, a copy with the inertias in p."""
         return (
             self.model
             if self.inertias is None
@@ -447,11 +464,14 @@ class HybridPlant(Block):
         return tuple(k for _, _, l in self._joints(False) for k in range(l.start, l.stop))
 
     def _select_prescribed(self, v: Array) -> Array:
-        """Return the elements of a vector v (nv,) that belong to joints with prescribed motion."""
+        """Return the elements of a vector v (nv,) that belong to the prescribed joints."""
         return np.concatenate([v[l] for _, _, l in self._joints(False)])
 
     def _error(self, q: Array, q_ref: Array) -> Array:
-        """Return the prescribed joints' position errors, as velocities that act for 1 s."""
+        """Return the position errors of the prescribed joints, as velocities to q_ref in 1 s.
+
+        q (nq,) contains the positions of all joints, and q_ref those of the prescribed joints.
+        """
         errors, start = [], 0
         for joint, k, _ in self._joints(False):
             errors.append(joint.difference(q[k], q_ref[start : start + joint.nq]))
@@ -459,7 +479,10 @@ class HybridPlant(Block):
         return np.concatenate(errors)
 
     def _scatter(self, values: Array, forward: bool) -> Array:
-        """Return a vector (nv,) with `values` at `_joints(forward)` and zeros elsewhere."""
+        """Return a vector (nv,) with values of the selected joints, and zeros for other joints.
+
+        `forward` is True for the joints with given forces, and False for the prescribed joints.
+        """
         every, start = np.zeros(self.model.nv, dtype=values.dtype), 0
         for joint, _, l in self._joints(forward):
             every[l] = values[start : start + joint.nv]
@@ -477,19 +500,21 @@ class FloatingBasePlant(Plant):
 
         I_0^A a_0 + p_0^A = 0        (RBDA Table 9.4)
 
-    I_0^A and p_0^A are the articulated-body inertia and bias force of the base, and a_0 is its
-    acceleration. The states of the base are its pose and its velocity. Its orientation, a unit
-    quaternion with the scalar first (4,), and its position (3,) [m] are in fixed coordinates. Its
-    velocity [w; v] (6,) is in base coordinates. q and qd are the coordinates and velocities of the
-    joints outboard of the base. If the model has no such joints, the plant has no ports for them.
-    The plant normalizes quaternions at the start and after every inner step. `q0` defaults to the
-    neutral configuration.
+    I_0^A and p_0^A are the articulated-body inertia and bias force of the base, and a_0 is the
+    acceleration of the base. The states of the base are its pose and its velocity. The orientation,
+    a unit quaternion (4,) with the scalar first, and the position (3,) [m] are in fixed
+    coordinates. The velocity [w; v] (6,) is in base coordinates. The plant normalizes quaternions
+    at the start and after every inner step.
+
+    q and qd are the positions and velocities of the joints outboard of the base. If the model has
+    no such joints, the plant has no ports for q, qd, qdd and tau. `q0` defaults to the neutral
+    configuration.
 
     The output `com` (3,) is the centre of mass of the whole robot, in fixed coordinates. The output
-    `momentum` (6,) is its angular momentum about the fixed origin and its linear momentum, in fixed
-    coordinates. `external_wrenches` adds the input `f_ext` (nb, 6), in fixed coordinates.
-    `elements` are as in `RobotPlant`; they act at joints outboard of the base, between bodies, or
-    between bodies and fixed points. `nominal` is as in `RobotPlant`.
+    `momentum` (6,) contains the angular momentum of the robot about the fixed origin and its linear
+    momentum, in fixed coordinates. `external_wrenches` adds the input `f_ext` (nb, 6), in fixed
+    coordinates. `elements` act at joints outboard of the base, between bodies, or between bodies
+    and fixed points. `elements` and `nominal` are as in `RobotPlant`.
     """
 
     model: Model
@@ -525,7 +550,7 @@ class FloatingBasePlant(Plant):
 
     @cached_property
     def _base(self) -> int:
-        """Index of the floating base; raises ValueError if the model has no floating base."""
+        """Index of the floating base body; raises ValueError if the model has no floating base."""
         return floating_body(self.model)
 
     @property
@@ -568,7 +593,7 @@ class FloatingBasePlant(Plant):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Inputs: joint forces tau (nv - 6,) if the model has joints; f_ext (nb, 6) on request."""
+        """Ports of the inputs: tau (nv - 6,) if the robot has joints, and f_ext if requested."""
         tau = set_nominal_values(
             [force_port(self._joints)] if self._has_joints else [], self.nominal
         )
@@ -576,7 +601,7 @@ class FloatingBasePlant(Plant):
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """States: quaternion, position and velocity (6,) of the base; q, qd, element states."""
+        """Ports of the states: pose and velocity of the base, q, qd, and the element states."""
         base = (
             Port(
                 "quaternion",
@@ -609,7 +634,7 @@ class FloatingBasePlant(Plant):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Outputs: all states, acceleration (6,), qdd, com, momentum, energy, element forces."""
+        """Ports of the outputs: states, acceleration, qdd, com, momentum, energy, forces."""
         accelerations = tuple(f"{unit}2" for unit in _TWIST)
         qdd = (acceleration_port(self._joints),) if self._has_joints else ()
         return (
@@ -673,7 +698,7 @@ class FloatingBasePlant(Plant):
         return values | {"qdd": qdd} if self._has_joints else values
 
     def _joint_motion(self, x: Record, p: Record) -> tuple[Array, Array]:
-        """Return q and qd of the joints; gears determine the driven variables."""
+        """Return q and qd of the joints outboard of the base, with the gear constraints applied."""
         q, qd = self._elements.project_to_gears(*self.configuration(x), p)
         return q[7:], qd[6:]
 
@@ -689,7 +714,7 @@ class FloatingBasePlant(Plant):
             return self._each_joint(q, lambda joint, part: joint.normalized(part))
 
     def _each_joint(self, q: Array, function: Callable[[Joint, Array], Array]) -> Array:
-        """Return the concatenated results of a function of each joint and its part of q."""
+        """Return the concatenated results of a function of each joint and its elements of q."""
         chosen = self._joints
         ends = np.cumsum([joint.nq for joint in chosen])
         return (
@@ -711,7 +736,7 @@ class FloatingBasePlant(Plant):
     def _accelerations(
         self, x: Record, q: Array, qd: Array, u: Record, p: Record, acting: ElementEffects | None
     ) -> tuple[Array, Array]:
-        """Return the spatial acceleration (6,) of the base in base coordinates, and qdd."""
+        """Return the spatial acceleration (6,) of the base, in base coordinates, and qdd."""
         X, tau = _pose(x), u.tau if self._has_joints else np.zeros(0)
         wrenches = u.f_ext if self.external_wrenches else None
         tau, wrenches = add_loads(acting, tau, wrenches, 6, self._base)
@@ -728,5 +753,5 @@ class FloatingBasePlant(Plant):
 
 
 def _pose(x: Record) -> Transform:
-    """Return the transform from fixed coordinates to base coordinates."""
+    """Return the transform from fixed coordinates to base coordinates at the states x."""
     return Transform(quaternion_rotation(x.quaternion), x.position)

@@ -1,4 +1,4 @@
-"""Sensors of robot motion, measurement noise, and signal faults."""
+"""Blocks for encoders, inertial measurement units, measurement noise and signal faults."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -47,13 +47,14 @@ _MIDDLE = (
 
 @dataclass(frozen=True, eq=False)
 class Noise(Block):
-    """White noise: a new random value for each element every `sample_time`, held between samples.
+    """White noise with a new random value for each element every `sample_time` [s].
 
-    `distribution` is "normal" or "uniform". The values of both distributions have the given `mean`
-    and standard `deviation`. They depend only on `seed`, the sample index and the element index
-    (`noise_word`). All operations are exact or have a fixed order, and no operation calls the C
-    mathematical library. Therefore the values are bit-identical in every execution form and on
-    every machine. `seed` is an integer from 0 to 2^52 - 1.
+    The block holds the values between the samples. `distribution` is "normal" or "uniform". The
+    values have the mean `mean` and the standard deviation `deviation`. They depend only on `seed`,
+    the sample index and the element index (`noise_word`). `seed` is an integer from 0 to 2^52 - 1.
+
+    All operations are exact or have a fixed order, and no operation calls the C mathematical
+    library. The values are therefore bit-identical in every execution form and on every machine.
 
     To approximate continuous white noise with the two-sided power spectral density S, set the
     deviation to sqrt(S / sample_time).
@@ -76,17 +77,17 @@ class Noise(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output: random values y."""
+        """Port of the output y, the random values."""
         return (Port("y", as_shape(self.shape), self.unit, f"{self.distribution} noise", 0.0),)
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Sampled states: random values y, and the index of the sample."""
+        """Ports of the sampled states: the random values y, and the index of the next sample."""
         return (*self.outputs, Port("k", (), "1", "number of the next sample", 0.0))
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameters: standard deviation and mean."""
+        """Ports of the parameters `deviation` and `mean`."""
         shape = as_shape(self.shape)
         return (
             Port("deviation", shape, self.unit, "standard deviation", self.deviation, min=0.0),
@@ -102,21 +103,26 @@ class Noise(Block):
 
 
 def check_seed(seed: Any) -> None:
-    """Raise ValueError for an invalid seed."""
+    """Raise ValueError if a noise seed is not an integer from 0 to 2^52 - 1."""
     if isinstance(seed, bool) or not isinstance(seed, int) or not (0 <= seed < 2**52):
         raise ValueError(f"the noise seed must be an integer from 0 to 2^52 - 1, not {seed!r}")
 
 
 def noise_word(seed: int, k: Any, stream: int) -> Any:
-    """Return a random value u in (0, 1), a function of `seed`, sample index k and `stream`.
+    """Return a uniformly distributed pseudorandom number in (0, 1).
 
     The generator is a Feistel network with twelve rounds on two words of 26 bits. Its round
     function uses the middle bits of a square:
 
         (L, R) <- (R, L + mid((M R + key)^2))
 
-    The result is u = (integer + 1/2) / 2^52. k is below 2^52. All operations are exact in double
-    precision, and different k give different u.
+    The result is (integer + 1/2) / 2^52. All operations are exact in double precision. Different
+    sample indices have different results.
+
+    Args:
+        seed: Integer from 0 to 2^52 - 1.
+        k: Sample index, below 2^52, a float or a traced value.
+        stream: Index of an independent sequence, such as an element index.
     """
     left = np.floor(k * (1.0 / _WORD))
     right = k - left * _WORD
@@ -130,20 +136,21 @@ def noise_word(seed: int, k: Any, stream: int) -> Any:
 
 
 def _word(value: Any) -> Any:
-    """Return a sum of 26-bit words modulo 2^26."""
+    """Return a nonnegative integer modulo 2^26, as a float or a traced value."""
     return value - np.floor(value * (1.0 / _WORD)) * _WORD
 
 
 def _uniform(u: Any) -> Any:
-    """Return u in (0, 1), scaled to mean 0 and standard deviation 1."""
+    """Return a uniform random number u in (0, 1), scaled to mean 0 and standard deviation 1."""
     return (u - 0.5) * 12.0**0.5
 
 
 def normal_quantile(u: Any) -> Any:
-    """Return the standard normal quantile at the probability u in (0, 1) (Wichura 1988, AS 241).
+    """Return the quantile of the standard normal distribution at the probability u in (0, 1).
 
-    The function uses only + - * / and square roots. The approximation is designed for u > 1e-11.
-    Down to u = 2^-53, the smallest value used, its relative error is 1e-12.
+    The function is the approximation AS 241 (Wichura 1988) and uses only + - * / and square roots.
+    The approximation is designed for u > 1e-11. Its relative error is 1e-12 down to u = 2^-53, the
+    smallest probability that the noise uses.
     """
     q = u - 0.5
     r = np.sqrt(-_log(select(q < 0.0, u, 1.0 - u)))
@@ -166,9 +173,9 @@ def _polynomial(coefficients: tuple[float, ...], x: Any) -> Any:
 
 
 def _log(x: Any) -> Any:
-    """Return the natural logarithm of x in [2^-53, 1].
+    """Return the natural logarithm of x in [2^-53, 1], computed without the C library.
 
-    The function writes x = m 2^-e with m in [0.7, 1.42] and evaluates the artanh series.
+    The function decomposes x = m 2^-e with m in [0.7, 1.42] and evaluates the artanh series for m.
     """
     e: Any = 0.0
     for k in (32, 16, 8, 4, 2, 1):
@@ -183,15 +190,15 @@ def _log(x: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Encoder(Block):
-    """Incremental encoder for each joint: quantized positions and their difference quotients.
+    """Incremental encoders of n joints, which measure quantized positions and velocities.
 
         q_meas[k] = resolution floor(q / resolution + 1/2)
         qd_meas[k] = (q_meas[k] - q_meas[k-1]) / sample_time
 
-    The encoder samples every `sample_time` [s] and holds both outputs between the samples. The
-    error of q_meas is at most half the resolution. The velocity qd_meas is zero at the first sample
-    and a multiple of resolution / sample_time afterwards. The length of `resolution` (n,) [rad, or
-    m for the joints that `prismatic` marks] is the number of joints.
+    The encoders sample every `sample_time` [s] and hold the outputs between the samples. The error
+    of q_meas is at most half the resolution. The velocity qd_meas is zero at the first sample and a
+    multiple of resolution / sample_time afterwards. `resolution` (n,) is in rad, or in m for the
+    joints that `prismatic` marks.
     """
 
     resolution: Any
@@ -233,7 +240,7 @@ class Encoder(Block):
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Sampled states: q_meas, qd_meas, and a flag that is 1 after the first sample."""
+        """Ports of the sampled states: q_meas, qd_meas, and a flag, 1 after the first sample."""
         return (*self.outputs, Port("primed", (), "1", "1 once there is a last sample", 0.0))
 
     @cached_property
@@ -261,14 +268,14 @@ class Encoder(Block):
 
 @dataclass(frozen=True, eq=False)
 class IMU(Block):
-    """Gyroscope and accelerometer on a body of a robot, at the origin of `frame`.
+    """Inertial measurement unit (gyroscope and accelerometer) at the origin of a robot's frame.
 
         gyro = w,  accelerometer = a' - a_g        both in the frame's coordinates
 
     w is the angular velocity of the frame, and a_g is gravity. a' is the classical acceleration of
-    the frame origin, the time derivative dv/dt of its velocity. It follows from the linear part a
-    of the spatial acceleration: a' = a + w x v (RBDA Eq 2.50). At rest the accelerometer measures
-    the magnitude of gravity in the upward direction.
+    the frame origin, which is the time derivative dv/dt of its velocity. With the linear component
+    a of the spatial acceleration, a' = a + w x v (RBDA Eq 2.50). At rest, the accelerometer
+    measures an upward acceleration of the magnitude of gravity.
     """
 
     model: Model
@@ -299,7 +306,7 @@ class IMU(Block):
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameter gravity (3,)."""
+        """Port of the parameter gravity (3,) [m/s^2]."""
         return (gravity_port(self.model),)
 
     def output(self, u: Record, p: Record) -> Values:
@@ -314,16 +321,18 @@ _SPIKES, _LOSSES = 2**20, 2**21  # first stream indices of spikes and losses, ab
 
 @dataclass(frozen=True, eq=False)
 class Fault(Block):
-    """Signal of a faulty sensor or link, sampled every `sample_time`.
+    """Model of a faulty sensor or communication link, which samples and corrupts a signal.
 
         y = u[k - delay] + bias + deviation n[k] +- spike
 
-    n[k] are standard normal random values that depend on `seed` (`Noise`). In each sample, an
-    element has a spike of random sign with the probability `spike_rate`. With the probability
-    `dropout`, the whole sample is lost and y keeps its value. y also keeps its value while `stuck`
-    is not zero. `delay` is a number of samples; until the first sample arrives, y is `y0`. bias,
-    deviation, spike, spike_rate, dropout and stuck are parameters, which a scenario can change.
-    With the default values the block only samples the signal.
+    The block samples every `sample_time` [s]. n[k] are standard normal random values that depend on
+    `seed` (`Noise`). In each sample, an element has a spike of random sign with the probability
+    `spike_rate`. With the probability `dropout`, the whole sample is lost and y does not change. y
+    also does not change while `stuck` is not zero. `delay` is a number of samples. Until the first
+    sample arrives, y is `y0`.
+
+    bias, deviation, spike, spike_rate, dropout and stuck are parameters, which a scenario can
+    change. With the default values, the block only samples the signal.
     """
 
     sample_time: float
@@ -349,25 +358,25 @@ class Fault(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Input: signal u."""
+        """Port of the input signal u."""
         return (Port("u", self._shape, self.unit, "signal"),)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output: faulty signal y."""
+        """Port of the output y, the faulty signal."""
         start = broadcast_start(self.y0, self._shape)
         return (Port("y", self._shape, self.unit, "signal as it arrives", start),)
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Sampled states: output y, sample index, and the delayed samples if `delay` is set."""
+        """Ports of the sampled states: y, the sample index, and the delayed samples if any."""
         number = Port("k", (), "1", "number of the next sample", 0.0)
         buffer = sample_buffer(self.delay, self._shape, self.unit, self.y0, "way")
         return (*self.outputs, number, *buffer)
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameters bias, deviation, spike, spike_rate, dropout and stuck."""
+        """Ports of the parameters bias, deviation, spike, spike_rate, dropout and stuck."""
         shape, unit = self._shape, self.unit
 
         def share(name: str, doc: str) -> Port:
@@ -398,7 +407,10 @@ class Fault(Block):
         return noise_word(self.seed, k, stream)
 
     def _sign(self, word: Any, p: Record) -> Any:
-        """Return the sign of a spike, +1 or -1, or 0 if the random `word` selects no spike."""
+        """Return the sign of a spike, +1 or -1, or 0 for no spike.
+
+        `word` is a random number in (0, 1), and p contains the probability `spike_rate`.
+        """
         half = 0.5 * p.spike_rate
         return select(word < half, -1.0, select(word < p.spike_rate, 1.0, 0.0))
 

@@ -29,19 +29,19 @@ Unit = str | tuple[str, ...]
 
 @dataclass(frozen=True, eq=False)
 class Constant(Block):
-    """Constant signal: y = value, with the shape of the value."""
+    """Source of a constant signal y = value; y has the shape of `value`."""
 
     value: Any
     unit: Unit = ""
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output y."""
+        """Port of the output signal y."""
         return (Port("y", np.shape(self.value), self.unit, "value"),)
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameter value."""
+        """Port of the parameter `value`."""
         return (Port("value", np.shape(self.value), self.unit, "value of the output", self.value),)
 
     def output(self, p: Record) -> Values:
@@ -50,11 +50,11 @@ class Constant(Block):
 
 @dataclass(frozen=True, eq=False)
 class Gain(Block):
-    """Gain: y = k u, element by element, or y = K u with a matrix.
+    """Multiplication of a signal by a gain, y = k u, element by element or with a matrix.
 
-    `k` is a scalar for all elements of a signal of `shape`, or has that shape. If `matrix` is True,
-    k is a matrix (m, n) and maps u (n,) to y (m,). `unit_in` is the unit of u, and `unit` is the
-    unit of y.
+    `k` is a scalar for all elements of a signal with the shape `shape`, or has this shape. If
+    `matrix` is True, k is a matrix (m, n) and maps u (n,) to y (m,). `unit_in` is the unit of u,
+    and `unit` is the unit of y.
     """
 
     k: Any
@@ -74,7 +74,7 @@ class Gain(Block):
 
     @property
     def _shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Shapes of u and y."""
+        """Shapes of the input u and of the output y."""
         if self.matrix:
             m, n = np.shape(self.k)
             return (n,), (m,)
@@ -83,17 +83,17 @@ class Gain(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Input u."""
+        """Port of the input signal u."""
         return (Port("u", self._shapes[0], self.unit_in, "signal"),)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output y."""
+        """Port of the output signal y."""
         return (Port("y", self._shapes[1], self.unit, "signal times k"),)
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameter k, with the shape of its value."""
+        """Port of the parameter k, the gain."""
         return (Port("k", np.shape(self.k), "", "gain", self.k),)
 
     def output(self, u: Record, p: Record) -> Values:
@@ -102,9 +102,9 @@ class Gain(Block):
 
 @dataclass(frozen=True, eq=False)
 class Sum(Block):
-    """Sum of signals of equal shape with signs: y = + u1 - u2 ... for signs "+-".
+    """Sum of signals of equal shape, each with a sign.
 
-    An input that is not connected is zero.
+    For example, y = u1 - u2 for `signs` = "+-". An input that is not connected is zero.
     """
 
     signs: str = "++"
@@ -116,7 +116,7 @@ class Sum(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Inputs u1, u2, ..., one for each sign."""
+        """Ports of the input signals u1, u2, ..., one for each sign."""
         return tuple(
             Port(f"u{k}", as_shape(self.shape), self.unit, f"counts with the sign {sign}", 0.0)
             for k, sign in enumerate(self.signs, 1)
@@ -124,7 +124,7 @@ class Sum(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output y."""
+        """Port of the output signal y."""
         return (Port("y", as_shape(self.shape), self.unit, "sum"),)
 
     def output(self, u: Record) -> Values:
@@ -140,9 +140,10 @@ class Sum(Block):
 
 @dataclass(frozen=True, eq=False)
 class Product(Block):
-    """Product of signals of equal shape, element by element: y = u1 * u2 / u3 for "**/".
+    """Product and quotient of signals of equal shape, element by element.
 
-    A division by zero gives a non-finite value, which ends the run.
+    For example, y = u1 * u2 / u3 for `operations` = "**/". The result of a division by zero is not
+    finite, which ends the run.
     """
 
     operations: str = "**"
@@ -154,7 +155,7 @@ class Product(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Inputs u1, u2, ..., one for each operation."""
+        """Ports of the input signals u1, u2, ..., one for each operation."""
         texts = {"*": "factor", "/": "divisor"}
         return tuple(
             Port(f"u{k}", as_shape(self.shape), "", texts[operation], 1.0)
@@ -163,7 +164,7 @@ class Product(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output y."""
+        """Port of the output signal y."""
         return (Port("y", as_shape(self.shape), self.unit, "product"),)
 
     def output(self, u: Record) -> Values:
@@ -174,9 +175,10 @@ class Product(Block):
 
 
 class ConcatenatedSignals(Block):
-    """Vector and the signals of which it consists; signal k has `sizes`[k - 1] elements.
+    """Base class of blocks that concatenate signals to a vector, or split a vector into signals.
 
-    A size of () is a scalar. Subclasses have the fields `sizes` and `unit`.
+    The k-th signal has `sizes`[k - 1] elements. The size () denotes a scalar. Subclasses have the
+    fields `sizes` and `unit`.
     """
 
     sizes: tuple[Shape, ...]
@@ -195,9 +197,9 @@ class ConcatenatedSignals(Block):
 
 @dataclass(frozen=True, eq=False)
 class Mux(ConcatenatedSignals):
-    """Concatenation of signals into a vector: y = (u1, u2, ...); u<k> has `sizes`[k - 1] elements.
+    """Concatenation of signals u1, u2, ... to a vector y = (u1, u2, ...).
 
-    A size of () is a scalar.
+    The k-th signal has `sizes`[k - 1] elements. The size () denotes a scalar.
     """
 
     sizes: tuple[Shape, ...]
@@ -205,12 +207,12 @@ class Mux(ConcatenatedSignals):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Inputs u1, u2, ..."""
+        """Ports of the input signals u1, u2, ..."""
         return _pieces("u", self._shapes, self.unit, "elements {} of y")
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output y (n,)."""
+        """Port of the output vector y (n,)."""
         return (self._vector("y"),)
 
     def output(self, u: Record) -> Values:
@@ -219,9 +221,9 @@ class Mux(ConcatenatedSignals):
 
 @dataclass(frozen=True, eq=False)
 class Demux(ConcatenatedSignals):
-    """Split of a vector: (y1, y2, ...) = u; y<k> has `sizes`[k - 1] elements.
+    """Decomposition of a vector u into signals y1, y2, ..., so that (y1, y2, ...) = u.
 
-    A size of () is a scalar.
+    The k-th signal has `sizes`[k - 1] elements. The size () denotes a scalar.
     """
 
     sizes: tuple[Shape, ...]
@@ -229,12 +231,12 @@ class Demux(ConcatenatedSignals):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Input u (n,)."""
+        """Port of the input vector u (n,)."""
         return (self._vector("u"),)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Outputs y1, y2, ..."""
+        """Ports of the output signals y1, y2, ..."""
         return _pieces("y", self._shapes, self.unit, "elements {} of u")
 
     def output(self, u: Record) -> Values:
@@ -248,10 +250,10 @@ class Demux(ConcatenatedSignals):
 
 @dataclass(frozen=True, eq=False)
 class Selector(Block):
-    """Selection of vector elements: y[k] = u[elements[k]], with indices from 1.
+    """Selection of elements of a vector, y[k] = u[elements[k]].
 
-    `n` is the length of u. An index may occur more than once. Indices in connections also start at
-    1.
+    `n` is the length of u. The indices in `elements` begin at 1, as indices in connections. An
+    index may occur more than once.
     """
 
     n: int
@@ -268,12 +270,12 @@ class Selector(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Input u (n,)."""
+        """Port of the input vector u (n,)."""
         return (Port("u", (self.n,), self.unit, "signal"),)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output y, with one element for each selected element."""
+        """Port of the output y, which contains the selected elements."""
         return (Port("y", (len(self.elements),), self.unit, "elements of u"),)
 
     def output(self, u: Record) -> Values:
@@ -281,16 +283,20 @@ class Selector(Block):
 
 
 def as_shape(shape: Shape) -> tuple[int, ...]:
-    """Return a shape as a tuple; an integer n means the vector shape (n,)."""
+    """Return a shape as a tuple; an integer n denotes the shape (n,) of a vector."""
     return (shape,) if isinstance(shape, int) else tuple(shape)
 
 
 def signal_shape(subject: str, shape: Shape | None, **values: Any) -> tuple[int, ...]:
-    """Return the shape of a signal: `shape` if it is given, else the shape of the array values.
+    """Return the shape of a signal from its declared shape or from the values of parameters.
+
+    Args:
+        subject: Name of the block for error messages.
+        shape: Declared shape; None: the shape of the values that are arrays.
+        **values: Values by parameter name; scalars apply to all elements.
 
     Raises:
-        ValueError: A value has a different shape or is not finite. The error message uses `subject`
-            as the name of the block.
+        ValueError: The shapes differ, or a value is not finite.
     """
     shapes = {name: np.shape(value) for name, value in values.items() if np.ndim(value)}
     wanted = next(iter(shapes.values()), ()) if shape is None else as_shape(shape)
@@ -306,7 +312,7 @@ def signal_shape(subject: str, shape: Shape | None, **values: Any) -> tuple[int,
 
 
 def broadcast_start(value: Any, shape: tuple[int, ...]) -> Array:
-    """Return a start value as an array of this shape; a scalar applies to all elements."""
+    """Return a start value as an array of the shape `shape`; a scalar applies to all elements."""
     return np.array(np.broadcast_to(np.asarray(value, dtype=float), shape))
 
 
@@ -328,7 +334,14 @@ def _sizes(subject: str, sizes: Any) -> tuple[tuple[int, ...], ...]:
 def _pieces(
     letter: str, sizes: tuple[tuple[int, ...], ...], unit: Unit, doc: str
 ) -> tuple[Port, ...]:
-    """Return a port per element of `sizes`, with the names `letter`1, `letter`2, ..."""
+    """Return the ports of the signals in a vector, with the names `letter`1, `letter`2, ...
+
+    Args:
+        letter: First letter of the names.
+        sizes: Shape of each signal.
+        unit: Unit of all elements, or one unit for each element of the vector.
+        doc: Description with a placeholder for the indices in the vector.
+    """
     ports, begin = [], 0
     for k, shape in enumerate(sizes, 1):
         end = begin + prod(shape)
@@ -340,9 +353,9 @@ def _pieces(
 
 
 class SignalWithState(Block):
-    """Block with a signal u as input and a state y as output.
+    """Base class of blocks with an input signal u and an output y that is a state.
 
-    y is a sampled state if the block has a sample time, else a continuous state.
+    y is a sampled state if the block has a sample time, and otherwise a continuous state.
     """
 
     unit: Unit
@@ -350,31 +363,31 @@ class SignalWithState(Block):
     @property
     @abc.abstractmethod
     def _shape(self) -> tuple[int, ...]:
-        """Shape of u and y."""
+        """Shape of the input u and of the output y."""
 
     @property
     @abc.abstractmethod
     def _y(self) -> Port:
-        """Port y."""
+        """Port of the state y."""
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Input u."""
+        """Port of the input signal u."""
         return (Port("u", self._shape, self.unit, "signal"),)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output y."""
+        """Port of the output signal y."""
         return (self._y,)
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """State y; empty if the block has a sample time."""
+        """Port of the continuous state y; () if the block has a sample time."""
         return () if self.sample_time else (self._y,)
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Sampled state y; empty if the block has no sample time."""
+        """Port of the sampled state y; () if the block does not have a sample time."""
         return (self._y,) if self.sample_time else ()
 
     @with_any_arguments
@@ -386,7 +399,9 @@ MOST_SAMPLES = 5000  # maximum buffer length; a shift compiles to one statement 
 
 
 def check_delay(subject: str, samples: Any, least: int) -> None:
-    """Check a delay in samples.
+    """Check the number of samples of a delay.
+
+    The error message uses `subject` as the name of the delay.
 
     Raises:
         ValueError: The number of samples is not an integer from `least` to `MOST_SAMPLES`.
@@ -406,7 +421,18 @@ def check_delay(subject: str, samples: Any, least: int) -> None:
 def sample_buffer(
     samples: int, shape: tuple[int, ...], unit: Unit, start: Any, name: str = "buffer"
 ) -> tuple[Port, ...]:
-    """Return the port of the stored samples (n, *shape), the oldest first; none for n = 0."""
+    """Return the sampled state that stores past samples of a signal; () for no samples.
+
+    Args:
+        samples: Number n of samples.
+        shape: Shape of the signal.
+        unit: Unit of the signal.
+        start: Start value of all samples.
+        name: Name of the state.
+
+    Returns:
+        Port with the shape (n, *shape), the oldest sample first.
+    """
     if not samples:
         return ()
     units = unit if isinstance(unit, str) else tuple(unit) * samples
@@ -416,15 +442,15 @@ def sample_buffer(
 
 
 def shift_buffer(buffer: Any, u: Any) -> Any:
-    """Return the stored samples after a sample u: the oldest is dropped, and u is appended."""
+    """Return the buffer (n, *shape) without its oldest sample, with the sample u at its end."""
     return np.array([*buffer[1:], u])
 
 
 class DelayedSignal(Block):
-    """Sampled block that delays a signal by a fixed number of samples: y[k] = u[k-n].
+    """Base class of sampled blocks that delay a signal by a fixed number n of samples.
 
-    n = 0 only holds the signal. For k < n, y is `y0`. Subclasses have the fields `shape` and
-    `unit`.
+    The output is y[k] = u[k-n]. If n is 0, the block only holds the signal. For k < n, y is `y0`.
+    Subclasses have the fields `shape` and `unit`.
     """
 
     shape: Shape | None
@@ -434,7 +460,7 @@ class DelayedSignal(Block):
     @property
     @abc.abstractmethod
     def _samples(self) -> int:
-        """Number n of stored samples."""
+        """Number of stored samples."""
 
     @property
     def _shape(self) -> tuple[int, ...]:
@@ -446,19 +472,19 @@ class DelayedSignal(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Input u."""
+        """Port of the input signal u."""
         return (Port("u", self._shape, self.unit, "signal"),)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output y."""
+        """Port of the output signal y."""
         n = self._samples
         doc = f"signal {n} sample{'s' * (n > 1)} ago" if n else "signal at the last sample"
         return (Port("y", self._shape, self.unit, doc, broadcast_start(self.y0, self._shape)),)
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Sampled states: output y, and the last n samples (n, *shape), the oldest first."""
+        """Ports of the sampled states: y, and the last n samples (n, *shape), the oldest first."""
         return (*self.outputs, *self._buffer)
 
     @with_any_arguments
@@ -470,7 +496,7 @@ class DelayedSignal(Block):
 
 @dataclass(frozen=True, eq=False)
 class ZeroOrderHold(DelayedSignal):
-    """Zero-order hold: y = u[k], the signal at the last sample instant, every `sample_time` [s]."""
+    """Zero-order hold, which samples a signal every `sample_time` [s] and holds it, y = u[k]."""
 
     sample_time: float
     shape: Shape = ()
@@ -483,7 +509,7 @@ class ZeroOrderHold(DelayedSignal):
 
 @dataclass(frozen=True, eq=False)
 class UnitDelay(DelayedSignal):
-    """Delay by one sample: y[k] = u[k-1], and y[0] = y0."""
+    """Delay of a signal by one sample, y[k] = u[k-1] and y[0] = y0."""
 
     sample_time: float
     shape: Shape | None = None
@@ -497,7 +523,7 @@ class UnitDelay(DelayedSignal):
 
 @dataclass(frozen=True, eq=False)
 class Delay(DelayedSignal):
-    """Delay by n samples: y[k] = u[k-n], and y[k] = y0 for k < n."""
+    """Delay of a signal by n samples, y[k] = u[k-n], and y[k] = y0 for k < n."""
 
     n: int
     sample_time: float
@@ -515,10 +541,11 @@ class Delay(DelayedSignal):
 
 @dataclass(frozen=True, eq=False)
 class TransportDelay(DelayedSignal):
-    """Transport delay by `delay` [s]: y(t) = u(t - delay), with linear interpolation of samples.
+    """Transport delay of a signal by `delay` [s], y(t) = u(t - delay).
 
-    The block samples u every `sample_time` T. The interpolation error is at most max|d2u/dt2| T^2 /
-    8. The delay must be at least one sample time. For t < delay, the output is `y0`.
+    The block samples u every `sample_time` T [s] and interpolates linearly between samples. The
+    interpolation error is at most max|d2u/dt2| T^2 / 8. The delay must be at least one sample time.
+    For t < delay, the output is `y0`.
     """
 
     delay: float
@@ -537,12 +564,12 @@ class TransportDelay(DelayedSignal):
 
     @property
     def _ages(self) -> float:
-        """Delay in units of the sample time."""
+        """Delay, divided by the sample time."""
         return float(self.delay / self.sample_time)
 
     @property
     def _whole(self) -> int:
-        """Number of whole sample times in the delay; a tolerance absorbs rounding errors."""
+        """Number of complete sample times in the delay, within rounding errors."""
         return floor(self._ages + 1e-9)
 
     @property
@@ -551,12 +578,12 @@ class TransportDelay(DelayedSignal):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output y."""
+        """Port of the output signal y."""
         return (Port("y", self._shape, self.unit, f"signal {self.delay} s ago"),)
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Sampled states: the last samples (n, *shape), and the time of the last sample."""
+        """Ports of the sampled states: the last samples (n, *shape), and the last sample time."""
         return (*self._buffer, Port("t_last", (), "s", "time of the last sample", 0.0))
 
     def update(self, t: Any, x: Record, u: Record) -> Values:
@@ -572,12 +599,11 @@ class TransportDelay(DelayedSignal):
 
 @dataclass(frozen=True, eq=False)
 class RateTransition(DelayedSignal):
-    """Signal transfer between parts with the sample times `source_time` and `target_time`.
+    """Signal transfer between parts with the sample times `source_time` and `target_time` [s].
 
-    The result does not depend on the order in which the parts step. If the target is slower, the
-    block holds the signal: y = u at the slower sample instants. If the target is faster, the block
-    also delays the signal by one slow sample. One of the sample times must be a multiple of the
-    other.
+    The output does not depend on the order in which the parts step. The block samples the signal
+    with the longer sample time. If the sample time of the source is longer, the block also delays
+    the signal by one sample. One sample time must be a multiple of the other sample time.
     """
 
     source_time: float
@@ -596,7 +622,7 @@ class RateTransition(DelayedSignal):
 
     @property
     def sample_time(self) -> float:  # type: ignore[override]  # the slower of the two
-        """The longer of the two sample times [s]."""
+        """Sample time of the block [s], the longer of `source_time` and `target_time`."""
         return max(self.source_time, self.target_time)
 
     @property

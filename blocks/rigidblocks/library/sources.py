@@ -1,4 +1,4 @@
-"""Sources: functions of time, motion profiles, and playback of recorded signals."""
+"""Source blocks: functions of time, motion profiles, and playback of recorded signals."""
 
 import csv
 import os
@@ -30,11 +30,11 @@ Unit = str | tuple[str, ...]  # unit of all elements, or of each element
 
 @dataclass(frozen=True, eq=False)
 class RepeatingSequence(Block):
-    """Periodic table of values with linear interpolation; the period is the last time.
+    """Periodic source with linear interpolation in a table of n signals.
 
-    `t` (k,) [s] starts at 0 and increases. `y` (k, n) contains the values in `unit`. The outputs
-    are the value `y` (n,) and its `slope` (n,). At a corner, `slope` is the slope of the next
-    segment.
+    The times `t` (k,) [s] start at 0 and increase. The last time is the period. `y` (k, n) contains
+    the values in `unit`. The outputs are the value `y` (n,) and its time derivative `slope` (n,).
+    At the time of a table row, `slope` is the slope of the next segment.
     """
 
     t: Any
@@ -56,12 +56,12 @@ class RepeatingSequence(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Outputs: value y (n,) and its derivative slope (n,)."""
+        """Outputs: value y (n,) and its time derivative slope (n,)."""
         return _motion_ports(np.shape(self.y)[1], self.unit)[:2]
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameter: table (k, n) of the values at the k times t."""
+        """Port of the parameter `table` (k, n), the values at the times t."""
         return (
             Port(
                 "table",
@@ -95,9 +95,10 @@ class RepeatingSequence(Block):
 
 @dataclass(frozen=True, eq=False)
 class Step(Block):
-    """Step signal: y (n,) is `before` for t < `time` [s] and `after` from t = `time` on.
+    """Source of a step signal y (n,).
 
-    Each value is a scalar for all elements or an array (n,), in `unit`.
+    y is `before` for t < `time` [s], and `after` from t = `time` on. Both values are in `unit`, and
+    are scalars or arrays (n,).
     """
 
     time: float = 0.0
@@ -111,7 +112,7 @@ class Step(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output: value y (n,)."""
+        """Port of the output signal y (n,)."""
         return (Port("y", (self._n,), self.unit, "value"),)
 
     @cached_property
@@ -130,12 +131,12 @@ class Step(Block):
 
 @dataclass(frozen=True, eq=False)
 class Ramp(Block):
-    """Ramp: y is `y0` up to the time `begin` [s] and then changes at the rate `rate`.
+    """Source of a ramp, which is constant up to the time `begin` [s] and then changes linearly.
 
         y = y0 + rate max(t - begin, 0)
 
-    `y0`, in `unit`, and `rate`, in `unit` per s, are scalars or arrays (n,). The outputs are y and
-    its `slope`.
+    `y0` is in `unit`, and `rate` is in `unit` per s. Both are scalars or arrays (n,). The outputs
+    are y and its time derivative `slope`, each (n,).
     """
 
     rate: Any = 1.0
@@ -171,11 +172,11 @@ class Ramp(Block):
 
 @dataclass(frozen=True, eq=False)
 class Pulse(Block):
-    """Rectangular pulse, or a train of pulses with the period `period` [s].
+    """Source of a rectangular pulse, or of a train of pulses with the period `period` [s].
 
-    y is `offset` + `amplitude` for `width` [s] from the time `begin` [s] on, and in a train for the
-    first `width` seconds of each period. Otherwise y is `offset`. `amplitude` and `offset`, in
-    `unit`, are scalars or arrays (n,).
+    A pulse begins at the time `begin` [s] and lasts `width` [s]. In a train, a pulse begins every
+    `period` seconds. The output y is `offset` + `amplitude` during a pulse, and otherwise `offset`.
+    `amplitude` and `offset` are in `unit`, and are scalars or arrays (n,).
     """
 
     width: float = 1.0
@@ -227,23 +228,25 @@ class Pulse(Block):
 
 
 def _from_time(time: Any, t: Any, before: Array, after: Array) -> Any:
-    """Return `after` from t = `time` on and `before` earlier, with an event at this time."""
+    """Return `before` for t < `time` and `after` from t = `time` on, with an event at `time`."""
     whole = select(less(rounded_up(t), time), before, after)
     return piecewise(excess(time, after_event(t)), before, after, whole)
 
 
 @dataclass(frozen=True, eq=False)
 class Waypoints(Block):
-    """Path through the points y (k, n) at the times t (k,) [s]; it holds the first and last point.
+    """Source of a path through the points y (k, n) at the times t (k,) [s].
 
-    `kind` selects the path between the points: "hold" steps to each point at its time, and "linear"
-    has straight segments. "cubic" is the cubic spline, with continuous acceleration. "quintic" is
-    the spline of degree five, with continuous snap. The splines start and end at rest, "quintic"
-    also with zero acceleration.
+    Before the first time and after the last time, the block holds the first and the last point.
+    `kind` selects the path between the points. "hold" steps to each point at its time. "linear" has
+    straight segments. "cubic" is the cubic spline, whose acceleration is continuous. "quintic" is
+    the spline of degree five, whose snap is continuous. The splines start and end at rest, the
+    quintic spline also with zero acceleration.
 
-    `t` increases, and the values are in `unit`; y (k,) is one signal. The outputs are y, its
-    velocity `slope` and its acceleration `curvature`, each (n,). At the time of a point, they are
-    the values of the next segment. The points are constants, not parameters.
+    `t` increases, and the values are in `unit`. For one signal, y may have the shape (k,). The
+    outputs are y, the velocity `slope` and the acceleration `curvature`, each (n,). At the time of
+    a point, the outputs are the values of the next segment. The points are constants, not
+    parameters.
     """
 
     t: Any
@@ -297,13 +300,13 @@ class Waypoints(Block):
 
 
 def _held_points(t: Array, y: Array) -> Array:
-    """Return the coefficients (n, 1, k - 1) of constant segments."""
+    """Return the coefficients (n, 1, k - 1) of constant segments through k points of n signals."""
     del t
     return y[:-1].T[:, None]
 
 
 def _straight_lines(t: Array, y: Array) -> Array:
-    """Return the coefficients (n, 2, k - 1) of straight segments."""
+    """Return the coefficients (n, 2, k - 1) of straight segments through k points of n signals."""
     return np.stack([y[:-1].T, (np.diff(y, axis=0) / np.diff(t)[:, None]).T], axis=1)
 
 
@@ -389,10 +392,10 @@ PATHS = {
 
 @dataclass(frozen=True, eq=False)
 class Sine(Block):
-    """Sine wave y = offset + amplitude sin(2 pi frequency t + phase), and its slope.
+    """Source of a sine wave y = offset + amplitude sin(2 pi frequency t + phase).
 
-    `amplitude` and `offset` are in `unit`, `frequency` is in Hz and `phase` in rad. Each value is a
-    scalar or an array (n,).
+    The output `slope` is the time derivative of y. `amplitude` and `offset` are in `unit`,
+    `frequency` is in Hz, and `phase` is in rad. Each value is a scalar or an array (n,).
     """
 
     amplitude: Any = 1.0
@@ -414,7 +417,7 @@ class Sine(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Outputs: value y (n,) and its derivative slope (n,)."""
+        """Outputs: value y (n,) and its time derivative slope (n,)."""
         return _motion_ports(self._n, self.unit)[:2]
 
     @cached_property
@@ -438,14 +441,14 @@ class Sine(Block):
 
 @dataclass(frozen=True, eq=False)
 class Chirp(Block):
-    """Linear chirp: a sine wave whose frequency changes from `f0` to `f1` [Hz].
+    """Source of a linear chirp, a sine wave whose frequency changes from `f0` to `f1` [Hz].
 
         y = offset + amplitude sin(angle)
         d(angle)/dt = 2 pi (f0 + (f1 - f0) t / duration),  angle(0) = 0
 
-    The frequency changes at a constant rate during `duration` [s] from t = 0. It is f0 before that
-    interval and f1 after it. `amplitude` and `offset`, in `unit`, and the frequencies are scalars
-    or arrays (n,).
+    The frequency changes at a constant rate from t = 0 to t = `duration` [s]. It is f0 before this
+    interval and f1 after it. `amplitude` and `offset` are in `unit`. The amplitude, the offset and
+    the frequencies are scalars or arrays (n,).
     """
 
     f0: Any
@@ -503,11 +506,14 @@ class Chirp(Block):
 
 
 def signal_count(subject: str, **values: Any) -> int:
-    """Return the number of signals n, from values that are scalars or arrays (n,).
+    """Return the number n of signals of a block with values that are scalars or arrays (n,).
+
+    Args:
+        subject: Name of the block for error messages.
+        **values: Values by parameter name.
 
     Raises:
-        ValueError: The arrays differ in length or have more than one dimension. The error
-            message uses `subject` as the name of the block.
+        ValueError: The arrays differ in length or have more than one dimension.
     """
     shapes = {name: np.shape(value) for name, value in values.items()}
     lengths = {shape[0] for shape in shapes.values() if shape}
@@ -518,9 +524,11 @@ def signal_count(subject: str, **values: Any) -> int:
 
 
 def rate_unit(unit: Any, order: int = 1) -> Any:
-    """Return the unit of the time derivative of a signal in `unit`, or of each unit of a tuple.
+    """Return the unit of a time derivative of a signal, or of each unit of a tuple.
 
-    Examples: rad/s, rad/s2, and N.m/rad.s for the unit N.m/rad.
+    `order` is the order of the derivative.
+
+    For example, the unit of the first derivative is rad/s for rad, and N.m/rad.s for N.m/rad.
     """
     if not isinstance(unit, str):
         return tuple(rate_unit(one, order) for one in unit)
@@ -541,13 +549,14 @@ def _limit(name: str, n: int, unit: Unit, quantity: str, value: Any) -> Port:
 
 @dataclass(frozen=True, eq=False)
 class QuinticProfile(Block):
-    """Polynomial of degree five from rest at `y0` to rest at `y1`, with zero end accelerations.
+    """Motion profile from rest at `y0` to rest at `y1` by a polynomial of degree five.
 
         y = y0 + (y1 - y0) (10 s^3 - 15 s^4 + 6 s^5),  s = (t - begin) / duration, from 0 to 1
 
-    Before and after the motion y is constant. The motion starts at t = `begin` [s] and takes
-    `duration` [s]. `y0` and `y1` are scalars or arrays (n,), in `unit`. The outputs are y, its
-    velocity `slope` and its acceleration `curvature`, each (n,).
+    The velocity and the acceleration are zero at the start and at the end. The motion begins at t =
+    `begin` [s] and takes `duration` [s]. Before and after the motion, y is constant. `y0` and `y1`
+    are scalars or arrays (n,), in `unit`. The outputs are y, the velocity `slope` and the
+    acceleration `curvature`, each (n,).
     """
 
     y0: Any
@@ -588,13 +597,15 @@ class QuinticProfile(Block):
 
 @dataclass(frozen=True, eq=False)
 class TrapezoidalProfile(Block):
-    """Time-optimal motion from rest at `y0` to rest at `y1` with limited velocity and acceleration.
+    """Motion profile from rest at `y0` to rest at `y1` with limited velocity and acceleration.
 
-    The outputs are y, its velocity `slope` and its acceleration `curvature`, each (n,). The limits
-    are |slope| <= `slope_max` and |curvature| <= `curvature_max`. The velocity is a trapezoid over
-    time, or a triangle if the distance is too short to reach slope_max. Each signal moves
-    independently from t = `begin` [s]. The values are scalars or arrays (n,), in `unit`, per s and
-    per s^2. At a corner of the velocity, the curvature is the value of the next segment.
+    The motion is time-optimal. The velocity is a trapezoid over time, or a triangle if the distance
+    is too short to reach slope_max. The limits are |slope| <= `slope_max` and |curvature| <=
+    `curvature_max`. Each signal moves independently of the other signals from t = `begin` [s]. `y0`
+    and `y1` are in `unit`, and all values are scalars or arrays (n,).
+
+    The outputs are y, the velocity `slope` and the acceleration `curvature`, each (n,). At a corner
+    of the velocity, the curvature is the value of the next segment.
     """
 
     y0: Any
@@ -618,7 +629,7 @@ class TrapezoidalProfile(Block):
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameters: y0, y1 and the limits slope_max, curvature_max (n,), and begin [s]."""
+        """Parameters: y0, y1, slope_max and curvature_max, each (n,), and begin [s]."""
         return (
             Port("y0", (self._n,), self.unit, "value at the beginning", self.y0),
             Port("y1", (self._n,), self.unit, "value at the end", self.y1),
@@ -659,15 +670,17 @@ class TrapezoidalProfile(Block):
 
 @dataclass(frozen=True, eq=False)
 class Playback(Block):
-    """Playback of columns of a CSV, Parquet or MDF4 file, with linear interpolation in time.
+    """Source that plays columns of a CSV, Parquet or MDF4 file with linear interpolation in time.
 
-    Before the first row and after the last row the values are constant. `file` is a path or an open
-    text file whose first line contains the column names. The suffix .parquet or .mf4 selects the
-    format; Parquet requires pyarrow, and MDF4 requires asammdf. `columns` are the names of the
-    columns to play. `time` is the name of the time column [s], which must increase; MDF4 channels
-    contain their times. `unit` is one unit for all columns or one unit for each column. The outputs
-    are the value y (n,) and its slope (n,). At the time of a row, the slope is the slope of the
-    next interval.
+    The outputs are the values y (n,) and their time derivatives slope (n,). At the time of a row,
+    the slope is the slope of the next interval. Before the first row and after the last row, the
+    values are constant.
+
+    `file` is a path, or an open text file in CSV format whose first line contains the column names.
+    The suffix .parquet or .mf4 selects another format. Parquet requires pyarrow, and MDF4 requires
+    asammdf. `columns` contains the names of the columns. `time` is the name of the column with the
+    times [s], which must increase. MDF4 channels contain their times, so `time` is not used. `unit`
+    is one unit for all columns or one unit for each column.
 
     The constructor reads the file once. The table is a constant, not a parameter. A compiled block
     contains the table and finds the row by binary search.
@@ -716,7 +729,12 @@ class Playback(Block):
 
 
 def _read_table(file: str | Path | TextIO, names: tuple[str, ...]) -> Array:
-    """Return the named columns of a file as a table (k, n); column 0 is the time."""
+    """Return columns of a CSV, Parquet or MDF4 file as a table (k, n) with the time first.
+
+    Args:
+        file: Path or open text file.
+        names: Names of the time column and of the other columns.
+    """
     if isinstance(file, str | os.PathLike):
         check_regular_file(Path(file))
         read = {".parquet": _read_parquet, ".mf4": _read_mdf4}.get(Path(file).suffix.lower())
@@ -728,7 +746,7 @@ def _read_table(file: str | Path | TextIO, names: tuple[str, ...]) -> Array:
 
 
 def _read_parquet(path: Path, names: tuple[str, ...]) -> Array:
-    """Return the named columns of a Parquet file; raise ImportError if pyarrow is missing."""
+    """Return columns of a Parquet file as a table (k, n); raise ImportError without pyarrow."""
     parquet = module_of("pyarrow.parquet", f"'{path}'")
     there = parquet.read_schema(path).names
     _check_names(str(path), names, there)
@@ -737,7 +755,9 @@ def _read_parquet(path: Path, names: tuple[str, ...]) -> Array:
 
 
 def _read_mdf4(path: Path, names: tuple[str, ...]) -> Array:
-    """Return the named channels of an MDF4 file at the times of the first channel.
+    """Return channels of an MDF4 file as a table (k, n) at the times of the first channel.
+
+    The first column contains the times [s]. The first element of `names` is not used.
 
     Raises:
         ImportError: The package asammdf is not installed.
@@ -773,7 +793,10 @@ def _parse_csv(source: str, lines: Any, names: tuple[str, ...]) -> Array:
 
 
 def _check_table(source: str, table: Array, names: tuple[str, ...]) -> Array:
-    """Return the table; raise ValueError if it is not finite or its times do not increase."""
+    """Return a table (k, n) as a read-only array, after a check.
+
+    Raise ValueError if a value is not finite, or if the times in the first column do not increase.
+    """
     if not np.all(np.isfinite(table)):
         raise ValueError(f"{source} must have finite values in the columns {', '.join(names)}")
     if len(table) < 2 or np.any(np.diff(table[:, 0]) <= 0):

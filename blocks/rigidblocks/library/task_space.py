@@ -1,4 +1,4 @@
-"""Task-space blocks: inverse kinematics, and controllers for the pose of a frame."""
+"""Blocks for the pose of a frame of a robot: inverse kinematics and task-space controllers."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,9 +35,10 @@ _PER = ("1/s2", "1/s")
 
 
 def _goal_ports(model: Model, frame: Frame, q0: Array, rotation: bool) -> tuple[Port, ...]:
-    """Return the ports of the reference pose and velocity of the frame, in base coordinates.
+    """Return the input ports of the reference pose and velocity of a frame, in base coordinates.
 
-    If these inputs are not connected, the reference is the pose of the frame at q0.
+    If these inputs are not connected, the reference is the pose of the frame at q0 (nq,), at rest.
+    If `rotation` is False, the ports of the rotation are omitted.
     """
     X = frame.placement @ body_poses(model, q0)[frame.body_of(model)]
     place = (
@@ -55,7 +56,10 @@ def _goal_ports(model: Model, frame: Frame, q0: Array, rotation: bool) -> tuple[
 
 
 def _goal_error(u: Record, X: Transform, rotation: bool) -> Array:
-    """Return the pose error (6,) in base coordinates, or the position error (3,)."""
+    """Return the error of the frame pose X from the reference in u, in base coordinates.
+
+    The error is the pose error (6,), or without `rotation` the position error (3,) [m].
+    """
     if not rotation:
         lack: Array = u.p_ref - X.r
         return lack
@@ -63,22 +67,24 @@ def _goal_error(u: Record, X: Transform, rotation: bool) -> Array:
 
 
 def _reference_velocity(u: Record, rotation: bool) -> Array:
-    """Return the reference velocity of the frame: [w; v] (6,), or v (3,) without rotation."""
+    """Return the reference velocity of a frame, [w; v] (6,), or v (3,) without `rotation`."""
     return np.concatenate([u.w_ref, u.v_ref]) if rotation else u.v_ref
 
 
 @dataclass(frozen=True, eq=False)
 class InverseKinematics(Block):
-    """Joint positions and velocities that move a frame along a path, for a joint controller.
+    """Inverse kinematics of a frame, which computes joint references for a moving frame reference.
 
         dq/dt = J^T (J J^T + damping^2 1)^-1 (V_ref + gain e)
 
-    e is the pose error of the frame, V_ref its reference velocity, and J its exact Jacobian. If J
-    has full rank, the error decreases as exp(-gain t). In singular configurations the damping keeps
-    the velocities finite. A joint does not move beyond its limit `lower` or `upper` (nv,) [rad or
-    m]; the other joints reduce the error as far as possible. If `rotation` is False, the
-    orientation is free. `q0` is the initial configuration, by default the neutral configuration.
-    All joints must have one degree of freedom.
+    e is the pose error of the frame, V_ref is the reference velocity, and J is the exact Jacobian
+    of the frame. If J has full rank, the error decreases as exp(-gain t). In singular
+    configurations, the damping limits the velocities.
+
+    A joint does not move beyond its limit `lower` or `upper` (nv,) [rad or m]. The other joints
+    then minimize the error. If `rotation` is False, the orientation of the frame is free. `q0` is
+    the initial configuration, by default the neutral configuration. All joints must have one degree
+    of freedom.
     """
 
     model: Model
@@ -106,7 +112,7 @@ class InverseKinematics(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Inputs: position p_ref, velocity v_ref; with rotation, also R_ref (3, 3) and w_ref."""
+        """Input ports p_ref and v_ref; if `rotation` is True, also R_ref (3, 3) and w_ref."""
         return _goal_ports(self.model, self.frame, self.q0, self.rotation)
 
     @cached_property
@@ -161,7 +167,7 @@ class InverseKinematics(Block):
         return qd
 
     def _free(self, q: Array, qd: Array) -> Array:
-        """Return 0 for each joint at a limit that qd would exceed, and 1 for the other joints."""
+        """Return a vector (nv,) with 0 for each joint at a limit that qd would exceed, else 1."""
         free = [
             select(less(q[k], low), select(less(qd[k], 0.0), 0.0, 1.0), 1.0)
             * select(less(high, q[k]), select(less(0.0, qd[k]), 0.0, 1.0), 1.0)
@@ -177,15 +183,16 @@ AT_LIMIT = 1e-9  # [rad or m] a joint within this distance of a limit is at the 
 
 @dataclass(frozen=True, eq=False)
 class TaskSpacePD(Block):
-    """Spring and damper between a frame of a robot and its reference, with gravity compensation.
+    """Proportional-derivative controller of a frame of a robot, with gravity compensation.
 
         tau = J^T (kp e + kd (V_ref - V)) + gravity forces
 
-    e is the pose error of the frame, V its velocity, V_ref the reference velocity, and J the
-    Jacobian of the frame. `kp` and `kd` (3,) [N/m, N s/m] are the position gains along the base
-    axes. If `rotation` is True, `kp_rotation` and `kd_rotation` (3,) [N m/rad, N m s/rad] are the
-    rotation gains about the base axes. The controller is passive even if the inertia of the model
-    is inexact: it adds no energy to a robot at rest at its goal.
+    e is the pose error of the frame, V is its velocity, V_ref is the reference velocity, and J is
+    the Jacobian of the frame. The gains act as a spring and a damper between the frame and the
+    reference pose. `kp` [N/m] and `kd` [N s/m] (3,) are the position gains along the base axes. If
+    `rotation` is True, `kp_rotation` [N m/rad] and `kd_rotation` [N m s/rad] (3,) are the rotation
+    gains about the base axes. The controller is passive, even if the inertia of the model is
+    inexact.
     """
 
     model: Model
@@ -202,7 +209,7 @@ class TaskSpacePD(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Inputs: reference p_ref, v_ref, motion q, qd; with rotation, also R_ref and w_ref."""
+        """Input ports p_ref, v_ref, q and qd; if `rotation` is True, also R_ref and w_ref."""
         return _control_ports(self.model, self.frame, self.rotation)
 
     @cached_property
@@ -212,7 +219,7 @@ class TaskSpacePD(Block):
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameters: gains kp and kd, gravity (3,), and gains of the rotation if controlled."""
+        """Parameter ports: gains kp and kd, rotation gains if `rotation` is True, and gravity."""
         ports = [
             Port("kp", (3,), "N/m", "stiffness", self.kp, min=0.0),
             Port("kd", (3,), "N.s/m", "damping", self.kd, min=0.0),
@@ -245,13 +252,15 @@ class OperationalSpaceController(Block):
         tau = J^T L (A_ref + kd (V_ref - V) + kp e - dJ/dt qd) + C + N tau_0,  L = (J H^-1 J^T)^-1
         d2e/dt2 + kd de/dt + kp e = 0       for the position, if the model is exact
 
-    e is the pose error of the frame, and V its velocity. V_ref and A_ref are the reference velocity
-    and acceleration, J is the Jacobian of the frame, H the joint-space inertia, and C the bias
-    force. The error obeys the second, linear equation. The forces tau_0 = -damping H qd damp the
-    null-space motion. N = 1 - J^T L J H^-1 removes the part of tau_0 that would move the frame
-    (after Eq 7.12). `kp` [1/s^2] and `kd` [1/s] apply to position and rotation. L is unbounded in
-    singular configurations. Therefore the block adds `regularity` [kg^-1] to the diagonal of L^-1,
-    which makes the control law inexact there. If `rotation` is False, the orientation is free.
+    e is the pose error of the frame, and V is its velocity. V_ref and A_ref are the reference
+    velocity and acceleration. J is the Jacobian of the frame, H is the joint-space inertia matrix,
+    and C is the bias force. `kp` [1/s^2] and `kd` [1/s] apply to position and rotation. If
+    `rotation` is False, the orientation of the frame is free.
+
+    The forces tau_0 = -damping H qd damp the null-space motion. N = 1 - J^T L J H^-1 removes the
+    component of tau_0 that would move the frame (after Eq 7.12). L is unbounded in singular
+    configurations. The block therefore adds `regularity` [kg^-1] to the diagonal of L^-1. The
+    control law is inexact if `regularity` is not zero.
     """
 
     model: Model
@@ -269,7 +278,10 @@ class OperationalSpaceController(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Inputs: references p_ref, v_ref, a_ref, ..., and the joint motion q and qd."""
+        """Input ports p_ref, v_ref, a_ref, q and qd.
+
+        If `rotation` is True, the block also has the inputs R_ref, w_ref and wd_ref.
+        """
         text = "acceleration, base coordinates"
         more = [Port("a_ref", (3,), "m/s2", f"its {text}", 0.0)]
         if self.rotation:
@@ -283,7 +295,7 @@ class OperationalSpaceController(Block):
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameters: gains kp and kd, null-space damping, regularity, gravity (3,)."""
+        """Parameter ports: gains kp and kd, null-space damping, regularity, and gravity (3,)."""
         return (
             Port("kp", (), _PER[0], "position gain", self.kp, min=0.0),
             Port("kd", (), _PER[1], "velocity gain", self.kd, min=0.0),
@@ -313,7 +325,10 @@ class OperationalSpaceController(Block):
         return {"tau": J.T @ f + rest + C}
 
     def _acceleration(self, u: Record, p: Record, X: Transform, v: Array) -> Array:
-        """Return the classical acceleration (6,) that tracks the reference, in the frame."""
+        """Return the commanded classical acceleration [wd; vd] (6,) in frame coordinates.
+
+        X is the pose of the frame, and v (6,) is its velocity in frame coordinates.
+        """
         E = X.E
         if self.rotation:
             e = pose_error(X, Transform(u.R_ref.T, u.p_ref))

@@ -297,7 +297,8 @@ def impact_impulse(
 def _newton_impulse(M: Array, w: Array, e: Array, mu: Any, plastic: Array, solve: Solver) -> Array:
     """Return the impulse of Newton's law, after which contacts separate at -e w_z or faster.
 
-    If this law has no solution, the result is the impulse `plastic`.
+    w_z is the normal velocity before the impact. If this law has no solution, the result is the
+    impulse `plastic`.
     """
     n = len(e)
     # lam and w+ + e w_z are complementary, so contacts separate at least at -e w_z

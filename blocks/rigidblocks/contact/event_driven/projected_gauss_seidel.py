@@ -175,7 +175,7 @@ def contact_forces(
 
 
 def _clamp(x: Any, limit: Any) -> Any:
-    """Return x limited to [-limit, limit]; NaN if x or the limit is NaN, also for traced values."""
+    """Return x limited to [-limit, limit], or NaN if x or the limit is NaN, also in a trace."""
     # a NaN of x passes through as the last argument; a NaN limit fails the comparison with -1
     return select(less(-1.0, limit), minimum(limit, maximum(-limit, x)), limit)
 

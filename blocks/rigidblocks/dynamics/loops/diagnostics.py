@@ -362,7 +362,7 @@ def _minima(samples: list[_Sample], threshold: float) -> Iterator[SingularPassag
 
 
 class Cluster(NamedTuple):
-    """Loop cluster: the indices of loops that share joints, and of the tree joints in the loops."""
+    """Indices of the loops of a loop cluster, which share joints, and of their tree joints."""
 
     loops: tuple[int, ...]
     joints: tuple[int, ...]

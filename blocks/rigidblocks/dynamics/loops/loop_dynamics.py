@@ -163,7 +163,7 @@ class Geared:
         return error + self.drift(q) if self.model.rheonomic else error
 
     def drift(self, q: Array) -> Array:
-        """Return the velocity errors (nc + gears,) at qd = 0; nonzero only for rheonomic joints."""
+        """Return the velocity errors (nc + gears,) at qd = 0, zero if nothing depends on time."""
         return np.concatenate([drift(self.model, q), np.zeros(self.count)])
 
     def rounding_bound(self, constraints: LoopConstraints, qd: Array) -> RoundingBound:
@@ -460,7 +460,7 @@ def project_energy(qd: Array, kinetic: Any, wanted: Any) -> Array:
 def _close_loops(
     model: Tree, q: Array, tree: Tree | None, geared: Geared
 ) -> tuple[Array, Equations]:
-    """Return q after projection onto the constraints, and the equations at the initial q."""
+    """Return q after projection onto the constraints, and the `Equations` at the initial q."""
     constraints = geared.constraints(position_constraints(model, q), q)
     system = equations(model if tree is None else tree, q, constraints, geared)
     rounding, delta = geared.position_rounding, constraints.delta

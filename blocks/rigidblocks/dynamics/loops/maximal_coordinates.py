@@ -287,7 +287,7 @@ def _blocks(model: Tree, links: list[_Link]) -> tuple[slice, ...]:
 
 
 def _active_forces(model: Tree, links: list[_Link], tau: Array) -> Iterator[Array]:
-    """Yield the force of each joint due to tau, in F_s coordinates; zero for loop joints."""
+    """Yield the force of each joint due to tau in F_s coordinates, zero for loop joints."""
     for link, vs in zip(links, model.v_slices, strict=False):
         yield link.S @ np.linalg.pinv(link.S.T @ link.S) @ tau[vs]
     for link in links[model.nb :]:
