@@ -38,7 +38,7 @@ from rigidblocks.library.plant_from_file import described_plant
 from rigidblocks.robot.configuration import neutral
 from rigidblocks.robot.robots import n_four_bar
 from rigidblocks.robot.tree import Tree
-from rigidblocks.tracing.compiled_functions import compiled
+from rigidblocks.tracing.compiled_functions import compile_function
 
 FOLDER = Path(pinocchio.__file__).parents[4] / "share/example-robot-data/robots"
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -105,7 +105,7 @@ def first_calls(model: Tree, plant: Block) -> Iterator[Callable[[], object]]:
     yield lambda: compiled_dynamics(model, "rnea")(*at)
     yield lambda: compiled_dynamics(model, "crba")(at[0])
     if model.loops:
-        yield lambda: compiled(
+        yield lambda: compile_function(
             "constrained", lambda *x: {"qdd": closed_loop_dynamics(model, *x).qdd}, shapes
         )(*at)
     else:

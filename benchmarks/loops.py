@@ -16,7 +16,7 @@ from rigidblocks.dynamics.loops import closed_loop_dynamics
 from rigidblocks.dynamics.loops.maximal_coordinates import sparse_maximal_dynamics
 from rigidblocks.kernels.compiled_stepper import compiled_stepper
 from rigidblocks.robot.robots import Mechanism, four_bar, in_space, n_four_bar
-from rigidblocks.tracing.compiled_functions import CompiledFunction, compiled
+from rigidblocks.tracing.compiled_functions import CompiledFunction, compile_function
 
 SIZES = (1, 2, 5, 10, 20, 40, 80)
 
@@ -24,7 +24,7 @@ SIZES = (1, 2, 5, 10, 20, 40, 80)
 def evaluation(mechanism: Mechanism) -> CompiledFunction:
     """Return the compiled function for the accelerations of a mechanism, with default settings."""
     model = mechanism.model
-    function = compiled(
+    function = compile_function(
         "closed_loop_dynamics",
         lambda q, qd, tau: {"qdd": closed_loop_dynamics(model, q, qd, tau).qdd},
         {"q": (model.nq,), "qd": (model.nv,), "tau": (model.nv,)},

@@ -21,7 +21,7 @@ from rigidblocks.dynamics import kinetic_energy
 from rigidblocks.dynamics.loops import loop_constraints
 from rigidblocks.library import ClosedLoopPlant, CutLoopPlant, LoopClosure
 from rigidblocks.robot.robots import five_bar
-from rigidblocks.tracing.compiled_functions import compiled
+from rigidblocks.tracing.compiled_functions import compile_function
 
 BUILD = Path("build/five_bar")
 T_STOP, DT = 5.0, 1e-3
@@ -62,7 +62,7 @@ def constraint_figures(q, qd):
 
     u_m and v_m are the singular vectors of the smallest singular value (Spencer 2004, Eq 3.7).
     """
-    f = compiled(
+    f = compile_function(
         "constraints",
         lambda q, qd: loop_constraints(MODEL, q, qd)._asdict(),
         {"q": (4,), "qd": (4,)},

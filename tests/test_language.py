@@ -31,7 +31,7 @@ HABITS = {
 START = re.compile(r"(What|Whether|Where|How|Those|Of|That|Which)\b")
 FORMULAS = re.compile(r"(?:^    .*\n?)+", re.MULTILINE)  # indented lines of docstrings
 PER_THOUSAND = 25  # allowed findings per 1,000 texts (docstrings, comments, paragraphs) of a folder
-ODD_NAMES = 10  # allowed number of different odd names in the package
+ODD_NAMES = 1  # allowed number of different odd names in the package: `at` of a model at a time
 
 
 def is_message(value: object) -> bool:
@@ -113,7 +113,7 @@ BARE = re.compile(
     r"_*(of|by|with|without|at|in|on|beyond|apart|between|before|after|behind|beside|from|to|under|"
     r"over|within|through|together|along|against|alike|once|later|again|away|below|above|near|next|"
     r"kept|told|made|held|taken|found|shown|known|written|drawn|given|gone|left|lost|put|sent|felt|"
-    r"[a-z]+ed)"
+    r"sum|first|said|way|what|one|[a-z]+ed)"
 )
 NOUNS = {"seed", "speed", "feed", "bleed", "embed", "need", "shed", "quadruped"}
 
@@ -131,7 +131,7 @@ def test_function_names_are_not_bare_participles_or_prepositions():
         if isinstance(node, ast.FunctionDef) and BARE.fullmatch(node.name)
         if node.name.strip("_") not in NOUNS and not names_a_value(node)
     }
-    assert len(names) < ODD_NAMES, "\n".join(names.values())
+    assert len(names) <= ODD_NAMES, "\n".join(names.values())
 
 
 SOURCE_NAME = re.compile(r"(?<![\w./{}<>*$-])(?:\w+/)*\w+\.(?:c|h|py)\b(?![\w(/-]|\.\w)")

@@ -29,7 +29,7 @@ from rigidblocks.joints import Prismatic
 from rigidblocks.robot.configuration import integrate
 from rigidblocks.robot.model import Model
 from rigidblocks.spatial.spatial import identity, mcI
-from rigidblocks.tracing.compiled_functions import compiled
+from rigidblocks.tracing.compiled_functions import compile_function
 from rigidblocks.tracing.trace import trace
 
 
@@ -99,7 +99,7 @@ def test_bounce_heights_decrease_by_the_square_of_the_restitution():
             "qd": contact_step(model, q, qd, np.zeros(1), [contact], h, e=e, solve=one_sweep).qd
         }
 
-    step = compiled("bounce", step_body, {"q": (1,), "qd": (1,)})
+    step = compile_function("bounce", step_body, {"q": (1,), "qd": (1,)})
     q, qd, tops = np.array([0.5]), np.zeros(1), []
     for _ in range(12000):
         before, qd = qd, step(q, qd)
@@ -181,7 +181,9 @@ def test_contact_steps_with_restitution_and_friction_add_no_energy(rng):
             "impulse": step.impulse,
         }
 
-    step = compiled("rebound", step_body, {"q": (7,), "qd": (6,), "e": (), "mu": (), "gaps": (4,)})
+    step = compile_function(
+        "rebound", step_body, {"q": (7,), "qd": (6,), "e": (), "mu": (), "gaps": (4,)}
+    )
     gained = []
     for _ in range(10_000):
         q = np.concatenate([unit(rng.normal(size=4)), rng.normal(size=3)])

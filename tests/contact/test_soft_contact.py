@@ -116,9 +116,9 @@ def test_normal_force_grows_with_depth_to_the_power_of_three_halves():
 
 def test_mirrored_motion_has_mirrored_compliant_contact_forces(law, rng):
     s, mirror = random_states(rng, 1000), np.array([1.0, -1.0, 1.0])
-    state, force = law.sampled(s.touching, s.v, SurfaceState(s.z, s.x), 1e-3)
+    state, force = law.sample(s.touching, s.v, SurfaceState(s.z, s.x), 1e-3)
     mirrored = Contact(s.touching.depth, s.touching.normal * mirror, s.touching.point * mirror)
-    other_state, other = law.sampled(mirrored, s.v * mirror, SurfaceState(s.z, s.x * mirror), 1e-3)
+    other_state, other = law.sample(mirrored, s.v * mirror, SurfaceState(s.z, s.x * mirror), 1e-3)
     assert_array_equal(other.normal, force.normal)
     assert_allclose(other.friction, force.friction * mirror, rtol=EPS)
     assert_allclose(other_state.x, state.x * mirror, rtol=EPS)
@@ -170,20 +170,20 @@ def test_contact_surface_follows_a_touching_body_and_relaxes_after_separation(la
     state, h = SurfaceState(np.zeros(1), np.zeros((1, 3))), 1e-3
     for k in range(1, 4):  # the body moves down and sideways
         touching = Contact(np.array([1e-3 * k]), n, np.zeros((1, 3)))
-        state, force = law.sampled(touching, np.array([[0.05, 0.0, -1.0]]), state, h)
+        state, force = law.sample(touching, np.array([[0.05, 0.0, -1.0]]), state, h)
         assert state.z == -touching.depth
     if law.mu:
         assert_allclose(state.x, [[3 * 0.05 * h, 0, 0]], rtol=EPS)  # sticking: x follows the body
         assert force.friction[0, 0] < 0
     touching = Contact(np.array([-1e-3]), n, np.zeros((1, 3)))  # separated
-    left, force = law.sampled(touching, np.array([[0.0, 0.0, 4.0]]), state, h)
+    left, force = law.sample(touching, np.array([[0.0, 0.0, 4.0]]), state, h)
     assert left.z == relaxed_surface(state.z, h, law.K, law.D)
     assert_array_equal(left.x, 0.0)
     assert_array_equal(force.normal, 0.0)
     back = Contact(
         np.array([1e-2]), n, np.zeros((1, 3))
     )  # new contact without sliding: the previous contact leaves no friction
-    _, force = law.sampled(back, np.array([[0.0, 0.0, -10.0]]), left, h)
+    _, force = law.sample(back, np.array([[0.0, 0.0, -10.0]]), left, h)
     assert force.normal > 0
     assert_array_equal(force.friction, 0.0)
 
@@ -256,7 +256,7 @@ def test_sampled_contact_law_never_adds_energy_in_random_motions(law, h):
         r = r + dr
         touching = Contact(-dot(r, normal), normal, r)
         before = stored_energy(law, state.z, state.x)
-        state, force = law.sampled(touching, dr / h, state, h)
+        state, force = law.sample(touching, dr / h, state, h)
         work = dot(force.normal[:, None] * normal + force.friction, dr)
         given += work + stored_energy(law, state.z, state.x) - before
         scale = (
@@ -333,7 +333,7 @@ def test_sampled_contact_forces_stay_bounded_for_large_stiffness():
     state = SurfaceState(np.zeros(1), np.zeros((1, 3)))
     for k in range(100):
         v = np.array([[np.cos(k), np.sin(k), 0.0]])
-        state, force = law.sampled(touching, v, state, 1e-3)
+        state, force = law.sample(touching, v, state, 1e-3)
         assert force.normal == pytest.approx(1e3, rel=1e-9)
         assert np.linalg.norm(force.friction) == pytest.approx(500.0, rel=1e-9)
         assert np.linalg.norm(state.x) == pytest.approx(500.0 / 1e9, rel=1e-6)
@@ -360,7 +360,7 @@ def test_traced_contact_law_matches_the_forces_of_numpy_and_has_finite_derivativ
     p, v, x, z = states_near_ball(random_states(rng, n))
 
     def step(p, v, x, z):
-        state, force = law.sampled(contact(ball, p), v, SurfaceState(z, x), 1e-3)
+        state, force = law.sample(contact(ball, p), v, SurfaceState(z, x), 1e-3)
         return {
             "z": state.z,
             "x": state.x,

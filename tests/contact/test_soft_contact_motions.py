@@ -45,7 +45,7 @@ def hold_mass(law, start, h, steps, gravity=-G * UP, m=1.0, normal=UP):
     for _ in range(steps):
         a = gravity + (force.normal[:, None] * normal + force.friction) / m
         r, v = r + h * v + h * h / 2 * a, v + h * a
-        state, force = law.sampled(
+        state, force = law.sample(
             Contact(-dot(r, normal), np.broadcast_to(normal, r.shape), r), v, state, h
         )
         rows.append(np.stack([r, v, state.x]))

@@ -138,7 +138,7 @@ def test_invalid_scenario_file_is_rejected(tmp_path, name, content, text):
     path = tmp_path / name
     path.write_text(content)
     with pytest.raises(ValueError, match=text):
-        Scenario.of(path)
+        Scenario.parse(path)
 
 
 @pytest.mark.slow

@@ -147,6 +147,6 @@ def test_relative_record_path_refers_to_the_folder_at_the_start_of_the_run(
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "story.csv").write_text("time,part.u\n0.01,2\n")
-    reported = Scenario.of("story.csv")
+    reported = Scenario.parse("story.csv")
     simulate(of(fmus["foreign"]), 0.02, 1e-2, save="run.arrow", scenario=reported)
     assert len(Result.load("run.arrow").time) == 3

@@ -90,7 +90,7 @@ from rigidblocks.robot.configuration import (
 )
 from rigidblocks.spatial.scalar import clip, maximum, minimum
 from rigidblocks.spatial.spatial import Transform
-from rigidblocks.tracing.compiled_functions import compiled
+from rigidblocks.tracing.compiled_functions import compile_function
 
 SAME = 1e-9  # relative to the largest element; includes the condition number of an inertia
 POINT = np.array([0.1, 0.2, -0.3])
@@ -415,5 +415,5 @@ LIMITS = {
 def test_saturation_functions_propagate_nan(name, form):
     function = LIMITS[name]
     if form == "compiled":
-        function = compiled("limited", lambda x: {"y": LIMITS[name](x)}, {"x": (2,)})
+        function = compile_function("limited", lambda x: {"y": LIMITS[name](x)}, {"x": (2,)})
     assert np.isnan(function(np.array([np.nan, 0.5]))).tolist() == [True, False]

@@ -145,7 +145,7 @@ def test_integrate_and_difference_are_accurate_for_small_steps(joint, size, rng)
 
 def test_normalization_does_not_change_configurations_with_unit_quaternions(joint, rng):
     q = joint.random(rng)
-    close(joint.normalized(q), q)
+    close(joint.normalize(q), q)
 
 
 def test_traced_and_numpy_values_of_joint_functions_agree(joint, rng):
@@ -157,7 +157,7 @@ def test_traced_and_numpy_values_of_joint_functions_agree(joint, rng):
         ways = (
             joint.rate(q, qd),
             there,
-            joint.normalized(q),
+            joint.normalize(q),
             joint.difference(q, joint.integrate(q, 0.5 * qd)),
         )
         return np.concatenate([np.ravel(part) for part in (XJ.matrix(), S, vJ, cJ, *ways)])
@@ -275,8 +275,8 @@ def test_time_derivative_of_a_quaternion_is_orthogonal_to_the_quaternion(rng):
 def test_quaternion_of_any_norm_is_normalized(rng):
     q = SixDoF().random(rng)
     stretched = q * ([3.7] * 4 + [1.0] * 3)
-    close(SixDoF().normalized(stretched), q)
-    close(Spherical().normalized(stretched[:4]), q[:4])
+    close(SixDoF().normalize(stretched), q)
+    close(Spherical().normalize(stretched[:4]), q[:4])
 
 
 def test_difference_of_rotations_is_the_rotation_with_the_smaller_angle(rng):

@@ -43,7 +43,7 @@ def rolling_body(joint, inertia, slope=0.0):
 
 
 def integrate_position(joint, q, qd, h):
-    return joint.normalized(q + h * joint.rate(q, qd))
+    return joint.normalize(q + h * joint.rate(q, qd))
 
 
 def test_rolling_joint_velocity_matches_the_transform_derivative(joint, rng):
@@ -137,7 +137,7 @@ def test_energy_of_a_tumbling_disc_is_conserved():
     end = solve_ivp(slope, (0, 3), np.concatenate([q, qd]), rtol=1e-10, atol=1e-12).y
     kept = [energy(model, s[:7], s[7:]) for s in end.T]
     assert_allclose(kept, kept[0], rtol=1e-8)
-    gap = [s[6] - model.joint[0].normalized(s[:7])[6] for s in end.T]
+    gap = [s[6] - model.joint[0].normalize(s[:7])[6] for s in end.T]
     assert_allclose(gap, 0, atol=1e-8)
 
 

@@ -18,7 +18,7 @@ from rigidblocks.dynamics import equivalent
 from rigidblocks.dynamics.loops import closed_loop_dynamics
 from rigidblocks.kernels.compiled_dynamics import MOST_BODIES_IN_LANES, body_sweeps
 from rigidblocks.tracing.c_notation import IN_LANES
-from rigidblocks.tracing.compiled_functions import LANES, CompiledBatch, compiled
+from rigidblocks.tracing.compiled_functions import LANES, CompiledBatch, compile_function
 
 RTOL = 1e-12  # relative to the largest element, times the condition number of H for solutions
 FUNCTIONS = {"aba": aba, "rnea": rnea, "crba": crba}
@@ -98,7 +98,9 @@ def test_batched_closed_loop_dynamics_match_numpy_for_any_number_of_simd_lanes(r
         return {"qdd": closed_loop_dynamics(model, q, qd, tau).qdd}
 
     shapes = {"q": (model.nq,), "qd": (model.nv,), "tau": (model.nv,)}
-    batches = [compiled("four_bar", accelerations, shapes, batch=True, lanes=n) for n in LANES]
+    batches = [
+        compile_function("four_bar", accelerations, shapes, batch=True, lanes=n) for n in LANES
+    ]
     values = [
         q + rng.normal(scale=1e-3, size=(ROWS, model.nq)),
         *rng.normal(size=(2, ROWS, model.nv)),

@@ -131,23 +131,23 @@ def test_response_of_the_state_space_block_matches_scipy(rng):
 
 
 def test_state_space_block_is_created_from_scipy_and_python_control_systems():
-    block = StateSpace.of(scipy.signal.StateSpace(A, B, C, D))
+    block = StateSpace.from_system(scipy.signal.StateSpace(A, B, C, D))
     assert block.sample_time is None
     assert_array_equal(linearize(block).D, D)
     sampled = scipy.signal.StateSpace(A / 9, B, C, D, dt=H)
-    assert StateSpace.of(sampled).sample_time == H
+    assert StateSpace.from_system(sampled).sample_time == H
     # in python-control dt is 0 for continuous systems, True for an unspecified sample time
     theirs = SimpleNamespace(A=A, B=B, C=C, D=D, dt=0)
-    assert StateSpace.of(theirs).sample_time is None
+    assert StateSpace.from_system(theirs).sample_time is None
     theirs.dt = True
-    assert StateSpace.of(theirs, sample_time=H).sample_time == H
+    assert StateSpace.from_system(theirs, sample_time=H).sample_time == H
     with pytest.raises(ValueError, match=r"dt = True, but the given sample time is None"):
-        StateSpace.of(theirs)
+        StateSpace.from_system(theirs)
     theirs.dt = 0.1
     with pytest.raises(ValueError, match=r"dt = 0.1, but the given sample time is 0.01"):
-        StateSpace.of(theirs, sample_time=H)
+        StateSpace.from_system(theirs, sample_time=H)
     with pytest.raises(TypeError, match=r"has no A, B, C, D; pass a state space"):
-        StateSpace.of(scipy.signal.TransferFunction([1.0], [1.0, 2.0]))
+        StateSpace.from_system(scipy.signal.TransferFunction([1.0], [1.0, 2.0]))
 
 
 def test_output_of_the_continuous_pid_equals_the_sum_of_its_transfer_functions():

@@ -28,7 +28,7 @@ def test_response_of_the_sampled_state_space_block_matches_python_control(seed, 
     theirs.dt = H
     u = rng.normal(size=(3, 100))
     expected = control.forced_response(theirs, U=u, X0=[0.1, -0.2, 0.3, 0.4]).outputs
-    block = StateSpace.of(theirs, x0=(0.1, -0.2, 0.3, 0.4))
+    block = StateSpace.from_system(theirs, x0=(0.1, -0.2, 0.3, 0.4))
     assert block.sample_time == H
     y = outputs(block, H, 99, held(u))
     assert_allclose(y, expected.T, rtol=1e-11, atol=1e-11)
@@ -42,7 +42,9 @@ def test_continuous_step_response_matches_python_control(seed):
     expected = control.step_response(theirs, t).outputs[:, 0]
     fast = np.abs(control.poles(theirs)).max() * H
     assert fast < 0.5  # the error of an RK4 step of H / 25 is 0.02**5 / 120
-    y = outputs(StateSpace.of(theirs), H / 25, 2500, lambda _: {"u": 1.0}, method=RK4)[::25]
+    y = outputs(StateSpace.from_system(theirs), H / 25, 2500, lambda _: {"u": 1.0}, method=RK4)[
+        ::25
+    ]
     assert_allclose(y, expected.T, rtol=1e-8, atol=1e-8)
 
 
@@ -52,7 +54,7 @@ def test_continuous_step_response_matches_python_control(seed):
 )
 def test_frequency_response_of_the_transfer_function_block_matches_python_control(num, den, dt):
     theirs = control.tf(num, den, dt)
-    block = TransferFunction.of(theirs)
+    block = TransferFunction.from_system(theirs)
     back = control.ss(*linearize(block))
     assert (block.sample_time or 0) == dt
     w = np.logspace(-1, 2, 20)
@@ -62,17 +64,17 @@ def test_frequency_response_of_the_transfer_function_block_matches_python_contro
 def test_unsupported_python_control_systems_are_rejected():
     two = control.tf([[[1.0], [2.0]]], [[[1.0, 2.0], [1.0, 3.0]]])
     with pytest.raises(ValueError, match=r"one input and one output; convert"):
-        TransferFunction.of(two)
+        TransferFunction.from_system(two)
     with pytest.raises(TypeError, match=r"a TransferFunction has no A, B, C, D; pass a state"):
-        StateSpace.of(two)
+        StateSpace.from_system(two)
     with pytest.raises(TypeError, match=r"a StateSpace has no num and den"):
-        TransferFunction.of(control.ss([[-1.0]], [[1.0]], [[1.0]], [[0.0]]))
+        TransferFunction.from_system(control.ss([[-1.0]], [[1.0]], [[1.0]], [[0.0]]))
     with pytest.raises(ValueError, match=r"no higher degree"):
-        TransferFunction.of(control.tf([1.0, 2.0], [1.0]))
+        TransferFunction.from_system(control.tf([1.0, 2.0], [1.0]))
     open_time = control.tf([1.0], [1.0, 0.5], True)
     with pytest.raises(ValueError, match=r"dt = True, but the given sample time is None"):
-        TransferFunction.of(open_time)
-    assert TransferFunction.of(open_time, sample_time=H).sample_time == H
+        TransferFunction.from_system(open_time)
+    assert TransferFunction.from_system(open_time, sample_time=H).sample_time == H
 
 
 def test_closed_loop_poles_match_the_poles_of_python_control():

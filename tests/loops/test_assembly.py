@@ -129,7 +129,7 @@ def test_assembly_returns_unit_quaternions_and_closes_planar_loops():
     model, state = loop_model("floating loops")
     q = assemble(model, integrate(model, state.q, np.full(model.nv, 0.2)))
     for joint, place in zip(model.joint, model.q_slices, strict=True):
-        assert_allclose(joint.normalized(q[place]), q[place], atol=1e-15)
+        assert_allclose(joint.normalize(q[place]), q[place], atol=1e-15)
     slider = slider_crank()
     q = assemble(slider, np.array([0.5, -0.7, 1.0]), fixed=["joint1"])
     # crank a = 0.3 m and rod b = 1 m: x = a cos + sqrt(b^2 - a^2 sin^2)

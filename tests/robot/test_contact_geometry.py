@@ -214,7 +214,7 @@ def test_contact_points_of_boxes_and_cylinders_are_on_their_surfaces():
 )
 def test_contact_points_of_a_moved_shape_are_the_moved_contact_points(shape, rng):
     X = random_transform(rng)
-    moved = shape.transformed(X)
+    moved = shape.transform(X)
     assert type(moved) is type(shape)
     assert moved.reach == shape.reach
     assert_allclose(moved.points, (shape.points - X.r) @ X.E.T, atol=ATOL)
@@ -339,10 +339,10 @@ def test_model_rejects_an_object_that_is_not_a_contact_shape():
 
 def test_boxes_and_cylinders_defined_by_two_points_end_at_these_points(rng):
     low, high = np.array([-0.2, 0.1, 0.3]), np.array([0.4, 0.2, 0.9])
-    corners = Box.between(low, high).points
+    corners = Box.from_corners(low, high).points
     assert_allclose([corners.min(axis=0), corners.max(axis=0)], [low, high], rtol=1e-15)
     start, end = rng.normal(size=(2, 3))
-    rim = Cylinder.between(start, end, 0.3, rim=12).points
+    rim = Cylinder.from_ends(start, end, 0.3, rim=12).points
     along = (end - start) / np.linalg.norm(end - start)
     ways = np.repeat([0.0, np.linalg.norm(end - start)], 12)
     assert_allclose((rim - start) @ along, ways, rtol=0, atol=ATOL)

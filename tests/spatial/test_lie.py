@@ -9,7 +9,7 @@ from random_models import random_transform
 from rigidblocks.joints import SixDoF
 from rigidblocks.spatial.rigid_motion import Ad, ad, dexp, displacement, dlog, exp, log
 from rigidblocks.spatial.spatial import crm, cross_motion, identity
-from rigidblocks.tracing.compiled_functions import compiled
+from rigidblocks.tracing.compiled_functions import compile_function
 
 RTOL = 1e-14  # a few dozen rounding errors of values up to 10
 ANGLES = (0.0, 1e-12, 1e-5, 1e-4, 1.1e-4, 0.3, 1.0, 3.0, np.pi)
@@ -125,7 +125,7 @@ def test_lie_group_functions_have_equal_results_in_numpy_and_in_c(rng):
 
     u = velocity(rng, 0.8)
     for value, expected in zip(
-        compiled("lie", both, {"u": (6,)})(u), both(u).values(), strict=True
+        compile_function("lie", both, {"u": (6,)})(u), both(u).values(), strict=True
     ):
         assert_allclose(value, expected, atol=20 * RTOL)
 

@@ -19,7 +19,7 @@ def directions(n, m, dropped=()):
 
 def dense(basis, n):
     """Return the matrix P (n, k) of a basis."""
-    return np.array([basis.sum(unit) for unit in np.eye(basis.size)]).T.reshape(n, basis.size)
+    return np.array([basis.combine(unit) for unit in np.eye(basis.size)]).T.reshape(n, basis.size)
 
 
 @pytest.mark.parametrize("dropped", [(), (2,), (1, 2), (0, 1, 2)])
@@ -73,7 +73,7 @@ def test_traced_and_numpy_values_of_householder_bases_agree():
     def parts(M, x):
         Q, _, sizes = orthonormal(M, 1e-18)
         basis = normal_to(Q, sizes, (6, 7, 8))
-        return {"parts": basis.parts(x), "back": basis.sum(basis.parts(x))}
+        return {"parts": basis.parts(x), "back": basis.combine(basis.parts(x))}
 
     M, x = RNG.normal(size=(9, 3)), RNG.normal(size=9)
     values = Evaluation(trace("parts", parts, shapes))(np.concatenate([M.ravel(), x]))

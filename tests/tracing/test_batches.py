@@ -14,7 +14,7 @@ from rigidblocks.spatial.piecewise_lookup import count_at_most, entry
 from rigidblocks.spatial.scalar import clip, less, maximum, minimum
 from rigidblocks.tracing.compiled_functions import (
     LANES,
-    compiled,
+    compile_function,
     lane_flags,
     run_in_threads,
     widest,
@@ -47,8 +47,10 @@ def of_everything(x, y):
 def forms():
     """Return the scalar form, and the batched forms by number of lanes."""
     shapes = {"x": (2,), "y": ()}
-    batches = {n: compiled("everything", of_everything, shapes, batch=True, lanes=n) for n in LANES}
-    return compiled("everything", of_everything, shapes), batches
+    batches = {
+        n: compile_function("everything", of_everything, shapes, batch=True, lanes=n) for n in LANES
+    }
+    return compile_function("everything", of_everything, shapes), batches
 
 
 def arguments(rng, n):
@@ -118,9 +120,9 @@ def test_batched_call_converts_real_arrays_and_rejects_other_types_and_shapes(fo
 
 def test_unsupported_number_of_simd_lanes_is_rejected():
     with pytest.raises(ValueError, match="lanes must be one of 2, 4, 8, not 3"):
-        compiled("f", lambda x: {"out": x}, {"x": ()}, batch=True, lanes=3)
+        compile_function("f", lambda x: {"out": x}, {"x": ()}, batch=True, lanes=3)
     with pytest.raises(ValueError, match="lanes = 4 needs batch=True"):
-        compiled("f", lambda x: {"out": x}, {"x": ()}, lanes=4)
+        compile_function("f", lambda x: {"out": x}, {"x": ()}, lanes=4)
     assert widest() in LANES
     assert any("RB_LANES=2" in flag for flag in lane_flags(2))
 
@@ -172,7 +174,9 @@ def angles(rng):
 @pytest.mark.slow
 def test_batched_sines_and_cosines_are_within_one_ulp(rng):
     assert np.finfo(np.longdouble).nmant > 60, "needs a long double that is longer than a double"
-    batch = compiled("waves", lambda x: {"s": np.sin(x), "c": np.cos(x)}, {"x": ()}, batch=True)
+    batch = compile_function(
+        "waves", lambda x: {"s": np.sin(x), "c": np.cos(x)}, {"x": ()}, batch=True
+    )
     x = angles(rng)
     assert len(x) > 1e5
     for result, function in zip(batch(x), (np.sin, np.cos), strict=True):

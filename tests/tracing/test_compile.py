@@ -19,7 +19,7 @@ from rigidblocks.spatial.scalar import clip, less, select
 from rigidblocks.tracing import ccode, compiled_functions
 from rigidblocks.tracing import compiler as compiling
 from rigidblocks.tracing import outlining as pieces
-from rigidblocks.tracing.compiled_functions import call_extension, compiled
+from rigidblocks.tracing.compiled_functions import call_extension, compile_function
 from rigidblocks.tracing.compiler import (
     CompilerError,
     cache_folder,
@@ -34,7 +34,9 @@ SOURCE = "double twice(double x);\ndouble twice(double x) { return 2.0 * x; }\n"
 
 def call(function, *values):
     """Return the result of the traced and compiled function for these values."""
-    return compiled("traced", lambda *inputs: {"out": function(*inputs)}, shapes(values))(*values)
+    return compile_function("traced", lambda *inputs: {"out": function(*inputs)}, shapes(values))(
+        *values
+    )
 
 
 def shapes(values):
@@ -77,7 +79,7 @@ needs_system_compiler = pytest.mark.skipif(
 
 def sums_and_products():
     """Return a function with inputs (3,), (2, 2) and (), and outputs (3,) and ()."""
-    return compiled(
+    return compile_function(
         "sums",
         lambda a, b, c: {"y": a * c + b[0, 1], "z": b[0, 0] * b[1, 1] - c},
         {"a": (3,), "b": (2, 2), "c": ()},
@@ -234,7 +236,7 @@ def test_comparisons_give_equal_values_in_c_and_numpy():
 
 
 def test_compiled_function_takes_inputs_and_returns_outputs_in_the_order_of_the_trace():
-    f = compiled(
+    f = compile_function(
         "f", lambda a, b: {"y": a @ np.array([1.0, b]), "z": a[0, 0] - b}, {"a": (2, 2), "b": ()}
     )
     y, z = f([[1, 2], [3, 4]], 10)
@@ -377,7 +379,7 @@ def test_environment_variable_selects_the_folder_of_the_kernel_cache(monkeypatch
     ids=["complex", "strings", "booleans", "masked"],
 )
 def test_compiled_function_rejects_arguments_that_are_not_real(value):
-    twice = compiled("twice", lambda x: {"y": 2.0 * x}, {"x": (2,)})
+    twice = compile_function("twice", lambda x: {"y": 2.0 * x}, {"x": (2,)})
     with pytest.raises(
         TypeError, match=r"twice: x has elements .*; all elements must be real numbers"
     ):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rigidblocks.spatial.scalar import clip, maximum, minimum
-from rigidblocks.tracing.compiled_functions import compiled
+from rigidblocks.tracing.compiled_functions import compile_function
 from rigidblocks.tracing.trace import trace
 
 FUNCTIONS = {"minimum": minimum, "maximum": maximum}
@@ -26,7 +26,7 @@ def known(a):
 
 
 def test_minimum_and_maximum_of_traced_values_propagate_nan():
-    function = compiled("both", both, {"a": (), "b": ()})
+    function = compile_function("both", both, {"a": (), "b": ()})
     values = (np.nan, -1.0, 2.0, 0.0, np.inf)
     with np.errstate(invalid="ignore"):
         for a, b in itertools.product(values, values):
@@ -35,14 +35,16 @@ def test_minimum_and_maximum_of_traced_values_propagate_nan():
 
 
 def test_clip_of_traced_values_with_traced_limits_propagates_nan():
-    function = compiled("clipped", lambda x, l, u: {"y": clip(x, l, u)}, dict.fromkeys("xlu", ()))
+    function = compile_function(
+        "clipped", lambda x, l, u: {"y": clip(x, l, u)}, dict.fromkeys("xlu", ())
+    )
     assert np.isnan(function(np.nan, -1.0, 1.0))
     assert [float(function(x, -1.0, 1.0)) for x in (-3.0, 0.5, 3.0)] == [-1.0, 0.5, 1.0]
 
 
 @pytest.mark.parametrize("a", [np.nan, -3.0, 0.5, 0.7])
 def test_minimum_maximum_and_clip_with_constant_limits_propagate_nan(a):
-    function = compiled("known", known, {"a": ()})
+    function = compile_function("known", known, {"a": ()})
     np.testing.assert_array_equal(function(a), known(a)["values"])
 
 

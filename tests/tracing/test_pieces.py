@@ -13,7 +13,7 @@ from rigidblocks.tracing import ccode
 from rigidblocks.tracing import outlining as pieces
 from rigidblocks.tracing import outlining as repeats
 from rigidblocks.tracing.ccode import c_function, c_functions
-from rigidblocks.tracing.compiled_functions import compiled, compiled_form
+from rigidblocks.tracing.compiled_functions import compile_function, compiled_form
 from rigidblocks.tracing.compiler import shared_library
 from rigidblocks.tracing.outlining import stretches
 from rigidblocks.tracing.trace import trace
@@ -146,7 +146,9 @@ def test_functions_divided_into_smaller_c_functions_give_bitwise_equal_results(s
 def test_code_size_with_shared_c_functions_grows_slower_than_the_number_of_bodies(monkeypatch):
     def traced(n):
         function = auto_tree(n)
-        return compiled("aba", lambda *s: {"qdd": aba(function, *s)}, dict.fromkeys("abc", (n,)))
+        return compile_function(
+            "aba", lambda *s: {"qdd": aba(function, *s)}, dict.fromkeys("abc", (n,))
+        )
 
     state = np.random.default_rng(0).normal(size=(3, 40))
     whole = traced(40)

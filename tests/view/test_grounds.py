@@ -59,7 +59,7 @@ def test_drawn_triangles_of_a_height_field_lie_on_its_surface(rng):
 
 
 def test_fixed_ground_shapes_of_a_world_are_drawn():
-    plant = RigidContactPlant(gripper(), (Plane(), Box.between((0, 0, 0), (1, 2, 3))))
+    plant = RigidContactPlant(gripper(), (Plane(), Box.from_corners((0, 0, 0), (1, 2, 3))))
     page = data(show(plant))
     (box,) = [one for one in resting_robot(page) if one["kind"] == "box"]
     assert (box["kind"], box["size"], page["ground"]) == ("box", [1, 2, 3], 0.0)

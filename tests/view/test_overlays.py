@@ -92,7 +92,7 @@ def test_drawn_solids_have_the_size_and_pose_of_the_convex_collision_shapes():
     assert all((size == 0).any() for size in on_face)  # each triangle lies in a face
     areas = np.linalg.norm(np.cross(b - a, c - a), axis=1) / 2
     assert areas.sum() == pytest.approx(2 * 22.0)  # two triangulations of each face
-    assert Box.between(corners.min(0), corners.max(0)).points.shape == corners.shape
+    assert Box.from_corners(corners.min(0), corners.max(0)).points.shape == corners.shape
 
 
 def standing_cubes():
@@ -125,7 +125,7 @@ def test_spatial_v1_shapes_are_drawn_on_bodies_and_on_the_base():
     faces = [[3, 2, 1, 0], [0, 1, 4], [1, 2, 4], [2, 3, 4], [3, 0, 4]]
     look = (Polyhedron(V, faces), Polyline(V[[0, 1, 2, 3, 0, 4]]))
     model = replace(planar2(), appearance=(look, ()))
-    base = (Box.between([-2, -2, -1], [2, 2, 0]),)
+    base = (Box.from_corners([-2, -2, -1], [2, 2, 0]),)
     robot = RobotDescription(model, JointProperties.from_values(2), base_appearance=base)
     shown = data(show(robot))["robots"][0]["solids"]
     (mesh,) = [one for one in shown if one["kind"] == "mesh"]

@@ -52,7 +52,7 @@ from rigidblocks.block.adaptive_methods import (
 )
 from rigidblocks.block.evaluators import Evaluator, finite_difference_jacobian, state_jacobian
 from rigidblocks.block.integrators import RK4, Integrator, implicit_stages, weighted_sum
-from rigidblocks.block.memory_layout import put
+from rigidblocks.block.memory_layout import assign
 from rigidblocks.block.radau import INITIAL_CHANGE, Begin, Stages, newton_tolerance
 from rigidblocks.spatial.linear_algebra import linear_solver
 from rigidblocks.spatial.spatial import Array
@@ -489,7 +489,7 @@ class TrialStepper:
         The derivatives are exact or finite differences, as the method requires.
         """
         if self.method.exact_jacobian:
-            return self.evaluator.jacobian(put(put(start.m, 0, start.t), self.x, start.x))
+            return self.evaluator.jacobian(assign(assign(start.m, 0, start.t), self.x, start.x))
 
         def rates(t: float, x: Array) -> Array:
             return self.rates(start.m, t, x)
@@ -515,7 +515,7 @@ class TrialStepper:
 
     def rates(self, m: Array, t: float, x: Array) -> Array:
         """Return the state derivatives (n,) at time t [s] and states x, for the inputs in m."""
-        return self.evaluator.derivative(put(put(m, 0, t), self.x, x))
+        return self.evaluator.derivative(assign(assign(m, 0, t), self.x, x))
 
     def project(self, start: StepStart, t_end: float, y: Array) -> tuple[float, Array]:
         """Project the states at the end of a step onto their constraints.
@@ -530,7 +530,7 @@ class TrialStepper:
         """
         if not self.evaluator.has_projection:
             return 0.0, y
-        projected = self.evaluator.project(put(put(start.m, 0, t_end), self.x, y))
+        projected = self.evaluator.project(assign(assign(start.m, 0, t_end), self.x, y))
         return self.error_norm(projected - y, start.x, projected), projected
 
     def add_cost(self, s: Array, cost: float) -> None:
@@ -839,9 +839,11 @@ class AdaptiveStepper:
         h dg/dt is a finite difference along `change`, the state derivatives times h. `direction` is
         1 at the start of a step, and -1 at its end.
         """
-        delta, m = direction * SWITCHING_DIFFERENCE, put(m, 0, t)
-        value = self.evaluator.switching_functions(put(m, self.trial_stepper.x, x))
-        moved = self.evaluator.switching_functions(put(m, self.trial_stepper.x, x + delta * change))
+        delta, m = direction * SWITCHING_DIFFERENCE, assign(m, 0, t)
+        value = self.evaluator.switching_functions(assign(m, self.trial_stepper.x, x))
+        moved = self.evaluator.switching_functions(
+            assign(m, self.trial_stepper.x, x + delta * change)
+        )
         return SwitchingValues(value, (moved - value) / delta)
 
     def _shorten_before_event(self, s: Array, h: float) -> float:
@@ -862,7 +864,7 @@ class AdaptiveStepper:
         Otherwise the first state in the memory vector is NaN.
         """
         if self.method.max_inner_steps is None:
-            return self._store(start, put(start.x, 0, np.nan), end, s)
+            return self._store(start, assign(start.x, 0, np.nan), end, s)
         return self._finish_within_budget(start, remaining, end, s)
 
     def _finish_within_budget(self, start: StepStart, h: float, end: float, s: Array) -> Array:
@@ -915,7 +917,9 @@ class AdaptiveStepper:
 
     def _store(self, start: StepStart, y: Array, t: float, s: Array) -> Array:
         """Return the memory vector with the time t [s], the states y (n,) and the step memory s."""
-        return put(put(put(start.m, 0, t), self.trial_stepper.x, y), self.evaluator.memory.s, s)
+        return assign(
+            assign(assign(start.m, 0, t), self.trial_stepper.x, y), self.evaluator.memory.s, s
+        )
 
 
 _VOTE_FIELDS = [

@@ -11,7 +11,7 @@ from rigidblocks.block.adaptive_step import possible_dip
 from rigidblocks.block.block import Record
 from rigidblocks.block.evaluators import Evaluator
 from rigidblocks.block.integrators import RK4, Integrator, combine_stages, stage_rates
-from rigidblocks.block.memory_layout import put
+from rigidblocks.block.memory_layout import assign
 from rigidblocks.block.stepper import (
     inner_step,
     inner_steps,
@@ -164,17 +164,17 @@ def first_event(
         )
     n = inner_steps(dt, h)
     step = dt / n
-    before = event(*memory.records(put(m, 0, t)))
+    before = event(*memory.records(assign(m, 0, t)))
     for j in range(n):
         start = t + j * step
         x = inner_step(evaluator, m, start, step, method)
-        after = project_states(evaluator, put(m, memory.x, x), t + (j + 1) * step)
+        after = project_states(evaluator, assign(m, memory.x, x), t + (j + 1) * step)
         value = event(*memory.records(after))
         if before > 0 >= value:
             there = _locate(evaluator, m, start, step, event, method, after)
             return EventReached(float(there[0]), put_outputs(evaluator, there), True)
         m, before = after, value
-    return EventReached(t + dt, put_outputs(evaluator, put(m, 0, t + dt)), False)
+    return EventReached(t + dt, put_outputs(evaluator, assign(m, 0, t + dt)), False)
 
 
 def _locate(
@@ -194,7 +194,7 @@ def _locate(
     low, high = 0.0, 1.0
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
-        there = project_states(evaluator, put(m, memory.x, states(middle)), t + middle * h)
+        there = project_states(evaluator, assign(m, memory.x, states(middle)), t + middle * h)
         if event(*memory.records(there)) > 0:
             low = middle
         else:
@@ -258,13 +258,13 @@ class EventSteps:
             event: Event function (t, x, u, p).
             gaps: Function of the states that returns gaps (n,), which must not become negative.
         """
-        before = event(*evaluator.memory.records(put(m, 0, t)))
+        before = event(*evaluator.memory.records(assign(m, 0, t)))
         while t < end:
             left = end - t
             h = left if self.length >= left * (1 - 1e-9) else min(self.length, 0.5 * left)
             h, course, after = self._accepted_step(evaluator, m, t, min(h, self.longest), end)
             arrival = end if h == left else t + h
-            step = Segment(evaluator, m, t, arrival, course, put(after, 0, arrival), event, gaps)
+            step = Segment(evaluator, m, t, arrival, course, assign(after, 0, arrival), event, gaps)
             yield step.end_at_event(before)
             if step.happened:
                 return
@@ -285,7 +285,7 @@ class EventSteps:
             x, position = m[memory.x], memory.position
             k = stage_rates(self.pair, rates(evaluator, m), t, x, h, position)
             y = combine_stages(x, h, k, self.pair.b, self.pair.b, position)
-            after = project_states(evaluator, put(m, memory.x, y), t + h)
+            after = project_states(evaluator, assign(m, memory.x, y), t + h)
             error = self._error(evaluator, h, k, x, y, after[memory.x])
             factor = min(max(0.9 / max(error, 1e-5) ** 0.2, 0.2), 5.0) if error < np.inf else 0.2
             if error <= 1.0 or h * factor < shortest:
@@ -334,7 +334,7 @@ class Segment:
         self.after, self.happens, self.gaps = after, event, gaps
         self.value, self.happened = self._event_value(after), False
 
-    def at(self, t: float) -> Array:
+    def memory_at_time(self, t: float) -> Array:
         """Return the memory vector at a time t [s] in the step."""
         return self.after if t >= self.end else self._memory_at((t - self.t) / self.course.h)
 
@@ -415,12 +415,12 @@ class Segment:
 
     def _states(self, part: float) -> Record:
         memory = self.evaluator.memory
-        x: Record = memory.records(put(self.m, memory.x, self.course(part)))[1]
+        x: Record = memory.records(assign(self.m, memory.x, self.course(part)))[1]
         return x
 
     def _memory_at(self, part: float) -> Array:
         memory = self.evaluator.memory
-        m = put(self.m, memory.x, self.course(part))
+        m = assign(self.m, memory.x, self.course(part))
         return project_states(self.evaluator, m, self.t + part * self.course.h)
 
     def _event_value(self, m: Array) -> float:

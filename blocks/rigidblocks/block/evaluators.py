@@ -17,7 +17,7 @@ from rigidblocks.block.adaptive_methods import EIGENVALUE, MAX_TRIES, Method, no
 from rigidblocks.block.block import Block, Port, argument_names, computed_outputs, flatten, record
 from rigidblocks.block.external_functions import StagedBlock
 from rigidblocks.block.integrators import Integrator
-from rigidblocks.block.memory_layout import Memory, put
+from rigidblocks.block.memory_layout import Memory, assign
 from rigidblocks.common.optional_imports import install_command
 from rigidblocks.spatial.spatial import Array
 
@@ -143,7 +143,7 @@ class NumpyEvaluator(Evaluator):
         if isinstance(self.memory.block, StagedBlock):  # avoids the compilation of the C code
             block = self.memory.block.with_stage(np.zeros(self.memory.block.stage_size))
             return NumpyEvaluator(replace(self.memory, block=block)).switching_count
-        m = put(self.memory.start(), self.memory.u, np.nan)  # zeros may be invalid inputs
+        m = assign(self.memory.start(), self.memory.u, np.nan)  # zeros may be invalid inputs
         with np.errstate(all="ignore"):  # only the number is used
             return len(self.switching_functions(m))
 
@@ -261,7 +261,7 @@ class PolynomialInputEvaluator(Evaluator):
         If `frozen_at` is set, the inputs have their values at this time.
         """
         t: Any = m[0] if self.frozen_at is None else self.frozen_at
-        return put(m, self.memory.u, evaluate_inputs(self.coefficients, t - self.t0))
+        return assign(m, self.memory.u, evaluate_inputs(self.coefficients, t - self.t0))
 
 
 # --- finite differences ---
@@ -391,7 +391,7 @@ def spectral_radius(memory: Memory, m: Array) -> float:
     x, nominal = start[memory.x], nominal_values(memory.block.states)
 
     def rates(t: float, x: Array) -> Array:
-        return evaluator.derivative(put(put(start, 0, t), memory.x, x))
+        return evaluator.derivative(assign(assign(start, 0, t), memory.x, x))
 
     with np.errstate(all="ignore"):
         J, _ = finite_difference_jacobian(rates, 0.0, x, 1e-3, rates(0.0, x), nominal)

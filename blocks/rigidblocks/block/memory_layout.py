@@ -182,7 +182,7 @@ class Memory:
         return {port.name: port.start for port in self.block.parameters}
 
 
-def put(m: Array, where: slice | int, values: Any) -> Array:
+def assign(m: Array, where: slice | int, values: Any) -> Array:
     """Return a copy of the memory vector m with new values at `where`."""
     copy = m.astype(object) if np.asarray(values).dtype == object else m.copy()
     copy[where] = values

@@ -248,12 +248,12 @@ class Stages:
     def _newton_step(self, at: Begin, rates: Rates) -> Array:
         """Return the Newton increments of all stages (s, n)."""
         f = [rates(at.t + c * at.h, at.x + z) for c, z in zip(self.c, self.z, strict=True)]
-        missing = [at.h * _sum(row, f) - z for row, z in zip(self.a, self.z, strict=True)]
-        w = [_sum(row, missing) for row in self.data.there]
+        missing = [at.h * _weighted_sum(row, f) - z for row, z in zip(self.a, self.z, strict=True)]
+        w = [_weighted_sum(row, missing) for row in self.data.there]
         w[0] = self.real(w[0])
         for k, pair in enumerate(self.pairs):
             w[1 + 2 * k : 3 + 2 * k] = pair.solve(*w[1 + 2 * k : 3 + 2 * k])
-        return np.array([_sum(row, w) for row in self.data.back])
+        return np.array([_weighted_sum(row, w) for row in self.data.back])
 
     def _error(self, at: Begin, y: Array) -> float:
         """Return the error estimate of a step to the states y (n,), divided by the tolerance.
@@ -262,7 +262,7 @@ class Stages:
         filter removes fast decaying modes. A second application of the filter would also remove
         fast oscillations, for example of a stiff contact, although the stages only damp them.
         """
-        e = at.h * self.data.roots[0].real * at.f + _sum(self.data.error, self.z)
+        e = at.h * self.data.roots[0].real * at.f + _weighted_sum(self.data.error, self.z)
         return self.error_norm(self.real(e), at.x, y)
 
 
@@ -309,6 +309,6 @@ class _ComplexFactors:
         a[at], b[at] = a[at] - (re * a[j] - im * b[j]), b[at] - (re * b[j] + im * a[j])
 
 
-def _sum(weights: Iterable[float], values: Iterable[Array]) -> Array:
+def _weighted_sum(weights: Iterable[float], values: Iterable[Array]) -> Array:
     total: Array = sum((w * v for w, v in zip(weights, values, strict=True)), start=np.zeros(1))
     return total

@@ -35,7 +35,7 @@ from rigidblocks.block.evaluators import (
     explain_divergence,
 )
 from rigidblocks.block.integrators import RK4, Integrator, integrate, integrate_implicitly
-from rigidblocks.block.memory_layout import Memory, put
+from rigidblocks.block.memory_layout import Memory, assign
 from rigidblocks.spatial.scalar import minimum, select
 from rigidblocks.spatial.spatial import Array
 
@@ -111,8 +111,8 @@ def initialize(evaluator: Evaluator, m: Array, t: Any) -> Array:
 
     m is the memory vector with the start values, inputs and parameters.
     """
-    m = project_states(evaluator, put(m, evaluator.memory.s, 0.0), t)
-    return put_outputs(evaluator, put(m, evaluator.memory.z, evaluator.initial(m)))
+    m = project_states(evaluator, assign(m, evaluator.memory.s, 0.0), t)
+    return put_outputs(evaluator, assign(m, evaluator.memory.z, evaluator.initial(m)))
 
 
 def advance(evaluator: Evaluator, m: Array, t: Any, dt: float, method: Method, h: float) -> Array:
@@ -136,7 +136,7 @@ def advance(evaluator: Evaluator, m: Array, t: Any, dt: float, method: Method, h
     inner_steps(dt, h)  # rejects an infinite step
     sample_time = evaluator.memory.block.sample_time
     for span in spans(sample_time, t, dt, traced=m.dtype == object):
-        m = put(
+        m = assign(
             _integrate_states(evaluator, m, span.begin, span.end, span.length, method, h),
             0,
             span.end,
@@ -154,7 +154,7 @@ def part_of_step(
     `advance`.
     """
     inner_steps(end - t, h)  # rejects an infinite step
-    m = put(_integrate_states(evaluator, m, t, end, end - t, method, h), 0, end)
+    m = assign(_integrate_states(evaluator, m, t, end, end - t, method, h), 0, end)
     return put_outputs(evaluator, _update_samples(evaluator, m, samples))
 
 
@@ -162,8 +162,8 @@ def _update_samples(evaluator: Evaluator, m: Array, now: Any) -> Array:
     """Return the memory vector, with updated sampled states if `now` is true."""
     where = evaluator.memory.z
     if isinstance(now, bool | np.bool):
-        return put(m, where, evaluator.update(m)) if now else m
-    return put(m, where, select(now, evaluator.update(m), m[where]))
+        return assign(m, where, evaluator.update(m)) if now else m
+    return assign(m, where, select(now, evaluator.update(m), m[where]))
 
 
 def _integrate_states(
@@ -186,7 +186,7 @@ def _integrate_states(
     n = inner_steps(span, h)
     for j in range(n):
         x = inner_step(evaluator, m, t + j * (span / n), span / n, method)
-        m = project_states(evaluator, put(m, evaluator.memory.x, x), t + (j + 1) * (span / n))
+        m = project_states(evaluator, assign(m, evaluator.memory.x, x), t + (j + 1) * (span / n))
     return m
 
 
@@ -213,18 +213,18 @@ def rates(evaluator: Evaluator, m: Array) -> Callable[[Any, Array], Array]:
 
 
 def _put_states(evaluator: Evaluator, m: Array, t: Any, x: Array) -> Array:
-    return put(put(m, 0, t), evaluator.memory.x, x)
+    return assign(assign(m, 0, t), evaluator.memory.x, x)
 
 
 def project_states(evaluator: Evaluator, m: Array, t: Any) -> Array:
     """Return the memory vector with the time t [s] and with states projected onto constraints."""
-    m = put(m, 0, t)
-    return put(m, evaluator.memory.x, evaluator.project(m)) if evaluator.has_projection else m
+    m = assign(m, 0, t)
+    return assign(m, evaluator.memory.x, evaluator.project(m)) if evaluator.has_projection else m
 
 
 def put_outputs(evaluator: Evaluator, m: Array) -> Array:
     """Return the memory vector m with outputs that are computed from its states and inputs."""
-    return put(m, evaluator.memory.y, evaluator.output(m))
+    return assign(m, evaluator.memory.y, evaluator.output(m))
 
 
 def inner_steps(dt: float, h: float) -> int:

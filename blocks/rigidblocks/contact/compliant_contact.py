@@ -214,7 +214,7 @@ class SoftLaw:
             self.D_t,
         )
 
-    def sampled(
+    def sample(
         self, contact: Contact, v: Array, state: SurfaceState, h: float
     ) -> tuple[SurfaceState, ContactForce]:
         """Return the surface state after the time h [s], and the force for the next interval.

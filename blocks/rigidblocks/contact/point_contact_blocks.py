@@ -261,7 +261,7 @@ class GroundContact(CompliantPoints):
         if self.sample_time is None:
             return {}
         touching, v = self._contact(u)
-        state, force = self._law(p).sampled(touching, v, SurfaceState(x.z, x.x), self.sample_time)
+        state, force = self._law(p).sample(touching, v, SurfaceState(x.z, x.x), self.sample_time)
         return self._sample(state, force, touching)
 
     def switching_functions(self, u: Record, p: Record) -> Array:
@@ -483,12 +483,12 @@ class ContactForces(Block):
     def output(self, u: Record) -> Values:
         of = [self.model.body_names[i] for i in self._points.body]
         return {
-            f"force_{body}": _sum([u.force[k] for k, one in enumerate(of) if one == body])
+            f"force_{body}": _total_force([u.force[k] for k, one in enumerate(of) if one == body])
             for body in self.bodies
         }
 
 
-def _sum(forces: list[Any]) -> Any:
+def _total_force(forces: list[Any]) -> Any:
     total = np.zeros(3)
     for force in forces:
         total = total + force

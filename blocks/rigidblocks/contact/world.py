@@ -451,7 +451,7 @@ class World:
     def _add_base_shapes(self, name: str, robot: RobotDescription, X: Transform) -> None:
         """Add the ground planes and the collision exclusions of a robot file to the world."""
         planes = [shape for shape in robot.base_contact if isinstance(shape, Plane)]
-        self.add_ground(*(plane.transformed(X.inverse()) for plane in planes))
+        self.add_ground(*(plane.transform(X.inverse()) for plane in planes))
         base = [f"{name}.{base_name(robot.model)}"] * (len(planes) < len(robot.base_contact))
         for one, other in robot.apart:
             first, second = (

@@ -41,7 +41,7 @@ from rigidblocks.library.common_ports import motion_states
 from rigidblocks.robot.configuration import as_configuration, integrate, rate, unit_quaternions
 from rigidblocks.robot.model import Model
 from rigidblocks.spatial.spatial import Array
-from rigidblocks.tracing.compiled_functions import CompiledFunction, compiled
+from rigidblocks.tracing.compiled_functions import CompiledFunction, compile_function
 from rigidblocks.tracing.trace import TraceError
 
 FORMS = ("compiled", "numpy")
@@ -144,7 +144,7 @@ def contact_equations(model: Model, contacts: Contacts, form: str, q: Array) -> 
 
     shapes = {"q": (model.nq,), "qd": (model.nv,), "tau": (model.nv,)}
     try:
-        function = compiled("contacts", whole, shapes)
+        function = compile_function("contacts", whole, shapes)
     except TraceError as error:
         raise TraceError(
             f"{error}; form='numpy' supports contacts that branch on values"
@@ -514,7 +514,7 @@ def _rows(
         for segment in walk:
             until = segment.end * (1 - 1e-13 * segment.happened)
             while k < len(times) and times[k] <= until:
-                m = segment.at(times[k])
+                m = segment.memory_at_time(times[k])
                 yield SmoothMotion(scene, now.phase, times[k], m[where["q"]], m[where["qd"]])
                 k, known = k + 1, len(events)
         if segment is not None and segment.happened:

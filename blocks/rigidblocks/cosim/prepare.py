@@ -178,7 +178,7 @@ class Run(AttributeHints):
         check_path("save", save)
         check_watcher(view)
         plan = self._plan_with_start(start)
-        loaded = None if scenario is None else Scenario.of(scenario)
+        loaded = None if scenario is None else Scenario.parse(scenario)
         if loaded is not None:
             plan = apply_scenario(plan, loaded)
         grid = communication_points(plan.t_start, t_stop, plan.dt)

@@ -45,7 +45,7 @@ class Scenario:
             raise ValueError(f"the times of a scenario must be finite and not decrease: {times}")
 
     @classmethod
-    def of(cls, given: "Scenario | Mapping[str, ArrayLike] | str | Path") -> "Scenario":
+    def parse(cls, given: "Scenario | Mapping[str, ArrayLike] | str | Path") -> "Scenario":
         """Return a scenario from a table or a file.
 
         A table has columns, {"time": [...], "pd.kp[1]": [...]}. A .csv file has the names in its

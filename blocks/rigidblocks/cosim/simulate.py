@@ -124,7 +124,7 @@ def simulate(
 
     Scenario: `scenario` sets unconnected inputs and parameters during the run. It is a table of
     columns, {"time": [0.5, 1.0], "pd.kp[1]": [20.0, 40.0]}, or a .csv, .yaml or .json file
-    (`Scenario.of`). Each value is set at the first step that begins at its time or later.
+    (`Scenario.parse`). Each value is set at the first step that begins at its time or later.
 
     Real time: `real_time` is the ratio of simulated time to wall-clock time. `overrun` selects the
     response to a step that ends after the next step is due: "catch-up", "skip" or "stop". For
@@ -165,7 +165,7 @@ def simulate(
             "of these two options"
         )
     plan = make_plan(system, dt, t_start, form, options)
-    loaded = None if scenario is None else Scenario.of(scenario)
+    loaded = None if scenario is None else Scenario.parse(scenario)
     if loaded is not None:
         plan = apply_scenario(plan, loaded)
     wanted = RecordOptions(tuple(record), every, None if save is None else Path(save))

@@ -111,7 +111,7 @@ def _turn_shapes(
     shapes: Sequence[tuple[Shape, ...]], turns: list[Transform]
 ) -> tuple[tuple[Shape, ...], ...]:
     return tuple(
-        tuple(shape.transformed(turn) for shape in some)
+        tuple(shape.transform(turn) for shape in some)
         for some, turn in zip(shapes, turns, strict=False)
     )
 

@@ -199,7 +199,7 @@ class Joint(abc.ABC):
         del q
         return ""
 
-    def normalized(self, q: Array) -> Array:
+    def normalize(self, q: Array) -> Array:
         """Return the configuration (nq,) with a normalized quaternion, if q contains one."""
         return q
 
@@ -248,8 +248,8 @@ class DerivedJoint(Joint):
     def singular(self, q: Array) -> str:
         return self.joint.singular(q)
 
-    def normalized(self, q: Array) -> Array:
-        return self.joint.normalized(q)
+    def normalize(self, q: Array) -> Array:
+        return self.joint.normalize(q)
 
 
 @dataclass(frozen=True)

@@ -408,7 +408,7 @@ class Spherical(Joint):
     def random(self, rng: np.random.Generator) -> Array:
         return normalized_quaternion(rng.normal(size=4))
 
-    def normalized(self, q: Array) -> Array:
+    def normalize(self, q: Array) -> Array:
         return normalized_quaternion(q)
 
 
@@ -563,7 +563,7 @@ class SixDoF(Joint):
     def random(self, rng: np.random.Generator) -> Array:
         return np.concatenate([normalized_quaternion(rng.normal(size=4)), rng.uniform(-1, 1, 3)])
 
-    def normalized(self, q: Array) -> Array:
+    def normalize(self, q: Array) -> Array:
         return np.concatenate([normalized_quaternion(q[:4]), q[4:]])
 
 

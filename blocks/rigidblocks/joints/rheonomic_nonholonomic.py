@@ -257,7 +257,7 @@ class _Rolling(Joint):
         return _FREE.rate(q, self.jcalc(q, qd).vJ)
 
     def integrate(self, q: Array, dq: Array) -> Array:
-        return self.normalized(_FREE.integrate(q, self.jcalc(q, dq).vJ))
+        return self.normalize(_FREE.integrate(q, self.jcalc(q, dq).vJ))
 
     def difference(self, q0: Array, q1: Array) -> Array:
         """Return only the rotation (3,) from q0 to q1; the position depends on the path."""
@@ -267,9 +267,9 @@ class _Rolling(Joint):
         return _FREE.neutral()
 
     def random(self, rng: np.random.Generator) -> Array:
-        return self.normalized(_FREE.random(rng))
+        return self.normalize(_FREE.random(rng))
 
-    def normalized(self, q: Array) -> Array:
+    def normalize(self, q: Array) -> Array:
         """Return the configuration with a unit quaternion and in contact with the plane."""
         p = normalized_quaternion(q[:4])
         n = quaternion_rotation(p)[:, 2]
@@ -277,7 +277,7 @@ class _Rolling(Joint):
         return np.concatenate([p, q[4:6], np.array([-(n @ c) - self.radius])])
 
     def nearest(self, X: Transform) -> Array:
-        return self.normalized(_FREE.nearest(X))
+        return self.normalize(_FREE.nearest(X))
 
     def velocity(self, q: Array, vJ: Array) -> Array:
         del q

@@ -51,7 +51,7 @@ def fingerprint(*things: Any) -> str | None:
     if sources is None:
         return None
     try:
-        return _Digest().of((sources, *things)).hex()
+        return _Digest().digest((sources, *things)).hex()
     except _UnknownError:
         return None
 
@@ -64,7 +64,7 @@ def content_digest(*things: Any) -> str:
     globals. It does not include the sources of this package; `package_digest` does. If an object
     such as a socket has unreadable data, the digest is valid only in this process.
     """
-    return _ContentDigest().of(things).hex()
+    return _ContentDigest().digest(things).hex()
 
 
 def package_digest() -> str:
@@ -81,7 +81,7 @@ class _Digest:
     def __init__(self) -> None:
         self._made: dict[int, tuple[Any, bytes]] = {}  # refers to the object, so its id is unique
 
-    def of(self, thing: Any) -> bytes:
+    def digest(self, thing: Any) -> bytes:
         """Return the digest of an object.
 
         Raises:
@@ -104,11 +104,11 @@ class _Digest:
         elif isinstance(thing, np.generic | np.ndarray):
             yield from self._numbers(np.asarray(thing))
         elif isinstance(thing, tuple | list):
-            yield from map(self.of, thing)
+            yield from map(self.digest, thing)
         elif isinstance(thing, Mapping):
-            yield from map(self.of, (one for item in thing.items() for one in item))
+            yield from map(self.digest, (one for item in thing.items() for one in item))
         elif isinstance(thing, set | frozenset):
-            yield from sorted(map(self.of, thing))
+            yield from sorted(map(self.digest, thing))
         elif isinstance(thing, FunctionType | type | ModuleType):
             yield _name(thing).encode()
         else:
@@ -117,7 +117,7 @@ class _Digest:
     def _numbers(self, array: Any) -> Iterator[bytes]:
         yield f"{array.dtype.str} {array.shape}".encode()
         if array.dtype.hasobject:
-            yield from map(self.of, array.ravel().tolist())
+            yield from map(self.digest, array.ravel().tolist())
         else:
             yield array.tobytes()
 
@@ -131,7 +131,7 @@ class _Digest:
             raise _UnknownError
         for name in _field_names(thing):
             yield name.encode()
-            yield self.of(getattr(thing, name))
+            yield self.digest(getattr(thing, name))
 
 
 class _ContentDigest(_Digest):
@@ -141,15 +141,15 @@ class _ContentDigest(_Digest):
         super().__init__()
         self._entered = list[ModuleType]()  # modules in progress; modules may import each other
 
-    def of(self, thing: Any) -> bytes:
+    def digest(self, thing: Any) -> bytes:
         known = self._made.get(id(thing))
         if known is not None and not known[1]:
             return b"contains itself"
-        return super().of(thing)
+        return super().digest(thing)
 
     def _pieces(self, thing: Any) -> Iterator[bytes]:
         if isinstance(thing, MethodType):
-            yield from map(self.of, (thing.__func__, thing.__self__))
+            yield from map(self.digest, (thing.__func__, thing.__self__))
         elif isinstance(thing, FunctionType):
             yield from self._function(thing)
         elif isinstance(thing, type):
@@ -161,26 +161,26 @@ class _ContentDigest(_Digest):
         elif isinstance(thing, BuiltinFunctionType | MethodWrapperType):
             yield thing.__qualname__.encode()
             owner = thing.__self__
-            yield from () if isinstance(owner, ModuleType) else [self.of(owner)]
+            yield from () if isinstance(owner, ModuleType) else [self.digest(owner)]
         elif isinstance(thing, property):
-            yield from map(self.of, (thing.fget, thing.fset))
+            yield from map(self.digest, (thing.fget, thing.fset))
         elif isinstance(thing, staticmethod | classmethod | cached_property):
-            yield self.of(thing.func if isinstance(thing, cached_property) else thing.__func__)
+            yield self.digest(thing.func if isinstance(thing, cached_property) else thing.__func__)
         else:
             yield from super()._pieces(thing)
 
     def _function(self, function: FunctionType) -> Iterator[bytes]:
         """Yield the digests of a function's code and of all values that the function reads."""
-        yield from map(self.of, (function.__defaults__, function.__kwdefaults__))
+        yield from map(self.digest, (function.__defaults__, function.__kwdefaults__))
         for cell in function.__closure__ or ():
             try:
-                yield self.of(cell.cell_contents)
+                yield self.digest(cell.cell_contents)
             except ValueError:  # the variable has no value yet
                 yield b"empty"
         if library := _library_code(function):
             yield library
             return
-        yield self.of(function.__code__)
+        yield self.digest(function.__code__)
         names = sorted(set(_names(function.__code__)))
         for name in sorted(set(_globals_read_by(function.__code__)) & function.__globals__.keys()):
             if not name.startswith("__"):
@@ -195,43 +195,43 @@ class _ContentDigest(_Digest):
         For a module of the program, the digest covers only its attributes `names`.
         """
         if not isinstance(value, ModuleType) or _library_name(value.__name__):
-            return self.of(value)
+            return self.digest(value)
         if value in self._entered:
             return value.__name__.encode()
         self._entered.append(value)
         found = [name for name in names if name in vars(value) and not name.startswith("__")]
         digests = [(name, self._global(vars(value)[name], names)) for name in found]
         self._entered.remove(value)
-        return self.of(digests)
+        return self.digest(digests)
 
     def _code(self, code: CodeType) -> Iterator[bytes]:
         yield code.co_code
         yield repr((code.co_names, code.co_varnames, code.co_freevars, code.co_flags)).encode()
-        yield from map(self.of, code.co_consts)
+        yield from map(self.digest, code.co_consts)
 
     def _class(self, cls: type) -> Iterator[bytes]:
         if library := _library_name(cls.__module__):
             yield library + cls.__qualname__.encode()
             return
         yield cls.__qualname__.encode()
-        yield from map(self.of, cls.__bases__)
+        yield from map(self.digest, cls.__bases__)
         for name, value in sorted(vars(cls).items()):
             if name not in _NO_CONTENT and not hasattr(type(value), "__objclass__"):
                 yield name.encode()
-                yield self.of(value)
+                yield self.digest(value)
 
     def _fields(self, thing: Any) -> Iterator[bytes]:
         cls = type(thing)
-        yield self.of(cls)
+        yield self.digest(cls)
         if isinstance(thing, Block):
             functions = (getattr(cls, name) for name in FUNCTIONS)
-            yield from (self.of(one) for one in functions if not _is_own(one))
+            yield from (self.digest(one) for one in functions if not _is_own(one))
         if hasattr(thing, "__wrapped__"):  # for example by functools.lru_cache
-            yield self.of(thing.__wrapped__)
+            yield self.digest(thing.__wrapped__)
         elif cls.__module__.partition(".")[0] == "rigidblocks" and _has_fields(thing):
             for name in _field_names(thing):
                 yield name.encode()
-                yield self.of(getattr(thing, name, None))
+                yield self.digest(getattr(thing, name, None))
         elif not isinstance(thing, _LOCKS):
             yield from self._pickle_content(thing)
 
@@ -249,7 +249,7 @@ class _ContentDigest(_Digest):
         if isinstance(state, dict):
             state = {k: v for k, v in state.items() if not _is_cached(type(thing), k)}
         for one in (make, arguments, state, list(items or ()), list(pairs or ())):
-            yield self.of(one)
+            yield self.digest(one)
 
 
 _NO_CONTENT = {

@@ -246,7 +246,7 @@ class TransferFunction(Block):
         object.__setattr__(self, "den", den)
 
     @classmethod
-    def of(
+    def from_system(
         cls,
         system: Any,
         shape: Shape = (),
@@ -272,7 +272,7 @@ class TransferFunction(Block):
         if not (hasattr(system, "num") and hasattr(system, "den")):
             raise TypeError(
                 f"a {type(system).__name__} has no num and den; pass a transfer function, or "
-                "use StateSpace.of for a system with matrices"
+                "use StateSpace.from_system for a system with matrices"
             )
         num, den = (_coefficients(getattr(system, name)) for name in ("num", "den"))
         return cls(num, den, shape, _sample_time(system, sample_time), unit, unit_in)
@@ -396,7 +396,7 @@ class StateSpace(Block):
             )
 
     @classmethod
-    def of(
+    def from_system(
         cls,
         system: Any,
         x0: Any = 0.0,
@@ -500,7 +500,8 @@ def _coefficients(polynomial: Any) -> Array:
         if len(polynomial) != 1:
             raise ValueError(
                 "a transfer function block has one input and one output; convert the system with "
-                "control.ss (requires slycot) for StateSpace.of, or create one block per entry"
+                "control.ss (requires slycot) for StateSpace.from_system, or create one block per "
+                "entry"
             )
         polynomial = polynomial[0]
     coefficients: Array = np.trim_zeros(np.asarray(polynomial, dtype=float), "f")

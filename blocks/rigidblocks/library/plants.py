@@ -711,7 +711,7 @@ class FloatingBasePlant(Plant):
 
     def _unit_quaternions(self, q: Array) -> Array:
         with np.errstate(invalid="ignore"):
-            return self._each_joint(q, lambda joint, part: joint.normalized(part))
+            return self._each_joint(q, lambda joint, part: joint.normalize(part))
 
     def _each_joint(self, q: Array, function: Callable[[Joint, Array], Array]) -> Array:
         """Return the concatenated results of a function of each joint and its elements of q."""

@@ -88,7 +88,7 @@ def unit_quaternions(model: Tree, q: Array) -> Array:
 
     The result for a zero quaternion is not finite.
     """
-    return _each_joint(model, lambda joint, k: joint.normalized(q[k]))
+    return _each_joint(model, lambda joint, k: joint.normalize(q[k]))
 
 
 def singular_joints(model: Tree, q: Array) -> Iterator[str]:
@@ -127,7 +127,7 @@ def check_quaternions(model: Tree, q: Array) -> None:
     for i, (joint, k) in enumerate(zip(model.joint, model.q_slices, strict=True)):
         if joint.nq > joint.nv and np.all(np.isfinite(q[k])):
             with np.errstate(all="ignore"):
-                unit = joint.normalized(q[k])
+                unit = joint.normalize(q[k])
             if not np.all(np.isfinite(unit)):
                 where = f"{model.joint_names[i]} of model '{model.name}'"
                 raise ValueError(

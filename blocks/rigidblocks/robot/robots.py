@@ -58,7 +58,7 @@ def planar_n(n: int) -> Model:
         joint=(Revolute(),) * n,
         Xtree=tuple(xlt([0.0 if i == 0 else 1.0, 0.0, 0.0]) for i in range(n)),
         inertia=(link,) * n,
-        appearance=((Box.between((0.0, -0.05, -0.05), (1.0, 0.05, 0.05)),),) * n,
+        appearance=((Box.from_corners((0.0, -0.05, -0.05), (1.0, 0.05, 0.05)),),) * n,
     )
 
 
@@ -96,7 +96,7 @@ def auto_tree(nb: int, bf: float = 1.0, skew: float = 0.0, taper: float = 1.0) -
         joint=(Revolute(),) * nb,
         Xtree=tuple(_tidy(X) for X in Xtree),
         inertia=tuple(_thin_walled_cylinder(taper ** (3 * i), length[i]) for i in range(nb)),
-        appearance=tuple((Cylinder.between(np.zeros(3), (l, 0.0, 0.0), l / 20),) for l in length),
+        appearance=tuple((Cylinder.from_ends(np.zeros(3), (l, 0.0, 0.0), l / 20),) for l in length),
     )
 
 

@@ -226,7 +226,7 @@ class Shape(abc.ABC):
         return 0.0
 
     @abc.abstractmethod
-    def transformed(self, X: Transform) -> "Shape":
+    def transform(self, X: Transform) -> "Shape":
         """Return the shape in the coordinates to which X transforms body coordinates."""
 
 
@@ -258,7 +258,7 @@ class Plane(Surface):
         object.__setattr__(self, "normal", read_only(unit_normal(self.normal)))
         object.__setattr__(self, "point", _vector(self.point, "the point of a plane"))
 
-    def transformed(self, X: Transform) -> "Plane":
+    def transform(self, X: Transform) -> "Plane":
         """Return the plane in the coordinates to which X transforms body coordinates."""
         return replace(self, normal=X.E @ self.normal, point=X.E @ (self.point - X.r))
 
@@ -286,7 +286,7 @@ class Sphere(Surface, Shape):
     def reach(self) -> float:
         return self.radius
 
-    def transformed(self, X: Transform) -> "Sphere":
+    def transform(self, X: Transform) -> "Sphere":
         return replace(self, centre=X.E @ (self.centre - X.r))
 
     def gap(self, p: Array) -> tuple[Any, Array]:
@@ -311,7 +311,7 @@ class Box(Surface, Shape):
         object.__setattr__(self, "placement", checked_placement(self.placement, "a box"))
 
     @classmethod
-    def between(cls, low: ArrayLike, high: ArrayLike) -> "Box":
+    def from_corners(cls, low: ArrayLike, high: ArrayLike) -> "Box":
         """Return the box between two opposite corners (3,) [m], with edges along the body axes."""
         low, high = _vector(low, "a corner of a box"), _vector(high, "a corner of a box")
         return cls(high - low, xlt((low + high) / 2))
@@ -323,7 +323,7 @@ class Box(Surface, Shape):
         ).reshape(8, 3)
         return points_from_frame(signs * self.sides / 2, self.placement)
 
-    def transformed(self, X: Transform) -> "Box":
+    def transform(self, X: Transform) -> "Box":
         return replace(self, placement=self.placement @ X.inverse())
 
     def gap(self, p: Array) -> tuple[Any, Array]:
@@ -353,7 +353,7 @@ class Cylinder(Shape):
         object.__setattr__(self, "placement", checked_placement(self.placement, "a cylinder"))
 
     @classmethod
-    def between(cls, start: ArrayLike, end: ArrayLike, radius: float, rim: int = 8) -> "Cylinder":
+    def from_ends(cls, start: ArrayLike, end: ArrayLike, radius: float, rim: int = 8) -> "Cylinder":
         """Return the cylinder with `radius` [m] whose axis connects two points (3,) [m]."""
         start, end = _vector(start, "an end of a cylinder"), _vector(end, "an end of a cylinder")
         height = float(np.linalg.norm(end - start))
@@ -374,7 +374,7 @@ class Cylinder(Shape):
         ]
         return points_from_frame(np.concatenate(edges), self.placement)
 
-    def transformed(self, X: Transform) -> "Cylinder":
+    def transform(self, X: Transform) -> "Cylinder":
         return replace(self, placement=self.placement @ X.inverse())
 
 
@@ -409,7 +409,7 @@ class PointSet(Shape):
     def points(self) -> Array:
         return np.asarray(self.positions)
 
-    def transformed(self, X: Transform) -> "PointSet":
+    def transform(self, X: Transform) -> "PointSet":
         return replace(self, positions=(self.points - X.r) @ X.E.T)
 
 
@@ -534,7 +534,7 @@ class Capsule(Shape):
     def reach(self) -> float:
         return self.radius
 
-    def transformed(self, X: Transform) -> "Capsule":
+    def transform(self, X: Transform) -> "Capsule":
         return replace(self, placement=self.placement @ X.inverse())
 
 
@@ -562,7 +562,7 @@ class Ellipsoid(Shape):
         ends = np.diag(np.asarray(self.semi_axes))
         return points_from_frame(np.concatenate([ends, -ends]), self.placement)
 
-    def transformed(self, X: Transform) -> "Ellipsoid":
+    def transform(self, X: Transform) -> "Ellipsoid":
         return replace(self, placement=self.placement @ X.inverse())
 
 
@@ -597,7 +597,7 @@ class ConvexHull(Shape):
     def points(self) -> Array:
         return np.asarray(self.vertices)
 
-    def transformed(self, X: Transform) -> "ConvexHull":
+    def transform(self, X: Transform) -> "ConvexHull":
         return replace(self, vertices=(self.points - X.r) @ X.E.T)
 
 
@@ -617,7 +617,7 @@ class Polyline(Shape):
     def points(self) -> Array:
         return np.asarray(self.vertices)
 
-    def transformed(self, X: Transform) -> "Polyline":
+    def transform(self, X: Transform) -> "Polyline":
         return replace(self, vertices=(self.points - X.r) @ X.E.T)
 
 
@@ -646,7 +646,7 @@ class Polyhedron(Shape):
     def points(self) -> Array:
         return np.asarray(self.vertices)
 
-    def transformed(self, X: Transform) -> "Polyhedron":
+    def transform(self, X: Transform) -> "Polyhedron":
         return replace(self, vertices=(self.points - X.r) @ X.E.T)
 
 

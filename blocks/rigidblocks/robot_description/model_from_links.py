@@ -265,7 +265,7 @@ def _shapes_of_base(listed: Assembly, places: dict[str, Place]) -> tuple[LazyTup
         LazyTuple(
             lambda: (
                 *_shapes((link.contact, places[link.name]) for link in base),
-                *(plane.transformed(places[a].placement.inverse()) for a, plane in listed.planes),
+                *(plane.transform(places[a].placement.inverse()) for a, plane in listed.planes),
             )
         ),
     )
@@ -345,7 +345,7 @@ def _shapes_on_body(shapes: Sequence[Shape], place: Place) -> Sequence[Shape]:
     if not shapes or place.placement is SAME:
         return shapes
     X = place.placement.inverse()
-    return tuple(shape.transformed(X) for shape in shapes)
+    return tuple(shape.transform(X) for shape in shapes)
 
 
 def _inertia_warnings(listed: Assembly, model: Model) -> list[str]:

@@ -287,7 +287,7 @@ def _shapes(element: Element) -> list[Shape]:
     solids = [] if geometry is None else list(geometry.iterchildren("*"))
     shapes = [shape for solid in solids if (shape := _shape(solid)) is not None]
     back, material = pose(element).inverse(), _material(element)
-    return [replace(shape.transformed(back), material=material) for shape in shapes]
+    return [replace(shape.transform(back), material=material) for shape in shapes]
 
 
 def _material(element: Element) -> Material | None:

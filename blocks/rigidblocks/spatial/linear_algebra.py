@@ -478,7 +478,7 @@ class Basis(Protocol):
     def parts(self, x: Array) -> Array:
         """Return the components P^T x (k,) of x (n,) along the columns."""
 
-    def sum(self, y: Array) -> Array:
+    def combine(self, y: Array) -> Array:
         """Return the linear combination P y (n,) of the columns for coefficients y (k,)."""
 
 
@@ -498,7 +498,7 @@ class Columns:
         y: Array = self.P.T @ x
         return y
 
-    def sum(self, y: Array) -> Array:
+    def combine(self, y: Array) -> Array:
         """Return the linear combination P y (n,) of the columns for coefficients y (k,)."""
         x: Array = self.P @ y
         return x
@@ -548,7 +548,7 @@ class Reflected:
             x = mirror.image(x)
         return self._open(x[self.left])
 
-    def sum(self, y: Array) -> Array:
+    def combine(self, y: Array) -> Array:
         """Return the linear combination P y (n,) of the columns for coefficients y (k,)."""
         x = np.zeros(self.n, dtype=y.dtype)
         x[self.left] = self._open(y)

@@ -122,13 +122,13 @@ def write_fmus(
 def make_worker(work: Task, wiring: Wiring, design: Design, run: Run) -> Worker:
     """Prepare the system in this process; return a function that simulates one run of the sweep."""
 
-    def one(numbers: Array) -> Row:
+    def simulate_run(numbers: Array) -> Row:
         try:
             return work.measure_result(work.result(run, run_start_values(wiring, design, numbers)))
         except Exception as error:
             return work.failure_record(error)
 
-    return one
+    return simulate_run
 
 
 def run_with_retry(worker: Worker, numbers: Array) -> Row:
@@ -141,14 +141,14 @@ def thread_local_worker(make: Callable[[], Worker], *spare: Worker) -> Worker:
     """Return a function with one worker per thread, taken from `spare` or created by `make`."""
     local, left, lock = threading.local(), list(spare), threading.Lock()
 
-    def one(numbers: Array) -> Row:
+    def simulate_run(numbers: Array) -> Row:
         if not hasattr(local, "worker"):
             with lock:
                 local.worker = left.pop() if left else make()
         row: Row = local.worker(numbers)
         return row
 
-    return one
+    return simulate_run
 
 
 def run_in_threads(

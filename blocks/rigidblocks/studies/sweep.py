@@ -436,7 +436,7 @@ def sweep(
     check_path("save", save)
     target = None if save is None else absolute_path(save)
     path = None if target is None else record_of(target)
-    parsed_scenario = None if scenario is None else Scenario.of(scenario)
+    parsed_scenario = None if scenario is None else Scenario.parse(scenario)
     options = {"form": "fused" if _is_traced(system.wiring()) else "compiled"} | options
     work = Task(system, t_stop, dt, options, parsed_scenario, dict(measure))
     here = LocalWorkers(threads or os.cpu_count() or 1, lanes)

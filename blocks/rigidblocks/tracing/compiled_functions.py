@@ -499,13 +499,13 @@ def compiled_form(
 
 
 @overload
-def compiled(
+def compile_function(
     name: str, function: Callable[..., Mapping[str, Array]], inputs: Shapes
 ) -> CompiledFunction: ...
 
 
 @overload
-def compiled(
+def compile_function(
     name: str,
     function: Callable[..., Mapping[str, Array]],
     inputs: Shapes,
@@ -515,7 +515,7 @@ def compiled(
 ) -> CompiledBatch: ...
 
 
-def compiled(
+def compile_function(
     name: str,
     function: Callable[..., Mapping[str, Array]],
     inputs: Shapes,

@@ -101,7 +101,7 @@ def _axis(model: Tree, body: int, radius: float) -> Iterator[Solid]:
     if axis is not None:
         X = as_spatial(model.Xtree[body])
         a = X.r + 3.0 * radius * (X.E.T @ axis)
-        long = Cylinder.between(2 * X.r - a, a, radius)
+        long = Cylinder.from_ends(2 * X.r - a, a, radius)
         size = (0.55 * radius, 2.0 * float(long.height))
         yield Solid("cylinder", model.parent[body], size, DARK, long.placement, "joint axes")
 
@@ -109,7 +109,7 @@ def _axis(model: Tree, body: int, radius: float) -> Iterator[Solid]:
 def _frame(body: int, length: float, radius: float) -> Iterator[Solid]:
     """Yield the x, y and z axes of a body in red, green and blue."""
     for end, colour in zip(length * np.eye(3), (RED, GREEN, BLUE), strict=True):
-        X = Cylinder.between(np.zeros(3), end, radius).placement
+        X = Cylinder.from_ends(np.zeros(3), end, radius).placement
         yield Solid("cylinder", body, (radius, length), colour, X, "frames")
 
 

@@ -238,7 +238,7 @@ def _link(
 def _capsule(
     body: int, a: Array, b: Array, radius: float, colour: tuple[float, float, float]
 ) -> Solid:
-    along = Cylinder.between(a, b, radius)
+    along = Cylinder.from_ends(a, b, radius)
     return Solid("capsule", body, (radius, float(along.height)), colour, along.placement)
 
 

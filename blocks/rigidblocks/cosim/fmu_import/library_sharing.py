@@ -68,7 +68,7 @@ class SharedLibraries:
         self._count = Counter(part.component for part in parts if _runs_here(part))
         self._unpacked: dict[Fmu, Unpacked] = {}
 
-    def of(self, part: Part) -> Unpacked | None:
+    def shared_fmu(self, part: Part) -> Unpacked | None:
         """Return the unpacked FMU that the instances of a part share, or None to use copies."""
         fmu = part.component
         assert isinstance(fmu, Fmu)

@@ -14,7 +14,7 @@ import numpy as np
 
 from rigidblocks.block.block import Block, Port, Record, Values
 from rigidblocks.block.external_functions import BlockInC, PythonBlock
-from rigidblocks.block.memory_layout import put
+from rigidblocks.block.memory_layout import assign
 from rigidblocks.block.nested_blocks import Composite
 from rigidblocks.block.stepper import put_outputs
 from rigidblocks.common.doc_links import with_doc_link
@@ -409,8 +409,8 @@ class SynchronousSystem(PortsOfParts, Block):
             for name in order:
                 part = self._parts.by_name[name]
                 z = part.memory.z
-                m = put(self._parts.read_inputs(name, memories), z, before[name][z])
-                m = put(m, z, getattr(part.evaluator, function)(m))
+                m = assign(self._parts.read_inputs(name, memories), z, before[name][z])
+                m = assign(m, z, getattr(part.evaluator, function)(m))
                 memories[name] = put_outputs(part.evaluator, m)
         values: dict[str, Any] = {}
         for name, part in self._parts.by_name.items():

@@ -13,7 +13,7 @@ from rigidblocks.block.block import Block, Port, Record, Values
 from rigidblocks.block.evaluators import Evaluator, NumpyEvaluator
 from rigidblocks.block.external_functions import BlockInC, WrittenBlock
 from rigidblocks.block.integrators import RK4
-from rigidblocks.block.memory_layout import Memory, put
+from rigidblocks.block.memory_layout import Memory, assign
 from rigidblocks.block.nested_blocks import Composite, Copy, InnerBlock, copies, total
 from rigidblocks.block.stepper import advance, fits_sample_time, initialize, put_outputs
 from rigidblocks.cosim.graph.block_merging import (
@@ -83,7 +83,7 @@ class FusedSystem(PortsOfParts, Composite):
             part, m = self._parts.by_name[name], self._parts.read_inputs(name, memories)
             states = slice(part.memory.x.start, part.memory.z.stop)
             evaluator = self._initial_evaluator(part)
-            memories[name] = initialize(evaluator, put(m, states, start[name][states]), t)
+            memories[name] = initialize(evaluator, assign(m, states, start[name][states]), t)
         return self._remember(memories)
 
     def _initial_evaluator(self, part: WiredPart) -> Evaluator:
@@ -214,10 +214,10 @@ class _Structure(FusedSystem):
         if not self._has_own_step(part):
             return super()._advance_part(part, m, t)
         for place in (part.memory.x, part.memory.s):
-            m = put(m, place, m[place] + total(m))
+            m = assign(m, place, m[place] + total(m))
         if part.memory.block.sample_time is not None:
-            m = put(m, part.memory.z, _structure_of(part).update(m))
-        return put_outputs(part.evaluator, put(m, 0, t))
+            m = assign(m, part.memory.z, _structure_of(part).update(m))
+        return put_outputs(part.evaluator, assign(m, 0, t))
 
 
 def _has_own_start(memory: Memory) -> bool:

@@ -187,7 +187,7 @@ def stability_margins(
     The crossovers are bracketed on the grid omega, which is extended as long as the gain crosses
     one beyond its ends, and then located by bisection.
     """
-    omega = _extended(response, omega, dt)
+    omega = _extend_frequencies(response, omega, dt)
     L = response(omega)
     gains, phases = _crossings(np.abs(L) - 1.0), _crossings(L.imag)
     at_gain = [_bisect(lambda w: abs(response(w)[0]) - 1.0, omega[k], omega[k + 1]) for k in gains]
@@ -216,7 +216,9 @@ def stability_margins(
     )
 
 
-def _extended(response: Callable[[Array], Array], omega: Array, dt: float | None) -> Array:
+def _extend_frequencies(
+    response: Callable[[Array], Array], omega: Array, dt: float | None
+) -> Array:
     """Extend the frequencies until the gain no longer approaches one at both ends."""
 
     def slope_towards_one(w: float, factor: float) -> bool:

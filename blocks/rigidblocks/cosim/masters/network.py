@@ -366,7 +366,7 @@ def _instance(part: Part, steppers: Mapping[str, Any], libraries: SharedLibrarie
         return BlockInstance(part, steppers[part.name])
     if isinstance(part.component, Fmu) and isinstance(part.component.path, RemoteFile):
         return served_fmu(part)
-    return isolated_fmu(part) if part.isolated else running_fmu(part, libraries.of(part))
+    return isolated_fmu(part) if part.isolated else running_fmu(part, libraries.shared_fmu(part))
 
 
 def _add_part_name(name: str, error: BaseException) -> Exception:

@@ -223,7 +223,7 @@ def solve_elimination(
     for l, front in reversed(list(enumerate(factors.fronts))):
         s = fixed[l] + project_out(free[l], list(front.Q.T))
         if l in settled:
-            s = s + front.P.sum(settled[l])
+            s = s + front.P.combine(settled[l])
         places.insert(0, s)
         left = free[l]
         for source in front.sources:

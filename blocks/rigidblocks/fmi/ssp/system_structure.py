@@ -260,7 +260,7 @@ def structure_of(files: Package, name: str, path: Path, given: Mapping[str, Valu
     components = {at: _component(p) for at, p in places.items() if p.element.tag == _COMPONENT}
     connectors = _connectors(tree, dictionaries)
     feeds = _feeds(tree, connectors)
-    ways = [_way(node, feeds, components) for node in feeds if node.path in components]
+    ways = [_signal_path(node, feeds, components) for node in feeds if node.path in components]
     values = _values(tree, connectors)
     for key, value in given.items():
         if not (nodes := list(_nodes_named(key, "", tree, connectors))):
@@ -609,7 +609,7 @@ def _end(connection: Element, side: str, path: str, tree: Tree, connectors: Conn
     return _End(node, kind, inner == path)
 
 
-def _way(target: Node, feeds: Feeds, components: Mapping[str, Any]) -> Link:
+def _signal_path(target: Node, feeds: Feeds, components: Mapping[str, Any]) -> Link:
     """Return the path from the first source of a signal to the input `target` of a component."""
     hops: list[Hop] = []
     node = target
