@@ -166,6 +166,16 @@ def test_random_calls_of_an_fmu_for_scheduled_execution_pass_the_sanitizers(fuzz
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("clock", ["periodic", "triggered"])
+@pytest.mark.parametrize("name", ["continuous and sampled", "sampled controller", "own steps"])
+def test_random_calls_of_an_fmu_with_a_clock_pass_the_sanitizers(fuzz, name, clock):
+    counts = fuzz(name, 3, SHORT, 5, clock=clock)
+    for function in ("SetClock", "GetClock", "UpdateDiscreteStates"):
+        assert all(times > 5 for times in counts[f"fmi3{function}"])
+    assert counts["fmi3DoStep"][0] > 5
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("fmi", "order"), [(2, 1), (3, 0), (3, 1)])
 def test_random_calls_with_other_orders_of_output_derivatives_pass_the_sanitizers(fuzz, fmi, order):
     counts = fuzz("continuous and sampled", fmi, SHORT // 2, 4, output_derivatives=order)

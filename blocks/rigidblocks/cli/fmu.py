@@ -191,6 +191,10 @@ def fmu(
         float | None,
         _option("Interval of the clock [s] of an FMI 3.0 FMU for scheduled execution.", _STEPS),
     ] = None,
+    clock: Annotated[
+        str | None,
+        _option("Clock of FMI 3.0 that takes the samples: periodic or triggered.", _STEPS),
+    ] = None,
     binary: Annotated[
         str | None,
         _option("Ports that become binary variables of FMI 3.0, separated by commas.", _ARCHIVE),
@@ -214,6 +218,7 @@ def fmu(
     asked |= {"dt": dt, "order": order, "bundle": bundle, "deflate": deflate}
     asked |= {"page": page, "xcp": xcp, "arrays": arrays}
     asked |= {"output_derivatives": output_derivatives, "interval": interval}
+    asked["clock"] = clock
     asked["binary"] = split_commas(binary) or ()
     asked["platforms"] = "all" if platforms == "all" else split_commas(platforms)
     asked["metadata"] = _metadata(author, version, copyright, license, description)

@@ -48,6 +48,8 @@ class ExportOptions(IntegrationOptions, total=False):
             native FMU provides in co-simulation. None for the default of `native_fmu`.
         interval: Interval of the clock [s] of an FMI 3.0 FMU for scheduled execution; None for an
             FMU for co-simulation and model exchange.
+        clock: "periodic" or "triggered" for an input clock of FMI 3.0 that takes the samples of a
+            sampled block in event mode; None for samples that the FMU takes itself.
         binary: Names of the inputs, outputs and parameters that become binary variables of an
             FMI 3.0 FMU; a binary variable has the elements of its port as little-endian doubles.
     """
@@ -60,6 +62,7 @@ class ExportOptions(IntegrationOptions, total=False):
     arrays: bool
     output_derivatives: int | None
     interval: float | None
+    clock: str | None
     binary: str | Iterable[str]
 
 
@@ -73,6 +76,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "arrays": True,
     "output_derivatives": None,
     "interval": None,
+    "clock": None,
     "binary": (),
 }
 
@@ -110,7 +114,7 @@ def export_fmu(
         order: Stepping order of the parts of a system, "gauss-seidel" or "jacobi".
         **options: Integration of a block (`method`, `h`, `rtol`, `atol`, `max_inner_steps`, by
             default from the script) and content of the archive (`bundle`, `metadata`, `deflate`,
-            `page`, `xcp`, `arrays`, `output_derivatives`, `interval`, `binary`); see
+            `page`, `xcp`, `arrays`, `output_derivatives`, `interval`, `clock`, `binary`); see
             `ExportOptions`.
 
     Returns:
@@ -128,7 +132,7 @@ def export_fmu(
     bundle, metadata, deflate = chosen["bundle"], chosen["metadata"], chosen["deflate"]
     page, xcp, arrays = chosen["page"], chosen["xcp"], chosen["arrays"]
     output_derivatives, interval = chosen["output_derivatives"], chosen["interval"]
-    binary = chosen["binary"]
+    clock, binary = chosen["clock"], chosen["binary"]
     binary = (binary,) if isinstance(binary, str) else tuple(binary)
     if not arrays and fmi != 3:
         raise ValueError("arrays=False is for FMI 3.0; FMI 2.0 has scalar variables only")
@@ -144,7 +148,7 @@ def export_fmu(
     if target == "python":
         unsupported = {"fmi": None if fmi == 2 else fmi, "platforms": platforms, "xcp": xcp}
         unsupported |= {"output_derivatives": output_derivatives, "interval": interval}
-        unsupported |= {"binary": binary or None}
+        unsupported |= {"clock": clock, "binary": binary or None}
         _refuse(unsupported, "a Python FMU is FMI 2.0 for all platforms: it does not support")
         changes = {"tunable": tunable, "name": name} | stepping
         packaging = {"bundle": bundle, "metadata": metadata, "deflate": deflate}
@@ -168,6 +172,7 @@ def export_fmu(
         arrays=arrays,
         output_derivatives=output_derivatives,
         interval=interval,
+        clock=clock,
         binary=binary,
     )
     return _add_page_of(fmu, source, dt, deflate) if page else fmu

@@ -116,6 +116,7 @@ def model_description3(
     xcp: XcpAddress | None = None,
     output_order: int = 0,
     interval: float | None = None,
+    clock: str | None = None,
 ) -> str:
     """Return the text of modelDescription.xml of FMI 3.0.
 
@@ -130,6 +131,7 @@ def model_description3(
         xcp: Address of the XCP server of the FMU.
         output_order: Highest order of output derivatives.
         interval: Interval of the clock [s] of an FMU for scheduled execution, or None.
+        clock: Kind of the clock of the samples, "periodic" or "triggered", or None.
 
     Returns:
         XML text.
@@ -138,6 +140,10 @@ def model_description3(
     if interval is not None:
         return _ScheduledWriter(
             variables, identifier, metadata, xcp, *options, interval=interval
+        ).description(content)
+    if clock is not None:
+        return _ClockedWriter(
+            variables, identifier, metadata, xcp, *options, clock=clock
         ).description(content)
     writer = _BinaryWriter if variables.binary else _Writer3
     return writer(variables, identifier, metadata, xcp, *options).description(content)
@@ -429,6 +435,8 @@ class _BinaryWriter(_Writer3):
 
 BINARY_TYPE = "application/octet-stream"
 CLOCK = "activation_clock"  # name of the clock of an FMU for scheduled execution
+SAMPLE_CLOCK = "sample_clock"  # name of the clock of the samples of a clocked FMU
+CLOCK_KINDS = ("periodic", "triggered")
 
 
 @dataclass(frozen=True, eq=False)
@@ -482,6 +490,53 @@ class _ScheduledWriter(_Writer3):
 
     def unknowns(self) -> tuple[Unknowns, ...]:
         return (("Output", self.variables.outputs, self.variables.dependencies),)
+
+
+@dataclass(frozen=True, eq=False)
+class _ClockedWriter(_Writer3):
+    """Writer of FMI 3.0 model descriptions in which a clock of the importer takes the samples.
+
+    The sampled states, and the inputs and outputs that change only in samples, belong to the clock.
+    """
+
+    clock: str = field(kw_only=True)
+
+    def add_variables(self, parent: Element) -> None:
+        super().add_variables(parent)
+        sample_time = self.variables.memory.block.sample_time
+        kind = (
+            {"intervalVariability": "triggered"}
+            if self.clock == "triggered"
+            else {"intervalVariability": "constant", "intervalDecimal": repr(sample_time)}
+        )
+        attributes = {
+            "name": SAMPLE_CLOCK,
+            "valueReference": str(self.variables.count),
+            "description": "tick of the samples",
+            "causality": "input",
+            "variability": "discrete",
+        }
+        SubElement(parent, "Clock", attributes | kind)
+
+    def clock_attributes(self, variable: Variable) -> dict[str, str | None]:
+        if variable.index not in self.variables.sampled_elements:
+            return {}
+        return {
+            "variability": "discrete",
+            "intermediateUpdate": None,
+            "clocks": str(self.variables.count),
+        }
+
+    def unknowns(self) -> tuple[Unknowns, ...]:
+        """Return the lists of unknowns; clocked variables have no initial values in FMI 3.0."""
+        clocked = self.variables.sampled_elements
+
+        def listed(name: str, unknowns: Iterable[Variable]) -> list[Variable]:
+            return [v for v in unknowns if name != "InitialUnknown" or v.index not in clocked]
+
+        return tuple(
+            (name, listed(name, some), knowns) for name, some, knowns in super().unknowns()
+        )
 
 
 @dataclass(frozen=True)

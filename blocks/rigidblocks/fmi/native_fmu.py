@@ -33,7 +33,9 @@ from rigidblocks.fmi.archive import (
 from rigidblocks.fmi.documentation import documentation_content
 from rigidblocks.fmi.model_description import (
     CLOCK,
+    CLOCK_KINDS,
     LOG_CATEGORIES,
+    SAMPLE_CLOCK,
     TOLERANCE,
     Metadata,
     array_variables,
@@ -283,6 +285,7 @@ def native_fmu(
     arrays: bool = True,
     output_derivatives: int | None = None,
     interval: float | None = None,
+    clock: str | None = None,
     binary: Iterable[str] = (),
 ) -> Path:
     """Export a block as a native FMU.
@@ -310,6 +313,8 @@ def native_fmu(
             samples, the default is 0.
         interval: Interval of the clock [s] of an FMI 3.0 FMU for scheduled execution; None for an
             FMU for co-simulation and model exchange.
+        clock: "periodic" or "triggered" for an input clock of FMI 3.0 that takes the samples of the
+            block; None for samples that the FMU takes itself.
         binary: Names of the ports that become binary variables in FMI 3.0.
 
     Returns:
@@ -318,7 +323,8 @@ def native_fmu(
     Raises:
         ValueError: The name is not a C identifier; the FMI version is not supported; a platform is
             unknown; XCP is combined with `sources` or with a platform other than Linux; or the
-            block does not provide derivatives of the order `output_derivatives`.
+            block does not provide derivatives of the order `output_derivatives`. Also raised if the
+            clock is not possible.
         NotImplementedError, CompilerError: As in `binaries`.
     """
     runtime = runtime_of(fmi)
@@ -333,7 +339,16 @@ def native_fmu(
         raise ValueError(f"binary variables need FMI 3.0: {', '.join(sorted(names))}")
     variables = Variables(evaluator, arrays, names)
     description, texts = fmu_sources(
-        variables, identifier, method, h, fmi, metadata, address, output_derivatives, interval
+        variables,
+        identifier,
+        method,
+        h,
+        fmi,
+        metadata,
+        address,
+        output_derivatives,
+        interval,
+        clock,
     )
     with ThreadPoolExecutor(1) as pool:  # compile while the reference run is computed
         without = sources and wanted == ()
@@ -396,6 +411,7 @@ def fmu_sources(
     xcp: XcpAddress | None = None,
     output_derivatives: int | None = None,
     interval: float | None = None,
+    clock: str | None = None,
 ) -> tuple[str, Mapping[str, str]]:
     """Return the text of modelDescription.xml and the C sources of a native FMU.
 
@@ -412,6 +428,7 @@ def fmu_sources(
         xcp: Address of the XCP server, or None.
         output_derivatives: Highest order of output derivatives, as in `native_fmu`.
         interval: Interval of the clock [s] for scheduled execution, or None.
+        clock: Kind of the clock that takes the samples, "periodic" or "triggered", or None.
 
     Returns:
         XML text, and text of the C sources by file name.
@@ -422,6 +439,8 @@ def fmu_sources(
     runtime = runtime_of(fmi)
     if interval is not None:
         _check_interval(interval, variables, fmi, xcp)
+    if clock is not None:
+        _check_clock(clock, variables, fmi, xcp, interval)
     sources = {Path(path).name: c_text(path) for path in runtime.files}
     sources |= {
         name: files("fmpy").joinpath(f"c-code/{name}").read_text() for name in runtime.headers
@@ -445,7 +464,7 @@ def fmu_sources(
         has_fixed_steps = variables.memory.block.states and not isinstance(method, Adaptive)
         inner_step = h if has_fixed_steps else None
         description = model_description3(
-            variables, identifier, content, metadata, inner_step, xcp, order, interval
+            variables, identifier, content, metadata, inner_step, xcp, order, interval, clock
         )
         guid = ElementTree.fromstring(description).attrib["instantiationToken"]
     else:
@@ -460,7 +479,9 @@ def fmu_sources(
             **output_order_attribute(order),
         )
         guid = ElementTree.fromstring(description).attrib["guid"]
-    header = fmu_header(variables, guid, fmi, scheduled=interval is not None)
+    header = fmu_header(
+        variables, guid, fmi, scheduled=interval is not None, clocked=clock is not None
+    )
     return description, {**sources, "fmu.h": header}
 
 
@@ -481,7 +502,29 @@ def _check_interval(
         raise ValueError(f"the name '{CLOCK}' is reserved for the clock; rename the port")
 
 
-def fmu_header(variables: Variables, guid: str, fmi: int, *, scheduled: bool = False) -> str:
+def _check_clock(
+    clock: str, variables: Variables, fmi: int, xcp: XcpAddress | None, interval: float | None
+) -> None:
+    """Raise ValueError if an FMU whose samples a clock takes is not possible."""
+    if clock not in CLOCK_KINDS:
+        raise ValueError(f"clock must be one of {', '.join(CLOCK_KINDS)}, not '{clock}'")
+    if fmi != 3 or xcp or interval is not None or variables.binary:
+        raise ValueError(
+            "an FMU with a clock of its samples must be exported for FMI 3.0, and without XCP, "
+            "interval and binary variables"
+        )
+    block = variables.memory.block
+    if not block.sample_time:
+        raise ValueError(
+            f"a clock needs a block with a sample time; {type(block).__name__} has none"
+        )
+    if any(port.name == SAMPLE_CLOCK for port in variables.memory.ports):
+        raise ValueError(f"the name '{SAMPLE_CLOCK}' is reserved for the clock; rename the port")
+
+
+def fmu_header(
+    variables: Variables, guid: str, fmi: int, *, scheduled: bool = False, clocked: bool = False
+) -> str:
     """Return the text of fmu.h, a C header with constants and variable tables of an FMU."""
     scalars = (*variables.all, *variables.rates, *variables.indicators)
     names = ",\n    ".join(c_string(v.name) for v in scalars)
@@ -504,6 +547,7 @@ def fmu_header(variables: Variables, guid: str, fmi: int, *, scheduled: bool = F
             f"#define RB_GUID {c_string(guid)}",
             f"#define RB_SCHEDULED {int(scheduled)} /* 1 for scheduled execution */",
             f"#define RB_CLOCK {variables.count}u /* the clock of its model partition */",
+            *["#define RB_CLOCKED /* the clock takes the samples in event mode */"] * clocked,
             *_binary_lines(variables),
             f"#define RB_SUSPICION {c_string(_suspected_causes(variables.memory))}",
             f"static const char *const RB_LOG_CATEGORIES[] = {{{categories}, 0}};",

@@ -180,6 +180,35 @@ class Variables:
     def _start_graph(self) -> Graph:
         return start_graph(self.evaluator)
 
+    @cached_property
+    def sampled_elements(self) -> frozenset[int]:
+        """Indices of the sampled states, and of the inputs and outputs that change only in samples.
+
+        An output changes between samples if it depends on the time, on a continuous state, or on an
+        input that acts between samples. An input acts between samples if a state derivative, an
+        event indicator or such an output depends on it. If one element of a port changes or acts
+        between samples, all its elements count.
+        """
+        memory = self.memory
+        ports = [memory.where[port.name] for port in memory.ports if port.size]
+        reads = np.zeros((memory.size, memory.size), dtype=bool)
+        reads[memory.y] = self.evaluator.graph("output").depends
+        moving: Array = np.logical_or.reduce(
+            [*self._rate_reads, *self.events.reads, np.zeros(memory.size, bool)]
+        )
+        moving[memory.z] = moving[memory.p] = False
+        moving[0] = moving[memory.x] = True
+        before = np.zeros_like(moving)
+        while not np.array_equal(before, moving):
+            before = moving.copy()
+            for where in ports:
+                moving[where] |= moving[where].any()
+            moving |= reads @ moving
+            acting: Array = np.logical_or.reduce(reads[moving])
+            moving[memory.u] |= acting[memory.u]
+        ranges = (memory.z, memory.u, memory.y)
+        return frozenset(k for r in ranges for k in range(r.start, r.stop) if not moving[k])
+
     def _filter_by_causality(self, causality: str) -> tuple[Variable, ...]:
         return tuple(v for v in self.all if v.causality == causality)
 

@@ -233,13 +233,25 @@ static Status call_to_step(void *c, double t)
                 maybe(&early), maybe(&last));
 }
 
+#if defined(RB_CLOCKED)
+enum { CLOCK_CALLS = 3 };
+#else
+enum { CLOCK_CALLS = 0 };
+#endif
+
 static Status call_for_events(void *c)
 {
     fmi3Boolean flags[5];
     double next;
-    switch (below(3)) {
+    const Reference clock = wild && percent(20) ? below(RB_COUNT + 3) : RB_CLOCK;
+    const fmi3Clock ticks = percent(80);
+    fmi3Clock ticking;
+    switch (below(CLOCK_CALLS + 3)) {
     case 0: return CALL(fmi3EnterEventMode, c);
     case 1: return CALL(fmi3EnterStepMode, c);
+    case 3:
+    case 4: return CALL(fmi3SetClock, c, maybe((void *)&clock), 1, maybe((void *)&ticks));
+    case 5: return CALL(fmi3GetClock, c, maybe((void *)&clock), 1, maybe(&ticking));
     default:
         return CALL(fmi3UpdateDiscreteStates, c, maybe(flags), maybe(flags + 1), maybe(flags + 2), maybe(flags + 3),
                     maybe(flags + 4), maybe(&next));

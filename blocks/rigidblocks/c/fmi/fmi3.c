@@ -394,6 +394,50 @@ fmi3Status fmi3SetBinary(fmi3Instance c, const fmi3ValueReference vr[], size_t n
 
 #endif
 
+/* ---- the clock of the samples ---- */
+
+#if defined(RB_CLOCKED)
+
+/* Return 1 if all references are the clock, and the mode allows the call. */
+static inline int are_clocks(const Instance *fmu, const char *function,
+                             const fmi3ValueReference vr[], size_t n, const fmi3Clock values[],
+                             int modes)
+{
+    if (!is_allowed(fmu, function, modes) || !is_given(fmu, function, vr, n) ||
+        !is_given(fmu, function, values, n))
+        return 0;
+    for (size_t i = 0; i < n; i++)
+        if (vr[i] != RB_CLOCK) {
+            report(fmu, RB_FAILURE, "%s: %lu is not the clock %d", function, (unsigned long)vr[i],
+                   (int)RB_CLOCK);
+            return 0;
+        }
+    return 1;
+}
+
+fmi3Status fmi3GetClock(fmi3Instance c, const fmi3ValueReference vr[], size_t n, fmi3Clock values[])
+{
+    const Instance *fmu = instance_of(c);
+    if (!are_clocks(fmu, "fmi3GetClock", vr, n, values, RB_ANY))
+        return fmi3Error;
+    for (size_t i = 0; i < n; i++)
+        values[i] = clock_ticks(fmu) != 0;
+    return fmi3OK;
+}
+
+fmi3Status fmi3SetClock(fmi3Instance c, const fmi3ValueReference vr[], size_t n,
+                        const fmi3Clock values[])
+{
+    Instance *fmu = instance_of(c);
+    if (!are_clocks(fmu, "fmi3SetClock", vr, n, values, RB_EVENT))
+        return fmi3Error;
+    for (size_t i = 0; i < n; i++)
+        fmu->now.ticks = values[i] != 0;
+    return fmi3OK;
+}
+
+#else
+
 fmi3Status fmi3GetClock(fmi3Instance c, const fmi3ValueReference vr[], size_t n, fmi3Clock values[])
 {
     (void)vr, (void)values;
@@ -407,6 +451,8 @@ fmi3Status fmi3SetClock(fmi3Instance c, const fmi3ValueReference vr[], size_t n,
     return no_variables(instance_of(c), "fmi3SetClock", n);
 }
 
+#endif
+
 /* ---- configuration mode: not supported ---- */
 
 fmi3Status fmi3EnterConfigurationMode(fmi3Instance c)
@@ -419,7 +465,7 @@ fmi3Status fmi3ExitConfigurationMode(fmi3Instance c)
     return not_provided(instance_of(c), "fmi3ExitConfigurationMode");
 }
 
-/* ---- clocks: not supported ---- */
+/* ---- intervals of clocks: constant, in the model description ---- */
 
 fmi3Status fmi3GetIntervalDecimal(fmi3Instance c, const fmi3ValueReference vr[], size_t n,
                                   fmi3Float64 intervals[], fmi3IntervalQualifier qualifiers[])
@@ -774,13 +820,16 @@ fmi3Status fmi3UpdateDiscreteStates(fmi3Instance c, fmi3Boolean *update_needed,
         return status;
     *update_needed = *terminate = *nominals_changed = fmi3False;
     *values_changed = moved != 0;
-    *next_event_time_defined = RB_SAMPLE_TIME > 0.0;
+    *next_event_time_defined = !is_clocked(fmu) && RB_SAMPLE_TIME > 0.0;
     *next_event_time = fmu->now.next_sample * RB_SAMPLE_TIME;
     return fmi3OK;
 }
 
 fmi3Status fmi3EnterContinuousTimeMode(fmi3Instance c)
 {
+    const Instance *fmu = instance_of(c);
+    if (fmu && fmu->now.mode == RB_EVENT && !is_tick_handled(fmu, "fmi3EnterContinuousTimeMode"))
+        return fmi3Error;
     return enter_mode(instance_of(c), "fmi3EnterContinuousTimeMode", RB_EVENT, RB_CONTINUOUS);
 }
 

@@ -292,6 +292,10 @@ typedef struct {
     double next_sample;
     double side[RB_SIDES]; /* sides of the switching functions, in model exchange */
     Passage passages[RB_LOOPS + 1];
+#if defined(RB_CLOCKED)
+    double sampled_at; /* start time until the first tick of the clock, then infinite */
+    int ticks;         /* 1 if the clock ticks in the current event */
+#endif
     int slopes; /* RB_NO_SLOPES, RB_NEXT_SLOPES or RB_PAST_SLOPES */
     int mode;
 } State;
@@ -336,6 +340,72 @@ static inline Instance *instance_of(void *component)
 {
     return (Instance *)component;
 }
+
+/* ---- clocked FMUs: the host ticks the clock of the samples in event mode. Without event mode, the
+   FMU takes the samples itself. The initialization takes the sample of the start time, so a tick at
+   the start time does not take another one. ---- */
+
+#if defined(RB_CLOCKED)
+
+static inline int is_clocked(const Instance *fmu)
+{
+    return (fmu->modes & RB_EVENT) != 0;
+}
+
+static inline int clock_ticks(const Instance *fmu)
+{
+    return fmu->now.ticks;
+}
+
+/* Return 1 if the current event takes a sample because the clock ticks. */
+static inline int takes_clocked_sample(const Instance *fmu)
+{
+    return fmu->now.ticks && fmu->now.m[RB_T] != fmu->now.sampled_at;
+}
+
+static inline void expect_ticks_from(Instance *fmu, double start)
+{
+    fmu->now.sampled_at = start;
+    fmu->now.ticks = 0;
+}
+
+static inline void end_tick(Instance *fmu)
+{
+    if (fmu->now.ticks)
+        expect_ticks_from(fmu, INFINITY);
+}
+
+#else
+
+static inline int is_clocked(const Instance *fmu)
+{
+    (void)fmu;
+    return 0;
+}
+
+static inline int clock_ticks(const Instance *fmu)
+{
+    (void)fmu;
+    return 0;
+}
+
+static inline int takes_clocked_sample(const Instance *fmu)
+{
+    (void)fmu;
+    return 0;
+}
+
+static inline void expect_ticks_from(Instance *fmu, double start)
+{
+    (void)fmu, (void)start;
+}
+
+static inline void end_tick(Instance *fmu)
+{
+    (void)fmu;
+}
+
+#endif
 
 /* RB_LOCKED: a call with exclusive access to the memory. RB_SAMPLED: such a call that does a
    step. */
@@ -654,6 +724,7 @@ static inline void restart(Instance *fmu)
     fmu->now.stop_time = INFINITY;
     fmu->now.drift = allowed_drift(RB_TOLERANCE);
     fmu->now.next_sample = 0.0;
+    expect_ticks_from(fmu, INFINITY);
     for (int i = 0; i < RB_SIDES; i++)
         fmu->now.side[i] = -1.0;
     fmu->now.mode = RB_INSTANTIATED;

@@ -120,6 +120,7 @@ static inline Status begin(Instance *fmu)
     store(fmu->now.m, m, RB_SIZE);
     record_diagnostics(fmu, m);
     fmu->now.next_sample = next_sample(m[RB_T]);
+    expect_ticks_from(fmu, m[RB_T]);
     find_sides(m, fmu->now.side);
     fmu->now.mode = fmu->modes & RB_EVENT        ? RB_EVENT
                     : fmu->modes & RB_ACTIVATION ? RB_ACTIVATION
@@ -258,10 +259,11 @@ static inline Status do_step(Instance *fmu, const char *function, double t, doub
 
 /* ---- events and model exchange ---- */
 
-/* Return 1 if the next sample is due. */
+/* Return 1 if the next sample is due, and no clock of the host takes it. */
 static inline int is_due(const Instance *fmu)
 {
-    return RB_SAMPLE_TIME > 0.0 && last_sample(fmu->now.m[RB_T]) >= fmu->now.next_sample;
+    return !is_clocked(fmu) && RB_SAMPLE_TIME > 0.0 &&
+           last_sample(fmu->now.m[RB_T]) >= fmu->now.next_sample;
 }
 
 /* Return 1 if the function may be called in the current mode and the instance is for model
@@ -297,7 +299,7 @@ static inline Status handle_event(Instance *fmu, const char *function, int *move
     const int due = is_due(fmu);
     store(m, fmu->now.m, RB_SIZE);
     project_states(m, t);
-    if (due)
+    if (due || takes_clocked_sample(fmu))
         sample(m);
     store(side, fmu->now.side, RB_SIDES);
     const int settled = fmu->modes != RB_MODEL_EXCHANGE || settle_events(m, side);
@@ -312,7 +314,17 @@ static inline Status handle_event(Instance *fmu, const char *function, int *move
     store(fmu->now.side, side, RB_SIDES);
     if (due)
         fmu->now.next_sample = next_sample(t);
+    end_tick(fmu);
     return RB_OK;
+}
+
+/* Return 1 if the clock does not tick; otherwise log that the event must be handled first. */
+static inline int is_tick_handled(const Instance *fmu, const char *function)
+{
+    if (clock_ticks(fmu))
+        report(fmu, RB_FAILURE, "%s: the clock ticks at %.15g s; handle this event first", function,
+               fmu->now.m[RB_T]);
+    return !clock_ticks(fmu);
 }
 
 /* Return 1 if the states have drifted from their constraints by more than the allowed amount. */
@@ -432,7 +444,8 @@ static inline Status get_indicators(const Instance *fmu, const char *function, d
 /* ---- FMI 3.0: steps with intermediate updates ----
 
    The host gets an update after each inner step; it may then set inputs and end the step early. In
-   event mode the step ends at each sample, because a sample is an event that the host handles. */
+   event mode the step ends at each sample, because a sample is an event that the host handles. The
+   samples of a clock are not events of the FMU; the host ends its steps at the ticks. */
 
 #if RB_FMI == 3
 
@@ -522,8 +535,8 @@ static inline int advance(Instance *fmu, double *end, int *event)
 {
     double *m = fmu->now.m;
     const double next = fmu->now.next_sample * RB_SAMPLE_TIME;
-    const int due =
-        RB_SAMPLE_TIME > 0.0 && next > m[RB_T] && last_sample(*end) >= fmu->now.next_sample;
+    const int due = !is_clocked(fmu) && RB_SAMPLE_TIME > 0.0 && next > m[RB_T] &&
+                    last_sample(*end) >= fmu->now.next_sample;
     const int at_end = due && last_sample(*end) == fmu->now.next_sample && is_at_sample(*end);
     const double to = due && !at_end ? next : *end;
     if (stretch(fmu, to, end) != RB_STEP_OK)
@@ -586,6 +599,8 @@ static inline Status enter_step_mode(Instance *fmu, const char *function)
         return report(fmu, RB_FAILURE,
                       "%s: the sample at %.15g s is an event; handle this event first", function,
                       fmu->now.m[RB_T]);
+    if (!is_tick_handled(fmu, function))
+        return RB_FAILURE;
     output(fmu->now.m, y);
     for (int i = 0; i < RB_NY; i++)
         if (!isfinite(y[i]))

@@ -20,13 +20,17 @@ static inline int holds_sides(const Instance *fmu)
 
 /* Compute the readable values: the memory with up-to-date outputs. If `rates` is 1, also compute
    the state derivatives and event indicators. In initialization mode, compute the values with which
-   the run would start. */
+   the run would start. While the clock ticks, compute the values after the sample. */
 static inline void compute(const Instance *fmu, int rates, double *values)
 {
     RB_WORKSPACE(RB_LARGE, double, side, RB_SIDES);
     store(values, fmu->now.m, RB_SIZE);
     if (fmu->now.mode == RB_INITIALIZATION)
         initialize(values, values[RB_T]);
+    if (fmu->now.mode == RB_EVENT && takes_clocked_sample(fmu)) {
+        project_states(values, values[RB_T]);
+        sample(values);
+    }
     store(side, fmu->now.side, RB_SIDES);
     if (!holds_sides(fmu) && RB_INDICATORS > 0)
         find_sides(values, side);
@@ -617,6 +621,9 @@ static inline Status deserialize(Instance *fmu, const char *function, const void
         damaged |= !isfinite(state.slope[i]);
     for (int i = 0; i < RB_SIDES; i++)
         damaged |= fabs(state.side[i]) != 1.0;
+#if defined(RB_CLOCKED)
+    damaged |= isnan(state.sampled_at) || (state.ticks != 0 && state.ticks != 1);
+#endif
     if (damaged || !all_finite(state.m) || isnan(state.stop_time) || isnan(state.next_sample) ||
         !is_mode(fmu, state.mode))
         return report(fmu, RB_FAILURE, "the serialized state is damaged");
