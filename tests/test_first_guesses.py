@@ -69,6 +69,8 @@ GUESSES = {
     "sweep(system, grid({'pd.kp[1]': [1.0]}), t_end=1, dt=1e-3, measure=MEASURE)": "mean t_stop?",
     "sweep(system, grid({'pd.kp[1]': [1.0]}), 1, 1e-3, measures=MEASURE)": "mean measure?",
     "sweep(system, grid({'pd.kp[1]': [1.0]}), 1, 1e-3, MEASURE, n_jobs=2)": "mean threads?",
+    "sweep(system, {'pd.kp[1]': [1.0, 2.0]}, 2e-3, 1e-3, MEASURE, progress=False)": None,
+    "sweep(system, 'params.txt', 2e-3, 1e-3, MEASURE)": "must be a .csv file",
     "grid(kp=[1, 2])": "grid({'pd.kp[1]': [20.0, 40.0]})",
     "Always('a.b', low=1)": "did you mean lower?",
     "Always('a.b', at_least=1)": "did you mean lower?",

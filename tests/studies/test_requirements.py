@@ -227,3 +227,39 @@ def test_run_command_exits_with_1_for_a_violated_requirement(tmp_path, capsys):
     assert main(words) == 2
     assert main([*words[:4], "--report", str(xml)]) == 2
     assert "--require" in capsys.readouterr().err
+
+
+def test_check_command_judges_a_record_and_writes_reports(tmp_path, capsys):
+    t = np.linspace(0.0, 1.0, 101)
+    port = Port("bench.y", (2,), "rad", "angle")
+    values = np.stack([t, -t], axis=1)
+    record = Result(t, (port,), values, {}).save(tmp_path / "run.csv")
+    keep, xml, text = (tmp_path / name for name in ("keep.yaml", "keep.xml", "keep.txt"))
+    for upper, code in ((1.0, 0), (0.5, 1)):
+        keep.write_text(f"- {{kind: always, signal: 'bench.y[1]', upper: {upper}}}\n")
+        words = ["check", str(record), "--require", str(keep)]
+        assert main([*words, "--report", str(xml), "--report", str(text)]) == code
+        said = capsys.readouterr().out
+        assert ("BROKEN" in said) == bool(code)
+        assert said.strip() == text.read_text().strip()
+        assert etree.parse(xml).getroot().get("failures") == str(code)
+        assert main([*words, "--json"]) == code
+        (found,) = json.loads(capsys.readouterr().out)["requirements"]
+        assert found["kept"] is (code == 0)
+        assert found["number"] == 1.0
+
+
+def test_check_command_rejects_records_without_requirements_and_other_files(tmp_path, capsys):
+    record = Result(np.zeros(1), (), np.zeros((1, 0)), {}).save(tmp_path / "run.csv")
+    keep = tmp_path / "keep.yaml"
+    keep.write_text("- {kind: always, signal: a.y, upper: 1}\n")
+    robot = tmp_path / "arm.urdf"
+    robot.write_text("<robot name='arm'><link name='base'/></robot>")
+    for words, said in (
+        ([record], "is a record; add --require keep.yaml"),
+        ([robot, "--require", keep], "'{robot}' is not a record"),
+        ([record, "--require", keep], "no signal 'a.y'"),
+        ([record, "--require", keep, "--report", "keep.pdf"], ".txt, .html or .xml"),
+    ):
+        assert main(["check", *map(str, words)]) == 2
+        assert said.format(robot=robot) in capsys.readouterr().err

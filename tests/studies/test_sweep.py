@@ -17,7 +17,7 @@ from campaign import sized
 from planar2ctrl import parts, wired
 from rigidblocks import Block, Port, PythonBlock, System, grid, simulate, sweep
 from rigidblocks.cli import main
-from rigidblocks.studies.experiment_design import latin_hypercube, sobol, uniform
+from rigidblocks.studies.experiment_design import latin_hypercube, sobol, table_design, uniform
 
 DT = 0.01
 
@@ -244,11 +244,9 @@ def test_invalid_sweep_arguments_are_rejected_before_the_first_run(values, optio
         sweep(decay(), grid(values), **given, measure=wanted, progress=False)
 
 
-def test_sweep_over_a_dict_instead_of_a_design_is_rejected():
-    with pytest.raises(
-        TypeError, match=r"a sweep takes a design, such as grid\(.*, not \{'decay.k'"
-    ):
-        sweep(decay(), {"decay.k": [1.0]}, 1.0, DT, {"end": "last decay.x"})
+def test_sweep_over_a_value_that_is_not_a_table_is_rejected():
+    with pytest.raises(TypeError, match=r"a design is a table: the path of a .csv file, .*; not 5"):
+        sweep(decay(), 5, 1.0, DT, {"end": "last decay.x"})
 
 
 def test_invalid_sweep_designs_are_rejected():
@@ -321,6 +319,91 @@ def test_invalid_arguments_of_the_sweep_command_are_rejected(capsys):
     ):
         given = MEASURED if "--scheduler" in words else [*MEASURED, "-o", "runs.csv"]
         assert main(["sweep", "wave.py", "--vary", *words, *given]) == 2
+        assert said in capsys.readouterr().err
+
+
+# tables of runs
+
+ROWS = [[0.5, 1.0], [1.0, 3.0], [2.0, 2.0]]
+
+
+def tables(folder):
+    """Return the same table as a file, a dict and a data frame."""
+    text = "".join(f"{k},{x}\n" for k, x in ROWS)
+    (folder / "plain.csv").write_text("decay.k,decay.x\n" + text)
+    (folder / "from_excel.csv").write_bytes(
+        b"\xef\xbb\xbf" + ("# three runs\r\n\r\n decay.k , decay.x\r\n" + text).encode()
+    )
+    columns = dict(zip(("decay.k", "decay.x"), np.transpose(ROWS), strict=True))
+    pandas = pytest.importorskip("pandas")
+    yield from (str(folder / "plain.csv"), folder / "from_excel.csv", columns)
+    yield pandas.DataFrame(columns)
+
+
+def test_table_in_each_form_has_one_run_per_row(tmp_path):
+    for table in tables(tmp_path):
+        design = table_design(table)
+        assert design.names == ("decay.k", "decay.x")
+        assert_array_equal(design.table, ROWS)
+
+
+@pytest.mark.slow
+def test_sweep_over_a_table_matches_the_closed_form(tmp_path):
+    for table in tables(tmp_path):
+        done = sweep(decay(), table, 1.0, DT, {"end": "last decay.x"}, progress=False)
+        expected = [x * math.exp(-k) for k, x in ROWS]
+        assert_allclose(done["end"], expected, rtol=1e-9)
+
+
+def test_column_of_a_table_may_vary_a_whole_port():
+    design = table_design({"pd.kp": [[1.0, 2.0], [3.0, 4.0]], "pd.kd[1]": (5, 6)})
+    assert design.columns() == ("pd.kp[1]", "pd.kp[2]", "pd.kd[1]")
+    assert_array_equal(design.table, [[1, 2, 5], [3, 4, 6]])
+
+
+@pytest.mark.parametrize(
+    ("table", "text"),
+    [
+        ("a.k\n", "needs a header and one or more rows"),
+        ("a.k,a.x\n1,2\n3\n", r"line 3 of the design .* a.k, a.x, but is \['3'\]"),
+        ("a.k,a.x\n1,two\n", r"line 2 of the design .* is \['1', 'two'\]"),
+        ("a.k;a.x\n1;2\n", r"line 2 of the design .*a.k;a.x, but is \['1;2'\]"),
+        ("a.k,a.k\n1,2\n", "the column 'a.k' of the design .* occurs twice"),
+        ("a.k\nnan\n", "a.k must be finite in each run, but is nan in run 0"),
+        ({"a.k": [1, 2], "a.x": [1]}, "equal lengths, but a.k has 2, a.x has 1; for all comb"),
+        ({"a.k": 1.0}, r"a.k of the design needs one value per run: a.k=\[1.0\]"),
+        ({"a.k": ["one"]}, "a.k of the design needs numbers"),
+        ({}, "one or more parameters"),
+    ],
+)
+def test_invalid_tables_are_rejected_with_their_place(table, text, tmp_path):
+    if isinstance(table, str):
+        (tmp_path / "params.csv").write_text(table)
+        table = tmp_path / "params.csv"
+    with pytest.raises(ValueError, match=text):
+        table_design(table)
+
+
+@pytest.mark.slow
+def test_sweep_command_reads_a_table(wave, capsys):
+    (wave / "params.csv").write_text("wave.amplitude\n1.5\n0.5\n")
+    words = ["sweep", "wave.py", *MEASURED, "--json"]
+    assert main([*words, "--design", "params.csv"]) == 0
+    columns = json.loads(capsys.readouterr().out)["columns"]
+    assert columns["wave.amplitude"] == [1.5, 0.5]
+    assert_allclose(columns["max wave.y"], [1.5, 0.5], rtol=1e-12)
+
+
+@pytest.mark.usefixtures("wave")
+def test_sweep_command_needs_either_values_or_a_table(capsys):
+    both = ["--vary", "wave.amplitude=1", "--design", "params.csv"]
+    for given, said in (
+        ([], "needs one of --vary pd.kp[1]=20,40 and --design params.csv"),
+        (both, "needs one of --vary"),
+        (["--design", "params.csv", "--runs", "3"], "--sample and --runs need --vary"),
+        (["--design", "params.csv"], "params.csv"),
+    ):
+        assert main(["sweep", "wave.py", *given, *MEASURED]) == 2
         assert said in capsys.readouterr().err
 
 

@@ -13,6 +13,7 @@ from typer import Argument, Exit, Option
 
 from rigidblocks.cli.app import APP, Floating, Json, print_text_or_json
 from rigidblocks.cli.input_files import robot_of
+from rigidblocks.cli.run import load_required, report_requirements
 
 if TYPE_CHECKING:
     from rigidblocks.block.port import Port
@@ -149,13 +150,33 @@ def _port(kind: str, port: dict[str, Any]) -> str:
 
 @APP.command("check")
 def check(
-    file: Annotated[Path, Argument(help="Robot file, or FMU.")], as_json: Json = False
+    file: Annotated[Path, Argument(help="Robot file, FMU, or record of a run.")],
+    require: Annotated[
+        Path | None, Option(help="Requirements file for a record, .yaml or .json.")
+    ] = None,
+    report: Annotated[
+        list[Path] | None,
+        Option(help="Report of the requirements: .txt, .html or .xml (JUnit); repeatable."),
+    ] = None,
+    as_json: Json = False,
 ) -> None:
-    """Check a robot file, or print the acceptance report and the feature profiles of an FMU.
+    """Check a robot file, an FMU, or the requirements on a record.
 
-    The exit code is 1 if the file has problems.
+    For an FMU, the command prints the acceptance report and the feature profiles. The exit code is
+    1 if the file has problems, or if the record violates a requirement of --require.
     """
-    if file.suffix == ".fmu":
+    from rigidblocks.cosim.results.result_files import FORMATS
+
+    if file.suffix in FORMATS:
+        if require is None:
+            raise ValueError(f"'{file}' is a record; add --require keep.yaml with requirements")
+        well = _record_is_kept(file, require, report, as_json)
+    elif require is not None or report:
+        raise ValueError(
+            f"--require and --report check a record, whose name ends in {', '.join(FORMATS)}; "
+            f"'{file}' is not a record"
+        )
+    elif file.suffix == ".fmu":
         well = _sheet(file, as_json)
     else:
         from rigidblocks.robot_description.urdf_lint import problems
@@ -167,6 +188,20 @@ def check(
         well = not found
     if not well:
         raise Exit(1)
+
+
+def _record_is_kept(file: Path, require: Path, report: list[Path] | None, as_json: bool) -> bool:
+    """Evaluate the requirements on a record, and print them; return True if all are met."""
+    asked_for = load_required(require, report)
+    result = _result(file)
+    kept = report_requirements(result, asked_for, report or [], file.stem, as_json)
+    if as_json:
+        from rigidblocks.studies.requirements import check_requirements
+
+        checked = check_requirements(result, asked_for)
+        found = [{"name": one.name, **one.found._asdict()} for one in checked]
+        print_text_or_json("", {"requirements": found}, as_json)
+    return kept
 
 
 def _sheet(file: Path, as_json: bool) -> bool:

@@ -96,7 +96,7 @@ def run(
     asked = {"t_stop": stop, "dt": dt, "order": order, "extrapolate": extrapolate}
     asked |= {"iterate": "newton" if newton else iterate or None, "step_tol": step_tol}
     asked |= {"step_min": step_min, "bonds": bonds or None, "transparent": transparent or None}
-    asked_for = _load_required(require, report)
+    asked_for = load_required(require, report)
     wired, run_options = load_run_options(system, sensors, **asked)
     how = RUN | dict(run_options)
     with ExitStack() as open_while_it_runs:
@@ -108,13 +108,11 @@ def run(
         print_final_values(result, as_json)
         if view and sys.stdin.isatty():
             input("the page plays the run; press Enter to end ")
-    if asked_for and not _report_requirements(
-        result, asked_for, report or [], system.stem, as_json
-    ):
+    if asked_for and not report_requirements(result, asked_for, report or [], system.stem, as_json):
         raise Exit(1)
 
 
-def _load_required(require: Path | None, report: list[Path] | None) -> "tuple[Requirement, ...]":
+def load_required(require: Path | None, report: list[Path] | None) -> "tuple[Requirement, ...]":
     """Load the requirements before the run, and check the file names of the reports."""
     from rigidblocks.studies.requirements import load_requirements
 
@@ -129,7 +127,7 @@ def _load_required(require: Path | None, report: list[Path] | None) -> "tuple[Re
     return () if require is None else load_requirements(require)
 
 
-def _report_requirements(
+def report_requirements(
     result: "Result",
     requirements: "tuple[Requirement, ...]",
     reports: list[Path],
@@ -190,16 +188,20 @@ def sweep(
     system: Annotated[
         Path, Argument(help="Script that defines `system`, an .ssp, or a robot file.")
     ],
-    vary: Annotated[
-        list[str],
-        Option("--vary", help="Values: pd.kp[1]=20,40 or pd.kp[1]=start:end:count; repeatable."),
-    ],
     measure: Annotated[
         list[str],
         Option(
             "--measure", help="Statistic of a signal: 'max robot.q[1]', last, rms, ...; repeatable."
         ),
     ],
+    vary: Annotated[
+        list[str] | None,
+        Option("--vary", help="Values: pd.kp[1]=20,40 or pd.kp[1]=start:end:count; repeatable."),
+    ] = None,
+    design: Annotated[
+        Path | None,
+        Option(help="Table with one run per row instead of --vary, .csv; a header has the names."),
+    ] = None,
     stop: MaybeStop = None,
     dt: MaybeStep = None,
     output: Annotated[
@@ -227,14 +229,14 @@ def sweep(
 
     if twice := {one for one in measure if measure.count(one) > 1}:
         raise ValueError(f"--measure {twice.pop()} occurs twice; specify each measure once")
-    design = parse_design(vary, sample, runs, seed)
+    rows = _design(vary or [], design, sample, runs, seed)
     wired, run_options = load_run_options(system, t_stop=stop, dt=dt)
     end, step = ((RUN | dict(run_options))[name] for name in ("t_stop", "dt"))
     how = {"save": output, "threads": threads, "scheduler": scheduler, "scenario": scenario}
     how |= {"method": method}
     with warnings.catch_warnings():  # the printed summary lists the failed runs
         warnings.filterwarnings("ignore", ".* runs failed", RuntimeWarning)
-        done = all_runs(wired, design, end, step, {one: one for one in measure}, **how)  # type: ignore[arg-type]
+        done = all_runs(wired, rows, end, step, {one: one for one in measure}, **how)  # type: ignore[arg-type]
     columns = {**done.varied, **done.measured}
     table = {name: column.tolist() for name, column in columns.items()}
     print_text_or_json(
@@ -254,6 +256,21 @@ def _sweep_summary(done: "Sweep") -> str:
         text = f"from {good.min():.6g} to {good.max():.6g}" if len(good) else "no value in any run"
         lines.append(f"  {name}: {text}")
     return "\n".join(lines)
+
+
+def _design(
+    vary: Sequence[str], table: Path | None, sample: str | None, runs: int | None, seed: int
+) -> "Design":
+    """Return the design of --design or --vary."""
+    from rigidblocks.studies.experiment_design import table_design
+
+    if bool(vary) == (table is not None):
+        raise ValueError("a sweep needs one of --vary pd.kp[1]=20,40 and --design params.csv")
+    if table is None:
+        return parse_design(vary, sample, runs, seed)
+    if sample is not None or runs is not None:
+        raise ValueError("--sample and --runs need --vary; --design has its own runs")
+    return table_design(table)
 
 
 SAMPLES = {"latin": "latin_hypercube", "sobol": "sobol", "uniform": "uniform"}

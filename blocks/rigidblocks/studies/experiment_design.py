@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from rigidblocks.common.name_hints import explain_calls
 from rigidblocks.common.optional_imports import module_of
+from rigidblocks.common.regular_files import check_regular_file
 from rigidblocks.spatial.spatial import Array
 
 Range = tuple[ArrayLike, ArrayLike]  # smallest and largest values
@@ -60,6 +63,92 @@ class Design:
         ends = np.cumsum([prod(shape) for shape in self.shapes])[:-1]
         parts = zip(self.names, self.shapes, np.split(numbers, ends), strict=True)
         return [(name, part.reshape(shape)) for name, shape, part in parts]
+
+
+def table_design(source: Mapping[str, ArrayLike] | str | Path | Any) -> Design:
+    """Return the design whose runs are the rows of a table.
+
+        table_design("params.csv")
+        table_design({"pd.kp[1]": [20.0, 40.0], "pd.kd[1]": [2.0, 3.0]})    two runs
+
+    Args:
+        source: Path of a .csv file with a header, `pandas.DataFrame`, or columns by name. The names
+            are `part.port` or `part.port[1]`, as in `Design`. A column of a mapping has shape (n,),
+            or (n, *shape) for a whole port. All columns have n rows. Lines of a file that begin
+            with # are comments.
+
+    Raises:
+        ValueError: The table is empty, a value is not a finite number, a name occurs twice, or the
+            columns have different lengths.
+        FileNotFoundError: The file does not exist.
+    """
+    columns: dict[str, Any]
+    if isinstance(source, str | Path):
+        columns = _read_columns(Path(source))
+    elif isinstance(source, Mapping):
+        columns = {str(name): values for name, values in source.items()}
+    elif hasattr(source, "columns"):  # a data frame
+        names = [str(name) for name in source.columns]
+        if twice := [name for k, name in enumerate(names) if name in names[:k]]:
+            raise ValueError(f"the column {twice[0]} of the design occurs twice")
+        columns = {str(name): source[name].to_numpy() for name in source.columns}
+    else:
+        raise TypeError(
+            "a design is a table: the path of a .csv file, a DataFrame, a dict of columns such as "
+            f"{{'pd.kp[1]': [20.0, 40.0]}}, or the result of `grid`; not {source!r:.60}"
+        )
+    arrays = {name: _numbers(name, values) for name, values in columns.items()}
+    counts = {name: len(values) for name, values in arrays.items()}
+    if len(set(counts.values())) > 1:
+        said = ", ".join(f"{name} has {count}" for name, count in counts.items())
+        raise ValueError(
+            f"the columns of a design must have equal lengths, but {said}; for all combinations of "
+            "the values, use grid"
+        )
+    n = next(iter(counts.values()), 0)
+    table = [values.reshape(n, -1) for values in arrays.values()] if n else []
+    shapes = tuple(values.shape[1:] for values in arrays.values())
+    return Design(tuple(arrays), shapes, np.hstack(table) if table else np.zeros((0, 0)))
+
+
+def _numbers(name: str, values: Any) -> Array:
+    """Return the values of a column as an array (n, ...)."""
+    try:
+        found = np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} of the design needs numbers, not {values!r:.60}") from None
+    if found.ndim == 0:
+        raise ValueError(f"{name} of the design needs one value per run: {name}=[{values!r}]")
+    return found
+
+
+def _read_columns(path: Path) -> dict[str, list[float]]:
+    """Return the columns of a .csv file by name."""
+    if path.suffix.lower() != ".csv":
+        raise ValueError(f"the design '{path}' must be a .csv file")
+    check_regular_file(path)
+    with open(path, newline="", encoding="utf-8-sig") as file:  # spreadsheets write a BOM
+        rows = [
+            (number, [cell.strip() for cell in row])
+            for number, row in enumerate(csv.reader(file), 1)
+            if any(map(str.strip, row)) and not row[0].startswith("#")
+        ]
+    if len(rows) < 2:
+        raise ValueError(f"the design '{path}' needs a header and one or more rows")
+    (_, header), *body = rows
+    if twice := [name for k, name in enumerate(header) if name in header[:k]]:
+        raise ValueError(f"the column '{twice[0]}' of the design '{path}' occurs twice")
+    for number, row in body:
+        try:
+            if len(row) != len(header):
+                raise ValueError
+            _ = [float(cell) for cell in row]
+        except ValueError:
+            raise ValueError(
+                f"line {number} of the design '{path}' needs a number in each of the columns "
+                f"{', '.join(header)}, but is {row}"
+            ) from None
+    return {name: [float(row[k]) for _, row in body] for k, name in enumerate(header)}
 
 
 @explain_calls()

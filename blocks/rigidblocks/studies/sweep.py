@@ -49,7 +49,7 @@ from rigidblocks.studies.executors import (
     takes_turns,
     thread_local_worker,
 )
-from rigidblocks.studies.experiment_design import Design
+from rigidblocks.studies.experiment_design import Design, table_design
 from rigidblocks.studies.run_task import Measure, Row, Task, run_start_values
 from rigidblocks.tracing.compiled_functions import lane_count
 
@@ -355,7 +355,7 @@ class SweepOptions(PrepareOptions, total=False):
 @explain_calls(SweepOptions)
 def sweep(
     system: System,
-    design: Design,
+    design: Design | Mapping[str, ArrayLike] | str | Path | Any,
     t_stop: float,
     dt: float,
     measure: Mapping[str, Measure | str],
@@ -381,7 +381,8 @@ def sweep(
 
     Args:
         system: System to run.
-        design: Values of the varied parameters for each run.
+        design: Values of the varied parameters for each run, such as a `grid`; or a table with one
+            row per run: the path of a .csv file, a DataFrame or a dict (`table_design`).
         t_stop: End of each run [s].
         dt: Communication step [s].
         measure: Measures by name, each a function of the `Result` or a string (`measure_of`).
@@ -413,10 +414,7 @@ def sweep(
             finished runs.
     """
     if not isinstance(design, Design):
-        raise TypeError(
-            f"a sweep takes a design, such as grid({{'pd.kp[1]': [20.0, 40.0]}}), not "
-            f"{design!r:.60}"
-        )
+        design = table_design(design)
     if not measure:
         raise ValueError(
             "`measure` is empty; a sweep needs one or more measures, such as "
