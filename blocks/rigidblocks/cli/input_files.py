@@ -297,7 +297,7 @@ def _frames(robot: "RobotDescription", names: Sequence[str]) -> tuple["Frame", .
     return tuple(frames)
 
 
-BANDWIDTH = 10.0  # bandwidth of the joint control loops at the initial inertia [rad/s]; by trial
+BANDWIDTH = 10.0  # bandwidth of the joint control loops [rad/s]; found by trial
 
 
 def _controller(robot: "RobotDescription") -> Any:

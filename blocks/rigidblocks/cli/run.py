@@ -309,7 +309,10 @@ def parse_design(vary: Sequence[str], sample: str | None, runs: int | None, seed
 
 
 def _vary_values(text: str) -> tuple[str, list[float]]:
-    """Parse `pd.kp=1,2` (two values) or `pd.kp=1:4:7` (7 values from 1 to 4)."""
+    """Return the name and the values in a string such as `pd.kp=1,2` or `pd.kp=1:4:7`.
+
+    The string `pd.kp=1:4:7` stands for 7 values from 1 to 4.
+    """
     import numpy as np
 
     name, equals, given = text.partition("=")
@@ -327,7 +330,7 @@ def _vary_values(text: str) -> tuple[str, list[float]]:
 
 
 def _vary_range(text: str) -> tuple[str, tuple[float, float]]:
-    """Parse a range such as `pd.kp=1:4`; return the name and the bounds."""
+    """Return the name and the bounds in a string such as `pd.kp=1:4`."""
     name, _, given = text.partition("=")
     try:
         low, high = map(float, given.split(":"))
@@ -386,7 +389,7 @@ def _check_unique(texts: Sequence[str], option: str) -> Sequence[str]:
 
 
 def _parse_numbers(text: str, option: str) -> tuple[str, Any]:
-    """Parse a text such as `robot.q=1,2`; return the name, and the values or None."""
+    """Return the name and the values in a string such as `robot.q=1,2`; None without values."""
     name, equals, numbers = text.partition("=")
     try:
         values = [float(one) for one in numbers.split(",")] if equals else None

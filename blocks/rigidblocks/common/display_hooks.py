@@ -15,7 +15,7 @@ FACE = "rigidblocks"
 
 
 class Picture(Protocol):
-    """Web page that shows a robot or a run; notebooks also display it."""
+    """Web page that shows a robot or a run, in a browser or in a notebook."""
 
     @property
     def html(self) -> str:

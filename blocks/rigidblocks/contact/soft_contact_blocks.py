@@ -201,11 +201,11 @@ class SoftContact(StagedBlock):
     round bodies. The elastic forces of polytopes, of spheres and of all shapes on planes have a
     potential energy.
 
-    Materials. K, D and mu apply to a pair of shapes unless the shapes have a `Material`. Otherwise
-    the springs of the two materials are in series, D dissipates as much power as both dampers, and
-    mu is the geometric mean. `material_pairs` overrides this rule for a pair of material names:
-    (name, name, Material). If a material has no stiffness, the stiffness of the other material
-    applies.
+    Materials. K, D and mu apply to a pair of shapes without a `Material`. If the shapes have
+    materials, the springs of the two materials are in series, D dissipates as much power as both
+    dampers, and mu is the geometric mean. `material_pairs` overrides this rule for a pair of
+    material names: (name, name, Material). If a material has no stiffness, the stiffness of the
+    other material applies.
 
     Friction acts between two shapes as one patch per pair. Within the friction cone, the patch
     sticks to both bodies by a spring K_t and a damper D_t. K_t defaults to K, and D_t to

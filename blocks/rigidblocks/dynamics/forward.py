@@ -285,8 +285,9 @@ def accelerations(model: Tree, joined: Articulated, a_base: Array) -> Accelerati
 def outward_step(model: Tree, i: int, q: Array, qd: Array, v_p: Array) -> tuple[Any, ...]:
     """Return Xup, S, v, c, IA and pA of body i, in the first pass of `aba`.
 
-    c = v x vJ + cJ is the bias acceleration, IA = I the inertia, and pA = v x* I v the bias force.
-    `v_p` is the velocity of the parent.
+    In spatial vectors, c = v x vJ + cJ is the bias acceleration, IA = I the inertia, and
+    pA = v x* I v the bias force. `v_p` is the velocity of the parent. Accelerations are as defined
+    in `Transform.carry`.
     """
     XJ, S, vJ, cJ = model.joint[i].jcalc(q, qd)
     Xup = to_body(model, i, XJ, q)

@@ -89,9 +89,10 @@ def net_force(
 ) -> tuple[Any, ...]:
     """Return Xup, S, the velocity v, the acceleration a and the net force f of body i.
 
-    This is the outward step of the recursive Newton-Euler algorithm at body i:
+    This is the outward step of the recursive Newton-Euler algorithm at body i. In spatial vectors,
     a = Xup a_p + S qdd + cJ + v x vJ and f = I a + v x* I v. `v_p` and `a_p` are the velocity and
-    the acceleration of the parent. `Transform.carry` computes the first term of a.
+    the acceleration of the parent. The linear component of a and a_p is the acceleration of the
+    body origin, as defined in `Transform.carry`.
     """
     XJ, S, vJ, cJ = model.joint[i].jcalc(q, qd)
     Xup = to_body(model, i, XJ, q)

@@ -131,7 +131,7 @@ class Events:
 
     @cached_property
     def _traced(self) -> tuple[ca.SX, list[Choice]]:
-        """Elements of the results of `_flow`, and their piecewise functions without duplicates."""
+        """Expressions of the results of `_flow`, and the distinct piecewise functions in them."""
         flow = self._flow
         if flow.choosing is None:
             return flow.function(self._m), []

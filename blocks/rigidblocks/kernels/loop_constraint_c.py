@@ -113,10 +113,10 @@ def _nontrivial_rows(model: Model) -> list[int]:
 
 
 def _ends(model: Model, some: list[int]) -> tuple[list[_End], list[_Group]]:
-    """Return the ends of all constraints, and a range of end indices for each constraint.
+    """Return the list of the ends of all constraints, and the range of each constraint in the list.
 
-    `some` contains the indices of the nonzero rows of K. A constraint without nonzero rows has no
-    ends.
+    `some` contains the indices of the nonzero rows of K. The range of a constraint without nonzero
+    rows is empty.
     """
     of_loops = [[loop.successor, loop.predecessor] for loop in model.loops]
     of_strings = [[body for body, _ in string.points] for string in model.strings]

@@ -10,7 +10,7 @@ class Material:
     """Contact properties of a surface.
 
     Attributes:
-        name: The name of the material. A model can specify the material of a pair of names.
+        name: The name of the material, for the option `material_pairs` of contact plants.
         mu: The coefficient of sliding friction.
         mu_static: The coefficient of static friction, at least `mu`; by default `mu`.
         e: Newton's coefficient of restitution, 0 to 1.

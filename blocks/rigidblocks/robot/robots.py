@@ -76,8 +76,8 @@ def auto_tree(nb: int, bf: float = 1.0, skew: float = 0.0, taper: float = 1.0) -
     """Return a kinematic tree of `nb` bodies and revolute joints (autoTree of spatial_v1).
 
     The tree is built in breadth-first order. Body i (from 1) is a thin-walled cylinder from 0 to l
-    on its x axis, with length l = taper^(i-1), radius l/20 and mass taper^(3(i-1)). Its outboard
-    joint axis passes through (l, 0, 0), rotated by `skew` [rad] about x.
+    on its x axis. It has the length l = taper^(i-1), the radius l/20 and the mass taper^(3(i-1)).
+    The outboard joint axis passes through (l, 0, 0), rotated by `skew` [rad] about x.
 
     Args:
         nb: The number of bodies.
@@ -374,8 +374,8 @@ def four_bar(
         rocker: The length of the rocker [m].
         ground: The distance between the two supports along x [m].
         angle: The initial angle of the crank [rad].
-        up: True if the loop joint starts to the left of the line from the crank tip to the rocker
-            support, False if it starts to the right.
+        up: Initial side of the loop joint: True for the left side of the line from the crank tip to
+            the rocker support, False for the right side.
 
     Raises:
         ValueError: The bars cannot be connected.
@@ -404,8 +404,8 @@ def n_four_bar(n: int, angle: float = 0.0, speed: float = 1.0) -> Mechanism:
     ground, 1 m apart, and a coupler connects each bar to the next. The loop joints connect the tip
     of a coupler to the tip of the next bar. The bars start at `angle` [rad] from the vertical, to
     the right, and rotate in that direction at `speed` [rad/s]. If the bars lie on the ground, the
-    couplers can fold and the configuration is singular. Elsewhere the mechanism has one degree of
-    freedom, its angle th from the vertical:
+    couplers can fold and the configuration is singular. In all other configurations, the mechanism
+    has one degree of freedom, the angle th from the vertical:
 
         ((n + 1)/3 + n) d2th/dt2 = g ((n + 1)/2 + n) sin th
     """
@@ -446,8 +446,8 @@ def five_bar(
     Args:
         left: The initial angle of the left lower link from the x axis [rad].
         right: The initial angle of the right lower link from the x axis [rad].
-        apex_up: True if the apex starts to the left of the line from the left knee to the right
-            knee, False if it starts to the right.
+        apex_up: Initial side of the apex: True for the left side of the line from the left knee to
+            the right knee, False for the right side.
     """
     lower, upper, base = 1.0, 1.5, np.array([1.0, 0.0])
     knees = _polar_vector(lower, left), base + _polar_vector(lower, right)
@@ -562,7 +562,7 @@ def bennett(
 
     The axes of the four revolute joints neither intersect nor are parallel, but the linkage is
     mobile. Links of length a [m] and twist alpha [rad] alternate with links of length b and twist
-    beta, with a / sin(alpha) = b / sin(beta). One link of length b is the ground. q = (q1, q2, q3)
+    beta, where a / sin(alpha) = b / sin(beta). One link of length b is the ground. q = (q1, q2, q3)
     with q1 = `angle` [rad]:
 
         tan(q1/2) tan(q2/2) = sin((beta + alpha)/2) / sin((beta - alpha)/2),    q3 = -q1

@@ -130,8 +130,8 @@ def _nearest_face(q: Array) -> Array:
 def field_gap(p: Array, first: Array, spacing: Array, heights: Array) -> tuple[Any, Array]:
     """Return the gap (z - h(x, y)) n_z to a height field, and the normal n of the field.
 
-    h is bilinear between the nodes, h = sum of w_i(x) w_j(y) h_ij with the weights max(0, 1 - |x -
-    x_i| / dx), and constant beyond the edge. The normal is evaluated at the x and y of the point.
+    h = sum of w_i(x) w_j(y) h_ij, with the weights w_i = max(0, 1 - |x - x_i| / dx). h is bilinear
+    between the nodes and constant beyond the edge. The normal belongs to x and y of the point.
     The gap is exact for a planar field. For other fields, its error is of second order in the gap.
     """
     weights, slopes = zip(
@@ -417,8 +417,8 @@ class PointSet(Shape):
 class HeightField(Surface):
     """Ground below the surface z = h(x, y).
 
-    `heights[i, j]` [m] is the height at (x, y) = first + (i dx, j dy), with `first` (2,) and
-    `spacing` (2,) = (dx, dy) in m. The height is constant beyond the edge. Compliant contact
+    `heights[i, j]` [m] is the height at (x, y) = first + (i dx, j dy). `first` (2,) and `spacing`
+    (2,) = (dx, dy) are in m. The height is constant beyond the edge. Compliant contact
     interpolates bilinearly. Rigid contact divides each cell into two triangles, along the diagonal
     from its first node to the opposite node.
 

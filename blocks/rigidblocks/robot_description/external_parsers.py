@@ -126,7 +126,7 @@ def _compile_mjcf(path: str) -> dict[str, Any] | str:
         for name, bit in mujoco.mjtDisableBit.__members__.items()
         if name.startswith("mjDSBL_") and m.opt.disableflags & int(bit)
     }
-    arrays["sensor_kind"] = [  # the numbers of the types depend on the version of MuJoCo
+    arrays["sensor_kind"] = [  # the type codes depend on the version of MuJoCo
         mujoco.mjtSensor(kind).name.removeprefix("mjSENS_").lower()
         for kind in m.sensor_type.tolist()
     ]

@@ -182,17 +182,17 @@ def to_json(value: Any) -> Any:
 
 
 def joint_from_json(node: Node) -> Joint:
-    """Return the joint of a node; raise FormatError if it is invalid."""
+    """Return the joint that a node defines; raise FormatError for an invalid node."""
     return _part(node, JOINTS)  # type: ignore[no-any-return]
 
 
 def shape_from_json(node: Node) -> Shape:
-    """Return the shape of a node; raise FormatError if it is invalid."""
+    """Return the shape that a node defines; raise FormatError for an invalid node."""
     return _part(node, SHAPES)  # type: ignore[no-any-return]
 
 
 def base_shape_from_json(node: Node) -> Shape | Plane:
-    """Return the static shape or plane of a node; raise FormatError if it is invalid."""
+    """Return the static shape or plane that a node defines; raise FormatError if invalid."""
     return _part(node, AT_REST)  # type: ignore[no-any-return]
 
 
@@ -225,7 +225,7 @@ def _field(name: str, node: Node) -> Any:
 
 
 def material(node: Node) -> Material:
-    """Return the material of a node; raise FormatError if it is invalid."""
+    """Return the material that a node defines; raise FormatError for an invalid node."""
     known = [f.name for f in fields(Material)]
     node.keys(set(known))
     found = {key: member for key in known if (member := node.get(key)) is not None}

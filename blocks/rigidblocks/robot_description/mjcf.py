@@ -342,7 +342,7 @@ REST = "world"  # the name of the fixed base in MuJoCo
 FREE, BALL = 0, 1  # mjtJoint: free, ball, slide, hinge
 CONNECT, WELD, JOINT = range(3)  # mjtEq
 BODY, AT_SITES = 1, 6  # mjtObj
-AFFINE = 1  # mjtGain and mjtBias: fixed or none, affine
+AFFINE = 1  # mjtGain and mjtBias: 0 is a fixed gain or no bias
 
 
 def read_mjcf(root: Element, path: Path, *, strict: bool) -> Assembly:
@@ -425,7 +425,7 @@ _PASSIVE = {
 }
 _DISABLED = {
     **_PASSIVE,
-    "passive": (*_PASSIVE["spring"], *_PASSIVE["damper"]),  # one flag for both up to MuJoCo 3.3
+    "passive": (*_PASSIVE["spring"], *_PASSIVE["damper"]),  # the only flag up to MuJoCo 3.3
     "constraint": (
         "eq_active0", "dof_frictionloss", "tendon_frictionloss", "jnt_limited", "tendon_limited",
     ),

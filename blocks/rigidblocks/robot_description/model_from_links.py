@@ -175,7 +175,7 @@ def _outboard(tree: Sequence[Connection], joint: str) -> set[str]:
 
 
 def excluded_link_pairs(listed: Assembly, places: Places) -> tuple[tuple[int, int], ...]:
-    """Return the pairs of bodies (-1: base) of which all pairs of links exclude contacts."""
+    """Return the pairs of bodies (-1: base) for which every pair of links excludes contacts."""
     if not listed.apart:
         return ()
     pairs = {frozenset(pair) for pair in listed.apart}

@@ -67,7 +67,7 @@ class _UnreadError(Exception):
     """Error that contains the reason why a sensor of the file is not supported."""
 
 
-# arrays of the names of objects, by mjtObj
+# prefixes of the arrays with the addresses of object names, by mjtObj
 _OBJECTS = {1: "body", 2: "body", 3: "jnt", 5: "geom", 6: "site", 7: "cam", 18: "tendon",
             19: "actuator"}  # fmt: skip
 

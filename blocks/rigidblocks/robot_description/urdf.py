@@ -255,7 +255,7 @@ def _with_rotors(
     for actuator in actuators:
         values = {"rotor_inertia": 0.0, "gear_ratio": 1.0}
         for part in actuator.iterchildren("*"):
-            if (name := _local_name(part)) in values and part.tag != name:  # with a prefix
+            if (name := _local_name(part)) in values and part.tag != name:  # the tag has a prefix
                 values[name] = number(part, "value")
         inertia, ratio = values.values()
         if inertia < 0.0:

@@ -14,7 +14,7 @@ from rigidblocks.robot_description.format_error import FormatError, file_error
 from rigidblocks.spatial.immutable_data import floats_of_shape, read_only
 from rigidblocks.spatial.spatial import STRAIGHT, Array, Transform
 
-Element = Any  # of lxml, which has no types
+Element = Any  # element of lxml, which has no type annotations
 Children = dict[str, Element]  # the first child element of each name
 Triple = tuple[float, float, float]
 Origin = tuple[Triple, Triple]  # the position [m], and roll, pitch and yaw [rad]
@@ -50,7 +50,7 @@ def parse_xml(data: bytes, path: Path) -> Element:
 
 
 def _parse_undeclared_prefixes(data: bytes, path: Path) -> Element | None:
-    """Return the root of an XML document, or None if it has errors except undeclared prefixes."""
+    """Return the root of an XML document, or None for errors other than undeclared prefixes."""
     parser = etree.XMLParser(collect_ids=False, recover=True, **_SAFE, **_IDLE)
     root = etree.fromstring(data, parser, base_url=str(path))
     if any(error.type != etree.ErrorTypes.NS_ERR_UNDEFINED_NAMESPACE for error in parser.error_log):
@@ -162,7 +162,7 @@ def origins(elements: Sequence[Element]) -> list[Origin]:
             known |= zip(new, zip(values, values, values, strict=False), strict=False)
     try:
         return [(known[position], known[turn]) for position, turn in zip(r, rpy, strict=True)]
-    except KeyError:  # an attribute is invalid or unusual
+    except KeyError:  # an attribute did not pass the fast check
         return [(_triple(element, "xyz"), _triple(element, "rpy")) for element in elements]
 
 

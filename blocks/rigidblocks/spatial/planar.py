@@ -133,7 +133,7 @@ class Transform:
         return _Transpose(self)
 
     def inverse(self) -> "Transform":
-        """Return X^-1, from B to A coordinates."""
+        """Return X^-1, the transform from B to A coordinates."""
         return Transform(self.E.T, -(self.E @ self.r))
 
     def matrix(self) -> Array:

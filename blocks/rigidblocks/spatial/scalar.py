@@ -297,37 +297,37 @@ class Dual:
         return Dual(np.floor(self.value), 0.0)
 
     def sin(self) -> "Dual":
-        """Return the sine; `np.sin` calls it."""
+        """Return the sine of the dual number; `np.sin` calls this method."""
         return Dual(np.sin(self.value), np.cos(self.value) * self.slope)
 
     def cos(self) -> "Dual":
-        """Return the cosine; `np.cos` calls it."""
+        """Return the cosine of the dual number; `np.cos` calls this method."""
         return Dual(np.cos(self.value), -(np.sin(self.value) * self.slope))
 
     def sqrt(self) -> "Dual":
-        """Return the square root; `np.sqrt` calls it."""
+        """Return the square root of the dual number; `np.sqrt` calls this method."""
         root = np.sqrt(self.value)
         return Dual(root, self.slope / (root + root))
 
     def tan(self) -> "Dual":
-        """Return the tangent; `np.tan` calls it."""
+        """Return the tangent of the dual number; `np.tan` calls this method."""
         value = np.tan(self.value)
         return Dual(value, (1.0 + value * value) * self.slope)
 
     def arcsin(self) -> "Dual":
-        """Return the arc sine; `np.arcsin` calls it."""
+        """Return the arc sine of the dual number; `np.arcsin` calls this method."""
         return Dual(np.arcsin(self.value), self.slope / np.sqrt(1.0 - self.value * self.value))
 
     def arccos(self) -> "Dual":
-        """Return the arc cosine; `np.arccos` calls it."""
+        """Return the arc cosine of the dual number; `np.arccos` calls this method."""
         return Dual(np.arccos(self.value), -(self.slope / np.sqrt(1.0 - self.value * self.value)))
 
     def arctan(self) -> "Dual":
-        """Return the arc tangent; `np.arctan` calls it."""
+        """Return the arc tangent of the dual number; `np.arctan` calls this method."""
         return Dual(np.arctan(self.value), self.slope / (1.0 + self.value * self.value))
 
     def arctan2(self, other: Any) -> "Dual":
-        """Return the angle of the point (other, self); `np.arctan2` calls it."""
+        """Return the angle of the point (other, self); `np.arctan2` calls this method."""
         x = other if isinstance(other, Dual) else Dual(other, 0.0)
         slope = (self.slope * x.value - self.value * x.slope) / (
             self.value * self.value + x.value * x.value
@@ -335,10 +335,10 @@ class Dual:
         return Dual(np.arctan2(self.value, x.value), slope)
 
     def exp(self) -> "Dual":
-        """Return the exponential; `np.exp` calls it."""
+        """Return the exponential of the dual number; `np.exp` calls this method."""
         value = np.exp(self.value)
         return Dual(value, value * self.slope)
 
     def log(self) -> "Dual":
-        """Return the natural logarithm; `np.log` calls it."""
+        """Return the natural logarithm of the dual number; `np.log` calls this method."""
         return Dual(np.log(self.value), self.slope / self.value)

@@ -7,7 +7,7 @@ matrix. Rotations follow the convention of RBDA. For example, `rotz(q)` transfor
 coordinates, where frame B is frame A rotated by +q about z.
 
 The functions accept floats and traced scalars. The screws and homogeneous matrices at the end of
-this file accept only floats, and convert to and from the conventions of other libraries (RBDA 2.5,
+this file accept only floats. They convert to and from the conventions of other libraries (RBDA 2.5,
 2.8).
 
 Source: RBDA chapter 2, appendix A.
@@ -190,7 +190,7 @@ class Transform:
         return _Transpose(self)
 
     def inverse(self) -> "Transform":
-        """Return X^-1 = plx(E^T, -E r), from B to A coordinates."""
+        """Return X^-1 = plx(E^T, -E r), the transform from B to A coordinates."""
         return Transform(self.E.T, -(self.E @ self.r))
 
     @property

@@ -154,8 +154,8 @@ class InverseInertia(_Quantity):
 class Coordinates(_Quantity):
     """Transform X from A to B coordinates (RBDA Table 2.5).
 
-    The operator `@` returns X m for a motion m, X* f for a force f, X* I X^-1 for an inertia I, and
-    X Phi X^T for an inverse inertia Phi.
+    The operator `@` returns X m for a motion m and X* f for a force f. It returns X* I X^-1 for an
+    inertia I and X Phi X^T for an inverse inertia Phi.
     """
 
     X: spatial.Transform

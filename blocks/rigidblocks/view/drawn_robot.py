@@ -367,7 +367,7 @@ class DrawnRobot:
                 yield name, [body, *_round_coordinates(np.append(r, np.zeros(3 - len(r)))).tolist()]
 
     def functions(self, number: int) -> str:
-        """Return JavaScript members with the functions that the data of `to_json` refer to."""
+        """Return the source text of the JavaScript functions for the data of `to_json`."""
         graphs = {"poses": self.poses, "open": self.open}
         return "".join(f"{k}{number}: {javascript_function(g)},\n" for k, g in graphs.items())
 

@@ -198,7 +198,7 @@ FAR = 1e12  # largest position that is drawn [rad, m]
 PLANTS = (*(Plant, CompliantPlant, RigidContactPlant, PlantOfMembers),)
 
 
-Drawn = tuple[DrawnRobot, Sequence[str]]  # robot, and the names of the ports with its q
+Drawn = tuple[DrawnRobot, Sequence[str]]  # robot, and the names of the ports that contain q
 Drawable = Tree | Mechanism | RobotDescription | RobotFile | Block | System | str | Path
 
 

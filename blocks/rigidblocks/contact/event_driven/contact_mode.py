@@ -490,7 +490,7 @@ def _differ_only_in_directions(first: Phase, second: Phase) -> bool:
 
 
 def _correct_phase(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) -> Phase | None:
-    """Return the mode after the correction of one violation, or None without a violation."""
+    """Return the mode after correcting one impossible contact, or None if the mode is possible."""
     for change in (
         _release_contact,
         _press_contact,

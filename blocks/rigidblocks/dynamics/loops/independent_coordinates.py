@@ -109,10 +109,10 @@ class LinearCoordinates:
         return bias
 
     def is_far(self, q: Array) -> bool:
-        """Return True if a quaternion in q differs from the origin by a rotation of over 2 rad.
+        """Return True if q is so far from the origin that new coordinates are necessary.
 
-        Select new coordinates if the result is True, because the coordinates are valid only for
-        rotations below pi.
+        The limit is 2 rad for each component of the rotation of a joint with a quaternion. The
+        coordinates are valid only for rotations below pi.
         """
         if self._flat:
             return False
