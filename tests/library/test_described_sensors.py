@@ -12,14 +12,23 @@ from rigidblocks.dynamics import aba, crba
 from rigidblocks.kernels.compiled_stepper import compiled_stepper, numpy_stepper
 from rigidblocks.library.plant_from_file import described_plant
 from rigidblocks.library.plant_ports import TunableInertia
+from rigidblocks.robot_description.format_error import FormatError
 from rigidblocks.robot_description.json_file import save_model
 from rigidblocks.robot_description.load import load_model
 from rigidblocks.spatial.rigid_motion import quaternion_rotation
-from sensed_robots import ARM_SDF, MJCF_ARM, MJCF_FREE, MJCF_OF_SDF, MJCF_RAYS, largest_sensor_error
+from sensed_robots import (
+    ARM_SDF,
+    ARM_URDF,
+    MJCF_ARM,
+    MJCF_FREE,
+    MJCF_OF_SDF,
+    MJCF_RAYS,
+    largest_sensor_error,
+)
 
 mujoco = pytest.importorskip("mujoco", reason="MuJoCo is not installed (`pip install mujoco`)")
 
-ARM_URDF = """<robot name="arm"><link name="base"/><link name="a"><inertial><mass value="2"/>
+SLIDER_URDF = """<robot name="arm"><link name="base"/><link name="a"><inertial><mass value="2"/>
  <origin xyz="0.3 0 0"/><inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial>
  </link><joint name="j" type="prismatic"><parent link="base"/><child link="a"/><axis xyz="1 0 0"/>
  <limit lower="-1" upper="1" effort="9" velocity="1"/></joint>
@@ -63,23 +72,33 @@ def test_range_sensor_near_a_mesh_is_reported(tmp_path):
     assert any("sensor 'r' is not read: rays do not hit meshes" in one for one in robot.warnings)
 
 
-def sdf_values(plant, q, qd):
-    """Return the outputs of the plant of `ARM_SDF` and its accelerations."""
+def arm_values(plant, q, qd):
+    """Return the outputs of the plant of `ARM_SDF` or `ARM_URDF`."""
     p = Record({port.name: np.asarray(port.start) for port in plant.parameters})
     x, u = Record({"q": q, "qd": qd}), Record({"tau": np.array([1.5])})
     return call(plant, "output", 0.0, x, u, p)
 
 
-def test_force_torque_and_inertial_sensors_of_sdf_equal_those_of_the_same_mjcf_file(tmp_path):
-    plant = described_plant(read(tmp_path, ARM_SDF, ".sdf"), sensors=True)
-    m = mujoco.MjModel.from_xml_string(MJCF_OF_SDF)
+@pytest.mark.parametrize(
+    ("text", "suffix"), [(ARM_SDF, ".sdf"), (ARM_URDF, ".urdf")], ids=["sdf", "urdf"]
+)
+def test_force_torque_and_inertial_sensors_equal_those_of_the_same_mjcf_file(
+    text, suffix, tmp_path
+):
+    robot = read(tmp_path, text, suffix)
+    assert not [warning for warning in robot.warnings if "sensor" in warning]
+    plant = described_plant(robot, sensors=True)
+    field = "1e-5 2e-5 -3e-5" if suffix == ".sdf" else "5.5645e-6 22.8758e-6 -42.3884e-6"
+    m = mujoco.MjModel.from_xml_string(
+        MJCF_OF_SDF.replace("1e-5 2e-5 -3e-5", field).replace("0 0 -9.81", gravity(robot))
+    )
     d = mujoco.MjData(m)
     rng = np.random.default_rng(3)
     for _ in range(10):
         q, qd = rng.normal(size=(2, 1))
         d.qpos[:], d.qvel[:], d.qfrc_applied[:] = q, qd, 1.5
         mujoco.mj_forward(m, d)
-        y = sdf_values(plant, q, qd)
+        y = arm_values(plant, q, qd)
         for name in ("gyro", "accelerometer"):
             assert_allclose(y[f"imu_{name}"], d.sensor(name).data, atol=1e-12)
         R_child, R_parent = d.site("ft").xmat.reshape(3, 3), d.body("up").xmat.reshape(3, 3)
@@ -91,10 +110,56 @@ def test_force_torque_and_inertial_sensors_of_sdf_equal_those_of_the_same_mjcf_f
             assert_allclose(y[f"wrist3_{name}"], -d.sensor(name).data, atol=1e-12)
         assert_allclose(y["alt_vertical_position"], d.site("imu").xpos[2] - 1.0, atol=1e-12)
         assert_allclose(y["mag"], d.sensor("field").data, atol=1e-18)
+        if suffix == ".urdf":
+            assert_allclose(y["imu2_accelerometer"], d.sensor("on_up").data, atol=1e-12)
+
+
+def gravity(robot):
+    return " ".join(map(repr, robot.model.gravity.tolist()))
+
+
+def test_unsupported_sensors_of_a_urdf_are_reported_with_their_lines(tmp_path):
+    lines = [
+        '<gazebo reference="hand"><sensor name="r" type="ray"><ray/></sensor></gazebo>',
+        '<gazebo reference="up"><sensor name="c" type="contact"/></gazebo>',
+        '<gazebo reference="up"><sensor name="f" type="force_torque"/></gazebo>',
+        '<gazebo reference="ft"><sensor name="i" type="imu"/></gazebo>',
+        '<gazebo><sensor name="m" type="magnetometer"/></gazebo>',
+        '<gazebo reference="up"><sensor name="p" type="camera"/></gazebo>',
+        '<gazebo reference="up"><sensor name="u"/></gazebo>',
+        '<ros2_control name="x"><sensor name="s"/></ros2_control>',
+    ]
+    first = ARM_URDF.count("\n") + 2
+    text = ARM_URDF.replace("</robot>", "\n" + "\n".join(lines) + "</robot>")
+    robot = read(tmp_path, text, ".urdf")
+    expected = [
+        "sensor 'r' of type ray is not read",
+        "sensor 'c' of type contact is not read",
+        "sensor 'f' of type force_torque is not read: its reference must be a joint",
+        "sensor 'i' of type imu is not read: its reference must be a link",
+        "sensor 'm' of type magnetometer is not read: its reference must be a link",
+        None,  # cameras do not change the motion and have no numbers
+        "sensor 'u' of type None is not read",
+        "<sensor> of <ros2_control> 'x' is not read: only sensors in <gazebo> are outputs",
+    ]
+    reported = [warning for warning in robot.warnings if "sensor" in warning]
+    assert sorted(reported) == sorted(
+        f"line {first + k}: {text}" for k, text in enumerate(expected) if text
+    )
+
+
+def test_plugins_and_unknown_frames_of_the_sensors_of_a_urdf_are_reported(tmp_path):
+    text = ARM_URDF.replace("<imu/>", '<imu/><plugin name="p" filename="q.so"/>', 1)
+    assert any(
+        "<plugin> of <sensor> 'imu' is not read" in w
+        for w in read(tmp_path, text, ".urdf").warnings
+    )
+    with pytest.raises(FormatError, match="the frame 'upp' does not exist; did you mean 'up'"):
+        read(tmp_path, ARM_URDF.replace('relative_to="up"', 'relative_to="upp"'), ".urdf")
 
 
 def test_joint_states_of_ros2_control_are_outputs_with_the_units_of_the_joint(tmp_path):
-    robot = read(tmp_path, ARM_URDF, ".urdf")
+    robot = read(tmp_path, SLIDER_URDF, ".urdf")
     plant = described_plant(robot, sensors=True)
     units = {port.name: port.unit for port in plant.outputs}
     assert (units["j_position"], units["j_velocity"], units["j_effort"]) == ("m", "m/s", "N")

@@ -86,16 +86,38 @@ ARM_SDF = """<sdf version="1.9"><world name="w"><gravity>0 0 -9.81</gravity>
   <measure_direction>parent_to_child</measure_direction></force_torque></sensor>
  <sensor name="wrist3" type="force_torque"><force_torque/></sensor>
 </joint></model></world></sdf>"""
+# the same arm, with the frame of the hand in the joint "ft"
+ARM_URDF = f"""<robot name="arm"><link name="base"/>
+<link name="up"><inertial><mass value="2"/>
+ <inertia ixx=".1" iyy=".1" izz=".1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+<link name="hand"><inertial><origin xyz="0.1 0.1 0"/><mass value="3"/>
+ <inertia ixx=".1" iyy=".1" izz=".1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+<joint name="j" type="continuous"><origin xyz="0 0 1"/><parent link="base"/><child link="up"/>
+ <axis xyz="0 1 0"/></joint>
+<joint name="ft" type="fixed"><parent link="up"/><child link="hand"/>
+ <origin xyz="{0.5 - 0.1 * np.sin(0.3)} {0.1 * np.cos(0.3)} 0" rpy="0 0 0.3"/></joint>
+<gazebo reference="hand">
+ <sensor name="imu" type="imu"><pose>0.1 -0.1 0 0 0.2 0</pose><imu/></sensor>
+ <sensor name="imu2" type="imu"><pose relative_to="up">0.5 0 0 0 0 0</pose><imu/></sensor>
+ <sensor name="alt" type="altimeter"><pose>0.1 -0.1 0 0 0.2 0</pose><altimeter/></sensor>
+ <sensor name="mag" type="magnetometer"><magnetometer/></sensor></gazebo>
+<gazebo reference="ft">
+ <sensor name="wrist" type="force_torque"><pose>0 0 1 0.4 0 0</pose>
+  <force_torque><frame>sensor</frame></force_torque></sensor>
+ <sensor name="wrist2" type="force_torque"><force_torque><frame>parent</frame>
+  <measure_direction>parent_to_child</measure_direction></force_torque></sensor>
+ <sensor name="wrist3" type="force_torque"><force_torque/></sensor></gazebo></robot>"""
 MJCF_OF_SDF = """<mujoco><compiler angle="radian" eulerseq="XYZ"/>
 <option gravity="0 0 -9.81" magnetic="1e-5 2e-5 -3e-5"/><worldbody><body name="up" pos="0 0 1">
 <joint name="j" axis="0 1 0"/><inertial pos="0 0 0" mass="2" diaginertia=".1 .1 .1"/>
 <body name="hand" pos="0.5 0 0" euler="0 0 0.3">
  <inertial pos="0.1 0.2 0" mass="3" diaginertia=".1 .1 .1"/>
  <site name="imu" pos="0.1 0 0" euler="0 0.2 0"/><site name="ft" pos="0 0.1 0"/>
- <site name="tilted" euler="0.4 0 0"/></body></body></worldbody>
+ <site name="tilted" euler="0.4 0 0"/></body><site name="on_up" pos="0.5 0 0"/></body></worldbody>
 <sensor><gyro name="gyro" site="imu"/><accelerometer name="accelerometer" site="imu"/>
 <force name="force" site="ft"/><torque name="torque" site="ft"/>
-<magnetometer name="field" site="ft"/></sensor></mujoco>"""
+<magnetometer name="field" site="ft"/><accelerometer name="on_up" site="on_up"/>
+</sensor></mujoco>"""
 
 
 def _states(m, d):

@@ -152,10 +152,13 @@ _OPEN = ReportedElement("the loop that it closes stays open")
 _PLUGIN = ReportedElement("plugins of a simulator do not run")
 _DECAY = ReportedElement("the velocity of the link does not decay", _is_number(0.0))
 
+_NO_GAZEBO_SENSOR = ReportedElement("only sensors in <gazebo> are outputs")
+
 _URDF: Table = {
     "robot": _rules(
         "link joint gazebo transmission ros2_control @name @version",
-        "material sensor",
+        "material",
+        sensor=_NO_GAZEBO_SENSOR,
         loop_joint=_OPEN,
         drake__ball_constraint=ReadElement("ball_constraint"),
         drake__linear_spring_damper=ReadElement("linear_spring_damper"),
@@ -163,7 +166,8 @@ _URDF: Table = {
     ),
     "ros2_control": _rules(
         "@name",
-        "hardware gpio sensor @type @rw_rate @is_async @thread_priority",
+        "hardware gpio @type @rw_rate @is_async @thread_priority",
+        sensor=_NO_GAZEBO_SENSOR,
         joint=ReadElement("joint of ros2_control"),
     ),
     "joint of ros2_control": _rules(
@@ -181,7 +185,9 @@ _URDF: Table = {
         for key in ("body_A", "body_B", "p_AP", "p_BQ", "stiffness", "damping", "free_length")
     },
     "part of Drake": _rules("@name @value"),
-    "link": _rules("inertial @name @type", "visual collision sensor", contact=_CONTACT),
+    "link": _rules(
+        "inertial @name @type", "visual collision", sensor=_NO_GAZEBO_SENSOR, contact=_CONTACT
+    ),
     "inertial": _rules("origin mass inertia"),
     "origin": _rules("@xyz @rpy @quat_xyzw"),
     "mass": _rules("@value"),
@@ -218,10 +224,11 @@ _URDF: Table = {
     ),
     "gazebo": _rules(
         "@reference springStiffness springReference turnGravityOff gravity",
-        "material sensor visual laserRetro provideFeedback preserveFixedJoint "
+        "material visual laserRetro provideFeedback preserveFixedJoint "
         "disableFixedJointLumping stopCfm stopErp stopKp stopKd fudgeFactor cfmDamping maxVel "
         "implicitSpringDamper selfCollide self_collide initial_joint_position",
         joint=ReadElement("SDF joint"),
+        sensor=ReadElement("SDF sensor"),
         link=ReportedElement("the link is left out"),
         model=ReportedElement("the model is left out"),
         static=ReportedElement("the robot moves", _is_false),

@@ -402,16 +402,7 @@ class _Reader:
                     if kind not in PICTURES:
                         unread.append(f"line {element.sourceline}: {text}")
                     continue
-                link = joints[name].child if name in joints else name
-                base = base_of(element) or name
-                if base not in self.poses.attached and base not in self.poses.found:
-                    hint = nearest(base, sorted(self.poses.attached))
-                    raise format_error(element, f"the frame '{base}' does not exist{hint}")
-                back = self.poses[link].inverse()
-                place = SensorPlace(link, pose(element) @ self.poses[base] @ back)
-                if name in joints:
-                    parent, origin = joints[name].parent, self.poses[name] @ back
-                    place = place._replace(joint=name, origin=origin, parent=parent)
+                place = _sensor_place(element, name, joints.get(name), self.poses)
                 yield from sensor_outputs(element, place, field, step)
 
     def _model_pose(self, inside: Poses) -> Transform:
@@ -617,6 +608,67 @@ def loop_joints(
         warnings.append(f"line {gear.sourceline}: gearbox '{name}' of an extension is not read")
     for connection in reader.connections():
         yield connection._replace(closes=True), reader.poses[connection.name].E
+
+
+def _sensor_place(
+    element: Element, name: str, joint: Connection | None, poses: Poses
+) -> SensorPlace:
+    """Return the place of a sensor whose default reference frame is the frame `name`.
+
+    `joint` is the joint of the sensor, or None for a sensor of the link `name`.
+    """
+    base = base_of(element) or name
+    if base not in poses.attached and base not in poses.found:
+        hint = nearest(base, sorted({*poses.attached, *poses.found}))
+        raise format_error(element, f"the frame '{base}' does not exist{hint}")
+    link = joint.child if joint else name
+    back = poses[link].inverse()
+    place = SensorPlace(link, pose(element) @ poses[base] @ back)
+    if joint is None:
+        return place
+    return place._replace(joint=joint.name, origin=poses[name] @ back, parent=joint.parent)
+
+
+def extension_sensors(
+    extensions: Sequence[Element],
+    connections: Sequence[Connection],
+    places: Mapping[str, Transform],
+    unread: list[str],
+) -> Iterator[ParsedSensor]:
+    """Yield the outputs of the <sensor> elements in the <gazebo> elements of a URDF.
+
+    The reference of a <gazebo> element is the link of its sensors. For a force-torque sensor, the
+    reference is a joint, whose frame is the frame of its child link.
+
+    Args:
+        extensions: The <gazebo> elements.
+        connections: The joints of the robot.
+        places: The transforms from base to link coordinates in the zero configuration, by link.
+        unread: The function appends warnings about other sensors to this list.
+    """
+    joints = {c.name: c for c in connections if c.child in places}
+    poses = Poses({}, {**{name: places[c.child] for name, c in joints.items()}, **places})
+    for extension in extensions:
+        reference = (extension.get("reference") or "").strip()
+        for element in children(extension, "sensor"):
+            kind = element.get("type")
+            joint = joints.get(reference) if kind == "force_torque" else None
+            link = joint.child if joint else reference
+            if kind in PICTURES:
+                continue
+            if kind not in SDF_SENSORS:
+                why = ""
+            elif kind == "force_torque" and joint is None:
+                why = ": its reference must be a joint"
+            elif link not in places:
+                why = ": its reference must be a link"
+            else:
+                place = _sensor_place(element, link, joint, poses)
+                yield from sensor_outputs(element, place, MAGNETIC_FIELD, LARGEST_STEP)
+                continue
+            name = element.get("name")
+            text = f"sensor '{name}' of type {kind} is not read{why}"
+            unread.append(f"line {element.sourceline}: {text}")
 
 
 def _mimics(joint: Element) -> Iterator[ParsedMimicJoint]:

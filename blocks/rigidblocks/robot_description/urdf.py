@@ -26,7 +26,7 @@ from rigidblocks.robot_description.parsed_links import (
 )
 from rigidblocks.robot_description.robot_description import Sensor, Weightless, unused_name
 from rigidblocks.robot_description.schema_coverage import URDF, unread_elements
-from rigidblocks.robot_description.sdf import loop_joints
+from rigidblocks.robot_description.sdf import extension_sensors, loop_joints
 from rigidblocks.robot_description.unit_heuristics import suspicious_units
 from rigidblocks.robot_description.xml_reader import (
     HERE,
@@ -200,6 +200,12 @@ def read_urdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Ass
         connections = _with_rotors(connections, _ROTORS(root), warnings)
     if closing := [extension for extension in extensions if _closes_loops(extension)]:
         connections, loops = _with_loops(links, connections, closing, warnings)
+    sensors, unread = list[ParsedSensor](), list[str]()
+    if extensions:
+        sensors += _joint_states(root, connections, warnings)
+    if sensing := [e for e in extensions if e.tag == "gazebo" and e.find("sensor") is not None]:
+        places_at_rest = _places_at_rest(links, connections)
+        sensors += extension_sensors(sensing, connections, places_at_rest, unread)
     return Assembly(
         path,
         name,
@@ -210,11 +216,11 @@ def read_urdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Ass
         floating=floating,
         strict=strict,
         warnings=warnings,
-        report=lambda: _report(root),
+        report=lambda: (*_report(root), *unread),
         sound_shapes=sound,
         weightless=list(_weightless_links(links, switches, warnings)) if switches else (),
         springs=list(_drake_springs(extensions)),
-        sensors=list(_joint_states(root, connections, warnings)) if extensions else (),
+        sensors=sensors,
     )
 
 
