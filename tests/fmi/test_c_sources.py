@@ -64,11 +64,18 @@ OPTIONS = {  # build options
     ]
     for fmi in (2, 3)
 }
+KINDS = {  # FMUs of FMI 3.0 with binary variables, and for scheduled execution
+    2: [],
+    3: [folders(SAMPLE / kind) + FMI[3] for kind in ("binary", "scheduled")],
+}
 WAYS = {  # compiler options of each file, by its name or by its folder
     "kernel": [KERNEL, *(folders(SAMPLE / method) + KERNEL for method in METHODS)],
-    "fmi": [*([f"-DRB_FMI={fmi}", *FMI[fmi]] for fmi in (2, 3)), ["-DRB_FMI=3", *XCP[3]]],
+    "fmi": [
+        *([f"-DRB_FMI={fmi}", *FMI[fmi]] for fmi in (2, 3)),
+        *(["-DRB_FMI=3", *way] for way in (XCP[3], *KINDS[3])),
+    ],
     **{
-        f"fmi{fmi}.c": [*([*option, *FMI[fmi]] for option in options), XCP[fmi]]
+        f"fmi{fmi}.c": [*([*option, *FMI[fmi]] for option in options), XCP[fmi], *KINDS[fmi]]
         for fmi, options in OPTIONS.items()
     },
     "master": [[]],
@@ -86,6 +93,7 @@ UNITS = [  # compiled files, with their include folders
     ("fmi/fmi2.c", FMI[2]),
     ("fmi/fmi3.c", FMI[3]),
     ("fmi/fmi3.c", XCP[3]),
+    *(("fmi/fmi3.c", way) for way in KINDS[3]),
     ("kernel/kernel.c", ["-DRB_WEB_PAGE", *KERNEL]),
     ("master/master.c", []),
     ("runner/bare_metal_step.c", RUNNER),

@@ -121,6 +121,14 @@ def _of_fmus() -> dict[str, str]:
         guid = re.compile('RB_GUID ".*"')  # a digest of all sources
         texts[f"fmi{fmi}/fmu.h"] = guid.sub('RB_GUID "{sample}"', texts[f"fmi{fmi}/fmu.h"])
         texts |= {name: sources[name] for name in ("model.h", "tangent.h", "events.h")}
+    memory = Memory(Turntable())
+    binary = Variables(TracedEvaluator(memory), binary=frozenset({"w_ref", "P"}))
+    for folder, variables, interval in (
+        ("binary", binary, None),
+        ("scheduled", Variables(TracedEvaluator(memory)), 2e-3),
+    ):
+        sources = fmu_sources(variables, "turntable", RK4, 1e-3, 3, interval=interval)[1]
+        texts[f"{folder}/fmu.h"] = guid.sub('RB_GUID "{sample}"', sources["fmu.h"])
     return texts
 
 

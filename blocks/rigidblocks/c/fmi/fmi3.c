@@ -293,7 +293,7 @@ static inline Status get_binary(Instance *fmu, const char *function, const fmi3V
                                 size_t n, size_t sizes[], fmi3Binary values[], size_t n_values)
 {
     RB_WORKSPACE(RB_LARGE, double, numbers, RB_COUNT);
-    if (!are_of_type(fmu, function, vr, n, 1) || !is_given(fmu, function, sizes, n) ||
+    if (!fmu || !are_of_type(fmu, function, vr, n, 1) || !is_given(fmu, function, sizes, n) ||
         !is_given(fmu, function, values, n))
         return RB_FAILURE;
     if (n_values != n)
