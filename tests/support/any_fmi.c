@@ -30,6 +30,7 @@ typedef struct {
     size_t length[REFERENCES];
     double t, next, tolerance; /* -1 if the importer defines none */
     double completed; /* time of the last completed integrator step */
+    double stop; /* INFINITY if the importer defines none */
     bool clock[REFERENCES], early, hosted, ends, changed, rescaled, configures, initialized;
     int updates;
 } Model;
@@ -50,6 +51,7 @@ static void put_x(Model *m, const double *x)
         for (int i = 0; i < size(m, X[k]); i++)
             m->v[X[k]][i] = x[j++];
 }
+static bool is_after_stop(const Model *m, double t) { return STRICT_END && t > m->stop; }
 static int states(const Model *m)
 {
     int n = 0;
@@ -101,7 +103,7 @@ static void *made(const char *folder)
 {
     Model *m = calloc(1, sizeof(Model));
     snprintf(m->folder, sizeof m->folder, "%s", folder + (strncmp(folder, "file://", 7) ? 0 : 7));
-    m->next = INFINITY, m->completed = -INFINITY;
+    m->next = m->stop = INFINITY, m->completed = -INFINITY;
     start(m);
     return m;
 }
@@ -226,7 +228,11 @@ EXPORT int NAME(SetString)(Model *m, const Reference *r, size_t n, const Text *v
         snprintf(m->text[r[k]], sizeof m->text[0], "%s", value[k]);
     return OK;
 }
-EXPORT int NAME(SetTime)(Model *m, double t) { m->t = t; return MONOTONIC && t < m->completed ? ERROR : OK; }
+EXPORT int NAME(SetTime)(Model *m, double t) 
+{
+    m->t = t;
+    return is_after_stop(m, t) || (MONOTONIC && t < m->completed) ? ERROR : OK;
+}
 EXPORT int NAME(SetContinuousStates)(Model *m, const double *x, size_t n) { put_x(m, x); return (int)n == states(m) ? OK : ERROR; }
 EXPORT int NAME(GetContinuousStates)(Model *m, double *x, size_t n) { get_x(m, x); return (int)n == states(m) ? OK : ERROR; }
 EXPORT int NAME(GetNominalsOfContinuousStates)(Model *m, double *x, size_t n)
@@ -262,8 +268,7 @@ EXPORT const char *fmi2GetVersion(void) { return "2.0"; }
 EXPORT const char *fmi2GetTypesPlatform(void) { return "default"; }
 EXPORT int fmi2SetupExperiment(Model *m, int a, double b, double t, int c, double d)
 {
-    (void)c, (void)d;
-    m->t = t, m->tolerance = a ? b : -1.0;
+    m->t = t, m->tolerance = a ? b : -1.0, m->stop = c ? d : INFINITY;
     return OK;
 }
 EXPORT int fmi2EnterInitializationMode(Model *m) { (void)m; return OK; }
@@ -285,6 +290,8 @@ EXPORT int fmi2GetDerivatives(Model *m, double *dx, size_t n) { (void)n; rates(m
 EXPORT int fmi2DoStep(Model *m, double t, double dt, int prior)
 {
     (void)prior;
+    if (is_after_stop(m, t + dt))
+        return ERROR;
     co_simulate(m, t, dt);
     return m->ends ? 2 : OK;
 }
@@ -327,8 +334,7 @@ EXPORT int fmi3EnterConfigurationMode(Model *m) { m->configures = true; return m
 EXPORT int fmi3ExitConfigurationMode(Model *m) { m->configures = false; return OK; }
 EXPORT int fmi3EnterInitializationMode(Model *m, bool a, double b, double t, bool c, double d)
 {
-    (void)c, (void)d;
-    m->t = t, m->tolerance = a ? b : -1.0, m->initialized = true;
+    m->t = t, m->tolerance = a ? b : -1.0, m->stop = c ? d : INFINITY, m->initialized = true;
     return OK;
 }
 EXPORT int fmi3ExitInitializationMode(Model *m) { if (!m->hosted) event(m); return OK; }
@@ -353,6 +359,8 @@ EXPORT int fmi3GetNumberOfEventIndicators(Model *m, size_t *n) { (void)m; *n = N
 EXPORT int fmi3DoStep(Model *m, double t, double dt, bool prior, bool *event, bool *ends, bool *early, double *last)
 {
     (void)prior;
+    if (is_after_stop(m, t + dt))
+        return ERROR;
     *event = co_simulate(m, t, dt);
     *ends = m->ends, *last = m->t, *early = *event && m->t < t + dt - 1e-12;
     return OK;

@@ -61,6 +61,7 @@ class AnyModel:
     # directional derivative df of the rates along dx; the FMU counts the calls in v[39]
     tangent: str = ""
     monotonic: bool = False  # the FMU rejects times before its last completed integrator step
+    strict_end: bool = False  # the FMU rejects times after the stop time of the importer
     scheduled: bool = False  # for scheduled execution only
     without_events: str = ""  # function that rejects event mode: "instantiate" or "enter"
     experiment: str = ""  # attributes of DefaultExperiment
@@ -93,7 +94,7 @@ def any_fmu(folder: Path, model: AnyModel, version: int, **options: str) -> Path
 enum {{ INDICATORS = {len(model.indicators)}, UPDATES = {model.updates},
        REFUSES_MADE = {int(model.without_events == "instantiate")},
        REFUSES_ENTRY = {int(model.without_events == "enter")},
-       MONOTONIC = {int(model.monotonic)} }};
+       MONOTONIC = {int(model.monotonic)}, STRICT_END = {int(model.strict_end)} }};
 static const double H = {model.longest_step};
 static const unsigned X[] = {{{references}0}};
 static int size(const Model *m, Reference r)

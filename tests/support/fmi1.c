@@ -18,7 +18,7 @@ typedef struct {
     fmi1CallbackFunctions callbacks;
     char name[64], location[512], mime[64];
     int mode, n[N], initialized, updates;
-    double t, r[N], tolerance;
+    double t, r[N], tolerance, stop; /* stop is -1 if the importer defines none */
     char b[N], s[N][64];
     fmi1EventInfo event;
 } Model;
@@ -128,7 +128,7 @@ fmi1Component NAME(InstantiateSlave)(fmi1String name, fmi1String guid, fmi1Strin
 fmi1Status NAME(InitializeSlave)(fmi1Component c, fmi1Real t, fmi1Boolean stops, fmi1Real stop)
 {
     CALLED(InitializeSlave, INSTANTIATED);
-    (void)stops, (void)stop;
+    m->stop = stops ? stop : -1.0;
     m->t = t;
     enter(m);
     return fmi1OK;

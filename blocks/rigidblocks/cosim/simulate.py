@@ -325,7 +325,7 @@ def _run(
     """Take all steps of a run, and update the progress bar and the live view."""
     throttle = ObserverThrottle(view, master.network)
     with _bar(rows.grid.n, progress) as count_steps:
-        master.network.start(plan.t_start)
+        master.network.start(plan.t_start, rows.grid.t_stop)
         if pace is not None:
             pace.begin(master.network)
         rows.add(master.network.row())

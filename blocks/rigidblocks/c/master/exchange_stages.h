@@ -45,7 +45,8 @@ static inline Evaluation rb_evaluation(const ExchangeStep *step, int call, int s
 static inline Evaluation rb_try_state(const ExchangeStep *step, double s, const double *x)
 {
     const Exchange *model = step->model;
-    const double t = step->t + s;
+    /* the sum may exceed the stop time by a rounding error, and an FMU may then reject the time */
+    const double t = fmin(step->t + s, model->control[RB_STOP_TIME]);
     *step->part->clock = t;
     const Evaluation found =
         rb_evaluation(step, RB_SET_TIME, model->set_time.set_time(step->part->instance, t));

@@ -205,7 +205,8 @@ enum {
     RB_REST = 19,        /* Newton's method: remaining error relative to the last change */
     RB_CONTRACTION = 20, /* Newton's method: contraction of the first two iterations */
     RB_STEP_COST = 21,   /* evaluations of the derivatives in the step */
-    RB_CONTROL = 22      /* number of control values */
+    RB_STOP_TIME = 22,   /* end of the run [s], absolute; infinity if it is not known */
+    RB_CONTROL = 23      /* number of control values */
 };
 
 /* Kind of the method of an inner step. */

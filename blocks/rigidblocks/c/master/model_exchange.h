@@ -4,7 +4,7 @@
    An inner step may end after the communication step if the inputs are constant. The outputs at the
    communication points inside come from dense output. The FMU completes such a step only when the
    loop reaches its end, so the FMU is never set to a time before its last completed step. If an
-   input changes, the step ends at the communication point.
+   input changes, the step ends at the communication point. No inner step ends after the run.
 
    The stiffness detection is the one of block/adaptive_methods.py. */
 
@@ -500,9 +500,10 @@ static inline int rb_integrate_to_event(const ExchangeStep *step, double *s)
     const Exchange *model = step->model;
     double *control = model->control;
     const double due = fmax(*s, rb_next_time_event(step)), target = fmin(step->dt, due);
+    const double last = fmin(due, fmax(step->dt, control[RB_STOP_TIME] - step->t));
     while (*s < target) {
         const int is_new = control[RB_HAS_STEP] == 0.0;
-        const double end = step->looks_ahead ? fmin(due, *s + RB_LOOK_AHEAD * step->dt) : target;
+        const double end = step->looks_ahead ? fmin(last, *s + RB_LOOK_AHEAD * step->dt) : target;
         if (is_new && !rb_take_step_to_sign_change(step, *s, end))
             return 0;
         int is_there = is_new;

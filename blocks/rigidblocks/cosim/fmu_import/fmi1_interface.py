@@ -109,7 +109,7 @@ class Fmi1(Interface):
 
     def enter_initialization(self, t: float) -> None:
         if self.fmu.kind == CO_SIMULATION:
-            self.call("InitializeSlave", t, 0, 0.0)
+            self.call("InitializeSlave", t, *self.stop)
             return
         tolerance, info = self.part.tolerance, fmi1EventInfo()
         self.call("Initialize", int(tolerance is not None), tolerance or 0.0, ctypes.byref(info))

@@ -298,6 +298,7 @@ class RunningFmu(Instance):
 
     def restart(self, part: Part) -> None:
         self.end()
+        self.set_stop_time(inf)
         self.fmi.reset(part)
         configure(self.fmi)
         self._part, self._started = part, False
@@ -325,6 +326,9 @@ class RunningFmu(Instance):
     @property
     def follows(self) -> bool:
         return follows(self._fmu)
+
+    def set_stop_time(self, t_stop: float) -> None:
+        self.fmi.stop_time = t_stop
 
     def outputs(self) -> Array:
         return self.results.flat

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from copy import copy
 from functools import cache
 from importlib import import_module
-from math import inf
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -337,6 +337,7 @@ def load_library(kind: type, fmu: Fmu, folder: str, name: str) -> Any:
 class Interface(abc.ABC):
     """Instance of an FMU with its FMI functions, independent of the FMI version.
 
+    `stop_time` is the end of the run [s], or infinity if it is not known when the run starts.
     `shared` is the unpacked FMU whose library several instances use. By default, the instance
     unpacks its own copy. The methods raise FmuError if an FMI function returns a status worse than
     a warning. The error message contains the part, the function and the time.
@@ -349,6 +350,7 @@ class Interface(abc.ABC):
         self.part, self.fmu, self.log = part, part.component, FmuLog(part.name)
         self.slave: Any = None
         self.failed = self.is_lost = False
+        self.stop_time = inf
         self.has_changed_inputs = False  # True if inputs have changed since the initialization
         self._unpacked = shared
         self._is_only = False  # True for an FMU that allows one instance per process
@@ -374,6 +376,12 @@ class Interface(abc.ABC):
     @abc.abstractmethod
     def _class(self) -> Any:
         """FMPy class of the FMU."""
+
+    @property
+    def stop(self) -> tuple[bool, float]:
+        """Arguments of FMI functions: True if the stop time is known, and the stop time [s]."""
+        is_known = isfinite(self.stop_time)
+        return is_known, self.stop_time if is_known else 0.0
 
     @property
     def uses_events(self) -> bool:
@@ -573,7 +581,8 @@ class Fmi2(Interface):
 
     def set_up(self, t: float) -> None:
         tolerance = self.part.tolerance
-        self.call("SetupExperiment", tolerance is not None, tolerance or 0.0, t, 0, 0.0)
+        given = tolerance is not None, tolerance or 0.0
+        self.call("SetupExperiment", *given, t, *self.stop)
 
     def enter_initialization(self, t: float) -> None:
         del t
@@ -683,7 +692,7 @@ class Fmi3(Interface):
     def enter_initialization(self, t: float) -> None:
         tolerance = self.part.tolerance
         given = tolerance is not None, tolerance or 0.0
-        self.call("EnterInitializationMode", *given, t, False, 0.0)
+        self.call("EnterInitializationMode", *given, t, *self.stop)
 
     def do_step(self, t: float, dt: float, may_return: bool) -> StepEnd:
         event, ends, early, last = fmi3Boolean(), fmi3Boolean(), fmi3Boolean(), fmi3Float64(t)

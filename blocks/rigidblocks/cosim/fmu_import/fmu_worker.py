@@ -230,6 +230,8 @@ def _call(instance: RunningFmu, call: str, numbers: Array, text: Mapping[str, An
     elif call in _MOMENTS:
         getattr(instance, call)(int(_numbers(call, own, 1)[0]))
     elif call == "initialize":
+        if "stop time" in text:
+            instance.set_stop_time(float(text["stop time"]))
         instance.initialize(_numbers(call, own, 1)[0], text.get("outputs"))
     elif call == "follow":
         t, dt = _numbers(call, own[:2], 2)

@@ -75,6 +75,7 @@ from rigidblocks.cosim.masters.c_loop_tables import (
     SET_STATES,
     SET_TIME,
     SHORT_STEP,
+    STOP_TIME,
     TERMINATES,
     UPDATE,
     CollocationTable,
@@ -475,7 +476,11 @@ class ExchangeInstance(RunningFmu):
         for values in self._memory:
             values[:] = 0.0
         self._nominals[:] = 1.0
-        self._control[NEXT_EVENT] = inf
+        self._control[NEXT_EVENT] = self._control[STOP_TIME] = inf
+
+    def set_stop_time(self, t_stop: float) -> None:
+        super().set_stop_time(t_stop)
+        self._control[STOP_TIME] = t_stop
 
     def restart(self, part: Part) -> None:
         super().restart(part)

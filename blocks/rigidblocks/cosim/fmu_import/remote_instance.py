@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,7 @@ class RemoteInstance(Instance):
     def __init__(self, part: Part, host: Host):
         assert isinstance(part.component, Fmu)
         self._part, self._fmu, self._host, self._t = part, part.component, host, 0.0
+        self._t_stop = inf
         self._u = np.zeros(sum(port.size for port in self._fmu.inputs))
         self._y = np.zeros(sum(port.size for port in self._fmu.outputs))
         self._u_where, self._y_where = places(self._fmu.inputs), places(self._fmu.outputs)
@@ -98,9 +100,15 @@ class RemoteInstance(Instance):
     def outputs(self) -> Array:
         return self._y
 
+    def set_stop_time(self, t_stop: float) -> None:
+        self._t_stop = t_stop
+
     def initialize(self, t: float, outputs: Collection[str] | None = None) -> None:
         self._t = t
-        self._ask("initialize", [t], None if outputs is None else {"outputs": sorted(outputs)})
+        text: dict[str, Any] = {} if outputs is None else {"outputs": sorted(outputs)}
+        if isfinite(self._t_stop):
+            text["stop time"] = self._t_stop
+        self._ask("initialize", [t], text or None)
 
     def begin(self) -> None:
         self._ask("begin")

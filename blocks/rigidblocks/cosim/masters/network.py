@@ -3,6 +3,7 @@
 import abc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -36,8 +37,11 @@ class Network(abc.ABC):
     outputs: Mapping[str, Array]
 
     @abc.abstractmethod
-    def start(self, t: float) -> None:
-        """Compute the outputs at the start time t [s], once per run or after `restart`."""
+    def start(self, t: float, t_stop: float = inf) -> None:
+        """Compute the outputs at the start time t [s], once per run or after `restart`.
+
+        No part is evaluated after the end of the run `t_stop` [s], if it is known.
+        """
 
     @property
     @abc.abstractmethod
@@ -150,7 +154,9 @@ class Instances(Network):
             if (conversion := self._wiring.conversion(wire)) is not None:
                 self._scales[b].append((target, conversion))
 
-    def start(self, t: float) -> None:
+    def start(self, t: float, t_stop: float = inf) -> None:
+        for instance in self.by_name.values():
+            instance.set_stop_time(t_stop)
         self._initialization.run(t)
         self._initialization.end()
 
@@ -292,7 +298,8 @@ class OneMemory(Network):
         self.restart(plan)
         self.outputs = {port.name: self._memory[where[port.name]] for port in plan.wiring.outputs}
 
-    def start(self, t: float) -> None:
+    def start(self, t: float, t_stop: float = inf) -> None:
+        del t_stop  # a step of a block does not read later times
         self._stepper.initialize(self._memory, t)
 
     @property

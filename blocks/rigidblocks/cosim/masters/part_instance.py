@@ -34,6 +34,10 @@ class Instance(abc.ABC):
     def outputs(self) -> Array:
         """Return all output values in one array, in port order."""
 
+    def set_stop_time(self, t_stop: float) -> None:
+        """Set the end of the run [s] before the initialization; infinity if it is not known."""
+        del t_stop
+
     @abc.abstractmethod
     def initialize(self, t: float, outputs: Collection[str] | None = None) -> None:
         """Compute the outputs at the start time t [s] from the start values and the inputs.

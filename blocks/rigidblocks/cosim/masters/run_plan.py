@@ -214,6 +214,12 @@ class Grid:
     n: int
 
     @property
+    def t_stop(self) -> float:
+        """End of the last step [s], which the step computes as the sum of its start and dt."""
+        last = self.t_start + (self.n - 1) * self.dt
+        return max(self.t_start + self.n * self.dt, last + self.dt)
+
+    @property
     def times(self) -> Array:
         """Times [s] of all communication points (n + 1,)."""
         return self.t_start + self.dt * np.arange(self.n + 1)
