@@ -8,7 +8,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from fmi1_fmus import Model, Variable, fmi1_fmu
 from hosts import run_in_ecos, run_in_libcosim
 from rigidblocks import SimulationError, Sine, Step, System, prepare, simulate
+from rigidblocks.cosim.fmu_import.fmu_instance import FmuInstance, RunningFmu
 from rigidblocks.cosim.fmu_import.library_sharing import reuse_of
+from rigidblocks.cosim.fmu_import.model_exchange import ExchangeInstance
 from rigidblocks.cosim.graph.fmu_part import Fmu, FmuError
 from rigidblocks.hil.runner_tables import check_fmu
 
@@ -240,6 +242,33 @@ def test_fmi_1_slave_matches_the_results_of_fmpy(tmp_path, inputs):
     other = fmpy.simulate_fmu(str(path), stop_time=T, validate=False, **settings)
     for name in ("Real_output", "Integer_output", "Enumeration_output", "Boolean_output", "steps"):
         assert_array_equal(result[f"part.{name}"], other[name])
+
+
+@pytest.mark.parametrize("model", [BALL, STAIR, SAW, DRIVEN, TYPES], ids=lambda model: model.name)
+def test_fmi_1_fmu_in_the_c_loop_matches_its_steps_in_python(model, tmp_path, monkeypatch):
+    """Adaptive steps in C may be longer than communication steps; a step event ends such a step."""
+    adaptive = {"method": "adaptive", "rtol": 1e-10}
+    kind = {} if model.is_slave else {"method": "rk4"} if model is SAW else adaptive
+    inputs = {"Boolean_input": False, "Enumeration_input": 3} if model is TYPES else {}
+    system = system_of(fmi1_fmu(tmp_path, model), start=inputs, **kind)
+    if model is DRIVEN:
+        system.add("wave", Sine(amplitude=1.0, frequency=1.0))
+        system.connect("wave.y[1]", "part.u")
+
+    def no_step(self, t, dt):
+        raise AssertionError(f"Python steps {self.fmi.part.name} from {t} by {dt}")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FmuInstance, "step", no_step)
+        patched.setattr(ExchangeInstance, "step", no_step)
+        result = simulate(system, T, DT, form="compiled")
+    monkeypatch.setattr(RunningFmu, "_steps_in_c", False)
+    expected = simulate(system, T, DT)
+    for port in expected.ports:
+        if port.type == "String":
+            assert_array_equal(result[port.name], expected[port.name])
+        else:
+            assert_allclose(result[port.name], expected[port.name], rtol=1e-8, atol=1e-8)
 
 
 def test_capabilities_that_fmi_1_does_not_define_are_false(tmp_path):

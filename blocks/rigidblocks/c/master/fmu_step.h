@@ -21,10 +21,19 @@ static inline int rb_move_variables(const Part *part, const Variables *all)
     if (all->type == RB_BINARY)
         return all->function.fmi3_move_binary(part->instance, all->references, (size_t)all->n,
                                               all->texts->sizes, values, (size_t)all->n_values);
-    return part->kind == RB_FMI2
-               ? all->function.fmi2_move(part->instance, all->references, (size_t)all->n, values)
-               : all->function.fmi3_move(part->instance, all->references, (size_t)all->n, values,
-                                         (size_t)all->n_values);
+    return part->kind == RB_FMI3
+               ? all->function.fmi3_move(part->instance, all->references, (size_t)all->n, values,
+                                         (size_t)all->n_values)
+               : all->function.fmi2_move(part->instance, all->references, (size_t)all->n, values);
+}
+
+/* Return the value of a port for the value of its variable, or the reverse: a negated alias of
+   FMI 1.0 has the opposite value in the FMU. */
+static inline double rb_of_alias(const Variables *all, int64_t k, double value)
+{
+    if (!all->negated || !all->negated[k])
+        return value;
+    return all->type == RB_CHAR_BOOLEAN ? 1.0 - value : -value;
 }
 
 /* Set variables of an FMU. Returns the status, or RB_DOES_NOT_FIT without a call. */
@@ -36,7 +45,7 @@ static inline int rb_set_variables(const Part *part, const Variables *all)
             all->texts->sizes[k] = all->texts->known_sizes[k];
             continue;
         }
-        const double value = all->values[all->places[k]];
+        const double value = rb_of_alias(all, k, all->values[all->places[k]]);
         if (!rb_fits_type(all->type, value))
             return RB_DOES_NOT_FIT;
         rb_write_value(all->buffer, all->type, k, value);
@@ -53,7 +62,7 @@ static inline int rb_get_variables(const Part *part, const Variables *all)
         const double value = rb_read_value(all->buffer, all->type, k);
         if (!status && !rb_fits_type(all->type, value))
             status = RB_DOES_NOT_FIT;
-        all->values[all->places[k]] = value;
+        all->values[all->places[k]] = rb_of_alias(all, k, value);
     }
     return status;
 }
@@ -108,7 +117,13 @@ static inline int rb_move_all(const Loop *loop, const Part *part, const Variable
     return 1;
 }
 
-/* ---- steps of FMUs: of FMI 2.0, of FMI 3.0 without and with event mode ---- */
+/* ---- steps of FMUs: of FMI 1.0 and 2.0, of FMI 3.0 without and with event mode ---- */
+
+/* FMI 1.0 cannot return to an earlier state, so each step is new. */
+static inline int rb_step_fmi1(const Part *part, double t, double dt)
+{
+    return part->step.fmi1_step(part->instance, t, dt, 1);
+}
 
 static inline int rb_step_fmi2(const Part *part, double t, double dt)
 {
@@ -151,7 +166,16 @@ static inline int rb_update_states(const Part *part, _Bool *again, EventResult *
     double next = 0.0;
     int status;
     *again = 0;
-    if (part->kind == RB_FMI2) {
+    if (part->kind == RB_FMI1) {
+        Fmi1EventInfo info = {0, 0, 0, 0, 0, 0.0};
+        status = part->events->update.fmi1_update(part->instance, 0, &info);
+        *again = info.converged == 0;
+        terminate = info.terminate != 0;
+        nominals_changed = info.references_changed != 0;
+        states_changed = nominals_changed || info.states_changed != 0;
+        has_next = info.has_next != 0;
+        next = info.next;
+    } else if (part->kind == RB_FMI2) {
         Fmi2EventInfo info = {0, 0, 0, 0, 0, 0.0};
         status = part->events->update.fmi2_update(part->instance, &info);
         *again = info.again != 0;
@@ -208,7 +232,7 @@ static inline int rb_handle_event(const Loop *loop, const Part *part, EventResul
                                   double dt)
 {
     const Events *events = part->events;
-    if (!*events->refused) {
+    if (!*events->refused && events->enter_event_mode.enter_mode) {
         const int status = events->enter_event_mode.enter_mode(part->instance);
         if (!rb_is_accepted(loop, part, RB_ENTER_EVENT_MODE, status, t, dt))
             return 0;
@@ -219,7 +243,9 @@ static inline int rb_handle_event(const Loop *loop, const Part *part, EventResul
     if (*events->refused)
         return 1;
     *events->entered = 1;
-    return rb_iterate_event(loop, part, result, t, dt) &&
+    if (!rb_iterate_event(loop, part, result, t, dt))
+        return 0;
+    return !events->enter_step_mode.enter_mode ||
            rb_is_accepted(loop, part, RB_ENTER_STEP_MODE,
                           events->enter_step_mode.enter_mode(part->instance), t, dt);
 }
@@ -257,8 +283,9 @@ static inline int rb_fmu_step(const Loop *loop, const Part *part, double t, doub
         if (!rb_step_through_events(loop, part, t, dt))
             return 0;
     } else {
-        const int status =
-            part->kind == RB_FMI3 ? rb_step_fmi3(part, t, dt) : rb_step_fmi2(part, t, dt);
+        const int status = part->kind == RB_FMI3   ? rb_step_fmi3(part, t, dt)
+                           : part->kind == RB_FMI2 ? rb_step_fmi2(part, t, dt)
+                                                   : rb_step_fmi1(part, t, dt);
         if (!rb_is_accepted(loop, part, RB_STEP, status, t, dt))
             return 0;
     }

@@ -26,12 +26,13 @@ enum {
     RB_UINT64,
     RB_BOOLEAN,         /* of FMI 3.0 */
     RB_INTEGER_BOOLEAN, /* of FMI 2.0 */
+    RB_CHAR_BOOLEAN,    /* of FMI 1.0 */
     RB_STRING,
     RB_BINARY
 };
 
 /* Kind of a part. */
-enum { RB_BLOCK = 0, RB_FMI2 = 1, RB_FMI3 = 2, RB_HOSTED = 3 };
+enum { RB_BLOCK = 0, RB_FMI2 = 1, RB_FMI3 = 2, RB_HOSTED = 3, RB_FMI1 = 4 };
 
 /* Call on a part, for the function that evaluates its status. For a set or get call of variables
    with number k, RB_CALLS k is added. */
@@ -95,9 +96,18 @@ typedef struct {
     double next;
 } Fmi2EventInfo;
 
+/* Result of an event update in FMI 1.0, with the layout of fmiEventInfo. */
+typedef struct {
+    char converged, references_changed, states_changed, terminate, has_next;
+    double next;
+} Fmi1EventInfo;
+
 /* Functions of a part. A block has only `block_step`; a part that the host steps has none. */
 typedef union {
     int (*block_step)(double *memory, double t, double dt);
+    int (*fmi1_step)(void *fmu, double t, double dt, char is_new);
+    int (*fmi1_update)(void *fmu, char intermediate_results, Fmi1EventInfo *info);
+    int (*fmi1_completed_step)(void *fmu, char *event);
     int (*fmi2_move)(void *fmu, const uint32_t *references, size_t n, void *values);
     int (*fmi2_step)(void *fmu, double t, double dt, int no_state_set_before);
     int (*fmi3_move)(void *fmu, const uint32_t *references, size_t n, void *values,
@@ -140,13 +150,15 @@ typedef struct {
     int64_t n;
     double *values;
     int64_t n_values;
-    int64_t type; /* RB_FLOAT64 to RB_INTEGER_BOOLEAN */
+    int64_t type; /* RB_FLOAT64 to RB_BINARY */
     const int64_t *places;
     void *buffer;       /* n_values values of this type, or pointers to strings or binary values */
     const Texts *texts; /* NULL: numeric values */
+    const int64_t *negated; /* 1 for a negated alias of FMI 1.0; NULL without such values */
 } Variables;
 
-/* Event mode of an FMU of FMI 3.0, or of an FMU for model exchange. */
+/* Event mode of an FMU of FMI 3.0, or of an FMU for model exchange. FMI 1.0 has no functions that
+   enter a mode; they are NULL. */
 typedef struct {
     Function enter_event_mode, update, enter_step_mode;
     const Variables *set; /* discrete inputs, which are set in event mode */
@@ -255,7 +267,7 @@ typedef struct {
 } Exchange;
 
 typedef struct {
-    int64_t kind;   /* RB_FMI2 or RB_FMI3 also for model exchange */
+    int64_t kind;   /* RB_FMI1, RB_FMI2 or RB_FMI3 also for model exchange */
     int64_t number; /* index of the part in the host */
     void *instance; /* FMU instance, or memory of a block */
     Function step;
@@ -304,11 +316,12 @@ typedef struct {
 static inline int rb_fits_type(int64_t type, double value)
 {
     static const double low[] = {
-        -INFINITY, -INFINITY, -128.0, -32768.0, -2147483648.0, -9007199254740992.0,
-        0.0,       0.0,       0.0,    0.0,      0.0,           0.0};
+        -INFINITY, -INFINITY, -128.0, -32768.0, -2147483648.0, -9007199254740992.0, 0.0, 0.0, 0.0,
+        0.0,       0.0,       0.0,    0.0};
     static const double high[] = {INFINITY,     INFINITY,           127.0, 32767.0,
                                   2147483647.0, 9007199254740992.0, 255.0, 65535.0,
-                                  4294967295.0, 9007199254740992.0, 1.0,   1.0};
+                                  4294967295.0, 9007199254740992.0, 1.0,   1.0,
+                                  1.0};
     if (type == RB_FLOAT64)
         return 1;
     if (type == RB_FLOAT32)
@@ -331,6 +344,7 @@ static inline void rb_write_value(void *to, int64_t type, int64_t k, double valu
     case RB_UINT32: ((uint32_t *)to)[k] = (uint32_t)value; break;
     case RB_UINT64: ((uint64_t *)to)[k] = (uint64_t)value; break;
     case RB_BOOLEAN: ((_Bool *)to)[k] = value != 0.0; break;
+    case RB_CHAR_BOOLEAN: ((char *)to)[k] = value != 0.0; break;
     default: ((int32_t *)to)[k] = value != 0.0; break;
     }
 }
@@ -350,6 +364,7 @@ static inline double rb_read_value(const void *from, int64_t type, int64_t k)
     case RB_UINT32: return ((const uint32_t *)from)[k];
     case RB_UINT64: return (double)((const uint64_t *)from)[k];
     case RB_BOOLEAN: return ((const _Bool *)from)[k];
+    case RB_CHAR_BOOLEAN: return ((const char *)from)[k] != 0;
     default: return ((const int32_t *)from)[k] != 0;
     }
 }

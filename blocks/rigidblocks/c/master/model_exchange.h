@@ -410,12 +410,15 @@ static inline int rb_complete_inner_step(const ExchangeStep *step, int *event)
 {
     const Function completed = step->model->completed_step;
     const int no_return = !*step->part->may_go_back;
-    int status, terminate;
+    int status, terminate = 0;
     *event = 0;
     if (!completed.enter_mode)
         return 1;
-    if (step->part->kind == RB_FMI2) {
-        terminate = 0;
+    if (step->part->kind == RB_FMI1) {
+        char requests = 0;
+        status = completed.fmi1_completed_step(step->part->instance, &requests);
+        *event = requests;
+    } else if (step->part->kind == RB_FMI2) {
         status = completed.fmi2_completed_step(step->part->instance, no_return, event, &terminate);
     } else {
         _Bool requests = 0, ends = 0;

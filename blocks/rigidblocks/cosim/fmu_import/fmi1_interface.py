@@ -99,8 +99,11 @@ class Fmi1(Interface):
         found = getattr(self.slave.dll, f"{self.slave.modelIdentifier}_{name}")
         return name, found, self.slave.component
 
+    def needs_call(self, function: str) -> bool:
+        return self._names.get(function, function) is not None
+
     def call(self, function: str, *arguments: Any) -> None:
-        if self._names.get(function, function) is not None:
+        if self.needs_call(function):
             super().call(function, *arguments)
 
     def set_up(self, t: float) -> None:

@@ -33,6 +33,7 @@ from rigidblocks.cosim.masters.c_loop_tables import (
     ENTER_EVENT_MODE,
     ENTER_STEP_MODE,
     EVENTS,
+    FMI1,
     FMI2,
     FMI3,
     GET,
@@ -453,10 +454,9 @@ class RunningFmu(Instance):
 
     @property
     def _steps_in_c(self) -> bool:
-        """True if the C master loop supports the version, the clocks and the types of the FMU."""
+        """True if the C master loop supports the clocks and the variables of the FMU."""
         groups = (*self.given.groups, *self.results.groups)
-        has_clocks = self._clocks.count > 0
-        return self._fmu.version > 1 and not has_clocks and all(one.runs_in_c for one in groups)
+        return self._clocks.count == 0 and all(one.runs_in_c for one in groups)
 
     def _set_held(self) -> None:
         """Set the inputs that may change without an event.
@@ -504,7 +504,9 @@ class RunningFmu(Instance):
         raise self._many_updates()
 
     def _address(self, function: str) -> int:
-        """Return the address of an FMI function."""
+        """Return the address of an FMI function, or 0 if the FMI version does not need the call."""
+        if not self.fmi.needs_call(function):
+            return 0
         return ctypes.cast(self.fmi.bound(function)[1], ctypes.c_void_p).value or 0
 
     def _judge_values(self, number: int, call: int, status: int) -> None:
@@ -521,6 +523,7 @@ class RunningFmu(Instance):
         return self.fmi.refuse(f"its event iteration did not converge in {EVENTS} iterations")
 
 
+FMI_KINDS = {1: FMI1, 2: FMI2, 3: FMI3}  # kinds of the C loop, by FMI version
 _EVENT_CALLS = {
     ENTER_EVENT_MODE: "EnterEventMode",
     UPDATE: "UpdateDiscreteStates",
@@ -583,7 +586,7 @@ class FmuInstance(RunningFmu):
         if not self._steps_in_c:
             return super().entry()
         return Entry(
-            FMI2 if self._fmu.version == 2 else FMI3,
+            FMI_KINDS[self._fmu.version],
             self.fmi.bound("DoStep")[2],
             self._address("DoStep"),
             [group.variables("Set") for group in self._held],

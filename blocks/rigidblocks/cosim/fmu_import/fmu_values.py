@@ -32,7 +32,8 @@ _BY_VERSION: dict[int, dict[str, type]] = {
 # types of c/master/loop_tables.h
 _C_TYPES = (
     *("float64", "float32", "int8", "int16", "int32", "int64"),
-    *("uint8", "uint16", "uint32", "uint64", "bool", "integer boolean", "String", "Binary"),
+    *("uint8", "uint16", "uint32", "uint64", "bool", "integer boolean", "char boolean"),
+    *("String", "Binary"),
 )
 
 
@@ -102,7 +103,7 @@ class Group:
         self.where: Any = slice(where[0], where[-1] + 1) if in_a_row else where
         names = [name for port in ports for name in fmi.fmu.variable_names(port.name)]
         negated = np.array([name in fmi.fmu.negated for name in names])
-        self._negated = np.flatnonzero(negated)
+        self._negated, self._marks = np.flatnonzero(negated), negated.astype(np.int64)
         self.is_direct = bool(in_a_row) and self.type in ("Real", "Float64")
         self.is_direct = self.is_direct and not len(self._negated)
         self._buffer = self._make_buffer()
@@ -119,14 +120,21 @@ class Group:
         address = ctypes.cast(self._moves[which][1], ctypes.c_void_p).value or 0
         buffer = None if self.is_direct else self._buffer
         return Variables(
-            address, self._numbers, self._flat, self.places, self._c_type, buffer, self._texts
+            address,
+            self._numbers,
+            self._flat,
+            self.places,
+            self._c_type,
+            buffer,
+            self._texts,
+            self._marks if len(self._negated) else None,
         )
 
     @property
     def _c_type(self) -> int:
         """Constant of the variable type in `c/master/loop_tables.h`."""
-        if self.type == "Boolean" and self._fmi.fmu.version == 2:
-            return _C_TYPES.index("integer boolean")
+        if self.type == "Boolean" and self._fmi.fmu.version < 3:
+            return _C_TYPES.index(("char boolean", "integer boolean")[self._fmi.fmu.version - 1])
         if self.type in TEXTUAL:
             return _C_TYPES.index(self.type)
         return _C_TYPES.index(np.dtype(self._buffer.dtype).name)

@@ -32,6 +32,7 @@ from rigidblocks.block.radau import (
 )
 from rigidblocks.block.stepper import inner_steps, time_tolerance
 from rigidblocks.cosim.fmu_import.fmu_instance import (
+    FMI_KINDS,
     FmuInstance,
     Moment,
     RunningFmu,
@@ -54,8 +55,6 @@ from rigidblocks.cosim.masters.c_loop_tables import (
     ENTER_STEP_MODE,
     EVENTS,
     FACTORED,
-    FMI2,
-    FMI3,
     GET,
     GET_DIRECTIONAL,
     GET_INDICATORS,
@@ -441,6 +440,10 @@ def _has_sign_change(z_before: Array, z_after: Array) -> bool:
     return bool(((z_before > 0) != (z_after > 0)).any())
 
 
+# functions that update the discrete states, by FMI version
+_UPDATES = {1: "EventUpdate", 2: "NewDiscreteStates", 3: "UpdateDiscreteStates"}
+
+
 class ExchangeInstance(RunningFmu):
     """Instance of a model exchange FMU in this process.
 
@@ -493,7 +496,7 @@ class ExchangeInstance(RunningFmu):
         rtol, atol = (method.rtol, method.atol) if isinstance(method, Adaptive) else (0.0, 0.0)
         sparsity = self._sparsity
         return Entry(
-            FMI2 if self._fmu.version == 2 else FMI3,
+            FMI_KINDS[self._fmu.version],
             self.fmi.bound("SetTime")[2],
             0,
             [group.variables("Set") for group in self._held],
@@ -598,7 +601,7 @@ class ExchangeInstance(RunningFmu):
         calls = (*first, GET_STATES, GET_NOMINALS, COMPLETED_STEP, GET_DIRECTIONAL)
         return {
             ENTER_EVENT_MODE: "EnterEventMode",
-            UPDATE: "NewDiscreteStates" if self._fmu.version == 2 else "UpdateDiscreteStates",
+            UPDATE: _UPDATES[self._fmu.version],
             ENTER_STEP_MODE: "EnterContinuousTimeMode",
             **dict(zip(calls, self._model.functions, strict=True)),
         }
@@ -616,7 +619,7 @@ class ExchangeInstance(RunningFmu):
             raise self._many_updates()
         else:
             self.fmi.check_end(status == TERMINATES)
-            self.fmi.judge(self.fmi.prefix + self._names[which], status)
+            self.fmi.judge(self.fmi.bound(self._names[which])[0], status)
 
     def _begin(self) -> None:
         self._clocks.start(self._t_start)
@@ -660,8 +663,8 @@ class ExchangeInstance(RunningFmu):
     def _step_in_python(self, t: float, dt: float) -> None:
         """Step the instance in Python with the explicit part of the integration method.
 
-        The Python step is used for polynomial inputs, for FMI 1.0 FMUs, for FMUs with clocks, and
-        on machines without a C compiler.
+        The Python step is used for polynomial inputs, for FMUs with clocks, and on machines
+        without a C compiler.
         """
         self.fmi.log.clock[0] = t
         self._clocks.begin_step()

@@ -14,7 +14,7 @@ from rigidblocks.spatial.spatial import Array
 from rigidblocks.tracing.ccode import c_text
 from rigidblocks.tracing.compiler import shared_library
 
-BLOCK, FMI2, FMI3, HOSTED = range(4)
+BLOCK, FMI2, FMI3, HOSTED, FMI1 = range(5)
 SET, STEP, GET, ENTER_EVENT_MODE, SET_DISCRETE, UPDATE, ENTER_STEP_MODE = range(7)
 SET_TIME, SET_STATES, GET_RATES, GET_INDICATORS, COMPLETED_STEP = range(7, 12)
 GET_STATES, GET_NOMINALS, GET_DIRECTIONAL = range(12, 15)
@@ -73,6 +73,7 @@ class _Variables(Structure):
         ("places", c_void_p),
         ("buffer", c_void_p),
         ("texts", c_void_p),
+        ("negated", c_void_p),
     )
 
 
@@ -201,7 +202,8 @@ class Variables(NamedTuple):
     unsigned 32-bit integers. `flat` is a contiguous array of doubles, and `places` (m,) are the
     indices of the values in `flat`. `type` is the constant of the type in `c/master/loop_tables.h`.
     `buffer` (m,) holds the values in this type; it is None for doubles that are adjacent in `flat`.
-    `texts` is None for numeric values.
+    `texts` is None for numeric values. `negated` (m,) is 1 for each negated alias of FMI 1.0; it is
+    None without such values.
     """
 
     function: int
@@ -211,6 +213,7 @@ class Variables(NamedTuple):
     type: int
     buffer: Array | None
     texts: Texts | None
+    negated: Array | None
 
 
 class Events(NamedTuple):
@@ -479,6 +482,7 @@ class Loop:
                 places.ctypes.data,
                 None if one.buffer is None else one.buffer.ctypes.data,
                 self._texts(one.texts),
+                None if one.negated is None else one.negated.ctypes.data,
             )
             for one, places in zip(groups, all_places, strict=True)
         ]
