@@ -1,1 +1,1 @@
-"""Blocks: ports, functions, flat memory layout, evaluators, integration methods and steppers."""
+"""Blocks with ports and functions, their memory layout, integration methods and steppers."""

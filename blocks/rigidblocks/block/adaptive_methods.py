@@ -375,7 +375,7 @@ def longest_step(method: Method, h: float | None = None) -> float:
 
 
 def linearly_implicit_part(method: Method) -> Integrator | None:
-    """Return the linearly implicit integrator of a method; None if the method has none."""
+    """Return the linearly implicit integrator of a method, or None if the method has none."""
     if isinstance(method, Adaptive):
         return method.stiff
     return method if method.implicit is not None else None

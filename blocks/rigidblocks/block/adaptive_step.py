@@ -847,7 +847,7 @@ class AdaptiveStepper:
         return SwitchingValues(value, (moved - value) / delta)
 
     def _shorten_before_event(self, s: Array, h: float) -> float:
-        """Store the step size h [s] that ends before an event, and return it.
+        """Store a step size h [s] that ends before an event, and return h.
 
         The previous step size is stored for the time after the event.
         """

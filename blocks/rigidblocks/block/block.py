@@ -106,7 +106,9 @@ def _immutable_value(value: Any, what: str) -> Any:
 
 
 def _immutable_record(value: Any, what: str) -> Any:
-    """Return a frozen record of this package with read-only arrays; return other values unchanged.
+    """Return a copy of a frozen record of this package in which all arrays are read-only.
+
+    Other values are returned unchanged.
 
     `what` is the name of the value in error messages.
     """

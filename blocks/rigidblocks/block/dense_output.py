@@ -27,7 +27,7 @@ HALVINGS = 53  # number of bisections of a step, which end at adjacent floating-
 
 @dataclass(frozen=True, eq=False)
 class Interpolant:
-    """Dense output of one explicit step: the states (n,) as a function of the step fraction.
+    """Dense output of an explicit step, which returns the states (n,) at a step fraction.
 
         x(delta) = x + h sum b_i(delta) k_i                    (RBDA Eq 11.46)
 
@@ -339,7 +339,7 @@ class Segment:
         return self.after if t >= self.end else self._memory_at((t - self.t) / self.course.h)
 
     def end_at_event(self, before: float) -> "Segment":
-        """Shorten the step if the event occurs in it, and return the step itself.
+        """Shorten the step if it contains an event, and return the step object.
 
         `before` is the value of the event function at the start of the step.
         """

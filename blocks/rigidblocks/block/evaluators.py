@@ -370,7 +370,10 @@ def _explain_adaptive_failure(memory: Memory, eigenvalue: float) -> str:
 
 
 def _singular_pose_hint(memory: Memory) -> str:
-    """Return a text about singular loops if the block has an output 'condition', else ""."""
+    """Return a hint at singular loops for an error message, or "" for a block without loops.
+
+    A block with loops has an output 'condition'.
+    """
     if "condition" not in memory.where:
         return ""
     return "; the loops may be near a singular configuration; check the output 'condition'"

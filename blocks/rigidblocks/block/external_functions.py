@@ -24,7 +24,7 @@ from rigidblocks.spatial.spatial import Array
 
 
 class BlockInC(Block):
-    """Base class of blocks with a C function that uses data tables; NumPy runs also call it."""
+    """Base class of blocks with a C function that uses data tables, also in NumPy runs."""
 
     @property
     @abc.abstractmethod
@@ -142,7 +142,7 @@ class WrittenBlock(BlockInC):
         return self._call_library("written", x, u, p)
 
     def initial(self, x: Record, u: Record, p: Record) -> Values:
-        """Return the initial sampled states: start values, or the results of `start_function`."""
+        """Return the initial sampled states, which `start_function` computes if it exists."""
         if self.start_function:
             return self._call_library("started", x, u, p)
         return {port.name: getattr(x, port.name) for port in self.sampled}

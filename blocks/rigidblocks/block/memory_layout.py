@@ -156,7 +156,7 @@ class Memory:
         return memory
 
     def records(self, m: Array) -> tuple[Any, Record, Record, Record]:
-        """Return the arguments of the block's functions for the memory vector m: t, x, u and p.
+        """Return the arguments t, x, u and p of the block's functions for the memory vector m.
 
         t is the time [s]. x, u and p are records of the states, inputs and parameters.
         """

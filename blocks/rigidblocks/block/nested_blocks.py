@@ -62,7 +62,7 @@ class Composite(Block):
 
     @abc.abstractmethod
     def inner_blocks(self, memory: Memory) -> Sequence[InnerBlock]:
-        """Return the inner blocks in the order of their steps; () if `update` is traceable.
+        """Return the inner blocks in the order of their steps, or () if `update` is traceable.
 
         `memory` is the memory layout of the outer block.
         """

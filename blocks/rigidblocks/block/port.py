@@ -201,7 +201,7 @@ class Port:
 
     @property
     def quantities(self) -> tuple[Quantity | None, ...]:
-        """Physical quantity of the unit of each element; None for an unknown unit."""
+        """Physical quantity of the unit of each element, or None for an unknown unit."""
         return tuple(
             self.meanings.get(u) if u in self.meanings else quantity_of(u) for u in self.units
         )

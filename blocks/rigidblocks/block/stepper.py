@@ -1,4 +1,4 @@
-"""Communication steps of a block: pure functions of its memory vector, and stepper objects.
+"""Communication steps of a block, as pure functions of a memory vector and as stepper objects.
 
     advance     takes inner steps, updates sampled states at sample instants, computes outputs
     inner_step  returns the continuous states after one step of the integrator

@@ -80,7 +80,7 @@ _MANY = 2.0**20
 
 
 class Quantity(NamedTuple):
-    """Physical quantity of a unit: its dimension, and its conversion to SI base units.
+    """Physical quantity of a unit, with the dimension and the conversion to SI base units.
 
     A value of the unit is `factor` value + `offset` in SI base units.
 

@@ -1,4 +1,4 @@
-"""Acceptance report of an FMU: validation, time and memory of a step, and code size."""
+"""Acceptance report of an FMU, with validation, time and memory of a step, and code size."""
 
 import ctypes
 import platform
@@ -87,7 +87,7 @@ def _entries(path: Path, description: Any, names: list[str], dt: float) -> Itera
 
 
 def _reason_not_runnable(path: Path, folder: Path, description: Any, names: list[str]) -> str:
-    """Return the reason why an unpacked FMU cannot run on this platform; "" if it can run.
+    """Return the reason why an unpacked FMU cannot run on this platform, or "" if it can run.
 
     If the FMU has only sources, the function compiles the sources into `folder`.
     """

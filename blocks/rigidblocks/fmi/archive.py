@@ -137,7 +137,7 @@ def license_text(headers: Mapping[str, str]) -> str:
 
 
 def own_license() -> str:
-    """Return the text of the license of rigidblocks, which is also the license of its C code."""
+    """Return the text of the license of rigidblocks and its C code."""
     return files("rigidblocks").joinpath("c/license.txt").read_text()
 
 

@@ -276,9 +276,9 @@ class _Reader:
         return _name_piece(token.text, self.names, called)
 
     def read_brackets(self, opening: str) -> _Piece:
-        """Read the rows and cells of a bracket up to the closing bracket, and return them.
+        """Read a bracket with rows and cells up to the closing bracket.
 
-        A bracket with several rows is displayed as a matrix.
+        The result is the MathML element of the bracket. Several rows are displayed as a matrix.
         """
         closing = _CLOSED_BY[opening]
         rows, cells = list[tuple[_Piece, ...]](), list[_Piece]()

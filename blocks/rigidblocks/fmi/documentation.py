@@ -1,4 +1,4 @@
-"""Documentation files of an FMU: an HTML page about its block, and the reference run."""
+"""Documentation files of an FMU: an HTML page about the block, and a reference run."""
 
 import inspect
 import re
@@ -159,7 +159,7 @@ def names(block: Block) -> frozenset[str]:
 
 
 def _parts(block: Block) -> Iterator[str]:
-    """Yield the HTML descriptions of the parts of a system; yield nothing for another block."""
+    """Yield the HTML descriptions of the parts of a system, and nothing for another block."""
     if isinstance(block, PortsOfParts):
         yield "<h2>Parts</h2>"
         for name, part in block.parts.items():
@@ -221,7 +221,7 @@ def _range(port: Port) -> str:
 
 
 def _wiring(run: ReferenceRun) -> Iterator[str]:
-    """Yield the HTML about connections: direct feedthrough, delays and conventions."""
+    """Yield the HTML about direct feedthrough, delays and conventions of the ports."""
     pairs, block = feedthrough(run.evaluator), run.memory.block
     yield "<h2>Connections</h2><ul>"
     for output in block.outputs:

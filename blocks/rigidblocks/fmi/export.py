@@ -237,7 +237,7 @@ def _system_of(block: Block) -> System:
 
 @dataclass(frozen=True, eq=False)
 class _Made:
-    """Block to export, with the default options of its export."""
+    """Block to export, with the default values of the export options."""
 
     block: Block
     name: str | None = None

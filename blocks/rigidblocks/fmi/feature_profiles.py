@@ -32,7 +32,7 @@ class Support(StrEnum):
 
 
 class Need(StrEnum):
-    """Status of a feature in a profile: required or recommended."""
+    """Status of a feature in a feature profile, which is required or recommended."""
 
     REQUIRED = "X"
     RECOMMENDED = "*"
@@ -82,7 +82,7 @@ class Description:
 
     @cached_property
     def structural(self) -> Counter[str]:
-        """Number of arrays that each structural parameter sizes, by its value reference."""
+        """Number of arrays whose size a structural parameter defines, by value reference."""
         counts = Counter[str]()
         for v in self.variables:
             counts.update({d.get("valueReference") for d in v.findall("Dimension")} - {None})

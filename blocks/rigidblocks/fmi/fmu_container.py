@@ -113,9 +113,10 @@ def _files(
 
 
 def _groups(wiring: Wiring) -> Iterator[list[str]]:
-    """Yield the part names of each FMU of the container: one FMU part, or consecutive blocks.
+    """Yield the groups of part names that form an FMU of the container.
 
-    The groups are in initialization order, so no group reads an initial value of a later group.
+    A group is an FMU part, or consecutive blocks. The groups are in initialization order, so no
+    group reads an initial value of a later group.
     """
     order = dict.fromkeys(wiring.initialization_order)
     for ours, run in groupby(order, lambda one: isinstance(wiring.parts[one].component, Block)):

@@ -150,7 +150,7 @@ def model_description3(
 
 
 def output_order_attribute(order: int) -> dict[str, str]:
-    """Return the XML attribute for the highest order of output derivatives; {} for order 0."""
+    """Return the XML attribute for the highest order of output derivatives, or {} for order 0."""
     return {"maxOutputDerivativeOrder": str(order)} if order else {}
 
 
@@ -247,7 +247,7 @@ class _Writer2(_Writer):
 
     @property
     def rates(self) -> tuple[Variable, ...]:
-        """Return the derivatives of the continuous states; () without model exchange."""
+        """Return the derivatives of the continuous states, or () without model exchange."""
         return self.variables.rates if self.model_exchange else ()
 
     def add_interfaces(self, root: Element) -> None:
@@ -384,7 +384,7 @@ class _Writer3(_Writer):
             SubElement(element, "Dimension", start=str(length))
 
     def clock_attributes(self, variable: Variable) -> dict[str, str | None]:
-        """Return the XML attributes that a clock requires for a variable; {} without a clock."""
+        """Return the XML attributes that a clock requires for a variable, or {} without a clock."""
         del variable
         return {}
 

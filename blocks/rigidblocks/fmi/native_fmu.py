@@ -1,4 +1,4 @@
-"""Export of a block as a native FMU: C sources, compilation for each platform, and packaging."""
+"""Export of a block as a native FMU, with code generation, compilation and packaging."""
 
 import re
 import struct
@@ -580,7 +580,7 @@ def _binary_elements(variables: Variables) -> set[int]:
 
 
 def _binary_lines(variables: Variables) -> Iterator[str]:
-    """Yield the lines of fmu.h that mark binary variables; without binary variables, no lines."""
+    """Yield the lines of fmu.h that mark the binary variables, if the FMU has binary variables."""
     if variables.binary:
         elements = _binary_elements(variables)
         marks = ", ".join(str(int(k in elements)) for k in range(variables.count))
@@ -618,9 +618,9 @@ def _lengths(variables: Variables) -> list[int]:
 
 
 def _scalar_lengths(variables: Variables) -> list[int]:
-    """Return the length of each FMI 2.0 variable: 1, or 0 for event indicators.
+    """Return 1, the length of a scalar variable, for each FMI 2.0 variable.
 
-    Event indicators are not variables in FMI 2.0.
+    The length is 0 for event indicators, because they are not variables in FMI 2.0.
     """
     return [1] * len((*variables.all, *variables.rates)) + [0] * len(variables.indicators)
 

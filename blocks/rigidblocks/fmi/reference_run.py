@@ -87,10 +87,11 @@ class ReferenceRun:
 
     @property
     def dt(self) -> float:
-        """Communication step [s]; for a sampled block, a multiple of the sample time.
+        """Communication step of the run [s].
 
         The default is 10 ms, or 100 inner steps if they are shorter. The communication step is
-        reduced if the run would otherwise have fewer than ten steps.
+        reduced if the run would otherwise have fewer than ten steps. For a sampled block, it is a
+        multiple of the sample time.
         """
         return self._run[0]
 
@@ -206,7 +207,7 @@ _LETTERS = 60  # maximum number of characters of the element names in a chart le
 
 
 def curves(run: ReferenceRun) -> str:
-    """Return the HTML of the output charts: a style element, and one SVG chart per port.
+    """Return the HTML of the output charts, with a style element and one SVG chart per port.
 
     The package pygal draws the charts. If pygal is missing, a paragraph replaces the charts.
     """

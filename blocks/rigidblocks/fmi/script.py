@@ -110,7 +110,7 @@ def _give_up_once(folder: Path) -> None:
 
 
 def slave_class(name: str, path: Path, namespace: dict[str, Any]) -> Any:
-    """Return the slave class of a Python FMU; the first call runs the script of the FMU.
+    """Return the slave class of a Python FMU, and run the script of the FMU in the first call.
 
     The script runs in the namespace of the module that pythonfmu imports. pythonfmu 0.7 runs this
     module again for each instance, when the files of the first instance may no longer exist. Each
@@ -154,7 +154,10 @@ class Script:
     extra_files: Mapping[str, bytes]
 
     def module_name(self, salt: str) -> str:
-        """Return a unique module name: the script's stem and a digest of its text and `salt`."""
+        """Return a unique module name with the script's stem and a digest.
+
+        The digest depends on the text of the script and on `salt`.
+        """
         stem = re.sub(r"\W", "_", self.path.stem)
         return f"{stem}_{digest({'text': self.path.read_bytes(), 'salt': salt.encode()})}"
 

@@ -102,7 +102,7 @@ class BlockSlave(Fmi2Slave):
         self._address = ctypes.c_void_p(self._request.ctypes.data)
 
     def _sort_references(self) -> None:
-        """Store the value references that can be set before and during a run, and the bounds."""
+        """Store the value references that can be set before and during a run, and their bounds."""
         layout = self.layout
         self._known = frozenset(range(layout.size))
         self._inputs = frozenset(range(layout.u.start, layout.p.stop))  # can be set at any time

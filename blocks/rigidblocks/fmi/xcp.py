@@ -56,7 +56,7 @@ def period(dt: float) -> tuple[int, int]:
 def plan_text(
     symbol: str, name: str, size: int, tunables: list[Element], dt: float
 ) -> tuple[str, ...]:
-    """Return the C code of an XCP server's tables: parameters, program name and memory size.
+    """Return the C code of an XCP server's tables, with parameters, program name and memory size.
 
     Args:
         symbol: Prefix of the C constants.
@@ -167,7 +167,7 @@ def _address(element: Element) -> str:
 
 
 def _interface(dt: float, address: str) -> str:
-    """Return the IF_DATA section of an A2L file: protocol limits, event and server address.
+    """Return the IF_DATA section of an A2L file, with protocol limits, event and address.
 
     `dt` is the period of the event [s], and `address` has the form host:port.
     """
@@ -267,8 +267,9 @@ _PREFIX = "org.fmi_standard.fmi_ls_xcp"
 
 @dataclass(frozen=True)
 class XcpAddress:
-    """Default address of the XCP server of an FMU: "5555" (this machine only) or "127.0.0.1:5555".
+    """Default address of the XCP server of an FMU.
 
+    `text` is a port, such as "5555" for the local machine, or an address such as "127.0.0.1:5555".
     The importing tool may set another address.
 
     Raises:
@@ -307,7 +308,7 @@ def check_platforms(platforms: str | Iterable[str] | None) -> None:
 
 
 def plan_header(variables: Variables, identifier: str, address: XcpAddress) -> str:
-    """Return the text of xcp_plan.h: address, memory size and tunable parameters of an FMU."""
+    """Return the text of xcp_plan.h with address, memory size and parameters of an XCP server."""
     plan = plan_text("RB_XCP_PLAN", identifier, variables.memory.size, _tunables(variables), 0.0)
     default = f"{{1, {address.port}, {c_string(address.host)}}}"
     return "\n".join(

@@ -1,4 +1,4 @@
-"""Blocks: plants without contact, controllers, sources, signals, sensors and actuators."""
+"""Library of blocks: plants without contact, controllers, sources, signals, sensors, actuators."""
 
 from rigidblocks.library.closed_loops import (
     ClosedLoopPlant,

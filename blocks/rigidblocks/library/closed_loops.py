@@ -78,7 +78,7 @@ STABILIZATIONS = ("projection", "baumgarte", "independent", "none")
 
 @dataclass(frozen=True, eq=False)
 class ClosedLoopPlant(JointPlant):
-    """Forward dynamics of a robot with kinematic loops: joint forces in, joint motion out.
+    """Plant with the forward dynamics of a robot with kinematic loops.
 
         H(q) qdd + C(q, qd, f_ext) = tau + K^T lam        K qdd = k        (RBDA Eq 8.6)
 
@@ -189,7 +189,7 @@ class ClosedLoopPlant(JointPlant):
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """Ports of the states: joint motion q (nq,) and qd (nv,), and the element states.
+        """State ports for the joint motion q (nq,) and qd (nv,), and for the element states.
 
         If `keep_energy` is True, the plant also has the states energy_due and energy_known.
         """
@@ -207,7 +207,7 @@ class ClosedLoopPlant(JointPlant):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Ports of the inputs: joint forces tau (nv,), and f_ext and loop_tau if requested."""
+        """Input ports for the joint forces tau (nv,), and if requested, for f_ext and loop_tau."""
         ports = [*set_nominal_values([force_port(self.model.joint)], self.nominal)]
         if self.external_wrenches:
             ports.append(wrench_port(self.model))
@@ -221,10 +221,10 @@ class ClosedLoopPlant(JointPlant):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Ports of the outputs: states, qdd (nv,), energy, lam (nc,), diagnostics, element forces.
+        """Output ports for the motion, energy, constraint forces, diagnostics and element forces.
 
-        lam are the constraint forces. The diagnostics are the largest loop error, the number of
-        independent constraints, and the condition number of the constraints.
+        lam (nc,) contains the constraint forces. The diagnostics are the largest loop error, the
+        number of independent constraints, and the condition number of the constraints.
         """
         model = self.model
         return (
@@ -415,7 +415,7 @@ def _check_closed(model: Tree, q0: Array) -> None:
 
 @dataclass(frozen=True, eq=False)
 class CutLoopPlant(Block):
-    """Forward dynamics of a robot with cut loops: constraint forces in, loop equation out.
+    """Plant with the forward dynamics of a robot with cut loops, which a `LoopClosure` closes.
 
         H qdd + C = tau + K^T lam,  A = K H^-1 K^T,  b = k - K H^-1 (tau - C)  (RBDA Eq 8.38, 8.39)
 
@@ -445,7 +445,7 @@ class CutLoopPlant(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Inputs: joint forces tau (nv,) and constraint forces lam (nc,)."""
+        """Input ports for joint forces tau (nv,) and constraint forces lam (nc,)."""
         return (
             force_port(self.model.joint),
             closure_force_port(self.model, 0.0),
@@ -453,7 +453,7 @@ class CutLoopPlant(Block):
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """States: joint positions q (nq,) and joint velocities qd (nv,)."""
+        """State ports for joint positions q (nq,) and joint velocities qd (nv,)."""
         return motion_states(self.model.joint, self.q0, self.qd0)
 
     @cached_property
@@ -522,7 +522,7 @@ class LoopClosure(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Outputs: constraint forces lam (nc,), rank of A, and the largest loop error."""
+        """Output ports for the constraint forces lam (nc,), the rank of A, and the loop error."""
         return (
             closure_force_port(self.model),
             Port("rank", (), "1", "number of independent constraints"),
@@ -531,7 +531,7 @@ class LoopClosure(Block):
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameter: time constant T_stab [s] of the stabilization."""
+        """Parameter port for the time constant T_stab [s] of the stabilization."""
         return (
             Port(
                 "T_stab",
@@ -563,7 +563,7 @@ class LoopClosure(Block):
 
 @dataclass(frozen=True, eq=False)
 class CompliantLoopClosure(Block):
-    """Springs and dampers that replace the loop joints of a robot: joint motion in, wrenches out.
+    """Springs and dampers that replace the loop joints of a robot.
 
         lam = -stiffness delta - damping K qd
 
@@ -591,12 +591,12 @@ class CompliantLoopClosure(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Inputs: joint positions q (nq,) and joint velocities qd (nv,)."""
+        """Input ports for joint positions q (nq,) and joint velocities qd (nv,)."""
         return joint_ports(self.model, q="joint positions", qd="joint velocities")
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Outputs: body wrenches f_ext (nb, 6), forces lam (nc,) and loop errors delta (nc,)."""
+        """Output ports for wrenches f_ext (nb, 6), forces lam (nc,) and loop errors delta (nc,)."""
         wrenches, forces = wrench_port(self.model), constraint_units(self.model)
         return (
             Port("f_ext", wrenches.shape, wrenches.unit, wrenches.doc),
@@ -606,7 +606,7 @@ class CompliantLoopClosure(Block):
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameters: stiffness and damping of the springs (nc,)."""
+        """Parameter ports for stiffness and damping of the springs (nc,)."""
         springs = tuple(
             "N/m" if unit == "N" else "N.m/rad" for unit in constraint_units(self.model)
         )
@@ -713,7 +713,7 @@ def _split_largest(columns: list[Array], n: int) -> tuple[Array, list[Array]]:
 
 
 def _closure_ports(model: Tree) -> tuple[Port, ...]:
-    """Return the ports A, b, delta and rate: outputs of CutLoopPlant, inputs of LoopClosure."""
+    """Return the ports A, b, delta and rate, from a `CutLoopPlant` to a `LoopClosure`."""
     nc, lengths = model.nc, _length_units(model)
     return (
         Port("A", (nc, nc), "1", "K H^-1 K^T, the inverse inertia of the loops, SI units"),
@@ -729,7 +729,7 @@ def _closure_ports(model: Tree) -> tuple[Port, ...]:
 
 
 def _length_units(model: Tree) -> tuple[str, ...]:
-    """Return the unit of each constraint's position error: m, or rad if its force is a moment."""
+    """Return the unit of each position error: rad if the constraint force is a moment, else m."""
     return tuple("m" if unit == "N" else "rad" for unit in constraint_units(model))
 
 

@@ -52,7 +52,9 @@ def joint_ports(model: Tree, **docs: str) -> tuple[Port, ...]:
 
 
 def start_configuration(model: Tree, q0: Any) -> Array:
-    """Return an initial configuration (nq,) with unit quaternions, by default the neutral one.
+    """Return the initial configuration q0 (nq,) with unit quaternions.
+
+    If q0 is None, the result is the neutral configuration.
 
     Raises:
         ValueError: q0 is not a configuration, or the coordinates of a joint are singular at q0.
@@ -129,7 +131,7 @@ def set_nominal_values(ports: Iterable[Port], nominal: Mapping[str, Any]) -> tup
 
 
 def force_port(joints: Sequence[Joint], name: str = "tau", doc: str = "joint forces") -> Port:
-    """Return the input port of the forces of joints, which is zero if it is not connected."""
+    """Return the input port of joint forces, which are zero if the port is not connected."""
     units = joint_units(joints).tau
     return Port(name, (len(units),), units, doc, 0.0)
 

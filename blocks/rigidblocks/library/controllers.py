@@ -74,7 +74,7 @@ class PDController(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output: joint forces tau (n,)."""
+        """Output port for joint forces tau (n,)."""
         return (
             Port(
                 "tau", (self.n,), self._units[2], "joint forces", 0.0 if self.sample_time else None
@@ -83,7 +83,7 @@ class PDController(Block):
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Ports of the sampled states: tau, the last error, and a flag, 1 after the first sample.
+        """Sampled state ports for tau, the last error, and a flag of the first sample.
 
         A controller without a sample time has no sampled states.
         """
@@ -97,7 +97,7 @@ class PDController(Block):
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameters: gains kp and kd (n,), and the force limit tau_max (n,) if it is set."""
+        """Parameter ports for the gains kp and kd (n,), and for the force limit tau_max (n,)."""
         position, velocity, force = self._units
         gains = (
             Port("kp", (self.n,), _gain_units(force, position), "position gain", self.kp, min=0.0),
@@ -198,7 +198,7 @@ class PID(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Inputs: reference ref and measurement meas."""
+        """Input ports for the reference `ref` and the measurement `meas`."""
         return (
             Port("ref", self._shape, self.unit_in, "reference"),
             Port("meas", self._shape, self.unit_in, "measured signal"),
@@ -206,7 +206,7 @@ class PID(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output: control signal y."""
+        """Output port for the control signal y."""
         start = 0.0 if self.sample_time else None
         return (Port("y", self._shape, self.unit, "control signal", start),)
 
@@ -217,7 +217,7 @@ class PID(Block):
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """Ports of the states: integral part I and state x of the derivative filter, if used.
+        """State ports for the integral part I and the state x of the derivative filter.
 
         A controller with a sample time has no continuous states.
         """
@@ -227,7 +227,7 @@ class PID(Block):
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Ports of the sampled states: y, integral part I, derivative part D, and last error.
+        """Sampled state ports for y, the integral part I, the derivative part D and the last error.
 
         A controller without a sample time has no sampled states.
         """
@@ -240,7 +240,7 @@ class PID(Block):
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Ports of the parameters kp, ki, kd, Tf, Tt, lower and upper, as far as they are used."""
+        """Parameter ports for the gains, time constants and limits that the controller uses."""
         shape, ports = self._shape, [Port("kp", self._shape, "", "proportional gain", self.kp)]
         if self._integrates:
             ports.append(Port("ki", shape, "", "integral gain, per s", self.ki))
@@ -326,7 +326,7 @@ class ModelBasedController(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Ports of the outputs: joint forces tau (nv,), and missed (nv,) if the model has loops."""
+        """Output ports for the joint forces tau (nv,), and if the model has loops, for missed."""
         return _force_ports(self.model)
 
     @cached_property
@@ -362,7 +362,10 @@ class InverseDynamicsController(ModelBasedController):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Inputs: reference motion q_ref, qd_ref and qdd_ref, and measured motion q and qd."""
+        """Input ports for the reference motion and for the measured motion q and qd.
+
+        The reference motion consists of q_ref, qd_ref and qdd_ref.
+        """
         q, qd, _, _ = joint_units(self.model.joint)
         return (
             *_reference_ports(self.model),
@@ -372,7 +375,7 @@ class InverseDynamicsController(ModelBasedController):
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameters: gains kp [1/s^2] and kd [1/s] (nv,), and gravity (3,)."""
+        """Parameter ports for the gains kp [1/s^2] and kd [1/s] (nv,), and for gravity (3,)."""
         return (
             Port("kp", (self.model.nv,), "1/s2", "position gain", self.kp, min=0.0),
             Port("kd", (self.model.nv,), "1/s", "velocity gain", self.kd, min=0.0),
@@ -412,7 +415,7 @@ class FeedForward(ModelBasedController):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Inputs: planned motion q_ref (nq,), qd_ref (nv,) and qdd_ref (nv,)."""
+        """Input ports for the planned motion q_ref (nq,), qd_ref (nv,) and qdd_ref (nv,)."""
         return _reference_ports(self.model)
 
     def output(self, u: Record, p: Record) -> Values:
@@ -441,7 +444,7 @@ class GravityCompensation(ModelBasedController):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Input: joint positions q (nq,)."""
+        """Input port for joint positions q (nq,)."""
         return joint_ports(self.model, q="measured positions")
 
     def output(self, u: Record, p: Record) -> Values:
@@ -469,7 +472,7 @@ def _check_actuated(model: Model, actuated: tuple[str | int, ...] | None) -> Non
 
 
 def _force_ports(model: Model) -> tuple[Port, ...]:
-    """Return the output ports of a controller: tau, and if the model has loops, also missed."""
+    """Return the output port tau of a controller, and `missed` if the model has loops."""
     tau = joint_ports(model, tau="joint forces")
     if not model.has_constraints:
         return tau

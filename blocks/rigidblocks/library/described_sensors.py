@@ -152,22 +152,22 @@ class SensedPlant(Plant):
 
     @property
     def inputs(self) -> tuple[Port, ...]:
-        """Ports of the plant's inputs."""
+        """Input ports of the plant."""
         return self.plant.inputs
 
     @property
     def states(self) -> tuple[Port, ...]:
-        """Ports of the plant's states."""
+        """State ports of the plant."""
         return self.plant.states
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Ports of the plant's outputs, and one output port for each sensor."""
+        """Output ports of the plant, and an output port for each sensor."""
         return (*self.plant.outputs, *self._ports)
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Ports of the plant's parameters, and of the deviation and bias of sensors with noise."""
+        """Parameter ports of the plant, and of the deviation and bias of sensors with noise."""
         more = []
         for k, (one, port) in enumerate(zip(self.sensors, self._ports, strict=True)):
             if not _has_noise(one):
@@ -243,7 +243,7 @@ class SensedPlant(Plant):
 
     @cached_property
     def _periods(self) -> tuple[int, ...]:
-        """Period of each sensor, divided by the sample time; 0 for sensors without sampling."""
+        """Period of each sensor, divided by the sample time, or 0 for sensors without sampling."""
         return tuple(
             round(one.sampling.period / self.sample_time) if self.sample_time else 0
             for one in self.sensors
@@ -251,7 +251,7 @@ class SensedPlant(Plant):
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Ports of the sampled states: outputs of sampled sensors, delayed samples, bias walks."""
+        """Sampled state ports for outputs of sampled sensors, delayed samples and bias walks."""
         found = []
         for _, one, port in self._sampled_sensors:
             found.append(port)
@@ -273,7 +273,7 @@ class SensedPlant(Plant):
         return tuple(int(n) for n in np.concatenate([[0], np.cumsum(sizes)]))
 
     def _start_bias(self, k: int) -> Array:
-        """Return the constant bias of sensor k: the mean plus a random value."""
+        """Return the constant bias of sensor k, which is the mean plus a random value."""
         one, port = self.sensors[k], self._ports[k]
         size = _values(one.sampling.bias, port)
         random = self._normal(k, 0.0, _BIASES)
@@ -458,12 +458,12 @@ def _has_noise(one: Sensor) -> bool:
 
 
 def _values(of: tuple[float, ...], port: Port) -> Array:
-    """Return the values `of` as an array with the shape of a port; zeros if `of` is empty."""
+    """Return the values `of` as an array with the shape of a port, or zeros if `of` is empty."""
     return np.array(of if len(of) else (0.0,) * port.size, dtype=float).reshape(port.shape)
 
 
 def _saturate(value: Any, one: Sensor) -> Any:
-    """Return the value of the sensor `one`, limited to its cutoff.
+    """Return the value of the sensor `one`, limited to the cutoff of the sensor.
 
     As in MuJoCo, the limit also applies to the value -1 of a range sensor without a hit.
     """

@@ -87,7 +87,7 @@ def check_frames(subject: str, model: Model, frames: Sequence[Frame]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class FrameKinematics(Block):
-    """Kinematics of frames of a robot: poses, velocities and accelerations in base coordinates.
+    """Kinematics of frames of a robot, with poses and velocities in base coordinates.
 
     For a frame named `tool`, the outputs are:
 
@@ -200,13 +200,13 @@ class JointWrenches(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Inputs: motion q (nq,), qd (nv,), qdd (nv,), and external wrenches f_ext (nb, 6)."""
+        """Input ports for q (nq,), qd (nv,), qdd (nv,) and external wrenches f_ext (nb, 6)."""
         texts = {"q": "joint positions", "qd": "joint velocities", "qdd": "joint accelerations"}
         return (*joint_ports(self.model, **texts), wrench_port(self.model))
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Outputs: wrenches f (nb, 6) of the joints, and wrench f_base (6,) of the base."""
+        """Output ports for the wrenches f (nb, 6) of the joints and f_base (6,) of the base."""
         on_bodies = wrench_port(self.model)
         size = on_bodies.shape[1]
         units = on_bodies.units
@@ -260,7 +260,7 @@ class FrameWrenches(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output: body wrenches f_ext (nb, 6)."""
+        """Output port for body wrenches f_ext (nb, 6)."""
         return (wrench_port(self.model, None),)
 
     def output(self, u: Record) -> Values:
@@ -285,7 +285,10 @@ class WrenchSum(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Inputs: body wrenches f_ext1, f_ext2, ..., each (nb, 6); unconnected inputs are zero."""
+        """Input ports for the body wrenches f_ext1, f_ext2, ..., each (nb, 6).
+
+        Inputs that are not connected are zero.
+        """
         port = wrench_port(self.model)
         return tuple(
             Port(f"f_ext{k}", port.shape, port.units, port.doc, 0.0) for k in range(1, self.n + 1)
@@ -293,7 +296,7 @@ class WrenchSum(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output: sum f_ext (nb, 6) of the body wrenches."""
+        """Output port for the sum f_ext (nb, 6) of the body wrenches."""
         return (wrench_port(self.model, None),)
 
     def output(self, u: Record) -> Values:

@@ -1,4 +1,4 @@
-"""Blocks that compute joint forces: actuators, and compliant stops at the joint limits."""
+"""Blocks that compute joint forces of actuators and of compliant stops at joint limits."""
 
 import re
 from dataclasses import dataclass
@@ -69,7 +69,7 @@ class JointActuator(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Inputs: motor torque commands tau_ref (n,) and joint velocities qd (n,)."""
+        """Input ports for motor torque commands tau_ref (n,) and joint velocities qd (n,)."""
         return (
             Port("tau_ref", (self._n,), "N.m", "commanded torques of the motors", 0.0),
             Port("qd", (self._n,), self._units[1], "joint velocities", 0.0),
@@ -77,17 +77,17 @@ class JointActuator(Block):
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """State: motor torques tau_motor (n,)."""
+        """State port for motor torques tau_motor (n,)."""
         return (Port("tau_motor", (self._n,), "N.m", "torques of the motors", 0.0),)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Outputs: joint forces tau (n,) and motor torques tau_motor (n,)."""
+        """Output ports for joint forces tau (n,) and motor torques tau_motor (n,)."""
         return (Port("tau", (self._n,), self._units[2], "joint forces"), *self.states)
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Ports of the parameters, which are the fields except `prismatic`, each (n,)."""
+        """Parameter ports for all fields of the block except `prismatic`, each (n,)."""
         shape, (ratio, velocity, force, viscous) = (self._n,), self._units
         above: Any = {"min": 0.0, "positive": True}
         return (
@@ -174,7 +174,7 @@ class JointMotors(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Inputs: one signal per actuator, joint positions q (nq,) and velocities qd (nv,)."""
+        """Input ports for a signal per actuator, and for the joint motion q (nq,) and qd (nv,)."""
         units = joint_units(self.joints)
         controls = (
             Port(name, (), "1", f"control of {a.name}", 0.0, min=a.control[0], max=a.control[1])
@@ -188,7 +188,7 @@ class JointMotors(Block):
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameters: gains NAME_gain (3,) and biases NAME_bias (3,) of each actuator NAME."""
+        """Parameter ports NAME_gain (3,) and NAME_bias (3,) for each actuator, named NAME."""
         text = "by 1, its length and its velocity"
         return tuple(
             Port(f"{name}_{part}", (3,), "1", f"{part} of {a.name} {text}", values)
@@ -198,7 +198,7 @@ class JointMotors(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output: joint forces tau (nv,)."""
+        """Output port for joint forces tau (nv,)."""
         units = joint_units(self.joints).tau
         return (Port("tau", (len(units),), units, "joint forces of the actuators"),)
 
@@ -223,7 +223,7 @@ def _clamp(value: Any, low: float, high: float) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class JointLimits(Block):
-    """Compliant stops at joint limits: unilateral constraints with springs (RBDA 11.4, 11.8).
+    """Compliant stops at joint limits, which are unilateral springs and dampers (RBDA 11.4, 11.8).
 
         tau = max(0, K (lower - q) - D qd)     where q < lower, and its mirror image where q > upper
 
@@ -275,7 +275,7 @@ class JointLimits(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Inputs: joint positions q (nv,) and joint velocities qd (nv,)."""
+        """Input ports for joint positions q (nv,) and joint velocities qd (nv,)."""
         return joint_ports(self.model, q="joint positions", qd="joint velocities")
 
     @cached_property
@@ -298,7 +298,7 @@ class JointLimits(Block):
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameters: stiffness K and damping D of the stops (nv,)."""
+        """Parameter ports for the stiffness K (nv,) and the damping D (nv,) of the stops."""
         linear = [unit == "N" for unit in joint_units(self.model.joint).tau]
         stiffness = tuple("N/m" if one else "N.m/rad" for one in linear)
         damping = tuple("N.s/m" if one else "N.m.s/rad" for one in linear)

@@ -47,7 +47,7 @@ class Integrator(SignalWithState):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Ports of the inputs: the signal u, and `reset` if this option is set."""
+        """Input ports for the signal u, and if the option is set, for `reset`."""
         u = Port("u", self._shape, _rate(self.unit), "signal")
         reset = Port("reset", (), "1", "whether y is y0, 0 or 1", 0.0)
         return (u, reset) if self.reset else (u,)
@@ -58,13 +58,13 @@ class Integrator(SignalWithState):
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Ports of the sampled states: y and the last input; () without a sample time."""
+        """Sampled state ports for y and the last input, or () without a sample time."""
         last = Port("u_last", self._shape, _rate(self.unit), "signal at the last sample", 0.0)
         return (self._y, last) if self.sample_time else ()
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Ports of the parameters lower, upper and y_reset, as far as they are used."""
+        """Parameter ports for the limits and for the value y_reset, if the block uses them."""
         limits = limit_ports(self._shape, self.unit, self.lower, self.upper)
         back = Port("y_reset", self._shape, self.unit, "value after a reset", self.y0)
         return (*limits, back) if self.reset else limits
@@ -143,19 +143,19 @@ class Derivative(Block):
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """Port of the filter state x; () if the block has a sample time."""
+        """Port of the filter state x, or () if the block has a sample time."""
         text = "signal after the lag"
         return () if self.sample_time else (Port("x", self._shape, self.unit_in, text, self.u0),)
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Ports of the sampled states: y and the last input; () without a sample time."""
+        """Sampled state ports for y and the last input, or () without a sample time."""
         last = Port("u_last", self._shape, self.unit_in, "signal at the last sample", 0.0)
         return (*self.outputs, last) if self.sample_time else ()
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Port of the parameter T, the time constant [s]; () if T is zero."""
+        """Port of the parameter T, the time constant [s], or () if T is zero."""
         return (Port("T", (), "s", "time constant", self.T, positive=True),) if self.T else ()
 
     def derivative(self, x: Record, u: Record, p: Record) -> Values:
@@ -303,17 +303,20 @@ class TransferFunction(Block):
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """Port of the state x (n, *shape); () if the block has a sample time."""
+        """Port of the state x (n, *shape), or () if the block has a sample time."""
         return () if self.sample_time else self._x
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Ports of the sampled states: x (n, *shape) and y; () without a sample time."""
+        """Sampled state ports for x (n, *shape) and y, or () without a sample time."""
         return (*self._x, *self.outputs) if self.sample_time else ()
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Ports of the parameters num and den (n + 1,); num has n elements if b_0 is zero."""
+        """Parameter ports for num and den (n + 1,).
+
+        If b_0 is zero, num has n elements.
+        """
         begin = self._first
         b = Port(
             "num", self.num[begin:].shape, "", "numerator, highest power first", self.num[begin:]
@@ -322,7 +325,7 @@ class TransferFunction(Block):
 
     @property
     def _first(self) -> int:
-        """Index of the first coefficient in the parameter num: 1 if b_0 is zero, else 0."""
+        """Index of the first coefficient in the parameter num, 1 if b_0 is zero, else 0."""
         return 0 if self.num[0] or not self._n else 1
 
     def _evaluate(self, x: Any, u: Any, p: Record) -> tuple[Any, Any]:
@@ -445,12 +448,12 @@ class StateSpace(Block):
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """Port of the state vector x (n,); () if the block has a sample time."""
+        """Port of the state vector x (n,), or () if the block has a sample time."""
         return () if self.sample_time else (self._x,)
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Ports of the sampled states: x (n,) and y (p,); () without a sample time."""
+        """Sampled state ports for x (n,) and y (p,), or () without a sample time."""
         return (self._x, *self.outputs) if self.sample_time else ()
 
     @cached_property

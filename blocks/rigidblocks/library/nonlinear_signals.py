@@ -467,7 +467,7 @@ class Counter(Block):
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Ports of the sampled states: the count y, and the signal at the last sample."""
+        """Sampled state ports for the count y, and the signal at the last sample."""
         return (
             Port("y", (), "1", "count", 0.0),
             _truth("u_last", (), "u at the last sample", 0.0),

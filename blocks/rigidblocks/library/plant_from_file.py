@@ -373,7 +373,7 @@ def _identifier(name: str, kind: str) -> str:
 
 
 def _degrees_of_freedom(robot: RobotDescription) -> Iterator[tuple[int, int, int]]:
-    """Yield the indices of each velocity variable: of its joint, within the joint, and in qd."""
+    """Yield the joint index, the index within the joint, and the index in qd of each variable."""
     for i, places in enumerate(robot.model.v_slices):
         for variable, k in enumerate(range(places.start, places.stop)):
             yield i, variable, k

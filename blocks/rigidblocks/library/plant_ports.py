@@ -190,12 +190,12 @@ class Elements:
 
     @cached_property
     def start_transmissions(self) -> Transmissions | None:
-        """Rotors and gears with the initial values of their parameters; None without any."""
+        """Rotors and gears with initial parameter values, or None without rotors and gears."""
         return self._transmissions(self.members)
 
     @property
     def rotor_inertia(self) -> Array | None:
-        """Initial values of the reflected rotor inertias (nv,) [kg m^2]; None without rotors."""
+        """Initial values of the reflected rotor inertias (nv,) [kg m^2], or None without rotors."""
         return None if self.start_transmissions is None else self.start_transmissions.rotor_inertia
 
     @cached_property
@@ -293,7 +293,7 @@ class Elements:
 
     @cached_property
     def _has_rotor_bias(self) -> bool:
-        """True if a rotor acts along a translational velocity variable, so it has a bias force."""
+        """True if a rotor has a bias force, because it acts along a translational velocity."""
         rotors = (element.joint for element in self.members if isinstance(element, Rotor))
         return any(
             isinstance(line, AlongVelocity) and line.units(self.model) == TRANSLATION
@@ -310,7 +310,7 @@ class Elements:
         return margins(self.model, _set_states(_set_parameters(self.forces, p), x), q, qd)
 
     def transmissions(self, p: Record) -> Transmissions | None:
-        """Return the rotors and gears with the parameter values p; None without any."""
+        """Return the rotors and gears with the parameter values p, or None if none exist."""
         return (
             self._transmissions(_set_parameters(self.members, p))
             if self.start_transmissions
@@ -405,7 +405,7 @@ def _set_parameters(elements: Iterable[Any], p: Record) -> list[Any]:
 
 
 def _set_states(elements: Iterable[ForceElement], x: Record) -> list[ForceElement]:
-    """Return copies of force elements with their state values in x."""
+    """Return copies of force elements with the values of their states in the record x."""
     return [
         element.with_parameters(
             **{name: getattr(x, f"{element.name}_{name}") for name in element.law.remembers}

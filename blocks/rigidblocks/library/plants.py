@@ -78,7 +78,7 @@ class Plant(Block):
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Ports of the parameters: gravity, coefficients of the elements, tunable inertias."""
+        """Parameter ports for gravity, the coefficients of the elements, and tunable inertias."""
         tuned = () if self.inertias is None else self.inertias.parameters(self.model)
         return (gravity_port(self.model), *self.force_elements.parameters, *tuned)
 
@@ -117,7 +117,7 @@ class JointPlant(Plant):
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """Ports of the states: q (nq,), qd (nv,), and the states of the force elements."""
+        """State ports for q (nq,), qd (nv,), and the states of the force elements."""
         motion = motion_states(self.model.joint, self.q0, self.qd0)
         return (*set_nominal_values(motion, self.nominal), *self._elements.states)
 
@@ -147,7 +147,7 @@ class JointPlant(Plant):
 
 @dataclass(frozen=True, eq=False)
 class RobotPlant(JointPlant):
-    """Forward dynamics of a robot: joint forces in, joint motion out.
+    """Plant with the forward dynamics of a robot with a fixed base.
 
         H(q) qdd + C(q, qd, f_ext) = tau   solved by the articulated-body algorithm (RBDA Table 7.1)
 
@@ -201,13 +201,13 @@ class RobotPlant(JointPlant):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Ports of the inputs: joint forces tau (nv,), and f_ext if `external_wrenches` is True."""
+        """Input ports for the joint forces tau (nv,), and if requested, for f_ext (nb, 6)."""
         tau = set_nominal_values([force_port(self.model.joint)], self.nominal)
         return (*tau, wrench_port(self.model)) if self.external_wrenches else tau
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Ports of the outputs: states, qdd (nv,), energy, and the force of each element."""
+        """Output ports for the states, qdd (nv,), the energy, and the force of each element."""
         return (
             *self.states,
             acceleration_port(self.model.joint),
@@ -271,7 +271,7 @@ class RobotPlant(JointPlant):
         )
 
     def _reflected_inertia(self, transmissions: Transmissions | None) -> Any:
-        """Return the reflected inertias (nv,) of all rotors [kg m^2]; None without rotors."""
+        """Return the reflected inertias (nv,) of all rotors [kg m^2], or None without rotors."""
         I_rot = self.rotor_inertia
         if transmissions is None:
             return I_rot
@@ -280,7 +280,7 @@ class RobotPlant(JointPlant):
 
 @dataclass(frozen=True, eq=False)
 class HybridPlant(Block):
-    """Hybrid dynamics of a robot: some joints have prescribed motion, and others given forces.
+    """Plant with the hybrid dynamics of a robot, in which some joints have prescribed motion.
 
         H(q) qdd + C(q, qd) = tau        (RBDA Table 9.3)
 
@@ -346,7 +346,7 @@ class HybridPlant(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Ports of the inputs: tau of joints with given forces, and the prescribed motion.
+        """Input ports for the forces tau, and for the motion of the prescribed joints.
 
         The prescribed motion consists of q_ref, qd_ref and qdd_ref of the prescribed joints.
         """
@@ -362,12 +362,12 @@ class HybridPlant(Block):
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """Ports of the states: q (nq,), qd (nv,), and the states of the force elements."""
+        """State ports for q (nq,), qd (nv,), and the states of the force elements."""
         return (*motion_states(self.model.joint, self.q0, self.qd0), *self._elements.states)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Ports of the outputs: states, qdd, tau_prescribed, energy, and the element forces."""
+        """Output ports for the states, qdd, tau_prescribed, the energy and the element forces."""
         units = joint_units([joint for joint, _, _ in self._joints(False)]).tau
         return (
             *self.states,
@@ -384,7 +384,7 @@ class HybridPlant(Block):
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Ports of the parameters: kp, kd, gravity, element coefficients and tunable inertias."""
+        """Parameter ports for kp, kd, gravity, element coefficients and tunable inertias."""
         tuned = () if self.inertias is None else self.inertias.parameters(self.model)
         shape = (sum(joint.nv for joint, _, _ in self._joints(False)),)
         return (
@@ -496,7 +496,7 @@ _MOMENTUM = ("N.m.s",) * 3 + ("N.s",) * 3
 
 @dataclass(frozen=True, eq=False)
 class FloatingBasePlant(Plant):
-    """Forward dynamics of a robot with a floating base: forces in, base and joint motion out.
+    """Plant with the forward dynamics of a robot with a floating base.
 
         I_0^A a_0 + p_0^A = 0        (RBDA Table 9.4)
 
@@ -593,7 +593,7 @@ class FloatingBasePlant(Plant):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Ports of the inputs: tau (nv - 6,) if the robot has joints, and f_ext if requested."""
+        """Input ports for the joint forces tau (nv - 6,), and if requested, for f_ext (nb, 6)."""
         tau = set_nominal_values(
             [force_port(self._joints)] if self._has_joints else [], self.nominal
         )
@@ -601,7 +601,7 @@ class FloatingBasePlant(Plant):
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """Ports of the states: pose and velocity of the base, q, qd, and the element states."""
+        """State ports for the pose and velocity of the base, q, qd, and the element states."""
         base = (
             Port(
                 "quaternion",
@@ -634,7 +634,7 @@ class FloatingBasePlant(Plant):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Ports of the outputs: states, acceleration, qdd, com, momentum, energy, forces."""
+        """Output ports for states, accelerations, centre of mass, momentum, energy and forces."""
         accelerations = tuple(f"{unit}2" for unit in _TWIST)
         qdd = (acceleration_port(self._joints),) if self._has_joints else ()
         return (
@@ -714,7 +714,7 @@ class FloatingBasePlant(Plant):
             return self._each_joint(q, lambda joint, part: joint.normalize(part))
 
     def _each_joint(self, q: Array, function: Callable[[Joint, Array], Array]) -> Array:
-        """Return the concatenated results of a function of each joint and its elements of q."""
+        """Return the concatenated results of a function, called with each joint and its q."""
         chosen = self._joints
         ends = np.cumsum([joint.nq for joint in chosen])
         return (

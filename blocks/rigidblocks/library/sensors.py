@@ -82,7 +82,7 @@ class Noise(Block):
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Ports of the sampled states: the random values y, and the index of the next sample."""
+        """Sampled state ports for the random values y, and the index of the next sample."""
         return (*self.outputs, Port("k", (), "1", "number of the next sample", 0.0))
 
     @cached_property
@@ -221,12 +221,12 @@ class Encoder(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Input: joint positions q (n,)."""
+        """Input port for joint positions q (n,)."""
         return (Port("q", (self._n,), self._units, "joint positions"),)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Outputs: measured positions q_meas (n,) and velocities qd_meas (n,)."""
+        """Output ports for measured positions q_meas (n,) and velocities qd_meas (n,)."""
         return (
             Port("q_meas", (self._n,), self._units, "measured positions", 0.0),
             Port(
@@ -240,12 +240,12 @@ class Encoder(Block):
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Ports of the sampled states: q_meas, qd_meas, and a flag, 1 after the first sample."""
+        """Sampled state ports for q_meas, qd_meas, and a flag of the first sample."""
         return (*self.outputs, Port("primed", (), "1", "1 once there is a last sample", 0.0))
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameter: resolution (n,) [rad or m]."""
+        """Parameter port for the resolution (n,) [rad or m]."""
         return (
             Port(
                 "resolution",
@@ -286,14 +286,14 @@ class IMU(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Inputs: joint motion q (nq,), qd (nv,) and qdd (nv,)."""
+        """Input ports for the joint motion q (nq,), qd (nv,) and qdd (nv,)."""
         return joint_ports(
             self.model, q="joint positions", qd="joint velocities", qdd="joint accelerations"
         )
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Outputs: angular velocity gyro (3,) and specific force accelerometer (3,)."""
+        """Output ports for the angular velocity `gyro` and the specific force `accelerometer`."""
         return (
             Port("gyro", (3,), "rad/s", f"angular velocity, coordinates of {self.frame.name}"),
             Port(
@@ -369,7 +369,7 @@ class Fault(Block):
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Ports of the sampled states: y, the sample index, and the delayed samples if any."""
+        """Sampled state ports for y, the sample index and the delayed samples."""
         number = Port("k", (), "1", "number of the next sample", 0.0)
         buffer = sample_buffer(self.delay, self._shape, self.unit, self.y0, "way")
         return (*self.outputs, number, *buffer)

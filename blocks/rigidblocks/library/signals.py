@@ -382,12 +382,12 @@ class SignalWithState(Block):
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """Port of the continuous state y; () if the block has a sample time."""
+        """Port of the continuous state y, or () if the block has a sample time."""
         return () if self.sample_time else (self._y,)
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Port of the sampled state y; () if the block does not have a sample time."""
+        """Port of the sampled state y, or () if the block does not have a sample time."""
         return (self._y,) if self.sample_time else ()
 
     @with_any_arguments
@@ -421,7 +421,7 @@ def check_delay(subject: str, samples: Any, least: int) -> None:
 def sample_buffer(
     samples: int, shape: tuple[int, ...], unit: Unit, start: Any, name: str = "buffer"
 ) -> tuple[Port, ...]:
-    """Return the sampled state that stores past samples of a signal; () for no samples.
+    """Return the sampled state that stores past samples of a signal, or () for no samples.
 
     Args:
         samples: Number n of samples.
@@ -484,7 +484,7 @@ class DelayedSignal(Block):
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Ports of the sampled states: y, and the last n samples (n, *shape), the oldest first."""
+        """Sampled state ports for y, and the last n samples (n, *shape), the oldest first."""
         return (*self.outputs, *self._buffer)
 
     @with_any_arguments
@@ -583,7 +583,7 @@ class TransportDelay(DelayedSignal):
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Ports of the sampled states: the last samples (n, *shape), and the last sample time."""
+        """Sampled state ports for the last samples (n, *shape), and the last sample time."""
         return (*self._buffer, Port("t_last", (), "s", "time of the last sample", 0.0))
 
     def update(self, t: Any, x: Record, u: Record) -> Values:

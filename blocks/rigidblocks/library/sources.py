@@ -56,7 +56,7 @@ class RepeatingSequence(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Outputs: value y (n,) and its time derivative slope (n,)."""
+        """Output ports for value y (n,) and its time derivative slope (n,)."""
         return _motion_ports(np.shape(self.y)[1], self.unit)[:2]
 
     @cached_property
@@ -117,7 +117,7 @@ class Step(Block):
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameters: step_time [s], and the values before (n,) and after (n,) the step."""
+        """Parameter ports for step_time [s], and the values before (n,) and after (n,) the step."""
         return (
             Port("step_time", (), "s", "time of the step", self.time),
             Port("before", (self._n,), self.unit, "value before the step", self.before),
@@ -150,12 +150,12 @@ class Ramp(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Outputs: value y (n,) and its derivative slope (n,)."""
+        """Output ports for the value y (n,) and its time derivative `slope` (n,)."""
         return _motion_ports(self._n, self.unit)[:2]
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameters: rate (n,), begin [s], and the value y0 (n,) before the ramp."""
+        """Parameter ports for rate (n,), begin [s], and the value y0 (n,) before the ramp."""
         return (
             Port("rate", (self._n,), rate_unit(self.unit), "rate of change", self.rate),
             Port("begin", (), "s", "time at which it begins", self.begin),
@@ -199,12 +199,12 @@ class Pulse(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output: value y (n,)."""
+        """Output port for the value y (n,)."""
         return _motion_ports(self._n, self.unit)[:1]
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameters: amplitude and offset (n,), begin and width [s], and period [s] of a train."""
+        """Parameter ports for amplitude and offset (n,), and for begin, width and period [s]."""
         train = () if self.period is None else (self.period,)
         return (
             Port("amplitude", (self._n,), self.unit, "height of the pulse", self.amplitude),
@@ -276,7 +276,7 @@ class Waypoints(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Outputs: value y, velocity slope and acceleration curvature, each (n,)."""
+        """Output ports for value y, velocity slope and acceleration curvature, each (n,)."""
         return _motion_ports(self.y.shape[1], self.unit)
 
     def output(self, t: Any) -> Values:
@@ -417,12 +417,12 @@ class Sine(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Outputs: value y (n,) and its time derivative slope (n,)."""
+        """Output ports for value y (n,) and its time derivative slope (n,)."""
         return _motion_ports(self._n, self.unit)[:2]
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameters: amplitude, frequency [Hz], phase [rad] and offset, each (n,)."""
+        """Parameter ports for amplitude, frequency [Hz], phase [rad] and offset, each (n,)."""
         return (
             Port("amplitude", (self._n,), self.unit, "amplitude", self.amplitude),
             Port("frequency", (self._n,), "Hz", "frequency", self.frequency, positive=True),
@@ -479,7 +479,7 @@ class Chirp(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Outputs: value y, derivative slope, and instantaneous frequency [Hz], each (n,)."""
+        """Output ports for the value y, the slope, and the frequency [Hz], each (n,)."""
         return (
             *_motion_ports(self._n, self.unit)[:2],
             Port("frequency", (self._n,), "Hz", "frequency of the instant"),
@@ -487,7 +487,7 @@ class Chirp(Block):
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameters: frequencies f0 and f1, amplitude and offset, each (n,), and duration [s]."""
+        """Parameter ports for f0, f1, amplitude and offset, each (n,), and for duration [s]."""
         return (
             Port("f0", (self._n,), "Hz", "frequency up to t = 0", self.f0),
             Port("f1", (self._n,), "Hz", "frequency from the end of the sweep on", self.f1),
@@ -571,12 +571,12 @@ class QuinticProfile(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Outputs: value y, velocity slope and acceleration curvature, each (n,)."""
+        """Output ports for value y, velocity slope and acceleration curvature, each (n,)."""
         return _motion_ports(self._n, self.unit)
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameters: start y0 and end y1 (n,), and begin and duration [s]."""
+        """Parameter ports for the start y0 and the end y1 (n,), and for begin and duration [s]."""
         return (
             Port("y0", (self._n,), self.unit, "value at the beginning", self.y0),
             Port("y1", (self._n,), self.unit, "value at the end", self.y1),
@@ -624,12 +624,12 @@ class TrapezoidalProfile(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Outputs: value y, velocity slope and acceleration curvature, each (n,)."""
+        """Output ports for value y, velocity slope and acceleration curvature, each (n,)."""
         return _motion_ports(self._n, self.unit)
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameters: y0, y1, slope_max and curvature_max, each (n,), and begin [s]."""
+        """Parameter ports for y0, y1, slope_max and curvature_max, each (n,), and begin [s]."""
         return (
             Port("y0", (self._n,), self.unit, "value at the beginning", self.y0),
             Port("y1", (self._n,), self.unit, "value at the end", self.y1),
@@ -701,7 +701,7 @@ class Playback(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Outputs: values y (n,) and their derivatives slope (n,)."""
+        """Output ports for the values y (n,) and their time derivatives `slope` (n,)."""
         n, units = (
             len(self.columns),
             (self.unit,) if isinstance(self.unit, str) else tuple(self.unit),

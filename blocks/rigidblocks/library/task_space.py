@@ -117,18 +117,18 @@ class InverseKinematics(Block):
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """State: joint positions q (nq,)."""
+        """State port for joint positions q (nq,)."""
         return (Port("q", (self.model.nq,), joint_units(self.model.joint).q, "positions", self.q0),)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Outputs: joint motion q and qd, and the distance error [m] of the frame from p_ref."""
+        """Output ports for the joint motion q and qd, and the distance error [m] to p_ref."""
         (qd,) = joint_ports(self.model, qd="joint velocities")
         return (*self.states, qd, Port("error", (), "m", "distance of the frame from p_ref"))
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameters: gain [1/s] of the pose error, and damping at singular configurations."""
+        """Parameter ports for the gain [1/s] of the pose error, and for the damping."""
         return (
             Port("gain", (), "1/s", "decay rate of the error", self.gain, min=0.0),
             Port("damping", (), "1", "damping of the least squares", self.damping, positive=True),
@@ -214,12 +214,12 @@ class TaskSpacePD(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output: joint forces tau (nv,)."""
+        """Output port for joint forces tau (nv,)."""
         return joint_ports(self.model, tau="joint forces")
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameter ports: gains kp and kd, rotation gains if `rotation` is True, and gravity."""
+        """Parameter ports for the gains kp and kd, the rotation gains if used, and gravity."""
         ports = [
             Port("kp", (3,), "N/m", "stiffness", self.kp, min=0.0),
             Port("kd", (3,), "N.s/m", "damping", self.kd, min=0.0),
@@ -290,12 +290,12 @@ class OperationalSpaceController(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output: joint forces tau (nv,)."""
+        """Output port for joint forces tau (nv,)."""
         return joint_ports(self.model, tau="joint forces")
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameter ports: gains kp and kd, null-space damping, regularity, and gravity (3,)."""
+        """Parameter ports for the gains, the null-space damping, the regularity and gravity."""
         return (
             Port("kp", (), _PER[0], "position gain", self.kp, min=0.0),
             Port("kd", (), _PER[1], "velocity gain", self.kd, min=0.0),

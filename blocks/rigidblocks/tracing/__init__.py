@@ -1,1 +1,1 @@
-"""Expression graphs of NumPy functions, and C code generation; independent of robots and blocks."""
+"""Tracing of NumPy functions to expression graphs, and generation and compilation of C code."""

@@ -48,7 +48,7 @@ def _escape(text: str) -> str:
 
 
 class Number(str):
-    """Operand of a C statement that is a C literal; all other operands are names of values."""
+    """C literal as an operand of a C statement; all other operands are names of values."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Compilation of NumPy functions: the functions are traced to C, compiled and called from Python.
+"""NumPy functions that are traced to C, compiled and called from Python.
 
 Functions of a batch of arguments use SIMD lanes and threads. A lane is one element of a vector
 register. A vector instruction processes all lanes at once.
@@ -55,7 +55,7 @@ def widest() -> int:
 
 
 def lane_count(lanes: int | None) -> int:
-    """Return a number of SIMD lanes after a check; None selects the largest supported number.
+    """Return a valid number of SIMD lanes, by default the largest number that is supported.
 
     Raises:
         ValueError: The number is not supported.
@@ -217,7 +217,7 @@ class CompiledBatch:
         self._room = _numbers(self.inputs.values()) + _numbers(self.outputs.values()) + work
 
     def __call__(self, *values: Any, threads: int | None = None) -> Any:
-        """Evaluate the function for a batch of n arguments.
+        """Return the outputs of the compiled function for a batch of n arguments.
 
         The function reads C-contiguous arrays of doubles in place. It first copies other values
         that NumPy converts to doubles without loss.
@@ -287,7 +287,7 @@ def lane_library(generated: dict[str, str], lanes: int) -> ctypes.CDLL:
 
 
 def header_text(name: str, text: str) -> str:
-    """Return the text of a generated C header: `text` with an include guard for `name`."""
+    """Return the text of a C header with the content `text` and an include guard for `name`."""
     guard = f"RB_{name.upper()}_H"
     return f'#ifndef {guard}\n#define {guard}\n\n#include "sine.h"\n\n{text}\n#endif\n'
 
@@ -393,7 +393,7 @@ class CompiledFunction:
             self.run = self._call.run
 
     def __call__(self, *values: Any) -> Any:
-        """Evaluate the function.
+        """Return the outputs of the compiled function for its inputs.
 
         Args:
             values: The inputs, in the order of `graph.inputs`.

@@ -51,7 +51,7 @@ def digest(content: bytes) -> str:
 
 
 def cache_folder() -> Path:
-    """Return the folder of compiled libraries: $RIGIDBLOCKS_CACHE, else the user's cache folder."""
+    """Return the folder of compiled libraries, $RIGIDBLOCKS_CACHE or the user's cache folder."""
     return Path(os.environ.get("RIGIDBLOCKS_CACHE") or user_cache_path("rigidblocks"))
 
 
@@ -97,7 +97,7 @@ def cached_library(key: str, build: Callable[[], bytes]) -> Path:
 
 
 def known_text(key: str) -> str | None:
-    """Return the string that is cached under a key; None if the key is unknown."""
+    """Return the string that is cached under a key, or None if the key is unknown."""
     for folder in (cache_folder(), spare_folder()):
         if not folder_refusal(folder) and (path := _find(folder, key, _TEXT)):
             return path.read_text()
@@ -199,7 +199,10 @@ def _find(folder: Path, key: str, suffix: str = _SUFFIX) -> Path | None:
 
 
 def _files_of_key(folder: Path, key: str, suffix: str) -> list[Path]:
-    """Return the files for a key in a cache folder; a glob pattern would take longer."""
+    """Return the files for a key in a cache folder.
+
+    A search with a glob pattern would take several times longer.
+    """
     try:
         names = os.listdir(folder)
     except OSError:
@@ -360,7 +363,7 @@ def split_translation_units(sources: Mapping[str, str]) -> tuple[dict[str, str],
 
 
 def _parts(text: str) -> Iterator[str | _Piece]:
-    """Yield the parts of a C source: movable functions as pieces, and the other code as strings.
+    """Divide a C source into movable functions (pieces) and other code (strings).
 
     A movable function may be compiled in another translation unit.
     """
@@ -463,7 +466,9 @@ def compiler() -> tuple[str, ...]:
 
 
 def straight_line_compiler() -> tuple[str, ...]:
-    """Return the C compiler command for straight-line code: $CC, else clang, else `compiler()`.
+    """Return the C compiler command for straight-line code, which is clang if it is installed.
+
+    $CC takes precedence over clang. Without both, the result is `compiler()`.
 
     For straight-line code, the compile time of clang is a half to a third of the compile time of
     gcc, and clang generates fewer instructions.

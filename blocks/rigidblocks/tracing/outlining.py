@@ -260,9 +260,9 @@ def _extend_stretch(form: Array, free: Array, starts: list[int], length: int) ->
 
 
 def _fill_gaps(found: list[Stretch], n: int) -> list[Stretch]:
-    """Return ranges that cover n statements: the ranges in `found`, and ranges for the gaps.
+    """Return ranges that cover n statements, with additional ranges between the ranges in `found`.
 
-    The ranges for the gaps have the kind -1.
+    The additional ranges have the kind -1.
     """
     result, k = [], 0
     for one in [*found, Stretch(n, n, -1)]:
@@ -439,7 +439,7 @@ class _Left:
         self._free: list[int] = []
 
     def assign_place(self, value: str) -> int:
-        """Return the index in `left` for a new value; 0 if no other piece reads the value."""
+        """Return the index in `left` for a new value, or 0 if no other piece reads the value."""
         if value not in self.last:
             return 0
         if not self._free:

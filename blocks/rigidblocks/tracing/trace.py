@@ -330,20 +330,21 @@ class Traced:
         return Traced(ca.if_else(self.sx, _sx(a), _sx(b)))
 
     def minimum(self, other: "Traced") -> Any:
-        """Return the smaller of this value and `other`, or NaN if one of them is NaN.
+        """Return the smaller of this value and `other`, or NaN if a value is NaN.
 
         `rigidblocks.spatial.scalar.minimum` calls this method.
         """
         return _apply(ca.OP_FMIN, self, other)
 
     def maximum(self, other: "Traced") -> Any:
-        """Return the larger of this value and `other`, or NaN if one of them is NaN."""
+        """Return the larger of this value and `other`, or NaN if a value is NaN."""
         return _apply(ca.OP_FMAX, self, other)
 
     def choice(self, above: Any, below: Any, whole: Any) -> Any:
-        """Return the piecewise function with this margin: `above` if it is positive, else `below`.
+        """Return the piecewise function whose margin is this value.
 
-        `whole` is the complete function. `rigidblocks.spatial.scalar.piecewise` calls this method.
+        The function is `above` if the margin is positive, and otherwise `below`. `whole` is the
+        complete function. `rigidblocks.spatial.scalar.piecewise` calls this method.
         """
         law = (self.sx, _sx(above), _sx(below), _sx(whole))
         return _element(choose(Choice(ca.SX.sym("choice"), *law)))

@@ -121,7 +121,7 @@ def _ends(link: Link, fmus: Mapping[str, Fmu]) -> tuple[Node, Node]:
 
 
 def _variable(node: Node, fmus: Mapping[str, Fmu]) -> Node:
-    """Return a connector of a component; if its name is an alias, the variable replaces it."""
+    """Return a connector of a component, with the name of the variable if it is an alias."""
     for one in fmus[node.path].description.modelVariables:
         if one.name == node.connector and one.alias is not None:
             return node._replace(connector=one.alias.name)

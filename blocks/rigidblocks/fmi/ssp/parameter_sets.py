@@ -112,9 +112,10 @@ class Location:
     component: str | None = None
 
     def of_source(self, element: Element) -> "Location":
-        """Return the location of an element's source: the description, or the component's archive.
+        """Return the location to which the source URI of an XML element is relative.
 
-        The attribute sourceBase of the element selects the location.
+        The attribute sourceBase of the element selects the files of the description or the archive
+        of the component.
 
         Raises:
             FormatError: sourceBase is `component`, but the component has no file in the system, or

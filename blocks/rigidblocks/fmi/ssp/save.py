@@ -131,7 +131,7 @@ def _fmu(part: Part, platforms: str | Iterable[str] | None) -> bytes:
 
 
 def _with_start_values(block: Block, part: Part) -> Block:
-    """Return the block of a part, with the start values of the part as its default values.
+    """Return a copy of a part's block in which the ports have the start values of the part.
 
     Some importers do not apply start values of inputs and states; they set only parameters.
     """
@@ -205,7 +205,10 @@ def _component(parent: Element, part: Part, file: str, units: dict[str, Quantity
 
 
 def _names(part: Part, port: Port) -> tuple[str, ...]:
-    """Return the names of the FMU variables of a port; an FMI 3.0 array has one name."""
+    """Return the names of the FMU variables of a port.
+
+    An array variable of FMI 3.0 has one name for all elements.
+    """
     component = part.component
     return component.variable_names(port.name) if isinstance(component, Fmu) else port.element_names
 
@@ -331,7 +334,7 @@ def _literal(value: float, of_type: str) -> str:
 
 
 def _connect(parent: Element, one: Connection, parts: Mapping[str, Part]) -> None:
-    """Add the XML elements of a connection: one for each element or array variable."""
+    """Add an XML element for each port element of a connection, or for each array variable."""
     (a, y), (b, u) = one.source, one.target
     ends = [(parts[a], parts[a].output(y), one.start), (parts[b], parts[b].input(u), one.to)]
     names = [_element_names(part, port, places) for part, port, places in ends]

@@ -224,7 +224,7 @@ def _prefixed_name(element: Element, prefixes: Mapping[str, str]) -> str:
 
 
 def declare_prefixes(root: Element, spaces: Mapping[str, str]) -> None:
-    """Correct elements with an undeclared namespace prefix: assign the usual namespace.
+    """Assign the usual namespaces to XML elements with undeclared namespace prefixes.
 
     `spaces` contains the usual namespaces by prefix. The function logs a warning.
     """

@@ -41,7 +41,7 @@ from rigidblocks.robot_description.xml_reader import format_error, number
 
 
 class Node(NamedTuple):
-    """Identifier of a connector: the path of its element, and the name of the connector.
+    """Identifier of a connector, with the path of its element and the name of the connector.
 
     The path consists of the names of the enclosing systems and the element, such as `inner/pd`. The
     path of the outermost system is "".
@@ -215,12 +215,12 @@ class Place(NamedTuple):
 class Tree(NamedTuple):
     """Elements of a system structure, and the owners of their connectors.
 
-    An element owns its connectors. Only a reference to a signal dictionary does not: the dictionary
-    owns the connectors.
+    The owner of a connector is usually its element. If the element is a reference to a signal
+    dictionary, the owner is the dictionary.
 
     Attributes:
         places: Elements by path.
-        owners: Path in the `Node` of the element's connectors, by path of the element.
+        owners: Path in the identifiers (`Node`) of an element's connectors, by path of the element.
     """
 
     places: Mapping[str, Place]
@@ -308,7 +308,7 @@ def _places(
 
 
 def _identity(system: Element) -> tuple[str, str]:
-    """Return an identifier of a system: its file name, and its XML path in the file."""
+    """Return an identifier of a system, its file name and its XML path in this file."""
     tree = system.getroottree()
     return posixpath.normpath(tree.docinfo.URL), tree.getpath(system)
 
@@ -504,7 +504,7 @@ class _End(NamedTuple):
 
     @property
     def gives(self) -> bool | None:
-        """True if the connector provides values within the system; None if this is unknown."""
+        """True if the connector provides values within the system, or None if this is unknown."""
         if self.kind is None or self.kind not in INWARD + OUTWARD:
             return None
         return (self.kind in INWARD) == self.is_system
@@ -698,7 +698,10 @@ def _bound_values(place: Place) -> Iterable[tuple[str, Given]]:
 
 
 def _bind_value(node: Node, given: Given, depth: int, connectors: Connectors) -> Bound:
-    """Return a binding's value for a connector or variable; its default unit is the connector's."""
+    """Return the value of a binding for a connector or variable.
+
+    A value without a unit is in the unit of the connector.
+    """
     value, own = given.value, connectors.get(node)
     if own is not None and not value.unit:
         value = value._replace(unit=own.unit, meaning=own.meaning)
