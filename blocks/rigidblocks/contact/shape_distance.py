@@ -133,10 +133,10 @@ def _rows(a: Shape | Surface, b: Shape | Surface) -> tuple[tuple[Array, Transfor
     return tuple(found)
 
 
-def _pose(own: Transform, X: Transform) -> Array:
+def _pose(X_shape: Transform, X: Transform) -> Array:
     """Return the pose of a shape in base coordinates: rotation by rows, then position (12,).
 
-    `own` transforms body to shape coordinates, and X base to body coordinates.
+    `X_shape` transforms body to shape coordinates, and X base to body coordinates.
     """
-    whole = own @ X
+    whole = X_shape @ X
     return np.concatenate([whole.E.T.ravel(), whole.r])

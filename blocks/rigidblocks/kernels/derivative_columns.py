@@ -270,8 +270,8 @@ def traced_elements(symbol: ca.SX) -> Array:
     return elements
 
 
-def _derivative(values: Array, symbol: ca.SX, other: ca.SX) -> Array:
-    """Return the derivatives of values w.r.t. `symbol`, at zero values of `symbol` and `other`.
+def _derivative(values: Array, symbol: ca.SX, other_symbol: ca.SX) -> Array:
+    """Return the derivatives of `values` by `symbol`, evaluated at zero of both symbols.
 
     The last index of the result is the index of the element of `symbol`.
     """
@@ -283,7 +283,7 @@ def _derivative(values: Array, symbol: ca.SX, other: ca.SX) -> Array:
     )
     matrix = ca.jacobian(flat, symbol)
     matrix = ca.substitute(
-        matrix, ca.vertcat(symbol, other), ca.SX.zeros(symbol.numel() + other.numel())
+        matrix, ca.vertcat(symbol, other_symbol), ca.SX.zeros(symbol.numel() + other_symbol.numel())
     )
     result = np.zeros(matrix.shape, dtype=object)
     for row, column in zip(*matrix.sparsity().get_triplet(), strict=True):

@@ -78,17 +78,21 @@ def loop_rows(model: Model, tree: Model, notation: Notation = SCALAR) -> LoopRow
     Raises:
         ValueError: No joint can violate any constraint.
     """
-    some = _nontrivial_rows(model)
-    if not some:
+    nonzero = _nontrivial_rows(model)
+    if not nonzero:
         raise ValueError(
             f"no loop of model '{model.name}' constrains its joints; use the derivatives of 'aba'"
         )
-    ends, of_all = _ends(model, some)
+    ends, of_all = _ends(model, nonzero)
     free, groups = _model_of_ends(model, tree, ends, of_all), [group for group in of_all if group]
     tips = [end for end in ends if end.body >= 0]
-    graphs, blocks = _graphs(free, ends, groups, some)
+    graphs, blocks = _graphs(free, ends, groups, nonzero)
     functions = c_functions(graphs, [{}, {}], inline=True, notation=notation)
-    n, nc, values = model.nv, len(some), max(graph.function.numel_out(0) for graph in graphs)
+    n, nc, values = (
+        model.nv,
+        len(nonzero),
+        max(graph.function.numel_out(0) for graph in graphs),
+    )
     room = nc * (4 * n + nc + 4) + values + STATE * len(tips) + 6 * n  # size of struct loops
     sizes = {"NC": nc, "TIPS": len(tips), "BLOCKS": len(blocks)}
     sizes |= {"VALUES": values, "LOOP_ROOM": room}
@@ -112,17 +116,17 @@ def _nontrivial_rows(model: Model) -> list[int]:
     return np.flatnonzero(largest > NOTHING * largest.max(initial=0.0)).tolist()
 
 
-def _ends(model: Model, some: list[int]) -> tuple[list[_End], list[_Group]]:
+def _ends(model: Model, nonzero: list[int]) -> tuple[list[_End], list[_Group]]:
     """Return the list of the ends of all constraints, and the range of each constraint in the list.
 
-    `some` contains the indices of the nonzero rows of K. The range of a constraint without nonzero
-    rows is empty.
+    `nonzero` contains the indices of the nonzero rows of K. The range of a constraint without
+    nonzero rows is empty.
     """
     of_loops = [[loop.successor, loop.predecessor] for loop in model.loops]
     of_strings = [[body for body, _ in string.points] for string in model.strings]
     ends, groups = list[_End](), list[_Group]()
     for bodies, rows in zip(of_loops + of_strings, model.constraint_slices, strict=True):
-        kept = [k for k, c in enumerate(some) if rows.start <= c < rows.stop]
+        kept = [k for k, c in enumerate(nonzero) if rows.start <= c < rows.stop]
         new = [_End(body, range(kept[0], kept[-1] + 1)) for body in dict.fromkeys(bodies) if kept]
         groups.append(range(len(ends), len(ends) + len(new)))
         ends += new
@@ -155,19 +159,26 @@ def _frames(model: Model, tree: Model) -> list[Transform]:
     return [*(there @ here.inverse() for there, here in places), model.algebra.identity()]
 
 
-def _loop_between(loop: LoopJoint, at: dict[int, int], frames: list[Transform]) -> LoopJoint:
-    """Return the loop joint in the model whose bodies are the ends; `at` maps bodies to ends."""
+def _loop_between(
+    loop: LoopJoint, end_of_body: dict[int, int], frames: list[Transform]
+) -> LoopJoint:
+    """Return the loop joint in the model whose bodies are the ends.
+
+    `end_of_body` maps body indices to indices of ends.
+    """
     s, p = loop.successor, loop.predecessor
     Xs, Xp = loop.Xs @ frames[s].inverse(), loop.Xp @ frames[p].inverse()
-    return replace(loop, successor=at.get(s, -1), predecessor=at.get(p, -1), Xs=Xs, Xp=Xp)
+    return replace(
+        loop, successor=end_of_body.get(s, -1), predecessor=end_of_body.get(p, -1), Xs=Xs, Xp=Xp
+    )
 
 
 def _string_between(
-    string: StringConstraint, at: dict[int, int], frames: list[Transform]
+    string: StringConstraint, end_of_body: dict[int, int], frames: list[Transform]
 ) -> StringConstraint:
-    """Return the string in the model whose bodies are the ends; `at` maps bodies to ends."""
+    """Return the string in the model whose bodies are the ends, as in `_loop_between`."""
     points = (
-        (at.get(b, -1), frames[b].E @ (np.asarray(point) - frames[b].r))
+        (end_of_body.get(b, -1), frames[b].E @ (np.asarray(point) - frames[b].r))
         for b, point in string.points
     )
     return replace(string, points=tuple(points))
@@ -209,7 +220,7 @@ class _Part(NamedTuple):
 
 
 def _graphs(
-    free: SimpleNamespace, ends: list[_End], groups: list[_Group], some: list[int]
+    free: SimpleNamespace, ends: list[_End], groups: list[_Group], nonzero: list[int]
 ) -> tuple[list[Graph], list[tuple[int, int]]]:
     """Return the graphs loop_rows and loop_changes, and the pairs of ends with force derivatives.
 
@@ -217,83 +228,85 @@ def _graphs(
     and lam as inputs. It computes the derivatives of k and the forces K^T lam on the ends. It also
     computes the derivatives of these forces by the poses of the ends, one block per pair of ends.
     """
-    all_of = _expressions(free, ends, some)
+    expressions = _expressions(free, ends, nonzero)
     moving = [end.body >= 0 for end in ends]
-    forces = [_forces(all_of, group, ends[group[0]].rows) for group in groups]
+    forces = [_forces(expressions, group, ends[group[0]].rows) for group in groups]
     parts = [
         part
-        for group, f_of in zip(groups, forces, strict=True)
-        for part in _parts(all_of, group, ends[group[0]].rows, f_of)
+        for group, forces_on_ends in zip(groups, forces, strict=True)
+        for part in _parts(expressions, group, ends[group[0]].rows, forces_on_ends)
         if moving[part.end]
     ]
     blocks: dict[tuple[int, int], ca.SX] = {}
-    for group, f_of in zip(groups, forces, strict=True):
-        blocks |= _end_cross_derivative(group, _turns(all_of, group), f_of)
+    for group, forces_on_ends in zip(groups, forces, strict=True):
+        blocks |= _end_cross_derivative(group, _turns(expressions, group), forces_on_ends)
     blocks = {
         at: block for at, block in blocks.items()
         if ca.sparsify(block).nnz() and all(moving[e] for e in at)
     }  # fmt: skip
-    states = {"states": all_of.states}
+    states = {"states": expressions.states}
     changes = [*(part.change for part in parts), *(part.force for part in parts)]
     graphs = [
-        _graph("loop_rows", states, [*(part.rows for part in parts), *all_of.still]),
+        _graph("loop_rows", states, [*(part.rows for part in parts), *expressions.still]),
         _graph(
             "loop_changes",
-            states | {"lam": all_of.lam},
+            states | {"lam": expressions.lam},
             [*changes, *(block.T for block in blocks.values())],
         ),
     ]
     return graphs, list(blocks)
 
 
-def _expressions(free: SimpleNamespace, ends: list[_End], some: list[int]) -> _Expressions:
+def _expressions(free: SimpleNamespace, ends: list[_End], nonzero: list[int]) -> _Expressions:
     symbols = [ca.SX.sym("state", STATE) for end in ends if end.body >= 0]
     given = iter(symbols)
     states = [traced_elements(next(given)) if end.body >= 0 else _base_state(free) for end in ends]
     change = ca.SX.sym("change", CHANGES * len(ends))
-    lam = ca.SX.sym("lam", len(some))
+    lam = ca.SX.sym("lam", len(nonzero))
     rows = _constraints(free, states, np.zeros((len(ends), CHANGES)))
     moved = _constraints(free, states, traced_elements(change).reshape(len(ends), CHANGES))
     return _Expressions(
         ca.vertcat(ca.SX(0, 1), *symbols), change, lam,
-        [_matrix(rows.k[some]), _matrix(rows.delta[some])], _matrix(rows.K[some]),
-        _matrix(moved.k[some]), ca.mtimes(_matrix(moved.K[some]).T, lam),
+        [_matrix(rows.k[nonzero]), _matrix(rows.delta[nonzero])], _matrix(rows.K[nonzero]),
+        _matrix(moved.k[nonzero]), ca.mtimes(_matrix(moved.K[nonzero]).T, lam),
     )  # fmt: skip
 
 
-def _rows_of_ends(all_of: _Expressions, group: _Group, rows: range) -> list[ca.SX]:
+def _rows_of_ends(expressions: _Expressions, group: _Group, rows: range) -> list[ca.SX]:
     """Return the columns of K of each end of a constraint, as one matrix per end."""
     return _append_balancing_part(
-        [all_of.K[rows.start : rows.stop, 6 * e : 6 * e + 6] for e in group[:-1]]
+        [expressions.K[rows.start : rows.stop, 6 * e : 6 * e + 6] for e in group[:-1]]
     )
 
 
-def _forces(all_of: _Expressions, group: _Group, rows: range) -> list[ca.SX]:
+def _forces(expressions: _Expressions, group: _Group, rows: range) -> list[ca.SX]:
     """Return the constraint force K^T lam on each end of a constraint."""
-    lam = all_of.lam[rows.start : rows.stop]
-    return [ca.mtimes(K.T, lam) for K in _rows_of_ends(all_of, group, rows)]
+    lam = expressions.lam[rows.start : rows.stop]
+    return [ca.mtimes(K.T, lam) for K in _rows_of_ends(expressions, group, rows)]
 
 
-def _parts(all_of: _Expressions, group: _Group, rows: range, forces: list[ca.SX]) -> list[_Part]:
+def _parts(
+    expressions: _Expressions, group: _Group, rows: range, forces: list[ca.SX]
+) -> list[_Part]:
     """Return the terms -K^T, derivatives of k, and force of a constraint at each of its ends."""
-    k = all_of.k[rows.start : rows.stop]
-    changes = _append_balancing_part([all_of.derivative_by(k, e, CHANGES) for e in group[:-1]])
+    k = expressions.k[rows.start : rows.stop]
+    changes = _append_balancing_part([expressions.derivative_by(k, e, CHANGES) for e in group[:-1]])
     return [
         _Part(e, -K.T, change.T, force)
         for e, K, change, force in zip(
-            group, _rows_of_ends(all_of, group, rows), changes, forces, strict=True
+            group, _rows_of_ends(expressions, group, rows), changes, forces, strict=True
         )
     ]
 
 
-def _turns(all_of: _Expressions, group: _Group) -> dict[tuple[int, int], ca.SX]:
+def _turns(expressions: _Expressions, group: _Group) -> dict[tuple[int, int], ca.SX]:
     """Return the derivatives (6, 6) of the force on each end by the pose of each other end.
 
     The keys are the pairs (end of the force, end of the pose). Pairs with the force on the last end
     are omitted.
     """
     return {
-        (b, c): all_of.derivative_by(all_of.force[6 * b : 6 * b + 6], c, 6)
+        (b, c): expressions.derivative_by(expressions.force[6 * b : 6 * b + 6], c, 6)
         for b in group[:-1]
         for c in group
         if c != b
@@ -309,19 +322,19 @@ def _append_balancing_part(parts: list[ca.SX]) -> list[ca.SX]:
 
 
 def _end_cross_derivative(
-    group: _Group, P: dict[tuple[int, int], ca.SX], f_of: list[ca.SX]
+    group: _Group, P: dict[tuple[int, int], ca.SX], forces_on_ends: list[ca.SX]
 ) -> dict[tuple[int, int], ca.SX]:
     """Return the negative derivatives (6, 6) of the forces on the ends by the poses of the ends.
 
     The keys are the pairs (end of the force, end of the pose). P contains the derivatives of
-    `_turns`, and `f_of` the forces on the ends. The result excludes the rotation of a force with
-    its own end. If all ends rotate together, the forces rotate with the ends. Therefore the
-    derivative of F_b by xi_b is xi x* f_b minus the sum of the derivatives by all other poses.
+    `_turns`, and `forces_on_ends` the forces on the ends. The result excludes the rotation of a
+    force with its own end. If all ends rotate together, the forces rotate with the ends. Therefore
+    the derivative of F_b by xi_b is xi x* f_b minus the sum of the derivatives by all other poses.
     """
     last, first = group[-1], list(group[:-1])
     own = {b: -sum((P[b, c] for c in group if c != b), ca.SX(6, 6)) for b in first}
     whole = {
-        b: own[b] + _force_cross_matrix(f) for b, f in zip(first, f_of, strict=False)
+        b: own[b] + _force_cross_matrix(f) for b, f in zip(first, forces_on_ends, strict=False)
     }  # complete dF_b
     of_last = {c: -whole[c] - sum((P[b, c] for b in first if b != c), ca.SX(6, 6)) for c in first}
     beyond = {(b, b): own[b] for b in first} | P

@@ -242,9 +242,9 @@ class BodyType:
         elif key in self.algorithm.columns:
             yield from self._column(key, np.atleast_2d(value))
         else:
-            kept: dict[int, tuple[Traced, ca.SX]] = {}
-            self.values[name] = _map_elements(value, lambda element: self._cell(element, kept))
-            yield from ((self.names[cell.sx.element_hash()], sx) for cell, sx in kept.values())
+            stored: dict[int, tuple[Traced, ca.SX]] = {}
+            self.values[name] = _map_elements(value, lambda element: self._cell(element, stored))
+            yield from ((self.names[cell.sx.element_hash()], sx) for cell, sx in stored.values())
 
     def _share(self, key: str, value: Any, owner: str) -> Iterator[tuple[str, ca.SX]]:
         for places, part in zip(self._places(key)[1], _parts(value), strict=True):
@@ -271,7 +271,7 @@ class BodyType:
             here[at] = symbol
         self.values[key] = here
 
-    def _cell(self, element: Any, kept: dict[int, tuple[Traced, ca.SX]]) -> Any:
+    def _cell(self, element: Any, stored: dict[int, tuple[Traced, ca.SX]]) -> Any:
         """Return the symbol of the memory that stores an element between the passes.
 
         Constants and body parameters are returned unchanged, because they need no memory.
@@ -281,10 +281,10 @@ class BodyType:
         ).startswith("k"):
             return element
         node = element.sx.element_hash()
-        if node not in kept:
-            kept[node] = self.symbol(f"w[{self.cells}]"), element.sx
+        if node not in stored:
+            stored[node] = self.symbol(f"w[{self.cells}]"), element.sx
             self.cells += 1
-        return kept[node][0]
+        return stored[node][0]
 
 
 def _parts(value: Any) -> list[Array]:

@@ -541,11 +541,13 @@ def _solve_for_active_set(
     return problem.unit * lam, ended
 
 
-def _solve(N: Array, q: Array, G: Array, apart: Array, start: Array) -> tuple[Array | None, Array]:
+def _solve(
+    N: Array, q: Array, G: Array, q_perturbed: Array, start: Array
+) -> tuple[Array | None, Array]:
     """Return the solution z of w = N z + q and its basis; z is None if no attempt succeeds.
 
-    `apart` is q with perturbed elements (`_break_ties`). The first of three attempts starts from
-    `start`, the second and third from an empty basis. The last attempt adds `DEPENDENT` to the
+    `q_perturbed` is q with perturbed elements (`_break_ties`). The first of three attempts starts
+    from `start`, the second and third from an empty basis. The last attempt adds `DEPENDENT` to the
     diagonal of A, which makes nearly dependent contacts independent.
     """
     best, z, found, none = _LOST, None, start, np.zeros_like(start)
@@ -553,7 +555,7 @@ def _solve(N: Array, q: Array, G: Array, apart: Array, start: Array) -> tuple[Ar
     for basis, softness in ((start, 0.0), (none, 0.0), (none, DEPENDENT)):
         softened = N.copy()
         softened[:forces, :forces] += softness * G.T @ G
-        if (ended := lemke(softened, apart, basis)) is not None:
+        if (ended := lemke(softened, q_perturbed, basis)) is not None:
             one = _basic_solution(N, q, np.flatnonzero(ended))
             if (misfit := _residual(N, q, one)) < best:
                 best, z, found = misfit, one, ended

@@ -609,14 +609,14 @@ def _distribution(
 
     K (nc, nv) is the constraint matrix at q.
     """
-    parent, still = expanded_parent(model), np.zeros(model.nc)
+    parent, zeros = expanded_parent(model), np.zeros(model.nc)
     L = ltl(crba(model, q), parent)
     loops = eliminate_constraints(mpy_lit(L, parent, K.T), model.constraint_slices)
     units = np.eye(model.nv)[columns]
 
     # project tau_ID, and a unit force of each actuator, onto the null space of K
-    wanted = solve_elimination(loops, still, mpy_lit(L, parent, tau_ID))[0]
-    effects = np.array([_effect(loops, still, mpy_lit(L, parent, unit)) for unit in units])
+    wanted = solve_elimination(loops, zeros, mpy_lit(L, parent, tau_ID))[0]
+    effects = np.array([_effect(loops, zeros, mpy_lit(L, parent, unit)) for unit in units])
     u, rank = _combination(effects, wanted, least_squares)
     tau = np.zeros(model.nv, dtype=u.dtype)
     tau[columns] = u
@@ -634,12 +634,12 @@ def _combination(effects: Array, required: Array, least_squares: bool) -> tuple[
     return solve_elimination(actuators, required, np.zeros(len(effects)))[0], actuators.rank
 
 
-def _effect(loops: Elimination, still: Array, force: Array) -> Array:
+def _effect(loops: Elimination, zeros: Array, force: Array) -> Array:
     """Return `force` (nv,) after projection onto the null space of the constraints.
 
     If the result is only a rounding error of `force`, it is zero.
     """
-    left = solve_elimination(loops, still, force)[0]
+    left = solve_elimination(loops, zeros, force)[0]
     if for_derivatives(left):  # a zero effect can have a nonzero derivative
         return left
     effect: Array = left * select(
