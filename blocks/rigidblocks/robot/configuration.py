@@ -25,7 +25,11 @@ def neutral(model: Tree) -> Array:
 def random_configuration(model: Tree, rng: np.random.Generator) -> Array:
     """Return a random configuration (nq,).
 
-    Angles are in [-pi, pi], distances in [-1 m, 1 m]; spatial rotations are random.
+    Angles are in [-pi, pi], distances in [-1 m, 1 m], and spatial rotations are random.
+
+    Args:
+        model: The model.
+        rng: The random number generator.
     """
     return np.concatenate([joint.random(rng) for joint in model.joint])
 
@@ -73,6 +77,11 @@ def difference(model: Tree, q0: ArrayLike, q1: ArrayLike) -> Array:
     """Return the constant joint velocities (nv,) that move the model from q0 to q1 in unit time.
 
     If a rotation can be reached by two angles, the function uses the smaller angle.
+
+    Args:
+        model: The model.
+        q0: The initial configuration (nq,).
+        q1: The final configuration (nq,).
     """
     q0, q1 = as_configuration(model, q0), as_configuration(model, q1)
     return _each_joint(model, lambda joint, k: joint.difference(q0[k], q1[k]))

@@ -51,7 +51,7 @@ class Material:
 
 
 def combine_materials(a: Material, b: Material) -> Material:
-    """Return the combined material of two surfaces, for pairs without a specified material.
+    """Return the combined material of the surfaces `a` and `b` of a pair of shapes.
 
     mu, mu_static and e are the geometric means of the two values. torsional and rolling are the
     larger values. K is the stiffness of two springs in series, and D dissipates the power of both

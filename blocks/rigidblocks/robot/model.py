@@ -211,7 +211,16 @@ def sphere_inertia(
 ) -> RigidInertia:
     """Return the inertia of a ball with `radius` [m] whose centre is the origin of its frame.
 
-    I_C = 2/5 m r^2 1. `at`, `mass`, `density` and the exceptions are as in `box_inertia`.
+    I_C = 2/5 m r^2 1.
+
+    Args:
+        radius: The radius r [m].
+        mass: The mass m [kg]; give either the mass or the density.
+        density: The density [kg/m^3].
+        at: The transform from body to frame coordinates.
+
+    Raises:
+        ValueError: Both or neither of mass and density are given, or a value is not positive.
     """
     (r,) = _sizes("the radius of a sphere", radius, 1)
     m = _mass(4 / 3 * np.pi * r**3, mass, density)
@@ -228,8 +237,17 @@ def cylinder_inertia(
 ) -> RigidInertia:
     """Return the inertia of a cylinder along the z axis of its frame, centred at the origin.
 
-    I_C = m diag(r^2/4 + h^2/12, r^2/4 + h^2/12, r^2/2), with `radius` and `height` [m]. `at`,
-    `mass`, `density` and the exceptions are as in `box_inertia`.
+    I_C = m diag(r^2/4 + h^2/12, r^2/4 + h^2/12, r^2/2).
+
+    Args:
+        radius: The radius r [m].
+        height: The height h [m].
+        mass: The mass m [kg]; give either the mass or the density.
+        density: The density [kg/m^3].
+        at: The transform from body to frame coordinates.
+
+    Raises:
+        ValueError: Both or neither of mass and density are given, or a value is not positive.
     """
     r, h = _sizes("radius and height of a cylinder", [radius, height], 2)
     m = _mass(np.pi * r * r * h, mass, density)
@@ -247,8 +265,17 @@ def capsule_inertia(
 ) -> RigidInertia:
     """Return the inertia of a capsule along the z axis of its frame, centred at the origin.
 
-    The capsule is a cylinder with `radius` and `height` [m] and a hemisphere on each end. `at`,
-    `mass`, `density` and the exceptions are as in `box_inertia`.
+    The capsule is a cylinder with a hemisphere on each end.
+
+    Args:
+        radius: The radius of the cylinder and the hemispheres [m].
+        height: The height of the cylinder [m].
+        mass: The mass of the capsule [kg]; give either the mass or the density.
+        density: The density [kg/m^3].
+        at: The transform from body to frame coordinates.
+
+    Raises:
+        ValueError: Both or neither of mass and density are given, or a value is not positive.
     """
     r, h = _sizes("radius and height of a capsule", [radius, height], 2)
     tube, ball = np.pi * r * r * h, 4 / 3 * np.pi * r**3

@@ -114,7 +114,8 @@ def _check_tree_shape(nb: int, bf: float, skew: float, taper: float) -> None:
 def auto_tree_p(nb: int, bf: float = 1.0, taper: float = 1.0) -> PlanarModel:
     """Return the planar mechanism `auto_tree(nb, bf, 0, taper)` in planar vectors.
 
-    This is autoTreep of spatial_v1. Gravity is zero by default.
+    This is autoTreep of spatial_v1. Gravity is zero by default. The arguments are as in
+    `auto_tree`.
     """
     tree = auto_tree(nb, bf, 0.0, taper)
     return PlanarModel(
@@ -408,6 +409,11 @@ def n_four_bar(n: int, angle: float = 0.0, speed: float = 1.0) -> Mechanism:
     has one degree of freedom, the angle th from the vertical:
 
         ((n + 1)/3 + n) d2th/dt2 = g ((n + 1)/2 + n) sin th
+
+    Args:
+        n: The number of windows.
+        angle: The initial angle of the bars from the vertical [rad].
+        speed: The initial angular velocity of the bars [rad/s].
     """
     if n < 1:
         raise ValueError(f"an N-four-bar mechanism needs at least 1 window, not {n}")
@@ -528,6 +534,12 @@ def actuator_triangle(
     connects the piston to the arm at the distance `l2` [m] from the arm support.
 
         d^2 = l1^2 + l2^2 - 2 l1 l2 cos y1,    theta2 = atan2(l2 sin y1, l2 cos y1 - l1)
+
+    Args:
+        l1: The distance of the cylinder support from the arm support [m].
+        l2: The distance of the piston joint from the arm support [m].
+        y1: The initial angle of the arm [rad].
+        y2: The initial angle of the forearm [rad].
     """
     to_pin = _polar_vector(l2, y1) - np.array([l1, 0.0])
     model = PlanarModel(
@@ -569,6 +581,12 @@ def bennett(
 
     Therefore alpha and beta must differ. Three of the five loop constraints depend on the other two
     constraints.
+
+    Args:
+        a: The length of the links with the twist alpha [m].
+        alpha: The twist of the links with the length a [rad].
+        beta: The twist of the links with the length b [rad].
+        angle: The initial position q1 [rad].
     """
     if min(np.abs(np.sin([(beta - alpha) / 2, alpha, angle / 2]))) < 1e-9:
         raise ValueError(
@@ -594,10 +612,14 @@ def bennett(
 def sarrus(length: float = 1.0, radius: float = 0.5, angle: float = 0.6) -> Mechanism:
     """Return the Sarrus linkage at rest.
 
-    Two pairs of hinged bars in perpendicular planes guide a platform vertically. The bars have the
-    length `length` [m] and lean outward by `angle` [rad] from the vertical. The platform is a child
-    of the first pair, and the loop joint connects the platform to the second pair. At all times
-    q = (angle, -2 angle, angle, -angle, 2 angle).
+    Two pairs of hinged bars in perpendicular planes guide a platform vertically. The platform is a
+    child of the first pair, and the loop joint connects the platform to the second pair. At all
+    times q = (angle, -2 angle, angle, -angle, 2 angle).
+
+    Args:
+        length: The length of the bars [m].
+        radius: The distance of the hinges on the base from the centre of the base [m].
+        angle: The initial angle by which the bars lean outward from the vertical [rad].
     """
     first, second, up = Revolute((0.0, 1.0, 0.0)), Revolute((1.0, 0.0, 0.0)), [0.0, 0.0, 1.0]
     end, bar = xlt([0.0, 0.0, length]), _bar(length, up)

@@ -159,13 +159,22 @@ class RobotBuilder:
         self._frames[name] = (name, WORLD if body == BASE else body, place)
 
     def add_coupling(self, joint: str, source: str, ratio: float, offset: float = 0.0) -> None:
-        """Couple the joint `joint` to the joint `source`: q_joint = ratio q_source + offset."""
+        """Couple the position of a joint to another joint: q_joint = ratio q_source + offset.
+
+        Args:
+            joint: The name of the coupled joint.
+            source: The name of the other joint.
+            ratio: The ratio of the joint velocities.
+            offset: The position of the coupled joint at q_source = 0 [rad or m].
+        """
         self._followings.append(ParsedMimicJoint(0, joint, source, ratio, offset))
 
     def merge(self, body: str, q: ArrayLike | None = None) -> None:
-        """Fix the joint of a body at the position `q` and merge the body with its parent.
+        """Fix the joint of a body and merge the body with its parent.
 
-        By default `q` is the neutral configuration.
+        Args:
+            body: The name of the body.
+            q: The position variables of the joint, by default the neutral position.
         """
         name = self._parent_joint_name(body)
         old = self._joints[name]

@@ -265,6 +265,10 @@ SCHEMA = Path(__file__).with_name("robot.schema.json")
 def save_model(robot: Model | PlanarModel | RobotDescription, path: str | Path) -> None:
     """Write a robot or a model to a JSON file, which `load_model` reads without rounding errors.
 
+    Args:
+        robot: The model, or the robot with frames, limits and couplings.
+        path: The path of the JSON file.
+
     Raises:
         TypeError: The package does not define the type of a joint or shape, or a value is traced.
     """

@@ -113,11 +113,12 @@ def plot_energy(
 
 
 def work(result: Result, force: str, position: str) -> Array:
-    """Return the work (n,) [J] that a force does from the start of the run to each sample.
+    """Return the work (n,) [J] of a force from the start of the run to each of the n samples.
 
     W_n = sum_k<n f_k (q_k+1 - q_k)
 
-    The force f_k on the position q is constant between two samples.
+    The force f_k is constant between two samples. `force` and `position` are the names of the
+    signals f and q.
     """
     f, q = curves_of(result, force), curves_of(result, position)
     return np.append(0.0, np.cumsum(np.sum(f[:-1] * np.diff(q, axis=0), axis=1)))
@@ -232,6 +233,10 @@ def plot_steps(result: Result, path: Target = None) -> "Figure":
     For a result of `inner_steps`, the figure also shows the step size control of each part. It
     plots the size of the next inner step, and the error of the last inner step relative to the
     tolerance.
+
+    Args:
+        result: Result of the run.
+        path: Path to save the figure, if given.
     """
     kinds = list(dict.fromkeys(event.kind for event in result.events))
     names = [port.name for port in result.ports]

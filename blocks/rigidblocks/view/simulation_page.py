@@ -51,6 +51,11 @@ def wasm_kernel(memory: Memory, method: Method = RK4, h: float | None = None) ->
     `rb_page_step(k, dt)`. The results equal the results of the native kernel, except for the sines
     and cosines, which another C library computes.
 
+    Args:
+        memory: Memory layout of the block.
+        method: Integration method.
+        h: Maximum inner step [s].
+
     Raises:
         CompilerError: The package `ziglang` is missing.
     """
