@@ -531,11 +531,11 @@ class _ClockedWriter(_Writer3):
         """Return the lists of unknowns; clocked variables have no initial values in FMI 3.0."""
         clocked = self.variables.sampled_elements
 
-        def listed(name: str, unknowns: Iterable[Variable]) -> list[Variable]:
+        def select_unknowns(name: str, unknowns: Iterable[Variable]) -> list[Variable]:
             return [v for v in unknowns if name != "InitialUnknown" or v.index not in clocked]
 
         return tuple(
-            (name, listed(name, some), knowns) for name, some, knowns in super().unknowns()
+            (name, select_unknowns(name, some), knowns) for name, some, knowns in super().unknowns()
         )
 
 
