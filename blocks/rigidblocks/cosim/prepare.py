@@ -38,7 +38,7 @@ from rigidblocks.cosim.masters.run_plan import (
 )
 from rigidblocks.cosim.results.recording import RecordOptions, check_finite, select_ports
 from rigidblocks.cosim.results.result import Result
-from rigidblocks.cosim.scenario import Scenario, apply_scenario
+from rigidblocks.cosim.scenario import Scenario
 from rigidblocks.cosim.simulate import (
     Watcher,
     check_watcher,
@@ -178,13 +178,12 @@ class Run(AttributeHints):
         check_path("save", save)
         check_watcher(view)
         plan = self._plan_with_start(start)
-        loaded = None if scenario is None else Scenario.parse(scenario)
-        if loaded is not None:
-            plan = apply_scenario(plan, loaded)
+        if scenario is not None:
+            plan = plan.with_scenario(Scenario.parse(scenario))
         grid = communication_points(plan.t_start, t_stop, plan.dt)
         wanted = RecordOptions(self._record, self._every, None if save is None else Path(save))
         wanted.check(plan.wiring, grid)
-        return execute_run(plan, grid, wanted, progress, 2, self._idle, view=view, scenario=loaded)
+        return execute_run(plan, grid, wanted, progress, 2, self._idle, view=view)
 
     @_serialize_calls
     def reset(self, start: Mapping[str, Any] | None = None) -> None:

@@ -19,8 +19,6 @@ from rigidblocks.common.regular_files import check_regular_file
 from rigidblocks.cosim.graph.fmu_file import WORKING_FOLDER
 from rigidblocks.cosim.graph.part import Selection, select_all, select_elements, split_name
 from rigidblocks.cosim.graph.wiring import Wiring
-from rigidblocks.cosim.masters.network import Network
-from rigidblocks.cosim.masters.run_plan import Grid, Plan
 from rigidblocks.kernels.block_digest import content_digest
 from rigidblocks.spatial.spatial import Array
 
@@ -87,49 +85,27 @@ class Scenario:
         text = self.text()
         return {**meta, "digest": content_digest(meta["digest"], text), "scenario": text}
 
-    def changes(self, wiring: Wiring, grid: Grid) -> Iterator[tuple[int, Values]]:
+    def changes(
+        self, wiring: Wiring, t_start: float, dt: float, n: int
+    ) -> Iterator[tuple[int, Values]]:
         """Yield the indices of communication points, and the values to set at each point.
 
         A value is set at the first communication point at its time or later. The last item has the
         index of the end of the run and no values.
+
+        Args:
+            wiring: Wiring of the run.
+            t_start: Start time of the run [s].
+            dt: Communication step [s].
+            n: Number of communication steps.
         """
         last = 0
         for t, values in self.steps:
-            k = int(np.ceil((t - grid.t_start) / grid.dt - count_tolerance(t / grid.dt)))
-            if t > grid.t_start and last <= k < grid.n:
+            k = int(np.ceil((t - t_start) / dt - count_tolerance(t / dt)))
+            if t > t_start and last <= k < n:
                 last = k
                 yield k, {name: _numbers(wiring, name, v, t) for name, v in values.items()}
-        yield grid.n, {}
-
-
-def apply_scenario(plan: Plan, scenario: Scenario) -> Plan:
-    """Return the plan with the scenario values that apply at the start time.
-
-    Raises the exceptions of `Scenario.check`.
-    """
-    scenario.check(plan.wiring)
-    start = start_of(plan.wiring, scenario.start(plan.t_start))
-    return plan.with_wiring(plan.wiring.with_start_values(start)) if start else plan
-
-
-def set_values(wiring: Wiring, network: Network, values: Values) -> None:
-    """Write scenario values to the ports of a running system."""
-    for name, value in values.items():
-        part, chosen = numbers_of(wiring, name)
-        whole, places = wiring.whole_name(part, chosen.port.name), list(chosen.places)
-        view = network.view(whole)
-        if view is not None:
-            view[places] = value
-            continue
-        names = [wiring.whole_name(part, chosen.port.element_names[k]) for k in places]
-        opened = [network.view(one) for one in names]
-        if all(one is not None for one in opened):
-            for one, number in zip(opened, value, strict=True):
-                one[:] = number  # type: ignore[index]
-            continue
-        all_values = network.read(whole).copy()
-        all_values[places] = value
-        network.change(whole, all_values)
+        yield n, {}
 
 
 def _settable(wiring: Wiring, name: str) -> None:

@@ -49,7 +49,7 @@ from rigidblocks.cosim.masters.run_plan import (
 from rigidblocks.cosim.results import result_files as files
 from rigidblocks.cosim.results.recording import Recording, RecordOptions
 from rigidblocks.cosim.results.result import Result
-from rigidblocks.cosim.scenario import Scenario, apply_scenario, set_values
+from rigidblocks.cosim.scenario import Scenario
 from rigidblocks.cosim.signal_handling import Interrupts
 from rigidblocks.spatial.spatial import Array
 
@@ -165,13 +165,12 @@ def simulate(
             "of these two options"
         )
     plan = make_plan(system, dt, t_start, form, options)
-    loaded = None if scenario is None else Scenario.parse(scenario)
-    if loaded is not None:
-        plan = apply_scenario(plan, loaded)
+    if scenario is not None:
+        plan = plan.with_scenario(Scenario.parse(scenario))
     wanted = RecordOptions(tuple(record), every, None if save is None else Path(save))
     wanted.check(plan.wiring, grid)
     pace = None if real_time is None else Pace(real_time, dt, overrun)
-    return execute_run(plan, grid, wanted, progress, 2, pace=pace, view=view, scenario=loaded)
+    return execute_run(plan, grid, wanted, progress, 2, pace=pace, view=view)
 
 
 class SimulationError(RuntimeError):
@@ -245,15 +244,13 @@ def execute_run(
     idle: list[Master] | None = None,
     pace: StepTiming | None = None,
     view: Watcher | None = None,
-    scenario: Scenario | None = None,
 ) -> Result:
     """Execute a run, save its result if requested, and return the result.
 
     The result is saved also after a failure. `callers` is the number of stack frames of this
     package above this function, for the location of warnings. `idle` has reusable masters of
     earlier runs; the master of this run is added at the end. `pace` synchronizes the steps with a
-    clock or measures their duration. `view` shows the run. `scenario` has the values that are set
-    during the run.
+    clock or measures their duration. `view` shows the run.
     """
     with wanted.reserve(), Interrupts() as interrupts:
         if view is not None:
@@ -263,11 +260,10 @@ def execute_run(
         is_kept = False
         with contextlib.ExitStack() as ending:
             ending.callback(master.network.close)
-            meta = plan.meta if scenario is None else scenario.metadata(plan.meta)
-            rows = Recording(plan.wiring, grid, meta, wanted, interrupts.delayed_interrupts)
+            rows = Recording(plan.wiring, grid, plan.meta, wanted, interrupts.delayed_interrupts)
             try:
                 try:
-                    _run(plan, master, rows, interrupts, progress, callers, pace, view, scenario)
+                    _run(plan, master, rows, interrupts, progress, callers, pace, view)
                 finally:
                     interrupts.delay_interrupts()
             except (Exception, KeyboardInterrupt, SystemExit) as error:
@@ -320,7 +316,6 @@ def _run(
     callers: int,
     pace: StepTiming | None,
     view: Watcher | None,
-    scenario: Scenario | None,
 ) -> None:
     """Take all steps of a run, and update the progress bar and the live view."""
     throttle = ObserverThrottle(view, master.network)
@@ -334,7 +329,7 @@ def _run(
             "warnings", lambda: tuple(start_warnings(plan, master.network))
         ):
             warnings.warn(message, RuntimeWarning, stacklevel=callers + 3)
-        for count in _steps(plan, master, rows, interrupts, pace, scenario):
+        for count in _steps(plan, master, rows, interrupts, pace):
             count_steps(count)
             throttle.update(rows.t)
         for name, steps in master.network.steps():
@@ -348,17 +343,16 @@ def _steps(
     rows: Recording,
     interrupts: Interrupts,
     pace: StepTiming | None,
-    scenario: Scenario | None,
 ) -> Iterator[int]:
     """Take the steps of a run, and set the scenario values between the steps."""
-    if scenario is None:
+    if plan.scenario is None:
         yield from master.go(rows, interrupts.delayed_interrupts, pace)
         return
     whole = rows.grid
-    for k, values in scenario.changes(plan.wiring, whole):
+    for k, values in plan.scenario.changes(plan.wiring, whole.t_start, whole.dt, whole.n):
         rows.grid = replace(whole, n=k)
         yield from master.go(rows, interrupts.delayed_interrupts, pace)
-        set_values(plan.wiring, master.network, values)
+        master.network.set_values(plan.wiring, values)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from graphlib import TopologicalSorter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,10 +29,11 @@ from rigidblocks.cosim.graph.part import Part, component_of
 from rigidblocks.cosim.graph.system import System, wiring_and_exposure
 from rigidblocks.cosim.graph.wiring import (
     Connection,
+    Node,
     PartPort,
     Wiring,
     check_start,
-    strong_components,
+    strongly_connected_parts,
 )
 from rigidblocks.spatial.linear_algebra import linear_solver
 from rigidblocks.spatial.scalar import is_traced, less, select
@@ -40,8 +41,6 @@ from rigidblocks.spatial.spatial import Array
 from rigidblocks.tracing.trace import Graph, jacobian, trace
 
 LOG = logging.getLogger("rigidblocks")
-Node = tuple[Any, ...]  # (part, "input" or "output", port, element)
-T = TypeVar("T")
 
 _MOST = 25  # number of Newton steps for nonlinear equations
 _LINEAR = 2  # number of Newton steps for linear equations; the second reduces the rounding error
@@ -174,15 +173,6 @@ class AlgebraicLoop:
         return memories
 
 
-def loops(wiring: Wiring) -> tuple[frozenset[Node], ...]:
-    """Return the port elements of each algebraic loop of the system."""
-    return tuple(
-        dict.fromkeys(
-            c for c in strongly_connected_parts(wiring.element_reads()).values() if len(c) > 1
-        )
-    )
-
-
 def evaluation(wiring: Wiring, parts: Mapping[str, WiredPart]) -> tuple["str | AlgebraicLoop", ...]:
     """Return the part names and the algebraic loops in an order that computes all outputs."""
     reads = wiring.element_reads()
@@ -223,14 +213,6 @@ def _ties(
             for k in range(length):
                 tie = ElementConnection(name, target + to + k, a, source + start + k)
                 yield tie, (name, "input", u, to + k)
-
-
-def strongly_connected_parts(reads: Mapping[T, set[T]]) -> dict[T, frozenset[T]]:
-    """Return the strongly connected component of each node of the graph `reads`."""
-    order: Callable[[set[T]], list[T]] = sorted  # type: ignore[assignment]
-    nodes = dict.fromkeys(one for node, some in reads.items() for one in (node, *order(some)))
-    circle = {node: one for one in strong_components(reads) for node in one}
-    return {node: circle[node] for node in nodes}
 
 
 class ContinuousSystem(PortsOfParts, Block):
@@ -483,7 +465,7 @@ def eliminate_algebraic_loops(wiring: Wiring) -> Wiring:
     if not wiring.has_loops:
         return wiring
     circles: list[set[str]] = []
-    for loop in loops(wiring):
+    for loop in wiring.algebraic_loops():
         names = {str(node[0]) for node in loop}
         near = [one for one in circles if one & names]
         circles = [one for one in circles if one not in near] + [names.union(*near)]
@@ -511,7 +493,7 @@ def merge_synchronous_blocks(wiring: Wiring) -> Wiring:
     }
     circles = {c for c in circles if len(c) > 1 or c[0] in reads[c[0]]}
     if circles and wiring.has_loops:  # SynchronousSystem does not solve algebraic loops
-        algebraic = {str(node[0]) for loop in loops(wiring) for node in loop}
+        algebraic = {str(node[0]) for loop in wiring.algebraic_loops() for node in loop}
         circles = {c for c in circles if not algebraic & {*c}}
     return _join_parts(wiring, tuple(sorted(circles)), SynchronousSystem) if circles else wiring
 

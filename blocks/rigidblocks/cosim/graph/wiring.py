@@ -33,7 +33,8 @@ from rigidblocks.cosim.graph.part import (
 )
 from rigidblocks.kernels.traced_evaluator import DependencyGroup
 
-Reads = dict[tuple[Any, ...], set[tuple[Any, ...]]]  # nodes (part, kind, port[, element])
+Node = tuple[Any, ...]  # (part, "input" or "output", port[, element])
+Reads = dict[Node, set[Node]]
 T = TypeVar("T")
 _SAME = (  # cached properties that do not depend on the start values
     "outputs",
@@ -350,6 +351,11 @@ class Wiring:
         """
         return self._graph(self._element_dependencies, self._ignored_dependencies)
 
+    def algebraic_loops(self) -> tuple[frozenset[Node], ...]:
+        """Return the port elements of each algebraic loop of the system."""
+        circles = strongly_connected_parts(self.element_reads()).values()
+        return tuple(dict.fromkeys(circle for circle in circles if len(circle) > 1))
+
     @cached_property
     def _element_dependencies(self) -> Mapping[str, Dependencies]:
         return {name: element_dependencies(part) for name, part in self.parts.items()}
@@ -658,6 +664,14 @@ def strong_components(reads: Mapping[T, set[T]]) -> list[frozenset[T]]:
                     found.append(frozenset(component))
                     placed |= component
     return found
+
+
+def strongly_connected_parts(reads: Mapping[T, set[T]]) -> dict[T, frozenset[T]]:
+    """Return the strongly connected component of each node of the graph `reads`."""
+    order: Callable[[set[T]], list[T]] = sorted  # type: ignore[assignment]
+    nodes = dict.fromkeys(one for node, some in reads.items() for one in (node, *order(some)))
+    circle = {node: one for one in strong_components(reads) for node in one}
+    return {node: circle[node] for node in nodes}
 
 
 def _is_circle(component: frozenset[T], reads: Mapping[T, set[T]]) -> bool:

@@ -17,7 +17,6 @@ from rigidblocks.block.memory_layout import Memory
 from rigidblocks.block.nested_blocks import Composite
 from rigidblocks.block.port import REAL
 from rigidblocks.block.units import Table, replace_values
-from rigidblocks.cosim.graph.block_merging import loops
 from rigidblocks.cosim.graph.fmu_part import Fmu
 from rigidblocks.cosim.graph.part import Part, places
 from rigidblocks.cosim.graph.wiring import Wiring
@@ -178,7 +177,7 @@ def check_loops(wiring: Wiring) -> None:
     except ValueError:
         if not wiring.parts:
             raise
-        circles = loops(wiring)
+        circles = wiring.algebraic_loops()
     else:
         return
     for circle in circles:

@@ -16,10 +16,12 @@ from rigidblocks.cosim.fmu_import.remote_instance import isolated_fmu, served_fm
 from rigidblocks.cosim.graph.fmu_part import Fmu, FmuError
 from rigidblocks.cosim.graph.part import Part
 from rigidblocks.cosim.graph.remote_fmu import RemoteFile
+from rigidblocks.cosim.graph.wiring import Wiring
 from rigidblocks.cosim.masters.c_loop_tables import BLOCK, Entry, Row, Scale, Wire
 from rigidblocks.cosim.masters.initialization import Initialization
 from rigidblocks.cosim.masters.part_instance import BlockInstance, Instance
 from rigidblocks.cosim.masters.run_plan import Plan, make_for_part
+from rigidblocks.cosim.scenario import numbers_of
 from rigidblocks.spatial.spatial import Array
 
 
@@ -110,6 +112,25 @@ class Network(abc.ABC):
     @abc.abstractmethod
     def close(self) -> None:
         """Free the resources of the parts."""
+
+    def set_values(self, wiring: Wiring, values: Mapping[str, Array]) -> None:
+        """Set the values of ports and elements by name; `wiring` is the wiring of the run."""
+        for name, value in values.items():
+            part, chosen = numbers_of(wiring, name)
+            whole, places = wiring.whole_name(part, chosen.port.name), list(chosen.places)
+            view = self.view(whole)
+            if view is not None:
+                view[places] = value
+                continue
+            names = [wiring.whole_name(part, chosen.port.element_names[k]) for k in places]
+            opened = [self.view(one) for one in names]
+            if all(one is not None for one in opened):
+                for one, number in zip(opened, value, strict=True):
+                    one[:] = number  # type: ignore[index]
+                continue
+            all_values = self.read(whole).copy()
+            all_values[places] = value
+            self.change(whole, all_values)
 
     def row(self) -> Array:
         """Return all outputs of all parts in one array."""

@@ -44,6 +44,7 @@ from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.graph.wiring import Wiring
 from rigidblocks.cosim.masters.dependency_graph import Links, check_loops
 from rigidblocks.cosim.results.provenance import provenance, start_content, system_content
+from rigidblocks.cosim.scenario import Scenario, start_of
 from rigidblocks.kernels.block_digest import content_digest
 from rigidblocks.kernels.compiled_stepper import compiled_stepper, numpy_stepper, traced_stepper
 from rigidblocks.spatial.spatial import Array
@@ -354,8 +355,9 @@ FORMS = ("compiled", "numpy", "fused", "traced")
 class Plan:
     """Wiring of a system and the options of its runs.
 
-    The communication step `dt` and the start time `t_start` are in seconds. Plans that differ only
-    in their start values share the compiled code.
+    The communication step `dt` and the start time `t_start` are in seconds. `scenario` has the
+    values that are set during the run. Plans that differ only in their start values and their
+    scenarios share the compiled code.
     """
 
     wiring: Wiring
@@ -365,6 +367,7 @@ class Plan:
     form: str
     events: tuple[str, ...] = ()
     coupling: Coupling = field(default_factory=Coupling)
+    scenario: Scenario | None = None
 
     @property
     def is_simultaneous(self) -> bool:
@@ -402,12 +405,17 @@ class Plan:
         fused = FusedSystem(self.wiring, self.dt, self.order)
         return compiled_stepper(Memory(fused), h=self.dt)
 
-    @cached_property
+    @property
     def meta(self) -> dict[str, str]:
         """Metadata of the run.
 
         Two runs have the same `digest` only if all inputs that affect the results are equal.
         """
+        return self._meta if self.scenario is None else self.scenario.metadata(self._meta)
+
+    @cached_property
+    def _meta(self) -> dict[str, str]:
+        """Metadata of a run without a scenario."""
         content, fmus = self.content
         settings = self.order, self.dt, self.t_start, self.form, self.events, self.coupling
         return {
@@ -443,8 +451,22 @@ class Plan:
 
     def with_wiring(self, wiring: Wiring) -> "Plan":
         """Return a copy of this plan with a wiring that differs only in its start values."""
-        plan = replace(self, wiring=wiring)
-        for name in ("steppers", "fused", "links", "content"):
+        return self._share_code(replace(self, wiring=wiring))
+
+    def with_scenario(self, scenario: Scenario) -> "Plan":
+        """Return a copy of this plan with a scenario and its values at the start time.
+
+        Raises the exceptions of `Scenario.check`.
+        """
+        scenario.check(self.wiring)
+        if start := start_of(self.wiring, scenario.start(self.t_start)):
+            wiring = self.wiring.with_start_values(start)
+            return self._share_code(replace(self, wiring=wiring, scenario=scenario))
+        return self._share_code(replace(self, scenario=scenario), "_meta", "_computed")
+
+    def _share_code(self, plan: "Plan", *others: str) -> "Plan":
+        """Copy the compiled code and other cached properties to a plan, and return the plan."""
+        for name in ("steppers", "fused", "links", "content", *others):
             if name in vars(self):
                 vars(plan)[name] = vars(self)[name]
         return plan
