@@ -244,8 +244,8 @@ def possible_dip(g0: float, d0: float, g1: float, d1: float) -> float:
 
     The result is the fraction at which the tangents at both ends of the step intersect. If they do
     not intersect below zero, the result is 1. A convex function, such as the distance to a convex
-    body along a line, is nowhere below its tangents. It can therefore be negative only if its
-    tangents intersect below zero.
+    body along a line, is nowhere below its tangents. A convex function can therefore be negative
+    only if its tangents intersect below zero.
 
     Args:
         g0: Function value at the start of the step.
@@ -768,8 +768,8 @@ class AdaptiveStepper:
     def _has_tries_left(self, elapsed: float, length: float) -> bool:
         """Return True if further trial steps are allowed in the communication step.
 
-        Trial steps are limited in number. They must also complete 1 % of the communication step
-        within PROBATION_TRIES.
+        The number of trial steps is limited. PROBATION_TRIES trial steps must complete at least 1 %
+        of the communication step.
         """
         if self.tries == PROBATION_TRIES and elapsed < 0.01 * length:
             return False

@@ -219,11 +219,11 @@ class Block(metaclass=HintedType):
         x     = update(t, x, u, p)         for the `sampled` states, every `sample_time`
         y     = output(t, x, u, p)
 
-    Subclasses are frozen dataclasses. Their fields define the structure and the start values. A
+    Subclasses are frozen dataclasses, whose fields define the structure and the start values. A
     function declares the arguments that it uses: the time t [s], and the records x, u and p, which
-    have one attribute per port. It returns a mapping from port names to values. Functions are pure
-    and store no data in the block. They support floats and traced scalars, and use `select` instead
-    of `if` for conditions on values.
+    have one attribute per port. The function returns a mapping from port names to values. Functions
+    are pure and store no data in the block. Functions support floats and traced scalars, and use
+    `select` instead of `if` for conditions on values.
 
     If an output port has the name of a state, its value is the value of the state. The function
     `output` does not return this port.

@@ -33,8 +33,9 @@ class Interpolant:
 
     delta is the fraction of the step, from 0 to 1. The interpolant is the integral of the
     polynomial that the method fits to the stage derivatives k, so it needs no further evaluations.
-    Its degree is 1 for the Euler methods (Eq 11.49), 2 for Heun (Eq 11.51 with stages at 0 and 1),
-    and 3 for RK4. The order of its error in one step is the order of the method's global error.
+    The degree of the interpolant is 1 for the Euler methods (Eq 11.49), 2 for Heun (Eq 11.51 with
+    stages at 0 and 1), and 3 for RK4. The error of the interpolant in one step and the global error
+    of the method have equal orders.
 
     Attributes:
         method: Explicit method.

@@ -312,9 +312,9 @@ def explain_divergence(memory: Memory, method: Method, h: float, m: Array) -> st
     """Return the probable cause of values that are not finite, for error messages.
 
     The text is empty if an input is not finite. For adaptive methods, the function checks for a
-    singular configuration, and then for stiffness that was detected in the run. For fixed steps, it
-    first checks h |lambda| at the start values and of the eigenvalues that the block declares. It
-    then checks for a singular configuration.
+    singular configuration, and then for stiffness that was detected in the run. For fixed steps,
+    the function checks h |lambda| at the start values, h |lambda| of the eigenvalues that the block
+    declares, and a singular configuration, in this order.
 
     Args:
         memory: Memory layout of the block.

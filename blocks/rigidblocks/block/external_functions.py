@@ -63,9 +63,10 @@ class WrittenBlock(BlockInC):
 
         static inline void NAME(const double *state, const double *ARGUMENT, ..., double *out)
 
-    The C function reads all sampled states and the `arguments`, which are inputs and parameters. It
-    writes all sampled states. In NumPy runs, the block calls a library that is compiled at the
-    first use. Kernels and native FMUs include the C code, which is smaller than a trace.
+    The C function reads all sampled states and the `arguments`, which are inputs and parameters.
+    The function writes all sampled states. In NumPy runs, the block calls a library that is
+    compiled at the first use. Kernels and native FMUs include the C code, which is smaller than a
+    trace.
 
     The block cannot be traced. `linearize` therefore rejects the block, and a fused system calls
     the C function. A plant steps from its last sample with held inputs. Outputs have direct
@@ -77,8 +78,8 @@ class WrittenBlock(BlockInC):
     def start_function(self) -> str | None:
         """Name of the C function that initializes the sampled states, or None.
 
-        Its arguments are those of the C function for `update`. None means that the sampled states
-        keep their start values.
+        The C functions for initialization and for `update` have equal arguments. None means that
+        the initial sampled states are the start values.
         """
         return None
 

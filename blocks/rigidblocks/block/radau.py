@@ -143,9 +143,9 @@ class Stages:
             length: Next step size according to the error estimate [s].
 
         Returns:
-            Next step size [s], limited by the contraction rate of Newton's method. If the limit is
-            from h to 1.2 h and the Jacobian is reused, the next step size is h, because another
-            step size would require a new factorization.
+            Next step size [s], limited by the contraction rate of Newton's method. If the Jacobian
+            is reused and the limit is from h to 1.2 h, the next step size is h. Another step size
+            would require a new factorization.
         """
         self.last, self.last_length, self.is_fresh = self.z, h, False
         if self.contraction > 1e-3:

@@ -264,8 +264,8 @@ def spans(sample_time: float | None, t: Any, dt: float, traced: bool = False) ->
 
     If the step begins and ends at sample instants, all intervals have equal lengths. The intervals
     of a traced step also have equal lengths, because a trace has a fixed number of intervals. A
-    traced step must begin at a sample instant. If dt is shorter than the sample time [s], it must
-    begin at a multiple of dt.
+    traced step must begin at a sample instant. A traced step that is shorter than the sample time
+    [s] must begin at a multiple of dt.
     """
     end = t + dt
     if sample_time is None:
@@ -582,7 +582,7 @@ class CompiledStepper(Stepper):
     def sample_step_address(self) -> int:
         """Address of a C step function that samples only at the end of the step.
 
-        The function always samples at the end. Its signature is given in `step_address`.
+        The function always samples at the end. `step_address` gives the signature of the function.
         """
         return ctypes.cast(self.kernel.rb_block_sample_step, ctypes.c_void_p).value or 0
 

@@ -2,8 +2,8 @@
 
 Formulas are the indented lines of a docstring. Their notation is also readable in a terminal:
 
-- `qd` and `qdd` are the first and second time derivatives of q, `Gdot` and `Gddot` the derivatives
-  of G; `dq` is a change of q,
+- `qd` and `qdd` are the first and second time derivatives of q,
+- `Gdot` and `Gddot` are the first and second time derivatives of G, and `dq` is a change of q,
 - `K_s`, `T_stab`, `b0` and `kp` have an index, `H^-1`, `K^T` and `a_s^vp` an exponent,
 - `a b` is a product, `a . b` an inner product and `v x f` a cross product (`v x* f` with a force),
 - ` / ` with spaces divides the whole preceding product by the next factor, `a/b` without spaces
@@ -11,8 +11,8 @@ Formulas are the indented lines of a docstring. Their notation is also readable 
 - `[a, b; c, d]` and `[[a, b], [c, d]]` are matrices, `x[k]` is a sample of x,
 - two spaces separate formulas from text on the same line.
 
-Single letters and names of Greek letters are symbols. A longer name is printed unchanged. It is a
-variable if it is the name of a port, a parameter or a function, and otherwise a word.
+Single letters and names of Greek letters are symbols. A longer name is displayed unchanged. The
+name of a port, a parameter or a function is a variable, and any other name is a word.
 """
 
 import re

@@ -48,10 +48,10 @@ class ExportOptions(IntegrationOptions, total=False):
             native FMU provides in co-simulation. None for the default of `native_fmu`.
         interval: Interval of the clock [s] of an FMI 3.0 FMU for scheduled execution; None for an
             FMU for co-simulation and model exchange.
-        clock: "periodic" or "triggered" for an input clock of FMI 3.0 that takes the samples of a
-            sampled block in event mode; None for samples that the FMU takes itself.
+        clock: "periodic" or "triggered" for an input clock of FMI 3.0 that triggers the samples of
+            a sampled block in event mode. None: the FMU triggers its samples.
         binary: Names of the inputs, outputs and parameters that become binary variables of an
-            FMI 3.0 FMU; a binary variable has the elements of its port as little-endian doubles.
+            FMI 3.0 FMU. A binary variable contains the elements of a port as little-endian doubles.
     """
 
     bundle: bool
@@ -102,8 +102,8 @@ def export_fmu(
     Args:
         source: Block, system, or path of an FMU script.
         path: Path of the FMU.
-        target: "native": binaries that do not need Python; "source": C code, with binaries only for
-            the given `platforms`; "python": an FMU for importers that are Python programs.
+        target: "native" for binaries that do not need Python. "source" for C code, with binaries
+            only for the given `platforms`. "python" for importers that are Python programs.
         fmi: FMI version, 2 or 3.
         platforms: "all", or platform names as in FMI 3.0 (x86_64-linux), built with ziglang; by
             default only this machine.

@@ -38,9 +38,10 @@ def export_container(
     order form one native FMU. The container variables are the outputs, open inputs and parameters
     of the parts, named `part.port`.
 
-    If the connections form a loop, the container may compute an output with direct feedthrough,
-    such as `qdd` of a plant, before one of its inputs. The value of this output at the start time
-    then does not depend on this input. The package fmu-manipulation-toolbox creates the container.
+    If the connections form a loop, the container may compute an output with direct feedthrough
+    before one of its inputs. An example is `qdd` of a plant. The value of this output at the start
+    time then does not depend on this input. The package fmu-manipulation-toolbox creates the
+    container.
 
     Args:
         system: System with at least one FMU of version 2.0.

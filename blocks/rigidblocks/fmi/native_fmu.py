@@ -321,9 +321,9 @@ def native_fmu(
         Path of the FMU.
 
     Raises:
-        ValueError: The name is not a C identifier; the FMI version is not supported; a platform is
-            unknown; XCP is combined with `sources` or with a platform other than Linux; or the
-            block does not provide derivatives of the order `output_derivatives`. Also raised if the
+        ValueError: The name is not a C identifier, the FMI version is not supported, or a platform
+            is unknown. The error also occurs if XCP is combined with `sources` or with a platform
+            other than Linux, or if the order `output_derivatives` is too high. Also raised if the
             clock is not possible.
         NotImplementedError, CompilerError: As in `binaries`.
     """
@@ -505,7 +505,10 @@ def _check_interval(
 def _check_clock(
     clock: str, variables: Variables, fmi: int, xcp: XcpAddress | None, interval: float | None
 ) -> None:
-    """Raise ValueError if an FMU whose samples a clock takes is not possible."""
+    """Raise ValueError if the export does not support a clock that triggers the block's samples.
+
+    `interval` is the interval of the clock for scheduled execution [s], or None.
+    """
     if clock not in CLOCK_KINDS:
         raise ValueError(f"clock must be one of {', '.join(CLOCK_KINDS)}, not '{clock}'")
     if fmi != 3 or xcp or interval is not None or variables.binary:
@@ -608,9 +611,9 @@ def _diagnostics_lines(memory: Memory) -> Iterator[str]:
 
 
 def _lengths(variables: Variables) -> list[int]:
-    """Return the array length for each variable index, by the first element of the array.
+    """Return the length of the array variable that begins at each variable index.
 
-    The length is 0 at the indices of all other elements.
+    The length is 0 at an index at which no array variable begins.
     """
     sizes = {array.reference: len(array.elements) for array in array_variables(variables)}
     every = (*variables.all, *variables.rates, *variables.indicators)

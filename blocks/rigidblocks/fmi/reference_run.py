@@ -27,7 +27,7 @@ MOST_RATES = 6000  # maximum number of derivative evaluations: 1000 steps of a m
 LEAST_STEPS = 10  # minimum number of steps; if a run has fewer, its step size is reduced
 _SHORTER = (1.0, 0.1, 0.01, 0.001)  # factors of the communication step that are tried in order
 _DIGITS = 7  # significant digits in files; results of all machines agree to this precision
-_DUST = 1e-12  # columns with only smaller values are zero up to rounding errors
+_DUST = 1e-12  # a column with only smaller values counts as zero
 
 
 class _SpentError(Exception):

@@ -118,8 +118,8 @@ class Diagnostics:
 def _passage() -> dict[str, float]:
     """Return the initial data of the singularity diagnostics of a kinematic loop.
 
-    The dictionary contains the minimum condition number (`least`) and the maximum rank (`rank`).
-    It also contains the largest condition number above the limit (`largest`), its time [s] (`t`),
-    and the last reported condition number (`reported`).
+    The dictionary contains the minimum condition number (`least`), the maximum rank (`rank`), and
+    the last reported condition number (`reported`). `largest` is the largest condition number above
+    the limit, and `t` is its time [s].
     """
     return {"least": inf, "rank": 0.0, "largest": 0.0, "t": 0.0, "reported": 0.0}

@@ -182,12 +182,12 @@ class Variables:
 
     @cached_property
     def sampled_elements(self) -> frozenset[int]:
-        """Indices of the sampled states, and of the inputs and outputs that change only in samples.
+        """Indices of sampled states, and of inputs and outputs that matter only at sample instants.
 
-        An output changes between samples if it depends on the time, on a continuous state, or on an
-        input that acts between samples. An input acts between samples if a state derivative, an
-        event indicator or such an output depends on it. If one element of a port changes or acts
-        between samples, all its elements count.
+        The result omits outputs that change between samples, because they depend on the time, on a
+        continuous state or on a continuous input. A continuous input is an input on which a state
+        derivative, an event indicator or such an output depends. The result omits all elements of a
+        port if it omits one element.
         """
         memory = self.memory
         ports = [memory.where[port.name] for port in memory.ports if port.size]
@@ -303,8 +303,8 @@ def _per_second(unit: str) -> str:
 def sparsity_header(variables: Variables) -> str:
     """Return the text of sparsity.h, a C header of FMI 3.0 FMUs.
 
-    The header contains the dependencies of each element of the unknowns. It also lists the
-    variables that are available in intermediate updates.
+    The header contains the dependencies of each element of the unknowns, and the list of variables
+    that are available in intermediate updates.
     """
     unknowns = sorted(
         (*variables.outputs, *variables.rates, *variables.indicators), key=lambda v: v.index

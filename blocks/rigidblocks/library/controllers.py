@@ -141,7 +141,7 @@ class PID(Block):
 
     `b` and `c` are the set-point weights of the proportional part and of the derivative part. `Tf`
     [s] is the time constant of the derivative filter, which is required if kd is not zero. A limit
-    of None is inactive. Back-calculation prevents windup: at a limit, the integral part changes
+    of None is inactive. Back-calculation prevents windup. At a limit, the integral part changes
     with the time constant `Tt` [s], by default kp / ki, so that v approaches the limit.
 
     If `sample_time` h [s] is given, the controller computes y at its sample instants and holds y

@@ -611,9 +611,9 @@ class _Motion:
     def _wrench(self, one: Sensor) -> tuple[Any, Any]:
         """Return the moment (3,) and force (3,) that a force sensor transmits to outboard bodies.
 
-        They are in sensor coordinates, or if the sensor has a reference frame, along the axes of
-        this frame. A coefficient of -1 changes their sign. An external wrench on a body acts
-        outboard of the sensors on this body.
+        The moment and the force are in sensor coordinates. If the sensor has a reference frame, the
+        axes are those of this frame. A coefficient of -1 changes the sign. An external wrench on a
+        body acts outboard of the sensors on this body.
         """
         f: Any = np.zeros(6)
         for body, inertia in one.parts:

@@ -257,7 +257,7 @@ def limit_ports(shape: tuple[int, ...], unit: Unit, lower: Any, upper: Any) -> t
 
 
 def clamp(value: Any, low: bool, high: bool, p: Record) -> Any:
-    """Return a value after limitation to [p.lower, p.upper].
+    """Return a value that is limited to the interval [p.lower, p.upper].
 
     Args:
         value: Value of any shape.

@@ -64,10 +64,10 @@ def described_plant(
 ) -> Plant:
     """Return the plant of a robot that is described by a file.
 
-    The plant contains the elements that `described_elements` returns. It is a ClosedLoopPlant if
-    the robot has loops, a FloatingBasePlant if the base floats, and otherwise a RobotPlant. If
-    `inertias` is given, the plant of a robot with a floating base is a RobotPlant, in which the
-    floating base is a joint.
+    The plant contains the elements that `described_elements` returns. The type of the plant is
+    ClosedLoopPlant if the robot has loops, FloatingBasePlant if the base floats, and otherwise
+    RobotPlant. If `inertias` is given, the plant of a robot with a floating base is a RobotPlant,
+    in which the floating base is a joint.
 
     Args:
         robot: Description of the robot.
@@ -224,8 +224,7 @@ def described_elements(
     may need an implicit method.
 
     The name of an element is the name of its joint, body or tendon with a suffix such as _rotor,
-    _gear, _spring, _friction, _stop, _weight or _drag_1. An underscore replaces characters that an
-    identifier cannot contain.
+    _spring or _drag_1. An underscore replaces characters that an identifier cannot contain.
 
     Args:
         robot: Description of the robot.

@@ -147,7 +147,7 @@ class JointPlant(Plant):
 
 @dataclass(frozen=True, eq=False)
 class RobotPlant(JointPlant):
-    """Plant with the forward dynamics of a robot with a fixed base.
+    """Plant with the forward dynamics of a robot.
 
         H(q) qdd + C(q, qd, f_ext) = tau   solved by the articulated-body algorithm (RBDA Table 7.1)
 

@@ -275,7 +275,7 @@ class IMU(Block):
     w is the angular velocity of the frame, and a_g is gravity. a' is the classical acceleration of
     the frame origin, which is the time derivative dv/dt of its velocity. With the linear component
     a of the spatial acceleration, a' = a + w x v (RBDA Eq 2.50). At rest, the accelerometer
-    measures an upward acceleration of the magnitude of gravity.
+    measures an upward acceleration with the magnitude of gravity.
     """
 
     model: Model

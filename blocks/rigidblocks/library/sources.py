@@ -75,7 +75,7 @@ class RepeatingSequence(Block):
     def output(self, t: Any, p: Record) -> Values:
         times = np.asarray(self.t, dtype=float)
         period = times[-1]
-        # a corner counts as reached if t is before it only by a rounding error
+        # a corner counts as reached if t is before its time only by a rounding error
         dust = 1e-9 * period + ROUNDING * np.abs(t)
         begun = 1.0 + np.floor((t + dust) / period)
         late = after_event(t)

@@ -98,7 +98,7 @@ def shares(works: Sequence[Sequence[Assignment]]) -> dict[Owners, list[Assignmen
 
 
 NEAR = 64  # distance [statements] up to which the positions of operands must agree
-LENGTHS = tuple(32 << k for k in range(6))  # initial range lengths of the search [statements]
+LENGTHS = tuple(32 << k for k in range(6))  # lengths of ranges for the search [statements]
 FEWEST = 32  # minimum number of statements that a repeated range must save
 
 
@@ -657,7 +657,10 @@ class _Calls:
         self.lines += assignment_texts(assignments, self._names)
 
     def _call(self, piece: _Shared, use: _Use) -> None:
-        """Add the call of a shared function for a range, and the operands to the tables."""
+        """Add the call of a shared function that replaces a range to the divided function.
+
+        The operands of the range are added to the tables of the divided function.
+        """
         self.lines.append(f"{piece.name}(left, at + {len(self.at)}, c + {len(self.numbers)});")
         kept = [self.left.assign_place(value) for value in piece.kept_of(use)]
         read = [self.left.place[value] for value in piece.reads(use)]
@@ -665,7 +668,10 @@ class _Calls:
         self.numbers += piece.numbers_of(use)
 
     def _rest(self, name: str, use: _Use) -> str:
-        """Return the C code of a single-use function for a range, and add its call."""
+        """Return the C code of a single-use function for a range.
+
+        The call of this function is added to the statements of the divided function.
+        """
         self.lines.append(f"{name}(in, left);")
         lines = [
             f"const {self.real} {value} = left[{self.left.place[value]}];"

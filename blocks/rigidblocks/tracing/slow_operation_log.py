@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-PATIENCE = 1.0  # seconds before the first message
+PATIENCE = 1.0  # [s] duration of an operation before the first message
 
 logger = logging.getLogger("rigidblocks.waits")
 

@@ -1,9 +1,9 @@
 """Tracer, which converts a NumPy function to an expression graph with exact derivatives.
 
 The tracer calls the function once with object arrays of `Traced` scalars, which contain CasADi SX
-expressions. CasADi simplifies expressions with constants, such as 0 x, 1 x and x + 0, so the zeros
-of a model vanish (symbolic simplification of RBDA 10.4). CasADi also finds common subexpressions
-and computes exact derivatives (`jacobian`, `directional`).
+expressions. CasADi simplifies expressions with constants, such as 0 x, 1 x and x + 0 (symbolic
+simplification of RBDA 10.4). CasADi also finds common subexpressions and computes exact derivatives
+(`jacobian`, `directional`).
 """
 
 import gc
@@ -625,8 +625,9 @@ def _traced_array(symbol: ca.SX, shape: tuple[int, ...]) -> Any:
 class Evaluation:
     """Numeric evaluator of a graph with preallocated buffers.
 
-    A call returns the output vector for an input vector. Its result equals the result of
-    `Graph.__call__`, and its overhead is about a tenth. Each thread needs its own object.
+    A call returns the output vector for an input vector. The results equal the results of
+    `Graph.__call__`, and the overhead is about a tenth of the overhead of `Graph.__call__`. Each
+    thread needs its own object.
     """
 
     def __init__(self, graph: Graph):
@@ -645,8 +646,8 @@ class Evaluation:
 def jacobian(graph: Graph, outputs: str | Iterable[str], inputs: str | Iterable[str]) -> Graph:
     """Return the graph of the derivatives of selected outputs with respect to selected inputs.
 
-    The returned graph has the inputs of `graph`. For each pair of an output y and an input x, it
-    has an output `dy_dx`, whose shape is the shape of y followed by the shape of x. The derivatives
+    The returned graph has the inputs of `graph`, and an output `dy_dx` for each pair of an output y
+    and an input x. The shape of dy_dx is the shape of y followed by the shape of x. The derivatives
     are exact and have the unit of y per unit of x. If y does not depend on x, the derivative is
     exactly zero and needs no operations. The derivative of `select` is the derivative of the
     selected branch. The derivatives include terms that `graph` omits because their values are zero

@@ -62,8 +62,8 @@ def load_system(
 
     The connectors define the units for conversion, and the connections define the transformations.
     The FMUs receive the parameter values before initialization. The loader does not convert a value
-    in an undefined unit, and logs a warning. It also logs all content of the file that has no
-    effect.
+    in an undefined unit, and logs a warning. The loader also logs all content of the file that has
+    no effect.
 
     Args:
         path: SSP file (.ssp), folder with its unpacked files, or description (.ssd) in such a
@@ -78,8 +78,8 @@ def load_system(
         FileNotFoundError: The file does not exist.
         FormatError: A file does not conform to SSP, or rigidblocks cannot simulate the system. The
             message contains the file and line. Reasons are a component that is neither an FMU nor a
-            system, a transformation that does not support the types of its connectors, and a start
-            value that the FMU rejects. Another reason is a connector with a unit of another
+            system, and a start value that the FMU rejects. Other reasons are a transformation that
+            does not support the types of its connectors, and a connector with a unit of another
             physical dimension than the unit of its FMU variable.
         KeyError: A name in `parameters` is unknown.
     """

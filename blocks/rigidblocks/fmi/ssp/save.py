@@ -30,8 +30,8 @@ from rigidblocks.fmi.ssp.schema import OMSIMULATOR, OUR_SPACE, OURS, SPACES, TOO
 
 # OMSimulator does not simulate a system without its annotation (its schema oms.xsd)
 _OMS_SPACE = "https://raw.githubusercontent.com/OpenModelica/OMSimulator/master/schema/oms.xsd"
-_OMS_STEP = 1e-3  # [s] step of the master if the file has no other
-_OMS_TOLERANCE = 1e-6  # of the integrators of model exchange
+_OMS_STEP = 1e-3  # [s] step of the master if dt is not given
+_OMS_TOLERANCE = 1e-6  # tolerance of the integrators for model exchange
 
 _SET = "start"  # name of all parameter sets, as Ecos applies the sets of one name
 _IMPLEMENTATIONS = {"co-simulation": "CoSimulation", "model exchange": "ModelExchange"}
@@ -74,8 +74,8 @@ def save_system(
 
     Raises:
         ValueError: The system has no parts, dt does not divide the run, or the order is unknown.
-            The error also occurs for a Python part, which no other tool can run, and for a
-            connection to elements of an FMI 3.0 array variable, which have no connectors in SSP.
+            The error also occurs for a Python part, which no other tool can run. Another reason is
+            a connection to elements of an FMI 3.0 array variable, which have no connectors in SSP.
     """
     if not system.parts:
         raise ValueError("the system has no parts: add blocks or FMU files")

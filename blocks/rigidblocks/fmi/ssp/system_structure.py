@@ -234,8 +234,8 @@ def structure_of(files: Package, name: str, path: Path, given: Mapping[str, Valu
         files: Files of the system.
         name: File name of the description.
         path: Path of the archive or folder with the files.
-        given: Parameter values by hierarchical name, such as `inner.pd.kp`. They replace the values
-            in the description.
+        given: Parameter values by hierarchical name, such as `inner.pd.kp`, which replace the
+            values in the description.
 
     Returns:
         Content of the description.
@@ -722,9 +722,9 @@ def _nodes_named(name: str, path: str, tree: Tree, connectors: Connectors) -> It
 
 
 def _experiment(root: Element, system: Element) -> dict[str, Any]:
-    """Return the arguments of `simulate` that a description contains.
+    """Return the run options in a description, as arguments of `simulate`.
 
-    They are in the default experiment and in the annotation of rigidblocks.
+    The default experiment and the annotation of rigidblocks contain these options.
     """
     run: dict[str, Any] = {}
     for one in find_all(root, "ssd:DefaultExperiment"):
