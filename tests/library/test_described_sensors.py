@@ -229,7 +229,65 @@ def test_sensors_without_a_name_are_named_after_their_type_and_object(tmp_path):
     robot = read(tmp_path, text.replace('name="q"', 'name="q" joint="j"'))
     assert [one.name for one in robot.sensors] == ["jointpos_j", "jointpos_j_2", "clock", "q"]
     names = [port.name for port in described_plant(robot, sensors=True).outputs]
-    assert names[-4:] == ["jointpos_j", "jointpos_j_2", "clock", "q_2"]  # q is a state
+    assert names[-4:] == ["jointpos_j", "jointpos_j_2", "clock", "sensor_q"]  # q is a state
+
+
+NAMED = SLIDER.format(
+    """
+<jointvel name="qd" joint="j"/>
+<jointpos name="q" joint="j" noise="0.1"/>
+<jointpos name="sensor_q" joint="j" noise="0.1"/>
+<clock name="sensor_tick"/>
+<clock name="a/b"/><clock name="a.b"/>
+<clock name="c_bias"/>
+<jointpos name="c" joint="j" noise="0.1"/>
+"""
+)
+
+
+def test_sensor_with_the_name_of_a_port_of_the_plant_gets_the_prefix_sensor(tmp_path):
+    plant = described_plant(read(tmp_path, NAMED), sensors=True)
+    names = [port.name for port in plant.outputs[-8:]]
+    expected = ["sensor_qd", "sensor_q", "sensor_q_2", "sensor_sensor_tick", "a_b", "a_b_2"]
+    assert names == [*expected, "c_bias", "c_2"]
+    each = (*plant.inputs, *plant.outputs, *plant.parameters)
+    assert len({port.name for port in each}) == len(each)
+    run(plant, 0.01, 0.002, tau=0.0)
+
+
+def test_check_reports_renamed_sensors_with_their_lines(tmp_path, capsys):
+    path = tmp_path / "named.xml"
+    path.write_text(NAMED)
+    first = NAMED[: NAMED.index("<jointvel")].count("\n") + 1
+    assert main(["check", str(path)]) == 1
+    lines = [line for line in capsys.readouterr().out.splitlines() if "output of sensor" in line]
+    expected = [
+        (0, "qd", "sensor_qd", "the plant"),
+        (1, "q", "sensor_q", "the plant"),
+        (2, "sensor_q", "sensor_q_2", "another sensor"),
+        (3, "sensor_tick", "sensor_sensor_tick", "the plant"),
+        (4, "a.b", "a_b_2", "another sensor"),
+        (6, "c", "c_2", "another sensor"),
+    ]
+    assert lines == [
+        f"{path}:{first + k}: the output of sensor '{name}' is {port}: {owner} has this name"
+        for k, name, port, owner in expected
+    ]
+
+
+def test_run_command_warns_about_renamed_sensors(tmp_path, capsys):
+    path = tmp_path / "named.xml"
+    path.write_text(NAMED)
+    assert main(["run", str(path), "--sensors", "--stop", "0.01"]) == 0
+    assert "the output of sensor 'qd' is sensor_qd" in capsys.readouterr().err
+
+
+def test_check_reports_sample_times_of_sensors_without_a_common_divisor(tmp_path, capsys):
+    path = tmp_path / "arm.sdf"
+    rates = ARM_SDF.replace("<altimeter/>", "<update_rate>30</update_rate><altimeter/>")
+    path.write_text(rates.replace("<imu/>", "<update_rate>100.1</update_rate><imu/>"))
+    assert main(["check", str(path)]) == 1
+    assert "need a common divisor of at least" in capsys.readouterr().out
 
 
 def test_json_file_reports_that_it_does_not_store_the_sensors(tmp_path):

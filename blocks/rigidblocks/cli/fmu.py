@@ -310,6 +310,7 @@ def _robot_fmu(
         print_warnings(file, [singular])
     held = inertias_of(robot, groups, frames or forces)
     plant: Any = described_plant(robot, joint_friction, held, stops, of_robot["sensors"])
+    print_warnings(file, getattr(plant, "renamed_sensors", ()))
     names = parameters_of(plant, tunable)
     if frames or forces or of_robot["controller"]:
         plant = wire_robot(robot, plant, frames or (), of_robot["controller"], forces or ())

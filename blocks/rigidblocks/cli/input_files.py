@@ -140,7 +140,9 @@ def plant_of(path: Path, sensors: bool = False) -> "Plant":
         print_warnings(
             path, [f"{LEFT_OUT}; `rigidblocks fmu --joint-friction` includes them in an FMU"]
         )
-    return described_plant(robot, sensors=sensors)
+    plant = described_plant(robot, sensors=sensors)
+    print_warnings(path, getattr(plant, "renamed_sensors", ()))
+    return plant
 
 
 TUNABLE = {"payload", "inertia", "friction", "gravity"}  # names of parameter groups

@@ -179,9 +179,10 @@ def check(
     elif file.suffix == ".fmu":
         well = _sheet(file, as_json)
     else:
+        from rigidblocks.library.plant_from_file import sensor_warnings
         from rigidblocks.robot_description.urdf_lint import problems
 
-        found = problems(file)
+        found = problems(file, [sensor_warnings])
         lines = [f"{file}:{p.line}: {p.text}" if p.line else f"{file}: {p.text}" for p in found]
         text = "\n".join(lines) if lines else f"{file}: no problems found"
         print_text_or_json(text, {"problems": [p._asdict() for p in found]}, as_json)

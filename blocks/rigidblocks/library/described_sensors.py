@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import count
 from math import gcd
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from rigidblocks.library.plant_ports import Elements
 from rigidblocks.library.plants import Plant
 from rigidblocks.library.sensors import check_seed, noise_word, normal_quantile
 from rigidblocks.robot.tree import Tree
-from rigidblocks.robot_description.robot_description import Obstacle, Place, Sensor, unused_name
+from rigidblocks.robot_description.robot_description import Obstacle, Place, Sensor
 from rigidblocks.spatial.rigid_motion import quaternion_from_rotation
 from rigidblocks.spatial.scalar import clip, maximum, minimum, select
 from rigidblocks.spatial.spatial import Array, Transform, cross, cross_force, identity
@@ -87,11 +88,15 @@ class SensedPlant(Plant):
     """Plant of a robot with additional outputs for the sensors in the robot's file.
 
     Each sensor has an output with the name of the sensor. In names, an underscore replaces
-    characters that an identifier cannot contain. The output of a sensor without sampling is a
-    function of the states and inputs. A sampled sensor has the errors of its `Sampling` and holds
-    its output between its samples. If the file defines noise, the sensor has the parameters
-    `<name>_deviation` and `<name>_bias`. The random values depend only on the seed, the sample and
-    the sensor (`noise_word`), so they are equal in all execution forms.
+    characters that an identifier cannot contain. If the plant has a port with the name 'com', the
+    output of a sensor 'com' is `sensor_com`. If two sensors have the name 'imu', the outputs are
+    `imu` and `imu_2`. `renamed_sensors` lists these changes.
+
+    The output of a sensor without sampling is a function of the states and inputs. A sampled sensor
+    has the errors of its `Sampling` and holds its output between its samples. If the file defines
+    noise, the sensor has the parameters `<name>_deviation` and `<name>_bias`. The random values
+    depend only on the seed, the sample and the sensor (`noise_word`), so they are equal in all
+    execution forms.
 
     A force sensor measures the force that moves the bodies outboard of the sensor, without the
     external wrenches `f_ext`. Springs between bodies, drag and gravity compensation count as forces
@@ -203,15 +208,35 @@ class SensedPlant(Plant):
     @cached_property
     def _ports(self) -> tuple[Port, ...]:
         own = self.plant
-        taken = {port.name for port in (*own.inputs, *own.outputs, *own.states, *own.parameters)}
+        of_plant = {port.name for port in (*own.inputs, *own.outputs, *own.states, *own.parameters)}
+        of_plant.add(_TICK)
+        taken = {*of_plant}
         found = []
         for one in self.sensors:
-            name = unused_name(_identifier(one.name), taken)
-            taken |= {name, *(f"{name}_{word}" for word in _MORE), _TICK}
+            name = _identifier(one.name)
+            if of_plant & _names(name):
+                name = f"sensor_{name}"
+            candidates = (f"{name}_{k}" if k > 1 else name for k in count(1))
+            name = next(each for each in candidates if not taken & _names(each))
+            taken |= _names(name)
             of = QUANTITIES[one.quantity]
             start = 0.0 if self._is_sampled(one) else None
             text = f"{of.doc}{' relative to its reference frame' if one.reference else ''}"
             found.append(Port(name, of.shape, of.unit or _unit(one), f"sensor: {text}", start))
+        return tuple(found)
+
+    @property
+    def renamed_sensors(self) -> tuple[str, ...]:
+        """One warning for each output whose name differs from its sensor, with the line."""
+        found = []
+        for one, port in zip(self.sensors, self._ports, strict=True):
+            name = _identifier(one.name)
+            if port.name == name:
+                continue
+            owner = "the plant" if port.name.startswith(f"sensor_{name}") else "another sensor"
+            where = f"line {one.line}: " if one.line else ""
+            text = f"the output of sensor '{one.name}' is {port.name}: {owner} has this name"
+            found.append(f"{where}{text}")
         return tuple(found)
 
     @staticmethod
@@ -431,6 +456,11 @@ _LEAST = 1e-9  # [s] unit in which the periods of sampled sensors are compared
 _FEWEST = 1000  # smallest allowed common divisor of the periods in the unit `_LEAST`
 _TICK = "sensor_tick"
 _MORE = ("deviation", "bias", "way", "walk")
+
+
+def _names(output: str) -> set[str]:
+    """Return the names of all ports of a sensor with the output `output`."""
+    return {output, *(f"{output}_{word}" for word in _MORE)}
 
 
 def _identifier(name: str) -> str:

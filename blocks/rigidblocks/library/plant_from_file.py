@@ -114,6 +114,19 @@ def described_plant(
     return RobotPlant(model, inertias=inertias, **given)
 
 
+def sensor_warnings(robot: RobotDescription) -> Iterator[str]:
+    """Yield warnings about sensors whose outputs have other names, or that cannot be outputs."""
+    if not robot.sensors:
+        return
+    try:
+        plant = described_plant(robot, sensors=True)
+    except ValueError as error:
+        yield f"the sensors cannot be outputs: {error}"
+        return
+    if isinstance(plant, SensedPlant):
+        yield from plant.renamed_sensors
+
+
 def _with_start(
     robot: RobotDescription, q0: ArrayLike | None, qd0: ArrayLike | None
 ) -> RobotDescription:

@@ -209,6 +209,7 @@ class Sensor:
         vector: A constant vector (3,) in base coordinates, such as the magnetic field [V s/m^2].
         cutoff: The largest absolute value of the output; infinite by default.
         sampling: The sampling and the errors.
+        line: The line in the file, 0 if it is unknown.
     """
 
     name: str
@@ -225,6 +226,7 @@ class Sensor:
     vector: tuple[float, ...] = (0.0, 0.0, 0.0)
     cutoff: float = np.inf
     sampling: Sampling = field(default_factory=Sampling)
+    line: int = 0
 
 
 class Keyframe(NamedTuple):

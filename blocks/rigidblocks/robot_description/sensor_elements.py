@@ -4,6 +4,7 @@ The sensors of SDF files are inertial, force-torque, altitude and magnetic senso
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -105,7 +106,9 @@ def read_sensors(m: Any, names: Names, root: Element) -> tuple[list[ParsedSensor
                 warnings.append(f"sensor '{name}' of type {kind} is not read")
             continue
         try:
-            found.append(_mjcf_sensor(m, names, k, kind, name))
+            parsed = _mjcf_sensor(m, names, k, kind, name)
+            sensor = replace(parsed.sensor, line=lines.get(name) or 0)
+            found.append(parsed._replace(sensor=sensor))
         except _UnreadError as why:
             where = f"line {lines[name]}: " if name in lines else ""
             warnings.append(f"{where}sensor '{name}' is not read: {why}")
@@ -324,7 +327,12 @@ def sensor_outputs(
         sampling = _sdf_sampling(of, noises, 1.0 / rate if rate else 0.0, step)
         vector = field if kind == "magnetometer" else (0.0, 0.0, 0.0)
         return Sensor(
-            f"{name}{suffix}", quantity, placement=transform, vector=vector, sampling=sampling
+            f"{name}{suffix}",
+            quantity,
+            placement=transform,
+            vector=vector,
+            sampling=sampling,
+            line=element.sourceline or 0,
         )
 
     def noise_paths(path: str) -> list[str]:

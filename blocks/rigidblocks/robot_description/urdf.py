@@ -245,7 +245,8 @@ def _joint_states(
         elif name not in found:
             found.add(name)
             unit = "m" if isinstance(by_name[joint].joint, Prismatic) else "rad"
-            sensor = Sensor(name, _JOINT_STATES[kind], coefficients=(1.0,), unit=unit)
+            quantity, line = _JOINT_STATES[kind], element.sourceline or 0
+            sensor = Sensor(name, quantity, coefficients=(1.0,), unit=unit, line=line)
             yield ParsedSensor(sensor, joints=[joint])
 
 

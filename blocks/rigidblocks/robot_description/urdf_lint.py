@@ -1,7 +1,7 @@
 """Inspection of robot files: all errors and suspicious values with their lines."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -27,7 +27,10 @@ class Problem(NamedTuple):
     text: str
 
 
-def problems(path: str | Path) -> tuple[Problem, ...]:
+Check = Callable[[RobotDescription], Iterable[str]]  # yields warnings about a robot
+
+
+def problems(path: str | Path, checks: Sequence[Check] = ()) -> tuple[Problem, ...]:
     """Return the errors and suspicious values in a robot file, in line order.
 
     For a URDF, the function reports all problems at once:
@@ -39,6 +42,10 @@ def problems(path: str | Path) -> tuple[Problem, ...]:
 
     For all formats, the result contains the warnings of `load_model`, for example ignored elements.
 
+    Args:
+        path: The robot file.
+        checks: Additional functions, which yield warnings about the loaded robot.
+
     Raises:
         FormatError: The file is not a robot file.
     """
@@ -49,12 +56,14 @@ def problems(path: str | Path) -> tuple[Problem, ...]:
         root = parse_xml(data, path)
         if root.tag == "robot" and path.suffix != ".xacro":
             found |= dict.fromkeys(_urdf_problems(root, path))
-    found |= dict.fromkeys(_import_warnings(path, {problem.line for problem in found}))
+    found |= dict.fromkeys(_import_warnings(path, {problem.line for problem in found}, checks))
     return tuple(sorted(found, key=lambda problem: problem.line))
 
 
-def _import_warnings(path: Path, reported_lines: set[int]) -> Iterator[Problem]:
-    """Yield the problems that `load_model` finds; skip errors in `reported_lines`."""
+def _import_warnings(
+    path: Path, reported_lines: set[int], checks: Sequence[Check]
+) -> Iterator[Problem]:
+    """Yield the problems that `load_model` and `checks` find; skip errors in `reported_lines`."""
     try:
         robot = load_model(path)
     except FormatError as error:
@@ -65,7 +74,7 @@ def _import_warnings(path: Path, reported_lines: set[int]) -> Iterator[Problem]:
     except ValueError as error:
         yield Problem(0, str(error))
         return
-    for warning in robot.warnings:
+    for warning in (*robot.warnings, *(text for check in checks for text in check(robot))):
         yield _problem_from_text(warning, r"line (\d+): ")
     if singular := singular_start(robot):
         yield Problem(0, singular)
