@@ -30,6 +30,7 @@ GUESSES = {
     "prepare(system, 1e-3).simulate(t_end=1.0)": "did you mean t_stop?",
     "prepare(system, 1e-3).run(1.0)": "write run.simulate(t_stop)",
     "prepare(system, 1e-3).set('pd.kp', 1)": "write run['part.port'] = value",
+    "prepare(system, 1e-3).load('state.npz')": "write run.restore(state)",
     "prepare(system, 1e-3).do_step()": "write run.step(n)",
     # systems
     "System().add('c', Constant(1.0), dt=1e-3)": "did you mean h?",

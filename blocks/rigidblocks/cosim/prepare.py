@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from rigidblocks.block.adaptive_methods import STEP_PORTS
 from rigidblocks.block.block import Port, check_count
-from rigidblocks.block.port import TRUTH_TYPES, decode_value, encode_value, numbers_of
+from rigidblocks.block.port import TEXTUAL, TRUTH_TYPES, decode_value, encode_value, numbers_of
 from rigidblocks.common.name_hints import AttributeHints, explain_calls, suggestion
 from rigidblocks.cosim.graph.part import element_port
 from rigidblocks.cosim.graph.system import System
@@ -38,12 +38,14 @@ from rigidblocks.cosim.masters.run_plan import (
 )
 from rigidblocks.cosim.results.recording import RecordOptions, check_finite, select_ports
 from rigidblocks.cosim.results.result import Result
+from rigidblocks.cosim.results.state_files import read_state, write_state
 from rigidblocks.cosim.scenario import Scenario
 from rigidblocks.cosim.simulate import (
     Watcher,
     check_watcher,
     execute_run,
 )
+from rigidblocks.kernels.block_digest import content_digest
 from rigidblocks.spatial.spatial import Array
 
 _numbers = itertools.count()  # identifiers of saved states
@@ -262,21 +264,42 @@ class Run(AttributeHints):
             view[:] = given.ravel()
 
     @_serialize_calls
-    def save(self) -> State:
-        """Return the current state; `restore` can restore a state any number of times."""
+    def save(self, path: str | Path | None = None) -> State:
+        """Return the current state; `restore` can restore a state any number of times.
+
+        Args:
+            path: Path of a file for the state, if given. `restore(path)` continues from it, also in
+                another process, if the run was prepared from the same system with the same options.
+
+        Raises:
+            ValueError: A part cannot write its state to a file, or the run has coupling options
+                with a history of earlier steps.
+        """
         network = self._running_master().network
         state = State(self.t, self._k, next(_numbers), network)
         network.save_state(state.number)
         weakref.finalize(state, _forget, self._turn, network, state.number)
+        if path is not None:
+            self._check_state_file()
+            write_state(Path(path), self._state_digest, self._k, network.saved_arrays(state.number))
         return state
 
     @_serialize_calls
-    def restore(self, state: State) -> None:
-        """Restore a state that was saved in this run.
+    def restore(self, state: State | str | Path) -> None:
+        """Restore a state that was saved in this run, or a state from a file of `save(path)`.
 
-        Raises ValueError for a state of another run, or of FMU instances that `reset` has replaced.
-        Raises TypeError for an object that is not a `State`.
+        Raises ValueError for a state of another run, or of FMU instances that `reset` has replaced,
+        and for a file of another system or with other options. Raises TypeError for another object.
         """
+        if isinstance(state, str | Path):
+            self._check_state_file()
+            k, arrays = read_state(Path(state), self._state_digest)
+            network, number = self._network, next(_numbers)
+            network.load_arrays(number, arrays)
+            network.restore_state(number)
+            network.free_state(number)
+            self._k, self._failed = k, False
+            return
         if not isinstance(state, State):
             raise TypeError(f"restore needs a state that `save` returned, not {state!r:.60}")
         if self._master is None or state.network is not self._master.network:
@@ -286,6 +309,28 @@ class Run(AttributeHints):
             )
         state.network.restore_state(state.number)
         self._k, self._failed = state.k, False
+
+    @cached_property
+    def _state_digest(self) -> str:
+        """Digest of all data that must be equal for a state from a file; not the start values."""
+        plan = self._plan
+        settings = plan.order, plan.dt, plan.t_start, plan.form
+        return content_digest(plan.content[0], settings)
+
+    def _check_state_file(self) -> None:
+        """Raise ValueError if the state of the run is more than the states of its parts."""
+        if used := [name for name, value in vars(self._plan.coupling).items() if value]:
+            raise ValueError(
+                f"a state file does not support the options {', '.join(used)}, which use the "
+                "history of earlier steps; prepare the run without them"
+            )
+        for name, part in self._plan.wiring.parts.items():
+            one: Any = part.component
+            ports = (*one.inputs, *one.outputs, *one.parameters)
+            if text := next((port.name for port in ports if port.type in TEXTUAL), None):
+                raise ValueError(
+                    f"a state file does not support '{name}', because {text} is a string or binary"
+                )
 
     @property
     @_serialize_calls

@@ -2,7 +2,8 @@
 
 import abc
 import ctypes
-from collections.abc import Callable, Collection, Sequence
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -436,6 +437,30 @@ class RunningFmu(Instance):
         moment = self._kept_by_number.pop(number, None)
         if moment is not None:
             self.fmi.free(moment.state)
+
+    def saved_arrays(self, number: int) -> dict[str, Array]:
+        moment = self._kept_by_number[number]
+        if not self._fmu.interface.canSerializeFMUstate:
+            raise ValueError(
+                f"the FMU {self._fmu.path} cannot write its state to a file: canSerializeFMUstate "
+                "is false in its model description"
+            )
+        data = np.frombuffer(self.fmi.serialize(moment.state), dtype=np.uint8)
+        motion = {f"motion{k}": one for k, one in enumerate(moment.motion or ())}
+        clocks = np.array(json.dumps(moment.clocks))
+        arrays = {"inputs": moment.inputs, "outputs": moment.outputs, "last": moment.last}
+        return {"state": data, "clocks": clocks, **arrays, **motion}
+
+    def load_arrays(self, number: int, arrays: Mapping[str, Array]) -> None:
+        count = sum(name.startswith("motion") for name in arrays)
+        self._kept_by_number[number] = Moment(
+            self.fmi.deserialize(arrays["state"].tobytes()),
+            arrays["inputs"],
+            arrays["outputs"],
+            arrays["last"],
+            json.loads(str(arrays["clocks"])),
+            tuple(arrays[f"motion{k}"] for k in range(count)) or None,
+        )
 
     def _moment(self) -> "Moment":
         """Return the state of the importer, without the FMU state."""

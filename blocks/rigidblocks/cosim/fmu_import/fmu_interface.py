@@ -470,6 +470,26 @@ class Interface(abc.ABC):
             function = getattr(self.slave.dll, f"{self.prefix}FreeFMU{self._state}")
             function(self.slave.component, ctypes.byref(kept))
 
+    def serialize(self, kept: ctypes.c_void_p) -> bytes:
+        """Return the saved state to which the handle `kept` refers as bytes."""
+        size = ctypes.c_size_t()
+        self.call(f"SerializedFMU{self._state}Size", kept, ctypes.byref(size))
+        data = (self._byte * size.value)()
+        self.call(f"SerializeFMU{self._state}", kept, data, size)
+        return bytes(bytearray(data))
+
+    def deserialize(self, data: bytes) -> ctypes.c_void_p:
+        """Return a handle of the state that `serialize` returned as bytes."""
+        kept, values = ctypes.c_void_p(), (self._byte * len(data)).from_buffer_copy(data)
+        function = "DeSerializeFMUstate" if self._state == "state" else "DeserializeFMUState"
+        self.call(function, values, ctypes.c_size_t(len(data)), ctypes.byref(kept))
+        return kept
+
+    @property
+    def _byte(self) -> Any:
+        """Type of a byte in FMPy's declarations of the FMI functions."""
+        return ctypes.c_char if self._state == "state" else ctypes.c_uint8
+
     def reset(self, part: Part) -> None:
         """Reset the FMU to the state after instantiation; `part` has the new start values."""
         self.part = part

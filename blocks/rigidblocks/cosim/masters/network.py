@@ -89,6 +89,17 @@ class Network(abc.ABC):
         """Delete the state with the key `number`."""
 
     @abc.abstractmethod
+    def saved_arrays(self, number: int) -> dict[str, Array]:
+        """Return the state with the key `number` as arrays by name, for a file.
+
+        Raises ValueError for a part whose state cannot be written to a file.
+        """
+
+    @abc.abstractmethod
+    def load_arrays(self, number: int, arrays: Mapping[str, Array]) -> None:
+        """Store arrays of `saved_arrays` as the state with the key `number`."""
+
+    @abc.abstractmethod
     def table(self) -> Sequence[Row]:
         """Return the table of the C loop: the entry of each part with the wires to its inputs."""
 
@@ -234,6 +245,22 @@ class Instances(Network):
         for instance in self.by_name.values():
             instance.free_state(number)
 
+    def saved_arrays(self, number: int) -> dict[str, Array]:
+        found: dict[str, Array] = {}
+        for name, instance in self.by_name.items():
+            try:
+                arrays = instance.saved_arrays(number)
+            except ValueError as error:
+                raise ValueError(f"cannot save the state of '{name}': {error}") from None
+            found |= {f"{name}.{key}": values for key, values in arrays.items()}
+        return found
+
+    def load_arrays(self, number: int, arrays: Mapping[str, Array]) -> None:
+        for name, instance in self.by_name.items():
+            own = {key.partition(".")[2]: one for key, one in arrays.items() if
+                   key.partition(".")[0] == name}  # fmt: skip
+            instance.load_arrays(number, own)
+
     def read_inputs_in_order(self, is_simultaneous: bool) -> Iterator[int]:
         """Yield the number of each part in stepping order, after the part has read its inputs.
 
@@ -360,6 +387,12 @@ class OneMemory(Network):
 
     def free_state(self, number: int) -> None:
         self._kept.pop(number, None)
+
+    def saved_arrays(self, number: int) -> dict[str, Array]:
+        return {"memory": self._kept[number]}
+
+    def load_arrays(self, number: int, arrays: Mapping[str, Array]) -> None:
+        self._kept[number] = arrays["memory"]
 
     def table(self) -> Sequence[Row]:
         return [Row(Entry(BLOCK, self._memory.ctypes.data, self._stepper.sample_step_address))]

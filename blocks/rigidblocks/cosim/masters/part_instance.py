@@ -1,7 +1,7 @@
 """Instances of parts: blocks or FMUs in a run."""
 
 import abc
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -156,6 +156,18 @@ class Instance(abc.ABC):
     def free_state(self, number: int) -> None:
         """Delete the state with the key `number`."""
 
+    def saved_arrays(self, number: int) -> dict[str, Array]:
+        """Return the state with the key `number` as arrays by name, for a file.
+
+        Raises ValueError for a part whose state cannot be written to a file.
+        """
+        del number
+        raise ValueError("it cannot save its state to a file; only FMUs in this process can")
+
+    def load_arrays(self, number: int, arrays: Mapping[str, Array]) -> None:
+        """Store arrays of `saved_arrays` as the state with the key `number`."""
+        raise NotImplementedError
+
     @property
     def restarts(self) -> bool:
         """True if `restart` can prepare the instance for another run."""
@@ -280,6 +292,12 @@ class BlockInstance(Instance):
 
     def free_state(self, number: int) -> None:
         self._kept_by_number.pop(number, None)
+
+    def saved_arrays(self, number: int) -> dict[str, Array]:
+        return {"memory": self._kept_by_number[number]}
+
+    def load_arrays(self, number: int, arrays: Mapping[str, Array]) -> None:
+        self._kept_by_number[number] = arrays["memory"]
 
     @property
     def steps(self) -> Array:
