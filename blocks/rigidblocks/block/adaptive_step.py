@@ -368,7 +368,7 @@ class TrialStepper:
 
     @property
     def first_implicit_method(self) -> float:
-        """Implicit method of the first implicit steps; EXPLICIT without an implicit method."""
+        """Implicit method that replaces explicit steps first, or EXPLICIT if none is available."""
         if self.stages is not None:
             return COLLOCATION
         return ROSENBROCK if self.method.stiff is not None else EXPLICIT

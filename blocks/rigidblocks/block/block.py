@@ -289,27 +289,27 @@ class Block(metaclass=HintedType):
 
     @property
     def inputs(self) -> tuple[Port, ...]:
-        """Input ports."""
+        """Input ports of the block."""
         return ()
 
     @property
     def outputs(self) -> tuple[Port, ...]:
-        """Output ports."""
+        """Output ports of the block."""
         return ()
 
     @property
     def states(self) -> tuple[Port, ...]:
-        """Ports of the continuous states."""
+        """Ports of the continuous states of the block."""
         return ()
 
     @property
     def sampled(self) -> tuple[Port, ...]:
-        """Ports of the sampled states."""
+        """Ports of the sampled states of the block."""
         return ()
 
     @property
     def parameters(self) -> tuple[Port, ...]:
-        """Ports of the parameters."""
+        """Ports of the parameters of the block."""
         return ()
 
     @with_any_arguments

@@ -413,7 +413,7 @@ class PythonBlock(Block):
 
     @property
     def name(self) -> str:
-        """Name of the function."""
+        """Name of the Python function."""
         return str(getattr(self.function, "__name__", type(self.function).__name__))
 
     def _accepted_arguments(self) -> tuple[str, ...]:
@@ -433,12 +433,12 @@ class PythonBlock(Block):
 
     @property
     def inputs(self) -> tuple[Port, ...]:
-        """Input ports."""
+        """Input ports of the block."""
         return self._inputs
 
     @property
     def outputs(self) -> tuple[Port, ...]:
-        """Output ports."""
+        """Output ports of the block."""
         return self._outputs
 
     @property

@@ -208,13 +208,19 @@ def _row(port: Port) -> str:
 
 
 def _numbers(values: Array) -> str:
-    """Format values for a table cell; "0 each" abbreviates more than `FEW` equal values."""
+    """Return values as text for a table cell.
+
+    More than `FEW` equal values are abbreviated, for example to "0 each".
+    """
     texts = [f"{value:.6g}" for value in values]
     return f"{texts[0]} each" if len(texts) > FEW and len(set(texts)) == 1 else ", ".join(texts)
 
 
 def _range(port: Port) -> str:
-    """Format the bounds of a port for a table cell, with commas between different bounds."""
+    """Return the bounds of a port as text for a table cell.
+
+    If the elements of the port have different bounds, commas separate the bounds.
+    """
     bounds = zip(np.ravel(port.min).tolist(), np.ravel(port.max).tolist(), strict=True)
     texts = dict.fromkeys(f"{low:.6g} to {high:.6g}" for low, high in bounds)
     return "" if set(texts) == {"-inf to inf"} else ", ".join(texts)

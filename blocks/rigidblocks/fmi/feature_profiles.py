@@ -52,7 +52,7 @@ class Description:
 
     @property
     def fmi(self) -> int:
-        """Major FMI version."""
+        """Major version of FMI that the FMU declares, such as 2."""
         return int(self.root.get("fmiVersion", "0").split(".")[0])
 
     @cached_property

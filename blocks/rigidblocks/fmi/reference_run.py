@@ -82,7 +82,7 @@ class ReferenceRun:
 
     @property
     def memory(self) -> Memory:
-        """Memory layout."""
+        """Memory layout of the block."""
         return self.evaluator.memory
 
     @property
@@ -190,7 +190,7 @@ class ReferenceRun:
 def round_to_largest(column: Array) -> Array:
     """Return a column, rounded to the seventh significant digit of its largest absolute value.
 
-    The rounded values do not depend on the rounding errors of the machine.
+    The rounded values are equal on all machines, which have different rounding errors.
     """
     largest = float(np.max(np.abs(column), initial=0.0))
     if largest < _DUST:

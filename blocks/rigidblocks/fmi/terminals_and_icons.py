@@ -95,8 +95,8 @@ def terminals(ports: Iterable[str]) -> str:
     """Return the text of terminalsAndIcons.xml for the ports of an FMU.
 
     A terminal groups at least two ports, which are its members. With the matching rule `plug`, the
-    connection of two terminals connects all members of the same name. A robot and its controller
-    are an example. Each part of a system has its own terminals.
+    connection of two terminals connects all members with equal names. For example, a tool can
+    connect a robot and a controller by terminals. Each part of a system has its own terminals.
     """
     root = Element("fmiTerminalsAndIcons", fmiVersion="3.0")
     picture = SubElement(root, "GraphicalRepresentation")

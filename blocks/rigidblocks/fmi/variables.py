@@ -89,7 +89,7 @@ class Variables:
 
     @property
     def memory(self) -> Memory:
-        """Memory layout."""
+        """Memory layout of the block."""
         return self.evaluator.memory
 
     @cached_property
@@ -121,7 +121,7 @@ class Variables:
 
     @cached_property
     def inputs(self) -> tuple[Variable, ...]:
-        """Input variables."""
+        """Variables of the inputs."""
         return self._filter_by_causality("input")
 
     @cached_property

@@ -51,9 +51,9 @@ def place_body(model: Model, i: int, q: Array, X0_p: Transform) -> Results:
 
 
 def accumulate_inertia(model: Model, i: int, S: Array, I: RigidInertia) -> Results:
-    """Return the columns I^c S of joint i, and I^c, which the inward pass adds to the parent.
+    """Return the product I^c S for joint i, and the composite inertia I^c of its subtree.
 
-    I^c is the composite inertia of the subtree of body i.
+    The inward pass adds I^c to the composite inertia of the parent.
     """
     del model, i
     return I @ S, I

@@ -283,7 +283,10 @@ class ClosedLoopPlant(JointPlant):
         return {"q": q} if self.model.nq > self.model.nv else {}
 
     def _project_to_loops(self, t: Any, x: Record, p: Record) -> tuple[Array, Array]:
-        """Return q (nq,) and qd (nv,) after the correction of loop errors by `stabilization`."""
+        """Return q (nq,) and qd (nv,) after the correction of loop errors.
+
+        The field `stabilization` selects the method of correction.
+        """
         model, tree = self._models(t, p)
         q = unit_quaternions(model, x.q) if model.nq > model.nv else x.q
         if self._independent:
@@ -445,7 +448,7 @@ class CutLoopPlant(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Input ports for joint forces tau (nv,) and constraint forces lam (nc,)."""
+        """Input ports for the joint forces tau (nv,) and constraint forces lam (nc,)."""
         return (
             force_port(self.model.joint),
             closure_force_port(self.model, 0.0),
@@ -453,7 +456,7 @@ class CutLoopPlant(Block):
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """State ports for joint positions q (nq,) and joint velocities qd (nv,)."""
+        """State ports for the joint positions q (nq,) and joint velocities qd (nv,)."""
         return motion_states(self.model.joint, self.q0, self.qd0)
 
     @cached_property
@@ -591,12 +594,12 @@ class CompliantLoopClosure(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Input ports for joint positions q (nq,) and joint velocities qd (nv,)."""
+        """Input ports for the joint positions q (nq,) and joint velocities qd (nv,)."""
         return joint_ports(self.model, q="joint positions", qd="joint velocities")
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output ports for wrenches f_ext (nb, 6), forces lam (nc,) and loop errors delta (nc,)."""
+        """Output ports for the wrenches f_ext (nb, 6), the forces lam and the loop errors delta."""
         wrenches, forces = wrench_port(self.model), constraint_units(self.model)
         return (
             Port("f_ext", wrenches.shape, wrenches.unit, wrenches.doc),

@@ -1,4 +1,4 @@
-"""Controller blocks, which compute joint forces or other commands from measurements."""
+"""Controller blocks, which compute joint forces or other commands from measured signals."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -50,7 +50,7 @@ class PDController(Block):
 
     @property
     def n(self) -> int:
-        """Number of joints."""
+        """Number of controlled joints."""
         return len(self.kp)
 
     @property
@@ -74,7 +74,7 @@ class PDController(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output port for joint forces tau (n,)."""
+        """Output port for the joint forces tau (n,)."""
         return (
             Port(
                 "tau", (self.n,), self._units[2], "joint forces", 0.0 if self.sample_time else None
@@ -444,7 +444,7 @@ class GravityCompensation(ModelBasedController):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Input port for joint positions q (nq,)."""
+        """Input port for the joint positions q (nq,)."""
         return joint_ports(self.model, q="measured positions")
 
     def output(self, u: Record, p: Record) -> Values:

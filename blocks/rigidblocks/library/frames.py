@@ -260,7 +260,7 @@ class FrameWrenches(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output port for body wrenches f_ext (nb, 6)."""
+        """Output port for the body wrenches f_ext (nb, 6)."""
         return (wrench_port(self.model, None),)
 
     def output(self, u: Record) -> Values:

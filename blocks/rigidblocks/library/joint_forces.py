@@ -69,7 +69,7 @@ class JointActuator(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Input ports for motor torque commands tau_ref (n,) and joint velocities qd (n,)."""
+        """Input ports for the motor torque commands tau_ref (n,) and joint velocities qd (n,)."""
         return (
             Port("tau_ref", (self._n,), "N.m", "commanded torques of the motors", 0.0),
             Port("qd", (self._n,), self._units[1], "joint velocities", 0.0),
@@ -77,12 +77,12 @@ class JointActuator(Block):
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """State port for motor torques tau_motor (n,)."""
+        """State port for the motor torques tau_motor (n,)."""
         return (Port("tau_motor", (self._n,), "N.m", "torques of the motors", 0.0),)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output ports for joint forces tau (n,) and motor torques tau_motor (n,)."""
+        """Output ports for the joint forces tau (n,) and motor torques tau_motor (n,)."""
         return (Port("tau", (self._n,), self._units[2], "joint forces"), *self.states)
 
     @cached_property
@@ -198,7 +198,7 @@ class JointMotors(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output port for joint forces tau (nv,)."""
+        """Output port for the joint forces tau (nv,)."""
         units = joint_units(self.joints).tau
         return (Port("tau", (len(units),), units, "joint forces of the actuators"),)
 
@@ -275,7 +275,7 @@ class JointLimits(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Input ports for joint positions q (nv,) and joint velocities qd (nv,)."""
+        """Input ports for the joint positions q (nv,) and joint velocities qd (nv,)."""
         return joint_ports(self.model, q="joint positions", qd="joint velocities")
 
     @cached_property

@@ -221,12 +221,12 @@ class Encoder(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Input port for joint positions q (n,)."""
+        """Input port for the joint positions q (n,)."""
         return (Port("q", (self._n,), self._units, "joint positions"),)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output ports for measured positions q_meas (n,) and velocities qd_meas (n,)."""
+        """Output ports for the measured positions q_meas (n,) and velocities qd_meas (n,)."""
         return (
             Port("q_meas", (self._n,), self._units, "measured positions", 0.0),
             Port(

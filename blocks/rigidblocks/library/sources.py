@@ -56,7 +56,7 @@ class RepeatingSequence(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output ports for value y (n,) and its time derivative slope (n,)."""
+        """Output ports for the value y (n,) and its time derivative slope (n,)."""
         return _motion_ports(np.shape(self.y)[1], self.unit)[:2]
 
     @cached_property
@@ -276,7 +276,7 @@ class Waypoints(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output ports for value y, velocity slope and acceleration curvature, each (n,)."""
+        """Output ports for the value y, its velocity `slope` and its acceleration `curvature`."""
         return _motion_ports(self.y.shape[1], self.unit)
 
     def output(self, t: Any) -> Values:
@@ -342,7 +342,7 @@ def _quintic_spline(t: Array, y: Array) -> Array:
     h, D = np.diff(t)[:, None], np.diff(y, axis=0)
 
     def factors(segments: slice, jerk: tuple[int, int], snap: tuple[int, int]) -> Array:
-        """Return the factors (m, 2, 2) of v and a in the jerk and the snap of the segments."""
+        """Return the factors (m, 2, 2) of velocity and acceleration in the jerk and the snap."""
         g = h[segments, 0]
         rows = [[jerk[0] / g**2, jerk[1] / g], [snap[0] / g**3, snap[1] / g**2]]
         return np.array(rows).transpose(2, 0, 1)
@@ -417,7 +417,7 @@ class Sine(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output ports for value y (n,) and its time derivative slope (n,)."""
+        """Output ports for the value y (n,) and its time derivative slope (n,)."""
         return _motion_ports(self._n, self.unit)[:2]
 
     @cached_property
@@ -571,7 +571,7 @@ class QuinticProfile(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output ports for value y, velocity slope and acceleration curvature, each (n,)."""
+        """Output ports for the value y, its velocity `slope` and its acceleration `curvature`."""
         return _motion_ports(self._n, self.unit)
 
     @cached_property
@@ -624,7 +624,7 @@ class TrapezoidalProfile(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output ports for value y, velocity slope and acceleration curvature, each (n,)."""
+        """Output ports for the value y, its velocity `slope` and its acceleration `curvature`."""
         return _motion_ports(self._n, self.unit)
 
     @cached_property

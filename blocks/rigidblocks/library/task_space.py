@@ -117,7 +117,7 @@ class InverseKinematics(Block):
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """State port for joint positions q (nq,)."""
+        """State port for the joint positions q (nq,)."""
         return (Port("q", (self.model.nq,), joint_units(self.model.joint).q, "positions", self.q0),)
 
     @cached_property
@@ -214,7 +214,7 @@ class TaskSpacePD(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output port for joint forces tau (nv,)."""
+        """Output port for the joint forces tau (nv,)."""
         return joint_ports(self.model, tau="joint forces")
 
     @cached_property
@@ -290,7 +290,7 @@ class OperationalSpaceController(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output port for joint forces tau (nv,)."""
+        """Output port for the joint forces tau (nv,)."""
         return joint_ports(self.model, tau="joint forces")
 
     @cached_property

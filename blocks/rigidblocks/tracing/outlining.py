@@ -296,7 +296,10 @@ class Function:
             (self.results if one.targets[0].startswith("out[") else self.work).append(one)
 
     def rename_values(self, names: Names) -> Iterator[Assignment]:
-        """Yield the statements with common variable names, and rename the values in `results`."""
+        """Yield the statements of `work` with common variable names.
+
+        The function also renames the values in `results`, the statements that write the outputs.
+        """
         name: dict[str, str] = {}
         yield from names.rename_values(self.work, name)
         self.results = [

@@ -221,10 +221,11 @@ def substitute_laws(choices: Sequence[Choice], laws: Sequence[ca.SX], elements: 
 def choosing_function(
     name: str, x: ca.SX, choices: Sequence[Choice], elements: ca.SX
 ) -> ca.Function:
-    """Return a CasADi function that also computes the branches of its piecewise functions.
+    """Return a CasADi function whose output contains the margins and branches of a trace.
 
-    The inputs are x and the symbols of the piecewise functions. The output contains `elements`, and
-    then the margin, the branches and the complete function of each piecewise function.
+    The inputs are x and the symbols of the piecewise functions (`choices`). The output contains
+    `elements`, and then the margin, the branches and the complete function of each piecewise
+    function.
     """
     laws = [expression for choice in choices for expression in choice[1:]]
     symbols = ca.vertcat(*(choice.symbol for choice in choices))

@@ -533,9 +533,9 @@ def _share_friction(equation: PhaseEquation, phase: Phase, lam: Array, a: Array)
 
         share_i = sqrt(max(z_i / mean(z), 1e-6))
 
-    The factors distribute friction in proportion to the normal forces z_i.
-
-    The lower bound 1e-6, found by trial, keeps the shares positive.
+    z_i is the normal force of the sticking contact i. The factors distribute friction in
+    proportion to the normal forces. The lower bound 1e-6, found by trial, keeps every factor
+    positive.
     """
     del a
     sticking = _sticking_contacts(equation, phase)

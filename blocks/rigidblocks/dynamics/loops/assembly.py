@@ -263,7 +263,7 @@ def _misfit_rates(model: Tree, tree: Tree, q: Array) -> Array:
 
 
 def _element_rates(X: Any, J: Array) -> Array:
-    """Return the derivatives of E and r of the frame X, whose Jacobian is J (6, n)."""
+    """Return the derivatives of the elements of E and r of the frame X with the Jacobian J."""
     n = len(X.r)
     turns = np.array([[[0, 1], [-1, 0]]] if n == 2 else _MINUS_SKEW)
     dE = np.einsum("kab,bc,kn->acn", turns, X.E, J[:-n]).reshape(n * n, -1)

@@ -104,7 +104,7 @@ def _point(model: Tree, motion: Any, X0: list[Any], body: int, position: Array) 
 
 
 def _joint_forces(model: Tree, motion: Any, forces: list[Array]) -> Array:
-    """Return the joint forces (nv,) equivalent to forces on bodies, given in body coordinates."""
+    """Return the joint forces (nv,) equivalent to `forces` on the bodies in body coordinates."""
     tau: list[Any] = [None] * model.nb
     for i in reversed(range(model.nb)):
         tau[i] = motion.S[i].T @ forces[i]

@@ -368,7 +368,7 @@ def _texts(value: Value, port: Port) -> Any:
     """Return string or binary start values for a port.
 
     Raises:
-        ValueError: The value has another type.
+        ValueError: The type of the value differs from the type of the port.
     """
     if value.type != port.type:
         raise ValueError(

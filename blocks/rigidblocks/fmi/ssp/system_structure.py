@@ -308,7 +308,7 @@ def _places(
 
 
 def _identity(system: Element) -> tuple[str, str]:
-    """Return an identifier of a system, its file name and its XML path in this file."""
+    """Return the file name of a system and its XML path in the file, which identify the system."""
     tree = system.getroottree()
     return posixpath.normpath(tree.docinfo.URL), tree.getpath(system)
 
