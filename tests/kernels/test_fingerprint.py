@@ -18,10 +18,12 @@ from rigidblocks import (
     auto_tree,
     planar2,
 )
+from rigidblocks.block.adaptive_methods import ADAPTIVE, STIFF
 from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.common import package_info
 from rigidblocks.cosim.graph.part import component_of
+from rigidblocks.kernels import block_digest
 from rigidblocks.kernels import compiled_stepper as stepper
 from rigidblocks.kernels.block_digest import INTERVAL, fingerprint
 from rigidblocks.kernels.compiled_stepper import kernel_library
@@ -127,3 +129,23 @@ def test_block_whose_source_file_changed_after_import_has_no_digest(monkeypatch)
     monkeypatch.setattr(package_info, "IMPORT_TIME", time.time())
     time.sleep(INTERVAL)
     assert fingerprint(1.0) is not None
+
+
+def test_known_digests_of_the_integrators_do_not_change_a_fingerprint():
+    method = replace(ADAPTIVE, rtol=1e-9)
+    known = block_digest._Digest(block_digest._integrator_digests())
+    assert known.digest(method) == block_digest._Digest().digest(method)
+    assert fingerprint(ADAPTIVE) != fingerprint(method) != fingerprint(STIFF)
+
+
+def test_many_equal_blocks_read_their_library_once(monkeypatch):
+    """The status of a file shows that its content has not changed since the last check."""
+    kernel_library(Memory(Sine()), ADAPTIVE, 0.01)
+    time.sleep(0.2)  # a younger file is always checked
+    checked = []
+    check = compiler._damage
+    monkeypatch.setattr(compiler, "_damage", lambda path: checked.append(path) or check(path))
+    monkeypatch.setattr(compiler, "_checked", {})
+    for _ in range(50):
+        kernel_library(Memory(Sine()), ADAPTIVE, 0.01)
+    assert len(checked) == len(set(checked)) == 2  # the library, and the text with its key

@@ -35,6 +35,7 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.block.block import FUNCTIONS, Block
+from rigidblocks.block.integrators import INTEGRATORS, RADAU
 from rigidblocks.common import package_info
 from rigidblocks.common.package_info import FOLDER
 
@@ -51,9 +52,18 @@ def fingerprint(*things: Any) -> str | None:
     if sources is None:
         return None
     try:
-        return _Digest().digest((sources, *things)).hex()
+        return _Digest(_integrator_digests()).digest((sources, *things)).hex()
     except _UnknownError:
         return None
+
+
+@cache
+def _integrator_digests() -> Mapping[int, tuple[Any, bytes]]:
+    """Return the constant integrators of this package and their digests, by id.
+
+    Their tables are most of the content of a block with an adaptive method.
+    """
+    return {id(one): (one, _Digest().digest(one)) for one in (*INTEGRATORS.values(), RADAU)}
 
 
 def content_digest(*things: Any) -> str:
@@ -78,8 +88,9 @@ def package_digest() -> str:
 class _Digest:
     """Fingerprints of objects, with a cache that contains each object once."""
 
-    def __init__(self) -> None:
-        self._made: dict[int, tuple[Any, bytes]] = {}  # refers to the object, so its id is unique
+    def __init__(self, known: Mapping[int, tuple[Any, bytes]] | None = None) -> None:
+        # by id; the entries refer to the objects, so their ids are unique
+        self._made: dict[int, tuple[Any, bytes]] = dict(known or {})
 
     def digest(self, thing: Any) -> bytes:
         """Return the digest of an object.

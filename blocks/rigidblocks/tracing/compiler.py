@@ -185,17 +185,41 @@ def clear_cache(folder: Path) -> int:
     return len(files)
 
 
+_RESOLUTION = 100_000_000  # [ns] two changes within the resolution of a file system look the same
+# files whose content was checked, with their status at that time, by folder, key and suffix
+_checked: dict[tuple[Path, str, str], tuple[Path, tuple[int, ...]]] = {}
+
+
 def _find(folder: Path, key: str, suffix: str = _SUFFIX) -> Path | None:
-    """Return the file for a key in a cache folder, or None if it does not exist or is damaged."""
+    """Return the file for a key in a cache folder, or None if it does not exist or is damaged.
+
+    The function checks the content of a file again only if the status of the file has changed.
+    """
+    known = _checked.get((folder, key, suffix))
+    if known is not None and _file_status(known[0]) == known[1]:
+        return known[0]
     damaged = None
     for path in _files_of_key(folder, key, suffix):
+        status = _file_status(path)
         damage = _damage(path)
         if damage is None:
+            if status is not None and time.time_ns() - status[-1] > _RESOLUTION:
+                _checked[folder, key, suffix] = path, status
             return path
         damaged = f"{path} {damage}"
     if damaged:
         logger.warning("recompiling a damaged library: %s", damaged)
     return None
+
+
+def _file_status(path: Path) -> tuple[int, ...] | None:
+    """Return numbers that change with the content, the owner or the mode of a file, or None."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    times = found.st_mtime_ns, found.st_ctime_ns
+    return found.st_dev, found.st_ino, found.st_mode, found.st_uid, found.st_size, *times
 
 
 def _files_of_key(folder: Path, key: str, suffix: str) -> list[Path]:

@@ -434,7 +434,8 @@ def _check_open_units(wiring: Wiring) -> None:
     Raises:
         ValueError: The ports of such a block are connected to different units.
     """
-    groups = {name: name for name, part in wiring.parts.items() if _open_ports(part.component)}
+    open_ports = {name: _open_ports(part.component) for name, part in wiring.parts.items()}
+    groups = {name: name for name in wiring.parts if open_ports[name]}
 
     def root(name: str) -> str:
         while groups[name] != name:
@@ -446,8 +447,7 @@ def _check_open_units(wiring: Wiring) -> None:
     for one in wiring.connections if groups else ():
         (a, y), (b, u) = one.source, one.target
         output, target = wiring.parts[a].output(y), wiring.parts[b].input(u)
-        is_open = [n in groups and p in _open_ports(wiring.parts[n].component)
-                   for n, p in (one.source, one.target)]  # fmt: skip
+        is_open = [p in open_ports[n] for n, p in (one.source, one.target)]
         if all(is_open):
             groups[root(a)] = root(b)
         elif any(is_open) and one.conversion is None:
