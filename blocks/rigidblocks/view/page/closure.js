@@ -1,8 +1,9 @@
-// Configurations that keep the loops of a mechanism closed while a slider moves one variable.
+// Configurations with closed loops of a mechanism while a slider moves one variable.
 
-const CLOSED = 1e-11, LONGEST = 0.05; // of what loops leave open; rad or m in a step of the variable
+// largest closure error of closed loops, and largest change of the slider variable per step [rad or m]
+const CLOSED = 1e-11, LONGEST = 0.05;
 
-/** Solve A x = b for a symmetric positive definite A, n by n by rows, which is overwritten. */
+/** Return the solution x of A x = b; A is symmetric positive definite, n by n by rows, and is overwritten. */
 function cholesky(A, b, n) {
   for (let j = 0; j < n; j++) {
     for (let k = 0; k < j; k++)
@@ -22,7 +23,7 @@ function cholesky(A, b, n) {
 }
 
 class Closure {
-  /** `open` writes the loop errors at q (m numbers), then their Jacobian by rows (m by nq). */
+  /** The function `open` writes the m loop closure errors at q, then their Jacobian (m by nq) by rows. */
   constructor(open, m, nq, quaternions) {
     Object.assign(this, { open, m, nq, quaternions, out: new Float64Array(m * (nq + 1)) });
   }
@@ -35,7 +36,7 @@ class Closure {
     return sum;
   }
 
-  /** Return q with variable k at a value, or as near to it as the loops allow on this branch. */
+  /** Return closed-loop q with variable k at `value`, or at the nearest value that the loops permit on this branch. */
   moved(q, k, value) {
     const steps = this.m ? Math.max(1, Math.ceil(Math.abs(value - q[k]) / LONGEST)) : 1, start = q[k];
     for (let s = 1; s <= steps; s++) {
@@ -48,7 +49,7 @@ class Closure {
     return q;
   }
 
-  /** Return the nearest q that closes the loops, with variable k held or free; null if there is none. */
+  /** Return a q near `guess` that closes the loops, or null. Variable k changes only if necessary. */
   closed(guess, k) {
     for (const held of [k, -1]) {
       const q = this.solved(guess, held);
@@ -58,7 +59,7 @@ class Closure {
     return null;
   }
 
-  /** Levenberg-Marquardt iteration, as in the assembly of the library. */
+  /** Close the loops by Levenberg-Marquardt iterations, as `assemble` in Python; variable `held` does not change. */
   solved(guess, held) {
     const { m, nq, out } = this, free = [...guess.keys()].filter((i) => i !== held), n = free.length;
     let q = this.unit(Float64Array.from(guess)), cost = this.misfit(q), damping = 1e-3;
@@ -85,7 +86,7 @@ class Closure {
     return cost <= 1e-20 ? q : null;
   }
 
-  /** Remove from the derivatives the changes of the length of a quaternion. */
+  /** Remove the derivatives with respect to the norm of each quaternion from the Jacobian. */
   alongUnit(q) {
     for (const k of this.quaternions)
       for (let row = this.m + k; row < this.out.length; row += this.nq) {

@@ -1,4 +1,4 @@
-// Compiled kernel of a system in this page: memory, steps, and values that are set during a run.
+// Compiled kernel of a system as WebAssembly: memory, initialization and steps.
 
 class Kernel {
   constructor(bytes, dt) {
@@ -11,10 +11,10 @@ class Kernel {
     this.reset();
   }
 
-  /** Return a view of the memory, which may move when it grows. */
+  /** View of the memory of the block; create a new view for each access, because the buffer may be reallocated. */
   get memory() { return new Float64Array(this.own.memory.buffer, this.own.rb_page_memory(), this.own.rb_page_size()); }
 
-  /** Reset everything to its start values, except the values in `set`. */
+  /** Reset all variables to their start values, except the variables in `set` (index, value), and initialize. */
   reset(set = new Map()) {
     this.own.rb_page_reset();
     for (const [k, value] of set) this.memory[k] = value;

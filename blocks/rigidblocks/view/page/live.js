@@ -1,8 +1,9 @@
-// Live view of a remote run: shows the newest row.
+// Live view of a run in another process, which displays the latest sample.
 
-const KEPT = 1500, SMOOTH = 400; // points of the scope; the longest that a motion between two rows takes [ms]
+// maximum number of samples in the plots; maximum duration of the interpolation between two samples [ms]
+const KEPT = 1500, SMOOTH = 400;
 
-/** Receive events: `receive` gets the kind, the number of the run and a row [t, outputs ...]. */
+/** Call `receive` for each event with its type, the run number and a sample [t, outputs ...]. */
 function listen(receive, silent) {
   const source = new EventSource("events");
   for (const kind of ["row", "over"])
@@ -13,7 +14,7 @@ function listen(receive, silent) {
   source.addEventListener("error", silent);
 }
 
-/** Keep the page of a finished run until the next one starts. */
+/** Reload the page of a finished run when the next run starts. */
 function untilNextRun(shown) {
   listen((_, run) => { if (run !== shown) location.reload(); }, () => {});
 }
@@ -59,7 +60,7 @@ class Live {
     this.plot();
   }
 
-  /** Replace this page by the one that plays the run, if it is still available. */
+  /** Load the page that plays back the finished run, if the server still responds. */
   over() {
     this.say("the run is over");
     fetch(location.href).then((answer) => { if (answer.ok) location.reload(); }, () => {});
@@ -71,7 +72,7 @@ class Live {
     this.columns.forEach((columns) => columns.forEach((column) => { column.length = 0; }));
   }
 
-  /** Keep rows for the scope: every row, then every second one, and so on, so that the whole run is shown. */
+  /** Store samples for the plots: first each sample, later each second, fourth, ... sample of the whole run. */
   keep(row) {
     this.row = row;
     if (this.count++ % this.every !== 0) return;
@@ -84,7 +85,7 @@ class Live {
     this.every *= 2;
   }
 
-  /** Move the camera back until all past positions are visible, unless the user moves it or they are too far. */
+  /** Move the camera back until all past poses are visible; follow the robot if it travels a long distance. */
   look(q) {
     if (scene.isMoved || scene.goes) return;
     this.seen.push(Float64Array.from(robots.at(Float64Array.from(q))));

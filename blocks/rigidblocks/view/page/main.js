@@ -1,4 +1,4 @@
-// The page: a robot with sliders, a run to play or follow, or a simulation.
+// Main program of the page: a robot with sliders, playback or live view of a run, or a simulation.
 
 const page = JSON.parse(document.getElementById("data").textContent);
 const at = (id) => document.getElementById(id);
@@ -9,7 +9,7 @@ const trouble = (error) => { at("trouble").hidden = false; at("trouble").textCon
 window.addEventListener("error", (event) => trouble(event.error ?? event.message));
 
 class Robots {
-  /** All robots of the page: their concatenated variables, and the poses of all bodies. */
+  /** Concatenate the variables and the bodies of all robots of the page. */
   constructor(robots) {
     this.robots = robots;
     let body = 0, variable = 0;
@@ -32,7 +32,7 @@ class Robots {
     return this.poses;
   }
 
-  /** Solids of all robots, with body numbers of all. */
+  /** Solids of all robots, with the indices of the concatenated bodies. */
   get solids() {
     return this.parts.flatMap(({ robot, body }) => robot.solids.map((solid) => {
       const moved = (k) => k < 0 ? -1 : k + body;
@@ -48,7 +48,7 @@ at("note").textContent = page.note ?? "";
 
 const over = { forces: new Forces(), paths: new Paths(page.paths) };
 
-/** Draw the robots at q, with the known forces on each. */
+/** Draw the robots at q; `forces` contains the contact forces on each robot or null. */
 function show(q, forces = []) {
   robots.q.set(q);
   const poses = robots.at(robots.q);
@@ -83,7 +83,7 @@ function viewButtons() {
   }
 }
 
-/** Button with which the camera follows the motion; pressed for distant motion, released when the user moves the camera. */
+/** Add the button that makes the camera follow the robot; moving the camera by hand releases the button. */
 function alongButton() {
   const button = node("button", { type: "button", onclick: () => scene.go(!scene.goes) }, "go along");
   scene.go = (on) => {
@@ -96,7 +96,7 @@ function alongButton() {
   at("views").append(button);
 }
 
-/** List of frames; selecting one draws its path, selecting it again removes the path. */
+/** Return a list of frames; selecting a frame draws or removes the path of this frame. */
 function framePaths(button) {
   const { frames } = over.paths, text = ({ name, robot }) => robots.parts.length > 1 ? `${robot}: ${name}` : name;
   const options = frames.map((one, k) => node("option", { value: k }, text(one)));
@@ -113,7 +113,7 @@ function framePaths(button) {
   return list;
 }
 
-/** Sliders of the joints, which keep loops closed. */
+/** Add the joint sliders; the loops remain closed when a slider moves. */
 function jointSliders() {
   for (const part of robots.parts) {
     const { robot, variable, closure } = part, sliders = [];

@@ -1,8 +1,8 @@
 // Overlays during motion: contact forces and paths.
 
-const PATH = 400, FORCE = [0.85, 0.16, 0.22]; // points of a path at most; the colour of forces
+const PATH = 400, FORCE = [0.85, 0.16, 0.22]; // maximum number of points of a path; colour of forces
 
-/** Arrow at each contact point or centre of pressure; an arrow of 0.6 of the picture's size is the weight of the robot. */
+/** Arrows of contact forces; the arrow of a force equal to the weight has 0.6 times the size of the scene. */
 class Forces {
   constructor() {
     this.arrows = [];
@@ -18,7 +18,8 @@ class Forces {
     });
   }
 
-  /** Put the arrows at the poses; `forces` has [x, y, z, ...] in newtons for each robot, with centres of pressure, or null. */
+  /** Place the arrows for the body poses. `forces` contains [x, y, z, ...] in N for each robot, or null. The
+   * application point follows each force that does not act at a contact point. */
   show(poses, forces) {
     const next = robots.parts.map(() => 0);
     for (const { arrow, on, robot, weight } of this.arrows) {
@@ -32,7 +33,7 @@ class Forces {
   }
 }
 
-/** Paths of points of the robots: the tips, unless frames are named. */
+/** Paths of the frames `named`, by default of the ends of the last bodies. */
 class Paths {
   constructor(named = []) {
     this.frames = robots.parts.flatMap(({ robot, body }) =>
@@ -44,7 +45,7 @@ class Paths {
     if (named.length) scene.layers.add("paths");
   }
 
-  /** Start or stop drawing the path of a point. */
+  /** Start drawing the path of a point, or stop if the path is already drawn. */
   follow(one) {
     if (this.tips.includes(one)) {
       this.tips = this.tips.filter((tip) => tip !== one);
@@ -60,7 +61,7 @@ class Paths {
 
   clear() { this.tips.forEach((tip) => { tip.points = []; }); }
 
-  /** Extend the paths to the poses; long paths drop every second point. */
+  /** Add the points at the body poses to the paths; remove every second point of a path with too many points. */
   add(poses) {
     for (const tip of this.tips) {
       const p = placed(poses.subarray(12 * tip.body, 12 * tip.body + 12), tip.local), last = tip.points[tip.points.length - 1];
@@ -71,7 +72,7 @@ class Paths {
     if (scene.layers.has("paths")) this.make();
   }
 
-  /** Return the surfaces of the paths, tubes with four sides. */
+  /** Create the surfaces of the paths, which are tubes with four sides. */
   make() {
     this.tips.forEach(({ points, solid: { mesh } }) => {
       const thick = 0.008 * scene.radius, corners = [];

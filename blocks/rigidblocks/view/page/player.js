@@ -1,6 +1,6 @@
-// Player of a finished run, with a timeline and plots with a cursor.
+// Playback of a finished run, with a timeline and plots with a cursor.
 
-/** Return the row before a time in increasing times, and the fraction to the next row. */
+/** Return the indices of the samples before and after t, and the fraction of the interval between them. */
 function rowAt(time, n, t) {
   let low = 0, high = n - 1;
   while (high - low > 1) {
@@ -49,7 +49,7 @@ class Player {
     });
   }
 
-  /** Return the row at t, interpolated between rows at the frame times. */
+  /** Return the values at t, linearly interpolated between two samples. */
   rowOf(t, rows = this.rows) {
     const place = rowAt(this.time, this.time.length, t), wide = rows.length / this.time.length, row = new Float64Array(wide);
     const [a, b, part] = place;

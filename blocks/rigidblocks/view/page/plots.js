@@ -16,7 +16,7 @@ function node(name, attributes = {}, ...children) {
 
 const short = (x) => x === 0 ? "0" : Math.abs(x) >= 1e5 || Math.abs(x) < 1e-3 ? x.toExponential(2) : String(+x.toPrecision(4));
 
-/** Return three to six round numbers between two. */
+/** Return at most six round numbers between `low` and `high`. */
 function ticks(low, high) {
   const power = 10 ** Math.floor(Math.log10((high - low) / 6));
   for (const step of [1, 2, 5, 10, 20].map((s) => s * power)) {
@@ -26,7 +26,7 @@ function ticks(low, high) {
   return [];
 }
 
-/** Return tick labels with all digits in which they differ; long ones as an offset from the first. */
+/** Return tick labels that differ, and 0; for long labels, return offsets from the first tick, and the first tick. */
 function labels(at) {
   const digits = at.length > 1 ? Math.max(0, 1 - Math.floor(Math.log10(at[1] - at[0]))) : 3;
   const texts = at.map((x) => Math.abs(x) < 1e5 && digits <= 5 ? String(+x.toFixed(digits)) : String(+x.toPrecision(4)));
@@ -35,7 +35,7 @@ function labels(at) {
 }
 
 class Panel {
-  /** `signal` has a name, a unit, the names of its elements, and columns of values. */
+  /** `signal` contains the name, the unit, the names of the elements, and the columns of values. */
   constructor(signal, seek) {
     this.signal = signal;
     this.svg = node("svg");
@@ -62,7 +62,7 @@ class Panel {
   x(t) { return EDGE.left + (t - this.first) / (this.last - this.first || 1) * (this.width - EDGE.left - this.right); }
   y(v) { return HEIGHT - EDGE.bottom - (v - this.low) / (this.high - this.low) * (HEIGHT - EDGE.top - EDGE.bottom); }
 
-  /** Draw `n` values of each element at the times. */
+  /** Draw the first `n` values of each element over the times. */
   draw(time, columns, n, events = []) {
     this.redraw = () => this.draw(time, columns, n, events);
     this.width = this.svg.clientWidth || 1000;
@@ -76,7 +76,7 @@ class Panel {
         if (column[k] > high) high = column[k];
       }
     if (!(low <= high)) [low, high] = [0, 1];
-    const least = 1e-7 * Math.max(Math.abs(low), Math.abs(high)); // less than that is rounding
+    const least = 1e-7 * Math.max(Math.abs(low), Math.abs(high)); // smaller differences are rounding errors
     const rim = high - low > least ? 0.06 * (high - low) : 0.5 * Math.abs(high) || 1;
     [this.low, this.high] = [low - rim, high + rim];
     columns.forEach((column, k) => {
@@ -105,7 +105,7 @@ class Panel {
     this.frame.replaceChildren(...parts);
   }
 
-  /** Put the cursor at a time and show the values there. */
+  /** Move the cursor to the time t, and display the values at this time. */
   point(t, values) {
     const x = this.x(Math.min(Math.max(t, this.first), this.last));
     this.cursor.setAttribute("x1", x);
@@ -115,7 +115,7 @@ class Panel {
 }
 
 class Plots {
-  /** Show some of the signals at first; buttons show and hide each. */
+  /** Add one panel per signal, and buttons that show or hide the panels; initially show the first `shown` panels. */
   constructor(place, signals, seek, shown = 3) {
     this.panels = signals.map((signal) => new Panel(signal, seek));
     if (!signals.length) return;

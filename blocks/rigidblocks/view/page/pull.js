@@ -1,9 +1,9 @@
-// Pull on a body with the mouse: a spring and a damper between a point of the body and the mouse.
+// Mouse pull: a spring and a damper between a point of a body and the mouse pointer.
 
-const DAMPING = 0.05; // [s] of the damper over the spring
+const DAMPING = 0.05; // damping divided by stiffness [s]
 
 class Pull {
-  /** `pulls` has the index of the wrenches of each robot in the memory, and the stiffness of the spring. */
+  /** `pulls` contains, for each robot, the memory index of the wrenches and the stiffness of the spring. */
   constructor(pulls, memory) {
     Object.assign(this, { pulls, memory, held: null });
     scene.grab = (event) => this.begin(event);
@@ -26,7 +26,7 @@ class Pull {
     return true;
   }
 
-  /** Hold a body at its point that is now at `to`. */
+  /** Attach the spring to the point of a body that is currently at `to`. */
   hold(robot, body, to) {
     const X = robots.poses.subarray(12 * body, 12 * body + 12), d = sub(to, [...X.slice(9)]);
     const local = [0, 1, 2].map((k) => X[k] * d[0] + X[3 + k] * d[1] + X[6 + k] * d[2]);
@@ -41,7 +41,7 @@ class Pull {
     scene.solids = scene.solids.filter((solid) => solid !== this.rod);
   }
 
-  /** Return the wrench on the held body, `h` [s] after the last. */
+  /** Compute and write the wrench on the pulled body; `h` [s] is the time since the previous call. */
   act(h, poses) {
     const { body, local, to, at, robot } = this.held, k = this.pulls[robot].stiffness;
     const p = placed(poses.subarray(12 * body, 12 * body + 12), local);
@@ -51,7 +51,7 @@ class Pull {
     Object.assign(this.rod, { from: p, to });
   }
 
-  /** Write a force and its moment about the origin of the base to the memory of the kernel. */
+  /** Write the force f and the moment n about the origin of the base to the memory of the kernel. */
   write(f, n) {
     const { place, first, planar } = this.pulls[this.held.robot];
     const body = this.held.body - robots.parts[this.held.robot].body + first;

@@ -1,9 +1,9 @@
 // Scene: solids with light, shadows on a ground with a grid, and a camera that the mouse rotates.
 
 const GROUND = [0.93, 0.945, 0.955], SKY = [0.80, 0.87, 0.93], FIELD_OF_VIEW = 0.62;
-// part of the picture to fill; largest downward rotation of the camera [rad]
+// fraction of the picture that the solids fill; largest downward rotation of the camera [rad]
 const FILLED = 0.94, LOWER = 0.17;
-const DEEP = 0.8; // smallest distance of the nearest solid, relative to the depth of all: limits perspective distortion
+const DEEP = 0.8; // minimum camera distance relative to the depth of the scene, which limits perspective distortion
 
 const VERTEX = `#version 300 es
 in vec3 position; in vec3 normal;
@@ -19,7 +19,7 @@ precision highp float;
 in vec3 n; in vec3 p;
 uniform vec3 colour, light, eye, up, ground, sky, middle;
 uniform float cell, reach, opacity;
-uniform int kind; // 0 a solid, 1 the ground, 2 a shadow on it, 3 nothing but its colour
+uniform int kind; // 0: solid, 1: ground, 2: shadow on the ground, 3: uniform colour without light
 out vec4 result;
 float line(vec2 x, float width) {
   vec2 d = abs(fract(x - 0.5) - 0.5), w = fwidth(x);
@@ -58,7 +58,7 @@ class Scene {
       this.uniforms[name] = gl.getUniformLocation(this.program, name);
     this.solids = description.solids.map((solid) => ({ ...solid, mesh: this.upload(cornersOf(solid)) }));
     this.layers = new Set(["links"]);
-    this.goes = false; // whether the camera goes along with what moves, as its guide says
+    this.goes = false; // true if the camera follows the robot (function `guide`)
     gl.enable(gl.DEPTH_TEST);
     gl.blendFunc(gl.SRC_ALPHA, gl.ONE_MINUS_SRC_ALPHA);
     this.listen();
@@ -100,7 +100,7 @@ class Scene {
     mesh.count = corners.length / 6;
   }
 
-  /** Return the pose of a solid with the bodies at `poses`, 12 numbers each, and the length of a rod. */
+  /** Return the model matrix of a solid for the body poses, which includes the length of a rod or arrow. */
   whereIs(solid, poses) {
     const pose = (body) => body < 0 ? IDENTITY : poses.subarray(12 * body, 12 * body + 12);
     if (solid.kind !== "rod" && solid.kind !== "arrow") return matrixOf(chained(pose(solid.body), solid.pose));
@@ -113,7 +113,7 @@ class Scene {
     return M;
   }
 
-  /** Return the corners of the boxes around all solids at `poses`, or around the solids for the camera. */
+  /** Return the corners of the bounding boxes of the solids; omit the solids with `aside` unless `all` is true. */
   cornersAt(poses, all = false) {
     return this.solids.filter(({ layer, aside }) => layer === "links" && (all || !aside)).flatMap((solid) => {
       const M = this.whereIs(solid, poses);
@@ -121,7 +121,7 @@ class Scene {
     });
   }
 
-  /** Place the camera so that everything at the given lists of poses is visible. */
+  /** Place the camera so that the solids are visible for each of the given body poses. */
   frame(many) {
     this.shots = many.map((poses) => this.cornersAt(poses));
     this.ways = Array.from({ length: many[0].length / 12 }, (_, k) =>
@@ -135,7 +135,7 @@ class Scene {
     this.fit();
   }
 
-  /** Rotate slightly about the vertical, and possibly down, to where the solids fill the picture most. */
+  /** Rotate the camera about the vertical and downward, within limits, so that the solids appear largest. */
   turnNearest(step = Math.PI / 12, most = 4) {
     const eye = this.eye, some = [this.shots[0], this.shots[this.shots.length >> 1], this.shots.at(-1)].flat();
     let largest = 0, found = eye;
@@ -152,7 +152,7 @@ class Scene {
     this.lightUp();
   }
 
-  /** Return the area of the picture that boxes with these corners, eight each, fill, up to a factor. */
+  /** Return a measure of the picture area of boxes; `corners` contains eight corners for each box. */
   sizeOf(corners) {
     let size = 0;
     for (let k = 0; k < corners.length; k += 8) {
@@ -162,13 +162,13 @@ class Scene {
     return size;
   }
 
-  /** The light comes from above, to one side of the camera. */
+  /** Place the light above the scene and to one side of the camera. */
   lightUp() {
     const aside = unit(cross(this.up, this.eye));
     this.light = unit(add(add(scaled(this.up, -1), scaled(this.eye, -0.6)), scaled(aside, 0.45)));
   }
 
-  /** Return the camera position for which these corners fill the picture: all are inside its four planes. */
+  /** Return the target and the distance of the camera for which the corners fill the picture. */
   placeFor(corners) {
     const { width, height } = this.canvas, x = unit(cross(this.up, this.eye)), y = cross(this.eye, x);
     const tall = FILLED * Math.tan(FIELD_OF_VIEW / 2), wide = tall * width / Math.max(height, 1);
@@ -189,17 +189,17 @@ class Scene {
     return { target, distance };
   }
 
-  /** Place the camera so that its solids fill the picture. */
+  /** Place the camera so that the solids fill the picture. */
   fit() { Object.assign(this, this.placeFor(this.corners)); }
 
-  /** Return true if all bodies move by more than half of their total width most of the time; fixed robots do not. */
+  /** Return true if every body travels more than half of the size of the robot, unlike the bodies of a fixed arm. */
   get roams() {
     const wide = this.shots.map((corners) => length(sub(...ends(corners)))).sort((a, b) => a - b)[this.shots.length >> 1];
     return this.ways.every((way) => way > wide / 2);
   }
 
-  /** Position of the following camera at a fraction of the way through the shots. A point that is visible from two positions
-   * is visible from all positions between them. */
+  /** Place the following camera at the fraction `part` of the run. Points that are visible from two camera positions
+   * are also visible from all positions between these positions. */
   goAlong(part) {
     const last = this.shots.length - 1, at = part * last, k = Math.min(Math.floor(at), Math.max(last - 1, 0));
     const near = (j) => this.shots.slice(Math.max(j - 1, 0), j + 2).flat();
@@ -208,7 +208,7 @@ class Scene {
     this.target = add(scaled(a.target, 1 - s), scaled(b.target, s));
   }
 
-  /** Move the camera part of the way to a position that shows everything at `poses`. */
+  /** Move the camera by the fraction `part` towards the position from which all solids at `poses` are visible. */
   goAfter(poses, part = 0.1) {
     this.corners = this.cornersAt(poses);
     this.middle = middleOf(this.corners);
@@ -225,7 +225,7 @@ class Scene {
     return product(lens, lookingAt(this.camera(), this.target, this.up));
   }
 
-  /** Adapt the picture to its place on the page; return true if the size changed. */
+  /** Adapt the resolution of the canvas to its size on the page; return true if it changed. */
   size() {
     const { canvas } = this, ratio = window.devicePixelRatio || 1;
     const width = Math.round(canvas.clientWidth * ratio), height = Math.round(canvas.clientHeight * ratio);
@@ -252,7 +252,7 @@ class Scene {
     const height0 = this.ground(), under = dot(this.camera(), up) < height0;
     if (!under) this.drawGround(height0, light, shown, places);
     gl.uniform1i(at.kind, 0);
-    for (const through of [false, true]) { // what shines through comes last, and hides nothing
+    for (const through of [false, true]) { // draw translucent solids last, without writing the depth
       gl.depthMask(!through);
       (through ? gl.enable : gl.disable).call(gl, gl.BLEND);
       shown.forEach((solid, k) => {
@@ -266,7 +266,7 @@ class Scene {
     gl.disable(gl.BLEND);
   }
 
-  /** Height of the ground: that of contact, or just below the robot. */
+  /** Return the height of the ground: the contact plane, or slightly below the lowest solid. */
   ground() { return this.height ?? this.lowest - 0.02 * this.radius; }
 
   drawGround(height, light, shown, places) {
@@ -291,7 +291,7 @@ class Scene {
     gl.drawArrays(gl.TRIANGLES, 0, mesh.count);
   }
 
-  /** Return the solid at a position of the window, if any. */
+  /** Return the solid at a window position, or undefined. */
   solidAt(clientX, clientY) {
     const { gl, canvas, uniforms: at } = this, box = canvas.getBoundingClientRect(), pixel = new Uint8Array(4);
     const shown = this.solids.filter((solid) => this.layers.has(solid.layer || "links"));
@@ -308,7 +308,7 @@ class Scene {
     return shown[256 * pixel[0] + pixel[1] - 1];
   }
 
-  /** Return the point under a position of the window, on the plane through p that faces the camera. */
+  /** Return the point at a window position in the plane through p that is perpendicular to the view direction. */
   pointAt(clientX, clientY, p) {
     const box = this.canvas.getBoundingClientRect(), x = unit(cross(this.up, this.eye)), y = cross(this.eye, x);
     const tall = Math.tan(FIELD_OF_VIEW / 2), wide = tall * this.canvas.width / this.canvas.height;
@@ -367,7 +367,7 @@ const middleOf = (points) => scaled(points.reduce(add, [0, 0, 0]), 1 / Math.max(
 
 const IDENTITY = new Float64Array([1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0]);
 
-/** Return the smallest and the largest coordinates of points. */
+/** Return the minimum and maximum coordinates of points. */
 function ends(points) {
   const low = [Infinity, Infinity, Infinity], high = [-Infinity, -Infinity, -Infinity];
   for (const p of points)

@@ -1,6 +1,6 @@
-// Real-time simulation in this page, with inputs and parameters on sliders.
+// Real-time simulation in the page, with sliders for inputs and parameters.
 
-const WINDOW = 10, BUDGET = 12; // [s] that the scope shows, [ms] of a frame for steps
+const WINDOW = 10, BUDGET = 12; // time range of the plots [s]; computing time for steps per frame [ms]
 
 class Simulation {
   constructor(description) {
@@ -17,11 +17,11 @@ class Simulation {
     scene.guide = (poses, part) => scene.goAfter(poses, part);
     this.reset();
     this.pull = new Pull(description.pulls, () => this.kernel.memory);
-    this.often = Math.max(1, Math.round(0.002 / this.dt)); // steps between two wrenches of a pull
+    this.often = Math.max(1, Math.round(0.002 / this.dt)); // number of steps between two updates of the pull
     this.run(true);
   }
 
-  /** Compute poses of the first seconds, within a time limit, so that the camera shows all of them. */
+  /** Return body poses of the first seconds, computed within a time limit, for the initial camera position. */
   ahead(seconds = 4, some = 25, budget = 300) {
     const many = [], start = performance.now(), every = Math.ceil(seconds / some / this.dt);
     for (let k = 0; k < some && performance.now() - start < budget; k++) {
@@ -48,7 +48,7 @@ class Simulation {
     at("transport").append(this.button, reset, step, speeds, this.clock);
   }
 
-  /** Each slider of an input or parameter acts in the next step. */
+  /** Add the sliders of inputs and parameters; a new value applies from the next step on. */
   sliders() {
     for (const [title, some] of Object.entries(this.settable)) {
       if (some.length) at("sliders").append(node("h2", {}, title));
@@ -80,7 +80,7 @@ class Simulation {
     }
   }
 
-  /** Take up to n steps within a time limit; return their number. */
+  /** Take up to n steps within the time limit `budget` [ms]; return the number of steps. */
   advance(n, budget = Infinity) {
     const start = performance.now();
     for (let k = 0; k < n; k++) {

@@ -1,4 +1,4 @@
-// Sliders with a number next to them, which can also be typed.
+// Sliders with a number field.
 
 class Slider {
   constructor({ name, unit, low, high, value }, change) {

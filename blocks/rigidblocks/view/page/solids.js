@@ -1,6 +1,6 @@
-// Surfaces as triangles: position and normal, six numbers per corner.
+// Surfaces as triangles; each corner has six numbers, position and normal.
 
-/** Return the surface of revolution of the profile [[radius, z, normal radius, normal z], ...] about z. */
+/** Return the surface of revolution about z of a profile [[radius, z, radial normal, axial normal], ...]. */
 function turnedProfile(profile, sides = 28) {
   const corners = [];
   const corner = ([r, z, nr, nz], k) => {
@@ -16,7 +16,7 @@ function turnedProfile(profile, sides = 28) {
   return corners;
 }
 
-/** Return a semicircle from pole to pole, whose halves are separated by `height`. */
+/** Return the profile of a capsule: two quarter circles, separated by `height` along z. */
 function capsuleProfile(radius, height, steps = 8) {
   const profile = [];
   for (const end of [-1, 1])
@@ -47,12 +47,12 @@ function boxCorners(sides) {
   return corners;
 }
 
-/** Return the triangles of a mesh, [x, y, z] of each corner; edges with more than about 45 degrees are sharp. */
+/** Return the triangles of a mesh of points [x, y, z, ...], with smooth normals except at edges above about 45 degrees. */
 function meshCorners(points) {
   const corners = [], normals = [], around = new Map(), key = (k) => points.subarray(k, k + 3).join();
   for (let k = 0; k < points.length; k += 9) {
     const [a, b, c] = [0, 3, 6].map((j) => [...points.subarray(k + j, k + j + 3)]);
-    const n = cross(sub(b, a), sub(c, a)); // as long as the triangle is large
+    const n = cross(sub(b, a), sub(c, a)); // normal whose length is proportional to the area
     normals.push(n);
     for (const j of [0, 3, 6]) around.set(key(k + j), add(around.get(key(k + j)) ?? [0, 0, 0], n));
   }
@@ -66,7 +66,7 @@ function meshCorners(points) {
   return corners;
 }
 
-/** Return an ellipsoid from the corners of the unit sphere, with the normals of the stretched surface. */
+/** Return the triangles of an ellipsoid from the triangles of the unit sphere. */
 function stretched(corners, size) {
   const found = [];
   for (let k = 0; k < corners.length; k += 6)
@@ -74,7 +74,7 @@ function stretched(corners, size) {
   return found;
 }
 
-/** Arrow of unit length along z around the origin; the head is a fifth of it. */
+/** Profile of an arrow of unit length along z, centred at the origin; the length of the head is 0.22. */
 const ARROW = [[0, -0.5, 0, -1], [0.028, -0.5, 1, 0], [0.028, 0.28, 1, 0], [0.075, 0.28, 0, -1], [0.075, 0.28, 0.94, 0.34], [0, 0.5, 0.94, 0.34]];
 
 function cornersOf(solid) {

@@ -11,11 +11,11 @@ const unit = (a) => scaled(a, 1 / (length(a) || 1));
 /** Return a unit vector perpendicular to a unit vector. */
 const perpendicular = (a) => unit(cross(a, Math.abs(a[0]) < 0.7 ? [1, 0, 0] : [0, 1, 0]));
 
-/** A pose has 12 numbers: the rotation to the base by rows, then the position. */
+/** Rotate a vector by a pose; a pose has 12 numbers, the rotation to the base by rows, then the position. */
 const turned = (X, v) => [0, 3, 6].map((k) => X[k] * v[0] + X[k + 1] * v[1] + X[k + 2] * v[2]);
 const placed = (X, v) => add(turned(X, v), [X[9], X[10], X[11]]);
 
-/** Return the pose Y, given in the coordinates of X, in the coordinates of X's parent. */
+/** Return the product of the poses X and Y; Y is relative to X. */
 function chained(X, Y) {
   const R = [];
   for (let i = 0; i < 3; i++)
@@ -24,7 +24,7 @@ function chained(X, Y) {
   return [...R, ...placed(X, Y.slice(9))];
 }
 
-/** Return the pose at the centre between a and b, with its z axis from a to b. */
+/** Return the pose at the centre between the points a and b, with the z axis from a to b. */
 function between(a, b) {
   const z = unit(sub(b, a)), x = perpendicular(z), y = cross(z, x);
   return [x[0], y[0], z[0], x[1], y[1], z[1], x[2], y[2], z[2], ...scaled(add(a, b), 0.5)];
@@ -50,7 +50,7 @@ function lookingAt(eye, target, up) {
   return [x[0], y[0], z[0], 0, x[1], y[1], z[1], 0, x[2], y[2], z[2], 0, -dot(x, eye), -dot(y, eye), -dot(z, eye), 1];
 }
 
-/** Return the matrix that projects shadows along `light` on the plane through `height` along the unit vector `up`. */
+/** Return the matrix that projects points along `light` onto the plane at `height` with the normal `up`. */
 function shadowOn(up, height, light) {
   const d = dot(up, light), M = [];
   for (let j = 0; j < 3; j++)
