@@ -372,7 +372,7 @@ class Block(metaclass=HintedType):
         return float("inf")
 
     def modes(self, x: Record, p: Record) -> Array:
-        """Return the eigenvalues (n,) [1/s] of fast modes at the states x, as of stiff springs."""
+        """Return the eigenvalues (n,) [1/s] of fast modes, as of stiff springs, at the states x."""
         del x, p
         return np.zeros(0)
 

@@ -370,7 +370,7 @@ def _explain_adaptive_failure(memory: Memory, eigenvalue: float) -> str:
 
 
 def _singular_pose_hint(memory: Memory) -> str:
-    """Return a hint at singular loops for an error message, or "" for a block without loops.
+    """Return a hint about singular loops for an error message, or "" for a block without loops.
 
     A block with loops has an output 'condition'.
     """

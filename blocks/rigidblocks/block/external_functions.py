@@ -24,7 +24,7 @@ from rigidblocks.spatial.spatial import Array
 
 
 class BlockInC(Block):
-    """Base class of blocks with a C function that uses data tables, also in NumPy runs."""
+    """Base class of blocks whose C function uses data tables and runs in NumPy evaluators too."""
 
     @property
     @abc.abstractmethod
@@ -59,7 +59,7 @@ class BlockInC(Block):
 
 
 class WrittenBlock(BlockInC):
-    """Sampled block whose `update` is a C function, also in NumPy runs.
+    """Sampled block whose `update` is a C function, which NumPy evaluators also call.
 
         static inline void NAME(const double *state, const double *ARGUMENT, ..., double *out)
 

@@ -323,8 +323,8 @@ def native_fmu(
     Raises:
         ValueError: The name is not a C identifier, the FMI version is not supported, or a platform
             is unknown. The error also occurs if XCP is combined with `sources` or with a platform
-            other than Linux, or if the order `output_derivatives` is too high. Also raised if the
-            clock is not possible.
+            other than Linux, if the order `output_derivatives` is too high, or if the clock is not
+            possible.
         NotImplementedError, CompilerError: As in `binaries`.
     """
     runtime = runtime_of(fmi)

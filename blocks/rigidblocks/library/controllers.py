@@ -326,7 +326,7 @@ class ModelBasedController(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output ports for the joint forces tau (nv,), and if the model has loops, for missed."""
+        """Output ports for the joint forces tau (nv,), and if the model has loops, `missed`."""
         return _force_ports(self.model)
 
     @cached_property

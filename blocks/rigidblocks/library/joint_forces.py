@@ -32,10 +32,10 @@ class JointActuator(Block):
         d(tau_motor)/dt = (tau_ref limited to [-tau_max, tau_max] - tau_motor) / time_constant
         tau = ratio tau_motor - viscous qd - coulomb tanh(qd / coulomb_speed)
 
-    `ratio` is the motor speed divided by the joint speed. Its unit is rad/m if `prismatic` marks
-    the joint as prismatic. `time_constant` [s] is the time constant of the motor torque, and
-    `tau_max` [N m] is the limit of the commanded motor torque. The friction acts at the joint. The
-    Coulomb friction is a smooth function of the speed and reaches 76 % of `coulomb` at
+    `ratio` is the motor speed divided by the joint speed. If `prismatic` marks the joint as
+    prismatic, the unit of `ratio` is rad/m. `time_constant` [s] is the time constant of the motor
+    torque, and `tau_max` [N m] is the limit of the commanded motor torque. The friction acts at the
+    joint. The Coulomb friction is a smooth function of the speed and reaches 76 % of `coulomb` at
     `coulomb_speed`. Each value is a scalar or has the shape (n,) for n joints.
 
     The block does not contain the rotor inertia, which belongs to the equation of motion of the

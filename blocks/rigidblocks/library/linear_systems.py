@@ -484,7 +484,7 @@ class StateSpace(Block):
 def _sample_time(system: Any, requested: float | None) -> float | None:
     """Return the sample time [s] of a system of another library, or None for a continuous system.
 
-    Its attribute `dt` is True if the sample time is unknown. `requested` is the sample time that
+    The attribute `dt` is True if the sample time is unknown. `requested` is the sample time that
     the user has given, or None.
     """
     dt = getattr(system, "dt", None)

@@ -714,7 +714,7 @@ class FloatingBasePlant(Plant):
             return self._each_joint(q, lambda joint, part: joint.normalize(part))
 
     def _each_joint(self, q: Array, function: Callable[[Joint, Array], Array]) -> Array:
-        """Return the concatenated results of a function, called with each joint and its q."""
+        """Return the concatenated results of a function of a joint and its q, for all joints."""
         chosen = self._joints
         ends = np.cumsum([joint.nq for joint in chosen])
         return (
