@@ -12,7 +12,7 @@ from lxml import etree
 from numpy.testing import assert_allclose, assert_array_equal
 
 from rigidblocks.block.adaptive_methods import memory_for, method_of
-from rigidblocks.block.block import Record
+from rigidblocks.block.block import Record, call
 from rigidblocks.contact.world import World, joined_description
 from rigidblocks.dynamics import aba_with_rotors, crba, rnea
 from rigidblocks.dynamics.kinematics import body_poses, body_velocities
@@ -446,6 +446,98 @@ def test_mjcf_joint_equality_with_a_constant_fixes_the_joint_at_this_constant(re
         assert_allclose(ours, theirs, rtol=0, atol=1e-9 * np.abs(theirs).max())
 
 
+FINGERS = f"""<body name="a"><joint name="j" axis="1 2 0" ref="20"/>{GEOM}
+    <body name="b" pos="0.1 0.2 1"><joint name="k" type="slide" axis="0 1 1" ref="0.3"/>{BALL}
+    <body pos="0.3 0 0"><joint name="l" axis="0 1 0" ref="-15"/>{GEOM}
+    <body pos="0 0.2 0"><joint name="o" axis="1 0 0"/>{GEOM}</body></body></body></body>"""
+TENDONS = {
+    "s": '<fixed name="s"><joint joint="j" coef="2"/><joint joint="k" coef="-3"/></fixed>',
+    "t": '<fixed name="t"><joint joint="l" coef="-1.5"/></fixed>',
+    "u": '<fixed name="u"><joint joint="k" coef="-3"/><joint joint="l" coef="4"/></fixed>',
+    "v": '<fixed name="v"><joint joint="k" coef="0.5"/><joint joint="j" coef="0.25"/></fixed>',
+    "w": '<spatial name="w"><site site="x"/><site site="y"/></spatial>',
+}
+
+
+def with_tendons(equality):
+    """Return an <equality> element and the tendons that it names."""
+    tendons = "".join(text for name, text in TENDONS.items() if f'"{name}"' in equality)
+    return f"<tendon>{tendons}</tendon><equality>\n{equality}</equality>"
+
+
+TENDON_EQUALITIES = {
+    "one tendon of two joints": '<tendon tendon1="s" polycoef="0.4 9 9 9 9"/>',
+    "two tendons with a common joint": '<tendon tendon1="s" tendon2="u" polycoef="0.3 1 0 0 0"/>',
+    "a tendon that fixes a joint": '<tendon tendon1="t" polycoef="0.6 0 0 0 0"/>',
+    "a chain": """<tendon tendon1="s" polycoef="0.4 0 0 0 0"/>
+        <tendon tendon1="u" polycoef="-0.2 0 0 0 0"/>""",
+    "a tendon with a joint equality": """<joint joint1="j" joint2="o" polycoef="0.1 0.7 0 0 0"/>
+        <tendon tendon1="v" polycoef="0.4 0 0 0 0"/>""",
+}
+
+
+@pytest.mark.parametrize("kind", TENDON_EQUALITIES)
+def test_mjcf_equalities_of_fixed_tendons_constrain_the_accelerations(kind, read, rng):
+    """Compare with [M J^T; J 0] [qdd; -f] = [tau - h; 0], with M, h and J from MuJoCo."""
+    text = mjcf(FINGERS, with_tendons(TENDON_EQUALITIES[kind]))
+    robot = read(text)
+    assert robot.warnings == ("joint positions are relative to the attribute ref of each joint",)
+    plant = described_plant(robot)
+    there = mujoco.MjModel.from_xml_string(text)
+    there.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
+    data, names = mujoco.MjData(there), robot.model.joint_names
+    of = [there.joint(name).dofadr[0] for name in names]
+    p = Record({port.name: np.asarray(port.start) for port in plant.parameters})
+    for _ in range(5):
+        q, qd = rng.normal(size=(2, len(names)))
+        q, qd = plant.force_elements.project_to_gears(q, qd, p)
+        tau = rng.normal(size=len(names))
+        data.qpos[:] = there.qpos0
+        for e in range(there.neq):  # the position of a joint that a tendon fixes
+            if there.eq_type[e] == mujoco.mjtEq.mjEQ_TENDON and len(names) < there.nv:
+                data.qpos[2] += there.eq_data[e, 0] / -1.5
+        data.qpos[of] += q
+        data.qvel[:] = 0.0
+        data.qvel[of] = qd
+        mujoco.mj_forward(there, data)
+        assert_allclose(data.efc_pos[: data.ne], 0.0, atol=1e-12)
+        J = data.efc_J.reshape(-1, there.nv)[: data.ne]
+        assert_allclose(J @ data.qvel, 0.0, atol=1e-12)
+        M, h = np.zeros((there.nv, there.nv)), data.qfrc_bias - data.qfrc_passive
+        for row, unit in zip(M, np.eye(there.nv), strict=True):
+            mujoco.mj_mulM(there, data, row, unit)
+        force = np.zeros(there.nv)
+        force[of] = tau
+        n = len(J)
+        K = np.block([[M, J.T], [J, np.zeros((n, n))]])
+        expected = np.linalg.solve(K, np.concatenate([force - h, np.zeros(n)]))[: there.nv]
+        x, u = Record({"q": q, "qd": qd}), Record({"tau": tau})
+        found = call(plant, "output", 0.0, x, u, p)["qdd"]
+        assert_allclose(found, expected[of], atol=1e-9 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(
+    ("equality", "reason"),
+    [
+        ('<tendon tendon1="s" tendon2="t"/>', "must couple one or two joints, but couples 3"),
+        ('<tendon tendon1="w"/>', "needs fixed tendons, but 'w' is spatial"),
+        (
+            '<tendon tendon1="s" tendon2="v" polycoef="0 1 0 2 0"/>',
+            "of tendons must be a linear equation, but has polycoef 0 1 0 2 0",
+        ),
+    ],
+)
+def test_unsupported_mjcf_equalities_of_tendons_are_rejected_with_their_line(
+    equality, reason, read
+):
+    body = FINGERS.replace('<joint name="o"', '<site name="y"/><joint name="o"')
+    text = mjcf(f'<site name="x"/>{body}', with_tendons(equality))
+    line = text[: text.index(equality)].count("\n") + 1
+    with pytest.raises(FormatError, match=re.escape(reason)) as refusal:
+        read(text)
+    assert f"robot.xml:{line}: an <equality> constraint" in str(refusal.value)
+
+
 TWO_SITES = f"""<body name="a" pos="0 0 1"><freejoint/>{GEOM}
     <site name="s" pos="0.5 0 0" euler="10 20 30"/></body>
     <body name="b" pos="1 -0.1 1"><freejoint/>{GEOM}
@@ -640,13 +732,16 @@ def test_ignored_mjcf_content_is_reported_with_its_line_number(read):
 
 
 @pytest.mark.parametrize("kind", [k for k, v in MJCF.items() if any(map(bool, v.values()))])
-def test_each_mjcf_attribute_marked_as_reported_gives_a_warning(kind):
+def test_each_mjcf_name_marked_as_reported_gives_a_warning(kind):
     for name, rule in MJCF[kind].items():
         if isinstance(rule, ReportedElement):
             value = next(v for v in ("7", "disable", "enable") if not rule.harmless(v))
-            root = etree.fromstring(f"<{kind.split()[0]} {name[1:]}='{value}'/>")
+            tag, key = kind.split()[0], name.removeprefix("@")
+            is_attribute = name != key
+            text = f"<{tag} {key}='{value}'/>" if is_attribute else f"<{tag}><{key}/></{tag}>"
+            root = etree.fromstring(text)
             (said,) = unread_elements(root, {root.tag: {name: rule}})
-            assert name[1:] in said
+            assert key in said
             assert rule.effect in said
 
 
@@ -732,7 +827,8 @@ BROKEN = {
             f"<body><joint name='j'/>{GEOM}</body><body><joint name='k'/>{GEOM}</body>",
             "<equality><joint joint1='k' joint2='j' polycoef='0 1 1 0 0'/></equality>",
         ),
-        "an <equality> constraint of joints must be a linear equation",
+        "robot.xml:1: an <equality> constraint of joints must be a linear equation, but has "
+        "polycoef 0 1 1 0 0",
     ),
 }
 

@@ -6,7 +6,7 @@ Geoms become shapes with friction, and tendons between two points become springs
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -340,7 +340,7 @@ def _end(m: Any, at: int, bodies: Sequence[str]) -> tuple[str, Any]:
 
 REST = "world"  # the name of the fixed base in MuJoCo
 FREE, BALL = 0, 1  # mjtJoint: free, ball, slide, hinge
-CONNECT, WELD, JOINT = range(3)  # mjtEq
+CONNECT, WELD, JOINT, TENDON = range(4)  # mjtEq
 BODY, AT_SITES = 1, 6  # mjtObj
 AFFINE = 1  # mjtGain and mjtBias: 0 is a fixed gain or no bias
 
@@ -368,7 +368,7 @@ def read_mjcf(root: Element, path: Path, *, strict: bool) -> Assembly:
         raise file_error(path, int(line[1]) if line else None, text) from None
     _disable(m)
     _check_known(path, m)
-    reader = _Reader(path, m)
+    reader = _Reader(path, m, root)
     sensors, unread = read_sensors(m, reader.names(), root)
     return Assembly(
         path,
@@ -460,25 +460,43 @@ def _any(m: Any, name: str) -> bool:
     return bool(np.any(getattr(m, name, 0)))
 
 
+class _JointEquation(NamedTuple):
+    """Constraint sum(weights[j] q_j) = constant; the positions q_j are relative to `ref`.
+
+    `weights` contains the coefficients by joint index, and `line` the line in the file or None.
+    """
+
+    weights: dict[int, float]
+    constant: float
+    line: int | None
+
+
 class _Reader:
     """Reader of a compiled model: its bodies as links, and the joints between them."""
 
-    def __init__(self, path: Path, m: Any):
+    def __init__(self, path: Path, m: Any, root: Element):
         self.path, self.m, self.warnings = path, m, list[str]()
+        written = root.findall("equality/*")
+        is_whole = len(written) == m.neq  # False if other files contain constraints
+        self.equality_lines = [e.sourceline if is_whole else None for e in written]
+        self.equality_lines += [None] * (m.neq - len(written))
         self.body = [WORLD, *self._names("body", m.nbody)[1:]]
         self.tendon = self._names("tendon", m.ntendon)
         self.joint = self._names("jnt", m.njnt, "joint")
         self.link_names, self.joint_names = {REST, *self.body}, set(self.joint)
         self.links: list[Link] = []
         self.connections: list[Connection] = []
+        self.equations = self._joint_equations()
         if m.body_geomnum[0] and m.nbody > 1:
             self._add_rest()
         for b in range(1, m.nbody):
             self._add(b)
         self.connections += self._loops()
-        used = len(point_springs(m, self.body, self.tendon))
-        used += len(joint_tendons(m, self.joint, self.tendon))
-        if m.ntendon > used:
+        used = {spring.name for spring in point_springs(m, self.body, self.tendon)}
+        used |= {tendon.name for _, tendon in joint_tendons(m, self.joint, self.tendon)}
+        for e, _ in self._equalities(TENDON):
+            used |= {self.tendon[t] for t in (m.eq_obj1id[e], m.eq_obj2id[e]) if t >= 0}
+        if m.ntendon > len(used):
             self.warnings.append("its tendons, which exert no force, are ignored")
         if controlled := [
             f"'{name}'"
@@ -628,8 +646,8 @@ class _Reader:
         rest = np.concatenate([vector_from_quaternion(turn), place])
         return values | {"stiffness": m.jnt_stiffness[j], "rest": rest}
 
-    def _error(self, text: str) -> FormatError:
-        return file_error(self.path, None, text)
+    def _equality_error(self, line: int | None, text: str) -> FormatError:
+        return file_error(self.path, line, f"an <equality> constraint {text}")
 
     def _equalities(self, *kinds: int) -> Iterator[tuple[int, Array]]:
         """Yield the index and the data of each active equality constraint of the given types."""
@@ -641,22 +659,63 @@ class _Reader:
     def _held_joints(self) -> dict[int, float]:
         """Return the positions of locked hinges and slides by joint index, relative to `ref`."""
         return {
-            int(self.m.eq_obj1id[e]): float(data[0])
-            for e, data in self._equalities(JOINT)
-            if self.m.eq_obj2id[e] < 0
+            joint: equation.constant / weight
+            for equation in self.equations
+            if len(equation.weights) == 1
+            for joint, weight in equation.weights.items()
         }
+
+    def _joint_equations(self) -> list[_JointEquation]:
+        """Return the equality constraints of joints and fixed tendons as linear equations.
+
+        With the positions or lengths x and y relative to the initial state, MuJoCo defines
+        x = a0 + a1 y + a2 y^2 + a3 y^3 + a4 y^4, or x = a0 without a second joint or tendon.
+        """
+        m, found = self.m, []
+        for e, data in self._equalities(JOINT, TENDON):
+            kind, line = m.eq_type[e], self.equality_lines[e]
+            sides = [(int(m.eq_obj1id[e]), 1.0)]
+            if m.eq_obj2id[e] >= 0:
+                sides.append((int(m.eq_obj2id[e]), -float(data[1])))
+                if np.any(data[2:5]):
+                    word = "tendons" if kind == TENDON else "joints"
+                    polynomial = " ".join(f"{value:g}" for value in data[:5])
+                    text = f"of {word} must be a linear equation, but has polycoef {polynomial}"
+                    raise self._equality_error(line, text)
+            weights: dict[int, float] = {}
+            for number, factor in sides:
+                for joint, weight in self._joint_terms(kind, number, line):
+                    weights[joint] = weights.get(joint, 0.0) + factor * weight
+            if kind == TENDON:
+                weights = {joint: weight for joint, weight in weights.items() if weight}
+                if len(weights) not in (1, 2):
+                    text = f"of tendons must couple one or two joints, but couples {len(weights)}"
+                    raise self._equality_error(line, text)
+            found.append(_JointEquation(weights, float(data[0]), line))
+        return found
+
+    def _joint_terms(self, kind: int, number: int, line: int | None) -> Iterator[tuple[int, float]]:
+        """Yield the joints and coefficients of a joint or fixed tendon in an equality."""
+        if kind == JOINT:
+            yield number, 1.0
+            return
+        wraps = _wraps(self.m, number)
+        if np.any(self.m.wrap_type[wraps] != AT_JOINT):
+            text = f"of tendons needs fixed tendons, but '{self.tendon[number]}' is spatial"
+            raise self._equality_error(line, text)
+        joints, weights = self.m.wrap_objid[wraps], self.m.wrap_prm[wraps]
+        yield from zip(joints.tolist(), weights.tolist(), strict=True)
 
     def _loops(self) -> list[Connection]:
         """Return the equality constraints between bodies as joints."""
         m, found = self.m, []
         for e in range(m.neq):
-            known = m.eq_type[e] == JOINT or (
+            known = m.eq_type[e] in (JOINT, TENDON) or (
                 m.eq_type[e] in (CONNECT, WELD) and m.eq_objtype[e] in (BODY, AT_SITES)
             )
             if m.eq_active0[e] and not known:
-                raise self._error(
-                    "an <equality> constraint must be of the type connect, weld or joint"
-                )
+                text = "must be of the type connect, weld, joint or tendon"
+                raise self._equality_error(self.equality_lines[e], text)
         for e, data in self._equalities(CONNECT, WELD):
             ends = m.eq_obj1id[e], m.eq_obj2id[e]
             sites = m.eq_objtype[e] == AT_SITES
@@ -775,15 +834,20 @@ class _Reader:
 
     def followings(self) -> list[ParsedMimicJoint]:
         """Return the joint couplings that equality constraints define."""
-        found, m = [], self.m
-        for e, data in self._equalities(JOINT):
-            if m.eq_obj2id[e] < 0:
+        found: dict[int, ParsedMimicJoint] = {}
+        for weights, constant, line in self.equations:
+            if len(weights) == 1:
                 continue
-            if np.any(data[2:5]):
-                raise self._error("an <equality> constraint of joints must be a linear equation")
-            one, two = (self.joint[k] for k in (m.eq_obj1id[e], m.eq_obj2id[e]))
-            found.append(ParsedMimicJoint(0, one, two, float(data[1]), float(data[0])))
-        return found
+            free = [joint for joint in weights if joint not in found]
+            if not free:
+                names = " and ".join(f"'{self.joint[joint]}'" for joint in weights)
+                text = f"couples the joints {names}, but other constraints already determine both"
+                raise self._equality_error(line, text)
+            one, two = free[0], next(joint for joint in weights if joint != free[0])
+            ratio, offset = -weights[two] / weights[one], constant / weights[one]
+            pair = self.joint[one], self.joint[two]
+            found[one] = ParsedMimicJoint(line or 0, *pair, ratio, offset)
+        return list(found.values())
 
 
 def _unit(quaternion: Array) -> Array:

@@ -564,8 +564,9 @@ MJCF: Table = {
     "joint of a tendon": _rules("@joint @coef"),
     "equality": _rules(
         "connect weld @active",
-        "tendon flex flexvert flexstrain distance @name @class",  # the reader rejects the elements
+        "flex flexvert flexstrain distance @name @class",  # the reader rejects the elements
         joint=ReadElement("equality of joints"),
+        tendon=ReadElement("equality of tendons"),
         **_EQUALITY,
     ),
     "connect": _rules("@active @anchor @body1 @body2 @site1 @site2", "@name @class", **_EQUALITY),
@@ -576,6 +577,9 @@ MJCF: Table = {
         **{"@torquescale": _EXACT},
     ),
     "equality of joints": _rules("@active @joint1 @joint2 @polycoef", "@name @class", **_EQUALITY),
+    "equality of tendons": _rules(
+        "@active @tendon1 @tendon2 @polycoef", "@name @class", **_EQUALITY
+    ),
     "actuator": dict.fromkeys(_ACTUATORS.split(), ReadElement("motor")),
     "motor": _ACTUATOR,
     "sensor": dict.fromkeys(_MJCF_SENSORS.split(), ReadElement("one sensor"))
