@@ -34,6 +34,7 @@ from rigidblocks.fmi.native_fmu import fmu_sources
 from rigidblocks.fmi.variables import Variables
 from rigidblocks.joints import Spherical
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator
+from rigidblocks.library import Delay
 from sample import soft_heap
 
 CODE = Path(__file__).with_name("fuzz")
@@ -60,6 +61,7 @@ TESTED = {
     "own steps": lambda: BLOCKS["servo"],
     "soft contact": soft_heap,
 }
+RESIZABLE = {"delay of a matrix": lambda: Delay(3, 2e-3, (2, 5))}
 OTHER_METHODS = {"own steps": method_of("adaptive or stiff")}
 SHORT, LONG = (
     sized(20_000, 10_000),
@@ -136,8 +138,9 @@ def fuzz(tmp_path):
 
     def counts(name, fmi, calls, seed, **options):
         method = OTHER_METHODS.get(name, RK4)
-        evaluator = TracedEvaluator(memory_for(TESTED[name](), method))
-        variables, h = Variables(evaluator), longest_step(method)
+        evaluator = TracedEvaluator(memory_for((TESTED | RESIZABLE)[name](), method))
+        resizable = options.pop("resizable", False)
+        variables, h = Variables(evaluator, resizable=resizable), longest_step(method)
         texts = fmu_sources(variables, "model", method, h, fmi, **options)[1]
         for file, text in texts.items():
             (tmp_path / file).write_text(text)
@@ -173,6 +176,15 @@ def test_random_calls_of_an_fmu_with_a_clock_pass_the_sanitizers(fuzz, name, clo
     for function in ("SetClock", "GetClock", "UpdateDiscreteStates"):
         assert all(times > 5 for times in counts[f"fmi3{function}"])
     assert counts["fmi3DoStep"][0] > 5
+
+
+@pytest.mark.slow
+def test_random_calls_of_an_fmu_with_resizable_arrays_pass_the_sanitizers(fuzz):
+    counts = fuzz("delay of a matrix", 3, SHORT, 6, resizable=True)
+    for function in ("EnterConfigurationMode", "ExitConfigurationMode", "SetUInt64", "GetUInt64"):
+        assert all(times > 5 for times in counts[f"fmi3{function}"])
+    assert counts["fmi3DoStep"][0] > 5
+    assert not counts["fmi3GetDirectionalDerivative"][0]
 
 
 @pytest.mark.slow

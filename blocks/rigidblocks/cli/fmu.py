@@ -199,6 +199,9 @@ def fmu(
         str | None,
         _option("Ports that become binary variables of FMI 3.0, separated by commas.", _ARCHIVE),
     ] = None,
+    resizable: Annotated[
+        bool, _option("Let a structural parameter of FMI 3.0 set the array sizes.", _ARCHIVE)
+    ] = False,
     author: Annotated[str | None, _option("Author.", _METADATA)] = None,
     version: Annotated[str | None, _option("Version of the model.", _METADATA)] = None,
     copyright: Annotated[str | None, _option("Copyright.", _METADATA)] = None,  # noqa: A002
@@ -218,7 +221,7 @@ def fmu(
     asked |= {"dt": dt, "order": order, "bundle": bundle, "deflate": deflate}
     asked |= {"page": page, "xcp": xcp, "arrays": arrays}
     asked |= {"output_derivatives": output_derivatives, "interval": interval}
-    asked["clock"] = clock
+    asked |= {"clock": clock, "resizable": resizable}
     asked["binary"] = split_commas(binary) or ()
     asked["platforms"] = "all" if platforms == "all" else split_commas(platforms)
     asked["metadata"] = _metadata(author, version, copyright, license, description)

@@ -52,6 +52,8 @@ class ExportOptions(IntegrationOptions, total=False):
             a sampled block in event mode. None: the FMU triggers its samples.
         binary: Names of the inputs, outputs and parameters that become binary variables of an
             FMI 3.0 FMU. A binary variable contains the elements of a port as little-endian doubles.
+        resizable: True for arrays of FMI 3.0 whose last dimension a structural parameter sets, up
+            to the size of the arrays of the block.
     """
 
     bundle: bool
@@ -64,6 +66,7 @@ class ExportOptions(IntegrationOptions, total=False):
     interval: float | None
     clock: str | None
     binary: str | Iterable[str]
+    resizable: bool
 
 
 _DEFAULTS: Mapping[str, Any] = {
@@ -78,6 +81,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "interval": None,
     "clock": None,
     "binary": (),
+    "resizable": False,
 }
 
 
@@ -114,7 +118,8 @@ def export_fmu(
         order: Stepping order of the parts of a system, "gauss-seidel" or "jacobi".
         **options: Integration of a block (`method`, `h`, `rtol`, `atol`, `max_inner_steps`, by
             default from the script) and content of the archive (`bundle`, `metadata`, `deflate`,
-            `page`, `xcp`, `arrays`, `output_derivatives`, `interval`, `clock`, `binary`); see
+            `page`, `xcp`, `arrays`, `output_derivatives`, `interval`, `clock`, `binary`,
+            `resizable`); see
             `ExportOptions`.
 
     Returns:
@@ -149,6 +154,7 @@ def export_fmu(
         unsupported = {"fmi": None if fmi == 2 else fmi, "platforms": platforms, "xcp": xcp}
         unsupported |= {"output_derivatives": output_derivatives, "interval": interval}
         unsupported |= {"clock": clock, "binary": binary or None}
+        unsupported |= {"resizable": chosen["resizable"] or None}
         _refuse(unsupported, "a Python FMU is FMI 2.0 for all platforms: it does not support")
         changes = {"tunable": tunable, "name": name} | stepping
         packaging = {"bundle": bundle, "metadata": metadata, "deflate": deflate}
@@ -174,6 +180,7 @@ def export_fmu(
         interval=interval,
         clock=clock,
         binary=binary,
+        resizable=chosen["resizable"],
     )
     return _add_page_of(fmu, source, dt, deflate) if page else fmu
 

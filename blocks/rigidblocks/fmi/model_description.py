@@ -141,6 +141,8 @@ def model_description3(
         return _ScheduledWriter(
             variables, identifier, metadata, xcp, *options, interval=interval
         ).description(content)
+    if variables.resizable:
+        return _ResizableWriter(variables, identifier, metadata, xcp, *options).description(content)
     if clock is not None:
         return _ClockedWriter(
             variables, identifier, metadata, xcp, *options, clock=clock
@@ -380,8 +382,12 @@ class _Writer3(_Writer):
         }
         present = {key: value for key, value in attributes.items() if value}
         element = SubElement(parent, "Float64", present)
-        for length in array.shape:
-            SubElement(element, "Dimension", start=str(length))
+        for dimension in self.dimensions(array):
+            SubElement(element, "Dimension", dimension)
+
+    def dimensions(self, array: "ArrayVariable") -> list[dict[str, str]]:
+        """Return the XML attributes of each dimension of an array variable."""
+        return [{"start": str(length)} for length in array.shape]
 
     def clock_attributes(self, variable: Variable) -> dict[str, str | None]:
         """Return the XML attributes that a clock requires for a variable, or {} without a clock."""
@@ -437,6 +443,7 @@ BINARY_TYPE = "application/octet-stream"
 CLOCK = "activation_clock"  # name of the clock of an FMU for scheduled execution
 SAMPLE_CLOCK = "sample_clock"  # name of the clock of the samples of a clocked FMU
 CLOCK_KINDS = ("periodic", "triggered")
+ARRAY_SIZE = "array_size"  # name of the structural parameter of resizable arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -490,6 +497,44 @@ class _ScheduledWriter(_Writer3):
 
     def unknowns(self) -> tuple[Unknowns, ...]:
         return (("Output", self.variables.outputs, self.variables.dependencies),)
+
+
+@dataclass(frozen=True, eq=False)
+class _ResizableWriter(_Writer3):
+    """Writer of FMI 3.0 model descriptions with resizable arrays, only for co-simulation.
+
+    A structural parameter is the last dimension of the arrays.
+    """
+
+    def add_interfaces(self, root: Element) -> None:
+        super().add_interfaces(root)
+        for exchange in root.findall("ModelExchange"):
+            root.remove(exchange)
+        for steps in root.findall("CoSimulation"):
+            for name in list(steps.attrib):
+                if name.startswith("provides") and name != "providesIntermediateUpdate":
+                    del steps.attrib[name]
+
+    def add_variables(self, parent: Element) -> None:
+        super().add_variables(parent)
+        size = str(self.variables.resizable_size)
+        attributes = {
+            "name": ARRAY_SIZE,
+            "valueReference": str(self.variables.count),
+            "description": "size of the last dimension of the arrays",
+            "causality": "structuralParameter",
+            "variability": "fixed",
+            "start": size,
+            "min": "1",
+            "max": size,
+        }
+        SubElement(parent, "UInt64", attributes)
+
+    def dimensions(self, array: "ArrayVariable") -> list[dict[str, str]]:
+        dimensions = super().dimensions(array)
+        if array.name in self.variables.resizable_ports:
+            dimensions[-1] = {"valueReference": str(self.variables.count)}
+        return dimensions
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,6 +32,7 @@ from rigidblocks.fmi.archive import (
 )
 from rigidblocks.fmi.documentation import documentation_content
 from rigidblocks.fmi.model_description import (
+    ARRAY_SIZE,
     CLOCK,
     CLOCK_KINDS,
     LOG_CATEGORIES,
@@ -287,6 +288,7 @@ def native_fmu(
     interval: float | None = None,
     clock: str | None = None,
     binary: Iterable[str] = (),
+    resizable: bool = False,
 ) -> Path:
     """Export a block as a native FMU.
 
@@ -316,6 +318,7 @@ def native_fmu(
         clock: "periodic" or "triggered" for an input clock of FMI 3.0 that takes the samples of the
             block; None for samples that the FMU takes itself.
         binary: Names of the ports that become binary variables in FMI 3.0.
+        resizable: True for arrays of FMI 3.0 whose last dimension a structural parameter sets.
 
     Returns:
         Path of the FMU.
@@ -337,7 +340,7 @@ def native_fmu(
     address = _xcp_address(xcp, wanted, sources)
     if (names := frozenset(binary)) and fmi != 3:
         raise ValueError(f"binary variables need FMI 3.0: {', '.join(sorted(names))}")
-    variables = Variables(evaluator, arrays, names)
+    variables = Variables(evaluator, arrays, names, resizable)
     description, texts = fmu_sources(
         variables,
         identifier,
@@ -441,6 +444,9 @@ def fmu_sources(
         _check_interval(interval, variables, fmi, xcp)
     if clock is not None:
         _check_clock(clock, variables, fmi, xcp, interval)
+    if variables.resizable:
+        _check_resizable(variables, fmi, xcp, interval or clock or output_derivatives)
+        output_derivatives = 0
     sources = {Path(path).name: c_text(path) for path in runtime.files}
     sources |= {
         name: files("fmpy").joinpath(f"c-code/{name}").read_text() for name in runtime.headers
@@ -525,6 +531,36 @@ def _check_clock(
         raise ValueError(f"the name '{SAMPLE_CLOCK}' is reserved for the clock; rename the port")
 
 
+def _check_resizable(
+    variables: Variables, fmi: int, xcp: XcpAddress | None, other: str | float | None
+) -> None:
+    """Raise ValueError if resizable arrays are not possible with these options."""
+    if fmi != 3 or xcp or other or variables.binary or not variables.arrays:
+        raise ValueError(
+            "resizable arrays need FMI 3.0 and arrays=True, without XCP, interval, clock, binary "
+            "variables and output derivatives"
+        )
+    block = variables.memory.block
+    if block.states:
+        raise ValueError(
+            "resizable arrays need a block without continuous states; "
+            f"{type(block).__name__} has {', '.join(port.name for port in block.states)}"
+        )
+    if any(port.name == ARRAY_SIZE for port in variables.memory.ports):
+        raise ValueError(f"the name '{ARRAY_SIZE}' is reserved for the size; rename the port")
+    variables.resizable_ports  # noqa: B018 - rejects blocks whose elements are not independent
+
+
+def _resizable_lines(variables: Variables) -> Iterator[str]:
+    """Yield the lines of fmu.h that mark resizable arrays; without such arrays, no lines."""
+    if variables.resizable:
+        starts = {variables.memory.where[name].start for name in variables.resizable_ports}
+        marks = ", ".join(str(int(k in starts)) for k in range(variables.count))
+        yield f"#define RB_RESIZABLE {variables.resizable_size} /* largest size of the arrays */"
+        yield f"#define RB_ARRAY_SIZE {variables.count}u /* the structural parameter */"
+        yield f"static const unsigned char RB_IS_RESIZABLE[] = {{{marks}}};"
+
+
 def fmu_header(
     variables: Variables, guid: str, fmi: int, *, scheduled: bool = False, clocked: bool = False
 ) -> str:
@@ -550,6 +586,7 @@ def fmu_header(
             f"#define RB_GUID {c_string(guid)}",
             f"#define RB_SCHEDULED {int(scheduled)} /* 1 for scheduled execution */",
             f"#define RB_CLOCK {variables.count}u /* the clock of its model partition */",
+            *_resizable_lines(variables),
             *["#define RB_CLOCKED /* the clock takes the samples in event mode */"] * clocked,
             *_binary_lines(variables),
             f"#define RB_SUSPICION {c_string(_suspected_causes(variables.memory))}",

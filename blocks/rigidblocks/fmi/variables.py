@@ -58,6 +58,7 @@ class Variables:
     evaluator: TracedEvaluator
     arrays: bool = True
     binary: frozenset[str] = frozenset()
+    resizable: bool = False
 
     def __post_init__(self) -> None:
         self._check_binary()
@@ -179,6 +180,45 @@ class Variables:
     @cached_property
     def _start_graph(self) -> Graph:
         return start_graph(self.evaluator)
+
+    @cached_property
+    def resizable_size(self) -> int:
+        """Number of elements in the last dimension of the resizable arrays.
+
+        Raises:
+            ValueError: The inputs do not have a common last dimension, or an element of an array
+                depends on another element.
+        """
+        sizes = {port.shape[-1] for port in self.memory.block.inputs if port.shape}
+        if len(sizes) != 1:
+            raise ValueError(
+                "resizable arrays need inputs with a common last dimension, not inputs of shape "
+                + (", ".join(str(port.shape) for port in self.memory.block.inputs) or "none")
+            )
+        return sizes.pop()
+
+    @cached_property
+    def resizable_ports(self) -> frozenset[str]:
+        """Names of the ports whose last dimension the size of the arrays sets.
+
+        Raises:
+            ValueError: An element of these ports depends on another element, so that the sizes
+                cannot change.
+        """
+        memory, size = self.memory, self.resizable_size
+        ports = [port for port in memory.ports if port.shape and port.shape[-1] == size]
+        place = np.full(memory.size, -1)  # index in the last dimension, or -1
+        for port in ports:
+            where = memory.where[port.name]
+            place[where] = np.arange(where.stop - where.start) % size
+        for graph in (self._sample_graph, self._start_graph):
+            for row, column in zip(*np.nonzero(graph.depends), strict=True):
+                if place[column] >= 0 and place[row] != place[column]:
+                    raise ValueError(
+                        f"the arrays cannot be resizable: {self.all[row].name} depends on "
+                        f"{self.all[column].name}"
+                    )
+        return frozenset(port.name for port in ports)
 
     @cached_property
     def sampled_elements(self) -> frozenset[int]:

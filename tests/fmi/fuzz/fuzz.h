@@ -102,6 +102,18 @@ static double start_time(void)
     return wild && percent(50) ? STRANGE[below(8)] : 0.5 * below(4);
 }
 
+static const Instance *current; /* instance of the call */
+
+/* Return the number of elements of a variable in the current instance. */
+static size_t length_in_call(Reference variable)
+{
+#if defined(RB_RESIZABLE)
+    return current ? length_of(current, variable) : RB_LENGTH[variable];
+#else
+    return RB_LENGTH[variable];
+#endif
+}
+
 static Reference reference(int start, int n)
 {
     static const Reference NONE[] = {RB_COUNT, RB_COUNT + 1, UINT32_MAX, UINT32_MAX - 1, INT_MAX, 0};
@@ -123,7 +135,7 @@ static size_t references(int start, int n, Reference vr[MOST], size_t *elements)
     *elements = 0;
     for (size_t i = 0; i < count; i++) {
         vr[i] = reference(start, n);
-        *elements += vr[i] < RB_COUNT ? RB_LENGTH[vr[i]] : 1;
+        *elements += vr[i] < RB_COUNT ? length_in_call(vr[i]) : 1;
     }
     if (wild && percent(20))
         *elements += below(2) ? 1 : (size_t)-1;
@@ -177,6 +189,7 @@ static void check_message(Status status, const char *category, const char *text)
 static void instantiate(int i)
 {
     failing_memory = wild && percent(10);
+    current = NULL;
     instances[i] = make(i);
     failing_memory = 0;
     if (instances[i] && SAVE(instances[i], &observed[i]) != RB_OK)
@@ -188,15 +201,18 @@ static void observe(int i, Observation *seen)
 {
     const char *tested = called;
     Reference all[RB_COUNT];
-    size_t n = 0, n_memory = 0;
+    size_t n = 0, n_memory = 0, elements = 0, elements_in_memory = 0;
+    current = instances[i];
     for (Reference k = 0; k < RB_COUNT; k++)
         if (RB_LENGTH[k]) {
             all[n++] = k;
             n_memory += k < RB_SIZE;
+            elements += length_in_call(k);
+            elements_in_memory += k < RB_SIZE ? length_in_call(k) : 0;
         }
     memset(seen, 0, sizeof *seen);
-    seen->variables = GET(instances[i], all, n, seen->values, RB_COUNT);
-    seen->memory = GET(instances[i], all, n_memory, seen->m, RB_SIZE);
+    seen->variables = GET(instances[i], all, n, seen->values, elements);
+    seen->memory = GET(instances[i], all, n_memory, seen->m, elements_in_memory);
     called = tested;
     if (SAVE(instances[i], &observed[i]) != RB_OK ||
         SERIALIZE(instances[i], observed[i], (void *)seen->bytes, RB_SERIALIZED_SIZE) != RB_OK)
@@ -299,8 +315,13 @@ static Status call(int i)
     const int own = fmu->modes == RB_MODEL_EXCHANGE ? percent(10) : percent(90);
     const double t = fmu->now.m[RB_T];
     Status status = RB_OK;
+    current = fmu;
     called = "nothing";
     quiet = is_quiet(fmu) || !c;
+#if defined(RB_RESIZABLE)
+    if ((fmu->now.mode & (RB_INSTANTIATED | RB_CONFIGURATION)) && percent(50))
+        return call_for_nothing(c);
+#endif
     switch (below(20)) {
     case 0: case 1: case 2: status = call_setter(c); break;
     case 3: status = call_getter(c); break;

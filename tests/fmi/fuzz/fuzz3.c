@@ -127,6 +127,14 @@ static void *make(int i)
     }
     return fmi3InstantiateScheduledExecution(name, token, maybe(""), fmi3False, fmi3False, NULL, log, NULL, NULL, NULL);
 #else
+#if defined(RB_RESIZABLE)
+    if (wild && percent(15)) {
+        if (fmi3InstantiateModelExchange(name, token, "", fmi3False, fmi3False, NULL, log))
+            fail("an instance for model exchange, which the FMU does not have");
+        return NULL;
+    }
+    return co_simulation(i, name, token, log);
+#endif
     switch (below(wild ? 6 : 5)) {
     case 0:
     case 1:
@@ -191,8 +199,27 @@ static Status call_for_derivatives(void *c)
     }
 }
 
+#if defined(RB_RESIZABLE)
+static Status call_for_size(void *c)
+{
+    const Reference vr = wild && percent(20) ? below(RB_COUNT + 3) : RB_ARRAY_SIZE;
+    fmi3UInt64 size = wild && percent(30) ? (fmi3UInt64[]){0, RB_RESIZABLE + 1, UINT64_MAX}[below(3)] : 1 + below(RB_RESIZABLE);
+    const size_t n = wild && percent(10) ? below(3) : 1;
+    switch (below(5)) {
+    case 0: return CALL(fmi3EnterConfigurationMode, c);
+    case 1: return CALL(fmi3ExitConfigurationMode, c);
+    case 2: return CALL(fmi3GetUInt64, c, maybe((void *)&vr), 1, maybe(&size), n);
+    default: return CALL(fmi3SetUInt64, c, maybe((void *)&vr), 1, maybe(&size), n);
+    }
+}
+#endif
+
 static Status call_for_nothing(void *c)
 {
+#if defined(RB_RESIZABLE)
+    if (percent(70))
+        return call_for_size(c);
+#endif
     const Reference vr[MOST] = {percent(50) ? 0 : RB_CLOCK, 1};
     void *none = maybe((void *)vr);
     switch (below(16)) {

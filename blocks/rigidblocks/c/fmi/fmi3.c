@@ -221,6 +221,13 @@ static inline fmi3Status no_variables(const Instance *fmu, const char *function,
                            function);
 }
 
+/* Return from a function that does not support resizable arrays. */
+#if defined(RB_RESIZABLE)
+#define RB_NOT_RESIZABLE(c, function) return not_provided(instance_of(c), function)
+#else
+#define RB_NOT_RESIZABLE(c, function) (void)0
+#endif
+
 /* Functions for variable types that no variable has. */
 #define RB_NO_VARIABLES(type)                                                         \
     fmi3Status fmi3Get##type(fmi3Instance c, const fmi3ValueReference vr[], size_t n, \
@@ -243,7 +250,9 @@ RB_NO_VARIABLES(Int16)
 RB_NO_VARIABLES(UInt16)
 RB_NO_VARIABLES(UInt32)
 RB_NO_VARIABLES(Int64)
+#if !defined(RB_RESIZABLE) /* only the size of the arrays is of this type */
 RB_NO_VARIABLES(UInt64)
+#endif
 #if !defined(RB_XCP) /* only XCP has variables of these types */
 RB_NO_VARIABLES(Int32)
 RB_NO_VARIABLES(Boolean)
@@ -453,7 +462,78 @@ fmi3Status fmi3SetClock(fmi3Instance c, const fmi3ValueReference vr[], size_t n,
 
 #endif
 
-/* ---- configuration mode: not supported ---- */
+/* ---- configuration mode: the host sets the size of the resizable arrays ---- */
+
+#if defined(RB_RESIZABLE)
+
+/* Return 1 if all references are the size of the arrays, and the mode allows the call. */
+static inline int are_sizes(const Instance *fmu, const char *function,
+                            const fmi3ValueReference vr[], size_t n, const fmi3UInt64 values[],
+                            size_t n_values, int modes)
+{
+    if (!is_allowed(fmu, function, modes) || !is_given(fmu, function, vr, n) ||
+        !is_given(fmu, function, values, n))
+        return 0;
+    if (n != n_values) {
+        report(fmu, RB_FAILURE, "%s: %lu values are needed, not %lu", function, (unsigned long)n,
+               (unsigned long)n_values);
+        return 0;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (vr[i] != RB_ARRAY_SIZE) {
+            report(fmu, RB_FAILURE, "%s: %lu is not the structural parameter %d", function,
+                   (unsigned long)vr[i], (int)RB_ARRAY_SIZE);
+            return 0;
+        }
+    return 1;
+}
+
+fmi3Status fmi3GetUInt64(fmi3Instance c, const fmi3ValueReference vr[], size_t n,
+                         fmi3UInt64 values[], size_t n_values)
+{
+    const Instance *fmu = instance_of(c);
+    if (!are_sizes(fmu, "fmi3GetUInt64", vr, n, values, n_values, RB_ANY))
+        return fmi3Error;
+    for (size_t i = 0; i < n; i++)
+        values[i] = fmu->now.size;
+    return fmi3OK;
+}
+
+fmi3Status fmi3SetUInt64(fmi3Instance c, const fmi3ValueReference vr[], size_t n,
+                         const fmi3UInt64 values[], size_t n_values)
+{
+    Instance *fmu = instance_of(c);
+    if (!are_sizes(fmu, "fmi3SetUInt64", vr, n, values, n_values, RB_CONFIGURATION))
+        return fmi3Error;
+    for (size_t i = 0; i < n; i++)
+        if (values[i] < 1 || values[i] > RB_RESIZABLE)
+            return report(fmu, fmi3Error,
+                          "the size of the arrays must be at least 1 and at most %d, not %g",
+                          (int)RB_RESIZABLE, (double)values[i]);
+    for (size_t i = 0; i < n; i++)
+        fmu->now.size = (unsigned)values[i];
+    return fmi3OK;
+}
+
+fmi3Status fmi3EnterConfigurationMode(fmi3Instance c)
+{
+    Instance *fmu = instance_of(c);
+    if (!is_allowed(fmu, "fmi3EnterConfigurationMode", RB_INSTANTIATED))
+        return fmi3Error;
+    fmu->now.mode = RB_CONFIGURATION;
+    return fmi3OK;
+}
+
+fmi3Status fmi3ExitConfigurationMode(fmi3Instance c)
+{
+    Instance *fmu = instance_of(c);
+    if (!is_allowed(fmu, "fmi3ExitConfigurationMode", RB_CONFIGURATION))
+        return fmi3Error;
+    fmu->now.mode = RB_INSTANTIATED;
+    return fmi3OK;
+}
+
+#else
 
 fmi3Status fmi3EnterConfigurationMode(fmi3Instance c)
 {
@@ -464,6 +544,8 @@ fmi3Status fmi3ExitConfigurationMode(fmi3Instance c)
 {
     return not_provided(instance_of(c), "fmi3ExitConfigurationMode");
 }
+
+#endif
 
 /* ---- intervals of clocks: constant, in the model description ---- */
 
@@ -649,6 +731,7 @@ fmi3Status fmi3GetDirectionalDerivative(fmi3Instance c, const fmi3ValueReference
                                         size_t n_knowns, const fmi3Float64 seed[], size_t n_seed,
                                         fmi3Float64 sensitivity[], size_t n_sensitivity)
 {
+    RB_NOT_RESIZABLE(c, "fmi3GetDirectionalDerivative");
     if (!are_of_type(instance_of(c), "fmi3GetDirectionalDerivative", unknowns, n_unknowns, 0) ||
         !are_of_type(instance_of(c), "fmi3GetDirectionalDerivative", knowns, n_knowns, 0))
         return fmi3Error;
@@ -663,6 +746,7 @@ fmi3Status fmi3GetAdjointDerivative(fmi3Instance c, const fmi3ValueReference unk
                                     size_t n_knowns, const fmi3Float64 seed[], size_t n_seed,
                                     fmi3Float64 sensitivity[], size_t n_sensitivity)
 {
+    RB_NOT_RESIZABLE(c, "fmi3GetAdjointDerivative");
     if (!are_of_type(instance_of(c), "fmi3GetAdjointDerivative", unknowns, n_unknowns, 0) ||
         !are_of_type(instance_of(c), "fmi3GetAdjointDerivative", knowns, n_knowns, 0) ||
         !is_given(instance_of(c), "fmi3GetAdjointDerivative", seed, n_seed) ||
@@ -675,6 +759,7 @@ fmi3Status fmi3GetAdjointDerivative(fmi3Instance c, const fmi3ValueReference unk
 
 fmi3Status fmi3GetNumberOfVariableDependencies(fmi3Instance c, fmi3ValueReference vr, size_t *n)
 {
+    RB_NOT_RESIZABLE(c, "fmi3GetNumberOfVariableDependencies");
     return count_dependencies(instance_of(c), "fmi3GetNumberOfVariableDependencies", vr, n);
 }
 
@@ -683,6 +768,7 @@ fmi3Status fmi3GetVariableDependencies(fmi3Instance c, fmi3ValueReference depend
                                        size_t independent_elements[], fmi3DependencyKind kinds[],
                                        size_t n)
 {
+    RB_NOT_RESIZABLE(c, "fmi3GetVariableDependencies");
     return get_dependencies(instance_of(c), "fmi3GetVariableDependencies", dependent, elements,
                             independents, independent_elements, kinds, n);
 }

@@ -259,10 +259,16 @@ enum {
     RB_TERMINATED = 16,
     RB_EVENT = 32,
     RB_CONTINUOUS = 64,
-    RB_INTERMEDIATE = 128, /* intermediate update within a step */
-    RB_ACTIVATION = 256,   /* scheduled execution: the host runs the model partition */
+    RB_INTERMEDIATE = 128,  /* intermediate update within a step */
+    RB_ACTIVATION = 256,    /* scheduled execution: the host runs the model partition */
+    RB_CONFIGURATION = 512, /* the host sets the size of the arrays */
+#if defined(RB_RESIZABLE)
+    RB_CONFIGURED = RB_CONFIGURATION,
+#else
+    RB_CONFIGURED = 0,
+#endif
     RB_BEFORE_THE_RUN = RB_INSTANTIATED | RB_INITIALIZATION,
-    RB_CO_SIMULATION = RB_BEFORE_THE_RUN | RB_STEPPING | RB_FAILED | RB_TERMINATED,
+    RB_CO_SIMULATION = RB_BEFORE_THE_RUN | RB_CONFIGURED | RB_STEPPING | RB_FAILED | RB_TERMINATED,
     RB_MODEL_EXCHANGE = RB_BEFORE_THE_RUN | RB_EVENT | RB_CONTINUOUS | RB_TERMINATED,
     RB_SCHEDULED_EXECUTION = RB_BEFORE_THE_RUN | RB_ACTIVATION | RB_FAILED | RB_TERMINATED,
     RB_ANY = RB_CO_SIMULATION | RB_MODEL_EXCHANGE | RB_ACTIVATION
@@ -295,6 +301,9 @@ typedef struct {
 #if defined(RB_CLOCKED)
     double sampled_at; /* start time until the first tick of the clock, then infinite */
     int ticks;         /* 1 if the clock ticks in the current event */
+#endif
+#if defined(RB_RESIZABLE)
+    unsigned size; /* of the last dimension of the resizable arrays, 1 to RB_RESIZABLE */
 #endif
     int slopes; /* RB_NO_SLOPES, RB_NEXT_SLOPES or RB_PAST_SLOPES */
     int mode;
@@ -453,6 +462,7 @@ static inline const char *mode_name(int mode)
     case RB_INTERMEDIATE: return "in an intermediate update";
     case RB_CONTINUOUS: return "in continuous-time mode";
     case RB_ACTIVATION: return "in clock activation mode";
+    case RB_CONFIGURATION: return "in configuration mode";
     default: return "after termination";
     }
 }
@@ -613,13 +623,49 @@ static inline int are_known(const Instance *fmu, const char *function, const Ref
     return 1;
 }
 
+/* ---- resizable arrays: the host sees the first `size` elements of their last dimension. The
+   elements are independent of each other, and the FMU computes all RB_RESIZABLE elements. ---- */
+
+#if defined(RB_RESIZABLE)
+
+/* Return the number of elements of a variable. */
+static inline size_t length_of(const Instance *fmu, Reference variable)
+{
+    return RB_IS_RESIZABLE[variable] ? RB_LENGTH[variable] / RB_RESIZABLE * fmu->now.size
+                                     : RB_LENGTH[variable];
+}
+
+/* Return the memory index of element k of a variable. */
+static inline Reference element_of(const Instance *fmu, Reference variable, size_t k)
+{
+    const size_t size = fmu->now.size;
+    return variable +
+           (Reference)(RB_IS_RESIZABLE[variable] ? k / size * RB_RESIZABLE + k % size : k);
+}
+
+#else
+
+static inline size_t length_of(const Instance *fmu, Reference variable)
+{
+    (void)fmu;
+    return RB_LENGTH[variable];
+}
+
+static inline Reference element_of(const Instance *fmu, Reference variable, size_t k)
+{
+    (void)fmu;
+    return variable + (Reference)k;
+}
+
+#endif
+
 /* Return 1 if the number of values equals the number of elements of the variables. */
 static inline int has_fitting_count(const Instance *fmu, const char *function, const Reference vr[],
                                     size_t n, size_t n_values)
 {
     size_t elements = 0;
     for (size_t i = 0; i < n; i++)
-        elements += RB_LENGTH[vr[i]];
+        elements += length_of(fmu, vr[i]);
     if (elements != n_values)
         report(fmu, RB_FAILURE, "%s: the %lu variables from %s on have %lu elements, not %lu",
                function, (unsigned long)n, n ? RB_NAMES[vr[0]] : "none", (unsigned long)elements,
@@ -725,6 +771,9 @@ static inline void restart(Instance *fmu)
     fmu->now.drift = allowed_drift(RB_TOLERANCE);
     fmu->now.next_sample = 0.0;
     expect_ticks_from(fmu, INFINITY);
+#if defined(RB_RESIZABLE)
+    fmu->now.size = RB_RESIZABLE;
+#endif
     for (int i = 0; i < RB_SIDES; i++)
         fmu->now.side[i] = -1.0;
     fmu->now.mode = RB_INSTANTIATED;
@@ -739,11 +788,17 @@ static inline int has_interface(int modes)
     if (!RB_SCHEDULED)
         return modes == RB_CO_SIMULATION;
 #endif
+#if defined(RB_RESIZABLE)
+    if (modes == RB_MODEL_EXCHANGE)
+        return 0;
+#endif
     return modes && (modes == RB_SCHEDULED_EXECUTION) == RB_SCHEDULED;
 }
 
 #if defined(RB_BINARY)
 #define RB_OTHER_INTERFACES "this FMU supports only co-simulation without event mode"
+#elif defined(RB_RESIZABLE)
+#define RB_OTHER_INTERFACES "this FMU supports only co-simulation"
 #else
 #define RB_OTHER_INTERFACES "this FMU supports only co-simulation and model exchange"
 #endif

@@ -73,7 +73,8 @@ static inline Status get_values(const Instance *fmu, const char *function, const
 {
     RB_WORKSPACE(RB_LARGE, double, computed, RB_COUNT);
     int rates = 0;
-    if (!is_allowed(fmu, function, (RB_ANY & ~RB_INSTANTIATED) | RB_INTERMEDIATE) ||
+    if (!is_allowed(fmu, function,
+                    (RB_ANY & ~(RB_INSTANTIATED | RB_CONFIGURED)) | RB_INTERMEDIATE) ||
         !are_known(fmu, function, vr, n) || !has_fitting_count(fmu, function, vr, n, n_values) ||
         !is_given(fmu, function, values, n_values) || !is_required(fmu, function, vr, n))
         return RB_FAILURE;
@@ -85,11 +86,12 @@ static inline Status get_values(const Instance *fmu, const char *function, const
     if (!kept)
         compute(fmu, rates, computed);
     for (size_t i = 0; i < n; i++)
-        for (Reference k = vr[i]; k < vr[i] + RB_LENGTH[vr[i]]; k++)
-            if (!isfinite(from[k]))
-                return not_finite(fmu, (int)k);
-    for (size_t i = 0; i < n; values += RB_LENGTH[vr[i++]])
-        store(values, from + vr[i], RB_LENGTH[vr[i]]);
+        for (size_t k = 0; k < length_of(fmu, vr[i]); k++)
+            if (!isfinite(from[element_of(fmu, vr[i], k)]))
+                return not_finite(fmu, (int)element_of(fmu, vr[i], k));
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < length_of(fmu, vr[i]); k++)
+            *values++ = from[element_of(fmu, vr[i], k)];
     return RB_OK;
 }
 
@@ -149,11 +151,12 @@ static inline Status set_values(Instance *fmu, const char *function, const Refer
     if (fmu->now.mode == RB_INTERMEDIATE && !fmu->inputs_wanted)
         return report(fmu, RB_FAILURE, "%s: inputs cannot be set at the end of a step", function);
     for (size_t i = 0; i < n; i++)
-        for (Reference k = vr[i]; k < vr[i] + RB_LENGTH[vr[i]]; k++)
-            if (!is_settable(fmu, k, *value++))
+        for (size_t k = 0; k < length_of(fmu, vr[i]); k++)
+            if (!is_settable(fmu, element_of(fmu, vr[i], k), *value++))
                 return RB_FAILURE;
-    for (size_t i = 0; i < n; values += RB_LENGTH[vr[i++]])
-        store(fmu->now.m + vr[i], values, RB_LENGTH[vr[i]]);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < length_of(fmu, vr[i]); k++)
+            fmu->now.m[element_of(fmu, vr[i], k)] = *values++;
     return RB_OK;
 }
 
@@ -621,6 +624,9 @@ static inline Status deserialize(Instance *fmu, const char *function, const void
         damaged |= !isfinite(state.slope[i]);
     for (int i = 0; i < RB_SIDES; i++)
         damaged |= fabs(state.side[i]) != 1.0;
+#if defined(RB_RESIZABLE)
+    damaged |= state.size < 1 || state.size > RB_RESIZABLE;
+#endif
 #if defined(RB_CLOCKED)
     damaged |= isnan(state.sampled_at) || (state.ticks != 0 && state.ticks != 1);
 #endif
