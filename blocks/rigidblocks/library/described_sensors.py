@@ -1,6 +1,6 @@
 """Plant with the sensors in a robot file as outputs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
@@ -20,9 +20,9 @@ from rigidblocks.library.plant_ports import Elements
 from rigidblocks.library.plants import Plant
 from rigidblocks.library.sensors import check_seed, noise_word, normal_quantile
 from rigidblocks.robot.tree import Tree
-from rigidblocks.robot_description.robot_description import Obstacle, Place, Sensor
+from rigidblocks.robot_description.robot_description import NO_HIT, Place, Sensor, ray_distance
 from rigidblocks.spatial.rigid_motion import quaternion_from_rotation
-from rigidblocks.spatial.scalar import clip, maximum, minimum, select
+from rigidblocks.spatial.scalar import clip, minimum, select
 from rigidblocks.spatial.spatial import Array, Transform, cross, cross_force, identity
 
 
@@ -726,122 +726,3 @@ class _Motion:
     def _ball_velocity(self, one: Sensor) -> Any:
         (k,) = self._slices(one, self.model.v_slices)
         return self.qd[k]
-
-
-# ---- distances along rays from a point to simple shapes, as floats or traced values
-#
-# A ray starts at p (3,) and has the unit direction d (3,), both in the coordinates of the shape.
-# The distance is the smallest t >= 0 for which p + t d is on the surface of the shape, also if the
-# ray starts inside the shape. The distance is `NO_HIT` if the ray misses the shape.
-
-NO_HIT = 1e300  # [m] distance if the ray misses a shape
-_RAY_EPSILON = 1e-15  # smallest nonzero component of a direction or discriminant, as in MuJoCo
-
-
-def ray_distance(obstacle: Obstacle, p: Array, d: Array) -> Any:
-    """Return the distance along a ray to an obstacle [m], or `NO_HIT` if the ray misses it.
-
-    Args:
-        obstacle: Obstacle, whose sizes are radii and half lengths [m].
-        p: Start of the ray (3,) in the coordinates of the obstacle [m].
-        d: Unit vector along the ray (3,) in the coordinates of the obstacle.
-    """
-    size = obstacle.size
-    match obstacle.kind:
-        case "plane":
-            return _plane(size, p, d)
-        case "sphere":
-            return _nearest(_roots(d, p, size[0] ** 2))
-        case "ellipsoid":
-            scale = 1.0 / np.array(size)
-            return _nearest(_roots(d * scale, p * scale, 1.0))
-        case "capsule":
-            return _nearest([*_side(size, p, d), *_ends(size, p, d)])
-        case "cylinder":
-            return _nearest([*_side(size, p, d), *_caps(size, p, d)])
-    return _nearest(_faces(size, p, d))
-
-
-Hit = tuple[Any, Any]  # distance, and a margin that is not negative if the distance is valid
-
-
-def _nearest(hits: Sequence[Hit]) -> Any:
-    best: Any = NO_HIT
-    for t, margin in hits:
-        valid = minimum(t, margin) >= 0.0
-        best = minimum(best, select(valid, t, NO_HIT))
-    return best
-
-
-def _safe(x: Any) -> Any:
-    return select(abs(x) < _RAY_EPSILON, _RAY_EPSILON, x)
-
-
-def _roots(d: Array, p: Array, square: float) -> list[Hit]:
-    """Return the two solutions t of |p + t d|^2 = square, with the discriminant as their margin."""
-    a, b, c = d @ d, d @ p, p @ p - square
-    margin = b * b - a * c - _RAY_EPSILON
-    root = np.sqrt(maximum(margin + _RAY_EPSILON, 0.0))
-    a = maximum(a, _RAY_EPSILON)
-    return [((-b - root) / a, margin), ((-b + root) / a, margin)]
-
-
-def _side(size: Sequence[float], p: Array, d: Array) -> Iterator[Hit]:
-    """Yield the intersections of a ray with the side of a cylinder.
-
-    `size` contains the radius and the half length [m].
-    """
-    radius, half = size[:2]
-    for t, margin in _roots(d[:2], p[:2], radius**2):
-        yield t, minimum(margin, half - abs(p[2] + t * d[2]))
-
-
-def _ends(size: Sequence[float], p: Array, d: Array) -> Iterator[Hit]:
-    """Yield the intersections of a ray with the two half spheres of a capsule.
-
-    `size` contains the radius and the half length [m].
-    """
-    radius, half = size[:2]
-    for sign in (1.0, -1.0):
-        centre = np.array([0.0, 0.0, sign * half])
-        for t, margin in _roots(d, p - centre, radius**2):
-            yield t, minimum(margin, sign * (p[2] + t * d[2]) - half)
-
-
-def _caps(size: Sequence[float], p: Array, d: Array) -> Iterator[Hit]:
-    """Yield the intersections of a ray with the two flat ends of a cylinder.
-
-    `size` contains the radius and the half length [m].
-    """
-    radius, half = size[:2]
-    for sign in (1.0, -1.0):
-        t = (sign * half - p[2]) / _safe(d[2])
-        x, y = p[0] + t * d[0], p[1] + t * d[1]
-        yield t, radius**2 - (x * x + y * y)
-
-
-def _faces(size: Sequence[float], p: Array, d: Array) -> list[Hit]:
-    """Return the intersections of a ray with the faces of a box with the half lengths `size`."""
-    hits = []
-    for k, half in enumerate(size):
-        one, two = (k + 1) % 3, (k + 2) % 3
-        for sign in (1.0, -1.0):
-            t = (sign * half - p[k]) / _safe(d[k])
-            margin = minimum(
-                size[one] - abs(p[one] + t * d[one]), size[two] - abs(p[two] + t * d[two])
-            )
-            hits.append((t, margin))
-    return hits
-
-
-def _plane(size: Sequence[float], p: Array, d: Array) -> Any:
-    """Return the distance along a ray to the plane z = 0, or `NO_HIT` for a ray from below.
-
-    `size` contains the half lengths along x and y; 0 denotes an infinite length.
-    """
-    t = -p[2] / _safe(d[2])
-    margin: Any = -d[2] - _RAY_EPSILON
-    for k in (0, 1):
-        if size[k] > 0:
-            margin = minimum(margin, size[k] - abs(p[k] + t * d[k]))
-    return _nearest([(t, margin)])
