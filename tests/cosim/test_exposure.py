@@ -38,6 +38,46 @@ def test_expose_method_renames_selected_ports_and_hides_other_ports(block):
     assert names(everything.outputs) == ["gain.y", "lag.y"]
 
 
+@pytest.mark.parametrize("block", [ContinuousSystem, lambda system: FusedSystem(system, 0.01)])
+def test_exposed_ports_hide_all_other_ports_unless_patterns_are_given(block):
+    system = chain()
+    system.expose("gain.y")
+    made = block(system)
+    assert (names(made.outputs), names(made.inputs), names(made.parameters)) == (["gain.y"], [], [])
+    system.expose("lag.u")
+    assert names(block(system).inputs) == ["lag.u"]
+    system.expose(hide="gain.k")
+    assert names(block(system).parameters) == ["lag.T"]
+    visible = chain()
+    visible.expose("gain.y", as_="torque", hide=())
+    assert names(block(visible).outputs) == ["torque", "lag.y"]
+
+
+def test_exposed_input_without_a_start_value_starts_at_zero():
+    system = System()
+    system.add("lag", LowPass(0.1, shape=2, unit="N.m"))
+    with pytest.raises(ValueError, match=r"lag\.u"):
+        FusedSystem(system, 0.01)
+    system.expose("lag.u")
+    system.expose("lag.y")
+    (port,) = FusedSystem(system, 0.01).inputs
+    np.testing.assert_array_equal(port.start, [0.0, 0.0])
+
+
+@pytest.mark.slow
+def test_fmu_of_a_system_has_the_name_of_its_file(tmp_path):
+    system = chain()
+    system.expose("gain.y", as_="torque")
+    for file, name in (("controller.fmu", "controller"), ("2-axis arm.fmu", "_2_axis_arm")):
+        for target in ("native", "python"):
+            path = export_fmu(system, tmp_path / target / file, target, dt=0.01)
+            description = fmpy.read_model_description(str(path))
+            assert description.coSimulation.modelIdentifier == name
+            assert description.modelName == name
+    path = export_fmu(system, tmp_path / "other.fmu", dt=0.01, name="mine")
+    assert fmpy.read_model_description(str(path)).modelName == "mine"
+
+
 @pytest.mark.slow
 def test_hidden_parameters_and_inputs_keep_their_start_values():
     system = chain()

@@ -1,5 +1,6 @@
 """Export of blocks, systems and scripts as native, source or Python FMUs."""
 
+import re
 import tempfile
 import zipfile
 from collections.abc import Iterable, Mapping
@@ -113,7 +114,8 @@ def export_fmu(
             default only this machine.
         tunable: Names of the tunable parameters of the FMU; by default all. The other parameters
             are constants.
-        name: Model identifier; by default the script's class or the block's type.
+        name: Model identifier; by default the script's class, the block's type, or the name of the
+            file for a system.
         dt: Communication step of a system [s].
         order: Stepping order of the parts of a system, "gauss-seidel" or "jacobi".
         **options: Integration of a block (`method`, `h`, `rtol`, `atol`, `max_inner_steps`, by
@@ -147,7 +149,9 @@ def export_fmu(
         None if isinstance(source, System) else {"dt": dt, "order": order},
         "only a System supports",
     )
-    stepping = {name: chosen[name] for name in IntegrationOptions.__annotations__}
+    if isinstance(source, System) and name is None:
+        name = _identifier_of(path)
+    stepping = {one: chosen[one] for one in IntegrationOptions.__annotations__}
     if isinstance(source, System):
         _refuse(stepping, "each part of a System has its own")
     if target == "python":
@@ -183,6 +187,12 @@ def export_fmu(
         resizable=chosen["resizable"],
     )
     return _add_page_of(fmu, source, dt, deflate) if page else fmu
+
+
+def _identifier_of(path: str | Path) -> str:
+    """Return the name of a file as a C identifier, such as `arm_2` for arm-2.fmu."""
+    name = re.sub(r"[^A-Za-z0-9_]", "_", Path(path).stem)
+    return f"_{name}" if name[:1].isdigit() else name
 
 
 def _python_fmu(

@@ -23,11 +23,12 @@ from rigidblocks.spatial.spatial import Array
 class Exposure:
     """Names of the exposed ports by `part.port`, and patterns of hidden ports.
 
-    A port with a name is exposed. A port without a name is hidden if it matches a pattern.
+    A port with a name is exposed. A port without a name is hidden if it matches a pattern. If
+    `hidden` is None, all ports without a name are hidden, unless no port has a name.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
-    hidden: tuple[str, ...] = ()
+    hidden: tuple[str, ...] | None = None
 
     def name(self, port: str) -> str:
         """Return the name under which a port is exposed."""
@@ -35,7 +36,11 @@ class Exposure:
 
     def shows(self, port: str) -> bool:
         """Return True if a port is exposed."""
-        return port in self.names or not any(fnmatchcase(port, one) for one in self.hidden)
+        if port in self.names:
+            return True
+        if self.hidden is None:
+            return not self.names
+        return not any(fnmatchcase(port, one) for one in self.hidden)
 
     def exposed_ports(self, part: str, ports: Iterable[Port]) -> tuple[Port, ...]:
         """Return the given ports of a part, without the ports that the system hides."""

@@ -7,6 +7,8 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 from rigidblocks.block.adaptive_methods import (
     ADAPTIVE,
     DEFAULT_METHOD,
@@ -297,15 +299,20 @@ class System(AttributeHints):
 
     @explain_calls()
     def expose(
-        self, port: str | None = None, *, as_: str | None = None, hide: str | Iterable[str] = ()
+        self,
+        port: str | None = None,
+        *,
+        as_: str | None = None,
+        hide: str | Iterable[str] | None = None,
     ) -> None:
-        """Expose a port under a name when the system becomes one block or FMU.
+        """Expose a port when the system becomes one block or FMU, and hide the other ports.
 
-            system.expose("sum.y", as_="torque", hide="*")
+            system.expose("sum.y", as_="torque")
 
         A hidden output stays internal. A hidden input or parameter keeps its start value. A port
-        that is exposed by name is visible even if a pattern in `hide` matches the port. If no
-        pattern is given, all ports are visible. Runs of the system in Python ignore the exposure.
+        that is exposed by name is visible even if a pattern in `hide` matches the port. If a call
+        has patterns, only the ports that match them are hidden; `hide=()` hides no port. An exposed
+        input without a start value starts at 0. Runs in Python ignore the names and patterns.
 
         Args:
             port: Output, unconnected input, state or parameter `part.port`.
@@ -316,7 +323,7 @@ class System(AttributeHints):
             KeyError: The part or port is unknown.
             ValueError: The name is already used, or neither a port nor a pattern is given.
         """
-        patterns = (hide,) if isinstance(hide, str) else tuple(hide)
+        patterns = None if hide is None else (hide,) if isinstance(hide, str) else tuple(hide)
         names = dict(self.exposure.names)
         if port is not None:
             part, name = self._locate(port)
@@ -334,11 +341,25 @@ class System(AttributeHints):
                     f"cannot expose {port} as '{alias}': another port of the system has this name"
                 )
             names[port] = alias
+            self._start_at_zero(part, name)
         elif as_ is not None or not patterns:
             raise ValueError(
                 "expose needs a port such as 'sum.y' with a new name, patterns to hide, or both"
             )
-        self.exposure = Exposure(names, (*self.exposure.hidden, *patterns))
+        hidden = self.exposure.hidden
+        if patterns is not None:
+            hidden = (*(hidden or ()), *patterns)
+        self.exposure = Exposure(names, hidden)
+
+    def _start_at_zero(self, part: str, name: str) -> None:
+        """Set the start value of an exposed input to 0 if it has none."""
+        owner = self.parts[part]
+        inputs = {port.name: port for port in owner.component.inputs}
+        port = inputs.get(name)
+        if port is None or port.start is not None or name in owner.start or port.type != "Real":
+            return
+        if not port.is_bounded or bool(np.all((port.lowest <= 0.0) & (port.max >= 0.0))):
+            self.parts[part] = replace(owner, start={**owner.start, name: np.zeros(port.shape)})
 
     def draw(self, kind: str = "mermaid") -> Any:
         """Draw the diagram of the system.
