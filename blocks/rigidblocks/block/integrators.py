@@ -66,8 +66,8 @@ class Integrator:
         a: Weights of the stage derivatives in the stages.
         b: Weights of the stage derivatives in the step.
         c: Stage times, as fractions of the step.
-        a_position: Weights a for positions; None: a.
-        b_position: Weights b for positions; None: b.
+        a_position: Weights `a` for positions, or None if they equal `a`.
+        b_position: Weights `b` for positions, or None if they equal `b`.
         dense: Coefficients of b_i(delta) = sum_j dense_ij delta^j with j >= 1. The state at
             t + delta h is x + h sum b_i(delta) k_i. The coefficients of linearly implicit methods
             are the smallest coefficients that satisfy the order conditions for each delta.

@@ -119,5 +119,5 @@ def copies(pairs: Iterable[tuple[slice, slice]]) -> tuple[Copy, ...]:
 
 
 def total(m: Array) -> Array:
-    """Return the sum of all elements of m, for blocks that represent only dependencies."""
+    """Return the sum of all elements of m, a scalar that depends on each of these elements."""
     return np.asarray(np.sum(m))

@@ -227,7 +227,7 @@ class SensedPlant(Plant):
 
     @property
     def renamed_sensors(self) -> tuple[str, ...]:
-        """One warning for each output whose name differs from its sensor, with the line."""
+        """Warnings about outputs whose names differ from the sensor names, with line numbers."""
         found = []
         for one, port in zip(self.sensors, self._ports, strict=True):
             name = _identifier(one.name)

@@ -115,7 +115,7 @@ def described_plant(
 
 
 def sensor_warnings(robot: RobotDescription) -> Iterator[str]:
-    """Yield warnings about sensors whose outputs have other names, or that cannot be outputs."""
+    """Yield warnings about outputs that have other names than their sensors, or are impossible."""
     if not robot.sensors:
         return
     try:

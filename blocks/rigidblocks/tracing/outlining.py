@@ -528,8 +528,8 @@ def outline_functions(functions: Mapping[str, Function], inline: bool, real: str
 def _common_statements(functions: Sequence[Function]) -> dict[Owners, list[Assignment]]:
     """Return the statements of functions by the indices of the functions that contain them.
 
-    In several functions, the variable names and the order of the statements are changed, so that
-    shared statements are equal.
+    If `functions` has several elements, the variables of all functions are renamed and their
+    statements are reordered, so that shared statements are equal.
     """
     if len(functions) == 1:
         return {(0,): functions[0].work}
