@@ -344,7 +344,7 @@ static inline void rb_write_value(void *to, int64_t type, int64_t k, double valu
     case RB_UINT32: ((uint32_t *)to)[k] = (uint32_t)value; break;
     case RB_UINT64: ((uint64_t *)to)[k] = (uint64_t)value; break;
     case RB_BOOLEAN: ((_Bool *)to)[k] = value != 0.0; break;
-    case RB_CHAR_BOOLEAN: ((char *)to)[k] = value != 0.0; break;
+    case RB_CHAR_BOOLEAN: ((char *)to)[k] = (char)(value != 0.0); break;
     default: ((int32_t *)to)[k] = value != 0.0; break;
     }
 }

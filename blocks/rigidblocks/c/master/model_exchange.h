@@ -417,7 +417,7 @@ static inline int rb_complete_inner_step(const ExchangeStep *step, int *event)
     if (step->part->kind == RB_FMI1) {
         char requests = 0;
         status = completed.fmi1_completed_step(step->part->instance, &requests);
-        *event = requests;
+        *event = requests != 0;
     } else if (step->part->kind == RB_FMI2) {
         status = completed.fmi2_completed_step(step->part->instance, no_return, event, &terminate);
     } else {
