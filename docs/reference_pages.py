@@ -66,7 +66,7 @@ NAMES = {
     "robot.model": "capsule_inertia cylinder_inertia",
     "robot_description.load": "puma560",
     "spatial.scalar": "clip less maximum minimum piecewise",
-    "tracing.compiled_functions": "compiled",
+    "tracing.compiled_functions": "compile_function",
     "tracing.trace": "jacobian",
 }
 
