@@ -261,7 +261,7 @@ def _sweep_summary(done: "Sweep") -> str:
 def _design(
     vary: Sequence[str], table: Path | None, sample: str | None, runs: int | None, seed: int
 ) -> "Design":
-    """Return the design of --design or --vary."""
+    """Return the experiment design that the option --design or --vary specifies."""
     from rigidblocks.studies.experiment_design import table_design
 
     if bool(vary) == (table is not None):

@@ -286,7 +286,7 @@ def _check_array_sizes(model: Any, i: int, place: str) -> None:
 
 
 def _check_inertia(model: Any, i: int) -> None:
-    """Reject a mass that is not positive, and an inertia that is not symmetric or not physical."""
+    """Reject body i if its mass is not positive or its inertia is not symmetric and physical."""
     inertia, name = model.inertia[i], model.body_names[i]
     where, kept = f"body {i} ({name}) of model '{model.name}'", name in model.unphysical
     if not _has_mass(model, i, where) and not kept:
@@ -407,7 +407,7 @@ def _check_planar(model: Any, i: int) -> None:
 
 
 def _check_planar_inertia(model: Any, i: int) -> None:
-    """Reject a mass that is not positive, and a negative moment of inertia about the centre."""
+    """Reject a planar body i with a nonpositive mass or a negative moment of inertia."""
     inertia = model.inertia[i]
     where = f"body {i} ({model.body_names[i]}) of planar model '{model.name}'"
     if not _has_mass(model, i, where):

@@ -155,8 +155,8 @@ def puma560() -> RobotDescription:
     `armature`, `damping`, `friction` and `backward` act at the joints. Rotor inertia and viscous
     friction are multiplied by the square of the gear ratio, dry friction by its absolute value.
     Link 1 has a moment of inertia and no mass, and link 3 has physically impossible moments of
-    inertia. Both are as published and are reported in `warnings`. The frames `flange` and link1 to
-    link6 correspond to the Denavit-Hartenberg rows.
+    inertia. These published values are unchanged, and `warnings` lists them. The frames `flange`
+    and link1 to link6 correspond to the Denavit-Hartenberg rows.
 
     References:
         Armstrong, Khatib and Burdick, The explicit dynamic model and inertial parameters of the

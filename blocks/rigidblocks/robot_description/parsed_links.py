@@ -159,8 +159,8 @@ class ParsedSensor(NamedTuple):
         link: The link that carries the sensor, by default the base.
         joints: The joints of the sensor.
         reference: The link and the placement of the reference frame, or None.
-        outboard: The links whose inertias are the `parts` of the sensor.
-        joint: The joint whose outboard links are the `parts`, instead of `outboard`.
+        outboard: The links whose inertias become the field `parts` of the sensor.
+        joint: A joint, if the links outboard of this joint replace `outboard`.
         obstacles: The obstacles with their links; each placement is relative to the link.
     """
 

@@ -186,8 +186,8 @@ def _subtree(m: Any, body: int) -> Iterator[int]:
 def _joint_sum(m: Any, kind: str, number: int) -> tuple[list[int], tuple[float, ...], float, str]:
     """Return joints, coefficients, constant term and unit of a linear function of joint values.
 
-    Joint positions in MuJoCo include the attribute ref; joint positions of the model do not. The
-    constant term is this difference.
+    Joint positions in MuJoCo include the attribute ref, but joint positions of the model do not.
+    The constant term compensates for this difference.
     """
     if kind in _AT_JOINT:
         joints, weights = [number], np.ones(1)

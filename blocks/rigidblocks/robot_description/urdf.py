@@ -448,7 +448,8 @@ def _report(root: Element) -> Iterator[str]:
 def read_quaternions(root: Element) -> None:
     """Replace each `quat_xyzw` of an <origin> in URDF 1.1 by the `rpy` of the same rotation.
 
-    In URDF 1.0, which does not have this attribute, a warning reports that it is ignored.
+    URDF 1.0 does not have the attribute `quat_xyzw`. For such a file, a warning lists the ignored
+    attributes.
 
     Raises:
         FormatError: An <origin> has both attributes, or its quaternion is zero.

@@ -352,9 +352,10 @@ def mcI(m: Any, c: ArrayLike, I_C: ArrayLike) -> RigidInertia:
 
 
 def symmetric_inertia(m: Any, c: Sequence[Any], moments: Sequence[Any]) -> RigidInertia:
-    """Return the inertia of a body with read-only arrays, otherwise as `mcI`.
+    """Return the inertia of a body about the origin of its frame, with read-only arrays.
 
-    `moments` contains the elements xx, xy, xz, yy, yz, zz of I_C [kg m^2].
+    `m` and `c` are as in `mcI`. `moments` contains the elements xx, xy, xz, yy, yz, zz of I_C
+    [kg m^2].
     """
     h, I = first_and_second_moments(m, c, moments)
     return RigidInertia(m, read_only(h), read_only([I[:3], I[3:6], I[6:]]))
