@@ -4,6 +4,7 @@ A sample at t_k uses the input at t_k if its source steps first, otherwise the i
 the communication step.
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import fmpy
@@ -236,3 +237,48 @@ def test_fmu_without_discrete_variables_or_with_states_does_not_count_as_sampled
     for name, (block, samples) in blocks.items():
         for fmi in (2, 3):
             assert fmu_at(native(name, block, fmi), None).only_samples == samples
+
+
+CHAIN = {
+    "a": UnitDelay(0.01),
+    "m": LowPass(0.05, sample_time=0.004),
+    "b": Delay(3, 0.003),
+    "z": ZeroOrderHold(0.006),
+}
+
+
+def run_chain(fmus, dt, t_start=0.0, order="gauss-seidel", **options):
+    """Return the outputs of a source and of samplers with several rates in series."""
+    system, source = System(), "source.y"
+    for name, block in CHAIN.items():
+        system.add(name, fmus.get(name, block), **options)
+    system.add("source", Waves(Port("u")))
+    for name in CHAIN:
+        system.connect(source, f"{name}.u")
+        source = f"{name}.y"
+    t_stop = t_start + round(0.24 / dt) * dt
+    result = simulate(system, t_stop, dt, t_start=t_start, order=order, progress=False)
+    return np.column_stack([result[f"{name}.y"] for name in CHAIN])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fmi", [2, 3])
+@pytest.mark.parametrize("t_start", [0.0, 1.2e6, -12.0])
+def test_fmus_with_several_sample_times_in_series_match_their_blocks(fmi, t_start, native):
+    fmus = {name: native(f"chain {name}", block, fmi) for name, block in CHAIN.items()}
+    for dt in (0.001, 0.004, 0.01, 0.012):
+        for order in ("gauss-seidel", "jacobi"):
+            y = run_chain({}, dt, t_start, order)
+            for kind in KINDS:
+                same = run_chain(fmus, dt, t_start, order, kind=kind)
+                assert_allclose(same, y, rtol=0.0, atol=ROUNDING)
+
+
+@pytest.mark.slow
+def test_runs_of_sampled_fmus_in_threads_have_equal_results(native):
+    fmus = {name: native(f"chain {name}", block, 3) for name, block in CHAIN.items()}
+    expected = run_chain({}, 0.004)
+    with ThreadPoolExecutor(8) as pool:
+        runs = [pool.submit(run_chain, fmus, 0.004, kind=kind) for kind in KINDS * 4]
+        for one in runs:
+            assert_allclose(one.result(), expected, rtol=0.0, atol=ROUNDING)
