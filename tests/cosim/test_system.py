@@ -1,6 +1,7 @@
 """Connections of a system: errors for invalid parts and connections name a remedy."""
 
 import itertools
+from copy import deepcopy
 from dataclasses import dataclass
 
 import numpy as np
@@ -112,6 +113,35 @@ def test_second_connection_of_an_input_is_rejected():
         "sources, use a block such as Sum"
     )
     refused(ValueError, message, system.connect, "robot.q", "pd.q")
+
+
+class Fork(Block):
+    """Block with a scalar input u and a vector y."""
+
+    inputs = (Port("u"),)
+    outputs = (Port("y", (2,)),)
+
+    def output(self, u):
+        return {"y": np.array([u.u, u.u])}
+
+
+def test_second_connection_is_rejected_after_failed_and_successful_insertions():
+    system = System()
+    for name in ("a", "b"):
+        system.add(name, Gain())
+    system.connect("a.y", "b.u")
+    taken = "cannot connect a.y to b.u: b.u is already connected to "
+    with pytest.raises(ValueError, match=r"cannot connect fork\.y"):
+        system.insert("fork", Fork(), "a.y", "b.u")
+    with pytest.raises(ValueError, match=f"{taken}a.y"):
+        system.connect("a.y", "b.u")
+    system.insert("middle", Gain(), "a.y", "b.u")
+    with pytest.raises(ValueError, match=f"{taken}middle.y"):
+        system.connect("a.y", "b.u")
+    with pytest.raises(ValueError, match=f"{taken}middle.y"):
+        deepcopy(system).connect("a.y", "b.u")
+    system.connections = []
+    system.connect("a.y", "b.u")
 
 
 def test_unconnected_input_without_a_start_value_is_rejected():

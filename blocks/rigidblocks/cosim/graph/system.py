@@ -70,6 +70,9 @@ class System(AttributeHints):
     def __init__(self) -> None:
         self.parts: dict[str, Part] = {}
         self.connections: list[Connection] = []
+        # list of connections, number of its connections in the index, and the index by target
+        self._indexed: tuple[list[Connection], int, dict[tuple[str, str], list[Connection]]]
+        self._indexed = [], 0, {}
         self.exposure = Exposure()
 
     @explain_calls()
@@ -276,17 +279,29 @@ class System(AttributeHints):
         self.add(name, block, **options)
         try:
             self.connections.remove(old)
+            self._indexed = [], 0, {}
             self.connect(source, f"{name}.u")
             self.connect(f"{name}.y", target, conversion=old.conversion)
         except BaseException:
             self.connections[:] = before
+            self._indexed = [], 0, {}
             del self.parts[name]
             raise
 
+    def _connections_to(self, target: tuple[str, str]) -> list[Connection]:
+        """Return the connections to a port, from an index that grows with the connections."""
+        indexed, n, index = self._indexed
+        if indexed is not self.connections or n > len(indexed):
+            n, index = 0, {}
+        for one in self.connections[n:]:
+            index.setdefault(one.target, []).append(one)
+        self._indexed = self.connections, len(self.connections), index
+        return index.get(target, [])
+
     def _check_free(self, new: Connection, written: Selection) -> None:
         """Raise ValueError if a target element of a connection is already connected."""
-        for old in self.connections:
-            if old.target != new.target or not (both := set(old.to) & set(new.to)):
+        for old in self._connections_to(new.target):
+            if not (both := set(old.to) & set(new.to)):
                 continue
             source, target = new.names
             adder = "WrenchSum" if "f_ext" in target else "Sum"
