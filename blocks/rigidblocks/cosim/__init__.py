@@ -1,1 +1,1 @@
-"""Runs of systems and their results."""
+"""Co-simulation of systems, and recorded results."""

@@ -1,4 +1,4 @@
-"""Batches of runs with different start values, parallel in SIMD lanes and threads."""
+"""Batch simulation: runs with different start values in parallel SIMD lanes and threads."""
 
 import ctypes
 import logging
@@ -160,7 +160,7 @@ def _log_failures(failed: Array) -> None:
 
 
 class Batch:
-    """Block prepared for repeated batches of runs with steps of dt [s].
+    """Block that is prepared for repeated batches with the communication step dt [s].
 
     `simulate_batch` describes the arguments. Raises ValueError for a block that cannot run in SIMD
     lanes, and KeyError for a pattern that matches no output.
@@ -196,7 +196,7 @@ class Batch:
 
     @property
     def width(self) -> int:
-        """Number of recorded values per communication point of one run."""
+        """Number of values that one run records at a communication point."""
         return len(self._places)
 
     @cached_property
@@ -275,7 +275,7 @@ class _StartValues:
         self._where, self._start = memory.where, memory.start()
 
     def memories(self, start: Mapping[str, Any]) -> Array:
-        """Return the initial memory vectors (n, size) of n runs, with the given start values."""
+        """Return the initial memory vectors (n, size) of n runs for the given start values."""
         values: dict[str, Array] = {}
         counts: dict[str, int] = {}
         for name, given in start.items():

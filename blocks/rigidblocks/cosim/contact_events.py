@@ -48,7 +48,7 @@ FORMS = ("compiled", "numpy")
 
 
 class ContactEquations(abc.ABC):
-    """Contact equations of a model at given positions q (nq,) and velocities qd (nv,)."""
+    """Base class of the contact equations at positions q (nq,) and velocities qd (nv,)."""
 
     @abc.abstractmethod
     def surfaces(self, q: Array, qd: Array) -> Surfaces:
@@ -56,14 +56,17 @@ class ContactEquations(abc.ABC):
 
     @abc.abstractmethod
     def equation(self, q: Array, qd: Array, tau: Array, closed: Sequence[int]) -> PhaseEquation:
-        """Return the equation a = M lam + d of the accelerations a and forces lam of contacts.
+        """Return the contact equation a = M lam + d of the `closed` contacts.
 
-        The equation has the directions of the `closed` contacts. tau (nv,) are the joint forces.
+        a are the contact accelerations and lam the contact forces, in the normal and tangential
+        directions. tau (nv,) are the joint forces.
         """
 
     @abc.abstractmethod
     def mobility(self, q: Array, qd: Array, closed: Sequence[int]) -> PhaseEquation:
-        """Return the equation of the `closed` contacts without forces, for impulses.
+        """Return the impulse equation of the `closed` contacts, with the velocities w.
+
+            velocities after the impact = M impulses + w
 
         The fields d and `free` of the result are zero.
         """
@@ -101,7 +104,7 @@ class NumpyEquations(ContactEquations):
 class CompiledEquations(ContactEquations):
     """Contact equations that a compiled function evaluates for all contacts at once.
 
-    `directions` has the row indices of each contact in these equations.
+    `directions` has, for each contact, its row indices in the equations of all contacts.
     """
 
     function: CompiledFunction
@@ -210,7 +213,7 @@ def simulate_contact(
     rest: float = 1e-3,
     form: str = "compiled",
 ) -> Result:
-    """Simulate a model with rigid contacts from t = 0 to t_stop [s], with a sample every dt [s].
+    """Simulate a model with rigid contacts from t = 0 to t_stop [s]; record every dt [s].
 
     Between events, closed contacts are equality constraints. Each inner step ends with a projection
     of the positions and velocities onto the constraints. By default, step size control selects the
@@ -318,8 +321,8 @@ def _no_force(t: float, q: Array, qd: Array) -> Array:
 class Scene:
     """Model to simulate, with the contacts, the law of impact and the joint forces.
 
-    `rest` is the approach velocity below which a contact does not rebound [m/s]. `h` is the step
-    size in the zero tolerances of sliding velocities [s].
+    `rest` is the approach velocity below which a contact does not rebound [m/s]. The tolerance
+    below which a sliding velocity counts as zero is proportional to the step size `h` [s].
     """
 
     model: Model
@@ -357,10 +360,10 @@ class Scene:
         return SmoothMotion(self, phase, t, q, qd)
 
     def _stop_slow_contacts(self, t: float, q: Array, qd: Array, closed: Sequence[int]) -> Array:
-        """Return the joint velocities after the stop of contacts with negligible sliding velocity.
+        """Return the joint velocities after negligible sliding velocities are set to zero.
 
-        A stopped contact may stick or slide in another direction, so its friction force need not
-        oppose the previous sliding velocity.
+        Afterwards, such a contact may stick or begin to slide in any direction, so its friction
+        force need not oppose the previous sliding velocity.
         """
         equation = self.equations.equation(q, qd, self.tau(t, q, qd), closed)
         still = slow_contacts(equation, self.h)
@@ -375,7 +378,7 @@ class Scene:
     ) -> tuple[Array, Array, Array, list[int]]:
         """Resolve the impacts of an event; return q, qd, impulses (n, 3) and closed contacts.
 
-        A closed contact touches and does not separate after the impacts.
+        The closed contacts are the touching contacts that do not separate after the impacts.
         """
         impulse = np.zeros((len(self.equations.surfaces(q, qd).gap), 3))
         for _ in range(IMPACTS):
@@ -401,7 +404,7 @@ class Scene:
         return [i for i, gap in enumerate(self.equations.surfaces(q, qd).gap) if gap <= NEAR]
 
     def _impact(self, q: Array, qd: Array, touching: Sequence[int], rebounds: bool) -> Impact:
-        """Return the impact of the touching contacts, with restitution if `rebounds` is true."""
+        """Solve the impact of the touching contacts, with restitution if `rebounds` is true."""
         contacts = self.contacts(q, qd)
         e = np.broadcast_to(np.asarray(self.e, dtype=float), (len(contacts),))[touching]
         some = [contacts[i] for i in touching]
@@ -482,7 +485,7 @@ def _fixed_rows(
     method: Integrator,
     h: float,
 ) -> Iterator[SmoothMotion]:
-    """Yield the motion at the given times [s], at which the fixed steps end."""
+    """Yield the motion at the given times [s], by fixed steps that end at these times."""
     for end in times:
         known = len(events)
         while end - now.t > 1e-13 * end:

@@ -54,8 +54,8 @@ def move_independently(
     """Simulate the motion from q, qd under the joint forces tau(t, q, qd) until t_stop [s].
 
     An explicit method with fixed steps integrates the independent coordinates (y, dy/dt). The run
-    selects new coordinates if the condition number exceeds the value at the last selection by the
-    factor `WORSE`.
+    selects new coordinates if the condition number exceeds `WORSE` times the condition number at
+    the last selection.
 
     Args:
         model: Model with closed loops.
@@ -125,7 +125,7 @@ class _Motion:
     def from_state(
         cls, coordinates: LinearCoordinates, q: Array, qd: Array, tau: Forces
     ) -> _Motion:
-        """Return the equations of motion in coordinates near q, from the tangent space at q."""
+        """Return the equations of motion in `coordinates`, with the tangent dq/dy at q."""
         y = coordinates.from_configuration(q)
         G = independent_motion(coordinates.model, coordinates, q, qd, y).G
         return cls(coordinates, q, y, G, tau)

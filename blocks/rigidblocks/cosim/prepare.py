@@ -312,13 +312,13 @@ class Run(AttributeHints):
 
     @cached_property
     def _state_digest(self) -> str:
-        """Digest of all data that must be equal for a state from a file; not the start values."""
+        """Digest of the system and the options, without start values, for state files."""
         plan = self._plan
         settings = plan.order, plan.dt, plan.t_start, plan.form
         return content_digest(plan.content[0], settings)
 
     def _check_state_file(self) -> None:
-        """Raise ValueError if the state of the run is more than the states of its parts."""
+        """Raise ValueError if a state file cannot contain the complete state of the run."""
         if used := [name for name, value in vars(self._plan.coupling).items() if value]:
             raise ValueError(
                 f"a state file does not support the options {', '.join(used)}, which use the "
@@ -530,7 +530,7 @@ def prepare(
     Returns:
         Prepared run, before its first step.
 
-    The function raises the exceptions of `simulate`, except for errors of the end time.
+    The function raises the exceptions of `simulate`, except those that concern the end time.
     """
     chosen = with_defaults(prepare, options, PrepareOptions)
     record, every = chosen["record"], chosen["every"]

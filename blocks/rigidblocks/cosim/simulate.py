@@ -511,9 +511,9 @@ def hold_warnings(wiring: Wiring, dt: float, values: Callable[[str], Array]) -> 
 def late_sample_warnings(wiring: Wiring) -> Iterator[str]:
     """Yield a warning for each sampled block that reads outputs of the previous sample time.
 
-    The block is then in a loop of connections. In Gauss-Seidel order, the sampled block steps
-    before a block without continuous states whose output it reads. Plants with a step written in C
-    cause no warning, because their inputs are held since the previous sample.
+    This occurs in loops of connections: in Gauss-Seidel order, the sampled block steps before a
+    block without continuous states whose output it reads. Plants with a step written in C cause no
+    warning, because their inputs are held since the previous sample.
     """
     place = {name: k for k, name in enumerate(wiring.stepping_order)}
     late = {(b, a) for (a, _), (b, _), *_ in wiring.connections if place[b] < place[a]}

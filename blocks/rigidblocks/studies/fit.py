@@ -158,7 +158,7 @@ _SHARE = 1e-6  # smallest component of a null space vector that counts as nonzer
 
 
 class Estimate(NamedTuple):
-    """Standard deviations (n,), confidence intervals (n, 2), correlations (n, n) of n estimates."""
+    """Standard deviations (n,), confidence intervals (n, 2) and correlations of n estimates."""
 
     deviations: Array
     intervals: Array

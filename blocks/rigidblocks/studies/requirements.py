@@ -180,7 +180,7 @@ class Always(Requirement):
 
 @dataclass(frozen=True)
 class Eventually(Requirement):
-    """Requirement that the signal is at least once between `lower` and `upper` for `hold` [s]."""
+    """Requirement that the signal stays in `lower` .. `upper` for `hold` [s] at least once."""
 
     lower: float = -inf
     upper: float = inf

@@ -346,7 +346,7 @@ class LocalWorkers(NamedTuple):
 
 
 class SweepOptions(PrepareOptions, total=False):
-    """Options of `prepare` that a sweep passes on."""
+    """Options that `sweep` accepts and passes to `prepare`."""
 
     t_start: float
     form: str

@@ -1,4 +1,4 @@
-"""Instances of FMUs in this process, called through FMPy, and the clocks of FMI 3.0."""
+"""Instances of FMUs that run in this process through FMPy, and clocks of FMI 3.0."""
 
 import abc
 import ctypes
@@ -146,7 +146,7 @@ class Clocks:
     def look_ahead(self, t: float) -> None:
         """Query the clock intervals that the event at the time t [s] may have changed.
 
-        The interval of a clock with a changing interval changes only when this clock ticks.
+        A clock of the variability `changing` changes its interval only when it ticks.
         """
         for k, clock in enumerate(self._clocks):
             ticks = clock.intervalVariability == "changing" and k in self._due
@@ -164,7 +164,7 @@ class Clocks:
             group.values = np.zeros(group.n)
 
     def read(self) -> None:
-        """Get the output clocks that tick in the current event from the FMU."""
+        """Query the FMU for the output clocks that tick in the current event."""
         for group in self._outputs:
             ticked = group.values.copy()
             group.get()
@@ -492,7 +492,7 @@ class RunningFmu(Instance):
             group.set()
 
     def _has_discrete_news(self) -> bool:
-        """Return True if a discrete input has changed since the last event or a clock triggers."""
+        """Return True if a clock is triggered or a discrete input differs from the last event."""
         return self._has_discrete_changes() or self._clocks.are_triggered
 
     def _has_discrete_changes(self) -> bool:
@@ -759,8 +759,9 @@ class ScheduledInstance(FmuInstance):
 def follows(fmu: Fmu) -> bool:
     """Return True if an FMU supports polynomial inputs within a step.
 
-    FMI 1.0 and 2.0 pass input derivatives to FMUs that interpolate inputs. For model exchange the
-    importer integrates the equations, so polynomial inputs are always supported.
+    For co-simulation, these are the FMUs of FMI 1.0 and 2.0 that interpolate inputs from input
+    derivatives. For model exchange, the importer integrates the equations, so it supports
+    polynomial inputs of every FMU.
     """
     if fmu.kind == MODEL_EXCHANGE:
         return True

@@ -1,4 +1,4 @@
-"""FMI functions of FMUs, called through FMPy, with the files and log messages of the FMUs."""
+"""Calls of FMI functions through FMPy, unpacked FMUs and log messages of FMUs."""
 
 import abc
 import contextlib
@@ -162,7 +162,7 @@ _LOCK = "in_use.lock"
 
 
 class Unpacked:
-    """FMU that is unpacked to a temporary folder, with its library.
+    """FMU that is unpacked to a temporary folder, and the loaded library of this FMU.
 
     One or several instances use the library. When the last instance calls `release`, the library is
     unloaded and the folder is removed. The folder is locked while this process runs. Unlocked
@@ -268,7 +268,7 @@ _once: set[str] = set()
 
 
 class StepEnd(NamedTuple):
-    """End time of a step [s], and True if an event must be handled at this time."""
+    """End of a step: time [s], and True if an event must be handled at this time."""
 
     t: float
     event: bool
@@ -335,7 +335,7 @@ def load_library(kind: type, fmu: Fmu, folder: str, name: str) -> Any:
 
 
 class Interface(abc.ABC):
-    """Instance of an FMU with its FMI functions, independent of the FMI version.
+    """Base class of the FMU instances, with methods that do not depend on the FMI version.
 
     `stop_time` is the end of the run [s], or infinity if it is not known when the run starts.
     `shared` is the unpacked FMU whose library several instances use. By default, the instance
@@ -390,7 +390,7 @@ class Interface(abc.ABC):
 
     @abc.abstractmethod
     def _instantiate(self) -> None:
-        """Instantiate the FMU by the object `slave`."""
+        """Instantiate the FMU through the FMPy object `slave`."""
 
     @abc.abstractmethod
     def set_up(self, t: float) -> None:
@@ -618,7 +618,7 @@ class Fmi2(Interface):
         return StepEnd(t + dt, False)
 
     def judge(self, function: str, status: int) -> None:
-        """Check a status; the error of a discarded step reports if the FMU requests the end."""
+        """Check a status; for a discarded step, report whether the FMU requests the end."""
         if status == DISCARD and function == "fmi2DoStep":
             ends, get_status = fmi2Boolean(), self.slave.dll.fmi2GetBooleanStatus
             known = get_status(self.slave.component, _TERMINATED, ctypes.byref(ends)) == 0

@@ -254,7 +254,7 @@ def _numbers(call: str, numbers: Array, n: int) -> list[float]:
 
 
 def _description_text(file: Path) -> dict[str, Any]:
-    """Return modelDescription.xml as JSON text with one character per byte."""
+    """Return modelDescription.xml as a string with one character per byte, and the FMU's digest."""
     Fmu(file)  # raises FmuError for an FMU that cannot be used
     with zipfile.ZipFile(file) as archive:
         xml = archive.read("modelDescription.xml")
@@ -267,7 +267,7 @@ def _digest(file: Path) -> str:
 
 
 def _method(fields_by_name: Any) -> Method | None:
-    """Return the integration method with fields from JSON, or None without fields."""
+    """Return the integration method that JSON fields describe, or None without fields."""
     if fields_by_name is None:
         return None
     fields = _tuples(fields_by_name)
@@ -279,7 +279,7 @@ def _method(fields_by_name: Any) -> Method | None:
 
 
 def _integrator(fields: Any) -> Integrator | None:
-    """Return the integrator with fields from JSON, or None without fields."""
+    """Return the integrator that JSON fields describe, or None without fields."""
     if fields is None:
         return None
     implicit = fields.get("implicit")

@@ -1,4 +1,4 @@
-"""Examination of FMUs: independence of instances in one library, and completeness of a reset.
+"""Tests of FMUs: independence of instances that share a library, completeness of a reset.
 
 FMI requires independent instances and a complete reset. In some FMUs, instances share global
 variables, or a reset keeps values of the last run. A separate process therefore examines an FMU
@@ -44,7 +44,7 @@ Kind = tuple[str, Configuration]  # interface type, and configuration
 
 
 class Reuse(NamedTuple):
-    """Properties of an FMU that FMI requires and that an examination has confirmed.
+    """Test results of an FMU: permission to share its library and to reset its instances.
 
     `shares` means that two instances in one library are independent. `resets` means that an
     instance after a reset behaves like a new instance.

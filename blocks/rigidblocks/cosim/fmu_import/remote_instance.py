@@ -39,7 +39,7 @@ _NONE = np.zeros(0)
 
 
 class Host(abc.ABC):
-    """Process that runs an FMU, and the channel to the process (base class).
+    """Base class of the processes that run an FMU, with the channel to the process.
 
     `place` describes the process in error messages.
     """

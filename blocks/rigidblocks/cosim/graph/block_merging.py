@@ -174,7 +174,7 @@ class AlgebraicLoop:
 
 
 def evaluation(wiring: Wiring, parts: Mapping[str, WiredPart]) -> tuple["str | AlgebraicLoop", ...]:
-    """Return the part names and the algebraic loops in an order that computes all outputs."""
+    """Return the evaluation order of all outputs: part names and algebraic loops."""
     reads = wiring.element_reads()
     circles = strongly_connected_parts(reads)
     graph: dict[frozenset[Node], set[frozenset[Node]]] = {}
@@ -206,7 +206,7 @@ def _loop(wiring: Wiring, parts: Mapping[str, WiredPart], circle: frozenset[Node
 def _ties(
     wiring: Wiring, parts: Mapping[str, WiredPart], names: Iterable[str]
 ) -> Iterator[tuple[ElementConnection, Node]]:
-    """Yield the connections within a loop, each with the graph node of its input element."""
+    """Yield the element connections to the parts `names`, with the node of each input element."""
     for name in names:
         for (a, y), (_, u), start, to, length in wiring.wires_to(name):
             source, target = parts[a].memory.where[y].start, parts[name].memory.where[u].start
@@ -292,7 +292,7 @@ class ContinuousSystem(PortsOfParts, Block):
     def _evaluate(
         self, t: Any, x: Record, u: Record, p: Record
     ) -> Iterator[tuple[WiredPart, Array]]:
-        """Yield each part with the memory vector that has the inputs and outputs at the time t."""
+        """Yield each part, and its memory vector with the inputs and outputs at the time t."""
         memories = self._parts.memories(t, x, u, p)
         for step in self._evaluation:
             names = (step,) if isinstance(step, str) else step.names
@@ -406,10 +406,11 @@ class SynchronousSystem(PortsOfParts, Block):
 
 
 def merge_blocks(wiring: Wiring, form: str, transparent: bool) -> Wiring:
-    """Return a wiring in which some groups of connected blocks are merged into one part.
+    """Return a wiring in which each group of blocks to merge is replaced by one part.
 
-    The groups are the connected continuous blocks if `transparent` is True, the algebraic loops for
-    the form "fused", and the loops of sampled blocks. The log lists the continuous blocks.
+    If `transparent` is True, connected continuous blocks are merged, and the log lists these
+    blocks. For the form "fused", the continuous blocks of each algebraic loop are merged. The
+    sampled blocks of a loop are always merged (`merge_synchronous_blocks`).
 
     Raises:
         ValueError: `transparent` is True for the form "fused", or for a system in which no two
@@ -477,11 +478,12 @@ def eliminate_algebraic_loops(wiring: Wiring) -> Wiring:
 def merge_synchronous_blocks(wiring: Wiring) -> Wiring:
     """Replace the sampled blocks of each loop by one part, which samples the blocks simultaneously.
 
-    A loop consists of blocks that read each other and have the same sample instants, and of blocks
-    without states between them. The ports retain their names. A wiring without loops is returned
-    unchanged.
+    The loops are the strongly connected components of the connection graph of the blocks without
+    continuous states. All sampled blocks of a loop must have the same sample time. The ports retain
+    their names. A wiring without loops is returned unchanged.
 
-    If the blocks stayed separate, one block of the loop would read a value of the previous sample.
+    Separate blocks would not be equivalent: one block of the loop would read a value of the
+    previous sample.
     """
     samplers = {name for name, part in wiring.parts.items() if _is_sampler(part)}
     reads: dict[str, set[str]] = {name: set() for name in samplers}
@@ -509,7 +511,7 @@ def _is_sampler(part: Part) -> bool:
 
 
 def _is_sampled(wiring: Wiring, circle: frozenset[str]) -> bool:
-    """Return True if the sampled parts of a loop sample at the same instants."""
+    """Return True if a loop has sampled parts and all of them have the same sample time."""
     blocks = [wiring.parts[name].component for name in circle]
     return len({getattr(block, "sample_time", None) for block in blocks} - {None}) == 1
 

@@ -1,4 +1,4 @@
-"""Blocks of a system that is converted to one block; each block has its own memory vector."""
+"""Memory vectors and exposed ports of the parts of a system that is converted to one block."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -23,8 +23,8 @@ from rigidblocks.spatial.spatial import Array
 class Exposure:
     """Names of the exposed ports by `part.port`, and patterns of hidden ports.
 
-    A port with a name is exposed. A port without a name is hidden if it matches a pattern. If
-    `hidden` is None, all ports without a name are hidden, unless no port has a name.
+    A port in `names` is always exposed. Any other port is hidden if it matches a pattern in
+    `hidden`. If `hidden` is None and `names` is not empty, all other ports are hidden.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
@@ -55,7 +55,7 @@ Memories = dict[str, Array]
 
 @dataclass(frozen=True, eq=False)
 class WiredPart:
-    """Part of a system that is converted to one block: the part's memory, options and port names.
+    """Part of a system that is converted to one block: memory, options and port names.
 
     Later changes of the system do not affect the object.
     """
@@ -216,7 +216,7 @@ class WiredParts:
         return places
 
     def read_inputs(self, name: str, memories: Memories) -> Array:
-        """Return the memory vector of a part, copied, with current values of connected inputs."""
+        """Return a copy of a part's memory vector with current values of the connected inputs."""
         m = memories[name].copy()
         where = self.by_name[name].memory.where
         for (a, y), (_, u), start, to, length in self.wiring.wires_to(name):

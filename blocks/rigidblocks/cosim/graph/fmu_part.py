@@ -213,8 +213,8 @@ _MOST_ELEMENTS = 10_000_000  # maximum number of elements of an array
 def _resize(path: object, description: Any, configuration: Configuration) -> frozenset[str]:
     """Set structural parameters and the shapes of the arrays that depend on these parameters.
 
-    An array with a new size keeps a start value that applies to all elements or has the new number
-    of elements.
+    A resized array keeps its start value if the value is a scalar or has the new number of
+    elements.
 
     Returns:
         Names of the arrays with new shapes.
@@ -515,10 +515,10 @@ class Fmu:
     def only_samples(self) -> bool:
         """True if the FMU has no continuous states and its memory changes only at samples.
 
-        Such an FMU, for example of a delay, has discrete outputs or discrete local variables. Only
-        model exchange requires that the model description lists the continuous states. In an FMU
-        of this package for co-simulation only, they are the continuous variables with exact start
-        values. Any other FMU without this list only samples if all its outputs are discrete.
+        An FMU of a delay is an example. Its outputs or local variables are discrete. The model
+        description must list the continuous states only for model exchange. For co-simulation FMUs
+        of this package, a continuous variable with an exact start value counts as a continuous
+        state. For other co-simulation FMUs, the result is True only if all outputs are discrete.
         """
         about = self.description
         if about.numberOfContinuousStates:

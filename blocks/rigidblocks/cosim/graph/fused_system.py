@@ -198,9 +198,10 @@ class FusedSystem(PortsOfParts, Composite):
 
 
 class _Structure(FusedSystem):
-    """Fused system for dependency analysis, in which parts with separate C code are replaced.
+    """Fused system for dependency analysis, with dense dependencies for separate C code.
 
-    After the step of such a part, each state depends on all values of the part's memory vector.
+    The tracer cannot trace a part whose step is separate C code. The analysis assumes that each
+    state of this part depends on all values of the part's memory vector.
     """
 
     def __init__(self, parts: WiredParts, dt: float, jacobi: bool):

@@ -29,12 +29,13 @@ _DECADES = 14  # decades by which the search for crossovers extends the default 
 class Margins(NamedTuple):
     """Stability margins of a loop L with negative feedback, 1 / (1 + L).
 
-    `gain` is the factor of L at the stability limit, and `phase` [deg] the phase lag at this limit.
-    `delay` [s] is the delay at the limit, with the time unit of a sampled system. `omega_gain` and
-    `omega_phase` [rad/s] are the frequencies of the phase crossover, where L is real and negative,
-    and of the gain crossover, where |L| = 1. `modulus` is the smallest distance of L from -1.
-    Without a crossover, the margin is infinite and its frequency is NaN. If the loop has several
-    crossovers, the margins are the smallest.
+    `gain` is the gain margin, the factor on L that leads to the stability limit. `phase` [deg] and
+    `delay` [s] are the additional phase lag and the additional delay that lead to this limit.
+    `omega_gain` [rad/s] is the frequency of the phase crossover, where L is real and negative.
+    `omega_phase` [rad/s] is the frequency of the gain crossover, where |L| = 1. `modulus` is the
+    modulus margin, the minimum of |1 + L|. Without a crossover, the margin is infinite and its
+    frequency is NaN. For several crossovers, `gain` is the factor nearest to 1 (in logarithm), and
+    `phase` and `delay` are the smallest in magnitude.
     """
 
     gain: float
@@ -182,10 +183,11 @@ def frequency_range(roots: Array, dt: float | None) -> Array:
 def stability_margins(
     response: Callable[[Array], Array], omega: Array, dt: float | None
 ) -> Margins:
-    """Return the stability margins of the loop `response` (n,) of the frequencies [rad/s].
+    """Return the stability margins of a loop with the frequency response L = response(omega).
 
-    The crossovers are bracketed on the grid omega, which is extended as long as the gain crosses
-    one beyond its ends, and then located by bisection.
+    The grid omega (n,) [rad/s] is first extended as long as the gain approaches 1 at its ends. The
+    sign changes of |L| - 1 and of the imaginary part of L bracket the crossovers, and bisection
+    locates them.
     """
     omega = _extend_frequencies(response, omega, dt)
     L = response(omega)
@@ -219,7 +221,7 @@ def stability_margins(
 def _extend_frequencies(
     response: Callable[[Array], Array], omega: Array, dt: float | None
 ) -> Array:
-    """Extend the frequencies until the gain no longer approaches one at both ends."""
+    """Extend the frequencies at each end until the gain no longer approaches 1 there."""
 
     def slope_towards_one(w: float, factor: float) -> bool:
         here, there = np.abs(response(np.array([w, w * factor])))
@@ -246,7 +248,7 @@ def _crossings(values: Array) -> list[int]:
 
 
 def _bisect(value: Callable[[Array], float], low: float, high: float) -> float:
-    """Return the frequency of a sign change, to the last digits."""
+    """Return the frequency at which a function changes its sign, by bisection."""
     negative = value(np.array([low])) < 0
     while high - low > 2 * _EPS * high and low < (middle := (low + high) / 2) < high:
         if (value(np.array([middle])) < 0) == negative:
@@ -268,10 +270,10 @@ def _smallest(value: Callable[[Array], float], low: float, high: float) -> float
 def step_response(
     A: Array, B: Array, C: Array, D: Array, dt: float | None, t: Array
 ) -> StepResponse:
-    """Return the outputs (n, outputs) after a unit step of the one input of B (states, 1).
+    """Return the step response (n, outputs) to a unit step of the only input, B (states, 1).
 
-    For a continuous system the samples are exact: the states follow the matrix exponential. The
-    times t (n,) [s] have equal distances. For a sampled system they are multiples of dt.
+    The times t (n,) [s] are equally spaced; for a sampled system, they are multiples of dt. The
+    matrix exponential gives the exact states of a continuous system at these times.
     """
     n, h = len(A), float(t[1] - t[0]) if len(t) > 1 else 0.0
     F, G = A, B[:, 0]

@@ -184,8 +184,8 @@ class Linearization(AttributeHints):
 
         Args:
             u: Name of the input; not required if the system has one input.
-            t: Times (n,) [s] with equal distances, from 0; multiples of dt for a sampled system.
-                Default: 400 intervals, until the slowest stable pole has decayed to 0.1 %.
+            t: Equally spaced times (n,) [s] from 0; multiples of dt for a sampled system. Default:
+                400 intervals, until the slowest stable mode has decayed to 0.1 %.
 
         Raises:
             KeyError: The name does not exist.
@@ -291,7 +291,10 @@ def linearize(
 
 @dataclass(frozen=True, eq=False)
 class _Disturbance(Block):
-    """Signal y = u + d with a disturbance d, where a loop is cut; all have the ports `port`."""
+    """Sum y = u + d of a signal and a disturbance, inserted where a loop is cut.
+
+    u, d and y have the shape and the unit of `port`.
+    """
 
     port: Port
 

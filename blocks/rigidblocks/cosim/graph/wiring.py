@@ -90,10 +90,13 @@ class Evaluation(NamedTuple):
 
 
 class StartGroup(NamedTuple):
-    """Parts in a loop of connections, or a single part, with their evaluations at initialization.
+    """Strongly connected component of the connection graph, evaluated at initialization.
 
-    `is_circle` is true if the group reads its own outputs. `is_loop` is true if the declared
-    dependencies between its outputs form an algebraic loop at initialization.
+    `parts` are the parts of one loop of connections, or a single part. `evaluations` are the
+    evaluations of these parts, in their order.
+
+    `is_circle` is true if a part of the component reads an output of the component. `is_loop` is
+    true if the outputs of the component form an algebraic loop at initialization.
     """
 
     parts: tuple[str, ...]
@@ -173,7 +176,8 @@ class Wiring:
     def conversion(self, wire: Wire) -> Conversion | None:
         """Return the unit conversion of a wire, or None if the values do not change.
 
-        Values between two blocks are never converted.
+        A connection between two blocks needs no unit conversion, because blocks have coherent SI
+        units.
         """
         (a, y), (b, u), start, to, n = wire
         if (b, u, to) in self._conversions:
@@ -328,7 +332,7 @@ class Wiring:
         return True
 
     def _reads(self) -> Reads:
-        """Return the graph of direct feedthrough, with the ports that each port reads.
+        """Return the graph of direct feedthrough: for each port, the ports that it reads.
 
         An input reads its source, and an output reads inputs of its part.
         """
@@ -398,7 +402,7 @@ class Wiring:
         """Return the undeclared dependencies that form cycles, by part.
 
         An undeclared output may depend on every input of the part. All undeclared outputs of a part
-        that are in cycles are therefore in one cycle.
+        that are in cycles are therefore in one strongly connected component.
         """
         found: dict[str, DependencyGroup] = {}
         for circle in strong_components(self._graph(dependencies, {})):
@@ -446,12 +450,13 @@ class Wiring:
 
     @cached_property
     def initialization(self) -> tuple[StartGroup, ...]:
-        """Groups of parts for the initialization: loops of connections, and single parts.
+        """Strongly connected components of the connection graph, in initialization order.
 
-        Each group follows the groups that it reads. The evaluations of the groups determine all
-        outputs at initialization. The order follows from the declared dependencies (initial
-        unknowns and outputs of an FMU, trace of a block), and from undeclared dependencies outside
-        loops.
+        Each component follows the components that it reads. The evaluations of the components
+        determine all outputs at initialization. The order of the evaluations follows from the
+        dependencies of the outputs on the inputs. An FMU declares these dependencies for its
+        initial unknowns and outputs; the traced expressions of a block contain them. Undeclared
+        dependencies affect the order only outside loops.
         """
         reads, components = self._start_components()
         loops = {node[0] for c in components if _is_circle(c, reads) for node in c}
@@ -718,7 +723,7 @@ def _evaluations(
     known = [False] * len(components)
 
     def mark(found: list[int]) -> None:
-        """Mark components as known, also components without outputs that depend only on them."""
+        """Mark components as known, and then readers without outputs if all sources are known."""
         while found:
             k = found.pop()
             known[k] = True

@@ -236,8 +236,10 @@ class Events(NamedTuple):
 class Tableau(NamedTuple):
     """Coefficients of an explicit or linearly implicit integration method with s stages.
 
-    The arrays are a (s, s), b (s,), c (s,), dense (s, d) and error (s,); `error` is None for fixed
-    steps. A linearly implicit method has gamma > 0, `coupling` (s, s) and `time` (s,).
+    a (s, s), b (s,) and c (s,) form the Butcher tableau. `dense` (s, d) has the coefficients of the
+    dense output of degree d, and `error` (s,) the weights of the error estimate. `error` is None
+    for fixed steps. A linearly implicit method has gamma > 0 and the coefficients `coupling` (s, s)
+    and `time` (s,).
     """
 
     order: int

@@ -33,7 +33,7 @@ _NO_LESS, _ENOUGH = 0.7, 3  # stop after 3 successive halvings that leave over 7
 
 
 class Scheme(abc.ABC):
-    """Method that steps all parts over a communication step (base class)."""
+    """Base class of the coupling schemes, which execute communication steps."""
 
     @abc.abstractmethod
     def __call__(self, t: float, dt: float) -> None:
@@ -267,7 +267,7 @@ class PolynomialStep(Scheme):
         return follow_remarks(self._parts, self._links)
 
     def _step_group(self, group: tuple[str, ...], t: float, dt: float) -> None:
-        """Step a single part, or a group of parts that form a loop of connections."""
+        """Step a group: a single part, or the parts of a loop of connections."""
         if group not in self._equations:
             self._sweep(group, t, dt, simultaneous=False)
             return
@@ -323,7 +323,7 @@ class PolynomialStep(Scheme):
         self._sweep(group, t, dt, simultaneous)
 
     def _sweep(self, names: Sequence[str], t: float, dt: float, simultaneous: bool) -> None:
-        """Step the parts in order; a part reads new outputs unless `simultaneous` is true."""
+        """Step the parts in Gauss-Seidel order, or in Jacobi order if `simultaneous` is true."""
         for name in names:
             self._parts.call_and_name_errors(name, partial(self._follow, name, t, dt))
             if not simultaneous:
@@ -335,9 +335,9 @@ class PolynomialStep(Scheme):
     def _follow(self, name: str, t: float, dt: float) -> None:
         """Step one part with polynomial inputs.
 
-        If a part does not support polynomial inputs, its inputs are constant during the step: the
-        means of the polynomials. Inputs in an algebraic loop and inputs of parts that only sample
-        are exceptions: they have the values at the end of the step.
+        If a part does not support polynomial inputs, each input is constant during the step and
+        equals the mean of its polynomial. The exceptions are inputs in an algebraic loop and inputs
+        of parts that only sample: they equal the value of the polynomial at the end of the step.
         """
         part, course = self._parts.by_name[name], self._input_polynomials(name)
         at_end = self._links.inputs_at_end[name]
@@ -386,13 +386,14 @@ def follow_remarks(parts: Instances, links: Links) -> Iterator[tuple[int, str]]:
 
 
 class StepSizeControl(Scheme):
-    """Step size control for a scheme of order p, by an error estimate per second of simulated time.
+    """Step size control for a scheme of order p, by the estimated error per second.
 
         |y_2 - y_1| / (2^p - 1) <= tol h max(nominal, |y|)
 
-    y_1 are the outputs after one step of h, and y_2 the outputs after two half steps. The run
-    continues from y_2. The test covers all outputs that change within a step. For outputs with
-    direct feedthrough, the test omits the factor h, because the errors do not accumulate.
+    h is the step size. y_1 are the outputs after one step, and y_2 the outputs after two half
+    steps. The run continues from y_2. The test covers all outputs that change within a step. For
+    outputs with direct feedthrough, the test omits the factor h, because the errors do not
+    accumulate.
 
     All sample times are multiples of the longest step. A step that fails the test is repeated with
     half the step size. Step sizes are multiples of the shortest step, and each step starts at a

@@ -60,10 +60,10 @@ class Links:
 
     `held` (n,) marks the outputs that change only at samples and events, or depend only on such
     outputs. `algebraic` (n,) marks the outputs with direct feedthrough. `owner` has the part of
-    each output. `nominal` has the nominal value of each output. `groups` has the groups of parts
-    that form loops; each group follows the groups that it reads. `samplers` has the parts that only
-    sample. `stateless` has these parts and the blocks without continuous states, which read held
-    outputs at the end of a step.
+    each output. `nominal` has the nominal value of each output. `groups` has the strongly connected
+    components of the parts; each component follows the components that it reads. `samplers` has the
+    parts that only sample. `stateless` has the parts that only sample and the blocks without
+    continuous states. These parts read held outputs at the end of a step.
     """
 
     def __init__(self, wiring: Wiring):
@@ -102,8 +102,8 @@ class Links:
     def inputs_at_end(self) -> Mapping[str, Array]:
         """Indices of the inputs that a part without polynomial inputs reads at the end of a step.
 
-        They belong to an algebraic loop, which makes the values of its parts consistent, or to a
-        part that only samples.
+        These are the inputs in algebraic loops, whose values must be consistent at the end of the
+        step, and all inputs of parts that only sample.
         """
         looped = _algebraic_loop_inputs(self._wiring)
         for name in self.samplers:
@@ -251,10 +251,10 @@ def _reads_time(part: Part, output: str) -> bool:
 def groups(
     reads: Mapping[str, set[str]], before: Mapping[str, set[str]] | None = None
 ) -> tuple[tuple[str, ...], ...]:
-    """Return the groups of parts that read each other, directly or through other parts.
+    """Return the strongly connected components of the graph `reads` of parts.
 
-    Each group follows the groups that it reads. If possible, a group also follows the parts that
-    `before` lists for its members.
+    Each component follows the components that it reads. If possible, a component also follows the
+    parts that `before` lists for its members.
     """
     reached = {name: _transitive_reads(name, reads) for name in reads}
     group_of = {

@@ -118,7 +118,7 @@ class Network(abc.ABC):
 
     @abc.abstractmethod
     def steps(self) -> Iterator[tuple[str, Array]]:
-        """Yield the part name and the data `STEP_PORTS` of the step size control of each block."""
+        """Yield each part with an adaptive method, and its step size control data `STEP_PORTS`."""
 
     @abc.abstractmethod
     def close(self) -> None:
@@ -313,7 +313,7 @@ class Instances(Network):
         )
 
     def call_and_name_errors(self, name: str, call: Callable[[], None]) -> None:
-        """Call a function of a part, and add the name of the part to the message of an error."""
+        """Call a function of a part; on failure, add the part name to the error message."""
         try:
             call()
         except (Exception, SystemExit) as error:

@@ -216,7 +216,7 @@ class Grid:
 
     @property
     def t_stop(self) -> float:
-        """End of the last step [s], which the step computes as the sum of its start and dt."""
+        """End of the last step [s], at least the floating-point sum of its start time and dt."""
         last = self.t_start + (self.n - 1) * self.dt
         return max(self.t_start + self.n * self.dt, last + self.dt)
 
