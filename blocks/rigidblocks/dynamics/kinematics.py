@@ -435,9 +435,16 @@ def frame_jacobian(
     q = as_configuration(model, q)
     if body < 0:
         return np.zeros((6, model.nv))
-    place = place if placement is None else placement @ place
-    X = place @ body_poses(model, q)[body]
-    J = place @ body_jacobian(model, q, body)
+    return base_jacobian(model, q, body, place if placement is None else placement @ place)
+
+
+def base_jacobian(model: Model, q: Array, body: int, placement: Transform) -> Array:
+    """Return the Jacobian (6, nv) of a frame on a body, in base axes, without a check of q.
+
+    Blocks call this function: a step with a NaN input names the input.
+    """
+    X = placement @ body_poses(model, q)[body]
+    J = placement @ body_jacobian(model, q, body)
     return np.concatenate([X.E.T @ J[:3], X.E.T @ J[3:]])
 
 
@@ -630,7 +637,7 @@ def _errors(model: Model, tasks: Sequence[Target], bodies: Sequence[int], q: Arr
 
 
 def _rows(model: Model, task: Target, body: int, q: Array) -> Array:
-    J = frame_jacobian(model, q, body, task.placement)
+    J = base_jacobian(model, q, body, task.placement)
     return J if task.rotation else J[3:]
 
 

@@ -10,11 +10,11 @@ from rigidblocks.block.block import Block, Port, Record, Values, finite
 from rigidblocks.dynamics import rnea
 from rigidblocks.dynamics.forward import crba
 from rigidblocks.dynamics.kinematics import (
+    base_jacobian,
     body_jacobian,
     body_jacobian_rate,
     body_poses,
     damped_step,
-    frame_jacobian,
     pose_error,
     velocity_product,
 )
@@ -155,7 +155,7 @@ class InverseKinematics(Block):
         return self.frame.body_of(self.model)
 
     def _qd(self, q: Array, u: Record, p: Record) -> Array:
-        J = frame_jacobian(self.model, q, self._body, self.frame.placement)
+        J = base_jacobian(self.model, q, self._body, self.frame.placement)
         J = J if self.rotation else J[3:]
         wanted = _reference_velocity(u, self.rotation) + p.gain * _goal_error(
             u, self._pose(q), self.rotation
@@ -235,7 +235,7 @@ class TaskSpacePD(Block):
     def output(self, u: Record, p: Record) -> Values:
         body, still = self.frame.body_of(self.model), np.zeros(self.model.nv)
         X = self.frame.placement @ body_poses(self.model, u.q)[body]
-        J = frame_jacobian(self.model, u.q, body, self.frame.placement)
+        J = base_jacobian(self.model, u.q, body, self.frame.placement)
         J = J if self.rotation else J[3:]
         kp, kd = p.kp, p.kd
         if self.rotation:
