@@ -64,9 +64,11 @@ OPTIONS = {  # build options
     ]
     for fmi in (2, 3)
 }
-KINDS = {  # FMUs of FMI 3.0 with binary variables, and for scheduled execution
+KINDS = {  # FMUs with optional features of FMI 3.0
     2: [],
-    3: [folders(SAMPLE / kind) + FMI[3] for kind in ("binary", "scheduled")],
+    3: [
+        folders(SAMPLE / kind) + FMI[3] for kind in ("binary", "scheduled", "clocked", "resizable")
+    ],
 }
 WAYS = {  # compiler options of each file, by its name or by its folder
     "kernel": [KERNEL, *(folders(SAMPLE / method) + KERNEL for method in METHODS)],

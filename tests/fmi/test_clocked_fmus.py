@@ -255,6 +255,14 @@ def test_without_event_mode_the_fmu_takes_its_samples_itself(fmus):
     assert_array_equal(*runs)
 
 
+@pytest.mark.parametrize("name", ["mean", "scalars"])
+def test_fmpy_runs_a_clocked_fmu_without_event_mode_like_the_block(fmus, name):
+    rows = fmpy.simulate_fmu(str(fmus[name]), stop_time=0.1, output_interval=MEAN.sample_time)
+    system = System()
+    system.add("mean", MEAN)
+    assert_array_equal(rows["s"], simulate(system, 0.1, MEAN.sample_time)["mean.s"])
+
+
 @pytest.mark.parametrize("kind", ["co-simulation", "model exchange"])
 @pytest.mark.parametrize("dt", [2e-3, 1e-2])
 def test_simulate_ticks_the_clock_and_has_the_values_of_the_block(fmus, kind, dt):

@@ -42,7 +42,7 @@ from rigidblocks.kernels.derivative_columns import structure_header
 from rigidblocks.kernels.loop_constraint_c import loop_rows
 from rigidblocks.kernels.model_header import model_header
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator
-from rigidblocks.library import RobotPlant
+from rigidblocks.library import Delay, RobotPlant
 from rigidblocks.robot.material import Material
 from rigidblocks.robot.robots import gripper
 from rigidblocks.robot.shapes import Box, Capsule, ConvexHull, HeightField, Plane, TriangleMesh
@@ -123,12 +123,17 @@ def _of_fmus() -> dict[str, str]:
         texts |= {name: sources[name] for name in ("model.h", "tangent.h", "events.h")}
     memory = Memory(Turntable())
     binary = Variables(TracedEvaluator(memory), binary=frozenset({"w_ref", "P"}))
-    for folder, variables, interval in (
-        ("binary", binary, None),
-        ("scheduled", Variables(TracedEvaluator(memory)), 2e-3),
+    for folder, variables, options in (
+        ("binary", binary, {}),
+        ("scheduled", Variables(TracedEvaluator(memory)), {"interval": 2e-3}),
+        ("clocked", Variables(TracedEvaluator(memory)), {"clock": "periodic"}),
     ):
-        sources = fmu_sources(variables, "turntable", RK4, 1e-3, 3, interval=interval)[1]
+        sources = fmu_sources(variables, "turntable", RK4, 1e-3, 3, **options)[1]
         texts[f"{folder}/fmu.h"] = guid.sub('RB_GUID "{sample}"', sources["fmu.h"])
+    delay = Variables(TracedEvaluator(Memory(Delay(3, 2e-3, (2, 5)))), resizable=True)
+    sources = fmu_sources(delay, "delay", RK4, 1e-3, 3)[1]
+    for name in ("fmu.h", "model.h", "tangent.h", "events.h", "sparsity.h"):
+        texts[f"resizable/{name}"] = guid.sub('RB_GUID "{sample}"', sources[name])
     return texts
 
 
