@@ -66,6 +66,7 @@ NAMES = {
     "robot.model": "capsule_inertia cylinder_inertia",
     "robot_description.load": "puma560",
     "spatial.scalar": "clip less maximum minimum piecewise",
+    "studies.experiment_design": "table_design",
     "tracing.compiled_functions": "compile_function",
     "tracing.trace": "jacobian",
 }

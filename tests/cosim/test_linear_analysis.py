@@ -76,6 +76,22 @@ def test_loop_without_crossovers_has_infinite_margins():
     assert_allclose(found.modulus, 1.0, rtol=1e-4)
 
 
+def test_static_gain_has_the_gain_margin_of_its_negative_value():
+    """With L = -2, the loop 1 / (1 + k L) is singular at k = 1 / 2."""
+    found = linearize(Gain(-2.0)).margins()
+    assert found.gain == 0.5
+    assert_allclose(found.modulus, 1.0, rtol=1e-15)
+    assert linearize(Gain(2.0)).margins()[:3] == (np.inf, np.inf, np.inf)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_all_pass_loop_with_unit_gain_has_no_gain_crossover(sign):
+    """L = (1 - s) / (1 + s) has |L| = 1 at all frequencies."""
+    found = linear([-sign, sign], [1.0, 1.0]).margins()
+    assert found.phase == np.inf
+    assert np.isnan(found.omega_phase)
+
+
 def test_step_response_of_a_lag_matches_the_closed_form():
     t = np.linspace(0, 3, 31)
     found = linear([2.0], [0.5, 1.0]).step(t=t)

@@ -262,6 +262,8 @@ def test_inverse_kinematics_names_the_joints_at_their_limits(arm):
 def test_frames_that_do_not_exist_or_do_not_move_are_rejected(arm):
     with pytest.raises(ValueError, match=r"'arm' has no frame 'tool'; .* \(did you mean tool0\?\)"):
         frame_pose(arm, np.zeros(3), "tool")
+    with pytest.raises(ValueError, match="needs one or more targets, but the list is empty"):
+        inverse_kinematics(arm, [])
     with pytest.raises(ValueError, match="frame 'stand' of 'arm' is fixed to the base"):
         inverse_kinematics(arm, Target("stand", rotx(0.1)))
     with pytest.raises(ValueError, match=r"q of model 'arm' needs shape \(3,\)"):

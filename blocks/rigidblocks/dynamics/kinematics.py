@@ -523,6 +523,8 @@ def inverse_kinematics(
     """
     model = _spatial_model(robot)
     tasks = [targets] if isinstance(targets, Target) else list(targets)
+    if not tasks:
+        raise ValueError("inverse_kinematics needs one or more targets, but the list is empty")
     tasks = [_task_of_body(robot, task) for task in tasks]
     limits = () if isinstance(robot, Model) else (robot.joint_properties,)
     given = [

@@ -153,7 +153,7 @@ def response_at(A: Array, B: Array, C: Array, D: Array, dt: float | None, omega:
     """
     s = 1j * omega if dt is None else np.exp(1j * omega * dt)
     if not len(A):
-        return np.broadcast_to(D.astype(complex), (len(s), *D.shape))
+        return np.tile(D.astype(complex), (len(s), 1, 1))
     try:
         found: Array = C @ np.linalg.solve(s[:, None, None] * np.eye(len(A)) - A, B[None]) + D
     except np.linalg.LinAlgError:  # one of the frequencies is a pole
@@ -191,9 +191,10 @@ def stability_margins(
     """
     omega = _extend_frequencies(response, omega, dt)
     L = response(omega)
-    gains, phases = _crossings(np.abs(L) - 1.0), _crossings(L.imag)
-    at_gain = [_bisect(lambda w: abs(response(w)[0]) - 1.0, omega[k], omega[k + 1]) for k in gains]
-    at_phase = [_bisect(lambda w: response(w)[0].imag, omega[k], omega[k + 1]) for k in phases]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gains, phases = _crossings(np.abs(L) - 1.0), _crossings(L.imag / np.abs(L))
+    at_gain = [_bisect(lambda w: abs(response(w)[0]) - 1.0, omega[i], omega[k]) for i, k in gains]
+    at_phase = [_bisect(lambda w: response(w)[0].imag, omega[i], omega[k]) for i, k in phases]
     # L is also real at zero frequency and at half the sampling rate
     at_phase += [0.0] if dt is None else [0.0, float(np.pi / dt)]
     values = response(np.array(at_phase))
@@ -241,10 +242,14 @@ def _extend_frequencies(
     return omega
 
 
-def _crossings(values: Array) -> list[int]:
-    """Return the indices k of the sign changes between the values k and k + 1."""
-    with np.errstate(invalid="ignore"):
-        return np.flatnonzero(np.signbit(values[1:]) != np.signbit(values[:-1])).tolist()
+def _crossings(values: Array) -> list[tuple[int, int]]:
+    """Return the indices of the values before and after each sign change.
+
+    Values within the rounding error of zero have no sign.
+    """
+    known = np.flatnonzero(np.abs(values) > 1e-13)
+    changes = np.flatnonzero(np.diff(np.sign(values[known])))
+    return [(int(known[k]), int(known[k + 1])) for k in changes]
 
 
 def _bisect(value: Callable[[Array], float], low: float, high: float) -> float:
