@@ -96,11 +96,12 @@ def relaxed_surface(z: Any, h: Any, K: Any, D: Any) -> Any:
 def zener_force(p: Any, y: Any, K_s: Any) -> Any:
     """Return the normal force of a Zener element: a spring K_s in series with a spring-damper.
 
-        f_n = max(0, K_s (y - p)),  dy/dt of `surface_rate`                            (RBDA 11.8)
+        f_n = max(0, K_s (y - p))                                                      (RBDA 11.8)
 
-    y <= 0 is the position of the node between the spring K_s [N/m] and the spring-damper. The force
-    does not depend on velocities, so it is continuous at impact. If K_s tends to infinity, the
-    force converges to `normal_force`.
+    y <= 0 is the position of the node between the spring K_s [N/m] and the spring-damper. The node
+    is the surface of `surface_rate`, which returns dy/dt for z = y. The force does not depend on
+    velocities, so it is continuous at impact. If K_s tends to infinity, the force converges to
+    `normal_force`.
 
     Args:
         p: Negative penetration depth (...) [m].
@@ -176,7 +177,10 @@ class SoftLaw:
     depth_ref: float | None = None
 
     def stiffening_factor(self, p: Any) -> Any:
-        """Return the factor g of the normal stiffness, sqrt(-p / depth_ref), or 1 by default."""
+        """Return the factor g of the normal stiffness, sqrt(-p / depth_ref).
+
+        If `depth_ref` is None, the factor is 1.
+        """
         if self.depth_ref is None:
             return 1.0
         return square_root(maximum(-p / self.depth_ref, _LEAST))
@@ -367,7 +371,7 @@ class CompliantPlant(Block):
 
     @property
     def _model(self) -> Model:
-        """Model of the robot whose variables `Plant.configuration` returns."""
+        """Model of the coordinates that the method `configuration` of the robot returns."""
         model = self.robot.configuration_model
         assert isinstance(model, Model)
         return model

@@ -91,7 +91,7 @@ def as_exclusions(
 def excluded_pairs(
     model: Model, exclusions: Sequence[tuple[str, str]]
 ) -> tuple[tuple[int, int], ...]:
-    """Return the pairs of body indices without contact: adjacent bodies and collision exclusions.
+    """Return the pairs of adjacent bodies and the collision exclusions, as pairs of body indices.
 
     The ground, which consists of all fixed shapes, has the index nb.
     """
@@ -140,9 +140,9 @@ def check_freedoms(model: Model, freedoms: JointProperties) -> None:
 def default_max_contacts(model: Model) -> int:
     """Return the default maximum number of contacts, which is sufficient for a pile of the bodies.
 
-    A close-packed sphere has twelve contacts, and two spheres share each contact. The result
-    therefore contains six contacts per body with only spheres, or four in models with more than
-    `MANY` bodies. Each body with other shapes contributes twelve contacts.
+    A close-packed sphere has twelve contacts, and two spheres share each contact. A body with only
+    spheres therefore counts as six contacts, or as four contacts in a model with more than `MANY`
+    bodies. A body with other shapes counts as twelve contacts.
     """
     of_ball = 6 if model.nb <= MANY else 4
     return sum(

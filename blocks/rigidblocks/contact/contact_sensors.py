@@ -50,7 +50,10 @@ class ContactSensor:
 
 @dataclass(frozen=True, eq=False)
 class SensorTables:
-    """C tables of the contact sensors, which list the shape table rows of each sensor's sides."""
+    """C tables of the contact sensors.
+
+    For each sensor, the tables list the rows of the shape table that belong to its two sides.
+    """
 
     model: Model
     ground: tuple[Shape | Surface, ...]
@@ -58,7 +61,10 @@ class SensorTables:
 
     @cached_property
     def _rows(self) -> tuple[tuple[int, Shape | Surface], ...]:
-        """Body index and shape of each row of the shape table; fixed shapes have the index nb."""
+        """Pairs (body index, shape), one per row of the shape table.
+
+        The body index of a fixed shape is nb.
+        """
         shapes: list[tuple[int, Shape | Surface]] = [
             (i, shape) for i, own in enumerate(self.model.contact) for shape in own
         ]
@@ -67,7 +73,7 @@ class SensorTables:
 
     @cached_property
     def sides(self) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
-        """Indices of the shape table rows of the two sides of each sensor.
+        """Pairs of index tuples, one pair per sensor: the shape table rows of its two sides.
 
         Raises:
             ValueError: A name is unknown, both sides contain the same shape, or two sensors have

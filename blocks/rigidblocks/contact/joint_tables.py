@@ -54,7 +54,7 @@ class TreeTables:
 
     @cached_property
     def dofs(self) -> tuple[tuple[int, int], ...]:
-        """Link number and index in qd of each degree of freedom."""
+        """Pairs (link number, index in qd), one per degree of freedom."""
         return tuple(
             (k, j)
             for k, i in enumerate(self.links)
@@ -110,10 +110,11 @@ class TreeTables:
 
     @cached_property
     def spans(self) -> tuple[tuple[int, int], ...]:
-        """First degree of freedom and length of the tree of each degree of freedom.
+        """Pairs (first degree of freedom, length), one per degree of freedom.
 
-        The length is the number of degrees of freedom from the first to the last one of the tree.
-        Trees that are connected by loops count as one tree.
+        Each pair describes the tree that contains the degree of freedom. The length is the number
+        of degrees of freedom from the first to the last one of this tree. Trees that are connected
+        by loops count as one tree.
         """
         root: list[int] = []
         for d, p in enumerate(self.parent_dof):
@@ -141,10 +142,10 @@ class TreeTables:
 
     @cached_property
     def stops(self) -> tuple[tuple[int, int, float, float, float], ...]:
-        """Degree of freedom, index in q, lower and upper position, and maximum force of each stop.
+        """Stops: (degree of freedom, index in q, lower limit, upper limit, maximum force).
 
-        Dry friction of a joint is an additional element with infinite positions. Its maximum force
-        is the friction force.
+        A stop has an infinite maximum force. Dry friction of a joint is an additional element with
+        infinite limits, whose maximum force is the friction force.
         """
         n, found = self.freedoms, []
         for d, (k, j) in enumerate(self.dofs):
@@ -159,8 +160,8 @@ class TreeTables:
     def text(self, apart: Sequence[tuple[int, int]]) -> str:
         """Return the C tables of bodies, links, degrees of freedom, stops and excluded pairs.
 
-        `apart` contains the pairs of body indices that have no contact. The index nb means the
-        ground.
+        `apart` contains the collision exclusions as pairs of body indices (`excluded_pairs`). The
+        index nb means the ground.
         """
         parts = (self._bodies(), self._links(), self._dofs(), self._stops())
         lines = (line for part in parts for line in part)
@@ -333,7 +334,10 @@ class LoopTables:
 
     @cached_property
     def rows(self) -> tuple[tuple[int, Array], ...]:
-        """Loop index, and angular and linear direction (6,), of each constraint row."""
+        """Pairs (loop index, direction), one per constraint row.
+
+        A direction (6,) contains the angular and the linear direction.
+        """
         found = []
         for k, loop in enumerate(self.model.loops):
             S = _motion_subspace(loop.joint)

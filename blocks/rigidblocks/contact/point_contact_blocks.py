@@ -69,8 +69,8 @@ class PointKinematics(Block):
 class CompliantPoints(Block):
     """Base class of blocks with compliant contact of n points.
 
-    The class defines the parameters and outputs of the block, and its stable hold times. Subclasses
-    define the annotated fields. K_t and D_t default to K and D.
+    The class defines the parameters and outputs of the block, and its stable hold times. A subclass
+    defines the fields `model` to `depth_ref`. K_t and D_t default to K and D.
     """
 
     model: Model

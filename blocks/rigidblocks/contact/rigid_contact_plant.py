@@ -81,7 +81,7 @@ class RigidContactPlant(WrittenBlock):
     pair, and the gap at each point. Projected Gauss-Seidel sweeps with the friction cone then solve
     for the impulses p, with a warm start from the previous step. The sweeps end when no contact
     velocity changes by more than 1e-5 of the speed of the fastest body. After 32 sweeps the limit
-    is 1e-4 of the previous speeds. `max_sweeps` is the maximum number of sweeps. The C code loops
+    is 1e-4 of the speeds before the step. `max_sweeps` is the maximum number. The C code loops
     over tables, so the compile time does not depend on the number of pairs.
 
     Materials. `mu` and `e` are the coefficients of friction and restitution. `mu_static` is the
@@ -181,7 +181,9 @@ class RigidContactPlant(WrittenBlock):
         object.__setattr__(self, "collision_exclusions", exclusions)
 
     def _set_coefficients(self) -> None:
-        """Replace each given coefficient by an array (nb + 1,) of the bodies and the ground.
+        """Convert the coefficients to arrays (nb + 1,): one value per body, one for the ground.
+
+        A coefficient that is None stays None.
 
         Raises:
             ValueError: A coefficient is negative or not finite, or mu_static is below mu.
@@ -367,7 +369,7 @@ class RigidContactPlant(WrittenBlock):
     def tables_with_arguments(
         self, arguments: Iterable[str], statements: Iterable[str] = ()
     ) -> str:
-        """Return the C tables of the plant for a step function with other arguments.
+        """Return the C tables of the plant for a step function with the arguments `arguments`.
 
         Args:
             arguments: Names of the arguments of the step function, which are pointers to double.

@@ -241,9 +241,10 @@ def _plane(plane: Plane) -> Transform:
 
 
 def _hull(vertices: Array) -> tuple[Array, Transform]:
-    """Return the table row of a hull about the centre of its bounding box, and its frame.
+    """Return the table row of a hull, and the transform from body to shape coordinates.
 
-    The size in the row is the smallest width along the principal axes of the vertices.
+    The origin of the shape coordinates is the centre of the bounding box. The size in the row is
+    the smallest width along the principal axes of the vertices.
     """
     middle = (vertices.min(axis=0) + vertices.max(axis=0)) / 2
     around = vertices - middle
@@ -301,10 +302,10 @@ def shape_count(model: Model, ground: Sequence[Shape | Surface]) -> int:
 def placed_rows(
     model: Model, ground: Sequence[Shape | Surface], centres: Sequence[Array]
 ) -> Iterator[tuple[int, Array, Transform]]:
-    """Yield the body index, table row and frame of each shape.
+    """Yield tuples (body index, table row, frame), one per row of the shape table.
 
-    The frame is relative to the centre (3,) of the body, in body coordinates. The body index is
-    `nb` for fixed shapes.
+    The origin of the frame is relative to the centre (3,) of the body, in body coordinates. The
+    body index is `nb` for fixed shapes.
     """
     for i, shapes in enumerate(model.contact):
         for shape in shapes:
@@ -380,7 +381,7 @@ class MaterialTables:
 
     The table has three groups of materials, in this order. The first group belongs to the bodies
     and the ground and applies to shapes without a material. The second group contains the distinct
-    materials of shapes. The third group contains the materials of `pairs`, each for two names.
+    materials of shapes. The third group contains the materials of the material pairs `pairs`.
     """
 
     model: Model
@@ -389,7 +390,7 @@ class MaterialTables:
 
     @cached_property
     def shapes(self) -> tuple[tuple[int, Shape | Surface], ...]:
-        """Body index of each shape, and the shape; the body index of a fixed shape is nb."""
+        """Pairs (body index, shape), one per shape; the body index of a fixed shape is nb."""
         own = [(i, shape) for i, shapes in enumerate(self.model.contact) for shape in shapes]
         return (*own, *((self.model.nb, surface) for surface in self.ground))
 
@@ -405,7 +406,10 @@ class MaterialTables:
 
     @cached_property
     def pair_materials(self) -> tuple[tuple[int, int, Material], ...]:
-        """Indices of the two materials of each pair, and the material of the pair."""
+        """Tuples (material index, material index, pair material), one per pair of materials.
+
+        A name in `pairs` can belong to several materials, which then give several tuples.
+        """
         places: dict[str, list[int]] = {}
         for k, material in enumerate(self.own):
             places.setdefault(material.name, []).append(self.bodies + k)

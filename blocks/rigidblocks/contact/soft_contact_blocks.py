@@ -65,9 +65,10 @@ class SoftTables:
 
     @cached_property
     def rows(self) -> tuple[tuple[int, Array, Transform], ...]:
-        """Body number, table row, and frame relative to the body, of each shape.
+        """Tuples (body number, table row, frame), one per row of the shape table.
 
-        The body number is an index into `bodies`, or len(bodies) for fixed shapes.
+        The body number is an index into `bodies`, or len(bodies) for fixed shapes. The frame is
+        relative to the body.
         """
         origins, nb = [np.zeros(3)] * self.model.nb, self.model.nb
         at = {**{i: k for k, i in enumerate(self.bodies)}, nb: len(self.bodies)}
@@ -182,9 +183,10 @@ _PATCH = ("m", "m", "m", "rad")
 class SoftContact(StagedBlock):
     """Forces of compliant contact between the shapes of bodies and fixed shapes.
 
-        of points      f = g (K d + D dd/dt) (1 + c dd/dt),  g = sqrt(d / depth_ref) or 1
-        of polytopes   p = (K d + D dd/dt) (1 + c dd/dt) / A  over the faces
-        where both factors are positive, else 0,  |f_t| <= mu f_n
+        at points      f = g (K d + D dd/dt) (1 + c dd/dt),  g = sqrt(d / depth_ref) or 1
+        on polytopes   p = (K d + D dd/dt) (1 + c dd/dt) / A,  |f_t| <= mu f_n
+
+    d is the penetration depth. If a factor is negative, the normal force f or the pressure p is 0.
 
     Shapes. The field `contact` of the model lists the shapes of the bodies. `ground` lists fixed
     shapes and surfaces in base coordinates. The narrow phase uses the C code of rigid contact.

@@ -319,7 +319,7 @@ def _no_force(t: float, q: Array, qd: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """Model to simulate, with the contacts, the law of impact and the joint forces.
+    """Simulation problem: model, contacts, law of impact and joint forces.
 
     `rest` is the approach velocity below which a contact does not rebound [m/s]. The tolerance
     below which a sliding velocity counts as zero is proportional to the step size `h` [s].
@@ -537,7 +537,7 @@ def _continue_after_event(
     events: list[ContactEvent],
     known: int,
 ) -> SmoothMotion:
-    """Return the motion after an event, in the next contact mode.
+    """Return the motion in the next contact mode after an event.
 
     `known` is the number of events up to the last recorded sample. Raises ArithmeticError if too
     many events occur between two recorded samples.

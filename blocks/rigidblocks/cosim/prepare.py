@@ -386,7 +386,7 @@ class Run(AttributeHints):
         )
 
     def _target(self, name: str) -> tuple[Port, Any]:
-        """Return the port or element with this name, and a view of its values or None."""
+        """Return the port or element with this name, and a view of its values (None if missing)."""
         if name not in self._kinds:
             known = [name for name in self._kinds if not name.endswith("]")]
             raise KeyError(f"the run has no port '{name}'; {suggestion(name, known)}")
@@ -530,7 +530,7 @@ def prepare(
     Returns:
         Prepared run, before its first step.
 
-    The function raises the exceptions of `simulate`, except those that concern the end time.
+    The function raises the exceptions of `simulate` that do not concern the end time.
     """
     chosen = with_defaults(prepare, options, PrepareOptions)
     record, every = chosen["record"], chosen["every"]

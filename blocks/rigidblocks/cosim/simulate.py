@@ -193,7 +193,7 @@ OFTEN = 0.08  # minimum time between two updates of a live view [s]
 
 
 class Watcher(abc.ABC):
-    """Live view of a run (base class); its methods delay the run and must return quickly."""
+    """Base class of live views; the methods delay the run and must return quickly."""
 
     @abc.abstractmethod
     def begin(self, wiring: Wiring) -> None:
@@ -484,7 +484,7 @@ def check_watcher(watcher: Any) -> None:
 
 
 def hold_warnings(wiring: Wiring, dt: float, values: Callable[[str], Array]) -> Iterator[str]:
-    """Yield a warning for each block whose outputs are held longer than its stability permits.
+    """Yield a warning for each block whose outputs are held longer than its stability limit.
 
     The hold is the maximum of dt [s] and the sample time of the block. `values` returns the values
     of an output `part.port` at the start of the run. FMUs and blocks with an infinite

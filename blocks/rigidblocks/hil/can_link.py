@@ -368,7 +368,7 @@ def _signal(message: str, known: Any) -> Signal:
 
 
 def _field(known: Any) -> tuple[float, float]:
-    """Return the smallest and the largest raw value of the bits of a cantools signal `known`."""
+    """Return the smallest and the largest raw value that the cantools signal `known` can have."""
     if known.is_float:
         return -_LARGEST[known.length], _LARGEST[known.length]
     n = known.length - bool(known.is_signed)

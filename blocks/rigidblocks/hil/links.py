@@ -29,7 +29,7 @@ from rigidblocks.spatial.spatial import Array
 
 
 class Transport(abc.ABC):
-    """Connection that sends and receives packets or CAN frames."""
+    """Base class of the connections that send and receive packets or CAN frames."""
 
     @abc.abstractmethod
     def send(self, data: bytes) -> None:

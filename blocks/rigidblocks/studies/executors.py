@@ -560,7 +560,7 @@ class Lanes:
         return lanes * min(_MOST // lanes, _ROOM // (kept * lanes))
 
     def parts(self, todo: list[int], threads: int) -> Iterator[tuple[int, ...]]:
-        """Yield groups of runs; the first group is one run, which shows common errors early."""
+        """Yield groups of runs; the first group is a single run, to detect common errors early."""
         if todo:
             yield (todo[0],)
         lanes = self._batch.lanes

@@ -218,7 +218,7 @@ def identifiable(names: Sequence[str], J: Array, exact: bool) -> None:
 
 
 def _groups(free: Array) -> list[tuple[list[int], int]]:
-    """Return groups of parameters that the data determine only jointly.
+    """Return the groups of parameters of which the data determine only combinations.
 
     Each group has its parameter indices and its rank deficiency. `free` contains a basis of the
     null space of the Jacobian.
@@ -674,6 +674,6 @@ def _least_squares(replay: Replay, z: Array, sigma: Array) -> tuple[Array, Array
 
 
 def _inside(low: Array, high: Array) -> tuple[Array, Array]:
-    """Return bounds slightly inside [low, high], because the optimizer needs an interior start."""
+    """Return bounds slightly inside [low, high]; the optimizer needs an interior initial point."""
     margin = 1e-9 * np.where(np.isfinite(high - low), high - low, 1.0)
     return low + margin, high - margin

@@ -28,7 +28,7 @@ _UNITS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
 def robustness(formula: str, t: Array, signals: Mapping[str, Array]) -> float:
-    """Return the robustness of a formula of signal temporal logic (STL) at the first time.
+    """Return the robustness of a formula of signal temporal logic (STL) at the first sample.
 
     The robustness is negative if the formula is violated. Examples of formulas:
 

@@ -187,9 +187,11 @@ def _pivot(A: Array, b: Array) -> tuple[Array, list[int], list[int], bool]:
 
 
 def _ray_rounding(A: Array, b: Array, ray: Array) -> float:
-    """Return a bound of the rounding error of a velocity that the forces `ray` r cannot change.
+    """Return a bound of the rounding error of the velocity b . r along the ray r of forces.
 
         n eps |b| . r + 10 sqrt(r^T A r) max |b|
+
+    Forces along the ray do not change the velocities, because A r = 0 up to rounding.
 
     The factor 10 was found by trial.
     """
@@ -565,11 +567,12 @@ def _solve(
 
 
 def _break_ties(q: Array, places: Array | None = None) -> Array:
-    """Return q with a perturbation of at most 2 `_APART` of each element, to avoid cycling.
+    """Return q with a different small perturbation of each element, to avoid cycling.
 
-    The perturbation depends only on the index of the element. The perturbations are multiples of
-    the golden ratio modulo 1, so no two perturbations are equal. `places` contains the indices of
-    the elements, by default 0 to len(q) - 1.
+        q_i' = q_i + _APART (1 + (i phi mod 1))
+
+    phi is the golden ratio minus 1, so no two perturbations are equal. `places` contains the index
+    i of each element, by default 0 to len(q) - 1.
     """
     return q + _APART * (
         1.0 + (np.arange(len(q)) if places is None else places) * 0.6180339887498949 % 1.0
@@ -656,7 +659,7 @@ def shared_forces(M: ArrayLike, lam: ArrayLike, stiffness: ArrayLike = 1.0) -> A
         stiffness: Stiffness K of the supports, a scalar or (n,) [N/m].
 
     Raises:
-        ValueError: A stiffness is not positive, or a force pulls.
+        ValueError: A stiffness is not positive, or a force is negative.
     """
     M, lam = np.asarray(M, dtype=float), np.asarray(lam, dtype=float)
     K = np.broadcast_to(np.asarray(stiffness, dtype=float), lam.shape)

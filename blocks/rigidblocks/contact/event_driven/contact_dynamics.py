@@ -1,4 +1,4 @@
-"""Contact equation of multibody systems and motion without friction (RBDA 11.1 to 11.4).
+"""Contact equation of multibody systems, and dynamics without friction (RBDA 11.1 to 11.4).
 
     H qdd + C = tau + T lam,  w = T^T qdd + (dT/dt)^T qd = M lam + d,  M = T^T H^-1 T
 

@@ -451,7 +451,12 @@ def _mode_with_friction(equation: PhaseEquation, first: Phase) -> Phase:
 
 
 def _is_impossible(equation: PhaseEquation, phase: Phase) -> bool:
-    """Return True if a contact pulls, penetrates, or moves although it is pressed or sticks."""
+    """Return True if the solution of a mode violates a condition of the mode.
+
+    The normal force of a pressed contact must not be negative. No separation acceleration may be
+    negative. The accelerations along the normals of pressed contacts and along the tangents of
+    sticking contacts must be zero.
+    """
     D, (lam, a) = equation.D, phase_forces(equation, phase)
     pressed = [D.z[i] for i in phase.pressed]
     still = pressed + [row for i in phase.sticking for row in D.tangents(i)]
@@ -570,7 +575,10 @@ def _start_slipping(equation: PhaseEquation, phase: Phase, lam: Array, a: Array)
 
 
 def _turn_friction(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) -> Phase | None:
-    """Return the mode with corrected sliding directions of contacts that begin to slip, or None."""
+    """Return the mode with corrected sliding directions of the contacts that slip from rest.
+
+    The result is None if each direction agrees with the tangential acceleration.
+    """
     del lam
     xy = equation.D.xy
     way = {

@@ -144,8 +144,8 @@ def collision_with_friction(
 
     The function returns the sticking impulse if it is inside the friction cone and adds no energy.
     Otherwise the function returns the impulse of `impact_impulse` for Newton's law of restitution
-    and friction. If mu is infinite, the default, the result is the sticking impulse with the
-    largest coefficient up to e that adds no energy.
+    and friction. If mu is infinite, the default, the result is a sticking impulse. Its coefficient
+    of restitution is e, or the largest value below e for which the impulse adds no energy.
 
     Args:
         I1: Inertia of body 1; None for a body that does not move.
@@ -425,9 +425,10 @@ def contact_step(
     """Return the velocities after a time step h [s] with contact impulses.
 
         qd+ = qd + h H^-1 (tau - C) + H^-1 T lam,   w = T^T qd+,
-        w_z >= u,  lam_z >= 0,  friction by lam_z
+        0 <= lam_z  perpendicular to  w_z >= u,  |lam_t| <= mu lam_z
 
-    The lower bound u is
+    lam_t are the tangential impulses of a contact. On the friction limit, lam_t opposes the sliding
+    velocity w_t. The lower bound u is
 
     - -gap / h for an open contact, which may close;
     - min(-correction gap / h, fastest) for a penetrating contact;

@@ -72,7 +72,11 @@ def projected_sweeps(
 
 
 class _Block(NamedTuple):
-    """Data of one contact: its rows and its block A of M, relaxation factors, mu and adhesion c."""
+    """Block A of the matrix M and friction limit of one contact.
+
+    `rows` are the indices of the unknowns of the contact, `rates` the relaxation factors, mu the
+    coefficient of friction and c the adhesion.
+    """
 
     rows: list[int]
     A: Array
@@ -175,7 +179,10 @@ def contact_forces(
 
 
 def _clamp(x: Any, limit: Any) -> Any:
-    """Return x limited to [-limit, limit], or NaN if x or the limit is NaN, also in a trace."""
+    """Return x limited to [-limit, limit], or NaN if x or the limit is NaN.
+
+    The arguments may be traced.
+    """
     # a NaN of x passes through as the last argument; a NaN limit fails the comparison with -1
     return select(less(-1.0, limit), minimum(limit, maximum(-limit, x)), limit)
 

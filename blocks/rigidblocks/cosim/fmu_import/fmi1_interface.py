@@ -1,4 +1,4 @@
-"""FMI functions of FMI 1.0 FMUs."""
+"""Instances of FMI 1.0 FMUs, and their calls of FMI functions."""
 
 import ctypes
 from math import inf

@@ -181,7 +181,7 @@ class Clocks:
         self._first, self._interval, self._ticks = list(first), list(interval), list(ticks)
 
     def _query_interval(self, clock: Any) -> tuple[float, int]:
-        """Return the interval of a clock [s] and the interval qualifier, which the FMU reports."""
+        """Query the FMU for the interval of a clock [s] and the interval qualifier; return both."""
         reference = (ctypes.c_uint * 1)(clock.valueReference)
         interval, qualifier = (ctypes.c_double * 1)(), (ctypes.c_int * 1)()
         self._fmi.call("GetIntervalDecimal", reference, 1, interval, qualifier)
@@ -379,7 +379,7 @@ class RunningFmu(Instance):
         """Make the FMI calls that follow the initialization."""
 
     def view(self, name: str) -> Array | None:
-        """Return a view of an input or output that remains valid, or None for any other port."""
+        """Return a permanently valid view of an input or output, or None for any other port."""
         if name in self.given.where:
             return self.input(name)
         return self.output(name) if name in self.results.where else None
@@ -601,7 +601,7 @@ class FmuInstance(RunningFmu):
         self.given.flat[:] = evaluate_inputs(course, dt)
 
     def _set_derivatives(self, course: Array) -> None:
-        """Set the input derivatives at the start of a step, from the input polynomials `course`."""
+        """Set the input derivatives at the start of a step; `course` has the input polynomials."""
         for k in range(1, MAX_INPUT_ORDER + 1):
             for group in self._held:
                 if group.type == "Real" and np.any(course[k][group.where]):

@@ -54,8 +54,8 @@ _WARNINGS = 10  # maximum number of logged warnings of an instance
 class FmuLog:
     """Log of an FMU instance.
 
-    The object stores the last messages, and writes warnings to the log `rigidblocks`. `clock` (1,)
-    has the time of the current step [s], or NaN before the first step.
+    The object stores the latest messages, and writes warnings to the log `rigidblocks`. `clock`
+    (1,) has the time of the current step [s], or NaN before the first step.
     """
 
     def __init__(self, part: str):
@@ -313,7 +313,7 @@ class _LoadedFmu(_FMU):
 
 
 def _loaded_library(path: Path) -> ctypes.CDLL:
-    """Load a library; after a failure, try again in the folder of the library."""
+    """Load a library; after a failure, try again with its folder as the working folder."""
     if not path.is_file():
         raise FileNotFoundError(f"library '{path.name}' does not exist")
     try:
@@ -447,7 +447,7 @@ class Interface(abc.ABC):
         return name, getattr(self.slave.dll, name), self.slave.component
 
     def save(self, kept: ctypes.c_void_p) -> None:
-        """Save the state of the FMU; the handle `kept` then refers to the saved state."""
+        """Save the current FMU state, and store its handle in `kept`."""
         if not self.fmu.interface.canGetAndSetFMUstate:
             raise FmuError(
                 f"'{self.part.name}' ({self.fmu.path}) cannot restore an earlier state, which "
@@ -456,22 +456,22 @@ class Interface(abc.ABC):
         self.call(f"GetFMU{self._state}", ctypes.byref(kept))
 
     def restore(self, kept: ctypes.c_void_p) -> None:
-        """Restore the saved state of the FMU to which the handle `kept` refers."""
+        """Restore the FMU state with the handle `kept`."""
         self.call(f"SetFMU{self._state}", kept)
 
     @property
     @abc.abstractmethod
     def _state(self) -> str:
-        """Spelling of "FMU state" in names of functions, which differs between FMI versions."""
+        """Last part of function names such as fmi2GetFMUstate: "state", or "State" for FMI 3.0."""
 
     def free(self, kept: ctypes.c_void_p) -> None:
-        """Free the saved state to which the handle `kept` refers."""
+        """Free the FMU state with the handle `kept`."""
         if kept and self.slave is not None and not self.is_lost:
             function = getattr(self.slave.dll, f"{self.prefix}FreeFMU{self._state}")
             function(self.slave.component, ctypes.byref(kept))
 
     def serialize(self, kept: ctypes.c_void_p) -> bytes:
-        """Return the saved state to which the handle `kept` refers as bytes."""
+        """Serialize the FMU state with the handle `kept`, and return the bytes."""
         size = ctypes.c_size_t()
         self.call(f"SerializedFMU{self._state}Size", kept, ctypes.byref(size))
         data = (self._byte * size.value)()
@@ -479,7 +479,7 @@ class Interface(abc.ABC):
         return bytes(bytearray(data))
 
     def deserialize(self, data: bytes) -> ctypes.c_void_p:
-        """Return a handle of the state that `serialize` returned as bytes."""
+        """Deserialize an FMU state from the bytes of `serialize`, and return its handle."""
         kept, values = ctypes.c_void_p(), (self._byte * len(data)).from_buffer_copy(data)
         function = "DeSerializeFMUstate" if self._state == "state" else "DeserializeFMUState"
         self.call(function, values, ctypes.c_size_t(len(data)), ctypes.byref(kept))

@@ -225,7 +225,7 @@ def explicit_part(method: Method) -> Integrator | None:
 
 
 def jacobian_sparsity(rows: Sequence[Collection[int] | None], n: int) -> Sparsity:
-    """Return the sparsity of a Jacobian (n, n), with its columns grouped by a greedy algorithm.
+    """Return the sparsity of a Jacobian (n, n), with a greedy colouring of its columns.
 
     Args:
         rows: For each derivative, the states on which it depends; None for all states.
@@ -337,7 +337,7 @@ class ExchangeSteps:
                 raise short_step(method, self.origin + t)
 
     def _error_norm(self, method: Adaptive, error: Array, x: Array, y: Array) -> float:
-        """Return the largest error of a step from x to y, divided by the tolerance."""
+        """Return the maximum norm of the error of a step from x to y, relative to the tolerance."""
         atol = method.rtol * self._nominals if method.atol is None else method.atol
         unit = atol + method.rtol * np.maximum(np.abs(x), np.abs(y))
         largest = float((np.abs(error) / unit).max())
@@ -365,7 +365,7 @@ def _size(variable: Any) -> int:
 
 
 def short_step(method: Method, t: float) -> ArithmeticError:
-    """Return the exception for an error above the tolerance at the minimum step, at time t [s]."""
+    """Return the exception for a step at t [s] that fails even at the minimum step size."""
     assert isinstance(method, Adaptive)
     return ArithmeticError(
         f"cannot integrate its equations to rtol = {method.rtol:g} at t = {t:g} s: the error "
@@ -596,7 +596,7 @@ class ExchangeInstance(RunningFmu):
 
     @property
     def _names(self) -> dict[int, str]:
-        """Names of the FMI functions, without the prefix, by the number of the call in C."""
+        """Names of the FMI functions, without the prefix, by the call number in the C loop."""
         first = SET_TIME, SET_STATES, GET_RATES, GET_INDICATORS
         calls = (*first, GET_STATES, GET_NOMINALS, COMPLETED_STEP, GET_DIRECTIONAL)
         return {

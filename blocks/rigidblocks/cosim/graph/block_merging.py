@@ -434,7 +434,7 @@ def merge_blocks(wiring: Wiring, form: str, transparent: bool) -> Wiring:
 
 
 def merge_continuous_blocks(wiring: Wiring) -> tuple[Wiring, tuple[tuple[str, ...], ...]]:
-    """Replace each group of connected continuous blocks by one part.
+    """Replace each maximal group of connected continuous blocks by one part.
 
     The ports of this part have the names `part.port`. The methods of the original parts have no
     effect.
@@ -541,7 +541,7 @@ def _join_parts(
 
 
 def _circles(wiring: Wiring) -> Iterator[tuple[str, ...]]:
-    """Yield each group of two or more connected continuous parts."""
+    """Yield each maximal group of two or more connected continuous parts."""
     near: dict[str, set[str]] = {
         name: set() for name, part in wiring.parts.items() if _is_continuous(part)
     }

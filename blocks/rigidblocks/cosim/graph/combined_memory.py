@@ -226,7 +226,7 @@ class WiredParts:
 
 
 class PortsOfParts:
-    """Exposed ports of a block that consists of the parts `_parts`."""
+    """Mixin class of blocks that consist of several parts: exposed ports of the parts."""
 
     _parts: WiredParts
 

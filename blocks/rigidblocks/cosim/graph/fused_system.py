@@ -140,7 +140,7 @@ class FusedSystem(PortsOfParts, Composite):
         )
 
     def _wires_to(self, part: WiredPart, order: tuple[str, ...]) -> Iterator[tuple[int, Copy]]:
-        """Yield the copies from the outputs of other parts to the inputs of a part."""
+        """Yield the wires that copy outputs of other parts to the inputs of a part."""
         own = part.memory.where
         for (a, y), (_, u), k, to, length in self._parts.wiring.wires_to(part.name):
             source = self._parts.by_name[a].memory.where[y]

@@ -43,7 +43,7 @@ _IS_LITTLE = sys.byteorder == "little"
 
 
 class MessageError(ValueError):
-    """Error for a message that is malformed, too long, or of another version."""
+    """Error for a message that is malformed, too long, or of an unsupported version."""
 
 
 class TextError(ValueError):
@@ -51,7 +51,7 @@ class TextError(ValueError):
 
 
 class Message(NamedTuple):
-    """Message: the name of a call, doubles and a JSON text."""
+    """Message with the name of a call, doubles and a JSON text."""
 
     call: str
     numbers: Array

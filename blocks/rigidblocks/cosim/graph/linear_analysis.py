@@ -50,7 +50,7 @@ class Margins(NamedTuple):
 class FrequencyResponse:
     """Complex response G (n,) from one input to one output at the frequencies omega (n,) [rad/s].
 
-    `gain` is |G|, `decibel` is 20 log10 |G|, and `phase` [deg] is the continuous phase of G.
+    `gain` is |G|, `decibel` is 20 log10 |G|, and `phase` [deg] is the unwrapped phase of G.
     """
 
     omega: Array
@@ -71,7 +71,7 @@ class FrequencyResponse:
 
     @property
     def phase(self) -> Array:
-        """Phase (n,) [deg] without jumps of 360 degrees."""
+        """Unwrapped phase (n,) [deg]."""
         return np.degrees(np.unwrap(np.angle(self.response)))
 
     def plot(self, path: Any = None, *, nyquist: bool = False) -> "Figure":
@@ -103,7 +103,7 @@ class FrequencyResponse:
 
 
 class StepResponse(NamedTuple):
-    """Outputs y (n, outputs) at the times t (n,) [s] after a unit step of an input."""
+    """Step response: outputs y (n, outputs) at the times t (n,) [s] after a unit input step."""
 
     t: Array
     y: Array
@@ -166,7 +166,7 @@ def response_at(A: Array, B: Array, C: Array, D: Array, dt: float | None, omega:
 
 
 def frequency_range(roots: Array, dt: float | None) -> Array:
-    """Return frequencies [rad/s] around all poles and zeros, denser near lightly damped ones."""
+    """Return a frequency grid [rad/s] around all poles and zeros, fine at lightly damped ones."""
     with np.errstate(divide="ignore", invalid="ignore"):
         s = roots if dt is None else np.log(roots[np.abs(roots) > 0]) / dt
     size = np.abs(s)[np.isfinite(s)]
@@ -264,7 +264,7 @@ def _bisect(value: Callable[[Array], float], low: float, high: float) -> float:
 
 
 def _smallest(value: Callable[[Array], float], low: float, high: float) -> float:
-    """Return the minimum of a function with one minimum, by golden-section search."""
+    """Return the minimum of a unimodal function, by golden-section search."""
     share = (np.sqrt(5.0) - 1) / 2
     while high - low > 1e-9 * high:
         a, b = high - share * (high - low), low + share * (high - low)

@@ -98,7 +98,7 @@ class Linearization(AttributeHints):
     def select(
         self, u: str | Sequence[str] | None = None, y: str | Sequence[str] | None = None
     ) -> "Linearization":
-        """Return the system with some of its inputs and outputs.
+        """Return the system with the selected inputs and outputs.
 
         Args:
             u: Name or names of inputs, such as "tau[1]". Default: all inputs.
@@ -180,7 +180,7 @@ class Linearization(AttributeHints):
         u: str | None = None,
         t: ArrayLike | None = None,
     ) -> StepResponse:
-        """Return all outputs after a unit step of one input, from the operating point at rest.
+        """Return the responses of all outputs to a unit step of one input, from zero deviations.
 
         Args:
             u: Name of the input; not required if the system has one input.
@@ -267,7 +267,7 @@ def linearize(
         inputs: Name or names of the input ports of the result. Default: all inputs.
         outputs: Name or names of the output ports of the result. Default: all outputs.
         cut: Output, or elements of an output, of a part of the system, such as "pd.tau[1]". The
-            result is the loop L that is open at this signal, with the sign for negative feedback:
+            result is the open loop L, cut at this signal, with the sign for negative feedback:
             the closed loop is 1 / (1 + L). All other loops stay closed.
 
     Raises:
@@ -317,10 +317,13 @@ class _Disturbance(Block):
 def _open_loop(
     target: Block | System, cut: str, at: Mapping[str, Any] | None, t: float
 ) -> Linearization:
-    """Return the loop that is open at an output of a part.
+    """Return the open loop of a system that is cut at an output of a part.
 
-    With a disturbance d behind the output, the closed system is dx/dt = A x + B d, y = C x + D d.
-    The open loop from the signal w = y + d to y follows from d = w - y:
+    With a disturbance d added to this output y, the closed loop is
+
+        dx/dt = A x + B d,   y = C x + D d
+
+    The open loop from w = y + d to y follows from d = w - y:
 
         y = (1 + D)^-1 (C x + D w),   dx/dt = A x + B (w - y)
     """

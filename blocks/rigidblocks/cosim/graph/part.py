@@ -346,7 +346,7 @@ def _group_by_output(pairs: Iterable[ElementPair]) -> tuple[DependencyGroup, ...
 
 
 def _whole_ports(part: Part) -> tuple[DependencyGroup, ...]:
-    """Return one group for each pair of an input and an output port with direct feedthrough."""
+    """Return one dependency group for each pair (input, output) with direct feedthrough."""
     return tuple(
         DependencyGroup(port_elements([part.input(u)]), port_elements([part.output(y)]))
         for u, y in sorted(part.feedthrough)
@@ -440,7 +440,7 @@ def configure_fmu(name: str, fmu: Fmu, start: Any) -> Fmu:
 
     Args:
         name: Name of the part.
-        fmu: FMU file with the configuration of its file.
+        fmu: FMU without a configuration.
         start: Start values by port name.
 
     Raises:

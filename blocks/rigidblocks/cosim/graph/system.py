@@ -579,7 +579,7 @@ def graphviz(content: DiagramContent) -> Any:
 
 
 def _ids(content: DiagramContent) -> dict[str, str]:
-    """Return an identifier for each part that is valid in diagram languages."""
+    """Return, for each part, an identifier that is valid in both diagram languages."""
     return {name: f"part{k}" for k, name in enumerate(content.parts)}
 
 

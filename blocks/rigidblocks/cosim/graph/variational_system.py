@@ -135,7 +135,7 @@ class Sensitivities(Block):
     def _both(
         self, name: str, ports: tuple[Port, ...], t: Any, x: Record, u: Record, p: Record
     ) -> Values:
-        """Return the results of a block function, and their derivatives by the start values z."""
+        """Return the results of a block function, and their derivatives with respect to z."""
         if not ports:
             return {}
         if name not in self._tangents:
@@ -225,7 +225,7 @@ def _seeds(block: Block, name: str, numbers: tuple[Number, ...]) -> dict[str, Ar
 
 
 def _connect(system: System, one: Connection) -> None:
-    """Connect the derivatives of the output and of the input of a connection."""
+    """Connect the derivative of the output of a connection to the derivative of the input."""
     (a, y), (b, u) = one.source, one.target
     source, target = f"{a}.{y}{SUFFIX}", f"{b}.{u}{SUFFIX}"
     for i, j in zip(one.start, one.to, strict=True):

@@ -197,7 +197,7 @@ class Wiring:
         }
 
     def with_method(self, method: Method, h: float | None) -> "Wiring":
-        """Return a copy of the wiring with the default method and longest inner step h [s]."""
+        """Return a copy of the wiring with default values of the method and of the step h [s]."""
         parts = {
             name: part
             if part.method is not None or not isinstance(part.component, Block)
@@ -600,7 +600,7 @@ class Wiring:
         return tuple(order)
 
     def _samples(self) -> dict[str, set[str]]:
-        """Return the names of the parts that each sampled part without continuous states reads."""
+        """Return, for each sampled part without continuous states, the parts that it reads."""
         found: dict[str, set[str]] = {name: set() for name in self.parts}
         for (a, _), (b, _), *_ in self.connections:
             if a != b and self.parts[b].only_samples:
@@ -680,7 +680,7 @@ def strongly_connected_parts(reads: Mapping[T, set[T]]) -> dict[T, frozenset[T]]
 
 
 def _is_circle(component: frozenset[T], reads: Mapping[T, set[T]]) -> bool:
-    """Return True if the nodes of a strongly connected component form a cycle."""
+    """Return True if a strongly connected component contains a cycle."""
     return len(component) > 1 or any(node in reads.get(node, ()) for node in component)
 
 

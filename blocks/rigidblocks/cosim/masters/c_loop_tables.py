@@ -280,7 +280,7 @@ class CollocationTable(NamedTuple):
 
 
 class Sparsity(NamedTuple):
-    """Sparsity of the Jacobian of the state derivatives, for its evaluation by groups of columns.
+    """Sparsity and column colouring of the Jacobian of the state derivatives.
 
     Columns with the same value in `colours` (n,) have no common row with nonzero elements (Curtis,
     Powell and Reid 1974). `pattern` (n, n) is 1 for each element that may differ from zero.
@@ -292,7 +292,7 @@ class Sparsity(NamedTuple):
 
     @property
     def n_colours(self) -> int:
-        """Number of column groups."""
+        """Number of colours."""
         return int(self.colours.max(initial=-1)) + 1
 
 

@@ -480,7 +480,7 @@ class StepSizeControl(Scheme):
             )
 
     def _step_of(self, t: float, span: float, done: int) -> tuple[float, int]:
-        """Take the next step within the span, with half the step size after each rejection.
+        """Take the next step within the span; halve the step size after each rejection.
 
         `done` is the completed length of the span, in units of the shortest step. Returns the error
         divided by the tolerance, and the step size in units of the shortest step.
@@ -598,7 +598,8 @@ class PowerBonds:
 
         P = f_received v - f v_received
 
-    The velocity part receives the power f_received v, and the force part supplies f v_received. The
+    f and v are the output values, f_received and v_received the input values of the other part. The
+    velocity part receives the power f_received v, and the force part supplies f v_received. The
     coupling generates the difference P (Sadjina et al., Engineering with Computers 33, 2017). P is
     zero if each part receives the current output of the other part. The energy of a step is a
     quadrature of P at both ends of the step; the weights depend on the order of the coupling.
@@ -708,7 +709,7 @@ def bonds_of(wiring: Wiring, links: Links, given: Any) -> list[Bond]:
 
 
 def _exchanged_pairs(wiring: Wiring) -> Iterator[tuple[str, str]]:
-    """Yield pairs of outputs of two parts that each read the whole output of the other part."""
+    """Yield pairs of outputs of two parts, if each part reads the whole output of the other."""
     whole = {
         (one.source, one.target[0])
         for one in wiring.connections

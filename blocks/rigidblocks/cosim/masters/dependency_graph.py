@@ -465,7 +465,7 @@ def _size(r: Array) -> float:
 
 
 def _colors(readers: Sequence[set[str]]) -> list[list[int]]:
-    """Divide the exchanged values into few groups, so that no part reads two values of a group."""
+    """Return a greedy colouring of the values: a part reads at most one value of a colour."""
     colors: list[tuple[set[str], list[int]]] = []
     for k, some in enumerate(readers):
         for taken, color in colors:

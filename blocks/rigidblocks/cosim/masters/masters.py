@@ -25,7 +25,7 @@ LOOK = 0.05  # time between two checks of the progress bar and of Ctrl-C [s]
 
 
 class Master(abc.ABC):
-    """Master algorithm, which steps the parts of a system between communication points."""
+    """Base class of the masters, which step the parts from one communication point to the next."""
 
     network: Network
 

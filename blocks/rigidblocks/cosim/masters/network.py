@@ -30,7 +30,7 @@ class PartError(RuntimeError):
 
 
 class Network(abc.ABC):
-    """Instances of all parts of a system.
+    """Base class of the networks, which contain the instances of all parts of a system.
 
     `outputs` has views of the flattened values of all outputs, by `part.port`. The views remain
     valid during the run. Parts are numbered in stepping order.

@@ -16,7 +16,7 @@ _CLOSE = 1e-12  # events and samples closer than this fraction of a step coincid
 
 
 class Instance(abc.ABC):
-    """Instance of a part in a run, with inputs to write and outputs to read.
+    """Base class of the instances of parts in a run.
 
     `input` and `output` return views of the flattened values of a port. The views remain valid
     during the run. `outputs` returns all outputs in one array.

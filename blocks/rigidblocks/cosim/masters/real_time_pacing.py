@@ -17,7 +17,7 @@ LATE = 0.1  # minimum start delay of a late step, relative to the wall-clock tim
 
 
 class StepTiming(abc.ABC):
-    """Observer of the start and end of each step, for pacing or time measurements."""
+    """Base class of observers of each step, for pacing or time measurements."""
 
     @abc.abstractmethod
     def begin(self, network: Network) -> None:

@@ -537,7 +537,7 @@ def make_plan(
 
 
 def _report_undeclared(wiring: Wiring, order: str) -> None:
-    """Log the stepping order of FMUs in a loop that do not declare their dependencies."""
+    """Log the stepping order of FMUs with undeclared dependencies that form a loop."""
     late = "each FMU reads the outputs from the previous step"
     if order == GAUSS_SEIDEL:
         late = (
@@ -622,7 +622,7 @@ def with_default_method(
 def _set_model_exchange_options(
     wiring: Wiring, method: Method, h: float | None, named: dict[str, Any]
 ) -> Wiring:
-    """Set the explicitly given options for the FMUs for model exchange."""
+    """Apply the options that the caller has set to the FMUs for model exchange."""
     wiring, unused = _set_tolerance(wiring, named)
     takers = [name for name, part in wiring.parts.items() if _needs_method(part)]
     if not any(isinstance(part.component, Block) for part in wiring.parts.values()):

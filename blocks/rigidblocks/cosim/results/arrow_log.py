@@ -306,7 +306,7 @@ class _Stream:
         return time
 
     def _let_go(self, k: int) -> None:
-        """Release the memory pages of the file after every `_WINDOW`-th batch `k`."""
+        """Release the memory pages of the file if the batch index k is a multiple of `_WINDOW`."""
         if k % _WINDOW == 0 and isinstance(self._map, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED)
 

@@ -92,7 +92,7 @@ class RecordOptions:
 
 
 class Rows(abc.ABC):
-    """Storage of recorded samples; a row contains the values of all recorded outputs at a time."""
+    """Base class of sample storages; a row has the values of all recorded outputs at a time."""
 
     @abc.abstractmethod
     def write(self, time: Array, rows: Array, events: Sequence[ZeroCrossing]) -> None:
