@@ -221,12 +221,16 @@ static inline fmi3Status no_variables(const Instance *fmu, const char *function,
                            function);
 }
 
-/* Return from a function that does not support resizable arrays. */
+/* Return 1 if all arrays have constant sizes. Derivatives and dependencies require this. */
+static inline int has_constant_sizes(const Instance *fmu, const char *function)
+{
 #if defined(RB_RESIZABLE)
-#define RB_NOT_RESIZABLE(c, function) return not_provided(instance_of(c), function)
+    return not_provided(fmu, function) == fmi3OK;
 #else
-#define RB_NOT_RESIZABLE(c, function) (void)0
+    (void)fmu, (void)function;
+    return 1;
 #endif
+}
 
 /* Functions for variable types that no variable has. */
 #define RB_NO_VARIABLES(type)                                                         \
@@ -731,7 +735,8 @@ fmi3Status fmi3GetDirectionalDerivative(fmi3Instance c, const fmi3ValueReference
                                         size_t n_knowns, const fmi3Float64 seed[], size_t n_seed,
                                         fmi3Float64 sensitivity[], size_t n_sensitivity)
 {
-    RB_NOT_RESIZABLE(c, "fmi3GetDirectionalDerivative");
+    if (!has_constant_sizes(instance_of(c), "fmi3GetDirectionalDerivative"))
+        return fmi3Error;
     if (!are_of_type(instance_of(c), "fmi3GetDirectionalDerivative", unknowns, n_unknowns, 0) ||
         !are_of_type(instance_of(c), "fmi3GetDirectionalDerivative", knowns, n_knowns, 0))
         return fmi3Error;
@@ -746,7 +751,8 @@ fmi3Status fmi3GetAdjointDerivative(fmi3Instance c, const fmi3ValueReference unk
                                     size_t n_knowns, const fmi3Float64 seed[], size_t n_seed,
                                     fmi3Float64 sensitivity[], size_t n_sensitivity)
 {
-    RB_NOT_RESIZABLE(c, "fmi3GetAdjointDerivative");
+    if (!has_constant_sizes(instance_of(c), "fmi3GetAdjointDerivative"))
+        return fmi3Error;
     if (!are_of_type(instance_of(c), "fmi3GetAdjointDerivative", unknowns, n_unknowns, 0) ||
         !are_of_type(instance_of(c), "fmi3GetAdjointDerivative", knowns, n_knowns, 0) ||
         !is_given(instance_of(c), "fmi3GetAdjointDerivative", seed, n_seed) ||
@@ -759,7 +765,8 @@ fmi3Status fmi3GetAdjointDerivative(fmi3Instance c, const fmi3ValueReference unk
 
 fmi3Status fmi3GetNumberOfVariableDependencies(fmi3Instance c, fmi3ValueReference vr, size_t *n)
 {
-    RB_NOT_RESIZABLE(c, "fmi3GetNumberOfVariableDependencies");
+    if (!has_constant_sizes(instance_of(c), "fmi3GetNumberOfVariableDependencies"))
+        return fmi3Error;
     return count_dependencies(instance_of(c), "fmi3GetNumberOfVariableDependencies", vr, n);
 }
 
@@ -768,7 +775,8 @@ fmi3Status fmi3GetVariableDependencies(fmi3Instance c, fmi3ValueReference depend
                                        size_t independent_elements[], fmi3DependencyKind kinds[],
                                        size_t n)
 {
-    RB_NOT_RESIZABLE(c, "fmi3GetVariableDependencies");
+    if (!has_constant_sizes(instance_of(c), "fmi3GetVariableDependencies"))
+        return fmi3Error;
     return get_dependencies(instance_of(c), "fmi3GetVariableDependencies", dependent, elements,
                             independents, independent_elements, kinds, n);
 }

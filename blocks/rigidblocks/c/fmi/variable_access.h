@@ -74,7 +74,7 @@ static inline Status get_values(const Instance *fmu, const char *function, const
     RB_WORKSPACE(RB_LARGE, double, computed, RB_COUNT);
     int rates = 0;
     if (!is_allowed(fmu, function,
-                    (RB_ANY & ~(RB_INSTANTIATED | RB_CONFIGURED)) | RB_INTERMEDIATE) ||
+                    (RB_ANY & ~(RB_INSTANTIATED | RB_CONFIGURATION)) | RB_INTERMEDIATE) ||
         !are_known(fmu, function, vr, n) || !has_fitting_count(fmu, function, vr, n, n_values) ||
         !is_given(fmu, function, values, n_values) || !is_required(fmu, function, vr, n))
         return RB_FAILURE;
