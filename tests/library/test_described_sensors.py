@@ -15,7 +15,9 @@ from rigidblocks.library.plant_ports import TunableInertia
 from rigidblocks.robot_description.format_error import FormatError
 from rigidblocks.robot_description.json_file import save_model
 from rigidblocks.robot_description.load import load_model
+from rigidblocks.robot_description.robot_description import NO_HIT, Obstacle, ray_distance
 from rigidblocks.spatial.rigid_motion import quaternion_rotation
+from rigidblocks.spatial.spatial import identity
 from sensed_robots import (
     ARM_SDF,
     ARM_URDF,
@@ -64,12 +66,64 @@ def test_range_sensors_in_random_states_equal_the_rays_of_mujoco(tmp_path):
     assert max(errors.values()) < 1e-9, errors
 
 
-def test_range_sensor_near_a_mesh_is_reported(tmp_path):
-    mesh = """<asset><mesh name="m" vertex="0 0 0 1 0 0 0 1 0 0 0 1"/></asset><worldbody>
-    <geom type="mesh" mesh="m"/>"""
+MESHES = """<mujoco><asset><mesh name="wedge" vertex="0 0 0 1 0 0 0 2 0 0 0 3 1.5 1 1"/>
+<mesh name="notch" scale="3 3 3" vertex="-1 0 -1 0 0 0 1 0 -1 0 0 2 0 0.5 0"
+ face="0 2 1 0 1 3 1 2 3 0 4 2 0 3 4 2 4 3"/></asset><worldbody>
+<geom type="mesh" mesh="wedge" pos="1 1 0" euler="20 30 40"/>
+<geom type="mesh" mesh="notch" pos="-2 0.5 0" euler="0 50 -20"/>
+<geom type="mesh" mesh="notch" pos="0 -2 1" euler="90 0 -20"/>
+<body name="eye"><freejoint/><geom size=".1"/>EYES<body name="lid" pos="0 0 .4">
+ <joint name="j" axis="1 0 0" pos="0 0 -.4"/><geom type="mesh" mesh="wedge"/></body></body>
+</worldbody><sensor>RANGES</sensor></mujoco>"""
+for word, part in (
+    ("EYES", '<site name="r{0}" euler="{1} {2} 0"/>'),
+    ("RANGES", "<rangefinder site='r{0}'/>"),
+):
+    MESHES = MESHES.replace(word, " ".join(part.format(k, 40 * k, 70 * k) for k in range(9)))
+
+
+def test_range_sensors_near_meshes_equal_the_rays_of_mujoco(tmp_path):
+    robot = read(tmp_path, MESHES)
+    assert len(robot.sensors) == 9, robot.warnings
+    errors = largest_sensor_error(MESHES, tmp_path, states=60)
+    assert max(errors.values()) < 1e-9, errors
+
+
+def test_rays_hit_an_octahedron_at_the_distance_of_its_plane(rng):
+    """The surface of the octahedron is |x| + |y| + |z| = 1, on both sides of each triangle."""
+    corners = np.vstack([np.eye(3), -np.eye(3)])
+    faces = [[i, j, k] for i in (0, 3) for j in (1, 4) for k in (2, 5)]
+    mesh = Obstacle("mesh", tuple(corners[faces].ravel()), -1, identity())
+    for _ in range(100):
+        d = rng.normal(size=3)
+        d = d / np.linalg.norm(d)
+        assert_allclose(ray_distance(mesh, np.zeros(3), d), 1.0 / np.abs(d).sum(), rtol=1e-12)
+        start = 5.0 * d
+        expected = 5.0 - 1.0 / np.abs(d).sum()
+        assert_allclose(ray_distance(mesh, start, -d), expected, rtol=1e-12)
+        assert ray_distance(mesh, start, d) == NO_HIT
+
+
+def test_range_sensor_near_a_mesh_with_many_triangles_is_reported(tmp_path):
+    z = np.linspace(-0.99, 0.99, 400)
+    phi = 2.4 * np.arange(400)  # points on a sphere, all of them on the convex hull
+    points = np.stack([np.sqrt(1 - z * z) * np.cos(phi), np.sqrt(1 - z * z) * np.sin(phi), z], 1)
+    mesh = f"""<asset><mesh name="m" vertex="{" ".join(map(str, points.ravel()))}"/></asset>
+    <worldbody><geom type="mesh" mesh="m"/>"""
     text = SLIDER.format('<rangefinder name="r" site="s"/>').replace("<worldbody>", mesh)
     robot = read(tmp_path, text.replace("<geom size", '<site name="s"/><geom size'))
-    assert any("sensor 'r' is not read: rays do not hit meshes" in one for one in robot.warnings)
+    reason = "sensor 'r' is not read: the meshes that its ray can hit have more than 500 triangles"
+    assert any(reason in one for one in robot.warnings)
+
+
+def test_range_sensor_near_a_height_field_is_reported(tmp_path):
+    mesh = """<asset><hfield name="m" nrow="2" ncol="2" size="1 1 1 1"/></asset><worldbody>
+    <geom type="hfield" hfield="m"/>"""
+    text = SLIDER.format('<rangefinder name="r" site="s"/>').replace("<worldbody>", mesh)
+    robot = read(tmp_path, text.replace("<geom size", '<site name="s"/><geom size'))
+    assert any(
+        "sensor 'r' is not read: rays do not hit height fields" in one for one in robot.warnings
+    )
 
 
 def arm_values(plant, q, qd):
@@ -379,8 +433,11 @@ def aba_forces(model, q, f_ext):
 
 
 @pytest.mark.slow
-def test_range_sensors_are_equal_in_numpy_and_in_c(tmp_path):
-    plant = described_plant(read(tmp_path, MJCF_RAYS), sensors=True)
+@pytest.mark.parametrize(
+    ("text", "hits"), [(MJCF_RAYS, 0.3), (MESHES, 0.05)], ids=["simple shapes", "meshes"]
+)
+def test_range_sensors_are_equal_in_numpy_and_in_c(text, hits, tmp_path):
+    plant = described_plant(read(tmp_path, text), sensors=True)
     flat, runs = Memory(plant), []
     for stepper in (numpy_stepper, compiled_stepper):
         run_of, m = stepper(flat), flat.start()
@@ -389,10 +446,11 @@ def test_range_sensors_are_equal_in_numpy_and_in_c(tmp_path):
         rows = []
         for k in range(100):
             run_of.step(m, k * 0.01, 0.01)
-            rows.append(np.concatenate([m[flat.where[port.name]] for port in plant.outputs[-10:]]))
+            ports = plant.outputs[-len(plant.sensors) :]
+            rows.append(np.concatenate([m[flat.where[port.name]] for port in ports]))
         runs.append(np.array(rows))
     assert_allclose(*runs, atol=1e-10)
-    assert (runs[0] > 0).mean() > 0.3
+    assert (runs[0] > 0).mean() > hits
     assert (runs[0] < 0).mean() > 0.05
 
 

@@ -67,7 +67,10 @@ _GROUPS = (
     "body_", "dof_", "eq_", "geom_", "jnt_", "name_", "tendon_", "actuator_", "qpos", "site_",
     "wrap_", "exclude_", "pair_", "key_", "sensor_", "cam_", "mat_rgba",
 )  # fmt: skip
-_MESHES = ("mesh_vert", "mesh_vertadr", "mesh_vertnum", "mesh_graph", "mesh_graphadr")
+_MESHES = (
+    "mesh_vert", "mesh_vertadr", "mesh_vertnum", "mesh_graph", "mesh_graphadr", "mesh_face",
+    "mesh_faceadr", "mesh_facenum",
+)  # fmt: skip
 _NUMBERS = (
     "nbody",
     "neq",

@@ -15,7 +15,7 @@ from rigidblocks.robot.model import Model, PlanarModel
 from rigidblocks.robot.shapes import Plane, Shape
 from rigidblocks.spatial.immutable_data import floats_of_shape, is_frozen, read_only
 from rigidblocks.spatial.scalar import maximum, minimum, select
-from rigidblocks.spatial.spatial import Array, RigidInertia, Transform, identity
+from rigidblocks.spatial.spatial import Array, RigidInertia, Transform, cross, identity
 
 
 def unused_name(name: str, taken: Container[str]) -> str:
@@ -179,8 +179,9 @@ class Obstacle:
     """Shape that the ray of a range sensor can hit.
 
     The shape is fixed to the body with the index `body`, -1 for the base. `kind` is plane, sphere,
-    capsule, ellipsoid, cylinder or box. `placement` is the transform from body to shape
-    coordinates; the shape is along the z axis. `size` contains radii and half lengths [m].
+    capsule, ellipsoid, cylinder, box or mesh. `placement` is the transform from body to shape
+    coordinates; the shape is along the z axis. `size` contains radii and half lengths [m]. The size
+    of a mesh contains the vertices of its triangles, 9 numbers per triangle [m].
     """
 
     kind: str
@@ -406,7 +407,8 @@ def ray_distance(obstacle: Obstacle, p: Array, d: Array) -> Any:
     """Return the distance along a ray to an obstacle [m], or `NO_HIT` if the ray misses it.
 
     Args:
-        obstacle: Obstacle, whose sizes are radii and half lengths [m].
+        obstacle: Obstacle, whose sizes are radii and half lengths [m], or the vertices of
+            triangles [m].
         p: Start of the ray (3,) in the coordinates of the obstacle [m].
         d: Unit vector along the ray (3,) in the coordinates of the obstacle.
     """
@@ -421,6 +423,8 @@ def ray_distance(obstacle: Obstacle, p: Array, d: Array) -> Any:
             return _nearest(_roots(d * scale, p * scale, 1.0))
         case "capsule":
             return _nearest([*_side(size, p, d), *_ends(size, p, d)])
+        case "mesh":
+            return _nearest([*_triangles(size, p, d)])
         case "cylinder":
             return _nearest([*_side(size, p, d), *_caps(size, p, d)])
     return _nearest(_faces(size, p, d))
@@ -496,6 +500,26 @@ def _faces(size: Sequence[float], p: Array, d: Array) -> list[Hit]:
             )
             hits.append((t, margin))
     return hits
+
+
+def _triangles(size: Sequence[float], p: Array, d: Array) -> Iterator[Hit]:
+    """Yield the hits of triangles, which have two sides.
+
+    A triangle has the corner a, the edges e1 = b - a and e2 = c - a, and n = e1 x e2. The ray
+    intersects the plane of the triangle at a + u e1 + v e2 (Moller and Trumbore, 1997). With
+    s = p - a and k = 1 / (d . n), the solution is t = -k (s . n), u = -k (s x d) . e2 and
+    v = k (s x d) . e1.
+    """
+    moment = cross(p, d)
+    for a, b, c in np.reshape(size, (-1, 3, 3)):
+        one, two = b - a, c - a
+        normal = np.cross(one, two)
+        along = d @ normal
+        m = moment - cross(a, d)
+        scale = 1.0 / _safe(along)
+        u, v = -(m @ two) * scale, (m @ one) * scale
+        inside = minimum(minimum(u, v), 1.0 - u - v)
+        yield (a - p) @ normal * scale, minimum(inside, abs(along) - _RAY_EPSILON)
 
 
 def _plane(size: Sequence[float], p: Array, d: Array) -> Any:

@@ -156,22 +156,41 @@ def _mjcf_sensor(m: Any, names: Names, k: int, kind: str, name: str) -> ParsedSe
     return ParsedSensor(Sensor(**of | more), joints=[names.joints[j] for j in joints])
 
 
-_KINDS = {0: "plane", 2: "sphere", 3: "capsule", 4: "ellipsoid", 5: "cylinder", 6: "box"}  # mjtGeom
+_KINDS = {
+    0: "plane", 2: "sphere", 3: "capsule", 4: "ellipsoid", 5: "cylinder", 6: "box", 7: "mesh",
+}  # mjtGeom  # fmt: skip
+MOST_TRIANGLES = 500  # per range sensor; the size of the generated code is proportional to it
 _SIZES = {"plane": 2, "sphere": 1, "capsule": 2, "cylinder": 2}  # 3 for the other shapes
 
 
 def _obstacles(m: Any, names: Names, body: int) -> Iterator[tuple[str, Obstacle]]:
     """Yield the visible geoms that are not on the body `body`, with their links."""
+    room = MOST_TRIANGLES
     for g, kind in enumerate(m.geom_type.tolist()):
         material = int(m.geom_matid[g])
         is_clear = not m.geom_rgba[g, 3] and (material < 0 or not m.mat_rgba[material, 3])
         if m.geom_bodyid[g] == body or is_clear:
             continue
         if kind not in _KINDS:
-            raise _UnreadError("rays do not hit meshes and height fields")
-        size = m.geom_size[g, : _SIZES.get(_KINDS[kind], 3)].tolist()
+            raise _UnreadError("rays do not hit height fields and signed distance functions")
+        if _KINDS[kind] == "mesh":
+            size = _triangles(m, int(m.geom_dataid[g]))
+            room -= len(size) // 9
+            if room < 0:
+                text = f"the meshes that its ray can hit have more than {MOST_TRIANGLES} triangles"
+                raise _UnreadError(text)
+        else:
+            size = m.geom_size[g, : _SIZES.get(_KINDS[kind], 3)].tolist()
         link, X = _frame(m, names, _GEOM, g)
         yield link, Obstacle(_KINDS[kind], tuple(size), -1, X)
+
+
+def _triangles(m: Any, mesh: int) -> list[float]:
+    """Return the vertices of the triangles of a mesh, 9 numbers per triangle [m]."""
+    first, count = int(m.mesh_faceadr[mesh]), int(m.mesh_facenum[mesh])
+    vertices = np.asarray(m.mesh_vert, float)[int(m.mesh_vertadr[mesh]) :]
+    found: list[float] = vertices[m.mesh_face[first : first + count]].ravel().tolist()
+    return found
 
 
 def _subtree(m: Any, body: int) -> Iterator[int]:
