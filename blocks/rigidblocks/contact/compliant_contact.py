@@ -10,7 +10,7 @@ tangent plane. The symbols follow RBDA:
 
 The functions accept one contact or an array of contacts (...), as floats or traced values.
 
-The contact law has two forms. The *sampled* form, `SoftLaw.sampled`, stores z and x between samples
+The contact law has two forms. The *sampled* form, `SoftLaw.sample`, stores z and x between samples
 and is stable for every D / K. It computes z in closed form and x by the implicit Euler formula,
 which dissipates energy. The *continuous* form, `SoftLaw.force` and `SoftLaw.rate`, has only the
 state x. In this form, the surface follows a separating body immediately: z = min(p, 0). The two
@@ -323,7 +323,8 @@ def check_spatial(model: Any) -> None:
 class CompliantPlant(Block):
     """Plant of a robot with compliant contact forces at every stage of the integrator.
 
-    A subclass has the field `robot`, and computes the contact wrenches with its block `contact`.
+    A subclass defines the field `robot`, and the block `contact`, which computes the contact
+    wrenches.
 
     Raises:
         TypeError: The robot is a block of another type, or its model is planar.

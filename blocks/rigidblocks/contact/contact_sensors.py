@@ -1,4 +1,4 @@
-"""Contact sensors, their ports and C tables, and a block that only measures distances."""
+"""Contact sensors, their ports and C tables, and the block `ProximitySensor` for distances."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -257,7 +257,7 @@ class ProximitySensor(WrittenBlock):
     The distance is the smallest distance of any shape of one side to any shape of the other side.
 
     Raises:
-        ValueError: A name has no shapes.
+        ValueError: A name in `sensors` has no shapes.
     """
 
     model: Model

@@ -63,7 +63,7 @@ class TreeTables:
 
     @cached_property
     def first(self) -> tuple[int, ...]:
-        """Index of the first degree of freedom of each link.
+        """Indices of the first degrees of freedom of the links, one per link.
 
         For a link without degrees of freedom, it is the index of the next degree of freedom.
         """
@@ -72,7 +72,7 @@ class TreeTables:
 
     @cached_property
     def leaf(self) -> tuple[int, ...]:
-        """Index of the last degree of freedom that moves each body.
+        """Indices, one per body, of the last degree of freedom that moves the body.
 
         The index is -1 for free bodies and for bodies that are fixed to the base.
         """
@@ -87,7 +87,7 @@ class TreeTables:
 
     @cached_property
     def parent_dof(self) -> tuple[int, ...]:
-        """Index of the parent of each degree of freedom in the expanded tree, or -1 (RBDA 6.5)."""
+        """Parent array of the degrees of freedom in the expanded tree, -1 for roots (RBDA 6.5)."""
         found = []
         for d, (k, _) in enumerate(self.dofs):
             p = self.model.parent[self.links[k]]

@@ -337,14 +337,14 @@ class ContactPlant(CompliantPlant):
         H(q) qdd + C(q, qd) = tau + sum J_i^T f_i      f_i by the law of `GroundContact` (RBDA 11.8)
 
     `robot` is a `RobotPlant`, `FloatingBasePlant` or `ClosedLoopPlant`. The plant combines the
-    robot with the continuous form of a `GroundContact`, which defines the other fields. It
-    evaluates the forces at every stage of the integrator and holds no values, so only the
-    integrator limits stability. The field `contact` of the model contains the shapes with the
-    contact points.
+    robot with the continuous form of a `GroundContact`. The other fields are the fields of
+    `GroundContact`. The plant evaluates the forces at every stage of the integrator and holds no
+    values, so only the integrator limits stability. The field `contact` of the model contains the
+    shapes with the contact points.
 
     Use the method "adaptive or stiff". Its steps end when contacts open and close, so a bounce
-    gains no energy at any stiffness. The method also integrates patches with a time constant
-    D_t / K_t below the step size. "adaptive" is sufficient if the contact is not stiff. An explicit
+    gains no energy at any stiffness. The time constant D_t / K_t of the patches may be shorter than
+    its step size. The method "adaptive" is sufficient if the contact is not stiff. An explicit
     method with fixed steps needs steps below about 2.5 sqrt(m_eff / K), 2.5 m_eff / D and
     2.5 D_t / K_t; `simulate` issues a warning for larger steps. An explicit method with fixed steps
     adds or removes some energy at each bounce. The energy error of a linearly implicit method with

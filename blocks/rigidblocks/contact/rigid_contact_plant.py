@@ -81,8 +81,8 @@ class RigidContactPlant(WrittenBlock):
     pair, and the gap at each point. Projected Gauss-Seidel sweeps with the friction cone then solve
     for the impulses p, with a warm start from the previous step. The sweeps end when no contact
     velocity changes by more than 1e-5 of the speed of the fastest body. After 32 sweeps the limit
-    is 1e-4 of the speeds before the step. `max_sweeps` is the maximum number. The C code loops
-    over tables, so the compile time does not depend on the number of pairs.
+    is 1e-4 of the speeds before the step. `max_sweeps` is the maximum number of sweeps. The C code
+    loops over tables, so the compile time does not depend on the number of pairs.
 
     Materials. `mu` and `e` are the coefficients of friction and restitution. `mu_static` is the
     coefficient of static friction, by default `mu`. These coefficients, `torsional` [m] and
@@ -241,7 +241,10 @@ class RigidContactPlant(WrittenBlock):
 
     @cached_property
     def _coefficients(self) -> dict[str, Array]:
-        """Start values of the coefficients by name; coefficients without an effect are omitted."""
+        """Dictionary from the names of the coefficients to their start values.
+
+        The dictionary omits coefficients without an effect.
+        """
         given = {name: getattr(self, name) for name in COEFFICIENTS}
         given["mu_static"] = self.mu if self.mu_static is None else self.mu_static
         all_of = {

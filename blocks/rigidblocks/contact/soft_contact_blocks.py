@@ -48,8 +48,8 @@ COLUMNS = {"K": "stiffness", "D": "damping", "mu": "mu"}
 class SoftTables:
     """C tables of the shapes of the model and the ground, with candidate pairs and materials.
 
-    The material `own` of the block comes first. The materials of the shapes follow, then the
-    materials of `material_pairs`.
+    In the material tables, the material `own` of the block comes first. The materials of the shapes
+    follow, then the materials of `material_pairs`.
     """
 
     model: Model
@@ -225,9 +225,9 @@ class SoftContact(StagedBlock):
     - `left_out`, the number of overlapping points, normals and face pieces that do not fit into the
       fixed buffers. It is zero unless details of the ground are smaller than the shapes on it.
 
-    Each of the `sensors` has two sides, and its outputs have the names of `RigidContactPlant`. They
-    are values at the current time. As a separate part of a system, this block holds its forces over
-    a communication step. `SoftContactPlant` instead computes the forces at each stage of its step.
+    Each of the `sensors` has two sides and the same outputs as a sensor of `RigidContactPlant`, as
+    values at the current time. As a separate part of a system, this block holds its forces over a
+    communication step. `SoftContactPlant` instead computes the forces at each stage of its step.
 
     Raises:
         ValueError: A value or name is invalid, or no two shapes of the model may touch.
@@ -273,7 +273,7 @@ class SoftContact(StagedBlock):
 
     @cached_property
     def has_friction(self) -> bool:
-        """True if mu is positive for some pair of shapes."""
+        """True if mu is positive for at least one pair of shapes."""
         return bool(self.shapes.column("mu").any())
 
     @cached_property

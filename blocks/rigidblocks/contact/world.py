@@ -150,7 +150,7 @@ def shifted_elements(
 
 
 def check_rigid(robot: RobotDescription) -> None:
-    """Check that rigid contact supports the force elements of the robots.
+    """Check that rigid contact supports the force elements of a robot.
 
     Raises:
         ValueError: A robot has coupled joints, springs between points, tendons, masses on which
@@ -326,7 +326,7 @@ class World:
 
     The name of all fixed shapes is "ground". In the model of the world, a body or joint of a robot
     has the name robot.body or robot.joint. Links that are fixed to the base in a file form the body
-    robot.base. `gravity` (3,) [m/s2] defaults to the gravity of the robots' files and models.
+    robot.base. `gravity` (3,) [m/s^2] defaults to the gravity of the robots' files and models.
     """
 
     def __init__(self, name: str, gravity: ArrayLike | None = None):
@@ -424,7 +424,7 @@ class World:
         Args:
             name: Name of the member.
             inertia: Spatial inertia of the body.
-            contact: Contact shapes; also the visual shapes unless `appearance` is given.
+            contact: Contact shapes, which are the visual shapes, too, if `appearance` is None.
             at: Initial position (3,) [m] or transform, as in `add_robot`.
             qd0: Initial velocity (6,) [w; v] in body coordinates.
             appearance: Visual shapes.

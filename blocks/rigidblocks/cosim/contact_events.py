@@ -242,8 +242,8 @@ def simulate_contact(
         tau: Function tau(t, q, qd) that returns the joint forces (nv,), by default zero.
         method: Integration method.
         h: Longest inner step [s]. For a method with fixed steps, the default is dt.
-        rtol: Error tolerance of each position and velocity, by default 1e-9. It is relative to the
-            value, or to 1 rad, m, rad/s or m/s.
+        rtol: Relative error tolerance, by default 1e-9. The estimated error of a position or
+            velocity x in one inner step is at most rtol (1 + |x|), in rad, m, rad/s or m/s.
         rest: Approach velocity below which a contact does not rebound [m/s].
         form: "compiled", or "numpy" for evaluation without compilation, in which `contacts` may
             branch on values.

@@ -93,9 +93,10 @@ class Run(AttributeHints):
 
     `run["part.port"]` is the value of a port, as a number or a new array. Unconnected inputs and
     parameters can be set during the run and take effect in the next step. `simulate` does not
-    affect the stepped run. Prepared runs are independent of each other, also in different threads.
-    Several threads may step one run: each call waits until the previous call returns. The run keeps
-    FMU instances for the next run; `close`, or a `with` statement, frees them.
+    change the state of the single steps. Prepared runs are independent of each other, also in
+    different threads. Several threads may step one run: each call waits until the previous call
+    returns. The run keeps FMU instances for the next run; `close`, or a `with` statement, frees
+    them.
     """
 
     CALLS: ClassVar = {
@@ -268,8 +269,8 @@ class Run(AttributeHints):
         """Return the current state; `restore` can restore a state any number of times.
 
         Args:
-            path: Path of a file for the state, if given. `restore(path)` continues from it, also in
-                another process, if the run was prepared from the same system with the same options.
+            path: Path of a file for the state, if given. `restore(path)` restores this state, also
+                in another process. The system and the options must be the same.
 
         Raises:
             ValueError: A part cannot write its state to a file, or the run has coupling options

@@ -27,7 +27,7 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class Scenario:
-    """Sequence of times [s] with the values of inputs and parameters that are set at each time.
+    """Schedule of values that a run sets for inputs and parameters at given times [s].
 
     The inputs must be unconnected, and the times must not decrease. Each name is `part.port` or
     `part.port[1]`. A value is valid until the next value with the same name.

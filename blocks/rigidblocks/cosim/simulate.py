@@ -143,8 +143,9 @@ def simulate(
     an argument of a wrong type. Also raises the exceptions of `Result.save` for the file `save`.
 
     The run warns if dt is longer than the longest stable hold of a block (`Block.longest_hold`). It
-    also warns if the inner steps of a block are too long for its springs (`Block.modes`). The
-    remarks of blocks on the run (`Block.remarks`) are written to the log `rigidblocks`.
+    also warns if the inner steps of a block exceed the stability limit of an explicit method for
+    the eigenvalues that `Block.modes` returns. The remarks of blocks on the run (`Block.remarks`)
+    are written to the log `rigidblocks`.
     """
     chosen = with_defaults(simulate, options, RunOptions)
     record, every, save = chosen["record"], chosen["every"], chosen["save"]
@@ -427,7 +428,8 @@ def save_result(
 ) -> BaseException | None:
     """Write the result to the file of the run; return the exception of a failed write, or None.
 
-    If the file is the log, its data are already written, and `unwritten` is the exception or None.
+    If the result file is the log, the run has already written the data; `unwritten` is the
+    exception of a failed write, or None.
     """
     if wanted.save is None:
         return None

@@ -334,7 +334,11 @@ def _base(model: Model, X: Transform, v: Array) -> Base:
 
 
 def _base_acceleration(model: Model, base: Base, a0: Array, gravity: Array | None) -> Array:
-    """Return the spatial base acceleration in fixed-base coordinates, from a0 without gravity."""
+    """Return the spatial acceleration of the base in fixed-base coordinates, including gravity.
+
+    a0 is the acceleration of the base minus gravity, in floating-base coordinates. Its linear
+    component is the acceleration of the origin.
+    """
     a: Array = base.X.inverse() @ spatial_acceleration(a0, base.v) - minus_gravity(model, gravity)
     return a
 

@@ -43,8 +43,8 @@ class Motion(NamedTuple):
 class Loads(NamedTuple):
     """Loads of force elements on a model, as joint forces and external body wrenches.
 
-    `tau` (nv,) acts at the joints. `f_ext` (nb, 6), or (nb, 3) in a planar model, acts on the
-    bodies and is in base coordinates.
+    `tau` (nv,) contains the joint forces. `f_ext` (nb, 6), or (nb, 3) in a planar model, contains
+    the wrenches on the bodies in base coordinates.
     """
 
     tau: Array
@@ -54,7 +54,8 @@ class Loads(NamedTuple):
 class Length(NamedTuple):
     """Length s along a line, and its time derivative sd.
 
-    `loads(force)` returns the loads of a force along the line on the model.
+    `loads(force)` returns the joint forces and body wrenches that are equivalent to a force along
+    the line.
     """
 
     s: Any
@@ -63,7 +64,7 @@ class Length(NamedTuple):
 
 
 class Line(abc.ABC):
-    """Line along which a force element acts."""
+    """Base class of the lines along which force elements act."""
 
     between_bodies = True
 
@@ -77,12 +78,13 @@ class Line(abc.ABC):
 
     @abc.abstractmethod
     def length(self, model: Tree, motion: Motion) -> Length:
-        """Return the length s, its derivative and its load function for a motion of the model."""
+        """Return the length s, its derivative sd and the function `loads` for a model motion."""
 
     def in_gravity(self, gravity: Any) -> "Line":
         """Return the line for the gravity (3,) [m/s^2] of a plant.
 
-        The line returns itself unless its length depends on gravity.
+        The default implementation returns the line itself, because its length does not depend on
+        gravity.
         """
         del gravity
         return self
@@ -138,9 +140,9 @@ class AlongVelocity(AlongJoint):
     """Line along a velocity variable of a `Spherical` or `SixDoF` joint.
 
     The length is a component of the displacement from `rest` (nq,), by default from the neutral
-    configuration. The displacement is the rotation vector or the translation in F_s coordinates.
-    Springs along the three components must have equal stiffness K. Their torque is then K times the
-    rotation vector.
+    configuration. The displacement is the rotation vector or the translation in F_s coordinates. If
+    springs act along all three components of a rotation, give them equal stiffness K. Their torque
+    is then -K times the rotation vector.
     """
 
     rest: tuple[float, ...] | None = None
@@ -402,7 +404,7 @@ class ForceElement:
 
 
 class ElementEffects(NamedTuple):
-    """Loads, energy, forces and state derivatives of force elements in a motion of the model.
+    """Loads, energy, forces and state derivatives of force elements for a motion of the model.
 
     `loads` is the sum of the loads of all elements, `energy` the potential energy [J], and `force`
     the force of each element [N, N m]. `rates` contains the derivatives of the element states by
@@ -474,8 +476,8 @@ class Compliance(NamedTuple):
 def compliance(model: Tree, elements: Sequence[ForceElement], q: Array) -> Compliance:
     """Return the largest stiffness and damping of each element at q.
 
-    A stop counts with its stiffness and damping in contact, also while it does not push. The
-    damping of dry friction is the damping at zero velocity.
+    For a stop, these are the stiffness and damping in contact, even if the length is within its
+    limits. The damping of dry friction is the damping at zero velocity.
     """
     still = np.zeros(model.nv)
     motion, rows = _motion(model, elements, q, still), [np.zeros((0, model.nv))]
@@ -509,7 +511,7 @@ def _motion(model: Tree, elements: Sequence[ForceElement], q: Array, qd: Array) 
 
 
 def zero_loads(model: Tree) -> Loads:
-    """Return loads of zero on all joints and bodies."""
+    """Return zero joint forces and zero body wrenches."""
     return Loads(np.zeros(model.nv), np.zeros((model.nb, len(model.algebra.zero()))))
 
 

@@ -96,7 +96,7 @@ class Numbers:
         return {name: (value, about) for name, value, about in every if self._is_used(value)}
 
     def _is_used(self, value: Any) -> bool:
-        """Return True if a parameter with the value `value` has an effect."""
+        """Return True if the force depends on a parameter with the value `value`."""
         del self
         return value is not None
 
@@ -259,11 +259,12 @@ class Friction(Law):
 class Stop(Law):
     """Compliant stops at the limits of a length, softened unilateral constraints (RBDA 11.4, 11.8).
 
-        f = max(0, K (lower - s) - D sd)      where s < lower, and its mirror image where s > upper
+        f = max(0, K (lower - s) - D sd)        where s < lower
+        f = -max(0, K (s - upper) + D sd)       where s > upper
 
-    The force never points towards the limit of its stop. An infinite limit has no stop and no
-    parameter. Between two points, an upper stop acts like a rope, which pulls the points together
-    when it is taut.
+    A stop only pushes the length back towards its range; it never pulls the length outwards. An
+    infinite limit has no stop and no parameter. Between two points, an upper stop acts like a rope,
+    which pulls the points together when it is taut.
 
     Raises:
         ValueError: The upper limit is not above the lower limit.
@@ -337,11 +338,12 @@ def viscous_friction(qd: Array, damping: Any) -> Array:
 def coulomb_friction(qd: Array, level: Any, width: Any) -> Array:
     """Return the dry friction -f tanh(qd / width) with the friction level f [N m or N].
 
-    The law is smooth for |qd| up to `width` [rad/s or m/s]. It does not stick: under a load below f
-    a joint creeps at the speed width artanh(load / f).
+    The force changes its sign smoothly and reaches 76 % of f at the speed `width` [rad/s or m/s].
+    The law does not stick: under a load below f a joint creeps at the speed
+    width artanh(load / f).
 
     Raises:
-        ValueError: The width is a number that is not positive.
+        ValueError: The width is not traced and not positive.
     """
     if not _is_positive(width):
         raise ValueError(f"the smoothing width of dry friction must be positive, not {width}")

@@ -103,7 +103,11 @@ def composite_inertias(
 def _force_on_supports(
     model: Tree, Xup: list[Any], F: Array, i: int, moves: Sequence[bool]
 ) -> Iterator[tuple[int, Array]]:
-    """Yield the movable bodies from i to the base, and the forces F in coordinates of each body."""
+    """Yield pairs (body index, F): body i and its movable ancestors, and the forces F on body i.
+
+    The forces are in coordinates of the body of the pair. The path ends before the first ancestor
+    whose flag in `moves` is False.
+    """
     yield i, F
     while (p := model.parent[i]) >= 0 and moves[p]:
         F, i = Xup[i].T @ F, p
@@ -202,7 +206,8 @@ class Bodies(NamedTuple):
     """Quantities of each body before the inward pass, as lists indexed by body (RBDA Table 7.1).
 
     All quantities are in body coordinates. `base` is the index of the body at which the outward
-    pass starts. `Transform.carry` defines c and all other accelerations in the passes.
+    pass starts. The linear component of an acceleration, also of c, is the acceleration of the body
+    origin (`Transform.carry`).
     """
 
     base: int
@@ -215,10 +220,12 @@ class Bodies(NamedTuple):
 
 
 class Articulated(NamedTuple):
-    """Bodies as handles of their subtrees, with articulated-body inertias and bias forces.
+    """Results of the inward pass: the terms of the joint accelerations.
 
-    The acceleration of a joint is qdd = qdd0 - UDinv^T a', where a' is the acceleration of its body
-    for qdd = 0.
+        qdd = qdd0 - UDinv^T a'
+
+    a' is the acceleration of the body of the joint for qdd = 0. The fields IA and pA of `bodies`
+    are the articulated-body inertias and bias forces.
     """
 
     bodies: Bodies
@@ -227,7 +234,7 @@ class Articulated(NamedTuple):
 
 
 class Accelerations(NamedTuple):
-    """Accelerations qdd of the joints in order, and accelerations a, a list indexed by body."""
+    """Lists of the accelerations: qdd with one vector per joint, and a with one vector per body."""
 
     qdd: list[Array]
     a: list[Array]
@@ -504,7 +511,10 @@ def hybrid_dynamics_crba(
 
 
 def _expanded_parent(model: Tree, fd: Mask) -> tuple[int, ...]:
-    """Return the parents of the variables with given force, which determine the zeros of H11."""
+    """Return the parent array of the variables of the joints in `fd`.
+
+    This array determines the branch-induced zeros of H11.
+    """
     freedoms = [joint.nv for joint, known in zip(model.joint, fd, strict=True) if known]
     return expand_lambda(reduced_parent(model.parent, fd)[0], freedoms)
 

@@ -355,7 +355,10 @@ class Frames(Protocol):
 
     @property
     def frames(self) -> Mapping[str, Any]:
-        """Frames by name, with the index `body` (-1 for the base) and the transform `placement`."""
+        """Dictionary from the names of the frames to the frames.
+
+        A frame has the body index `body` (-1 for the base) and the transform `placement`.
+        """
 
     @property
     def joint_properties(self) -> Any:
@@ -441,7 +444,7 @@ def frame_jacobian(
 def base_jacobian(model: Model, q: Array, body: int, placement: Transform) -> Array:
     """Return the Jacobian (6, nv) of a frame on a body, in base axes, without a check of q.
 
-    Blocks call this function: a step with a NaN input names the input.
+    Blocks call this function instead of `frame_jacobian`, because their step reports NaN inputs.
     """
     X = placement @ body_poses(model, q)[body]
     J = placement @ body_jacobian(model, q, body)
@@ -589,7 +592,10 @@ def _descend(
 
 
 def _random_within(model: Model, low: Array, high: Array, rng: np.random.Generator) -> Array:
-    """Return a random configuration, uniform between the limits of each joint that has both."""
+    """Return a random configuration within the limits.
+
+    Positions with two finite limits have a uniform distribution between these limits.
+    """
     q = random_configuration(model, rng)
     limited = np.isfinite(low) & np.isfinite(high)
     q[limited] = rng.uniform(low[limited], high[limited])
@@ -620,7 +626,10 @@ def _limits(model: Model, lower: ArrayLike, upper: ArrayLike) -> tuple[Array, Ar
 
 
 def _free(model: Model, q: Array, descent: Array, low: Array, high: Array) -> Array:
-    """Return 1 for each velocity variable (nv,), or 0 if `descent` would exceed a limit."""
+    """Return the flag (nv,) of each velocity variable: 1 if it may change, else 0.
+
+    The flag is 0 if the joint is at a limit and `descent` points beyond this limit.
+    """
     free = np.ones(model.nv)
     for joint, at, k in zip(model.joint, model.q_slices, model.v_slices, strict=True):
         if joint.nq == joint.nv == 1:

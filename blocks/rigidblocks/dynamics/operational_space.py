@@ -404,7 +404,7 @@ def constrained_motion(body: Handle, T: Array, bias: Array, f: Array) -> Constra
 
         [I, T; T^T, 0] [a; -lam] = [f - p; T^T bias]
 
-    The right-hand side is T^T dS/dt qd. It equals -dT^T/dt v, because T^T S is constantly 0.
+    In the second row, T^T bias = T^T dS/dt qd equals -dT^T/dt v, because T^T S is constantly 0.
 
     Args:
         body: Body without its joint, as a handle.

@@ -86,7 +86,7 @@ def rnea_derivatives(
 
 
 class _Motion(NamedTuple):
-    """Velocity v and acceleration a of a body, and their derivatives dv and da (6, 2 nv) by q, qd.
+    """Velocity v and acceleration a of a body, and their derivatives dv and da (6, 2 nv).
 
     The first nv columns are derivatives with respect to q, the last nv columns with respect to qd.
     """
@@ -193,7 +193,10 @@ def check_constant_subspaces(model: Tree) -> None:
 
 
 def _own_columns(model: Tree, i: int, by_q: Array, by_qd: Array) -> Array:
-    """Return a matrix with `by_q` and `by_qd` in the q and qd columns of joint i, else zeros."""
+    """Return a matrix (k, 2 nv) of zeros, with `by_q` and `by_qd` in the columns of joint i.
+
+    The first nv columns are derivatives with respect to q, the last nv columns with respect to qd.
+    """
     return np.concatenate(
         [
             _add_columns(np.zeros((len(part), model.nv)), model.v_slices[i], part)

@@ -242,7 +242,7 @@ class Database:
     def messages(
         self, names: Iterable[str], timeout: float | None, counter: str | None, checksum: str | None
     ) -> tuple[Message, ...]:
-        """Return messages by name.
+        """Return the messages with the given names.
 
         `timeout` [s] applies to each message. `counter` and `checksum` are the names of the counter
         signal and the checksum signal of the messages.

@@ -324,7 +324,7 @@ class Federate(StepTiming):
 
 
 def _own(wiring: Wiring, names: tuple[str, ...]) -> System:
-    """Return a system of the parts `names`; inputs that read other parts are unconnected."""
+    """Return the subsystem of the parts `names`; inputs from other parts are unconnected."""
     _check(wiring, names)
     fed = {wire.target for wire in wiring.wires if wire.source[0] not in names}
     system = System()

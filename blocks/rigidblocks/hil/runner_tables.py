@@ -474,7 +474,7 @@ class SequentialParts:
                 yield f"{{memory + {place.start}, memory + {place.start}, {port.size}}}"
 
     def _wires(self, part: Part) -> tuple[list[str], list[str]]:
-        """Return the C code of the copies to the inputs of a part, and of the unit conversions."""
+        """Return the C code that copies values to the inputs of a part and converts the units."""
         wiring, where = self.plan.wiring, self.layout.where
         copies, scales = [], []
         for wire in wiring.wires_to(part.name):
@@ -569,9 +569,9 @@ def _element(part: Part, name: str) -> tuple[str, int]:
 class Linked(NamedTuple):
     """Link of a system, with the memory indices of its values.
 
-    The memory belongs to the system without its links. `sent` has the index of each sent value, or
-    -1 for an unconnected input, whose constant value is in `open`. `targets` has pairs of a memory
-    index and the index of the received value to store there.
+    All memory indices refer to the system without its links. `sent` has the memory index of each
+    sent value, or -1 for an unconnected input, whose constant value is in `open`. `targets` has
+    pairs (memory index, index of the received value to store there).
     """
 
     name: str

@@ -252,9 +252,10 @@ class Cylindrical(Joint):
 
 @dataclass(frozen=True)
 class RackAndPinion(Joint):
-    """Pinion of `radius` [m] about z of F_s that rolls along a rack on x of F_p (RBDA Example 4.6).
+    """Rack-and-pinion joint with the rotation angle q [rad] of the pinion (RBDA Example 4.6).
 
-    q is in rad. The joint is not symmetric: if the rack is the successor, use `Reversed`.
+    The pinion of `radius` [m] rotates about z of F_s and rolls along a rack on x of F_p. The joint
+    is not symmetric: if the rack is the successor, use `Reversed`.
     """
 
     radius: float
@@ -518,10 +519,11 @@ class SixDoF(Joint):
     """Free joint with six degrees of freedom (RBDA 4.4, 4.5).
 
     q = (unit quaternion, scalar first; position of F_s in F_p coordinates [m]).
-    qd = (angular velocity, linear velocity v of F_s) in F_s coordinates. S is the identity. RBDA
-    Eq 4.13 defines the derivative of the quaternion in
+    qd = (angular velocity w, linear velocity v of F_s) in F_s coordinates. S is the identity. With
+    the quaternion p, the scalar part p_0 and the vector part p_v, the derivative of q is (RBDA Eq
+    4.13)
 
-        dq/dt = (Eq 4.13, E^T v)
+        dq/dt = (-p_v . w / 2, (p_0 w + p_v x w) / 2, E^T v)
     """
 
     nq, nv = 7, 6

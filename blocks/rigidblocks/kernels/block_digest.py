@@ -43,11 +43,15 @@ _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
 
 class _UnknownError(Exception):
-    """Error for an object whose code is not completely known."""
+    """Error for an object that contains itself or runs code outside this package."""
 
 
 def fingerprint(*things: Any) -> str | None:
-    """Return the fingerprint of objects as a hex string, or None if they run unknown code."""
+    """Return the fingerprint of objects as a hex string.
+
+    The result is None if an object runs code outside this package. It is also None if a source file
+    of the package has changed since it was loaded.
+    """
     sources = _sources()
     if sources is None:
         return None
@@ -59,9 +63,10 @@ def fingerprint(*things: Any) -> str | None:
 
 @cache
 def _integrator_digests() -> Mapping[int, tuple[Any, bytes]]:
-    """Return the constant integrators of this package and their digests, by id.
+    """Return a mapping from the id of each integrator to the integrator and its digest.
 
-    Their tables are most of the content of a block with an adaptive method.
+    The integrators are constants of this package. The cache of `_Digest` starts with their digests,
+    because the tables of an adaptive method are most of the content of a block.
     """
     return {id(one): (one, _Digest().digest(one)) for one in (*INTEGRATORS.values(), RADAU)}
 
@@ -69,10 +74,10 @@ def _integrator_digests() -> Mapping[int, tuple[Any, bytes]]:
 def content_digest(*things: Any) -> str:
     """Return the digest of objects, and of the code and constants that determine object values.
 
-    The digest identifies the code of installed libraries by the library versions. It identifies
-    functions and classes of the program by their instructions, constants, defaults, closures and
-    globals. It does not include the sources of this package; `package_digest` does. If an object
-    such as a socket has unreadable data, the digest is valid only in this process.
+    The digest identifies the code of installed libraries by the library versions. For functions and
+    classes of the user, it includes the instructions, constants, defaults, closures and globals. It
+    does not include the sources of this package; `package_digest` includes them. If an object such
+    as a socket has unreadable data, the digest is valid only in this process.
     """
     return _ContentDigest().digest(things).hex()
 

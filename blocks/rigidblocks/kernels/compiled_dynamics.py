@@ -218,8 +218,8 @@ def compiled_dynamics(
 ) -> CompiledFunction | CompiledBatch:
     """Return the compiled function of a dynamics algorithm for a model.
 
-    The compiled function uses the `equivalent` model. For up to `MOST_BODIES_IN_A_LINE` bodies
-    (batch: `MOST_BODIES_IN_LANES`), the C code is straight-line code. For more bodies, the C code
+    The compiled function uses the `equivalent` model. For up to `MOST_BODIES_IN_A_LINE` bodies, or
+    `MOST_BODIES_IN_LANES` in a batch, the C code is straight-line code. For more bodies, the C code
     loops over the bodies. The loops compile in a second for any number of bodies.
 
     Args:
@@ -341,7 +341,7 @@ def second_derivatives(
 
     "rnea" takes (q, qd, qdd). It returns the results of `derivatives`, tau, dtau_dq, dtau_dqd and
     dtau_dqdd, and then four tensors (nv, nv, nv). Element [i, j, k] is a second derivative of
-    tau_i:
+    tau_i. Here "by q_k" means "with respect to q_k":
 
         ddtau_dq_dq    dtau_dq[i, j] by q_k          ddtau_dq_dqd    dtau_dq[i, j] by qd_k
         ddtau_dq_dqdd  dtau_dq[i, j] by qdd_k, which is dH_ik/dq_j

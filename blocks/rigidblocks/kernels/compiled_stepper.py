@@ -107,8 +107,8 @@ def kernel_library(memory: Memory, method: Method, h: float, *, follows: bool = 
     """Return the path of the compiled kernel of a block, a shared library.
 
     The function compiles the kernel unless the cache contains it. If `follows` is True, the kernel
-    contains only the step with input polynomials. For blocks of this package, the fingerprint
-    identifies a cached kernel without a trace of the block.
+    contains only the step with input polynomials. The key of the cache is the fingerprint of the
+    block. The function traces the block only if the cache has no kernel with this key.
     """
     written = isinstance(memory.block, BlockInC)
     command = compiler() if written else straight_line_compiler()
@@ -194,7 +194,7 @@ def _adaptive_lane_text(evaluator: TracedEvaluator, method: Method, h: float, dt
 
 
 def _workspace_text(memory: Memory) -> str:
-    """Return the C definition of the workspace, which is not on the stack if it is large."""
+    """Return the C definition of the workspace; a large workspace is not on the stack."""
     numbers = 3 * memory.size + 20 * (memory.x.stop - memory.x.start)
     numbers += 2 * sum(one.memory.size for one in _inner_blocks(memory))
     large = int(numbers * MOST_LANES * 8 > MOST_ON_STACK)

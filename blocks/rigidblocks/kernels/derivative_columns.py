@@ -239,7 +239,7 @@ def _force(I: RigidInertia, B1: Array, P: Array, X: Array) -> Array:
 def _covectors(I: RigidInertia, B1: Array, P: Array, S: Array) -> Array:
     """Return the covectors R = [B^T S; I^c S] (9, nv) of a joint.
 
-    R . X is the derivative of the joint force by a motion change X = [2 dw; da]. R contains only
+    R . X is the change of the joint force due to the motion change X = [2 dw; da]. R contains only
     the rows of B^T S that multiply dw. The arguments are as in `_force`.
     """
     return np.vstack([B1.T @ S[:3] + cross(P, S[3:]), I @ S])
@@ -271,7 +271,7 @@ def traced_elements(symbol: ca.SX) -> Array:
 
 
 def _derivative(values: Array, symbol: ca.SX, other_symbol: ca.SX) -> Array:
-    """Return the derivatives of `values` by `symbol`, evaluated at zero of both symbols.
+    """Return the derivatives of `values` with respect to `symbol`; both symbols are zero.
 
     The last index of the result is the index of the element of `symbol`.
     """
@@ -306,8 +306,9 @@ def _forward(
 
         dqdd/dq = -H^-1 dtau/dq,  dqdd/dqd = -H^-1 dtau/dqd        at qdd = H^-1 (tau - C)
 
-    `accelerations`, `forces` and `derivatives` are the C statements after the passes, and `texts`
-    the C files. `linear` is the number of rows of the linear component of dv.
+    The C statements `accelerations`, `forces` and `derivatives` follow the second, third and fourth
+    pass. `texts` are the C files with the functions that these statements call. `linear` is the
+    number of rows of the linear component of dv.
     """
     return Algorithm(
         inputs=("q", "qd", "tau"),
@@ -496,7 +497,10 @@ _TEXT = "algorithms/second_derivatives.h"
 
 
 def _inward_pass(step: Callable[..., Results], first: Pass, after: str) -> Pass:
-    """Return an inward pass with the function `step` and the results of `first`, Z, M and N."""
+    """Return an inward pass with the step function `step`, for second derivatives.
+
+    Its results are the results of the pass `first`, followed by Z, M and N.
+    """
     return Pass(step, (*first.results, "Z", "M", "N"), outward=False, after=after)
 
 
@@ -576,9 +580,10 @@ def _variables_before(model: Model) -> list[int]:
 
 
 def last_variables(model: Model) -> dict[int, int]:
-    """Return a dictionary from each body to the last variable on the path from the base to it.
+    """Return the index of the last velocity variable on the path from the base to each body.
 
-    The value is -1 if the path has no variables. The key -1 is the base.
+    The keys of the result are the body indices, and -1 for the base. The value is -1 if the path
+    has no variables.
     """
     last = {-1: -1}
     for i, p in enumerate(model.parent):

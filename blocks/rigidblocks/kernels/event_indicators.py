@@ -1,10 +1,10 @@
-"""Graphs of a block for model exchange: event indicators, state derivatives, outputs, derivatives.
+"""Graphs of a block for model exchange: event indicators, state derivatives, outputs, tangents.
 
 Between two events, the active branch of a piecewise function does not change. A sign change of its
 event indicator is an event, after which the other branch is active.
 
-The generated C header `tangent.h` contains the exact directional derivatives of the state
-derivatives and outputs, and optionally the second derivatives of the outputs.
+Tangents are directional derivatives. The generated C header `tangent.h` contains the exact tangents
+of the state derivatives and outputs, and optionally the second derivatives of the outputs.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,10 +37,11 @@ class Events:
     """Event indicators of a block, and graphs of its functions with held branches.
 
     The first indicators are the margins of the piecewise functions in the state derivatives and
-    outputs (`spatial.scalar.piecewise`). The remaining values of `Block.switching_functions`
-    follow. The inputs of the graphs are the memory vector and one side per indicator. A side is 1
-    or -1 and selects the branch of a piecewise function. The graphs follow from `flow`, the graph
-    of the state derivatives, outputs and margins. If `flow` is None, the evaluator is traced.
+    outputs (`spatial.scalar.piecewise`). The other indicators are the values of
+    `Block.switching_functions` that differ from these margins and are not constant. The inputs of
+    the graphs are the memory vector and one side per indicator. A side is 1 or -1 and selects the
+    branch of a piecewise function. `flow` is the graph of the state derivatives, outputs and
+    margins. If `flow` is None, the class traces the functions of `evaluator`.
     """
 
     evaluator: Evaluator
@@ -48,7 +49,7 @@ class Events:
 
     @cached_property
     def differentiable(self) -> "Events":
-        """Events with the graph `Graph.differentiable`, whose derivatives are correct."""
+        """Events with the graph `Graph.differentiable` of the state derivatives and outputs."""
         flow = self._flow.differentiable
         return self if flow is self._flow else replace(self, flow=flow)
 

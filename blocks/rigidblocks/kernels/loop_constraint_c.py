@@ -106,7 +106,10 @@ def loop_rows(model: Model, tree: Model, notation: Notation = SCALAR) -> LoopRow
 
 
 def _nontrivial_rows(model: Model) -> list[int]:
-    """Return the rows of K that are not zero in some of three random configurations."""
+    """Return the indices of the rows of K that are nonzero in at least one of three configurations.
+
+    The configurations are random.
+    """
     rng = np.random.default_rng(0)
     still = np.zeros(model.nv)
     K = np.array(
@@ -188,8 +191,8 @@ class _Expressions(NamedTuple):
     """Expressions of the nonzero constraint rows as functions of the states of the e ends.
 
     `force` (6 e,) contains the constraint forces K^T lam on the ends. k (nc,) and `force` also
-    depend on `change`, the infinitesimal changes of the ends. K (nc, 6 e) and `still` are evaluated
-    at zero change.
+    depend on `change`, the infinitesimal changes of the ends. K (nc, 6 e) is evaluated at zero
+    change. `still` contains k and the position errors at zero change.
     """
 
     states: ca.SX
@@ -201,9 +204,9 @@ class _Expressions(NamedTuple):
     force: ca.SX
 
     def derivative_by(self, values: ca.SX, e: int, size: int) -> ca.SX:
-        """Return the derivatives of `values` by the first `size` elements of the change of end e.
+        """Return the derivatives of `values` with respect to the change of end e, at zero change.
 
-        The derivatives are evaluated at zero change.
+        The result contains only the derivatives for the first `size` elements of the change.
         """
         one = self.change[CHANGES * e : CHANGES * e + size]
         zero = ca.SX.zeros(self.change.numel())
@@ -225,8 +228,9 @@ def _graphs(
     """Return the graphs loop_rows and loop_changes, and the pairs of ends with force derivatives.
 
     loop_rows computes -K, k and delta from the states of the ends. loop_changes has these states
-    and lam as inputs. It computes the derivatives of k and the forces K^T lam on the ends. It also
-    computes the derivatives of these forces by the poses of the ends, one block per pair of ends.
+    and lam as inputs. It computes the derivatives of k and the forces K^T lam on the ends. For each
+    pair of ends, it computes the derivatives of the force on one end with respect to the pose of
+    the other end.
     """
     expressions = _expressions(free, ends, nonzero)
     moving = [end.body >= 0 for end in ends]
@@ -300,7 +304,7 @@ def _parts(
 
 
 def _turns(expressions: _Expressions, group: _Group) -> dict[tuple[int, int], ca.SX]:
-    """Return the derivatives (6, 6) of the force on each end by the pose of each other end.
+    """Return the derivatives (6, 6) of the force on each end w.r.t. the pose of each other end.
 
     The keys are the pairs (end of the force, end of the pose). Pairs with the force on the last end
     are omitted.
@@ -324,12 +328,13 @@ def _append_balancing_part(parts: list[ca.SX]) -> list[ca.SX]:
 def _end_cross_derivative(
     group: _Group, P: dict[tuple[int, int], ca.SX], forces_on_ends: list[ca.SX]
 ) -> dict[tuple[int, int], ca.SX]:
-    """Return the negative derivatives (6, 6) of the forces on the ends by the poses of the ends.
+    """Return the negative derivatives (6, 6) of the forces on the ends w.r.t. the end poses.
 
     The keys are the pairs (end of the force, end of the pose). P contains the derivatives of
     `_turns`, and `forces_on_ends` the forces on the ends. The result excludes the rotation of a
     force with its own end. If all ends rotate together, the forces rotate with the ends. Therefore
-    the derivative of F_b by xi_b is xi x* f_b minus the sum of the derivatives by all other poses.
+    the derivative of F_b w.r.t. its own pose xi_b is xi x* f_b minus the sum of the derivatives
+    w.r.t. all other poses.
     """
     last, first = group[-1], list(group[:-1])
     own = {b: -sum((P[b, c] for c in group if c != b), ca.SX(6, 6)) for b in first}

@@ -90,7 +90,10 @@ def prefix_symbols(text: str, number: int) -> str:
 
 
 def remove_includes(text: str) -> str:
-    """Return C code without the lines #include "...", because `text` contains these files."""
+    """Return the C code `text` without its lines #include "...".
+
+    The caller adds the code of the included files to the same C file.
+    """
     return re.sub(r'^#include ".*"\n', "", text, flags=re.MULTILINE)
 
 

@@ -109,7 +109,10 @@ _SQUARE = np.arange(9).reshape(3, 3)
 
 
 def _about_z(place: int) -> Array:
-    """Return the storage indices of a matrix (3, 3) whose only element (2, 2) is at `place`."""
+    """Return the storage indices of a matrix (3, 3): `place` for the element (2, 2), else -1.
+
+    The index -1 marks an element that is zero and is not stored.
+    """
     return np.array([[-1, -1, -1], [-1, -1, -1], [-1, -1, place]])
 
 

@@ -291,7 +291,7 @@ ElementPair = tuple[Element, Element]  # element of an input, and of an output t
 
 
 class DependencyGroup(NamedTuple):
-    """Set of output elements and set of input elements on which each output element depends."""
+    """Group of output elements that depend on the same input elements."""
 
     inputs: frozenset[Element]
     outputs: frozenset[Element]

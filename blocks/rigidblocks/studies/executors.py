@@ -421,7 +421,7 @@ class _Tasks:
             return None
 
     def _threads(self, address: str) -> int:
-        """Return the number of threads of the cluster (at least 1), updated periodically."""
+        """Return the number of threads of the cluster (at least 1), queried periodically."""
         now = time.monotonic()
         if now > self._looked + 2 * _LOOK:
             self._count, self._looked = sum(self._client.nthreads().values()), now

@@ -245,7 +245,7 @@ def _size(ranges: Mapping[str, Range]) -> int:
 
 
 def _scale_shares(ranges: Mapping[str, Range], shares: Array) -> Design:
-    """Return a design with the values low + s (high - low), for shares s (n, elements) in 0..1."""
+    """Return a design with the values low + s (high - low); s (n, elements) are in 0 .. 1."""
     bounds = [_bounds(name, given) for name, given in ranges.items()]
     low = np.concatenate([np.zeros(0), *(low.ravel() for low, _ in bounds)])
     high = np.concatenate([np.zeros(0), *(high.ravel() for _, high in bounds)])

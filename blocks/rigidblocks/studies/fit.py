@@ -124,7 +124,7 @@ def _read(path: Path) -> dict[str, Array]:
 
 
 def _whole(name: str, ports: Mapping[str, Port]) -> str | None:
-    """Return the port name for the name of a port or of a port element; None if unknown."""
+    """Return the port to which the name of a port or element belongs; None if unknown."""
     if name in ports:
         return name
     return next((key for key, port in ports.items() if name in port.element_names), None)
@@ -244,8 +244,8 @@ class Replay:
     """Simulated outputs at the times of a recording as a function of the parameters.
 
     The measurements form one vector (m,) of all values that are not NaN, row by row. `column`
-    contains the column index of each measurement, and `columns` the column names. `runs` counts the
-    runs.
+    contains the column index of each measurement, and `columns` the column names. `runs` is the
+    number of runs so far.
     """
 
     wiring: Wiring
@@ -556,7 +556,7 @@ def _names_at_bound(replay: Replay, names: list[str], z: Array) -> tuple[str, ..
 def _noise_scales(
     replay: Replay, first: Array, noise: Mapping[str, ArrayLike] | None
 ) -> tuple[Array, Array, Array, Array]:
-    """Minimize the residuals; return the estimates, the Jacobian, the residuals and the noise.
+    """Minimize the scaled residuals; return the estimates, Jacobian, residuals and noise.
 
     The optimizer divides the residuals by the standard deviation of the noise. The standard
     deviation is the given `noise`, or is estimated iteratively from the residuals of each column.
@@ -574,7 +574,7 @@ def _noise_scales(
 def _check_rest(names: list[str], J: Array) -> None:
     """Raise ValueError if too few measured values depend on the parameters.
 
-    The number must exceed the number of parameters; otherwise, the noise cannot be estimated.
+    More measured values than parameters are necessary to estimate the noise.
     """
     dependent = np.count_nonzero(np.any(J != 0.0, axis=1))
     if dependent <= len(names):
@@ -615,8 +615,8 @@ def _numbers(
 def _check_near(replay: Replay, names: list[str], first: Array) -> None:
     """Raise ValueError for parameters that are not identifiable near the initial estimates.
 
-    The check uses parameters that differ from the initial estimates by 0.5 % to 1 %. Some
-    derivatives may be zero only at the initial estimates.
+    Some derivatives may be zero exactly at the initial estimates. The check therefore uses
+    parameter values that differ from the initial estimates by 0.5 % to 1 %.
     """
     if not replay.exact:
         return

@@ -96,7 +96,7 @@ class Task:
     def check(self, wiring: Wiring, start: Mapping[str, Any]) -> None:
         """Check the times, the measures, the scenario and the start values before the first run.
 
-        Raises the exceptions of a run with invalid arguments.
+        Raises the exceptions that a run raises for invalid arguments.
         """
         check_numbers({"t_stop": self.t_stop})
         communication_points(self.options.get("t_start", 0.0), self.t_stop, self.dt)

@@ -260,7 +260,7 @@ class Record:
         return k, Row(numbers[first - 1 :], cells[first + n])
 
     def _digest(self, cells: Sequence[str]) -> str:
-        """Return the digest at the end of a line with these cells, for the detection of damage."""
+        """Return the checksum that the record stores at the end of a line with the given cells."""
         return hashlib.sha256(f"{self._key}\n{csv_line(cells)}".encode()).hexdigest()[:16]
 
 

@@ -70,7 +70,7 @@ def force_programme(M: ArrayLike, d: ArrayLike) -> QuadraticProgramme:
 
 
 def acceleration_programme(H: Array, free: Array, T: Array, bias: Array) -> QuadraticProgramme:
-    """Return the quadratic programme in qdd for contacts, Gauss's principle of least constraint.
+    """Return the quadratic programme for qdd from Gauss's principle of least constraint.
 
         minimize 1/2 qdd^T H qdd - free^T H qdd subject to T^T qdd + bias >= 0       (RBDA Eq 11.44)
 
@@ -92,8 +92,8 @@ def complementarity(M: ArrayLike, d: ArrayLike) -> Complementarity:
     iteration increases the force of the contact with the most negative w until this w is zero. It
     releases contacts whose force reaches zero during the increase. The objective of RBDA Eq 11.43
     decreases in every iteration, so the search ends. Values below `WITHIN` count as zero.
-    `DEPENDENT` is the tolerance for dependent contacts. The function sets w of a dependent contact,
-    about 1e-5 of |d|, to zero.
+    `DEPENDENT` is the tolerance for dependent contacts. The function sets w of a dependent contact
+    to zero, although w can be about 1e-5 of |d|.
 
     Args:
         M: Symmetric positive semidefinite matrix (n, n), T^T H^-1 T.
@@ -163,7 +163,7 @@ def _pivot(A: Array, b: Array) -> tuple[Array, list[int], list[int], bool]:
 
     Returns:
         lam (n,), the indices of the independent loaded contacts, the indices of the dependent
-        contacts, and False if no solution exists. The separation velocity of a dependent contact is
+        contacts, and True if a solution exists. The separation velocity of a dependent contact is
         negative only by a rounding error, which no force can change.
     """
     lam, basis, dependent = np.zeros(len(b)), list[int](), list[int]()
@@ -228,7 +228,7 @@ def _raise_force(A: Array, lam: Array, basis: list[int], j: int, w: float) -> Ar
 
 
 def _first_at_zero(lam: Array, x: Array) -> tuple[int, float]:
-    """Return the index of the contact whose force in lam - s x first becomes zero, and s."""
+    """Return the index of the force in lam - s x that first becomes zero for rising s, and s."""
     falling = x > 1e-12  # smaller rates are rounding; found by trial
     room = np.where(falling, lam / np.where(falling, x, 1.0), np.inf)
     k = int(np.argmin(room)) if len(room) else -1

@@ -176,7 +176,9 @@ class PhaseEquation(NamedTuple):
     free: Array
 
     def to_contacts(self, values: Array) -> Array:
-        """Return the (z, x, y) components (n, 3) of all n contacts from values (r,) by direction.
+        """Return the components (n, 3) = (z, x, y) of all contacts from one value per direction.
+
+        `values` (r,) contains the values of the r directions.
 
         The components of contacts without a direction are zero.
         """
@@ -296,7 +298,7 @@ def _tangent_columns(equation: PhaseEquation, phase: Phase) -> list[_Column]:
 def _friction_direction(begun: Array, xy: Array, slow: float) -> Array:
     """Return the direction (x, y) opposite to the friction force of a slipping contact.
 
-        s = (v + max(slow - |v|, 0) s0) / |...|
+        s = u / |u|,  u = v + max(slow - |v|, 0) s0
 
     v is the sliding velocity `xy`, and s0 is the initial direction `begun`. Below the speed `slow`
     [m/s], friction rotates the velocity faster than an integrator step can resolve, so s0

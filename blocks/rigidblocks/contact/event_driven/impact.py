@@ -101,7 +101,7 @@ class Collision(NamedTuple):
 def collision(
     I1: RigidInertia | None, I2: RigidInertia | None, v1: Array, v2: Array, n: Array, e: Any = 0.0
 ) -> Collision:
-    """Return the frictionless collision of two bodies at a point (RBDA Eq 11.60 to 11.65).
+    """Return the result of a frictionless collision at a point (RBDA Eq 11.60 to 11.65).
 
         lam = -(1 + e) n . (v2 - v1) / (n . (I1^-1 + I2^-1) n),
         dv1 = -I1^-1 n lam,  dv2 = I2^-1 n lam
@@ -136,7 +136,7 @@ def collision_with_friction(
     e: Any = 0.0,
     mu: Any = np.inf,
 ) -> Collision:
-    """Return the collision of two bodies at a point with friction (RBDA Eq 11.66 to 11.72).
+    """Return the result of a collision with friction at a point (RBDA Eq 11.66 to 11.72).
 
     The sticking impulse stops all sliding:
 
@@ -210,7 +210,7 @@ def impact(
     law: str = "newton",
     solve: Solver = pyramid_forces,
 ) -> Impact:
-    """Return the simultaneous impact of a system at all contacts (RBDA Eq 11.57).
+    """Return the result of a simultaneous impact at all contacts of a system (RBDA Eq 11.57).
 
     The velocities change by dqd = H^-1 T lam. The function ignores the gaps and treats all contacts
     as touching.
@@ -430,15 +430,15 @@ def contact_step(
     lam_t are the tangential impulses of a contact. On the friction limit, lam_t opposes the sliding
     velocity w_t. The lower bound u is
 
-    - -gap / h for an open contact, which may close;
-    - min(-correction gap / h, fastest) for a penetrating contact;
-    - -e w_z, with w_z before the step, for a contact that closes within the step and rebounds.
+    - for an open contact, which may close: -gap / h;
+    - for a penetrating contact: min(-correction gap / h, fastest);
+    - for a contact that closes within the step and rebounds: -e w_z, with w_z before the step.
 
     The arguments may be floats or traced values. Contacts may be open. The configuration after the
     step is q (+) h qd+. If restitution or incomplete convergence would add kinetic energy, the
     function scales down all impulses. Only the penetration correction can therefore do positive
-    work. If e is zero, the impulses also do no positive work at qd+. If H and gravity are constant,
-    no step adds energy.
+    work. If e is zero, the impulses do no positive work at the final velocities qd+ either. If H
+    and gravity are constant, no step adds energy.
 
     Args:
         model: The model.

@@ -86,7 +86,7 @@ class _Block(NamedTuple):
 
 
 def _blocks(M: Array, mu: Any, c: Any, cone: bool) -> list[_Block]:
-    """Return the data of all contacts; the first k = len(mu) contacts have friction."""
+    """Return one `_Block` per contact; the first k = len(mu) contacts have friction."""
     k, extra, blocks = len(mu), np.broadcast_to(np.asarray(c), (len(mu),)), list[_Block]()
     for i in range(len(M) - 2 * k):
         rows = contact_rows(i, len(M), k)
@@ -121,9 +121,9 @@ def conjugate_factor(size: Any, last: Any) -> Any:
 
 
 def contact_rows(i: int, size: int, k: int) -> list[int]:
-    """Return the rows of the forces (z, x, y) of contact i among `size` unknowns.
+    """Return the indices of the forces (z, x, y) of contact i in the vector of `size` unknowns.
 
-    The first k contacts have friction. A contact without friction has one row, z.
+    The first k contacts have friction. A contact without friction has only the force z.
     """
     n = size - 2 * k
     return [i, n + 2 * i, n + 2 * i + 1] if i < k else [i]

@@ -85,7 +85,9 @@ def _vector(value: ArrayLike, label: str) -> Array:
 
 @dataclass(frozen=True)
 class JointLimit:
-    """Lower limit of a joint as a contact, or upper limit if `upper` is True (RBDA 11.4).
+    """Position limit of a joint as an inequality constraint gap >= 0 (RBDA 11.4).
+
+    The limit is the upper limit if `upper` is True, else the lower limit.
 
     The joint has one variable. The gap [rad or m] is the distance of this variable to the limit.
     The joint force of a unit contact force is +-e_j, a unit vector (nv,).

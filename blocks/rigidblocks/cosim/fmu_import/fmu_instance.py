@@ -492,7 +492,7 @@ class RunningFmu(Instance):
             group.set()
 
     def _has_discrete_news(self) -> bool:
-        """Return True if a clock is triggered or a discrete input differs from the last event."""
+        """Return True if a clock ticks or a discrete input has changed since the last event."""
         return self._has_discrete_changes() or self._clocks.are_triggered
 
     def _has_discrete_changes(self) -> bool:
@@ -517,7 +517,7 @@ class RunningFmu(Instance):
     def _iterate(self) -> tuple[bool, bool, float]:
         """Update the discrete states in event mode until convergence.
 
-        Returns whether nominal values have changed, whether continuous states have changed, and the
+        Returns True if nominal values have changed, True if continuous states have changed, and the
         time of the next event [s].
         """
         nominals = states = False

@@ -165,8 +165,8 @@ class Unpacked:
     """FMU that is unpacked to a temporary folder, and the loaded library of this FMU.
 
     One or several instances use the library. When the last instance calls `release`, the library is
-    unloaded and the folder is removed. The folder is locked while this process runs. Unlocked
-    folders belong to killed processes and are removed when the next folder is created.
+    unloaded and the folder is removed. The folder is locked while this process runs. An unlocked
+    folder is left over from a killed process; the creation of the next folder removes it.
     """
 
     def __init__(self, fmu: Fmu):
@@ -417,7 +417,7 @@ class Interface(abc.ABC):
     def completed_step(self, may_return: bool) -> bool:
         """Report a completed integrator step; return True if the FMU requests event mode.
 
-        The master may return to a state before this step only if `may_return` is true.
+        The master may roll back this step only if `may_return` is true.
         """
 
     def call(self, function: str, *arguments: Any) -> None:

@@ -143,7 +143,7 @@ def _examine_in_process(
     """Examine an FMU in another process, and return the result as JSON.
 
     If the FMU ends the process or exceeds the time limit, the result allows neither shared
-    libraries nor resets. The result is None if this Python cannot start such a process.
+    libraries nor resets. The result is None if the other process cannot start.
     """
     if getattr(sys, "frozen", False) or "python" not in Path(sys.executable or "").name.lower():
         return None  # the executable is another program, which must not be started again

@@ -196,8 +196,9 @@ class StepEnding(NamedTuple):
 def check_method(method: Method | None) -> Method:
     """Check the integration method of a model exchange FMU; replace None by the default method.
 
-    The default method takes implicit steps if the equations are stiff. Raises ValueError for a
-    method that needs more information on the states than an FMU provides.
+    The default method takes implicit steps if the equations are stiff. Raises ValueError for an
+    unsupported method, such as semi-implicit Euler, because an FMU does not declare which states
+    are positions. Also raises ValueError for an option that applies only to blocks.
     """
     method = DEFAULT_METHOD if method is None else method
     if not _fits(method):
@@ -254,9 +255,8 @@ class ExchangeSteps:
 
     `longest` is the maximum size of an inner step [s]. Times are relative to `origin` [s], which
     reduces rounding errors of large times. `nominals` (n,) has the nominal values of the states.
-    `next_step` (1,) is the size of the next inner step [s], or 0 if it is unknown. The steps are
-    explicit and end at each communication point. The C loop also takes implicit steps and steps
-    across communication points.
+    `next_step` (1,) is the size of the next inner step [s], or 0 if it is unknown. Unlike the C
+    loop, this class takes only explicit steps, and a step ends at each communication point.
     """
 
     def __init__(
@@ -449,9 +449,9 @@ class ExchangeInstance(RunningFmu):
 
     In a communication step, the inputs are held, and the method of the part integrates the states.
     A state event occurs when an event indicator becomes positive or ceases to be positive; the
-    importer locates this time within the step. A time event occurs at the time that the FMU has
-    defined. A step event occurs if the FMU requests event mode after an inner step. At an event,
-    the discrete states are updated until convergence.
+    importer locates the event within the step. A time event occurs at the next event time, which
+    the FMU reports. A step event occurs if the FMU requests event mode after an inner step. At an
+    event, the discrete states are updated until convergence.
     """
 
     def __init__(self, part: Part, shared: Unpacked | None = None):

@@ -63,13 +63,13 @@ class ElementConnection(NamedTuple):
 class AlgebraicLoop:
     """Algebraic loop of parts, solved by tearing.
 
-    The unknowns are the `torn` inputs. The parts `names` are evaluated in this order, and each part
+    The unknowns are the `torn` inputs. The parts are evaluated in the order `names`, and each part
     reads the outputs of earlier parts through the connections `ties`. The residual is the
     difference between the sources of the torn inputs and the unknowns.
 
-    Newton's method with the exact Jacobian solves the equations. The number of steps is fixed, so
-    that NumPy and compiled code take the same steps: two for linear equations, otherwise 25. A step
-    that does not reduce the residual is shortened.
+    Newton's method with the exact Jacobian solves the equations. The number of Newton steps is
+    fixed, so that NumPy and compiled code take the same steps: two for linear equations, otherwise
+    25. A Newton step that does not reduce the residual is shortened.
     """
 
     parts: Mapping[str, WiredPart]

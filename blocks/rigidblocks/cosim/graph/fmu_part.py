@@ -416,7 +416,7 @@ class Fmu:
     def states(self) -> tuple[Port, ...]:
         """Ports of the outputs and local variables whose start values can be set.
 
-        An array with a new size has no declared start value, but accepts a start value.
+        A resized array is included even if it has no declared start value.
         """
         ports = (*self._ports("output", settable=True), *self._ports("local", settable=True))
         return tuple(p for p in ports if p.start is not None or p.name in self._resized)
@@ -453,7 +453,7 @@ class Fmu:
     def start_dependencies(self) -> tuple[DependencyGroup, ...]:
         """Dependencies of outputs on inputs during initialization, from the model structure.
 
-        The groups contain the dependencies of the initial unknowns and of the outputs.
+        The dependency groups contain the dependencies of the initial unknowns and of the outputs.
         """
         return self.dependencies + self._dependencies(self.description.initialUnknowns)
 
@@ -515,7 +515,7 @@ class Fmu:
     def only_samples(self) -> bool:
         """True if the FMU has no continuous states and its memory changes only at samples.
 
-        An FMU of a delay is an example. Its outputs or local variables are discrete. The model
+        An example is the FMU of a delay, whose outputs or local variables are discrete. The model
         description must list the continuous states only for model exchange. For co-simulation FMUs
         of this package, a continuous variable with an exact start value counts as a continuous
         state. For other co-simulation FMUs, the result is True only if all outputs are discrete.

@@ -1,7 +1,7 @@
 """Analysis of linear systems: poles, zeros, frequency response, stability margins, step response.
 
-The matrices A, B, C, D are those of a `Linearization`. The sample time dt [s] is None for a
-continuous system.
+The functions use the matrices A, B, C and D of a `Linearization`. The sample time dt [s] is None
+for a continuous system.
 
 References: Emami-Naeini and Van Dooren, Computation of zeros of linear multivariable systems,
 Automatica 18 (1982); Astrom and Murray, Feedback Systems (2008), chapters 9 and 10.
@@ -27,7 +27,7 @@ _DECADES = 14  # decades by which the search for crossovers extends the default 
 
 
 class Margins(NamedTuple):
-    """Stability margins of a loop L with negative feedback, 1 / (1 + L).
+    """Stability margins of the loop transfer function L, for the closed loop 1 / (1 + L).
 
     `gain` is the gain margin, the factor on L that leads to the stability limit. `phase` [deg] and
     `delay` [s] are the additional phase lag and the additional delay that lead to this limit.
@@ -128,7 +128,7 @@ def zeros(A: Array, B: Array, C: Array, D: Array) -> Array:
 def _without_infinite_zeros(
     A: Array, B: Array, C: Array, D: Array, tolerance: float
 ) -> tuple[Array, Array, Array, Array]:
-    """Return a system with the same finite zeros whose D has full row rank."""
+    """Return a system that has the same finite zeros, and a matrix D of full row rank."""
     while True:
         U, s, _ = np.linalg.svd(D)
         rank = int(np.sum(s > tolerance))
@@ -275,7 +275,7 @@ def _smallest(value: Callable[[Array], float], low: float, high: float) -> float
 def step_response(
     A: Array, B: Array, C: Array, D: Array, dt: float | None, t: Array
 ) -> StepResponse:
-    """Return the step response (n, outputs) to a unit step of the only input, B (states, 1).
+    """Return the response (n, outputs) to a unit step of the input with the column B (states, 1).
 
     The times t (n,) [s] are equally spaced; for a sampled system, they are multiples of dt. The
     matrix exponential gives the exact states of a continuous system at these times.

@@ -87,12 +87,12 @@ class Linearization(AttributeHints):
 
     @property
     def poles(self) -> Array:
-        """Poles (states,) [1/s], or z of a sampled system: the eigenvalues of A."""
+        """Poles (states,): the eigenvalues of A [1/s], in the z-plane for a sampled system."""
         return np.linalg.eigvals(self.A).astype(complex)
 
     @property
     def zeros(self) -> Array:
-        """Finite transmission zeros [1/s], or z of a sampled system; `select` chooses a channel."""
+        """Finite transmission zeros [1/s], in the z-plane for a sampled system (see `select`)."""
         return linear_analysis.zeros(self.A, self.B, self.C, self.D)
 
     def select(
@@ -307,7 +307,7 @@ class _Disturbance(Block):
 
     @property
     def outputs(self) -> tuple[Port, ...]:
-        """Output: signal with disturbance y."""
+        """Output: disturbed signal y."""
         return (Port("y", self.port.shape, self.port.unit, "signal with disturbance"),)
 
     def output(self, u: Record) -> Values:

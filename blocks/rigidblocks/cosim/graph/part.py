@@ -212,7 +212,7 @@ class Part:
 
     @property
     def can_restore_state(self) -> bool:
-        """True if the part can restore its state at the beginning of a step."""
+        """True if the part supports a rollback to the beginning of a step."""
         component = self.component
         return not isinstance(component, Fmu) or bool(component.interface.canGetAndSetFMUstate)
 

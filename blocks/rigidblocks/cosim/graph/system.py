@@ -99,10 +99,9 @@ class System(AttributeHints):
         own integrator and accepts only the option `rtol`.
 
         An isolated FMU runs in its own process. If the FMU crashes, exits or exceeds the time
-        limit, the run ends with an error message and the calling process continues. Otherwise,
-        several instances of an FMU in a system may share its library. Instances share a library
-        only if tests of the FMU find no global variables. `isolated="library"` omits these tests
-        and loads a copy of the library.
+        limit, the run ends with an error message and the calling process continues. Instances of an
+        FMU that are not isolated share its library if tests of the FMU find no global variables.
+        `isolated="library"` omits these tests and loads a copy of the library.
 
         Args:
             name: Name of the part, without dots.
@@ -463,7 +462,7 @@ def wiring_and_exposure(system: System | Wiring) -> tuple[Wiring, Exposure]:
 def _check_open_units(wiring: Wiring) -> None:
     """Check that a block whose parameter `unit` is empty is connected to ports of one unit.
 
-    All ports that have the parameter `unit` of their block share one unit, even if `unit` is empty.
+    All ports of a block whose unit is the parameter `unit` share one unit, even if `unit` is empty.
     For example, a `Sum` does not add N.m and rad. Blocks that are connected by such ports also
     share one unit.
 

@@ -109,7 +109,7 @@ class StartGroup(NamedTuple):
 class Wiring:
     """Immutable copy of the parts and connections of a system.
 
-    Properties that are derived from the parts and connections are computed once.
+    Derived properties are computed on first use and cached.
 
     Each input element is the target of at most one of the `connections`. The port names of
     `merged` parts contain the names of the original parts.
@@ -314,7 +314,7 @@ class Wiring:
 
     @property
     def self_connected(self) -> frozenset[str]:
-        """Parts that read their own outputs; they may be evaluated twice in succession."""
+        """Parts with a self-loop (own outputs as inputs), evaluated up to twice in succession."""
         return frozenset(a for (a, _), (b, _), *_ in self.connections if a == b)
 
     @cached_property
@@ -754,20 +754,20 @@ def _evaluations(
 
 
 def _parts_in_order(reads: Reads) -> list[str]:
-    """Return the parts in an order that computes their outputs; raise CycleError for a cycle."""
+    """Return the parts in topological order of their outputs; raise CycleError for a cycle."""
     ports = TopologicalSorter(reads).static_order()
     return [name for name, kind, *_ in ports if kind == "output"]
 
 
 def _is_waited_for(name: str, waits: Mapping[str, set[str]], left: set[str]) -> bool:
-    """Return True if all prerequisites of the part `name` also have `name` as a prerequisite."""
+    """Return True if all transitive dependencies of the part `name` also depend on `name`."""
     return all(
         name in _prerequisites(one, waits, left) for one in _prerequisites(name, waits, left)
     )
 
 
 def _prerequisites(name: str, waits: Mapping[str, set[str]], left: set[str]) -> set[str]:
-    """Return the parts in `left` on which a part depends, directly or through other parts."""
+    """Return the transitive dependencies of a part among the parts in `left`."""
     found, more = set[str](), [name]
     while more:
         new = (waits[more.pop()] & left) - found

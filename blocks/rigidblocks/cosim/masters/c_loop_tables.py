@@ -182,7 +182,7 @@ class _Loop(Structure):
 
 
 class Texts(NamedTuple):
-    """Strings or binary values of a group of n variables, after their last conversion in Python.
+    """Strings or binary values of a group of n variables, as last converted in Python.
 
     `numbers` (n,) has the hashes of the values, which ports store. `known` (n,) has the address of
     each value, and `known_sizes` (n,) the size [bytes]. `sizes` (n,) are the sizes of the binary
@@ -322,10 +322,10 @@ class Exchange(NamedTuple):
 class Entry:
     """Entry of a part in the table: its type, and the addresses of its step function and instance.
 
-    An FMU also has variables to set and to get, and `events` if event mode is supported. `clock`
-    (1,) is the current time of the FMU for messages [s]. `may_go_back` (1,) is a 32-bit integer: 1
-    if the master may repeat the current step. An FMU for model exchange has `exchange` instead of a
-    step function.
+    The entry of an FMU also has variables to set and to get, and `events` if the FMU supports event
+    mode. `clock` (1,) is the current time of the FMU for messages [s]. `may_go_back` (1,) is a
+    32-bit integer: 1 if the master may repeat the current step. An FMU for model exchange has
+    `exchange` instead of a step function.
     """
 
     kind: int

@@ -68,7 +68,8 @@ class HeldStep(Scheme):
     def step_within(self, whole: tuple[float, float], t: float, dt: float) -> None:
         """Step all parts from t to t + dt, within the communication step `whole`.
 
-        Events split a communication step. `whole` has its start time and its length [s].
+        Events may split a communication step; `whole` has the start time and the length of the
+        whole communication step [s].
         """
         for number in self._parts.read_inputs_in_order(self._simultaneous):
             self._parts.step_within(whole, number, t, dt)
@@ -317,7 +318,7 @@ class PolynomialStep(Scheme):
         return self._slopes[group](share)
 
     def _repeat_step(self, group: tuple[str, ...], t: float, dt: float, simultaneous: bool) -> None:
-        """Restore the saved state of a group of parts, and step the group again."""
+        """Roll back a group of parts to the saved state, and step the group again."""
         for name in group:
             self._parts.by_name[name].restore_state(_STEP)
         self._sweep(group, t, dt, simultaneous)
@@ -684,9 +685,9 @@ class _MeasuredScheme(Scheme):
 
 
 def bonds_of(wiring: Wiring, links: Links, given: Any) -> list[Bond]:
-    """Return the power bonds of given pairs of outputs, or of all pairs whose product is a power.
+    """Return the power bonds of the given pairs of outputs.
 
-    `given` is True to select all pairs.
+    If `given` is True, return the power bonds of all pairs whose product is a power.
 
     Raises KeyError for an unknown output, and ValueError for a pair that is not a power bond.
     """

@@ -32,7 +32,8 @@ class Link:
         u[to] = factor y[of] + offset
 
     u are the inputs of the part, and y the outputs of all parts. `to` and `of` are arrays of
-    indices. `tables` has, by index, the tables that replace values before the linear conversion.
+    indices. `tables` has, by position in `to`, the tables that replace values before the linear
+    conversion.
     """
 
     of: Array
@@ -125,7 +126,7 @@ class Links:
         return tuple(sorted(group, key=lambda name: (levels[name], name)))
 
     def depth(self, group: tuple[str, ...]) -> int:
-        """Return the length of the longest chain of parts with direct feedthrough in a group."""
+        """Return the length of the longest path of direct feedthrough between parts of a group."""
         return max(self._level(name, group) for name in group)
 
     def _level(self, name: str, group: tuple[str, ...]) -> int:

@@ -171,7 +171,7 @@ class Initialization:
             self._evaluate(name, self._ports[name])
 
     def _settle(self, group: StartGroup) -> None:
-        """Evaluate the parts of a group repeatedly until no value changes."""
+        """Evaluate the parts of a group by fixed-point iteration, until no value changes."""
         if not group.is_circle:
             self._refresh(group.parts[0])
             return
@@ -310,5 +310,5 @@ def _same(a: Array, b: Array) -> bool:
 
 
 def _size(values: Array) -> float:
-    """Return the largest magnitude in `values`, or NaN if an element is NaN."""
+    """Return the maximum norm of `values`, or NaN if an element is NaN."""
     return float(np.abs(values).max(initial=0.0))

@@ -40,7 +40,7 @@ class Network(abc.ABC):
 
     @abc.abstractmethod
     def start(self, t: float, t_stop: float = inf) -> None:
-        """Compute the outputs at the start time t [s], once per run or after `restart`.
+        """Compute the outputs at the start time t [s]; call this method once for each run.
 
         No part is evaluated after the end of the run `t_stop` [s], if it is known.
         """
@@ -431,7 +431,7 @@ def _instance(part: Part, steppers: Mapping[str, Any], libraries: SharedLibrarie
 
 
 def _add_part_name(name: str, error: BaseException) -> Exception:
-    """Return an error whose message contains the name of the part and the given error."""
+    """Return an error whose message contains the part name and the message of `error`."""
     if isinstance(error, FmuError):  # the message already contains the name of the part
         return error
     return PartError(f"'{name}': {error_text(error)}")

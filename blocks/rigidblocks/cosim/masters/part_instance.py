@@ -66,8 +66,8 @@ class Instance(abc.ABC):
     def step_within(self, whole: tuple[float, float], t: float, dt: float) -> None:
         """Step from t to t + dt, within the communication step `whole`.
 
-        Events split a communication step. `whole` has its start time and its length [s]. The split
-        does not change the sample times of a block.
+        Events may split a communication step; `whole` has the start time and the length of the
+        whole communication step [s]. The split does not change the sample times of a block.
         """
         del whole
         self.step(t, dt)

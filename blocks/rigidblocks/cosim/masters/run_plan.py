@@ -1,6 +1,6 @@
 """Plan of a run: options, argument checks, stepping order and compiled code.
 
-`simulate`, `prepare`, sweeps, fits and FMU export share the groups of options.
+`simulate`, `prepare`, sweeps, fits and FMU export share the option classes of this module.
 """
 
 import inspect
@@ -319,7 +319,7 @@ class Coupling:
 
 
 def check_state_restoration(wiring: Wiring, names: Iterable[str], option: str) -> None:
-    """Raise ValueError for a part that cannot restore its state at the beginning of a step."""
+    """Raise ValueError for a part without support of a rollback to the beginning of a step."""
     for name in names:
         if not wiring.parts[name].can_restore_state:
             raise ValueError(
@@ -378,8 +378,8 @@ class Plan:
     def stepping_order(self) -> tuple[str, ...]:
         """Names of the parts in stepping order.
 
-        If algebraic loops are solved, each group of parts in a loop steps after the groups that it
-        reads.
+        If algebraic loops are solved, each strongly connected component of the parts steps after
+        the components that it reads.
         """
         if self.coupling.solves:
             return tuple(name for group in self.links.groups for name in group)
@@ -409,7 +409,7 @@ class Plan:
     def meta(self) -> dict[str, str]:
         """Metadata of the run.
 
-        Two runs have the same `digest` only if all inputs that affect the results are equal.
+        Two runs have the same `digest` only if all data that affect the results are equal.
         """
         return self._meta if self.scenario is None else self.scenario.metadata(self._meta)
 

@@ -47,19 +47,20 @@ class Front:
     """Front of the elimination of Y for one loop (`eliminate_constraints`).
 
     The coordinates of a front are the remaining coordinates of the fronts `sources`, then the
-    `fresh` rows of Y. Each column of M is a constraint of the loop in these coordinates.
+    `fresh` rows of Y. Each column of M is a constraint of the loop in these coordinates. A loop
+    uses a row of Y if one of its constraints has a nonzero element in this row.
 
     Attributes:
         block: Indices of the constraints of the loop.
         Y: Constraints of the loop: the nonzero rows of Y by row index.
         sources: Earlier fronts whose remaining coordinates are coordinates of this front.
         fresh: Rows that occur in no earlier front.
-        rows: Rows that this loop or a later loop reads, in the coordinates of this front.
+        rows: Rows that this loop or a later loop uses, in the coordinates of this front.
         Q: Orthonormal directions that the constraints M fix, Q = M V.
         V: Linear combinations of the constraints M that give Q.
         sizes: Norms of the remainders before their normalization to Q; 0 for a dropped remainder.
-        P: Basis of the remaining coordinates, which later loops read.
-        kept: Rows that later loops read, in coordinates of P.
+        P: Basis of the remaining coordinates: the null space of the constraints of the front.
+        kept: Rows that later loops use, in coordinates of P.
         largest: Norm of the largest constraint before the elimination.
     """
 
@@ -78,8 +79,9 @@ class Front:
     def is_negligible(self, c: Array, amplitude: Array, order: int) -> Array:
         """Return a mask of the coordinates c along Q that do not exceed their rounding errors.
 
-        `amplitude` (nc,) contains the rounding errors of the constraints. A coordinate is
-        negligible below (s_1/s)^order / s times the amplitude of this loop. s is the norm of the
+            |c| < amplitude (s_1/s)^order / s
+
+        `amplitude` (nc,) contains the rounding errors of the constraints. s is the norm of the
         remainder that gives the direction (`sizes`), and s_1 the norm of the largest constraint.
         """
         some = [less(0.0, size) for size in self.sizes]
@@ -96,11 +98,11 @@ class Front:
 
 @dataclass(frozen=True, eq=False)
 class RoundingBound:
-    """Rounding errors of k (nc,) and of the velocities K qd (nc,) of each loop.
+    """Right-hand side k (nc,), and the rounding errors of k and of the velocities K qd (nc,).
 
-    The values apply to independent constraints. A linear combination of constraints with the norm s
-    multiplies the error of k by (s_1/s)^2 and the velocity error by s_1/s. s_1 is the norm of the
-    largest constraint.
+    The rounding errors apply to constraints with the norm s_1, the norm of the largest constraint.
+    In a linear combination of constraints with the norm s, the error of k is larger by the factor
+    (s_1/s)^2, and the velocity error by the factor s_1/s.
 
     Near a singular configuration, rounding of the positions rotates the direction of a constraint
     by eps/s. k determines whether the mechanism passes straight through the singular configuration
@@ -158,8 +160,8 @@ def eliminate_constraints(
     The step transforms the constraints of the loop to orthonormal directions, beginning with the
     largest constraint. It drops a remainder below the tolerance as a rounding error (RBDA 8.8).
     Such a constraint depends on constraints of earlier loops or on larger constraints of the loop.
-    Rows of Y that later loops read retain only their component in the null space of the
-    constraints. The number of operations for a chain of loops is proportional to its length.
+    Rows of Y that later loops use retain only their component in the null space of the constraints.
+    The number of operations for a chain of loops is proportional to its length.
 
     Args:
         Y: Constraints (n, nc).
@@ -183,7 +185,7 @@ def eliminate_constraints(
 
 
 def _elimination_order(concerned: Sequence[Mapping[int, Array]]) -> Iterator[tuple[int, set[int]]]:
-    """Yield the loops in elimination order, and for each loop the rows that later loops read."""
+    """Yield the loops in elimination order, and for each loop the rows that later loops use."""
     waiting = [l for l, rows in enumerate(concerned) if rows]
     together: dict[int, set[int]] = {}  # for each row: the rows in the same front
     while waiting:
@@ -236,9 +238,10 @@ def solve_elimination(
 def _fixed_and_free(
     factors: Elimination, k: Array, z: Array, rounding_bound: RoundingBound | None
 ) -> tuple[list[Array], list[Array]]:
-    """Return the coordinates of w that the constraints fix, and the coordinates of z, per front.
+    """Return two lists: the component of w along Q, and the coordinates of z, one per front.
 
-    The coordinates are in the basis of each front. The fronts are in elimination order.
+    The constraints of a front determine the component of w along Q. Both are in the coordinates of
+    the front. The fronts are in elimination order.
     """
     z = np.asarray(z)
     offset: dict[int, Any] = {}  # for each row of Y: component that earlier loops determine
@@ -269,14 +272,17 @@ def _fixed_and_free(
 
 
 def _required_coordinates(front: Front, k: Array, offset: dict[int, Any]) -> Array:
-    """Return the coordinates along Q that satisfy k; earlier loops determine `offset`."""
+    """Return the coordinates along Q with which w satisfies the constraints of a front.
+
+    `offset` contains the component of each row of Y that earlier loops determine.
+    """
     rest = k[front.block] - sum(y * offset[row] for row, y in front.Y.items() if row in offset)
     c: Array = front.V.T @ rest
     return c
 
 
 def _move(front: Front, fixed: Array, offset: dict[int, Any]) -> None:
-    """Add the coordinates that a loop determines to `offset`, by row of the matrix Y."""
+    """Add the component of each row of Y that a loop determines to `offset`."""
     for row, c in front.rows.items():
         offset[row] = offset.get(row, 0.0) + c @ fixed
 
@@ -323,9 +329,11 @@ def _remaining_basis(
 ) -> tuple[Basis, dict[int, Array]]:
     """Return a basis of the null space of a front, and the rows `read` in this basis.
 
-    The constraints fix the directions Q. If the dimension of the null space is at most the number
-    of rows, the basis consists of the coordinates that the rows read. Derivatives always use this
-    basis, because a row without a null-space component has no direction to differentiate.
+    The constraints fix the directions Q. If the rows `read` have nonzero elements in at most
+    len(read) coordinates, the basis is the null space within these coordinates (`normal_to`).
+    Otherwise the basis spans only the null-space components of the rows (`completion`).
+    Derivatives always use `normal_to`, because the direction of a zero component is not
+    differentiable.
     """
     spare = [k for k in range(len(Q)) if all(is_number(c[k], 0.0) for c in read.values())]
     if len(Q) - len(spare) <= len(read) or for_derivatives(Q):
@@ -338,9 +346,9 @@ def _remaining_basis(
 def _coordinates(
     sources: tuple[int, ...], fresh: tuple[int, ...], fronts: list[Front], home: dict[int, int]
 ) -> dict[int, Array]:
-    """Return the rows of Y that a new front can read, in coordinates of this front.
+    """Return the rows of Y that a new front can use, in coordinates of this front.
 
-    These are the `kept` rows of the fronts `sources`, and the `fresh` rows.
+    The result contains the `kept` rows of the fronts `sources`, and the `fresh` rows.
     """
     sizes = [fronts[source].P.size for source in sources]
     basis = np.eye(sum(sizes) + len(fresh))

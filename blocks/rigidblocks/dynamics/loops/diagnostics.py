@@ -256,8 +256,8 @@ def near_singular(t: Array, rank: Array, condition: Array) -> Iterator[tuple[flo
 class _Sample(NamedTuple):
     """Singular values and vectors of the constraint matrix K of rank r at the time t [s].
 
-    U and V are bases of the column and row space of K. `sigma` is the singular value r, and `ratio`
-    is sigma_r/sigma_1.
+    U and V are bases of the column and row space of K. `sigma` is the singular value sigma_r, and
+    `ratio` is sigma_r/sigma_1. `indicator` is the indicator of `LoopDiagnostics`.
     """
 
     t: float
@@ -362,7 +362,10 @@ def _minima(samples: list[_Sample], threshold: float) -> Iterator[SingularPassag
 
 
 class Cluster(NamedTuple):
-    """Indices of the loops of a loop cluster, which share joints, and of their tree joints."""
+    """Loop cluster, whose loops share joints.
+
+    The fields are the indices of the loops, and of the tree joints in these loops.
+    """
 
     loops: tuple[int, ...]
     joints: tuple[int, ...]

@@ -1,10 +1,10 @@
 """Independent coordinates of systems with loops (Spencer 2004, chapter 2; RBDA 8.11).
 
-The module selects and changes coordinates, and computes motion in coordinates. R(q, y) = 0 defines
-the coordinates y (p,), where p is the mobility. The configuration q = Psi(y) also closes the loops.
-The coordinates are valid while D2 R = dR/dy and [D1 R; K], with D1 R = dR/dq, are nonsingular. K
-(nc, nv) is the constraint matrix. No coordinates are valid everywhere, so use the condition number
-of [D1 R; K] to monitor the coordinates.
+The functions select independent coordinates y (p,) and compute the motion of the system in y, where
+p is the mobility. The equation R(q, y) = 0 defines y. The configuration q = Psi(y) satisfies this
+equation and closes the loops. y is valid while D2 R = dR/dy and [D1 R; K], with D1 R = dR/dq, are
+nonsingular. K (nc, nv) is the constraint matrix. No coordinates are valid everywhere, so monitor
+the condition number of [D1 R; K].
 
 Loops stay closed up to rounding and need no stabilization. The functions support floats only,
 except `dependent_motion`, which also supports traced scalars.
@@ -77,7 +77,7 @@ class LinearCoordinates:
     origin: Array
 
     def R(self, q: Array, y: Array) -> Array:
-        """Return the residual matrix (q - origin) - y (p,)."""
+        """Return the residual R = matrix (q - origin) - y (p,)."""
         return self.from_configuration(q) - y
 
     def D1(self, q: Array, y: Array) -> Array:
@@ -92,7 +92,7 @@ class LinearCoordinates:
         return D1
 
     def D2(self, q: Array, y: Array) -> Array:
-        """Return the derivative dR/dy (p, p), minus the identity matrix."""
+        """Return the derivative dR/dy (p, p), which is the negative identity matrix."""
         del q, y
         return -np.eye(len(self.matrix))
 

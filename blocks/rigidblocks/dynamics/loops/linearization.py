@@ -4,8 +4,8 @@ The linear system is in independent coordinates, which the user chooses. `loop_l
 recursions if all joints have a constant motion subspace S and velocities that are the derivatives
 of the positions.
 
-Spencer 2004, 4.3 and 4.4, has no formula for other joints, with quaternions or a variable S. For
-these joints `tangent_linearization` uses dual numbers and needs no formula for the derivative of S.
+The recursions of Spencer 2004, 4.3 and 4.4, do not apply to joints with a quaternion or a variable
+S. For models with such joints, `tangent_linearization` computes the derivatives with dual numbers.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
 """Forward and inverse dynamics of systems with loops and gears, and projection onto closed loops.
 
 Gears determine the driven variables from the independent variables y. The module therefore reduces
-the system H x = f + K^T lam, K x = k to the variables y:
+the system H x = f + K^T lam, K x = k to the variables y. x are accelerations or velocity changes:
 
     x = G y + x0,   G^T H G y = G^T (f - H x0 + K^T lam),   K G y = k - K x0
 
@@ -84,7 +84,7 @@ class Geared:
 
     @property
     def drives(self) -> Mapping[int, Drive]:
-        """Drive of each driven variable, by the index of the variable in qd."""
+        """Mapping from the index in qd of each driven variable to its drive."""
         return self.transmissions.driven if self.transmissions else {}
 
     @property
@@ -136,7 +136,7 @@ class Geared:
 
     @property
     def blocks(self) -> tuple[slice, ...]:
-        """Constraint rows of each loop and of each gear."""
+        """Slices of the constraint rows, one per loop and then one per gear."""
         nc = self.model.nc
         gears = (slice(k, k + 1) for k in range(nc, nc + self.count))
         return (*self.model.constraint_slices, *gears)
@@ -154,7 +154,7 @@ class Geared:
 
     @property
     def position_rounding(self) -> Array:
-        """Rounding error (nc + gears,) of the position error of each loop constraint and gear."""
+        """Rounding errors (nc + gears,) of the position errors of loop constraints and gears."""
         return np.concatenate([_loop_rounding(self.model), np.zeros(self.count)])
 
     def velocity_error(self, constraints: LoopConstraints, q: Array, qd: Array) -> Array:
@@ -163,7 +163,10 @@ class Geared:
         return error + self.drift(q) if self.model.rheonomic else error
 
     def drift(self, q: Array) -> Array:
-        """Return the velocity errors (nc + gears,) at qd = 0, zero if nothing depends on time."""
+        """Return the velocity errors (nc + gears,) at qd = 0.
+
+        The errors are zero unless a constraint depends on time.
+        """
         return np.concatenate([drift(self.model, q), np.zeros(self.count)])
 
     def rounding_bound(self, constraints: LoopConstraints, qd: Array) -> RoundingBound:
@@ -224,7 +227,7 @@ class Equations:
         return self.factors.rank + self.geared.count
 
     def replace_constraints(self, constraints: LoopConstraints) -> "Equations":
-        """Return the equations with the same inertia and other constraints."""
+        """Return the equations with an unchanged inertia and the constraints `constraints`."""
         factors = _eliminate(self.geared, self.L, self.parent, constraints)
         return replace(self, K=constraints.K, factors=factors)
 
@@ -249,7 +252,7 @@ class Equations:
         return x, np.concatenate([lam, of_gears])
 
     def nearest(self, error: Array, rounding_bound: RoundingBound | None = None) -> Array:
-        """Return the smallest solution x (nv,) of K x = error in the inertia metric."""
+        """Return the solution x (nv,) of K x = error with the smallest norm x^T H x."""
         return self.solve(np.zeros(len(self.H)), error, rounding_bound)[0]
 
 
