@@ -362,7 +362,8 @@ class PolynomialStep(Scheme):
         c = self._ahead.coefficients(self._new, link.of, self._known[link.of])
         held = self._links.held[link.of]
         c[1:, held] = 0.0
-        if name in self._links.stateless:  # this part reads its inputs at the end of the step
+        # samplers read held outputs at the end of the step, or at its start in Jacobi order
+        if name in self._links.stateless and (self._coupling.iterate or not self._simultaneous):
             new = held & self._known[link.of]
             c[0, new] = self._new[link.of[new]]
         course = np.zeros((len(c), len(inputs)))
