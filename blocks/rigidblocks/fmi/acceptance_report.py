@@ -1,4 +1,4 @@
-"""Acceptance report of an FMU, with validation, time and memory of a step, and code size."""
+"""Acceptance report of an FMU: validation result, time and memory of a step, and code size."""
 
 import ctypes
 import platform

@@ -1,4 +1,4 @@
-"""Zip archives with reproducible bytes, and source files, licenses and digests of FMUs."""
+"""Reproducible zip archives, and the source files, licenses and digests of FMUs."""
 
 import hashlib
 import os

@@ -116,7 +116,10 @@ def _line(line: str, names: Collection[str]) -> str:
 
 
 def _segments(line: str) -> Iterator[str]:
-    """Split a line at two spaces outside brackets and before sources; yield the segments."""
+    """Yield the segments of a line, which two or more spaces outside brackets separate.
+
+    A reference to a source, such as (RBDA Eq 2.1), is also a segment.
+    """
     depth, begin = 0, 0
     for match in re.finditer(r"(?=\((?:RBDA|Spencer))|[([]|[)\]]|  +", line):
         if match.group() in ("(", "["):

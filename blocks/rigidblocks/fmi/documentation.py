@@ -305,9 +305,9 @@ def most_operations(evaluator: TracedEvaluator, method: Adaptive, bound: int) ->
 
 
 def _operations_of_tries(evaluator: TracedEvaluator, method: Adaptive) -> Iterator[float]:
-    """Yield the number of operations of an attempted inner step, for each method of `method`.
+    """Yield the number of operations of an attempted inner step, for each type of step.
 
-    The methods are the explicit, linearly implicit and collocation method, if `method` has them.
+    The types are explicit, linearly implicit and collocation steps, if `method` has them.
     """
     n = evaluator.memory.x.stop - evaluator.memory.x.start
     rates = evaluator.graph("derivative").operation_count

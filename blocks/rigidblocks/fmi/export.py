@@ -121,8 +121,7 @@ def export_fmu(
         **options: Integration of a block (`method`, `h`, `rtol`, `atol`, `max_inner_steps`, by
             default from the script) and content of the archive (`bundle`, `metadata`, `deflate`,
             `page`, `xcp`, `arrays`, `output_derivatives`, `interval`, `clock`, `binary`,
-            `resizable`); see
-            `ExportOptions`.
+            `resizable`); see `ExportOptions`.
 
     Returns:
         Path of the FMU.

@@ -24,7 +24,7 @@ _ELEMENTS = {  # types of variables
 
 
 class Support(StrEnum):
-    """Presence of a feature in an FMU."""
+    """Presence of a feature in an FMU: yes, no or not applicable."""
 
     YES = "yes"
     NO = "no"
@@ -32,7 +32,7 @@ class Support(StrEnum):
 
 
 class Need(StrEnum):
-    """Status of a feature in a feature profile, which is required or recommended."""
+    """Requirement level of a feature in a feature profile: required or recommended."""
 
     REQUIRED = "X"
     RECOMMENDED = "*"
@@ -82,7 +82,7 @@ class Description:
 
     @cached_property
     def structural(self) -> Counter[str]:
-        """Number of arrays whose size a structural parameter defines, by value reference."""
+        """Number of arrays that each structural parameter resizes, by its value reference."""
         counts = Counter[str]()
         for v in self.variables:
             counts.update({d.get("valueReference") for d in v.findall("Dimension")} - {None})
@@ -98,9 +98,9 @@ def _has_type(tag: str, causalities: Iterable[str]) -> Test:
 
 
 def _has_arrays(causalities: Iterable[str], sized_by: Callable[[Any, Description], bool]) -> Test:
-    """Return a test whether an FMU has an array with a dimension that satisfies `sized_by`.
+    """Return a predicate that is True if a dimension of an FMU's array satisfies `sized_by`.
 
-    The test considers only arrays with one of the given causalities.
+    The predicate considers only arrays with one of the given causalities.
     """
     return lambda fmu: any(
         sized_by(dimension, fmu)
@@ -161,7 +161,7 @@ class Feature(NamedTuple):
 
     Attributes:
         text: Name of the feature.
-        test: Test whether an FMU has the feature.
+        test: Predicate that is True if an FMU has the feature.
         fmi: First FMI version that has the feature.
         of: Interface type to which the feature belongs, or None for all interface types.
     """

@@ -114,10 +114,10 @@ def _files(
 
 
 def _groups(wiring: Wiring) -> Iterator[list[str]]:
-    """Yield the groups of part names that form an FMU of the container.
+    """Yield a group of part names for each FMU of the container.
 
-    A group is an FMU part, or consecutive blocks. The groups are in initialization order, so no
-    group reads an initial value of a later group.
+    A group contains one FMU part, or consecutive blocks. The groups are in initialization
+    order, so no group reads an initial value of a later group.
     """
     order = dict.fromkeys(wiring.initialization_order)
     for ours, run in groupby(order, lambda one: isinstance(wiring.parts[one].component, Block)):

@@ -131,7 +131,7 @@ def model_description3(
         xcp: Address of the XCP server of the FMU.
         output_order: Highest order of output derivatives.
         interval: Interval of the clock [s] of an FMU for scheduled execution, or None.
-        clock: Kind of the clock of the samples, "periodic" or "triggered", or None.
+        clock: Type of the sampling clock, "periodic" or "triggered", or None.
 
     Returns:
         XML text.
@@ -539,9 +539,10 @@ class _ResizableWriter(_Writer3):
 
 @dataclass(frozen=True, eq=False)
 class _ClockedWriter(_Writer3):
-    """Writer of FMI 3.0 model descriptions in which a clock of the importer takes the samples.
+    """Writer of FMI 3.0 model descriptions with an input clock that triggers the samples.
 
-    The sampled states, and the inputs and outputs that change only in samples, belong to the clock.
+    The clocked variables are the sampled states and the discrete inputs and outputs
+    (`Variables.sampled_elements`).
     """
 
     clock: str = field(kw_only=True)

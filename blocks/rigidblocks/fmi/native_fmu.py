@@ -315,8 +315,8 @@ def native_fmu(
             samples, the default is 0.
         interval: Interval of the clock [s] of an FMI 3.0 FMU for scheduled execution; None for an
             FMU for co-simulation and model exchange.
-        clock: "periodic" or "triggered" for an input clock of FMI 3.0 that takes the samples of the
-            block; None for samples that the FMU takes itself.
+        clock: "periodic" or "triggered" for an input clock of FMI 3.0 that triggers the samples of
+            the block. None: the FMU triggers its samples.
         binary: Names of the ports that become binary variables in FMI 3.0.
         resizable: True for arrays of FMI 3.0 whose last dimension a structural parameter sets.
 
@@ -431,7 +431,7 @@ def fmu_sources(
         xcp: Address of the XCP server, or None.
         output_derivatives: Highest order of output derivatives, as in `native_fmu`.
         interval: Interval of the clock [s] for scheduled execution, or None.
-        clock: Kind of the clock that takes the samples, "periodic" or "triggered", or None.
+        clock: Type of the sampling clock, "periodic" or "triggered", or None.
 
     Returns:
         XML text, and text of the C sources by file name.
@@ -629,7 +629,7 @@ def _binary_lines(variables: Variables) -> Iterator[str]:
 
 
 def _suspected_causes(memory: Memory) -> str:
-    """Return a text in parentheses with the states that may cause a failed step, or ""."""
+    """Return the possible causes of a failed step as a text in parentheses, or ""."""
     unknown = np.full(memory.size, np.nan)
     suspects = "; ".join(memory.block.suspects(memory.argument("x", unknown)))
     return f" ({suspects})" if suspects else ""

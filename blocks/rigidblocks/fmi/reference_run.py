@@ -1,4 +1,4 @@
-"""Reference run of an FMU, with its charts and its files of the layered standard FMI-LS-REF."""
+"""Reference run of an FMU, its charts, and its files of the layered standard FMI-LS-REF."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -190,7 +190,7 @@ class ReferenceRun:
 def round_to_largest(column: Array) -> Array:
     """Return a column, rounded to the seventh significant digit of its largest absolute value.
 
-    The rounded values are equal on all machines, which have different rounding errors.
+    Rounding errors differ between machines. The rounded values are equal on all machines.
     """
     largest = float(np.max(np.abs(column), initial=0.0))
     if largest < _DUST:

@@ -34,7 +34,7 @@ def step_places(memory: Memory) -> Iterator[dict[str, int]]:
 
 
 class Diagnostics:
-    """Log messages about the condition of kinematic loops and the inner steps of a block.
+    """Log messages about the condition numbers of kinematic loops and the inner steps of a block.
 
     A loop is near a singular configuration if its condition number exceeds `CLOSE` times the
     minimum of the run. When the loop leaves this region, one message reports the largest condition

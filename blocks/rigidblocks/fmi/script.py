@@ -113,8 +113,10 @@ def slave_class(name: str, path: Path, namespace: dict[str, Any]) -> Any:
     """Return the slave class of a Python FMU, and run the script of the FMU in the first call.
 
     The script runs in the namespace of the module that pythonfmu imports. pythonfmu 0.7 runs this
-    module again for each instance, when the files of the first instance may no longer exist. Each
-    time, pythonfmu releases a reference to the namespace without owning this reference. To
+    module again for each instance. The script runs only once, because the files of the first
+    instance may no longer exist.
+
+    Each time, pythonfmu releases a reference to the namespace without owning this reference. To
     compensate, this function adds a reference. If the C API of Python is not accessible,
     `_namespaces` stores the namespace instead.
 

@@ -111,7 +111,7 @@ class BlockSlave(Fmi2Slave):
         self._min, self._max = layout.bounds
 
     def _register(self) -> None:
-        """Register all variables at pythonfmu in memory order.
+        """Register all variables with pythonfmu in memory order.
 
         The value references are therefore memory indices.
         """

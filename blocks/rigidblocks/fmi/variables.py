@@ -106,7 +106,7 @@ class Variables:
 
     @cached_property
     def events(self) -> Events:
-        """Event indicators and their functions for model exchange."""
+        """Event indicators for model exchange, and graphs of the functions with held branches."""
         return Events(self.evaluator)
 
     @cached_property
@@ -153,7 +153,7 @@ class Variables:
 
     @cached_property
     def _reads(self) -> Array:
-        """Boolean matrix of dependencies after a sample.
+        """Boolean matrix of dependencies during a run.
 
         Element (k, i) is True if the variable k depends on the memory element i.
         """
@@ -199,7 +199,7 @@ class Variables:
 
     @cached_property
     def resizable_ports(self) -> frozenset[str]:
-        """Names of the ports whose last dimension the size of the arrays sets.
+        """Names of the ports with a resizable last dimension.
 
         Raises:
             ValueError: An element of these ports depends on another element, so that the sizes
@@ -222,12 +222,12 @@ class Variables:
 
     @cached_property
     def sampled_elements(self) -> frozenset[int]:
-        """Indices of sampled states, and of inputs and outputs that matter only at sample instants.
+        """Indices of the sampled states, the discrete inputs and the discrete outputs.
 
-        The result omits outputs that change between samples, because they depend on the time, on a
-        continuous state or on a continuous input. A continuous input is an input on which a state
-        derivative, an event indicator or such an output depends. The result omits all elements of a
-        port if it omits one element.
+        An output is continuous if it depends on the time, on a continuous state or on a continuous
+        input. An input is continuous if a state derivative, an event indicator or a continuous
+        output depends on it. If one element of a port is continuous, all its elements are
+        continuous. All other inputs and outputs are discrete.
         """
         memory = self.memory
         ports = [memory.where[port.name] for port in memory.ports if port.size]

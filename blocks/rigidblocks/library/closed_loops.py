@@ -84,8 +84,8 @@ class ClosedLoopPlant(JointPlant):
 
     H is the joint-space inertia matrix, C is the bias force, K is the constraint matrix, and lam
     are the constraint forces. The loop joints of the model define the loops. `closed_loop_dynamics`
-    detects and omits dependent constraints, also constraints that are dependent only in singular
-    configurations. The run log reports singular configurations that the motion approaches.
+    detects and omits dependent constraints, including constraints that are dependent only in
+    singular configurations. The run log reports singular configurations that the motion approaches.
 
     `stabilization` selects the method that keeps the loops closed:
 
@@ -109,15 +109,15 @@ class ClosedLoopPlant(JointPlant):
 
     `external_wrenches` adds the input `f_ext` (nb, 6), as in `RobotPlant`. `loop_forces` adds the
     input `loop_tau`, the forces of springs or motors along the degrees of freedom of the loop
-    joints (RBDA 8.4). `elements` act at the joints of the tree and between bodies. `elements`,
-    `inertias` and `nominal` are as in `RobotPlant`. The parameter `gravity` defaults to the gravity
-    of the model. `method` is one of `loops.SOLVERS`. All methods except the default serve only for
-    comparison.
+    joints (RBDA 8.4). `elements` apply forces to the joints of the spanning tree and between
+    bodies. `elements`, `inertias` and `nominal` are as in `RobotPlant`. The parameter `gravity`
+    defaults to the gravity of the model. `method` is one of `loops.SOLVERS`. Use a method other
+    than the default only for comparison.
 
-    A constraint smaller than `tolerance` times the largest constraint counts as dependent on the
-    other constraints. Model values that are written with six digits have relative errors of 1e-6.
-    These errors make dependent constraints independent and lock a movable mechanism. Such models
-    need a larger tolerance.
+    A constraint counts as dependent if its component independent of the other constraints is below
+    `tolerance` times the largest constraint. Model values that are written with six digits have
+    relative errors of 1e-6. These errors make dependent constraints independent and lock a movable
+    mechanism. Such models need a larger tolerance.
 
     Raises:
         ValueError: The model has no loops, or the initial configuration does not close a loop.
@@ -374,9 +374,9 @@ class ClosedLoopPlant(JointPlant):
         return qd
 
     def _models(self, t: Any, p: Record) -> tuple[Tree, Tree]:
-        """Return the model at the time t [s], and a tree with an equal equation of motion.
+        """Return the model at the time t [s], and a dynamically equivalent tree.
 
-        If the inertias are tunable, the results are equal: the model with the inertias in p.
+        If the inertias are tunable, both results are the same model, with the inertias in p.
         """
         if self.inertias is None:
             return self._aligned_model.at(t), self._equivalent.at(t)
@@ -505,7 +505,7 @@ class LoopClosure(Block):
     the communication step; 5 to 20 steps are reasonable.
 
     The block solves the equation for `lam` (nc,) by conjugate directions, the largest direction
-    first. It omits dependent constraints, whose elements of lam are zero. `rank` is the number of
+    first. It omits dependent constraints: their constraint forces are zero. `rank` is the number of
     independent constraints, and `loop_error` is the largest absolute element of delta.
 
     Raises:
@@ -576,7 +576,7 @@ class CompliantLoopClosure(Block):
     F opens a loop by F/stiffness. Connect `f_ext` to the plant of the spanning tree,
     RobotPlant(model.spanning_tree, external_wrenches=True).
 
-    For a single constraint, w is the natural frequency, with w^2 = stiffness A and A of
+    For a single constraint, w is the natural frequency, with w^2 = stiffness A. A is the output of
     `CutLoopPlant`. z = damping A/(2 w) is the damping ratio. Forces that are held over a
     communication step dt are stable if w dt < min(4 z, 1/z). Without damping, held forces are
     always unstable.
@@ -716,7 +716,7 @@ def _split_largest(columns: list[Array], n: int) -> tuple[Array, list[Array]]:
 
 
 def _closure_ports(model: Tree) -> tuple[Port, ...]:
-    """Return the ports A, b, delta and rate, from a `CutLoopPlant` to a `LoopClosure`."""
+    """Return the ports A, b, delta and rate that connect a `CutLoopPlant` to a `LoopClosure`."""
     nc, lengths = model.nc, _length_units(model)
     return (
         Port("A", (nc, nc), "1", "K H^-1 K^T, the inverse inertia of the loops, SI units"),

@@ -67,9 +67,9 @@ def start_configuration(model: Tree, q0: Any) -> Array:
 
 
 def check_open(model: Tree, block: str) -> None:
-    """Check that a model has no loops, and that only a RobotPlant depends on time.
+    """Check that a model has no loops and does not depend on time.
 
-    `block` is the name of the block type.
+    `block` is the name of the block type. A RobotPlant may depend on time.
 
     Raises:
         ValueError: The model has loops, or it depends on time and the block is not RobotPlant.

@@ -98,7 +98,7 @@ class SensedPlant(Plant):
     depend only on the seed, the sample and the sensor (`noise_word`), so they are equal in all
     execution forms.
 
-    A force sensor measures the force that moves the bodies outboard of the sensor, without the
+    A force sensor measures the force that it transmits to the outboard bodies, without the
     external wrenches `f_ext`. Springs between bodies, drag and gravity compensation count as forces
     of the joints.
 
@@ -106,7 +106,7 @@ class SensedPlant(Plant):
         plant: Plant of the robot.
         sensors: Sensors, with body and joint indices of `plant.model`.
         seed: Seed of the random values, an integer from 0 to 2^52 - 1.
-        armature: Rotor inertias (nv,) that the kinetic energy includes [kg m^2 or kg].
+        armature: Reflected rotor inertias (nv,) for the kinetic energy [kg m^2 or kg].
 
     Raises:
         ValueError: The seed is invalid, a force sensor belongs to a robot with loops, or the
@@ -469,7 +469,7 @@ def _identifier(name: str) -> str:
 
 
 def _unit(one: Sensor) -> str:
-    """Return the unit of a sensor of a joint's position, velocity or force."""
+    """Return the unit of a sensor that measures a joint position, velocity or force."""
     if one.quantity == "joint_force":
         return _FORCE_UNITS[one.unit]
     return one.unit if one.quantity == "joint_position" else _RATES[one.unit]
@@ -511,7 +511,7 @@ class _Motion:
         q: Joint positions (nq,).
         qd: Joint velocities (nv,).
         qdd: Joint accelerations (nv,).
-        tau: Forces of the last joints of the model.
+        tau: Joint forces that the plant has as an input, for the last joints of the model.
         f_ext: External wrenches on the bodies (nb, 6), or None.
         gravity: Acceleration of gravity (3,) [m/s^2].
         armature: Rotor inertias (nv,).

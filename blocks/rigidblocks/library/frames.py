@@ -26,7 +26,7 @@ class Frame:
     """Named frame that is fixed to a body of a robot.
 
     For example, `Frame("tool", "body2", xlt([1.0, 0.0, 0.0]))` is parallel to body2, and its origin
-    is at 1 m on the x axis of body2.
+    is at (1, 0, 0) m in body2 coordinates.
 
     Attributes:
         name: Name.

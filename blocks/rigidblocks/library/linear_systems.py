@@ -325,7 +325,7 @@ class TransferFunction(Block):
 
     @property
     def _first(self) -> int:
-        """Index of the first coefficient in the parameter num, 1 if b_0 is zero, else 0."""
+        """Index of the first coefficient b in the parameter num: 1 if b_0 is zero, else 0."""
         return 0 if self.num[0] or not self._n else 1
 
     def _evaluate(self, x: Any, u: Any, p: Record) -> tuple[Any, Any]:

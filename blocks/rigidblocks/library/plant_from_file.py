@@ -73,7 +73,8 @@ def described_plant(
         robot: Description of the robot.
         joint_friction: True to include springs, damping, dry friction, tendons and fluid drag.
         inertias: Inertial parameters that are parameters of the plant.
-        stops: Stiffness [N.m/rad or N/m] and damping of stops at the joint limits; None: no stops.
+        stops: Stiffness [N.m/rad or N/m] and damping [N.m.s/rad or N.s/m] of stops at the joint
+            limits. None: no stops.
         sensors: True for a `SensedPlant`, whose outputs include the sensors of the file.
         seed: Seed of the sensor noise.
         q0: Initial configuration (nq,) [rad or m]; by default the configuration in the file, or
@@ -115,7 +116,7 @@ def described_plant(
 
 
 def sensor_warnings(robot: RobotDescription) -> Iterator[str]:
-    """Yield warnings about outputs that have other names than their sensors, or are impossible."""
+    """Yield warnings about renamed sensor outputs, or a warning if no sensor can be an output."""
     if not robot.sensors:
         return
     try:
@@ -142,9 +143,9 @@ def _with_start(
 
 
 def _acts_on_base(robot: RobotDescription, base: int, joint_friction: bool) -> bool:
-    """Return True if a rotor acts at the joint of the floating base `base`.
+    """Return True if the joint of the floating base `base` has a rotor inertia.
 
-    If `joint_friction` is True, springs, damping and friction at this joint are also considered.
+    If `joint_friction` is True, the result is also True for a spring, damping or friction.
     """
     f, n = robot.joint_properties, robot.model.v_slices[base].stop
     forces = (f.stiffness, f.damping, f.friction, f.backward) if joint_friction else ()
@@ -209,9 +210,9 @@ def _scale(limit: Array) -> Array:
 def described_motors(robot: RobotDescription, plant: Plant) -> JointMotors:
     """Return the actuators in a robot file as a block that computes the joint forces of the plant.
 
-    The block refers to the joints in the ports q, qd and tau of the plant. For a floating base,
-    these are the joints outboard of the base. The effort limits in the file limit the total
-    actuator force at each joint.
+    The ports of the block contain the same joints as the ports q, qd and tau of the plant. For a
+    `FloatingBasePlant`, these are the joints outboard of the base. The effort limits in the file
+    limit the total actuator force at each joint.
 
     Raises:
         ValueError: The file has no supported actuators.
@@ -230,7 +231,7 @@ def described_motors(robot: RobotDescription, plant: Plant) -> JointMotors:
 def described_elements(
     robot: RobotDescription, joint_friction: bool = False, stops: tuple[float, float] | None = None
 ) -> tuple[ForceElement | Rotor | Gear, ...]:
-    """Return the rotors, gears and force elements in a robot file, as elements of its plant.
+    """Return the rotors, gears and force elements in a robot file, as elements of a plant.
 
     The elements always include the rotors, the gears and the gravity compensation of bodies.
     Springs and stops are stiff relative to the small inertias of fingers and wrists. Such plants

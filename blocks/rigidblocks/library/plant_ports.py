@@ -39,7 +39,7 @@ _ORDER = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))  # matrix indices of t
 
 @dataclass(frozen=True, eq=False)
 class TunableInertia:
-    """Selection of the inertial parameters of a robot that are parameters of its plant.
+    """Inertial parameters of a robot that the plant has as tunable parameters.
 
     `links` adds the parameter link_mass (nb,) [kg], the masses of the bodies. If only the masses
     are parameters, the moments of a body are proportional to its mass.
@@ -423,8 +423,9 @@ def add_loads(
         done: Result of `Elements.element_effects`.
         tau: Joint forces (nv,).
         f_ext: External wrenches on the bodies (nb, 6), or None.
-        joints: Number of leading joint forces of the elements that tau does not contain.
-        bodies: Number of leading bodies of f_ext on which no element acts.
+        joints: Number of joint forces to omit at the start of the element forces, because tau
+            does not contain them.
+        bodies: Number of bodies at the start of f_ext that the element wrenches omit.
 
     Returns:
         Joint forces, and body wrenches or None.

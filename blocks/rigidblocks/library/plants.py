@@ -325,7 +325,7 @@ class HybridPlant(Block):
 
     @cached_property
     def _fd(self) -> tuple[bool, ...]:
-        """Mask (nb,) of the joints with given forces; False for joints with prescribed motion."""
+        """Mask (nb,): True for joints with given forces, False for prescribed joints."""
         chosen = {joint_number(self.model, joint) for joint in self.prescribed}
         if not chosen or len(chosen) == self.model.nb:
             raise ValueError(
@@ -464,7 +464,7 @@ class HybridPlant(Block):
         return tuple(k for _, _, l in self._joints(False) for k in range(l.start, l.stop))
 
     def _select_prescribed(self, v: Array) -> Array:
-        """Return the elements of a vector v (nv,) that belong to the prescribed joints."""
+        """Return the elements of a vector v (nv,) for the prescribed joints."""
         return np.concatenate([v[l] for _, _, l in self._joints(False)])
 
     def _error(self, q: Array, q_ref: Array) -> Array:
@@ -513,8 +513,8 @@ class FloatingBasePlant(Plant):
     The output `com` (3,) is the centre of mass of the whole robot, in fixed coordinates. The output
     `momentum` (6,) contains the angular momentum of the robot about the fixed origin and its linear
     momentum, in fixed coordinates. `external_wrenches` adds the input `f_ext` (nb, 6), in fixed
-    coordinates. `elements` act at joints outboard of the base, between bodies, or between bodies
-    and fixed points. `elements` and `nominal` are as in `RobotPlant`.
+    coordinates. `elements` apply forces to joints outboard of the base, between bodies, or between
+    bodies and fixed points. `elements` and `nominal` are as in `RobotPlant`.
     """
 
     model: Model
@@ -714,7 +714,7 @@ class FloatingBasePlant(Plant):
             return self._each_joint(q, lambda joint, part: joint.normalize(part))
 
     def _each_joint(self, q: Array, function: Callable[[Joint, Array], Array]) -> Array:
-        """Return the concatenated results of a function of a joint and its q, for all joints."""
+        """Return the concatenated values of `function(joint, q of the joint)` for all joints."""
         chosen = self._joints
         ends = np.cumsum([joint.nq for joint in chosen])
         return (

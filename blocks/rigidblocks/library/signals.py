@@ -143,7 +143,7 @@ class Product(Block):
     """Product and quotient of signals of equal shape, element by element.
 
     For example, y = u1 * u2 / u3 for `operations` = "**/". The result of a division by zero is not
-    finite, which ends the run.
+    finite. A result that is not finite ends the run.
     """
 
     operations: str = "**"
@@ -564,12 +564,12 @@ class TransportDelay(DelayedSignal):
 
     @property
     def _ages(self) -> float:
-        """Delay, divided by the sample time."""
+        """Delay in sample times."""
         return float(self.delay / self.sample_time)
 
     @property
     def _whole(self) -> int:
-        """Number of complete sample times in the delay, within rounding errors."""
+        """Number of whole sample times in the delay; rounding errors are ignored."""
         return floor(self._ages + 1e-9)
 
     @property
@@ -601,9 +601,9 @@ class TransportDelay(DelayedSignal):
 class RateTransition(DelayedSignal):
     """Signal transfer between parts with the sample times `source_time` and `target_time` [s].
 
-    The output does not depend on the order in which the parts step. The block samples the signal
-    with the longer sample time. If the sample time of the source is longer, the block also delays
-    the signal by one sample. One sample time must be a multiple of the other sample time.
+    The output does not depend on the order in which the parts step. The sample time of the block
+    is the longer of the two times. If the source has the longer sample time, the block delays the
+    signal by one sample. One sample time must be a multiple of the other sample time.
     """
 
     source_time: float

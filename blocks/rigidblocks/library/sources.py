@@ -342,7 +342,7 @@ def _quintic_spline(t: Array, y: Array) -> Array:
     h, D = np.diff(t)[:, None], np.diff(y, axis=0)
 
     def factors(segments: slice, jerk: tuple[int, int], snap: tuple[int, int]) -> Array:
-        """Return the factors (m, 2, 2) of velocity and acceleration in the jerk and the snap."""
+        """Return the coefficients (m, 2, 2) of velocity and acceleration for jerk and snap."""
         g = h[segments, 0]
         rows = [[jerk[0] / g**2, jerk[1] / g], [snap[0] / g**3, snap[1] / g**2]]
         return np.array(rows).transpose(2, 0, 1)

@@ -81,10 +81,11 @@ class InverseKinematics(Block):
     of the frame. If J has full rank, the error decreases as exp(-gain t). In singular
     configurations, the damping limits the velocities.
 
-    A joint does not move beyond its limit `lower` or `upper` (nv,) [rad or m]. The other joints
-    then minimize the error. If `rotation` is False, the orientation of the frame is free. `q0` is
-    the initial configuration, by default the neutral configuration. All joints must have one degree
-    of freedom.
+    A joint does not move beyond its limit `lower` or `upper` (nv,) [rad or m]. While a joint is at
+    a limit, the other joints minimize the error.
+
+    If `rotation` is False, the orientation of the frame is free. `q0` is the initial configuration,
+    by default the neutral configuration. All joints must have one degree of freedom.
     """
 
     model: Model

@@ -116,12 +116,12 @@ def load_system(
 
 
 def _ends(link: Link, fmus: Mapping[str, Fmu]) -> tuple[Node, Node]:
-    """Return the output and the input of a link; variables replace their aliases."""
+    """Return the output and the input of a link, with FMU variables instead of their aliases."""
     return _variable(link.source, fmus), _variable(link.target, fmus)
 
 
 def _variable(node: Node, fmus: Mapping[str, Fmu]) -> Node:
-    """Return a connector of a component, with the name of the variable if it is an alias."""
+    """Return the identifier of a connector, with the FMU variable instead of its alias."""
     for one in fmus[node.path].description.modelVariables:
         if one.name == node.connector and one.alias is not None:
             return node._replace(connector=one.alias.name)
@@ -503,7 +503,7 @@ def _scale(
         hops: Path of the value.
         target: Variable at the end of the path.
         structure: Content of the description.
-        where: Start of the warning.
+        where: First words of the warning.
 
     Returns:
         Factor and offset.

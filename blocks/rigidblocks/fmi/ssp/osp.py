@@ -103,9 +103,9 @@ def load_osp(path: str | Path) -> Loaded:
 
     Raises:
         FileNotFoundError: The file does not exist.
-        FormatError: The file is not an OSP structure, or contains variable groups, sums, or FMUs
-            that are not files. The message contains the file and line. Exceptions of `System.add`
-            also become FormatError.
+        FormatError: The file is not an OSP structure, or contains variable groups, sums, or a
+            simulator whose source is not a file. The message contains the file and line.
+            Exceptions of `System.add` also become FormatError.
     """
     path = Path(path)
     path = path / FILE if path.is_dir() else path

@@ -20,7 +20,7 @@ DESCRIPTION = "SystemStructure.ssd"
 
 
 class Package(abc.ABC):
-    """Files of a system by name, relative to the folder of the description or absolute."""
+    """Files of a system by file name, absolute or relative to the folder of the description."""
 
     @abc.abstractmethod
     def __contains__(self, name: object) -> bool: ...

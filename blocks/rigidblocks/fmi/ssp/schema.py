@@ -1,4 +1,4 @@
-"""Reader and validator of the XML files of SSP, with the elements and attributes of SSP."""
+"""Reader and validator of the XML files of SSP, and the rules for their elements and attributes."""
 
 import logging
 import posixpath

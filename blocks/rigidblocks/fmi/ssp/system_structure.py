@@ -220,7 +220,7 @@ class Tree(NamedTuple):
 
     Attributes:
         places: Elements by path.
-        owners: Path in the identifiers (`Node`) of an element's connectors, by path of the element.
+        owners: Path of the owner of an element's connectors (`Node.path`), by path of the element.
     """
 
     places: Mapping[str, Place]
@@ -467,7 +467,7 @@ def _entries(
 ) -> Iterator[tuple[Node, Connector]]:
     """Yield the entries of a signal dictionary as connectors.
 
-    The entries are inline or in a separate file. `owner` is the path in their `Node`.
+    The entries are inline or in a separate file. `owner` is the `Node.path` of the connectors.
     """
     kind, source = dictionary.get("type", _BUS_KIND), dictionary.get("source")
     if kind != _BUS_KIND:
@@ -683,8 +683,8 @@ def _values(tree: Tree, connectors: Connectors) -> dict[Node, Bound]:
 def _bound_values(place: Place) -> Iterable[tuple[str, Given]]:
     """Return the names and values in the parameter bindings of an element.
 
-    If a component refers to a system, values of the component replace values of equal names of the
-    system.
+    If a component refers to a system, the values of the component replace the values of the system
+    with the same names.
     """
     (_, files, path, *_), element = place.document, place.element
     source = element.get("source") if element.tag == _COMPONENT else None
