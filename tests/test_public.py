@@ -88,7 +88,7 @@ def room(name):
 ROOM_MODULES = [module for module in modules() if module != "__init__"]
 
 
-def test_each_module_is_in_a_subpackage_of_the_architecture_page():
+def test_architecture_page_lists_the_subpackage_of_each_module():
     assert {module.split(".")[0] for module in ROOM_MODULES} == set(ROOMS)
 
 

@@ -195,7 +195,7 @@ def test_infeasible_contact_problem_satisfies_farkas_lemma(rng):
 # quadratic programs
 
 
-def test_contact_forces_minimize_the_quadratic_programme_of_forces(rng):
+def test_contact_forces_solve_the_quadratic_program(rng):
     # RBDA Eq 11.43
     for n in (1, 4, 9):
         Y, d = random_problem(rng, n, 6)

@@ -81,7 +81,7 @@ def test_acceptance_report_counts_arithmetic_operations_of_generated_sources(tmp
 
 
 @pytest.mark.parametrize("fmi", [2, 3])
-def test_acceptance_report_compiles_and_runs_a_source_fmu(fmi, tmp_path):
+def test_acceptance_check_compiles_and_runs_a_source_fmu(fmi, tmp_path):
     path = export_fmu(PDController([1.0], [1.0]), tmp_path / "pd.fmu", "source", fmi=fmi)
     sheet = {entry.subject: entry for entry in acceptance(path)}
     assert sheet["platforms"].text == "none: sources only"

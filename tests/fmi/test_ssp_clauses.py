@@ -701,7 +701,7 @@ def saved_root(path):
     return etree.fromstring(data)
 
 
-def test_saved_ssp_file_defines_each_unit_by_the_fmu_or_omits_it(fmus, tmp_path):
+def test_saved_ssp_file_copies_the_unit_definitions_of_the_fmu_or_omits_the_unit(fmus, tmp_path):
     own = '<UnitDefinitions><Unit name="cubit"><BaseUnit m="1" factor="0.4572"/></Unit>'
     own += "</UnitDefinitions><ModelVariables>"
     with zipfile.ZipFile(fmus["any"]) as file:

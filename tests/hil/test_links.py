@@ -75,7 +75,7 @@ def test_program_with_a_lock_step_udp_link_matches_the_results_of_simulate(progr
     assert_allclose(result["robot.q"][-1], [1.0, 1.5], atol=0.05)
 
 
-def test_controller_outside_the_program_in_lock_step_gives_the_results_of_simulate():
+def test_external_controller_in_lock_step_matches_simulate():
     """Both controllers have the same law."""
     system, link = linked(free_ports(2), lock_step=True, timeout=20.0)
     with partner(link.addresses.peer, 4, pd):

@@ -382,7 +382,7 @@ def test_splines_through_waypoints_match_scipy(kind, count, rng):
 
 
 @pytest.mark.parametrize("kind", ["hold", "linear", "cubic", "quintic"])
-def test_waypoints_hold_the_first_and_the_last_point(kind):
+def test_waypoint_signal_is_constant_before_the_first_and_after_the_last_point(kind):
     block = Waypoints([1.0, 2.0, 4.0], [3.0, 7.0, 5.0], kind)
     assert_array_equal(signal(block, [-5.0, 0.99, 4.0, 1e9])[:, 0], [3.0, 3.0, 5.0, 5.0])
     for name in ("slope", "curvature"):

@@ -88,7 +88,7 @@ def test_sticking_friction_is_stable_below_and_unstable_above_its_longest_stable
         assert factor < 1 or speed[-8:].max() > 10 * speed[:8].max()
 
 
-def test_longest_stable_step_of_one_contact_point_matches_the_closed_form_for_its_mass():
+def test_longest_stable_step_of_a_point_mass_in_contact_matches_the_closed_form():
     for fields, lead in (
         ({}, False),
         ({"sample_time": 1e-3}, True),

@@ -94,7 +94,7 @@ def test_input_of_a_world_acts_only_on_the_robot_or_body_in_its_name(tmp_path):
 
 
 @pytest.mark.slow
-def test_floating_robot_of_a_world_starts_at_its_placement_and_remains_standing():
+def test_floating_base_robot_starts_at_its_initial_pose_and_remains_standing():
     at = Transform(rotz(0.7).E, np.array([1.0, -2.0, 0.03]))
     legs = np.tile([0.0, 0.7, -1.4], 4)
     world = World("two dogs")

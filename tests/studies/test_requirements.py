@@ -256,7 +256,7 @@ def test_check_command_rejects_records_without_requirements_and_other_files(tmp_
     robot = tmp_path / "arm.urdf"
     robot.write_text("<robot name='arm'><link name='base'/></robot>")
     for words, said in (
-        ([record], "is a record; add --require keep.yaml"),
+        ([record], "is a record and needs requirements; add for example --require keep.yaml"),
         ([robot, "--require", keep], "'{robot}' is not a record"),
         ([record, "--require", keep], "no signal 'a.y'"),
         ([record, "--require", keep, "--report", "keep.pdf"], ".txt, .html or .xml"),

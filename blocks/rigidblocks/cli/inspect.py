@@ -169,7 +169,9 @@ def check(
 
     if file.suffix in FORMATS:
         if require is None:
-            raise ValueError(f"'{file}' is a record; add --require keep.yaml with requirements")
+            raise ValueError(
+                f"'{file}' is a record and needs requirements; add for example --require keep.yaml"
+            )
         well = _record_is_kept(file, require, report, as_json)
     elif require is not None or report:
         raise ValueError(

@@ -88,8 +88,8 @@ class SensorTables:
             one, other = (self._side(sensor, names) for names in sensor.sides)
             if common := set(one) & set(other):
                 raise ValueError(
-                    f"sensor '{sensor.name}' has {len(common)} shapes on both sides; its two "
-                    "sides must have no common shapes"
+                    f"the two sides of sensor '{sensor.name}' have {len(common)} shapes in common; "
+                    "each shape must be on one side"
                 )
             ground = (HeightField, TriangleMesh)
             if sensor.distance and any(isinstance(self._rows[k][1], ground) for k in other):

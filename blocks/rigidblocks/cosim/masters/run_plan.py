@@ -307,7 +307,7 @@ class Coupling:
                 f"the form 'fused' does not support {given}; use the form compiled or numpy"
             )
         if events:
-            raise ValueError(f"events cannot be combined with {given}; leave out either")
+            raise ValueError(f"events cannot be combined with {given}; remove one of them")
         if self.step_tol is not None:
             for name, part in wiring.parts.items():
                 if isinstance(part.component, Fmu) and not part.component.takes_any_step:
