@@ -121,8 +121,8 @@ class Adaptive:
     def relative_cost(self, n: int) -> float:
         """Return the cost of a Rosenbrock step relative to an explicit step, for n states.
 
-        The Jacobian costs n + 1 evaluations of the state derivatives, by formula or by finite
-        differences. The linear equations cost as much as n / 5 + n^2 / 90 evaluations. One
+        The Jacobian, exact or by finite differences, costs n + 1 evaluations of the state
+        derivatives. The linear equations cost as much as n / 5 + n^2 / 90 evaluations. One
         evaluation for a mechanism takes about 60 n operations.
         """
         assert self.explicit is not None
@@ -156,9 +156,9 @@ class MethodCosts(NamedTuple):
 
     @property
     def window(self) -> float:
-        """Cost of a window, after which the implicit methods are compared.
+        """Cost of the steps in a comparison window, in evaluations of the state derivatives.
 
-        The unit is one evaluation of the state derivatives.
+        At the end of a window, the costs of the two implicit methods are compared.
         """
         return WINDOW_STEPS * (self.jacobian + self.rosenbrock)
 

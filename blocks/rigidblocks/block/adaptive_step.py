@@ -219,7 +219,7 @@ def first_sign_change(start: SwitchingValues, end: SwitchingValues) -> SignChang
 
 
 def _hermite(s: float, g0: float, d0: float, g1: float, d1: float) -> float:
-    """Evaluate the Hermite cubic with values g and slopes d at s = 0 and s = 1."""
+    """Evaluate at s the Hermite cubic with the values g0, g1 and slopes d0, d1 at 0 and 1."""
     a, b = d0 + d1 - 2.0 * (g1 - g0), 3.0 * (g1 - g0) - 2.0 * d0 - d1
     return g0 + s * (d0 + s * (b + s * a))
 
@@ -249,9 +249,9 @@ def possible_dip(g0: float, d0: float, g1: float, d1: float) -> float:
 
     Args:
         g0: Function value at the start of the step.
-        d0: Slope at the start, in the step fraction.
+        d0: Derivative at the start with respect to the step fraction.
         g1: Function value at the end of the step.
-        d1: Slope at the end, in the step fraction.
+        d1: Derivative at the end with respect to the step fraction.
     """
     if not (d0 < 0.0 < d1):
         return 1.0
@@ -281,7 +281,7 @@ class EventApproach:
     crosses: bool = False
 
     def reset(self) -> None:
-        """Discard the data of the previous inner step."""
+        """Reset all attributes except `resume_step_size` for a new inner step."""
         self.time_to_event, self.dip_searches, self.crosses = 0.0, 0, False
 
     def limit(self, h: float, start: SwitchingValues, end: SwitchingValues, error: float) -> float:
@@ -474,7 +474,7 @@ class TrialStepper:
         return self._project_trial(start, t_end, error, y)
 
     def _project_trial(self, start: StepStart, t_end: float, error: float, y: Array) -> TrialStep:
-        """Return the result of a trial step, with projected states if its error is at most 1.
+        """Return the result of a trial step; project its states if its error is at most 1.
 
         The error then includes the correction by the projection.
         """
@@ -486,7 +486,8 @@ class TrialStepper:
     def jacobian(self, start: StepStart, h: float) -> tuple[Array, Array]:
         """Return df/dx (n, n) and df/dt (n,) at the start of a step of size h [s].
 
-        The derivatives are exact or finite differences, as the method requires.
+        The derivatives are exact if `method.exact_jacobian` is true, and otherwise finite
+        differences.
         """
         if self.method.exact_jacobian:
             return self.evaluator.jacobian(assign(assign(start.m, 0, start.t), self.x, start.x))
@@ -686,7 +687,7 @@ class AdaptiveStepper:
     def _step_start(self, m: Array, t: float) -> StepStart:
         """Return the data at the start t [s] of an inner step.
 
-        The state derivatives are those at the end of the previous step, if they are stored.
+        If the state derivatives at the end of the previous step are stored, they are reused.
         """
         x = m[self.trial_stepper.x]
         if self.last_rates is None:

@@ -106,11 +106,9 @@ def _immutable_value(value: Any, what: str) -> Any:
 
 
 def _immutable_record(value: Any, what: str) -> Any:
-    """Return a copy of a frozen record of this package in which all arrays are read-only.
+    """Return a copy of a frozen dataclass of this package in which all arrays are read-only.
 
-    Other values are returned unchanged.
-
-    `what` is the name of the value in error messages.
+    Other values are returned unchanged. `what` is the name of the value in error messages.
     """
     is_record = type(value).__module__.startswith("rigidblocks.")
     if not is_record or hasattr(value, "sampled") or not value.__dataclass_params__.frozen:
@@ -229,8 +227,8 @@ class Block(metaclass=HintedType):
     `output` does not return this port.
 
     Raises:
-        TypeError: The class definition has a function with other arguments, or a field or port has
-            the wrong type.
+        TypeError: A block function of the class has arguments other than t, x, u and p, or a field
+            or port has the wrong type.
         ValueError: The fields or ports of a block are inconsistent (`check`).
     """
 
@@ -372,7 +370,10 @@ class Block(metaclass=HintedType):
         return float("inf")
 
     def modes(self, x: Record, p: Record) -> Array:
-        """Return the eigenvalues (n,) [1/s] of fast modes, as of stiff springs, at the states x."""
+        """Return the eigenvalues (n,) [1/s] of fast modes at the states x.
+
+        Examples are the modes of stiff springs.
+        """
         del x, p
         return np.zeros(0)
 
@@ -429,7 +430,7 @@ def call(block: Block, function: str, t: Any, x: Record, u: Record, p: Record) -
 
 
 def _with_check(name: str, function: Callable[..., None]) -> Callable[..., None]:
-    """Return a constructor that validates the block after the last constructor of its class.
+    """Return a constructor that validates the block, unless a subclass overrides the constructor.
 
     `name` is the name of the constructor, `__init__` or `__post_init__`.
     """

@@ -247,9 +247,9 @@ class EventSteps:
     ) -> "Iterator[Segment]":
         """Yield the accepted steps from t to the end time, or to the first event.
 
-        `first_event` defines an event. The last step ends at the event. If a gap crosses zero twice
-        within a step, the stepper detects the crossing if the gap is a convex function of time. An
-        example is the distance between two small balls that pass each other.
+        An event is defined as in `first_event`. The last step ends at the event. If a gap crosses
+        zero twice within a step, the stepper detects the crossing if the gap is a convex function
+        of time. An example is the distance between two small balls that pass each other.
 
         Args:
             evaluator: Functions of the block.
@@ -407,7 +407,7 @@ class Segment:
         return early if early < 1.0 else self._find_closed_gap(middle, end, splits - 1)
 
     def _gaps(self, part: float, near: float) -> tuple[list[float], list[float]]:
-        """Return the gaps at the step fraction `part`, and their derivatives by the step fraction.
+        """Return the gaps at the step fraction `part`, and their derivatives with respect to it.
 
         The derivatives are finite differences with the increment `near`.
         """

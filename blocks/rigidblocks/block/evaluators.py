@@ -313,8 +313,9 @@ def explain_divergence(memory: Memory, method: Method, h: float, m: Array) -> st
 
     The text is empty if an input is not finite. For adaptive methods, the function checks for a
     singular configuration, and then for stiffness that was detected in the run. For fixed steps,
-    the function checks h |lambda| at the start values, h |lambda| of the eigenvalues that the block
-    declares, and a singular configuration, in this order.
+    the function first checks the stability limit of explicit methods, which is a limit of
+    h |lambda|. The eigenvalues lambda are those of the Jacobian at the start values, and those that
+    the block declares. The function then checks for a singular configuration.
 
     Args:
         memory: Memory layout of the block.
@@ -402,7 +403,7 @@ def spectral_radius(memory: Memory, m: Array) -> float:
 
 
 def _declared_eigenvalue(memory: Memory, m: Array) -> float:
-    """Return the largest absolute eigenvalue [1/s] that a block declares (`Block.modes`)."""
+    """Return the largest absolute value [1/s] of the declared eigenvalues (`Block.modes`)."""
     start = memory.start()
     start[memory.p] = m[memory.p]
     _, x, _, p = memory.records(start)

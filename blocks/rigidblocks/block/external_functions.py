@@ -24,7 +24,10 @@ from rigidblocks.spatial.spatial import Array
 
 
 class BlockInC(Block):
-    """Base class of blocks whose C function uses data tables and runs in NumPy evaluators too."""
+    """Base class of blocks with a C function, which uses data tables.
+
+    NumPy evaluators also call the C function.
+    """
 
     @property
     @abc.abstractmethod
@@ -43,7 +46,7 @@ class BlockInC(Block):
 
     @abc.abstractmethod
     def structure(self) -> Block:
-        """Return a traceable block with equal ports, for dependency analysis only.
+        """Return a traceable block with the same ports, only for dependency analysis.
 
         The values of its outputs have no meaning. In this block, all results of the C function
         depend on all its arguments.
@@ -65,20 +68,20 @@ class WrittenBlock(BlockInC):
 
     The C function reads all sampled states and the `arguments`, which are inputs and parameters.
     The function writes all sampled states. In NumPy runs, the block calls a library that is
-    compiled at the first use. Kernels and native FMUs include the C code, which is smaller than a
-    trace.
+    compiled at the first use. Kernels and native FMUs include the C code, which is shorter than
+    traced code.
 
     The block cannot be traced. `linearize` therefore rejects the block, and a fused system calls
-    the C function. A plant steps from its last sample with held inputs. Outputs have direct
-    feedthrough only if `reads_at_once` is true. The dependency analysis assumes that every output
-    depends on every state.
+    the C function. A plant computes the next sample from its last sample and the held inputs.
+    Outputs have direct feedthrough only if `reads_at_once` is true. The dependency analysis assumes
+    that every output depends on every state.
     """
 
     @property
     def start_function(self) -> str | None:
         """Name of the C function that initializes the sampled states, or None.
 
-        The C functions for initialization and for `update` have equal arguments. None means that
+        The C functions for initialization and for `update` have the same arguments. None means that
         the initial sampled states are the start values.
         """
         return None
@@ -162,7 +165,7 @@ class WrittenBlock(BlockInC):
         return values
 
     def structure(self) -> Block:
-        """Return a traceable block with equal ports, for dependency analysis only.
+        """Return a traceable block with the same ports, only for dependency analysis.
 
         The values of its outputs have no meaning. Each sampled state depends on all states and
         parameters, and if `reads_at_once` is true, also on all inputs.
@@ -252,8 +255,8 @@ class StagedBlock(BlockInC):
     `stage_inputs`, `rates`, `changes` and `results` are NumPy functions and can be traced. The C
     function reads the values of `stage_inputs` and writes `stage_size` values w. An integrator
     evaluates the C function in every stage, and a kernel calls it between the traced functions. In
-    NumPy runs, the block calls a compiled library. The C code loops over tables, so the code size
-    does not depend on the number of objects.
+    NumPy runs, the block calls a compiled library. The C function loops over tables, so its code
+    size does not depend on the sizes of the tables.
 
     The block as a whole cannot be traced. `linearize` and methods that need an exact Jacobian
     reject the block. Methods with finite differences, such as the default method, support the
@@ -377,8 +380,8 @@ class PythonBlock(Block):
         y = function(t, u)        at the end of every step, or at each sample with a `sample_time`
 
     The function declares the arguments that it uses, which are t [s] and input names, and receives
-    floats and arrays. It returns the outputs by name. If the block has one output, it may return
-    only the value.
+    floats and arrays. The function returns the outputs by name. For a block with one output,
+    it may return only the value.
 
     With `form` "numpy", "traced" or "compiled", a run calls the function through a callback. Fused
     runs, native FMUs and `linearize` reject the block, because it has no C code.

@@ -96,9 +96,9 @@ class Composite(Block):
 
     @abc.abstractmethod
     def structure(self) -> Block:
-        """Return a traceable block with equal ports and dependencies, for dependency analysis only.
+        """Return a traceable block with the same ports and dependencies.
 
-        The values of its outputs have no meaning.
+        The block is only for dependency analysis. The values of its outputs have no meaning.
         """
 
 

@@ -397,7 +397,7 @@ _texts: dict[int, str | bytes] = {}  # string and binary values by hash
 def number(text: str | bytes) -> float:
     """Return the hash that represents a string or binary value in ports.
 
-    The hash of a value is equal in all processes, except for hash collisions.
+    All processes compute the same hash of a value, unless the hash of another value is equal.
     """
     kind, data = (b"s", text.encode()) if isinstance(text, str) else (b"b", text)
     k = int.from_bytes(blake2b(kind + data, digest_size=8).digest(), "big") >> 12

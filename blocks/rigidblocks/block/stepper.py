@@ -148,7 +148,9 @@ def advance(evaluator: Evaluator, m: Array, t: Any, dt: float, method: Method, h
 def part_of_step(
     evaluator: Evaluator, m: Array, t: float, end: float, samples: bool, method: Method, h: float
 ) -> Array:
-    """Return the memory vector after a step from t to `end` [s] without earlier sample instants.
+    """Return the memory vector after a step from t to `end` [s].
+
+    The step contains no sample instant between t and `end`.
 
     The sampled states are updated at `end` if `samples` is true. The other arguments are as in
     `advance`.
@@ -391,7 +393,7 @@ _RESOLVED = 128 * _EPS
 
 
 class StepError(ArithmeticError):
-    """Error for a state or an output of a block that is not finite."""
+    """Error for a value of a state or an output that is not finite."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -441,18 +443,19 @@ class Stepper(abc.ABC):
 
     @abc.abstractmethod
     def part(self, m: Array, t: float, end: float, samples: bool) -> None:
-        """Take a step from t to `end` [s] without sample instants before `end`.
+        """Take a step from t to `end` [s].
 
-        The sampled states are updated at `end` if `samples` is true. The memory vector m is changed
-        in place. The exceptions are those of `step`.
+        The step contains no sample instant between t and `end`. The sampled states are updated at
+        `end` if `samples` is true. The memory vector m is changed in place. The function
+        raises the exceptions of `step`.
         """
 
     @abc.abstractmethod
     def follow(self, m: Array, course: Array, t: float, dt: float) -> None:
         """Take a communication step from t to t + dt with inputs that follow polynomials of time.
 
-        After the step, the inputs have the values of the polynomials at t + dt. The exceptions are
-        those of `step`.
+        After the step, the inputs have the values of the polynomials at t + dt. The function raises
+        the exceptions of `step`.
 
         Args:
             m: Memory vector, changed in place.
@@ -580,9 +583,10 @@ class CompiledStepper(Stepper):
 
     @property
     def sample_step_address(self) -> int:
-        """Address of a C step function that samples only at the end of the step.
+        """Address of a C step function that updates the sampled states at the end of the step.
 
-        The function always samples at the end. `step_address` gives the signature of the function.
+        The function does not update them within the step. It has the signature of the function
+        at `step_address`.
         """
         return ctypes.cast(self.kernel.rb_block_sample_step, ctypes.c_void_p).value or 0
 

@@ -82,7 +82,7 @@ _MANY = 2.0**20
 class Quantity(NamedTuple):
     """Physical quantity of a unit, with the dimension and the conversion to SI base units.
 
-    A value of the unit is `factor` value + `offset` in SI base units.
+    A value in this unit is equal to `factor` value + `offset` in SI base units.
 
     Attributes:
         exponents: Nonzero exponents of the base units and of rad, sorted by name.

@@ -151,9 +151,9 @@ TUNABLE = {"payload", "inertia", "friction", "gravity"}  # names of parameter gr
 def inertias_of(
     robot: "RobotDescription", groups: set[str], frames: Sequence[str] | None
 ) -> "TunableInertia | None":
-    """Return the tunable inertia of the links, of the payload, or of both; None without either.
+    """Return the tunable inertias of the links and of the payload, or None.
 
-    `groups` contains "inertia" for the links and "payload" for the payload. The payload is at the
+    `groups` selects the links by "inertia" and the payload by "payload". The payload is at the
     first frame in `frames`, or by default at the frame of the last link.
     """
     if not groups & {"payload", "inertia"}:

@@ -1,4 +1,4 @@
-"""Escaping of strings in XML, HTML, CSV, CMake and Mermaid files, with one function per language.
+"""Escaping of strings in XML, HTML, CSV, CMake and Mermaid files.
 
 `tracing/c_notation.py` escapes strings in C code, and `fmi/xcp.py` in A2L files.
 """

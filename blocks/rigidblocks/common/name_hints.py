@@ -1,4 +1,4 @@
-"""Hints for unknown names in error messages: the known names and the probable name."""
+"""Hints for unknown names in error messages: the known names and the most similar name."""
 
 import abc
 import difflib
@@ -216,7 +216,7 @@ class HintedType(abc.ABCMeta):
 
     @property
     def __signature__(cls) -> inspect.Signature:
-        """Signature of the constructor, because `inspect` would return that of `__call__`."""
+        """Signature of the constructor; `inspect` would return the signature of `__call__`."""
         whole = inspect.signature(cls.__init__)  # type: ignore[misc]
         return whole.replace(parameters=list(whole.parameters.values())[1:])
 
@@ -224,8 +224,8 @@ class HintedType(abc.ABCMeta):
 class AttributeHints:
     """Base class that adds a hint to the AttributeError for an unknown attribute.
 
-    The keys of `CALLS` are attribute names, separated by spaces. The values are the calls that a
-    user of these names needs.
+    The keys of `CALLS` are attribute names, separated by spaces. A value is the call
+    that the error message recommends instead of these attributes.
     """
 
     CALLS: ClassVar[Mapping[str, str]] = {}

@@ -157,7 +157,7 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 class _Reader:
-    """Parser of a formula, with the position of the next token."""
+    """Parser of a formula, which stores the position of the next token."""
 
     def __init__(self, tokens: list[_Token], names: Collection[str]) -> None:
         self.tokens, self.names, self.place = tokens, names, 0

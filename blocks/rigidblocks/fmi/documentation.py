@@ -244,7 +244,7 @@ def _wiring(run: ReferenceRun) -> Iterator[str]:
 
 
 def _limits(block: Block) -> Iterator[str]:
-    """Yield the HTML about the limits of use of a block, with additional limits for robots."""
+    """Yield the HTML about the limits of use of a block; robots have additional limits."""
     rules = _LIMITS if not _is_robot(block) else (*_LIMITS, _ROBOT_LIMITS)
     yield "<h2>Limits of use</h2><ul>"
     yield from (f"<li>{rule}</li>" for rule in rules)

@@ -53,8 +53,8 @@ class ExportOptions(IntegrationOptions, total=False):
             a sampled block in event mode. None: the FMU triggers its samples.
         binary: Names of the inputs, outputs and parameters that become binary variables of an
             FMI 3.0 FMU. A binary variable contains the elements of a port as little-endian doubles.
-        resizable: True for arrays of FMI 3.0 whose last dimension a structural parameter sets, up
-            to the size of the arrays of the block.
+        resizable: True for FMI 3.0 arrays with a resizable last dimension. A structural parameter
+            sets its size, at most the size of the arrays of the block.
     """
 
     bundle: bool

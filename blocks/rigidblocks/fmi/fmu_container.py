@@ -1,4 +1,4 @@
-"""Export of a system with FMUs and blocks as one FMU that contains all of them (FMU container)."""
+"""Export of a system as one FMU that contains the FMUs of all parts (FMU container)."""
 
 import tempfile
 from collections.abc import Iterable, Iterator

@@ -169,7 +169,7 @@ class _Writer(ABC):
     token: ClassVar[str]  # name of the attribute with the digest of the FMU
 
     def description(self, content: Iterable[bytes]) -> str:
-        """Return the XML text of the model description, with a digest of the FMU.
+        """Return the XML text of the model description, which contains a digest of the FMU.
 
         `content` contains all other files of the FMU.
         """
@@ -339,7 +339,7 @@ class _Writer3(_Writer):
                 self._add_float64(parent, array)
 
     def _add_binary(self, parent: Element, array: "ArrayVariable") -> None:
-        """Add the Binary element of an array variable, with little-endian doubles."""
+        """Add the Binary element of an array variable, which contains little-endian doubles."""
         first = array.elements[0]
         size = 8 * len(array.elements)
         shape = " x ".join(map(str, array.shape)) or "1"
@@ -503,7 +503,7 @@ class _ScheduledWriter(_Writer3):
 class _ResizableWriter(_Writer3):
     """Writer of FMI 3.0 model descriptions with resizable arrays, only for co-simulation.
 
-    A structural parameter is the last dimension of the arrays.
+    A structural parameter sets the last dimension of the arrays.
     """
 
     def add_interfaces(self, root: Element) -> None:

@@ -92,8 +92,8 @@ class Platform:
     def install_name(self, identifier: str) -> tuple[str, ...]:
         """Return the compiler flags that set the install name of a macOS library.
 
-        Without these flags, the install name would be the build path. The flags of other platforms
-        are ().
+        Without these flags, the install name would be the build path. For other platforms, the
+        result is ().
         """
         return (
             (f"-Wl,-install_name,@rpath/{identifier}{self.suffix}",)
@@ -318,7 +318,7 @@ def native_fmu(
         clock: "periodic" or "triggered" for an input clock of FMI 3.0 that triggers the samples of
             the block. None: the FMU triggers its samples.
         binary: Names of the ports that become binary variables in FMI 3.0.
-        resizable: True for arrays of FMI 3.0 whose last dimension a structural parameter sets.
+        resizable: True for FMI 3.0 arrays with a resizable last dimension.
 
     Returns:
         Path of the FMU.

@@ -93,7 +93,7 @@ def _give_up_once(folder: Path) -> None:
     """Release the interpreter object of a Python FMU's library before the process ends.
 
     pythonfmu 0.7 releases this object twice when it unloads the library. The second release writes
-    into freed memory, and processes sometimes crashed at their end. The running instance has its
+    into freed memory, which can crash the process at its end. The running instance has its
     own reference to the interpreter. On Windows the function does nothing, because the library may
     own the interpreter.
 
@@ -312,7 +312,7 @@ def _own_modules(name: str, data: bytes) -> dict[str, bytes]:
 
     Args:
         name: Name of the pickled object for error messages.
-        data: Pickle.
+        data: Pickled object (bytes).
 
     Raises:
         ValueError: The pickle imports a class from the main program.
@@ -333,7 +333,7 @@ def _own_modules(name: str, data: bytes) -> dict[str, bytes]:
 
 
 def _add(files: dict[str, bytes], folder: Path, module: str) -> None:
-    """Add a module or package of `folder` to `files`, with the local modules it imports."""
+    """Add a module or package of `folder`, and the local modules that it imports, to `files`."""
     package, file = folder / module, folder / f"{module}.py"
     if (package / "__init__.py").is_file():
         sources = package_sources(package).items()

@@ -337,7 +337,7 @@ class BlockSlave(Fmi2Slave):
         self._run(self._running)
 
     def _run(self, running: bool) -> None:
-        """Store the state of the run, and update the value references that can be set.
+        """Store whether the run has begun, and update the value references that can be set.
 
         `running` is True if the initialization is complete.
         """
@@ -354,7 +354,7 @@ class BlockSlave(Fmi2Slave):
         return self.names[vr] if vr in self._known else f"the value reference {vr}"
 
     def _say(self, message: str, status: Fmi2Status = Fmi2Status.ok) -> None:
-        """Log a message; _ replaces % and ? replaces characters that cannot be encoded."""
+        """Log a message, with _ instead of % and ? instead of characters that cannot be encoded."""
         text = f"{self.layout.name} {message}".replace("%", "_")
         self.log(text.encode(errors="replace").decode(), status)
 

@@ -84,7 +84,7 @@ _DESCRIPTIONS = {
 
 
 def terminals_content(ports: Iterable[str]) -> dict[str, bytes]:
-    """Return the icon and the terminals of an FMU with the given ports, by path in the FMU."""
+    """Return the files of the icon and the terminals of an FMU, as bytes by path in the FMU."""
     return {
         f"{FOLDER}/terminalsAndIcons.xml": terminals(ports).encode(),
         f"{FOLDER}/icon.png": icon(),

@@ -56,7 +56,7 @@ def period(dt: float) -> tuple[int, int]:
 def plan_text(
     symbol: str, name: str, size: int, tunables: list[Element], dt: float
 ) -> tuple[str, ...]:
-    """Return the C code of an XCP server's tables, with parameters, program name and memory size.
+    """Return the C tables of an XCP server: parameters, program name and memory size.
 
     Args:
         symbol: Prefix of the C constants.
@@ -335,13 +335,13 @@ def _element(variable: Variable) -> Element:
 def xcp_content(
     variables: Variables, identifier: str, address: XcpAddress, folders: Iterable[str]
 ) -> dict[str, bytes]:
-    """Return the files of FMI-LS-XCP: the manifest, a note, and an A2L file per platform.
+    """Return the files of FMI-LS-XCP: manifest, documentation text, and A2L file per platform.
 
     Args:
         variables: Variables of the block.
         identifier: Model identifier of the FMU.
         address: Default address of the XCP server.
-        folders: Names of the binary folders of the platforms. All platforms have equal A2L files.
+        folders: Names of the binary folders of the platforms. The A2L files are identical.
 
     Returns:
         File content (bytes) by path in the FMU.

@@ -191,7 +191,8 @@ class ClosedLoopPlant(JointPlant):
     def states(self) -> tuple[Port, ...]:
         """State ports for the joint motion q (nq,) and qd (nv,), and for the element states.
 
-        If `keep_energy` is True, the plant also has the states energy_due and energy_known.
+        If `keep_energy` is True, the plant also has the state energy_due [J] and the flag
+        energy_known, which is 1 once the initial energy is known.
         """
         joints = set_nominal_values(
             motion_states(self.model.joint, self.q0, self.qd0), self.nominal
@@ -355,7 +356,7 @@ class ClosedLoopPlant(JointPlant):
     def _closing_velocity(self, q0: Array, qd0: Array) -> Array:
         """Return initial velocities (nv,) that satisfy the loop constraints and gear constraints.
 
-        The result is qd0, or if qd0 violates the constraints, the nearest velocity.
+        The result is qd0, or if qd0 violates the constraints, the nearest consistent velocity.
         """
         model = self.model.at(0.0)
         given = self._elements.start_transmissions

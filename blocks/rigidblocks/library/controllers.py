@@ -254,7 +254,7 @@ class PID(Block):
 
     @property
     def _anti_windup_time(self) -> Any:
-        """Time constant Tt [s] of anti-windup, by default kp / ki, or 1 s where ki is zero."""
+        """Time constant Tt [s] of anti-windup, by default kp / ki, or 1 s if ki is zero."""
         if self.Tt is not None:
             return self.Tt
         kp, ki = np.broadcast_arrays(np.asarray(self.kp, float), np.asarray(self.ki, float))
@@ -326,7 +326,7 @@ class ModelBasedController(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output ports for the joint forces tau (nv,), and if the model has loops, `missed`."""
+        """Output ports for the joint forces tau (nv,), and for `missed` if the model has loops."""
         return _force_ports(self.model)
 
     @cached_property
@@ -347,8 +347,13 @@ class InverseDynamicsController(ModelBasedController):
     `gravity` defaults to the gravity of the model.
 
     If the model has loops, tau contains the equivalent forces of the joints in `actuated`, by
-    default all joints (`loops.actuator_forces`). For motions that satisfy the loop constraints, the
-    error obeys the second equation in the metric of the inertia.
+    default all joints (`loops.actuator_forces`). If the actuators can produce the accelerations,
+    the error obeys
+
+        G^T H (d2e/dt2 + kd de/dt + kp e) = 0
+
+    H is the joint-space inertia matrix. G maps independent velocities yd to the joint velocities
+    that satisfy the loop constraints, qd = G yd.
 
     Raises:
         ValueError: A joint in `actuated` is unknown, or `actuated` is given for a model without
@@ -399,6 +404,10 @@ class FeedForward(ModelBasedController):
     of the joints in `actuated` (by default all joints) that produce the planned motion (RBDA 8.12):
 
         G_u^T u = G^T tau_ID
+
+    u are the forces of the actuated joints, and tau_ID is the result of rnea for the spanning tree.
+    G maps independent velocities yd to the joint velocities, qd = G yd. G_u contains the rows of G
+    for the actuated joints.
 
     If the actuation is redundant, the forces have the smallest sum of squares. The output `missed`
     is the acceleration that the actuators cannot produce, because the mechanism is underactuated or
@@ -472,7 +481,7 @@ def _check_actuated(model: Model, actuated: tuple[str | int, ...] | None) -> Non
 
 
 def _force_ports(model: Model) -> tuple[Port, ...]:
-    """Return the output port tau of a controller, and `missed` if the model has loops."""
+    """Return the output port tau of a controller, and the port `missed` if the model has loops."""
     tau = joint_ports(model, tau="joint forces")
     if not model.has_constraints:
         return tau
@@ -483,7 +492,7 @@ def _force_ports(model: Model) -> tuple[Port, ...]:
 def _actuator_outputs(
     model: Model, q: Array, tau: Array, actuated: tuple[str | int, ...] | None
 ) -> dict[str, Any]:
-    """Return the outputs tau and missed of a controller from the joint forces of its tree model.
+    """Return the outputs tau and missed of a controller from the joint forces of the tree.
 
     Args:
         model: Model of the robot.

@@ -98,9 +98,9 @@ class SensedPlant(Plant):
     depend only on the seed, the sample and the sensor (`noise_word`), so they are equal in all
     execution forms.
 
-    A force sensor measures the force that it transmits to the outboard bodies, without the
-    external wrenches `f_ext`. Springs between bodies, drag and gravity compensation count as forces
-    of the joints.
+    A force sensor measures the force that it transmits to the outboard bodies. This is the force
+    that accelerates these bodies, minus the external wrenches `f_ext`. Springs between bodies, drag
+    and gravity compensation count as forces of the joints.
 
     Args:
         plant: Plant of the robot.
@@ -566,7 +566,7 @@ class _Motion:
         return (identity(), np.zeros(6)) if one.reference is None else self._frame(one.reference)
 
     def _classical(self, one: Sensor) -> tuple[Any, Any]:
-        """Return the pose of a sensor, and its classical acceleration (6,), both in its frame."""
+        """Return the pose of a sensor, and its classical acceleration (6,) in its coordinates."""
         X, v = self._own(one)
         a = one.placement @ self._accelerations[self._index(one.body)]
         return X, classical_acceleration(a, v)
@@ -641,9 +641,9 @@ class _Motion:
     def _wrench(self, one: Sensor) -> tuple[Any, Any]:
         """Return the moment (3,) and force (3,) that a force sensor transmits to outboard bodies.
 
-        The moment and the force are in sensor coordinates. If the sensor has a reference frame, the
-        axes are those of this frame. A coefficient of -1 changes the sign. An external wrench on a
-        body acts outboard of the sensors on this body.
+        The moment and the force are in sensor coordinates. If the sensor has a reference frame,
+        both vectors are in the axes of this frame. The sensor coefficient -1 changes the sign of
+        both vectors. The result does not contain the external wrenches on the outboard bodies.
         """
         f: Any = np.zeros(6)
         for body, inertia in one.parts:

@@ -34,14 +34,15 @@ class JointActuator(Block):
 
     `ratio` is the motor speed divided by the joint speed. If `prismatic` marks the joint as
     prismatic, the unit of `ratio` is rad/m. `time_constant` [s] is the time constant of the motor
-    torque, and `tau_max` [N m] is the limit of the commanded motor torque. The friction acts at the
-    joint. The Coulomb friction is a smooth function of the speed and reaches 76 % of `coulomb` at
-    `coulomb_speed`. Each value is a scalar or has the shape (n,) for n joints.
+    torque, and `tau_max` [N m] is the limit of the commanded motor torque. `viscous` and `coulomb`
+    are joint friction, not motor friction. The Coulomb friction is a smooth function of the speed
+    and reaches 76 % of `coulomb` at `coulomb_speed`. Each value is a scalar or has the shape (n,)
+    for n joints.
 
     The block does not contain the rotor inertia, which belongs to the equation of motion of the
-    plant. To include the rotor inertia, add ratio^2 times its value to the diagonal of H (RBDA Eq
-    9.28). The inner step must resolve the time constant: an RK4 step must be shorter than 2.7
-    `time_constant`.
+    plant. To include the rotor inertia, add ratio^2 times the rotor inertia to the diagonal of the
+    joint-space inertia matrix H (RBDA Eq 9.28). The inner step must resolve the time constant: an
+    RK4 step must be shorter than 2.7 `time_constant`.
     """
 
     ratio: Any
@@ -225,7 +226,8 @@ def _clamp(value: Any, low: float, high: float) -> Any:
 class JointLimits(Block):
     """Compliant stops at joint limits, which are unilateral springs and dampers (RBDA 11.4, 11.8).
 
-        tau = max(0, K (lower - q) - D qd)     where q < lower, and its mirror image where q > upper
+        tau = max(0, K (lower - q) - D qd)         if q < lower
+        tau = -max(0, K (q - upper) + D qd)        if q > upper
 
     A stop never pulls. `lower` and `upper` (nv,) [rad or m] are infinite for joints without a stop.
     The stiffness K [N m/rad or N/m] and the damping D [N m s/rad or N s/m] are scalars or have the

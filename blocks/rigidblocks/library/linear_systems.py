@@ -329,7 +329,7 @@ class TransferFunction(Block):
         return 0 if self.num[0] or not self._n else 1
 
     def _evaluate(self, x: Any, u: Any, p: Record) -> tuple[Any, Any]:
-        """Return dx/dt, or for a sampled block the next x, and the output y.
+        """Return the pair (dx/dt, y), or for a sampled block the pair (x[k+1], y[k]).
 
         x contains the states (n, *shape), and u is the input.
         """

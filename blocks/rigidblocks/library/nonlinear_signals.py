@@ -41,7 +41,7 @@ TRUE = 0.5  # threshold of logic signals: larger values count as 1
 class SignalWithLimits(Block):
     """Base class of blocks for a signal u with the limits `lower` and `upper`.
 
-    None means that a limit does not exist.
+    A limit of None is inactive.
     """
 
     lower: Any
@@ -77,7 +77,7 @@ class SignalWithLimits(Block):
 class Saturation(SignalWithLimits):
     """Saturation of a signal, which limits the signal to the interval [lower, upper].
 
-    Each limit is a scalar or has the shape of the signal. None means that a limit does not exist.
+    Each limit is a scalar or has the shape of the signal. A limit of None is inactive.
     """
 
     lower: Any = None
@@ -494,9 +494,10 @@ class LookupTable(Block):
         y = table(u1, u2)        x = (x1 (k,), x2 (l,)) and values (k, l), bilinear
 
     The breakpoints x must increase. Outside the range of the breakpoints, `extrapolation` "hold"
-    holds the last value, and "linear" continues with the last slope. If `shape` is given, the block
-    interpolates for each element of u separately. The table is a constant, not a parameter. A
-    compiled block contains the table and finds the interval by a search.
+    holds the value of the nearest breakpoint, and "linear" continues with the slope of the nearest
+    interval. If `shape` is given, the block interpolates for each element of u separately. The
+    table is a constant, not a parameter. A compiled block contains the table and finds the interval
+    by a search.
     """
 
     x: Any

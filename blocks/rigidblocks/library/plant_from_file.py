@@ -386,7 +386,7 @@ def _identifier(name: str, kind: str) -> str:
 
 
 def _degrees_of_freedom(robot: RobotDescription) -> Iterator[tuple[int, int, int]]:
-    """Yield the joint index, the index within the joint, and the index in qd of each variable."""
+    """Yield tuples (joint index, index in the joint, index in qd) of the velocity variables."""
     for i, places in enumerate(robot.model.v_slices):
         for variable, k in enumerate(range(places.start, places.stop)):
             yield i, variable, k

@@ -271,7 +271,7 @@ class Elements:
         return moved
 
     def element_effects(self, q: Array, qd: Array, x: Record, p: Record) -> ElementEffects | None:
-        """Return the forces and effects of the elements, including the bias forces of rotors.
+        """Return the loads and state derivatives of the elements, with the bias forces of rotors.
 
         The result is None if the plant has neither force elements nor rotors with bias forces.
 
@@ -362,9 +362,9 @@ class Elements:
         return E if given is None else E + given.rotor_inertia @ (qd * qd) / 2
 
     def modes(self, q: Array, p: Record, more: Compliance | None = None, K: Any = None) -> Array:
-        """Return the eigenvalues [1/s] of the plant with the largest magnitude, at rest at q.
+        """Return the eigenvalues [1/s] with the largest magnitude for the plant at rest at q.
 
-        The eigenvalues are those of the motions that satisfy the gear constraints and the loop
+        The function considers only motions that satisfy the gear constraints and the loop
         constraints.
 
         Args:

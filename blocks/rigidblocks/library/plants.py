@@ -58,7 +58,7 @@ class Plant(Block):
     @property
     @abc.abstractmethod
     def configuration_model(self) -> Tree:
-        """Model of the coordinates that `configuration` returns.
+        """Model with the joint variables that `configuration` returns.
 
         In this model, a floating base is a joint with six degrees of freedom.
         """
@@ -336,9 +336,9 @@ class HybridPlant(Block):
         return tuple(i not in chosen for i in range(self.model.nb))
 
     def _joints(self, forward: bool) -> tuple[tuple[Joint, slice, slice], ...]:
-        """Return the joints with given forces, or the prescribed joints, with slices in q and qd.
+        """Return tuples (joint, slice in q, slice in qd) of the selected joints.
 
-        `forward` is True for the joints with given forces.
+        If `forward` is True, these are the joints with given forces, else the prescribed joints.
         """
         model = self.model
         every = zip(self._fd, model.joint, model.q_slices, model.v_slices, strict=True)
@@ -468,9 +468,9 @@ class HybridPlant(Block):
         return np.concatenate([v[l] for _, _, l in self._joints(False)])
 
     def _error(self, q: Array, q_ref: Array) -> Array:
-        """Return the position errors of the prescribed joints, as velocities to q_ref in 1 s.
+        """Return the errors of the prescribed joints, as velocities from q to q_ref in 1 s.
 
-        q (nq,) contains the positions of all joints, and q_ref those of the prescribed joints.
+        q (nq,) contains the positions of all joints, and q_ref the prescribed positions.
         """
         errors, start = [], 0
         for joint, k, _ in self._joints(False):

@@ -292,7 +292,7 @@ def signal_shape(subject: str, shape: Shape | None, **values: Any) -> tuple[int,
 
     Args:
         subject: Name of the block for error messages.
-        shape: Declared shape; None: the shape of the values that are arrays.
+        shape: Declared shape. If None, the shape of the array values applies.
         **values: Values by parameter name; scalars apply to all elements.
 
     Raises:
@@ -583,7 +583,7 @@ class TransportDelay(DelayedSignal):
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Sampled state ports for the last samples (n, *shape), and the last sample time."""
+        """Sampled state ports for the last n samples, and for the time of the last sample [s]."""
         return (*self._buffer, Port("t_last", (), "s", "time of the last sample", 0.0))
 
     def update(self, t: Any, x: Record, u: Record) -> Values:

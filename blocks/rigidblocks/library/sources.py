@@ -733,7 +733,7 @@ def _read_table(file: str | Path | TextIO, names: tuple[str, ...]) -> Array:
 
     Args:
         file: Path or open text file.
-        names: Names of the time column and of the other columns.
+        names: Name of the time column, followed by the names of the signal columns.
     """
     if isinstance(file, str | os.PathLike):
         check_regular_file(Path(file))

@@ -123,7 +123,7 @@ class InverseKinematics(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output ports for the joint motion q and qd, and the distance error [m] to p_ref."""
+        """Output ports for the joint motion q and qd, and the distance [m] from frame to p_ref."""
         (qd,) = joint_ports(self.model, qd="joint velocities")
         return (*self.states, qd, Port("error", (), "m", "distance of the frame from p_ref"))
 

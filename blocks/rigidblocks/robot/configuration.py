@@ -76,7 +76,7 @@ def integrate_unchecked(model: Tree, q: Array, dq: Array) -> Array:
 def difference(model: Tree, q0: ArrayLike, q1: ArrayLike) -> Array:
     """Return the constant joint velocities (nv,) that move the model from q0 to q1 in unit time.
 
-    If a rotation can be reached by two angles, the function uses the smaller angle.
+    If two rotation angles lead to the same orientation, the function uses the smaller angle.
 
     Args:
         model: The model.

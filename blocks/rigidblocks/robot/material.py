@@ -59,7 +59,8 @@ def combine_materials(a: Material, b: Material) -> Material:
 
         K = K_a K_b / (K_a + K_b),  D = D_a (K / K_a)^2 + D_b (K / K_b)^2
 
-    If one material has no K or no D, the values of the other material apply.
+    If one material does not define K, the values K and D of the other material apply. If both
+    materials define K, an undefined D is zero.
     """
     K, D = _series_spring_damper(a, b)
     return Material(
@@ -80,7 +81,7 @@ def static_friction(material: Material) -> float:
 
 
 def _series_spring_damper(a: Material, b: Material) -> tuple[float | None, float | None]:
-    """Return the stiffness K and damping D of two contacts in series, as `combine_materials`."""
+    """Return the combined stiffness K and damping D of two materials (`combine_materials`)."""
     if a.stiffness is None or b.stiffness is None:
         one = b if a.stiffness is None else a
         return one.stiffness, one.damping

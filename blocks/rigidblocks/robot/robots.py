@@ -1,7 +1,7 @@
 """Example robots of spatial_v1, and mechanisms with kinematic loops.
 
-The mechanisms are the examples of RBDA chapter 8 and of Spencer 2004. Each has an initial state
-that satisfies the loop closure. Planar mechanisms use planar vectors and gravity (0, -9.81);
+The mechanisms are the examples of RBDA chapter 8 and of Spencer 2004. Each mechanism has an initial
+state in which the loops are closed. Planar mechanisms use planar vectors and gravity (0, -9.81);
 `in_space` converts them to spatial vectors.
 """
 
@@ -256,7 +256,7 @@ def _thin_walled_cylinder(m: float, l: float) -> RigidInertia:
 
 
 def _tidy(X: Transform) -> Transform:
-    """Return X with exact zeros in E instead of the rounding errors of quarter turns."""
+    """Return X with exact zeros in E; quarter turns otherwise leave rounding errors."""
     return Transform(np.where(np.abs(X.E) < 1e-15, 0.0, X.E), X.r)
 
 

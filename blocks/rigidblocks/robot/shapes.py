@@ -131,7 +131,7 @@ def field_gap(p: Array, first: Array, spacing: Array, heights: Array) -> tuple[A
     """Return the gap (z - h(x, y)) n_z to a height field, and the normal n of the field.
 
     h = sum of w_i(x) w_j(y) h_ij, with the weights w_i = max(0, 1 - |x - x_i| / dx). h is bilinear
-    between the nodes and constant beyond the edge. The normal belongs to x and y of the point.
+    between the nodes and constant beyond the edge. The function evaluates n at (x, y) of p.
     The gap is exact for a planar field. For other fields, its error is of second order in the gap.
     """
     weights, slopes = zip(
@@ -713,7 +713,7 @@ class TriangleMesh(Surface):
 
     @property
     def adjacent_triangles(self) -> Array:
-        """Indices (m, 3) of the adjacent triangles at the three edges of each triangle, or -1."""
+        """Indices (m, 3) of the triangles that share each edge; -1 for an edge of one triangle."""
         found: Array = vars(self)["_adjacent_triangles"]
         return found
 
@@ -733,7 +733,7 @@ def _longest(a: Array, b: Array, c: Array) -> Any:
 
 
 def _adjacent_triangles(triangles: Array) -> Array:
-    """Return the indices (m, 3) of the adjacent triangles at the three edges, or -1."""
+    """Return the indices (m, 3) of the triangles that share each edge, or -1 without one."""
     edges = dict[tuple[int, int], int]()
     for k, triangle in enumerate(triangles.tolist()):
         for i in range(3):

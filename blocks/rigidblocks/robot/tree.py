@@ -118,8 +118,8 @@ class Tree(AttributeHints, metaclass=HintedType):
     def at(self, t: Any) -> Self:
         """Return the model at the time t [s], a float or traced.
 
-        Joints and strings that depend on time (`Rheonomic`) have their values at t. A model that
-        does not depend on time is returned unchanged.
+        Joints and strings that depend on time (`Rheonomic`) are evaluated at t. A model that does
+        not depend on time is returned unchanged.
         """
         if not self.rheonomic:
             return self
@@ -292,8 +292,8 @@ def _all_move_their_own_body(tree: Any) -> bool:
     """Return True if a fast test shows that D of every joint is regular.
 
     D is at least S^T I S, where I is the inertia of the body that the joint moves. The test
-    compares this value with the total mass m of all bodies outboard of the joint. It also compares
-    this value with a bound s of the second moment of these bodies about the joint origin. About the
+    compares this value with the total mass m of all bodies outboard of the joint, and with an upper
+    bound s of the second moment of these bodies about the joint origin. About the
     origin of the parent, at the distance d, the second moment is at most (sqrt(s) + d sqrt(m))^2.
     The bounds also apply to an unphysical inertia if no motion has a negative kinetic energy.
     """

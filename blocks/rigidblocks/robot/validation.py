@@ -140,7 +140,7 @@ def check_massless(tree: Tree) -> None:
     """Check the massless bodies of a kinematic tree.
 
     Raises:
-        ValueError: `massless` contains a name that no body has.
+        ValueError: `massless` contains a name that is not a body name.
         ImmobileError: A joint moves only massless bodies.
     """
     if not tree.massless:

@@ -163,7 +163,7 @@ class RobotBuilder:
 
         Args:
             joint: The name of the coupled joint.
-            source: The name of the other joint.
+            source: The name of the joint that determines the position.
             ratio: The ratio of the joint velocities.
             offset: The position of the coupled joint at q_source = 0 [rad or m].
         """
@@ -222,7 +222,7 @@ class RobotBuilder:
         )
 
     def model(self) -> Model:
-        """Return the robot model; the exceptions are those of `description`."""
+        """Return the robot model; raise the same exceptions as `description`."""
         model = self.description().model
         assert isinstance(model, Model)
         return model

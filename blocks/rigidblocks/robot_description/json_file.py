@@ -487,7 +487,7 @@ def _model(node: Node) -> Model | PlanarModel:
 
 
 def _body_parts(bodies: list[Node], algebra: Any) -> dict[str, Any]:
-    """Return the model fields that have one entry per body, without the empty fields."""
+    """Return the nonempty model fields that have one entry per body."""
     names = [body["name"].text() for body in bodies]
     parts: dict[str, Any] = {
         "parent": tuple(body["parent"].integer() for body in bodies),
@@ -564,7 +564,7 @@ def _frames(node: Node | None, nb: int) -> dict[str, Place]:
 
 
 def _body(node: Node, nb: int) -> int:
-    """Return the body index in a node, -1 for the base; reject indices from `nb`."""
+    """Return the body index in a node, -1 for the base; reject indices of `nb` or more."""
     body = node.integer()
     if not -1 <= body < nb:
         raise node.error(f"must be a body index from -1 (the base) to {nb - 1}, not {body}")

@@ -152,8 +152,10 @@ def puma560() -> RobotDescription:
     standard Denavit-Hartenberg parameters, gear ratios, rotor inertias, and viscous and Coulomb
     friction are the selection of Corke and Armstrong-Helouvry.
 
-    `armature`, `damping`, `friction` and `backward` act at the joints. Rotor inertia and viscous
-    friction are multiplied by the square of the gear ratio, dry friction by its absolute value.
+    `armature`, `damping`, `friction` and `backward` are joint values. The motor values of rotor
+    inertia and viscous friction are multiplied by the square of the gear ratio n. The motor values
+    of dry friction are multiplied by |n|.
+
     Link 1 has a moment of inertia and no mass, and link 3 has physically impossible moments of
     inertia. These published values are unchanged, and `warnings` lists them. The frames `flange`
     and link1 to link6 correspond to the Denavit-Hartenberg rows.

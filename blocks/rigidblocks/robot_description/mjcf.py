@@ -84,7 +84,7 @@ def planes(m: Any, body: int) -> list[Plane]:
 
 
 def excluded_geom_pairs(m: Any) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Return the body pairs without allowed contacts, and the pairs with some excluded contacts.
+    """Return the body pairs without contacts, and the body pairs with some excluded geom pairs.
 
     The function ignores geoms that cannot have contacts. MuJoCo allows a contact of two geoms if a
     <pair> lists the geoms. It also allows a contact if contype of one geom and conaffinity of the
@@ -104,7 +104,10 @@ def excluded_geom_pairs(m: Any) -> tuple[list[tuple[int, int]], list[tuple[int, 
 
 
 def _geom_pair_counts(m: Any, allowed: Array) -> tuple[Array, Array]:
-    """Return the numbers of allowed and of all geom pairs of two bodies, each (nbody, nbody)."""
+    """Return the number of allowed geom pairs, and of all geom pairs, of each pair of bodies.
+
+    Both results have the shape (nbody, nbody).
+    """
     touching = _touches(m)
     of = np.zeros((m.nbody, len(touching)))
     of[m.geom_bodyid, np.arange(len(touching))] = touching
@@ -219,7 +222,7 @@ def joint_tendons(
 ) -> list[tuple[list[str], JointTendon]]:
     """Return the fixed tendons with the names of their joints.
 
-    The tendon lengths are zero if each joint position is the attribute ref of the joint.
+    A tendon has zero length if the position of each joint equals the attribute ref of the joint.
     """
     found = []
     for t in range(m.ntendon):
@@ -265,7 +268,7 @@ def box_drags(m: Any, links: Sequence[str]) -> list[tuple[str, BodyDrag]]:
         linear:     3 pi d beta (force)             pi d^3 beta (moment)
         quadratic:  rho b_j b_k / 2 (force)         rho b_i (b_j^4 + b_k^4) / 64 (moment)
 
-    The quadratic coefficients belong to the axis i of the inertia, and j, k are the other axes.
+    The quadratic coefficients are for the principal axis i; j and k are the other two axes.
 
     Source:
         MuJoCo documentation, Computation, Fluid forces, Inertia model.
@@ -472,7 +475,7 @@ class _JointEquation(NamedTuple):
 
 
 class _Reader:
-    """Reader of a compiled model: its bodies as links, and the joints between them."""
+    """Reader that converts the bodies of a compiled model to links, and connects them by joints."""
 
     def __init__(self, path: Path, m: Any, root: Element):
         self.path, self.m, self.warnings = path, m, list[str]()
@@ -627,7 +630,7 @@ class _Reader:
         return values | {"stiffness": m.jnt_stiffness[j], "rest": rest}
 
     def _add_spring(self, j: int, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the properties of the ball or free joint j: `values` and the spring.
+        """Return the joint properties `values` of a ball or free joint j, with its spring added.
 
         The properties of all velocity variables of a joint are equal, so the order is irrelevant.
         """
@@ -650,7 +653,7 @@ class _Reader:
         return file_error(self.path, line, f"an <equality> constraint {text}")
 
     def _equalities(self, *kinds: int) -> Iterator[tuple[int, Array]]:
-        """Yield the index and the data of each active equality constraint of the given types."""
+        """Yield pairs (index, eq_data) of the active equality constraints of the given types."""
         m = self.m
         for e in range(m.neq):
             if m.eq_active0[e] and m.eq_type[e] in kinds:
@@ -695,7 +698,7 @@ class _Reader:
         return found
 
     def _joint_terms(self, kind: int, number: int, line: int | None) -> Iterator[tuple[int, float]]:
-        """Yield the joints and coefficients of a joint or fixed tendon in an equality."""
+        """Yield pairs (joint, coefficient) of a joint or fixed tendon in an equality constraint."""
         if kind == JOINT:
             yield number, 1.0
             return
@@ -812,7 +815,7 @@ class _Reader:
         return found
 
     def _actuator(self, k: int, j: int, name: str) -> Actuator:
-        """Return the actuator k of joint j, with its gain and bias at the position of the joint."""
+        """Return the actuator k of joint j; gain and bias are functions of the joint position."""
         m, gear = self.m, float(self.m.actuator_gear[k, 0])
         ahead = gear * float(m.qpos0[m.jnt_qposadr[j]])
         gain, bias = (
@@ -851,7 +854,7 @@ class _Reader:
 
 
 def _unit(quaternion: Array) -> Array:
-    """Return the unit quaternion; a zero quaternion becomes the identity, as in MuJoCo."""
+    """Normalize a quaternion; as in MuJoCo, the result for a zero quaternion is the identity."""
     size = np.linalg.norm(quaternion)
     return quaternion / size if size > 0 else np.array(IDENTITY)
 

@@ -175,7 +175,10 @@ def _outboard(tree: Sequence[Connection], joint: str) -> set[str]:
 
 
 def excluded_link_pairs(listed: Assembly, places: Places) -> tuple[tuple[int, int], ...]:
-    """Return the pairs of bodies (-1: base) for which every pair of links excludes contacts."""
+    """Return the collision exclusions as pairs of body indices, -1 for the base.
+
+    Two bodies are an exclusion if all pairs of their links are exclusions.
+    """
     if not listed.apart:
         return ()
     pairs = {frozenset(pair) for pair in listed.apart}
@@ -574,7 +577,7 @@ def align_parallel_axes(
 
 
 def describe_robot_with_loops(listed: Assembly) -> RobotDescription:
-    """Return the robot of `describe_robot` with fixed joints in infinitesimal mechanisms.
+    """Return the robot of `describe_robot`, with the joints of infinitesimal mechanisms fixed.
 
     The description has a warning for each loop with fixed joints.
     """

@@ -112,7 +112,8 @@ class Connection(NamedTuple):
     """Joint of a file, from link `parent` to link `child`.
 
     `Xp` is the transform from parent link coordinates to the joint frame F_p. `Xs` is the transform
-    from child link coordinates to F_s. `joint_properties` are as in `JointProperties.from_values`.
+    from child link coordinates to the joint frame F_s. `joint_properties` are as in
+    `JointProperties.from_values`.
     """
 
     name: str
@@ -160,7 +161,8 @@ class ParsedSensor(NamedTuple):
         joints: The joints of the sensor.
         reference: The link and the placement of the reference frame, or None.
         outboard: The links whose inertias become the field `parts` of the sensor.
-        joint: A joint, if the links outboard of this joint replace `outboard`.
+        joint: If not empty, the name of a joint; the links outboard of this joint replace
+            `outboard`.
         obstacles: The obstacles with their links; each placement is relative to the link.
     """
 

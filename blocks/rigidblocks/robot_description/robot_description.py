@@ -36,7 +36,7 @@ class Place(NamedTuple):
 
     @property
     def X(self) -> Transform:
-        """The placement under the letter of RBDA, the transform from body to frame coordinates."""
+        """The transform X from body to frame coordinates, equal to `placement`."""
         return self.placement
 
 
@@ -110,8 +110,8 @@ class JointTendon(NamedTuple):
         s = sum of coefficients[k] q[joints[k]]
 
     The tendon has a spring, a damper, dry friction and limits of s. `joints` are joint indices. The
-    spring is slack between the two rest lengths `rest`. The limits (lower, upper) act only in a
-    plant with stops.
+    spring is slack between the two rest lengths `rest`. The limits (lower, upper) have an
+    effect only in a plant with stops.
     """
 
     name: str
@@ -327,7 +327,7 @@ class RobotDescription(AttributeHints):
         qd0: The initial velocity (nv,), or None for zero velocity.
         keyframes: The named states of the file.
         weightless: The masses on which gravity does not act.
-        tendons: The tendons along sums of joint positions.
+        tendons: The tendons whose lengths are weighted sums of joint positions.
         drags: The drag of a fluid on the bodies.
         sensors: The sensors of the file that a plant can have as outputs.
     """
@@ -446,7 +446,10 @@ def _safe(x: Any) -> Any:
 
 
 def _roots(d: Array, p: Array, square: float) -> list[Hit]:
-    """Return the two solutions t of |p + t d|^2 = square, with the discriminant as their margin."""
+    """Return the solutions t of |p + t d|^2 = square as pairs (t, margin).
+
+    The margin is the discriminant of the quadratic equation, negative without a solution.
+    """
     a, b, c = d @ d, d @ p, p @ p - square
     margin = b * b - a * c - _RAY_EPSILON
     root = np.sqrt(maximum(margin + _RAY_EPSILON, 0.0))
@@ -503,7 +506,7 @@ def _faces(size: Sequence[float], p: Array, d: Array) -> list[Hit]:
 
 
 def _triangles(size: Sequence[float], p: Array, d: Array) -> Iterator[Hit]:
-    """Yield the hits of triangles, which have two sides.
+    """Yield the intersections of a ray with triangles; the ray can hit both sides.
 
     A triangle has the corner a, the edges e1 = b - a and e2 = c - a, and n = e1 x e2. The ray
     intersects the plane of the triangle at a + u e1 + v e2 (Moller and Trumbore, 1997). With

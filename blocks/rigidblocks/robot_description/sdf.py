@@ -370,7 +370,7 @@ class _Reader:
         self.poses = Poses(attached, {MODEL: self._model_pose(inside), **places})
 
     def frames(self) -> list[tuple[str, str, Transform]]:
-        """Return the name, the link, and the placement on the link of each <frame>."""
+        """Return tuples (name, link, placement on the link) of the <frame> elements."""
         found = []
         for element in children(self.model, "frame"):
             name = required_attribute(element, "name")
@@ -597,10 +597,10 @@ class _Reader:
 def loop_joints(
     extension: Element, places: Mapping[str, Transform], warnings: list[str]
 ) -> Iterator[tuple[Connection, Array]]:
-    """Yield the loop joints that a <gazebo> element of a URDF defines in SDF syntax.
+    """Yield pairs (loop joint, rotation) for the SDF joints in a <gazebo> element of a URDF.
 
-    `places` contains the poses of the links. The second value of each pair is the rotation from
-    model to joint coordinates.
+    The rotation (3, 3) transforms model to joint coordinates. `places` contains the poses of the
+    links.
     """
     reader = _Reader(extension, VERSIONS[-1], warnings, places)
     for gear in reader.gears:

@@ -57,7 +57,7 @@ _REAL, _POSITIVE = 0, 1  # mjtDataType
 
 
 class Names(NamedTuple):
-    """Names of the elements of a compiled model; the link of the world is WORLD."""
+    """Names of the elements of a compiled model; the world body has the link name WORLD."""
 
     links: Sequence[str]
     joints: Sequence[str]
@@ -164,7 +164,7 @@ _SIZES = {"plane": 2, "sphere": 1, "capsule": 2, "cylinder": 2}  # 3 for the oth
 
 
 def _obstacles(m: Any, names: Names, body: int) -> Iterator[tuple[str, Obstacle]]:
-    """Yield the visible geoms that are not on the body `body`, with their links."""
+    """Yield pairs (link, obstacle) of the visible geoms that are not on the body `body`."""
     room = MOST_TRIANGLES
     for g, kind in enumerate(m.geom_type.tolist()):
         material = int(m.geom_matid[g])
@@ -228,7 +228,7 @@ def _joint_sum(m: Any, kind: str, number: int) -> tuple[list[int], tuple[float, 
 
 
 def _actuated_joint(m: Any, kind: str, number: int) -> tuple[list[int], Array]:
-    """Return the joint of an actuator, and the coefficient of its position or force."""
+    """Return the joint of an actuator, and the factor from the joint value to the sensor value."""
     if m.actuator_trntype[number] not in (0, 1):
         raise _UnreadError("its actuator does not act on a joint")
     joint, gear = int(m.actuator_trnid[number, 0]), float(m.actuator_gear[number, 0])
@@ -268,7 +268,7 @@ def _link_placement(names: Names, body: int, r: Array, q: Array) -> tuple[str, T
 def _mjcf_sampling(m: Any, k: int) -> Sampling:
     """Return the sampling of sensor k; a sensor with noise is sampled every time step.
 
-    The interval and the delay act only on a sensor with a history buffer. The delay must be a
+    The interval and the delay apply only to a sensor with a history buffer. The delay must be a
     multiple of the time between two samples.
     """
     noise, period, delay = float(m.sensor_noise[k]), 0.0, 0.0

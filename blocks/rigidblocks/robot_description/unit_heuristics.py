@@ -16,7 +16,7 @@ HEAVY = 5e3  # [kg] heavier links are suspicious
 
 
 def suspicious_units(root: Element) -> Iterator[tuple[Element, str]]:
-    """Yield each element with a value that is probably in mm, degrees or g, and the reason."""
+    """Yield pairs (element, reason) for values that are probably in mm, degrees or g."""
     for origin in root.iter("origin"):
         yield from _suspicious_origin(origin)
     for joint in root.iterchildren("joint"):
@@ -32,7 +32,7 @@ def suspicious_units(root: Element) -> Iterator[tuple[Element, str]]:
 def suspicious_numbers(
     links: Iterable[Link], connections: Iterable[Connection]
 ) -> Iterator[tuple[int, str]]:
-    """Yield the line of each link or joint with a value in a suspicious unit, and the reason."""
+    """Yield pairs (line, reason) for links and joints with a value in a suspicious unit."""
     for link in links:
         m, I = link.inertia.m, link.inertia.I
         c = link.inertia.h / m if m else np.zeros(3)

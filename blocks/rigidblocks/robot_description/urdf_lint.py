@@ -221,7 +221,7 @@ def _tree(links: list[Element], joints: list[Element]) -> Iterator[Problem]:
 
 
 def _masses(links: list[Element], joints: list[Element]) -> Iterator[Problem]:
-    """Yield the problems of moving links without mass; fixed child links count as one body."""
+    """Yield the problems of moving links without mass; rigidly connected links are one body."""
     outward: dict[str | None, list[Element]] = {}
     for joint in joints:
         outward.setdefault(_end(joint, "parent"), []).append(joint)

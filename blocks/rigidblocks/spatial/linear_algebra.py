@@ -191,8 +191,8 @@ def orthonormal(M: Array, limit: Any) -> tuple[Array, Array, tuple[Any, ...]]:
 def _largest_column(columns: list[Array], n: int) -> tuple[Array, Any, list[Array]]:
     """Return the longest column, its squared length, and the other columns.
 
-    Only the first n elements of a column count. If several columns have the same length within
-    rounding error, the function returns the first of these columns.
+    The length of a column is the norm of its first n elements. If several columns have the same
+    length within rounding error, the function returns the first of these columns.
     """
     best, others = columns[0], []
     square = best[:n] @ best[:n]
@@ -469,7 +469,7 @@ def _rank(rest: Array, K: Array, tolerance: float) -> int:
 
 
 class Basis(Protocol):
-    """Basis with columns P (n, k): orthonormal columns, and columns that are zero."""
+    """Basis with the columns P (n, k), which are orthonormal or zero."""
 
     @property
     def size(self) -> int:
@@ -571,9 +571,9 @@ def normal_to(Q: Array, sizes: Sequence[Any], spare: Sequence[int]) -> Reflected
     (`completion`). If Q has more than s columns, each further nonzero column is mapped to one of
     the other coordinates. The column of P for this coordinate is zero.
 
-    If the function is traced for derivatives, it maps each column of Q by a single reflection. The
-    spare components of a column may be zero, and a reflection of zero components is not
-    differentiable.
+    If the traced function will be differentiated, the function maps each column of Q by a single
+    reflection. A separate reflection of the spare components would not be differentiable if these
+    components are zero.
 
     Args:
         Q: The orthonormal columns (n, m). The last columns may be zero.
@@ -605,7 +605,7 @@ def normal_to(Q: Array, sizes: Sequence[Any], spare: Sequence[int]) -> Reflected
 
 
 def _gathering_reflection(q: Array, places: list[int]) -> Mirror:
-    """Return the reflection that makes the elements of q at `places` zero except the first."""
+    """Return the reflection that zeroes all elements of q at `places` except the first."""
     x = q[places]
     if len(places) == 1:
         return Mirror(places, np.zeros(1), 0.0)
@@ -620,7 +620,7 @@ _NOTHING = 1e-40  # elements with a smaller sum of squares are not reflected
 
 
 def _aligning_reflection(q: Array, places: list[int], exists: Any) -> Mirror:
-    """Return the reflection that makes the elements of q at `places` zero except the last.
+    """Return the reflection that zeroes all elements of q at `places` except the last.
 
     `exists` is 1, or 0 if q is the zero vector.
     """
@@ -658,7 +658,7 @@ class SVD(NamedTuple):
         return select(some, self.s[0] / select(some, self.s[-1], 1.0), 1e300)
 
     def effective_condition(self, tolerance: float = SINGULAR_VALUE_TOLERANCE) -> Any:
-        """Return the condition number sigma_1 / sigma_r of the independent rows, with the rank r.
+        """Return the condition number sigma_1 / sigma_r of the independent rows; r is the rank.
 
         For rank 0, the result is 1.
         """
@@ -700,12 +700,13 @@ class SVD(NamedTuple):
 
 
 def svd(A: Array, sweeps: int | None = None) -> SVD:
-    """Return the singular values and vectors of A (m, n) by one-sided Jacobi rotations.
+    """Compute the singular value decomposition of A (m, n) by one-sided Jacobi rotations.
 
-    The rotations make the p columns orthogonal to each other. Each of the `sweeps` rotates every
-    pair of columns. For p up to 12, the default number of sweeps is one or two more than rounding
-    accuracy requires, even for nearly dependent columns. If the columns differ only in length, the
-    relative accuracy of small and large singular values is equal.
+    The rotations make p = min(m, n) columns orthogonal to each other. The function does `sweeps`
+    Jacobi sweeps; a sweep rotates every pair of columns. For p up to 12, the default number of
+    sweeps is one or two more than rounding accuracy requires, even for nearly dependent columns. If
+    the columns differ only in length, small and large singular values have equal relative
+    accuracy.
     """
     A = np.asarray(A)
     if A.shape[1] > A.shape[0]:

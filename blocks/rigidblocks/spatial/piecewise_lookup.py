@@ -98,7 +98,7 @@ def _gray(digits: Sequence[Number]) -> Number:
 
 
 def after_event(t: Number) -> Number:
-    """Return a time [s] after t by more than the rounding error, so an event at t is in the past.
+    """Return a time [s] that exceeds t by more than the rounding error: an event at t is past.
 
     The result is t + 4e-12 (1 + min(|t|, 1e3)) + 4 ROUNDING |t|.
     """
@@ -106,7 +106,7 @@ def after_event(t: Number) -> Number:
 
 
 def rounded_up(t: Number) -> Number:
-    """Return a time [s] after t by more than the rounding error, so an event at t has been reached.
+    """Return a time [s] that exceeds t by more than the rounding error: t has been reached.
 
     The result is t + min(1e-9 |t|, 1e-6) + ROUNDING |t|.
     """

@@ -76,7 +76,7 @@ def spin(w: Array, wd: Array) -> Array:
 
 
 def _symmetric(lower: Array) -> Array:
-    """Return the symmetric 2x2 matrix whose lower triangle is that of `lower`."""
+    """Return the symmetric 2x2 matrix with the lower triangle of `lower`."""
     return np.array([[lower[0, 0], lower[1, 0]], [lower[1, 0], lower[1, 1]]])
 
 
@@ -114,9 +114,9 @@ class Transform:
         return np.concatenate([w, self.E @ (v + perp(self.r) @ w)])
 
     def carry(self, v: Array, a: Array) -> Array:
-        """Return the acceleration [wd; E (a + W r)] in B coordinates of a body.
+        """Return the acceleration of a body in B coordinates, [wd; E (a + W r)].
 
-        v is the velocity and a = [wd; a] the acceleration of the body in A coordinates. W is the
+        v is the velocity and [wd; a] the acceleration of the body in A coordinates. W is the
         matrix of `spin`. As in `spatial`, the linear parts are the accelerations of the body points
         at the origins of A and B. They differ from the linear parts of planar accelerations.
         """
@@ -165,7 +165,7 @@ def xlt(r: ArrayLike) -> Transform:
 
 
 def identity() -> Transform:
-    """Return the transform of a frame to itself."""
+    """Return the identity transform."""
     return xlt(np.zeros(2))
 
 
@@ -209,9 +209,11 @@ class RigidInertia:
         return RigidInertia(self.m, h + self.m * r, self.I + 2.0 * r @ h + self.m * (r @ r))
 
     def force(self, v: Array, a: Array) -> Array:
-        """Return the force [I wd + h x a; m a + W h] on a body with velocity v, acceleration a.
+        """Return the force on a body with the velocity v and the acceleration [wd; a].
 
-        W is the matrix of `spin`. The linear part of a is defined as in `Transform.carry`. With the
+            [I wd + h x a; m a + W h]
+
+        W is the matrix of `spin`. The linear part a is defined as in `Transform.carry`. With the
         planar acceleration a of RBDA, the equation of motion is f = I a + v x* I v.
         """
         wd, a_lin, W = a[:1], a[1:], spin(v[:1], a[:1])

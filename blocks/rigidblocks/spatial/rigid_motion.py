@@ -62,7 +62,11 @@ def quaternion_rate(p: Array, w: Array) -> Array:
 
 
 def quaternion_product(p: Array, r: Array) -> Array:
-    """Return the product p r (4,): the orientation of a frame with orientation r in frame p."""
+    """Return the quaternion product p r (4,).
+
+    If p is the orientation of B in A, and r is the orientation of C in B, then p r is the
+    orientation of C in A.
+    """
     v = p[0] * r[1:] + r[0] * p[1:] + cross(p[1:], r[1:])
     return np.concatenate([np.array([p[0] * r[0] - p[1:] @ r[1:]]), v])
 
@@ -161,7 +165,7 @@ def travel_velocity(phi: Array, d: Array) -> Array:
 
 
 def _squares(a: Array) -> tuple[Any, Any]:
-    """Return |a|^2, and as a nonzero divisor |a|^2 or, below `_SMALL`, 1."""
+    """Return |a|^2, and a nonzero divisor: |a|^2, or 1 if |a|^2 is below `_SMALL`."""
     square = a @ a
     return square, select(less(square, _SMALL), 1.0, square)
 
@@ -171,7 +175,7 @@ _SMALL_SQUARE = 10.0
 
 
 def exp(u: Array) -> Transform:
-    """Return the transform to a frame after a motion with the velocity u (6,) in unit time.
+    """Return the transform to a frame that moves with the constant velocity u (6,) for unit time.
 
         matrix(exp(u)) = e^(-u x)
 

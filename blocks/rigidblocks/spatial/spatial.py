@@ -69,12 +69,12 @@ def skew(a: ArrayLike) -> Array:
 
 
 def _components(a: Array) -> Any:
-    """Return a vector (3,) as a list, because lists are faster, and a matrix unchanged."""
+    """Return a vector (3,) as a list, which is faster than an array; return a matrix unchanged."""
     return a.tolist() if a.ndim == 1 else a
 
 
 def cross(a: Array, b: Array) -> Array:
-    """Return the cross product a x b of a (3,) and b (3,), of which one may have columns (3, k)."""
+    """Return the cross product a x b; a and b are vectors (3,), or one is a matrix (3, k)."""
     (x, y, z), (u, v, w) = _components(a), _components(b)
     return np.array([y * w - z * v, z * u - x * w, x * v - y * u])
 
@@ -99,7 +99,7 @@ def cross_motion(v: Array, m: Array) -> Array:
 
 
 def cross_force(v: Array, f: Array) -> Array:
-    """Return v x* f = [w x n + vO x f; w x f] of motion vector v, force vector f (RBDA Eq 2.34)."""
+    """Return v x* f = [w x n + vO x f; w x f] of a motion and a force vector (RBDA Eq 2.34)."""
     return np.concatenate([cross(v[:3], f[:3]) + cross(v[3:], f[3:]), cross(v[:3], f[3:])])
 
 
@@ -171,9 +171,9 @@ class Transform:
         return np.concatenate([self.E @ w, self.E @ (v - cross(self.r, w))])
 
     def carry(self, v: Array, a: Array) -> Array:
-        """Return the acceleration [E wd; E (a + W r)] in B coordinates of a body.
+        """Return the acceleration of a body in B coordinates, [E wd; E (a + W r)].
 
-        v is the velocity and a = [wd; a] the acceleration of the body in A coordinates. W is
+        v is the velocity and [wd; a] the acceleration of the body in A coordinates. W is
         w x w x + wd x. The linear parts are the accelerations of the body points at the origins of
         A and B. The linear part of a spatial acceleration is a - w x v (RBDA Eq 2.49).
         """
@@ -195,7 +195,7 @@ class Transform:
 
     @property
     def factors(self) -> "tuple[Transform, ...]":
-        """Transforms whose product is X; the last factor is applied first."""
+        """Factors of X as a product of transforms; the last factor is applied first."""
         return (self,)
 
     def turn_back(self, A: Array) -> Array:
@@ -248,7 +248,7 @@ def xlt(r: ArrayLike) -> Transform:
 
 
 def identity() -> Transform:
-    """Return the transform of a frame to itself."""
+    """Return the identity transform."""
     return xlt(np.zeros(3))
 
 
@@ -299,11 +299,11 @@ class RigidInertia:
         return RigidInertia(self.m, h + self.m * r, X.turn_symmetric_back(self.I) + shift)
 
     def force(self, v: Array, a: Array) -> Array:
-        """Return the force on a body with velocity v and acceleration a.
+        """Return the force on a body with the velocity v and the acceleration [wd; a].
 
             [I wd + w x I w + h x a; m a + W h]
 
-        W is the matrix of `spin`. The linear part of a is defined as in `Transform.carry`, so the
+        W is the matrix of `spin`. The linear part a is defined as in `Transform.carry`, so the
         force does not depend on the linear velocity. With the spatial acceleration a of RBDA, the
         equation of motion is f = I a + v x* I v.
         """
@@ -426,7 +426,7 @@ LOWER = np.array([[0, 3, 6], [3, 4, 7], [6, 7, 8]])  # indices of the lower tria
 
 
 def symmetric(lower: Matrix) -> Matrix:
-    """Return the symmetric 3x3 matrix whose lower triangle is that of `lower`."""
+    """Return the symmetric 3x3 matrix with the lower triangle of `lower`."""
     return lower.take(LOWER)
 
 

@@ -57,7 +57,7 @@ class Assignment(NamedTuple):
     """C statement that assigns values to variables.
 
     Attributes:
-        targets: Names of the variables.
+        targets: Names of the assigned variables.
         form: C code of the statement, with %s for each operand.
         operands: Numbers and names in the statement, in order, including the targets.
     """

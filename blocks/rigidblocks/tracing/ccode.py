@@ -66,7 +66,7 @@ def c_function(
 
         static void name(const double *in, double *out)
 
-    The notation for SIMD lanes uses another type for the values.
+    The values have the type `notation.real`, by default double.
 
     Args:
         graph: Expression graph.
@@ -193,7 +193,8 @@ def statements(
 ) -> Iterator[str]:
     """Yield the C statements of a CasADi function in single-assignment form.
 
-    Each operation is one statement. Several divisions by one value use its reciprocal.
+    Each operation is one statement. Repeated divisions by a value become products with its
+    reciprocal.
 
     Args:
         function: CasADi function of a flat vector.
@@ -277,7 +278,7 @@ class _Forms:
 
 
 def _pairs(operations: Iterable[tuple[str, int, tuple[str, ...]]]) -> dict[str, tuple[str, str]]:
-    """Return the pairs of a sine and a cosine of one angle.
+    """Return the sines and cosines of equal angles as pairs.
 
     A pair contains the names of the two values, in the order of their computation. The keys are the
     names, so each pair occurs under two keys.

@@ -1,7 +1,7 @@
 """NumPy functions that are traced to C, compiled and called from Python.
 
-Functions of a batch of arguments use SIMD lanes and threads. A lane is one element of a vector
-register. A vector instruction processes all lanes at once.
+Functions that process a batch of arguments use SIMD lanes and threads. A lane is one element of a
+vector register. A vector instruction processes all lanes at once.
 """
 
 import ctypes
@@ -186,8 +186,9 @@ class CompiledBatch:
     The function computes 2, 4 or 8 rows at once and divides the rows among threads. The results are
     bitwise identical for any number of lanes and threads. They differ from the results of
     `CompiledFunction` only by rounding errors. c/lanes/sine.h computes sine and cosine within
-    1 ulp. All other functions are functions of the C library. A row with values that are not finite
-    does not affect other rows. Any number of threads may call the object at the same time.
+    1 ulp. All other mathematical functions are those of the C library. A row with values that are
+    not finite does not affect other rows. Any number of threads may call the object at the same
+    time.
 
     Args:
         graph: Traced function.

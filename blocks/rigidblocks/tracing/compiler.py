@@ -213,7 +213,7 @@ def _find(folder: Path, key: str, suffix: str = _SUFFIX) -> Path | None:
 
 
 def _file_status(path: Path) -> tuple[int, ...] | None:
-    """Return numbers that change with the content, the owner or the mode of a file, or None."""
+    """Return file attributes that change with content, owner or mode; None for a missing file."""
     try:
         found = path.lstat()
     except OSError:
@@ -572,7 +572,7 @@ def run_compiler(command: tuple[str, ...], folder: str | Path) -> str:
 def _run(commands: Sequence[tuple[str, ...]], folder: str | Path) -> list[str]:
     """Run compiler commands in a folder in parallel, and return their standard outputs.
 
-    The exceptions are those of `run_compiler`.
+    The function raises the exceptions of `run_compiler`.
     """
     limit, started = time_limit(), list[subprocess.Popen[str]]()
     try:

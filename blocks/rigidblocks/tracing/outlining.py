@@ -28,7 +28,7 @@ Owners = tuple[int, ...]
 
 
 class Names:
-    """Generator of common variable names for values that several functions compute equally."""
+    """Generator of common names for values that equal statements of several functions compute."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, tuple[str, ...]], Assignment] = {}
@@ -81,7 +81,7 @@ def shares(works: Sequence[Sequence[Assignment]]) -> dict[Owners, list[Assignmen
         works: Statements of each function.
 
     Returns:
-        Statements by indices of the functions.
+        Statements of each set, by the indices of its functions.
     """
     owners: dict[int, int] = {}  # bit mask of the functions that contain a statement
     for k, work in enumerate(works):
@@ -108,7 +108,7 @@ class Stretch(NamedTuple):
     Attributes:
         start: Index of the first statement.
         stop: Index after the last statement.
-        kind: Number that similar ranges share; -1 for a range that occurs only once.
+        kind: Number of the group of similar ranges; -1 for a range that occurs only once.
     """
 
     start: int
@@ -117,11 +117,12 @@ class Stretch(NamedTuple):
 
 
 def forms(functions: Iterable[Sequence[Assignment]]) -> list[Array]:
-    """Return the form number of each statement of functions with n statements, an array (n,) each.
+    """Return the form numbers of all statements, as an array (n,) for each function.
 
-    Two statements have equal form numbers if their operations are equal and their operands agree.
-    Two numbers agree. Two computed values agree if equal numbers of statements lie between their
-    computation and their use, or if both numbers are at least NEAR.
+    n is the number of statements of the function. Two statements have equal form numbers if their
+    operations are equal and their operands agree. Any two literals agree. The distance of a
+    computed value is the number of statements from its computation to its use. Two computed values
+    agree if their distances are equal, or if both distances are at least NEAR.
     """
     known: dict[tuple[str | int, ...], int] = {}
     return [np.array(list(_forms(one, known)), dtype=np.int64) for one in functions]
@@ -318,7 +319,7 @@ class Function:
 
 
 class _Use(NamedTuple):
-    """Range of statements of a function that a call of another C function replaces."""
+    """Range of statements in a function, which a call of another C function replaces."""
 
     function: Function
     start: int
@@ -351,10 +352,10 @@ class _Shared:
     """C function that replaces several similar ranges of statements.
 
     Attributes:
-        read: Index of each operand that other ranges compute. A key contains the name of the
-            operand in each range.
-        numbers: Index of each constant that differs between the ranges. A key contains the constant
-            in each range.
+        read: Table index of each operand that other ranges compute. The key contains the names of
+            the operand in all ranges.
+        numbers: Table index of each constant that differs between the ranges. The key contains the
+            values of the constant in all ranges.
     """
 
     def __init__(self, name: str, uses: Sequence[_Use]):
@@ -381,7 +382,7 @@ class _Shared:
         return f"left[at[{self.read.setdefault(operand, len(self.read))}]]"
 
     def keep(self, crossing: Mapping[int, set[str]]) -> None:
-        """Select the computed values that the shared function must store.
+        """Select the computed values that the shared function must store for other ranges.
 
         `crossing` contains the names of the values that other ranges read, by id of the function.
         """
@@ -588,7 +589,7 @@ def _equal_parts(length: int) -> int:
 def _last_reads(uses: Sequence[tuple[int, _Use]], shared: Mapping[int, _Shared]) -> dict[str, int]:
     """Return the index of the last range that reads a value of another range, by value name.
 
-    The index of the results of the function is the number of ranges.
+    For values that are results of the function, the index is the number of ranges.
     """
     last: dict[str, int] = {}
     for number, (kind, use) in enumerate(uses):

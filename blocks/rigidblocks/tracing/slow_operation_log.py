@@ -1,4 +1,4 @@
-"""Log messages about operations that take more than one second, written while they run.
+"""Log messages about running operations that take more than one second.
 
 The logger `rigidblocks.waits` writes the messages at the level INFO. If the program does not
 configure logging, the messages appear on stderr. To suppress the messages, call
@@ -34,7 +34,7 @@ if logger.level == logging.NOTSET:
 def log_if_slow(what: str, forecast: str = "") -> Iterator[None]:
     """Log a message if the operation in the context takes more than one second.
 
-    A second message at the end of the operation contains its duration.
+    At the end of the operation, a second message reports its duration.
 
     Args:
         what: Description of the operation.

@@ -36,8 +36,8 @@ from rigidblocks.spatial.spatial import Array
 def collector_waits() -> Iterator[None]:
     """Disable the cyclic garbage collector of Python inside the context.
 
-    A trace creates about a hundred thousand objects and no cyclic garbage. The searches of the
-    collector would increase the time of the trace by a third.
+    A trace creates about a hundred thousand objects and no cyclic garbage. With the collector, a
+    trace would take a third more time.
     """
     if not gc.isenabled():
         yield
@@ -114,7 +114,7 @@ _TABLES: dict[str, Table] = {}
 
 
 def table(values: Array, searched: bool) -> Table:
-    """Return the lookup table with the entries `values`; equal arguments return the same object."""
+    """Return the lookup table with the entries `values`; the tables are cached."""
     flat = np.ascontiguousarray(values, dtype=float)
     digest = hashlib.sha256(flat.tobytes()).hexdigest()[:16]
     name = f"{'reached' if searched else 'entry'}_{digest}"
@@ -195,17 +195,17 @@ def choose(choice: Choice) -> ca.SX:
 
 
 def is_tracing() -> bool:
-    """Return True inside a trace that collects piecewise functions."""
+    """Return True if the current trace collects piecewise functions."""
     return getattr(_tracing, "found", None) is not None
 
 
 def substitute_whole_laws(choices: Sequence[Choice], elements: ca.SX) -> ca.SX:
-    """Return expressions in which complete piecewise functions replace their symbols."""
+    """Return expressions in which complete piecewise functions (`Choice.whole`) replace symbols."""
     return substitute_laws(choices, [choice.whole for choice in choices], elements)
 
 
 def substitute_laws(choices: Sequence[Choice], laws: Sequence[ca.SX], elements: ca.SX) -> ca.SX:
-    """Return expressions in which laws replace the symbols of piecewise functions.
+    """Return expressions in which `laws` replace the symbols of piecewise functions.
 
     Args:
         choices: Piecewise functions.
@@ -416,7 +416,8 @@ def _apply(code: int, a: Any, b: Any) -> Any:
 def _define_operators() -> None:
     """Add the comparisons, the logical operators and functions such as `sin` to `Traced`.
 
-    For an object array, NumPy calls the method of each element with the name of the function.
+    To apply a function to an object array, NumPy calls the method of each element that has the name
+    of the function.
     """
     for name in ("lt", "le", "eq", "ne"):
         setattr(Traced, f"__{name}__", _binary(getattr(ca, f"OP_{name.upper()}")))
@@ -467,10 +468,10 @@ class Graph:
 
     @cached_property
     def differentiable(self) -> "Graph":
-        """Graph with equal values whose derivatives are also correct where omitted terms are zero.
+        """Variant of the graph for derivatives, which computes the same values.
 
-        Some functions omit terms that are currently zero but have nonzero derivatives. The trace
-        for derivatives contains these terms.
+        Some functions omit terms that are currently zero but have nonzero derivatives. The variant
+        contains these terms.
         """
         return self if self.retrace is None else self.retrace()
 
@@ -544,7 +545,7 @@ def instructions(function: ca.Function) -> Iterator[tuple[int, list[int], list[i
     """Yield the operation code of each instruction of a CasADi function, with its operands.
 
     The operands are the indices of the work variables that the instruction reads, and the indices
-    of those that it writes.
+    of the work variables that it writes.
     """
     numbers = range(function.n_instructions())
     yield from zip(

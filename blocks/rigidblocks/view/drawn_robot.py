@@ -173,7 +173,10 @@ def _closures(model: Tree, radius: float) -> Iterator[Solid]:
 
 
 def tips(model: Tree) -> Iterator[tuple[int, Array]]:
-    """Yield each body without children, and its point (3,) [m] farthest from the body origin."""
+    """Yield pairs (body, point (3,) [m]) for the bodies without children.
+
+    The point is the point of the body that is farthest from the body origin.
+    """
     for i in range(model.nb):
         if i not in model.parent:
             at = [*places_on(model, i), 2.0 * centre_of_mass(model, i), np.zeros(3)]
@@ -208,7 +211,7 @@ class Part(NamedTuple):
 class DrawnRobot:
     """Model that a page draws at the configuration `q` (nq,), by default neutral.
 
-    - `more` are solids in addition to those of the model.
+    - `more` are additional solids, which the model does not contain.
     - `bare` are the indices of the bodies that are drawn as rods.
     - `limits` (lower, upper) are the positions (nq,) at the ends of the sliders; a variable without
       a limit has an infinite value.
@@ -257,7 +260,7 @@ class DrawnRobot:
 
     @cached_property
     def contact_points(self) -> BodyPoints | None:
-        """Contact points of the bodies, or None if forces act on bodies or are missing."""
+        """Contact points of the bodies, or None if the forces are given per body or are missing."""
         model = self.model
         if len(self.forces) > 1:
             return None
@@ -353,14 +356,14 @@ class DrawnRobot:
         }
 
     def _contact_places(self) -> list[list[float]]:
-        """Return the body index, and the position (3,) [m] on the body, of each contact point."""
+        """Return the body index and the position [m] on the body of each contact point."""
         if self.contact_points is None:
             return []
         pairs = zip(self.contact_points.body, self.contact_points.position, strict=True)
         return [[body, *_round_coordinates(p).tolist()] for body, p in pairs]
 
     def _frames(self) -> Iterable[tuple[str, list[float]]]:
-        """Yield the name, body index and position (3,) [m] on the body of each frame and body."""
+        """Yield pairs (name, [body index, x, y, z]) of all frames and bodies; x, y, z are in m."""
         bodies = {name: (i, np.zeros(3)) for i, name in enumerate(self.model.body_names)}
         for name, (body, r) in {**bodies, **self.frames}.items():
             if body >= 0:

@@ -224,7 +224,7 @@ def show(robot: Drawable, q: ArrayLike | None = None, path: str | Path | None = 
 
 
 def drawn_robots(robot: Drawable, q: ArrayLike | None) -> Iterator[Drawn]:
-    """Yield the robots to draw, and for each robot the names of the ports that contain q.
+    """Yield pairs (drawn robot, names of the ports that contain q).
 
     For a system, the names have the form `part.port`.
     """
@@ -346,7 +346,7 @@ def _end_of_motion(q: Array) -> int:
 
 
 def plot_rows(result: Result, names: Sequence[str], runs: int = 1) -> Array:
-    """Return the indices of the samples to plot, fewer for more signals and runs."""
+    """Return the indices of the samples to plot; their number decreases with signals and runs."""
     curves = sum(np.size(result[name][0]) for name in names) * runs
     points = int(np.clip(NUMBERS // max(curves, 1), FEWEST, POINTS))
     return np.unique(np.linspace(0, len(result.time) - 1, points).astype(int))
@@ -444,7 +444,7 @@ def _draw_world(
 
 
 def _frames(system: System, block: Block, drawn: Tree) -> Iterator[tuple[str, tuple[int, Array]]]:
-    """Yield the name, body index and position (3,) on the body of each frame of a plant."""
+    """Yield pairs (name, (body index, position (3,) [m] on the body)) of the frames of a plant."""
     for part in system.parts.values():
         frames = part.component
         if isinstance(frames, FrameKinematics) and frames.model is getattr(block, "model", None):

@@ -301,7 +301,7 @@ class Server:
 
 
 def _names(port: int) -> set[str]:
-    """Return the allowed values of the HTTP header Host; requests of other websites differ."""
+    """Return the allowed values of the HTTP header Host, to reject requests of other websites."""
     return {f"{LOOPBACK}:{port}", f"localhost:{port}"}
 
 
@@ -450,7 +450,7 @@ class LiveView(Watcher):
 
 
 def _row_text(run: int, t: float, row: Array) -> bytes:
-    """Return the event text of a sample; the simulation waits for this function."""
+    """Return the event text of a sample; while the function runs, the GIL blocks the simulation."""
     numbers = pack("<d", t) + np.asarray(row, "<f8").tobytes()
     return b"%d %b" % (run, b2a_base64(numbers, newline=False))
 

@@ -147,10 +147,10 @@ def add_wrench_inputs(system: System) -> System:
 
 
 def _pulls(system: System, memory: Memory) -> Iterator[dict[str, Any] | None]:
-    """Yield the data with which the page pulls each robot: the first body and the stiffness [N/m].
+    """Yield the data for pulling each robot with the mouse, such as the spring stiffness [N/m].
 
-    The stiffness is five times the weight divided by the length. The factor was found by trial. The
-    function yields None for a robot whose wrench input is missing or connected.
+    The stiffness is five times the weight of the robot divided by its length. The factor was found
+    by trial. The function yields None for a robot whose wrench input is missing or connected.
     """
     connected = {one.target for one in system.connections}
     for name, part in system.parts.items():
@@ -174,7 +174,7 @@ def _pulls(system: System, memory: Memory) -> Iterator[dict[str, Any] | None]:
 def _pulled_model(block: Any) -> tuple[Tree, int, float, float] | None:
     """Return the model of a drawn robot, the first body, and a typical mass and length.
 
-    The mass [kg] and the length [m] determine the stiffness with which the page pulls the robot.
+    The mass [kg] and the length [m] determine the stiffness of the spring that pulls the robot.
     The result is None if the page does not draw a robot for the block.
     """
     if isinstance(block, RigidContactPlant | PlantOfMembers):

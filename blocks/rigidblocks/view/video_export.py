@@ -267,7 +267,7 @@ def _surfaces(drawn: Sequence[DrawnRobot], q: Array) -> tuple[Array, Array, Arra
 
 
 def links(robot: DrawnRobot, poses: Array) -> Iterator[tuple[Solid, Array]]:
-    """Yield the solids of the links of a robot, and their triangles (n, 3, 3) [m].
+    """Yield pairs (solid, triangles (n, 3, 3) [m]) for the links of a robot.
 
     The triangles are in base coordinates. `poses` (nb, 12) are body poses as in `pose_numbers`.
     """
@@ -323,7 +323,7 @@ def _background(camera: Camera, level: float) -> Array:
 
 
 def _grid(p: Array, axes: tuple[Array, Array]) -> Array:
-    """Return the brightness of the ground grid at the points p, in units of the grid spacing."""
+    """Return the brightness of the ground grid at points p, given in units of the grid spacing."""
     shade = np.ones(p.shape[:-1])
     for axis in axes:
         x = p @ axis

@@ -63,7 +63,7 @@ class Solid:
     - `points` (n, 9) [m] are the triangles of a mesh, in solid coordinates.
     - `layer` is the layer of the page; initially only the layer "links" is visible.
     - `opacity` is 1 for an opaque solid.
-    - `aside` is True if the camera need not show the whole solid.
+    - `aside` is True if the solid may extend beyond the camera view.
     """
 
     kind: str
@@ -200,7 +200,7 @@ def usual_length(model: Tree) -> float:
 
 
 def places_on(model: Tree, body: int) -> list[Array]:
-    """Return the positions (3,) [m] of the joints of the children and the loop joints on a body."""
+    """Return the positions (3,) [m] of the child joints and loop joints on a body."""
     places = [as_spatial(X).r for p, X in zip(model.parent, model.Xtree, strict=True) if p == body]
     for loop in model.loops:
         places += [as_spatial(loop.Xp).r] if loop.predecessor == body else []
@@ -452,7 +452,7 @@ def _unique_triangles(faces: Array) -> Array:
 def _mesh_elements(
     root: Element, robot: RobotDescription
 ) -> Iterator[tuple[str, Array, tuple[float, float, float], int, Transform]]:
-    """Yield file name, scale, colour, body index and placement of each mesh of a URDF file."""
+    """Yield tuples (file, scale, colour, body index, placement) of the meshes in a URDF file."""
     colours = {one.get("name"): _colour(one) for one in root.iterchildren("material")}
     for link in root.iterchildren("link"):
         place = robot.frames.get(link.get("name", ""))

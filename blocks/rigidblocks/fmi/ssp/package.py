@@ -85,7 +85,7 @@ class Archive(Package):
 
 
 class Subfolder(Package):
-    """Files of another package, with names relative to one of its folders."""
+    """Files of another package, with names relative to a folder of this package."""
 
     def __init__(self, package: Package, folder: str):
         self._package, self._folder = package, folder
@@ -106,7 +106,7 @@ class Subfolder(Package):
 def read_archive(path: Path, data: bytes | None = None) -> Archive:
     """Read all files of the archive at `path`, or of an archive with the content `data`.
 
-    `data` may be None. Error messages contain `path`.
+    If `data` is None, the function reads the file at `path`. Error messages contain `path`.
 
     Raises:
         FormatError: The archive is damaged or unsafe to unpack.

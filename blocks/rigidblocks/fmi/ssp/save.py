@@ -402,7 +402,7 @@ def _define(root: Element, units: Mapping[str, Quantity]) -> None:
 
 
 def _annotate(system: Element, parts: Iterable[Part], dt: float | None, order: str | None) -> None:
-    """Add the annotations of rigidblocks and OMSimulator, with run options that SSP lacks."""
+    """Add the annotations of rigidblocks and OMSimulator, with options that SSP does not define."""
     sampled = {p.name: t for p in parts if (t := getattr(p.component, "sample_time", None))}
     annotations = SubElement(system, "ssd:Annotations")
     _annotate_for_omsimulator(annotations, dt)

@@ -165,7 +165,7 @@ _XSI = "{http://www.w3.org/2001/XMLSchema-instance}"
 
 
 def check_content(root: Element, rules: Rules, spaces: Mapping[str, str]) -> None:
-    """Check that an element and all its descendants follow rules.
+    """Check that an element and all its descendants conform to the rules.
 
     An attribute without a rule causes a warning in the log.
 
