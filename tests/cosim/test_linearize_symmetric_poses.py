@@ -99,7 +99,7 @@ def check_mechanism(name, count, rng, bound=QUOTIENTS, **options):
 
 
 @pytest.mark.slow
-def test_jacobian_of_stiff_integrators_has_the_published_bicycle_eigenvalues():
+def test_bicycle_jacobian_in_stiff_integrators_has_the_published_eigenvalues():
     memory = Memory(ClosedLoopPlant(*bicycle()))
     slopes, m = TracedEvaluator(memory).jacobian, memory.start()
     for v in range(11):

@@ -211,7 +211,7 @@ def test_outputs_of_a_tick_are_known_before_the_discrete_states_are_updated(fmus
         assert host.fmu.getClock([host.clock.valueReference]) == [False]
 
 
-def test_tick_at_the_start_time_takes_no_second_sample(fmus):
+def test_tick_at_the_start_time_does_not_trigger_a_second_sample(fmus):
     host = Clocked(fmus["mean"], MEAN)
     before = host.get("y")
     host.sample()

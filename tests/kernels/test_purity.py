@@ -71,7 +71,7 @@ def test_error_for_an_impure_block_function_names_the_function_and_the_output_el
         model_header(TracedEvaluator(Memory(Noisy(function, what))), RK4, 1e-3)
 
 
-def test_error_for_different_traced_and_numpy_values_names_the_block_function():
+def test_error_for_different_traced_and_numpy_values_contains_the_function_name():
     def first_time(calls=[]):  # noqa: B006  # the mutable default is intended
         calls.append(None)
         return float(len(calls) == 1)

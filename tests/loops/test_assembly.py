@@ -61,7 +61,7 @@ def test_assembly_of_loops_converges_from_a_rough_initial_guess(name, distance):
     assert_allclose(position_constraints(model, q).delta, 0, atol=CLOSED)
 
 
-def test_assembly_does_not_change_configurations_with_closed_loops():
+def test_assembly_keeps_a_configuration_that_satisfies_the_loop_constraints():
     model, state = loop_model("three loops")
     assert_allclose(assemble(model, state.q), state.q, atol=CLOSED)
 

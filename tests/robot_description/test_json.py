@@ -162,7 +162,7 @@ def test_robot_loaded_from_its_saved_json_file_is_bitwise_equal(name, rng, tmp_p
     VALIDATOR.validate(json.loads(path.read_text()))
 
 
-def test_saved_urdf_with_an_unphysical_inertia_loads_bitwise_equal(tmp_path):
+def test_urdf_with_an_unphysical_inertia_is_bit_identical_after_save_and_load(tmp_path):
     urdf, path = tmp_path / "arm.urdf", tmp_path / "arm.json"
     urdf.write_text(ARM.replace('izz="0.04"', 'izz="0.4"'))
     save_model(robot := load_model(urdf), path)

@@ -307,7 +307,7 @@ class StagedBlock(BlockInC):
             raise TypeError(
                 f"{type(self).__name__} calls a C function, which cannot be traced; do not "
                 "use the block in a fused system or in an FMU with other blocks, and choose a "
-                "method that needs no exact Jacobian, such as 'adaptive or stiff'"
+                "method without an exact Jacobian, for example method='adaptive or stiff'"
             )
         given, out = np.asarray(numbers, dtype=float), np.empty(self.stage_size)
         self._library.stage(address(given), address(out))

@@ -165,7 +165,7 @@ class SoftTables:
         )
 
     def _has_value(self, name: str) -> list[int]:
-        """Return the flag of each material: 1 if a shape's material sets `name`, else 0."""
+        """Return one flag per material: 1 if the material sets the property `name`, else 0."""
         return [0, *(int(getattr(one, name) is not None) for one in self.materials[1:])]
 
     def _row_materials(self) -> Iterator[int]:

@@ -318,9 +318,10 @@ def handle_equation(
 
 
 class SplitForce(NamedTuple):
-    """Force (6,) on a body as the sum of `move` and `hold`.
+    """Force (6,) on a body: the part that accelerates the body, and the joint reaction force.
 
-    `move` accelerates the body, and the joint supports `hold`.
+    The force is `move` + `hold`. `move` accelerates the body, and `hold` is the reaction force of
+    the joint.
     """
 
     move: Array

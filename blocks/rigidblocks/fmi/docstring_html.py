@@ -215,10 +215,10 @@ class _Reader:
         )
 
     def append_fraction(self, pieces: list[_Piece]) -> list[_Piece]:
-        """Read a slash and a denominator, and return the row with the fraction at its end.
+        """Parse a slash and a denominator, and return the row that ends with the fraction.
 
-        The numerator before a slash without spaces is the last factor. The numerator before ` / `
-        is the whole product.
+        If the slash has no spaces around it, the numerator is the last factor. Otherwise, the
+        numerator is the whole product.
         """
         tight = self.take().tight
         begin = len(pieces)

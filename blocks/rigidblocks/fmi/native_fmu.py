@@ -292,7 +292,7 @@ def native_fmu(
 ) -> Path:
     """Export a block as a native FMU.
 
-    Repeated exports of a block with one version of the C compiler create identical files. If
+    Repeated exports of a block with the same version of the C compiler create identical files. If
     `platforms` is given, the files are identical on all machines with the same ziglang version.
 
     Args:

@@ -149,7 +149,7 @@ class ReferenceRun:
 
     @property
     def output_columns(self) -> dict[str, int]:
-        """Memory indices of at most ten scalar outputs by element name, states first."""
+        """Map the element names of up to ten scalar outputs to memory indices, states first."""
         block = self.memory.block
         states = {port.name for port in (*block.states, *block.sampled)}
         places = {

@@ -215,7 +215,7 @@ def _slave_class(module: ModuleType, path: Path) -> Any:
     """Return the slave class of a script; raise ValueError if pythonfmu cannot use the class.
 
     The slave class must be the only most derived class of the module. The class must have its own
-    `__init__` and must be an attribute of the module with the name of the class.
+    `__init__`, and the module must contain the class under the class's own name.
     """
     classes = {
         c for _, c in inspect.getmembers(module, inspect.isclass) if issubclass(c, Fmi2Slave)

@@ -187,7 +187,7 @@ class StringConstraint:
         return callable(self.length)
 
     def at(self, t: Any) -> "StringConstraint":
-        """Return the string with its length at time t [s]."""
+        """Return the string constraint with the string length at time t [s]."""
         return replace(self, t=t) if self.rheonomic else self
 
     def given_length(self) -> GivenMotion:

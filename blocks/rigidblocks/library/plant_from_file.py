@@ -327,7 +327,7 @@ def _tendon_laws(one: JointTendon) -> Iterator[tuple[str, Law]]:
 
 
 def _line(robot: RobotDescription, joint: int, variable: int) -> AlongJoint:
-    """Return the line of action of a force at one velocity variable of a joint.
+    """Return the joint coordinate on which the spring and friction of a joint velocity act.
 
     `joint` is the index of the joint, and `variable` is the index of the variable in the joint.
     """

@@ -484,7 +484,7 @@ class DelayedSignal(Block):
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Sampled state ports for y, and the last n samples (n, *shape), the oldest first."""
+        """Ports of the sampled states: y, and the last n samples (n, *shape), oldest first."""
         return (*self.outputs, *self._buffer)
 
     @with_any_arguments

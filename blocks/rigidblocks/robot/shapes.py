@@ -209,8 +209,8 @@ class Surface(abc.ABC):
 class Shape(abc.ABC):
     """Visual or collision shape of a body, in body coordinates.
 
-    In point contact, the contact points of the shape are spheres with the centres `points` and the
-    radius `reach`. `material` contains the contact properties.
+    For point contact, `points` are the centres of the contact spheres, and `reach` is their radius.
+    `material` contains the contact properties.
     """
 
     material: Material | None = field(default=None, kw_only=True)

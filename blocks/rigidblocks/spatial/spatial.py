@@ -99,7 +99,10 @@ def cross_motion(v: Array, m: Array) -> Array:
 
 
 def cross_force(v: Array, f: Array) -> Array:
-    """Return v x* f = [w x n + vO x f; w x f] of a motion and a force vector (RBDA Eq 2.34)."""
+    """Return the cross product v x* f of a motion vector and a force vector (RBDA Eq 2.34).
+
+    v x* f = [w x n + vO x f; w x f]
+    """
     return np.concatenate([cross(v[:3], f[:3]) + cross(v[3:], f[3:]), cross(v[:3], f[3:])])
 
 

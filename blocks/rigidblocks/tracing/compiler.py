@@ -357,7 +357,7 @@ class _Piece(NamedTuple):
 def split_translation_units(sources: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
     """Divide long C sources into translation units.
 
-    `sources` has the text of each file by file name.
+    `sources` maps file names to source text.
 
     Returns:
         Text of the changed and added files by file name, and names of the added files.

@@ -413,7 +413,7 @@ class _Shared:
         return [operand[number] for operand in self.read]
 
     def kept_of(self, use: _Use) -> list[str]:
-        """Return the names of the values of a range that other ranges read, in table order."""
+        """Return the names of values of one range that other ranges read, in table order."""
         statements = use.statements
         return [statements[k].targets[target] for k, target in self.kept]
 

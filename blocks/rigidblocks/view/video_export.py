@@ -191,7 +191,7 @@ def pictures(
 
 @dataclass(frozen=True, eq=False)
 class Camera:
-    """Camera of a picture.
+    """Camera of a rendered image: position, axes, scale and image size.
 
     `place` (3,) is the position of the camera [m]. `right`, `upward` and `back` are the axes of the
     camera, and `up` is the vertical direction. `scale` is the size of the scene [m], and `size` the

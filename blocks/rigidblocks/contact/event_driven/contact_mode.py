@@ -237,7 +237,7 @@ def phase_motion(
 
 
 def motion_of(equation: PhaseEquation, phase: Phase) -> Motion:
-    """Return the motion in a contact mode from the equation of the contacts of the mode."""
+    """Solve the contact equation of a contact mode; return the accelerations and contact forces."""
     lam, a = phase_forces(equation, phase)
     qdd = equation.free + equation.HinvT @ lam
     return Motion(qdd, *map(equation.to_contacts, (lam, equation.w, a)))

@@ -119,10 +119,10 @@ def reuse_of(fmu: Fmu, t_start: float, dt: float) -> Reuse:
 
 @cache
 def _reuse(file: Path, kind: Kind, version: tuple[int, int], times: tuple[float, float]) -> Reuse:
-    """Return the stored examination result of an FMU, or examine the FMU now.
+    """Return the cached test result of an FMU; test the FMU if the cache has no entry.
 
-    `kind` has the interface type and the configuration. `version` has the modification time and
-    the size of the file. `times` has the start time and the communication step [s].
+    `kind` contains the interface type and the configuration. `version` contains the modification
+    time and the size of the file. `times` contains the start time and the communication step [s].
     """
     del version  # only part of the cache key
     with file.open("rb") as content:

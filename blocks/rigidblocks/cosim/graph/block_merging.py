@@ -335,7 +335,7 @@ class SynchronousSystem(PortsOfParts, Block):
             if block.states:
                 raise ValueError(
                     f"cannot make the system synchronous: '{name}' is continuous; all parts must "
-                    "have one sample time"
+                    "have the same sample time"
                 )
         times = {block.sample_time for block in blocks.values()} - {None}
         if len(times) != 1:

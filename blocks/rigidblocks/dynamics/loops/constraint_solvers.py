@@ -131,8 +131,8 @@ class Elimination:
     def condition(self) -> Any:
         """Estimate of the condition number of the independent constraints.
 
-        The estimate is the ratio of the largest to the smallest norm of the remainders that the
-        elimination does not drop. It approximates sigma_1/sigma_r, the ratio of the extreme
+        The estimate is the ratio of the largest to the smallest pivot norm of the independent
+        constraints. It approximates sigma_1/sigma_r, the ratio of the extreme
         singular values. Without independent constraints, the estimate is 1.
         """
         largest = reduce(maximum, self._sizes, 0.0)
