@@ -1,4 +1,4 @@
-"""Integration methods with error control, their step memory, and their selection during a run.
+"""Integration methods with error control, their step memory, and the switch between methods.
 
 An `Adaptive` method chooses the size of its inner steps from an error estimate. The state of the
 step size controller is a segment of the block memory with the variables `STEP_PORTS`.
@@ -171,7 +171,7 @@ def nominal_values(states: tuple[Port, ...]) -> Array:
 def round_to_nine_bits(x: float) -> float:
     """Round x to nine binary digits (Veltkamp 1968).
 
-    Error estimates are small differences of large values, so their last digits differ between the
+    An error estimate is a small difference of large values, so its last digits differ between the
     NumPy, traced and C implementations of a block. With rounded values, all implementations choose
     equal step sizes.
     """
@@ -271,7 +271,7 @@ def vote_for_implicit(
         h: Accepted step size [s].
         distance: |y - z|, divided by the tolerance.
         rate_change: |f(y) - f(z)|, divided by the tolerance [1/s].
-        implicit: Implicit method to use first; EXPLICIT if the block has no implicit method.
+        implicit: Implicit method that replaces explicit steps first; EXPLICIT if none is available.
     """
     if h * rate_change > STABILITY_LIMIT * distance and distance > DETECTABLE_DISTANCE:
         s[EIGENVALUE] = round_to_nine_bits(rate_change / distance)
@@ -291,9 +291,9 @@ def vote_for_explicit(s: Array, h: float, eigenvalue_bound: float, relative_cost
     """Count a vote for the explicit pair after an implicit step.
 
     An explicit step of size h / relative_cost and the implicit step have equal costs per simulated
-    second. Explicit steps cost less if they are stable at this size, or if the last explicit step
-    size was larger. A switch to an unstable explicit pair doubles the number of votes that
-    `vote_for_implicit` requires.
+    second. The explicit pair receives a vote if it is stable at this step size, or if its last step
+    size was larger. Otherwise the count restarts at zero. A switch to an unstable explicit pair
+    doubles the number of votes that `vote_for_implicit` requires.
 
     Args:
         s: Step memory, changed in place.
@@ -354,7 +354,7 @@ def chooses_steps(method: Method, block: Block) -> bool:
 
 
 def longest_step(method: Method, h: float | None = None) -> float:
-    """Return the largest inner step [s] of an integration method, after a check of its value.
+    """Return the largest inner step [s] of an integration method: h, or the default if h is None.
 
     Args:
         method: Integration method.
@@ -396,7 +396,7 @@ def needs_exact_jacobian(method: Method, block: Block) -> bool:
 
 
 def step_diagnostics(steps: Array) -> Iterator[tuple[int, str]]:
-    """Yield the log messages of an adaptive integrator about a run, each with its log level.
+    """Yield pairs (log level, message) that describe the adaptive steps of a run.
 
     Args:
         steps: Step memory at the end of the run.

@@ -180,7 +180,7 @@ class SwitchingValues(NamedTuple):
 
     Attributes:
         value: Switching functions g (n,).
-        change: h dg/dt (n,).
+        change: Time derivatives of g times the step size, h dg/dt (n,).
     """
 
     value: Array
@@ -240,12 +240,13 @@ def _bisect(g0: float, d0: float, g1: float, d1: float) -> float:
 
 
 def possible_dip(g0: float, d0: float, g1: float, d1: float) -> float:
-    """Return a step fraction at which a function may be negative between positive end values.
+    """Return the step fraction at which a positive function may become negative within a step.
 
-    The result is the fraction at which the tangents at both ends of the step intersect. If they do
-    not intersect below zero, the result is 1. A convex function, such as the distance to a convex
-    body along a line, is nowhere below its tangents. A convex function can therefore be negative
-    only if its tangents intersect below zero.
+    The function is positive at both ends of the step. The result is the fraction at which the
+    tangents at both ends of the step intersect. The result is 1 if they do not intersect below
+    zero. A convex function, such as the distance to a convex body along a line, is nowhere below
+    its tangents. A convex function can therefore be negative only if its tangents intersect below
+    zero.
 
     Args:
         g0: Function value at the start of the step.
@@ -350,7 +351,7 @@ class StepStart:
 
 
 class TrialStepper:
-    """Stepper that takes trial steps with an adaptive method, and estimates their errors.
+    """Stepper that takes the trial steps of an adaptive method and estimates their errors.
 
     Args:
         evaluator: Functions of the block.
@@ -419,7 +420,7 @@ class TrialStepper:
     def _explicit_step(self, start: StepStart, h: float, t_end: float, s: Array) -> TrialStep:
         """Take a trial step of the embedded explicit pair, and update the votes in s.
 
-        A vote for an implicit method means that stability limits the step size.
+        The function votes for an implicit method if stability, not accuracy, limits the step size.
         """
         pair = self.method.explicit
         assert pair is not None
@@ -537,7 +538,7 @@ class TrialStepper:
     def add_cost(self, s: Array, cost: float) -> None:
         """Add the cost of a step to the current window, in evaluations of the state derivatives.
 
-        At the end of a window, the costs of the implicit methods are compared.
+        At the end of a window, the method compares the costs of the implicit methods.
         """
         if self.stages is not None and self.method.explicit is not None:
             s[WINDOW_COST] += cost
@@ -560,7 +561,7 @@ class TrialStepper:
 class CommunicationStep(NamedTuple):
     """Start, length and end of a communication step [s].
 
-    `length` is stored, because end - start has a rounding error.
+    `length` is a separate field, because end - start has a rounding error.
     """
 
     start: float
@@ -585,7 +586,7 @@ class CommunicationStep(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class InnerStep:
-    """Data shared by all trials of one inner step.
+    """Data that all trials of an inner step share.
 
     Attributes:
         start: Start of the step.
@@ -660,7 +661,7 @@ class AdaptiveStepper:
     def _step_by_trials(
         self, inner: InnerStep, h: float, step: CommunicationStep, elapsed: float
     ) -> tuple[Array, float]:
-        """Take trial steps with decreasing step sizes until a trial is accepted.
+        """Take trial steps with decreasing sizes until a step is accepted.
 
         h is the first step size [s], and `elapsed` [s] is the start of the inner step in the
         communication step.
@@ -803,7 +804,8 @@ class AdaptiveStepper:
     def _carry_over(self, inner: InnerStep, h: float) -> None:
         """Store the collocation stages of an accepted step for the prediction of the next stages.
 
-        After an event or a change of the method, discard them instead.
+        After an event or a switch of the method, discard the stages instead. The function also
+        limits the next step size near an event.
         """
         stages, approach, s = self.trial_stepper.stages, self.approach, inner.s
         if stages is not None and inner.method == COLLOCATION:
@@ -848,9 +850,9 @@ class AdaptiveStepper:
         return SwitchingValues(value, (moved - value) / delta)
 
     def _shorten_before_event(self, s: Array, h: float) -> float:
-        """Store a step size h [s] that ends before an event, and return h.
+        """Store the size h [s] of a step that ends before an event, and return h.
 
-        The previous step size is stored for the time after the event.
+        The function also stores the previous step size, which is restored after the event.
         """
         assert self.approach is not None
         if self.approach.resume_step_size == 0.0:
@@ -869,7 +871,7 @@ class AdaptiveStepper:
         return self._finish_within_budget(start, remaining, end, s)
 
     def _finish_within_budget(self, start: StepStart, h: float, end: float, s: Array) -> Array:
-        """Complete the communication step with one step without error control of size h [s].
+        """Complete the communication step with a step of size h [s] without error control.
 
         If the method is implicit, the function takes a linearly implicit Euler step, and otherwise
         an RK4 step. If a result is not finite, the states do not change.

@@ -106,9 +106,9 @@ def _immutable_value(value: Any, what: str) -> Any:
 
 
 def _immutable_record(value: Any, what: str) -> Any:
-    """Return a copy of a frozen dataclass of this package in which all arrays are read-only.
+    """Return a copy of a frozen dataclass of this package, with read-only arrays.
 
-    Other values are returned unchanged. `what` is the name of the value in error messages.
+    The function returns other values unchanged. `what` is the name of the value in error messages.
     """
     is_record = type(value).__module__.startswith("rigidblocks.")
     if not is_record or hasattr(value, "sampled") or not value.__dataclass_params__.frozen:
@@ -379,7 +379,7 @@ class Block(metaclass=HintedType):
 
     @property
     def conditions(self) -> tuple[tuple[str, str], ...]:
-        """Pairs of output names for the condition number and the rank of kinematic loops.
+        """Names of the outputs with the condition number and the rank of kinematic loops, as pairs.
 
         Near a singular configuration, the condition number is large. In a singular configuration,
         the rank is reduced.
@@ -387,7 +387,10 @@ class Block(metaclass=HintedType):
         return ()
 
     def suspects(self, x: Record) -> Iterable[str]:
-        """Return texts about the possible causes of a failed run at the states x."""
+        """Return messages about possible causes of a failed run, such as a singular configuration.
+
+        x is the record of the states at which the function searches for causes.
+        """
         del x
         return ()
 
@@ -430,9 +433,10 @@ def call(block: Block, function: str, t: Any, x: Record, u: Record, p: Record) -
 
 
 def _with_check(name: str, function: Callable[..., None]) -> Callable[..., None]:
-    """Return a constructor that validates the block, unless a subclass overrides the constructor.
+    """Return a constructor that calls `function` and then validates the block.
 
-    `name` is the name of the constructor, `__init__` or `__post_init__`.
+    If a subclass overrides the constructor, only the constructor of the subclass validates the
+    block. `name` is the name of the constructor, `__init__` or `__post_init__`.
     """
 
     @wraps(function)
@@ -448,7 +452,7 @@ def _with_check(name: str, function: Callable[..., None]) -> Callable[..., None]
 
 
 def _check_arguments(where: str, function: Any) -> None:
-    """Raise TypeError if a block function takes arguments other than t, x, u and p."""
+    """Raise TypeError if a block function has arguments other than self, t, x, u and p."""
     plain = inspect.Parameter.POSITIONAL_OR_KEYWORD
     first, *rest = inspect.signature(function).parameters.values()
     if first.name in ARGUMENTS:

@@ -27,7 +27,7 @@ HALVINGS = 53  # number of bisections of a step, which end at adjacent floating-
 
 @dataclass(frozen=True, eq=False)
 class Interpolant:
-    """Dense output of an explicit step, which returns the states (n,) at a step fraction.
+    """Dense output of an explicit step: the states (n,) as a function of the step fraction.
 
         x(delta) = x + h sum b_i(delta) k_i                    (RBDA Eq 11.46)
 
@@ -206,7 +206,7 @@ def _locate(
 def _course(
     evaluator: Evaluator, m: Array, t: float, h: float, method: Integrator
 ) -> Callable[[float], Array]:
-    """Return the states (n,) within an inner step as a function of the step fraction, 0 to 1."""
+    """Return the function that maps a step fraction (0 to 1) to the states (n,) in the step."""
     if method.implicit is not None or (method.order > 1 and method.dense is None):
         return lambda delta: inner_step(evaluator, m, t, delta * h, method)
     memory = evaluator.memory
@@ -222,12 +222,13 @@ _SHORTEST = 16.0 * np.finfo(float).eps
 
 
 class EventSteps:
-    """Stepper of an embedded explicit pair with error control, which stops at events.
+    """Explicit stepper with error control that stops at events.
 
     Args:
         method: Adaptive method with an explicit pair. A step is accepted if its error is within the
             tolerance.
-        first: First trial step size [s]. After an event, the first trial has the last step size.
+        first: First trial step size [s]. After an event, the stepper continues with its last step
+            size.
         longest: Largest step size [s].
 
     Raises:
@@ -298,10 +299,11 @@ class EventSteps:
     def _error(
         self, evaluator: Evaluator, h: float, k: list[Array], x: Array, y: Array, back: Array
     ) -> float:
-        """Return the maximum of step error and projection correction, divided by the tolerance.
+        """Return the error of a trial step, divided by the tolerance.
 
-        x (n,) are the states at the start of the step, y (n,) the states at the end, and `back`
-        (n,) the projected states at the end. k contains the stage derivatives.
+        The result is the maximum of the error estimate and of the correction by the projection. x
+        (n,) are the states at the start of the step, y (n,) the states at the end, and `back` (n,)
+        the projected states at the end. k contains the stage derivatives.
         """
         assert self.pair.error is not None
         if not np.all(np.isfinite(back)):
@@ -313,7 +315,9 @@ class EventSteps:
 
 
 class Segment:
-    """Accepted step with dense output, which ends at `end` [s] or at an event.
+    """Accepted integration step with dense output.
+
+    The step ends at the time `end` [s], or earlier at an event.
 
     Attributes:
         happened: True if the event occurred in the step.
@@ -380,14 +384,14 @@ class Segment:
         return after
 
     def _first_positive(self) -> float:
-        """Return a step fraction at which the event function is positive, or 1 if none is found."""
+        """Search for a step fraction with a positive event function; return 1 if none is found."""
         parts = (2.0**-n for n in range(30))
         return next((part for part in parts if self._event_value(self._memory_at(part)) > 0), 1.0)
 
     def _find_closed_gap(self, start: float, end: float, splits: int) -> float:
-        """Search for a closed gap between two step fractions at which all gaps are open.
+        """Search for a gap that closes and opens again between the fractions `start` and `end`.
 
-        `splits` is the remaining recursion depth.
+        All gaps are open at both step fractions. `splits` is the remaining recursion depth.
 
         Returns:
             Step fraction at which a gap is closed; 1 if none is found.
@@ -407,9 +411,10 @@ class Segment:
         return early if early < 1.0 else self._find_closed_gap(middle, end, splits - 1)
 
     def _gaps(self, part: float, near: float) -> tuple[list[float], list[float]]:
-        """Return the gaps at the step fraction `part`, and their derivatives with respect to it.
+        """Return the gaps and their derivatives at the step fraction `part`.
 
-        The derivatives are finite differences with the increment `near`.
+        The derivatives with respect to the step fraction are finite differences with the increment
+        `near`.
         """
         value, there = (self.gaps(self._states(p)) for p in (part, part + near))
         return list(value), list((there - value) / near)

@@ -309,13 +309,14 @@ def state_jacobian(
 
 
 def explain_divergence(memory: Memory, method: Method, h: float, m: Array) -> str:
-    """Return the probable cause of values that are not finite, for error messages.
+    """Return the probable cause of non-finite values, as text for an error message.
 
     The text is empty if an input is not finite. For adaptive methods, the function checks for a
     singular configuration, and then for stiffness that was detected in the run. For fixed steps,
-    the function first checks the stability limit of explicit methods, which is a limit of
-    h |lambda|. The eigenvalues lambda are those of the Jacobian at the start values, and those that
-    the block declares. The function then checks for a singular configuration.
+    the function first checks the stability limit of explicit methods, which is a limit of h
+    |lambda|. The eigenvalues lambda are the eigenvalues of the Jacobian at the start values, and
+    the eigenvalues that `Block.modes` returns. The function then checks for a singular
+    configuration.
 
     Args:
         memory: Memory layout of the block.
@@ -355,7 +356,7 @@ def explain_divergence(memory: Memory, method: Method, h: float, m: Array) -> st
 
 
 def _explain_adaptive_failure(memory: Memory, eigenvalue: float) -> str:
-    """Return the probable cause of a failed adaptive step, stiffness or too many trial steps.
+    """Return the probable cause of a failed adaptive step: stiffness or too many trial steps.
 
     `eigenvalue` is the estimated dominant eigenvalue [1/s] if the step detected stiffness, else 0.
     """

@@ -37,7 +37,7 @@ class BlockInC(Block):
     @property
     @abc.abstractmethod
     def tables(self) -> str:
-        """C code of the block's data tables, which precedes the C code of `headers`."""
+        """C code of the data tables; the generated code contains it before the `headers`."""
 
     @property
     @abc.abstractmethod
@@ -81,8 +81,8 @@ class WrittenBlock(BlockInC):
     def start_function(self) -> str | None:
         """Name of the C function that initializes the sampled states, or None.
 
-        The C functions for initialization and for `update` have the same arguments. None means that
-        the initial sampled states are the start values.
+        The function has the same arguments as the C function for `update`. If the name is None, the
+        initial sampled states are the start values.
         """
         return None
 
@@ -146,7 +146,7 @@ class WrittenBlock(BlockInC):
         return self._call_library("written", x, u, p)
 
     def initial(self, x: Record, u: Record, p: Record) -> Values:
-        """Return the initial sampled states, which `start_function` computes if it exists."""
+        """Return the initial sampled states: results of `start_function`, or the start values."""
         if self.start_function:
             return self._call_library("started", x, u, p)
         return {port.name: getattr(x, port.name) for port in self.sampled}
@@ -320,7 +320,7 @@ class StagedBlock(BlockInC):
 
 
 class AfterStage(Block):
-    """Traceable variant of a `StagedBlock`, in which the values w replace its C function.
+    """Traceable variant of a `StagedBlock` with given results w of the C function.
 
     Args:
         block: Block with a C function.

@@ -123,7 +123,7 @@ class Memory:
 
     @cached_property
     def position(self) -> Array:
-        """Mask (n,) of the positions, the continuous states with another state as derivative."""
+        """Mask (n,) of the positions: continuous states whose derivative is another state."""
         return np.repeat(
             [port.rate is not None for port in self.block.states],
             [port.size for port in self.block.states],

@@ -37,10 +37,11 @@ class InnerBlock:
         method: Integration method.
         h: Largest inner step [s].
         constants: Start values of the memory vector.
-        reads: Copies from the memory of the outer block to the memory of this block.
-        wires: Copies from the memories of other inner blocks, each with the index of the inner
+        reads: Copy operations from the memory of the outer block to the memory of this block.
+        wires: Copy operations from the memories of other inner blocks, each with the index of the
+            source block.
+        leaves: Copy operations from the memory of this block to the sampled states of the outer
             block.
-        leaves: Copies from the memory of this block to the sampled states of the outer block.
     """
 
     name: str
@@ -119,5 +120,8 @@ def copies(pairs: Iterable[tuple[slice, slice]]) -> tuple[Copy, ...]:
 
 
 def total(m: Array) -> Array:
-    """Return the sum of all elements of m, a scalar that depends on each of these elements."""
+    """Return the sum of all elements of m.
+
+    A dependency analysis finds that the sum depends on every element.
+    """
     return np.asarray(np.sum(m))

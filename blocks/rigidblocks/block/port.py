@@ -1,8 +1,7 @@
 """Ports of blocks, conversion of their values to records and flat arrays, and their FMI types.
 
 Ports store doubles. Integers up to 2^53 are stored unchanged, and booleans as 0 and 1. For a string
-or binary value, a port stores a hash of the value. A table in the process maps each hash to its
-value.
+or binary value, a port stores a hash of the value. Each process stores the values by hash.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -147,7 +146,7 @@ class Port:
         return port
 
     def numbers(self, value: Any, shape: tuple[int, ...], what: str) -> Array:
-        """Return a value of the port as a float array of shape `shape`, after a check.
+        """Validate a value of the port, and return it as a float array of shape `shape`.
 
         Raises:
             ValueError: The shape differs, an element is NaN, or an element is infinite and the port
@@ -175,7 +174,10 @@ class Port:
 
     @property
     def lowest(self) -> Array:
-        """Lower bound of each element, at least the smallest positive double if `positive`."""
+        """Lower bound of each element.
+
+        For a port with positive values, the bound is at least the smallest positive double.
+        """
         lowest: Array = np.maximum(self.min, SMALLEST if self.positive else -np.inf)
         return lowest
 
@@ -228,7 +230,7 @@ def bound_text(value: float, low: float, high: float) -> str:
 
 
 def finite(value: Any, shape: tuple[int, ...], what: str, *, allow_booleans: bool = False) -> Array:
-    """Return a value as a read-only float array of shape `shape`, after a check for finite values.
+    """Check that a value is finite, and return it as a read-only float array of shape `shape`.
 
     A scalar fills the array. Error messages contain `what`, the name of the value.
 
@@ -243,7 +245,7 @@ def finite(value: Any, shape: tuple[int, ...], what: str, *, allow_booleans: boo
 
 
 def numbers_of(value: Any, what: str, *, allow_booleans: bool = False) -> Array:
-    """Return a value as a float array, after a check for real numbers.
+    """Check that a value contains only real numbers, and return it as a float array.
 
     Error messages contain `what`, the name of the value.
 
@@ -270,7 +272,7 @@ _WRONG_KINDS = {
 
 
 def _wrong_kind(value: Any, allow_booleans: bool) -> str | None:
-    """Return a word for the type of a value that is not a real number, or None for real numbers.
+    """Return the type of a value, such as "strings", or None for real numbers.
 
     In an array or a list, the function checks the elements.
     """
@@ -289,7 +291,7 @@ def _wrong_kind(value: Any, allow_booleans: bool) -> str | None:
 
 @lru_cache(1024)
 def _uniform(value: float, shape: tuple[int, ...]) -> Array:
-    """Return a read-only array of equal elements, which ports with default bounds share."""
+    """Return a read-only array of equal elements; ports with default bounds share the array."""
     array = np.full(shape, value)
     array.setflags(write=False)
     return array
@@ -342,7 +344,7 @@ def flatten(
     Args:
         ports: Ports.
         values: Values by port name.
-        where: Name of the function that returned the values, for error messages.
+        where: Name of the function that returned `values`, for error messages.
         instead: Default values for ports that are missing in `values`; None: all ports are
             required.
 
@@ -397,7 +399,7 @@ _texts: dict[int, str | bytes] = {}  # string and binary values by hash
 def number(text: str | bytes) -> float:
     """Return the hash that represents a string or binary value in ports.
 
-    All processes compute the same hash of a value, unless the hash of another value is equal.
+    All processes compute the same hash of a value, except after a hash collision.
     """
     kind, data = (b"s", text.encode()) if isinstance(text, str) else (b"b", text)
     k = int.from_bytes(blake2b(kind + data, digest_size=8).digest(), "big") >> 12
@@ -417,7 +419,7 @@ def text(value: float, of_type: str) -> str | bytes:
 
 
 def texts_in(values: Array, ports: Iterable[Port]) -> list[str | bytes]:
-    """Return the string and binary values in stored port values.
+    """Return the string and binary values that an array of stored port values represents.
 
     `values` has the shape (n,) or (rows, n), with the elements of the ports in order.
     """
@@ -431,7 +433,7 @@ def texts_in(values: Array, ports: Iterable[Port]) -> list[str | bytes]:
 
 
 def register_strings(texts: Iterable[str | bytes]) -> None:
-    """Register string and binary values, so that their hashes from another process are known."""
+    """Register string and binary values, so that this process can decode their hashes."""
     for one in texts:
         number(one)
 
@@ -439,7 +441,8 @@ def register_strings(texts: Iterable[str | bytes]) -> None:
 def table_of(texts: Iterable[str | bytes]) -> list[Any]:
     """Return string and binary values as a list for JSON.
 
-    A binary value becomes a list with one text, its hexadecimal digits.
+    A string remains a string. A binary value becomes a list whose only element is the string of its
+    hexadecimal digits.
     """
     return [one if isinstance(one, str) else [one.hex()] for one in dict.fromkeys(texts)]
 
@@ -450,7 +453,7 @@ def register_table(table: Iterable[Any]) -> None:
 
 
 def encode_value(value: Any, of_type: str, shape: tuple[int, ...], what: str) -> Array:
-    """Return the doubles that a port of an FMI type stores for a value.
+    """Convert a value of an FMI type to the doubles that a port stores.
 
     Args:
         value: Value or array; a single value fills the shape.
@@ -520,7 +523,7 @@ def refusal(of_type: str, values: Array) -> str | None:
 
 
 def decode_value(values: Array, of_type: str) -> Array:
-    """Return the doubles that a port stores as values of its FMI type `of_type`."""
+    """Convert the doubles that a port stores to values of the FMI type `of_type`."""
     if of_type in TEXTUAL:
         flat = np.empty(values.size, dtype=object)
         flat[:] = [text(value, of_type) for value in np.ravel(values)]

@@ -79,7 +79,8 @@ class Stages:
         factored: Step size of the stored matrix factors [s].
         last: Stages of the previous step (s, n).
         last_length: Size of the previous step [s]; 0 for the first step.
-        rest: Ratio of the bound of the remaining stage error to the last Newton increment.
+        rest: Factor that multiplies the norm of the last Newton increment to give a bound of the
+            remaining stage error.
         rate: Contraction rate of Newton's method.
         contraction: Contraction rate of the first two iterations, which rounding hardly affects.
     """
@@ -144,8 +145,8 @@ class Stages:
 
         Returns:
             Next step size [s], limited by the contraction rate of Newton's method. If the Jacobian
-            is reused and the limit is from h to 1.2 h, the next step size is h. Another step size
-            would require a new factorization.
+            is reused and this step size is from h to 1.2 h, the next step size is h, which avoids a
+            new factorization.
         """
         self.last, self.last_length, self.is_fresh = self.z, h, False
         if self.contraction > 1e-3:
@@ -259,8 +260,9 @@ class Stages:
         """Return the error estimate of a step to the states y (n,), divided by the tolerance.
 
         The estimate is the difference to a method of order 5, multiplied by (1 - h root J)^-1. This
-        filter removes fast decaying modes. A second application of the filter would also remove
-        fast oscillations, for example of a stiff contact, although the stages only damp them.
+        filter removes fast decaying modes. The function applies the filter only once: a second
+        application would also remove fast oscillations from the estimate, for example of a stiff
+        contact.
         """
         e = at.h * self.data.roots[0].real * at.f + _weighted_sum(self.data.error, self.z)
         return self.error_norm(self.real(e), at.x, y)
@@ -293,7 +295,7 @@ class _ComplexFactors:
         re[j, j], im[j, j] = a, b
 
     def solve(self, a: Array, b: Array) -> tuple[Array, Array]:
-        """Return the real and the imaginary part of (re + i im)^-1 (a + i b)."""
+        """Solve (re + i im) z = a + i b, and return the real and the imaginary part of z."""
         a, b, (re, im) = a.copy(), b.copy(), (self.re, self.im)
         for j, row in enumerate(self.rows):
             a[[j, row]], b[[j, row]] = a[[row, j]], b[[row, j]]
@@ -304,7 +306,7 @@ class _ComplexFactors:
         return a, b
 
     def _subtract_column(self, a: Array, b: Array, j: int, at: slice) -> None:
-        """Subtract (a_j + i b_j) times matrix column j from the elements `at` of a + i b."""
+        """Subtract matrix column j times (a_j + i b_j) from the elements `at` of a + i b."""
         re, im = self.re[at, j], self.im[at, j]
         a[at], b[at] = a[at] - (re * a[j] - im * b[j]), b[at] - (re * b[j] + im * a[j])
 

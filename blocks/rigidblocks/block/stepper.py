@@ -102,7 +102,7 @@ def step_refusal(
 
 
 def longest_inner_step(h: float, sample_time: float | None) -> float:
-    """Return the largest inner step [s], which is the smaller of h [s] and the sample time [s]."""
+    """Return the largest inner step [s]: h [s], or the sample time [s] if it is smaller."""
     return h if sample_time is None else min(h, sample_time)
 
 
@@ -161,7 +161,7 @@ def part_of_step(
 
 
 def _update_samples(evaluator: Evaluator, m: Array, now: Any) -> Array:
-    """Return the memory vector, with updated sampled states if `now` is true."""
+    """Update the sampled states in the memory vector m if `now` is true; return the vector."""
     where = evaluator.memory.z
     if isinstance(now, bool | np.bool):
         return assign(m, where, evaluator.update(m)) if now else m
@@ -225,7 +225,7 @@ def project_states(evaluator: Evaluator, m: Array, t: Any) -> Array:
 
 
 def put_outputs(evaluator: Evaluator, m: Array) -> Array:
-    """Return the memory vector m with outputs that are computed from its states and inputs."""
+    """Compute the outputs from the states and inputs in m; return the new memory vector."""
     return assign(m, evaluator.memory.y, evaluator.output(m))
 
 
@@ -264,10 +264,10 @@ class Span(NamedTuple):
 def spans(sample_time: float | None, t: Any, dt: float, traced: bool = False) -> Iterator[Span]:
     """Yield the intervals between sample instants in the communication step from t to t + dt [s].
 
-    If the step begins and ends at sample instants, all intervals have equal lengths. The intervals
-    of a traced step also have equal lengths, because a trace has a fixed number of intervals. A
-    traced step must begin at a sample instant. A traced step that is shorter than the sample time
-    [s] must begin at a multiple of dt.
+    If the step begins and ends at sample instants, all intervals have equal lengths. If `traced` is
+    true, the number of intervals must not depend on t, so all intervals also have equal lengths.
+    The step must then begin at a sample instant or, if dt is less than the sample time [s], at a
+    multiple of dt.
     """
     end = t + dt
     if sample_time is None:
@@ -393,7 +393,7 @@ _RESOLVED = 128 * _EPS
 
 
 class StepError(ArithmeticError):
-    """Error for a value of a state or an output that is not finite."""
+    """Error that reports a non-finite value of a state or an output."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -544,7 +544,9 @@ class NumpyStepper(Stepper):
 
 @dataclass(frozen=True, eq=False)
 class CompiledStepper(Stepper):
-    """Stepper that calls a C kernel, compiled for a memory layout, a method and an inner step.
+    """Stepper that calls a compiled C kernel.
+
+    The kernel is specific to the memory layout, the method and the largest inner step.
 
     Args:
         path: Shared library of the kernel.
@@ -672,7 +674,7 @@ class CompiledStepper(Stepper):
 
 
 def _takes_exact_slopes(method: Method, memory: Memory) -> bool:
-    """Return True if a method takes adaptive implicit steps with the exact Jacobian."""
+    """Return True if a method controls the step size and uses the exact Jacobian."""
     if not (isinstance(method, Adaptive) and chooses_steps(method, memory.block)):
         return False
     return is_implicit(method) and method.exact_jacobian

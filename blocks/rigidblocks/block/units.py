@@ -80,7 +80,7 @@ _MANY = 2.0**20
 
 
 class Quantity(NamedTuple):
-    """Physical quantity of a unit, with the dimension and the conversion to SI base units.
+    """Physical quantity of a unit: its dimension and its conversion to SI base units.
 
     A value in this unit is equal to `factor` value + `offset` in SI base units.
 
@@ -121,7 +121,7 @@ class Conversion(NamedTuple):
 
 
 def replace_values(values: Array, table: Table) -> Array:
-    """Return an array in which the values of a table are replaced; other values do not change."""
+    """Return an array with replaced values; `table` contains pairs (value, replacement)."""
     if not table:
         return values
     replaced = np.array(values)
@@ -164,7 +164,7 @@ def _pint_quantity(unit: str) -> Quantity | None:
 
 
 def _is_costly(unit: str) -> bool:
-    """Return True if the computing time of pint for a unit may be very long, as for 9**9**9."""
+    """Return True if pint may need very long to parse a unit, such as 9**9**9."""
     if len(unit) > _LONGEST or re.search(r"\d\s*(\*\*|\^)|(\*\*|\^)[\s(+-]*\d{3}", unit):
         return True
     return len(re.findall(r"\)\s*(\*\*|\^)", unit)) > 1

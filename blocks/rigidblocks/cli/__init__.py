@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _error_text(error: Exception) -> str:
-    """Return the message of an error; remove the quotes of KeyError and the number of OSError."""
+    """Return an error message, without the quotes of KeyError and the number of OSError."""
     if isinstance(error, KeyError) and error.args:
         return str(error.args[0])
     if isinstance(error, OSError) and error.filename is not None and error.strerror:

@@ -71,7 +71,7 @@ def application(
 
 
 def check_ending(path: Path | None, *endings: str) -> None:
-    """Raise ValueError if the name of an output file does not have one of the given endings."""
+    """Raise ValueError if the name of an output file has none of the given extensions."""
     if path is not None and path.suffix not in endings:
         raise ValueError(f"the name of '{path}' must end in {' or '.join(endings)}")
 
@@ -88,12 +88,12 @@ def print_warnings(path: Path, texts: Iterable[str]) -> None:
 
 
 def split_commas(text: str | None) -> list[str] | None:
-    """Return the nonempty items of a comma-separated string, or None for None."""
+    """Split a comma-separated string into its nonempty items; return None for None."""
     return None if text is None else [part for part in text.split(",") if part]
 
 
 def _end(result: "Result") -> dict[str, Any]:
-    """Return the final value of each output element by name, with binary values in hexadecimal."""
+    """Return the final values of output elements by name; binary values are hexadecimal text."""
     from rigidblocks.block.port import TEXTUAL, text
 
     kinds = (port.type for port in result.ports for _ in port.element_names)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class Target(StrEnum):
-    """Targets of the FMU export, as in `export_fmu`."""
+    """Target of the FMU export, as in `export_fmu`."""
 
     NATIVE = "native"
     SOURCE = "source"
@@ -48,7 +48,7 @@ class Target(StrEnum):
 
 
 class Controller(StrEnum):
-    """Controllers that the FMU of a robot may contain."""
+    """Built-in controller in the FMU of a robot."""
 
     PD = "pd"
     ACTUATORS = "actuators"
@@ -260,7 +260,7 @@ def _export(
     of_robot: Mapping[str, Any],
     tunable: list[str] | None,
 ) -> Path:
-    """Export one input file to the FMU `path`, and return the path."""
+    """Export one input file as the FMU `path`, and return the path of the FMU."""
     if file.suffix == ".py":
         if given := [key for key, value in of_robot.items() if value]:
             names = " and ".join(f"--{key}" for key in given)

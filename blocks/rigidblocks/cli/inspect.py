@@ -50,7 +50,7 @@ def info(
 
 
 def _record(file: Path) -> dict[str, Any]:
-    """Return the start time, the end time and the signals of a record as values for printing."""
+    """Summarize a record for printing: samples, start time, end time, events, signals."""
     result = _result(file)
     span = [float(t) for t in result.time[[0, -1]]] if len(result.time) else [None, None]
     return {
@@ -85,7 +85,7 @@ _KINDS = ("input", "output", "parameter", "local")
 
 
 def _robot(file: Path, floating: bool) -> dict[str, Any]:
-    """Return the kinematic tree and the masses of a robot as values for printing."""
+    """Summarize a robot for printing: name, mass, bodies with joints, loops and frames."""
     robot = robot_of(file, floating)
     model = robot.model
     parent = [model.body_names[p] if p >= 0 else "base" for p in model.parent]
@@ -194,7 +194,7 @@ def check(
 
 
 def _record_is_kept(file: Path, require: Path, report: list[Path] | None, as_json: bool) -> bool:
-    """Evaluate the requirements on a record, and print them; return True if all are met."""
+    """Evaluate and print the requirements on a record; return True if all are satisfied."""
     asked_for = load_required(require, report)
     result = _result(file)
     kept = report_requirements(result, asked_for, report or [], file.stem, as_json)
@@ -208,7 +208,7 @@ def _record_is_kept(file: Path, require: Path, report: list[Path] | None, as_jso
 
 
 def _sheet(file: Path, as_json: bool) -> bool:
-    """Print the acceptance report and the profiles of an FMU; return True if it passes."""
+    """Print the acceptance report and profiles of an FMU; return True if the FMU passes."""
     from rigidblocks.fmi.acceptance_report import acceptance
     from rigidblocks.fmi.feature_profiles import matrix_lines, profile_matrix
 
@@ -264,7 +264,7 @@ def plot(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Plot the signals of each record over time to a .png next to it."""
+    """Plot the signals of each record over time, as a .png file next to the record."""
     from rigidblocks.cli.app import split_commas
 
     made = []

@@ -134,7 +134,7 @@ def report_requirements(
     name: str,
     as_json: bool,
 ) -> bool:
-    """Evaluate the requirements of a run, and write the reports; return True if all are met."""
+    """Evaluate requirements and write reports; return True if all requirements are satisfied."""
     from rigidblocks.studies.requirements import check_requirements, save_report, text_report
 
     checked = check_requirements(result, requirements)
@@ -145,7 +145,7 @@ def report_requirements(
 
 
 def _live(system: "System") -> "LiveView":
-    """Open a web page that displays the system while it runs."""
+    """Open a web page that displays the motion of the system during the run."""
     from rigidblocks.view.run_page import LiveView
 
     view = LiveView(system)
@@ -245,7 +245,7 @@ def sweep(
 
 
 def _sweep_summary(done: "Sweep") -> str:
-    """Return a text with the failed runs and the range of each measure."""
+    """Return a summary text: failed runs, and minimum and maximum of each measure."""
     lines = [f"{len(done)} runs, {len(done.failures)} failed"]
     failures = list(done.failures.items())
     lines += [f"run {k}: {said}" for k, said in failures[:_MAX_FAILURES]]
@@ -282,7 +282,7 @@ def parse_design(vary: Sequence[str], sample: str | None, runs: int | None, seed
     The design is the grid of strings such as `pd.kp[1]=20,40`, or a sample with `runs` runs from
     ranges such as `pd.kp[1]=20:80`.
 
-    Raises ValueError if a string has no values, a name is repeated, or the options contradict.
+    Raises ValueError if a string contains no values, a name occurs twice, or options conflict.
     """
     from rigidblocks.studies import experiment_design as design
 
@@ -309,7 +309,7 @@ def parse_design(vary: Sequence[str], sample: str | None, runs: int | None, seed
 
 
 def _vary_values(text: str) -> tuple[str, list[float]]:
-    """Return the name and the values in a string such as `pd.kp=1,2` or `pd.kp=1:4:7`.
+    """Parse a string such as `pd.kp=1,2` or `pd.kp=1:4:7` into the name and the values.
 
     The string `pd.kp=1:4:7` stands for 7 values from 1 to 4.
     """
@@ -330,7 +330,7 @@ def _vary_values(text: str) -> tuple[str, list[float]]:
 
 
 def _vary_range(text: str) -> tuple[str, tuple[float, float]]:
-    """Return the name and the bounds in a string such as `pd.kp=1:4`."""
+    """Parse a string such as `pd.kp=1:4` into the name and the bounds."""
     name, _, given = text.partition("=")
     try:
         low, high = map(float, given.split(":"))
@@ -389,7 +389,7 @@ def _check_unique(texts: Sequence[str], option: str) -> Sequence[str]:
 
 
 def _parse_numbers(text: str, option: str) -> tuple[str, Any]:
-    """Return the name and the values in a string such as `robot.q=1,2`; None without values."""
+    """Parse a string such as `robot.q=1,2` into name and values; None if values are missing."""
     name, equals, numbers = text.partition("=")
     try:
         values = [float(one) for one in numbers.split(",")] if equals else None

@@ -113,7 +113,7 @@ def _generator(command: str) -> str:
 
 
 def _free_name(name: str, command: str) -> Path:
-    """Return the path for a new page; reject an existing file that `command` did not write."""
+    """Return `name` as a path; reject an existing file that is not a page from `command`."""
     path = Path(name)
     if path.exists():
         with open(path, encoding="utf-8", errors="replace") as file:

@@ -181,7 +181,7 @@ def _style() -> "Style":
 
 
 def _dash(svg: Any, numbers: range) -> None:
-    """Change the lines with the given indices to dashed lines."""
+    """Change the chart lines with the indices `numbers` to dashed lines."""
     for k in numbers:
         for line in svg.iterfind(f".//{{*}}g[@class='series serie-{k} color-{k}']/{{*}}path"):
             line.set("stroke-dasharray", "6 4")

@@ -1,4 +1,4 @@
-"""Notes in error messages that name a page of the documentation.
+"""Notes in error messages with references to pages of the documentation.
 
 Tracebacks and the command line show the note below the error message.
 """

@@ -111,7 +111,7 @@ def close_match_hint(name: str, known: Iterable[str]) -> str:
 
 
 def meant_names(name: str, known: Iterable[str]) -> list[str]:
-    """Return the known names that an unknown argument probably means.
+    """Return the known names that a caller probably meant by an unknown argument name.
 
     The function searches for names that differ only in upper case and underscores. If it finds
     none, it searches for synonyms, and then for the most similar name.
@@ -196,7 +196,7 @@ def explain_calls(options: type | None = None) -> Callable[[Callable[P, T]], Cal
 
 
 def _is_from_call(error: TypeError) -> bool:
-    """Return True if a TypeError comes from the call itself and not from inside the function."""
+    """Return True if the call itself raised a TypeError, and not the code of the function."""
     return error.__traceback__ is not None and error.__traceback__.tb_next is None
 
 

@@ -23,7 +23,7 @@ def install_command(module: str) -> str:
 
 
 def missing_package(module: str, what: str) -> ImportError:
-    """Return an error with the installation command of a package that `what` requires."""
+    """Return an ImportError with the command that installs the package for the feature `what`."""
     return ImportError(f"{what} needs {distribution_of(module)}: {install_command(module)}")
 
 

@@ -151,7 +151,7 @@ def tangential_part(v: Array, normal: Array) -> Array:
 
 
 def wrench(force: Array, point: Array) -> Array:
-    """Return the wrench [c x f; f] (..., 6) about the origin of a force f at a point c."""
+    """Return the wrench [c x f; f] (..., 6), about the origin, of a force f at a point c."""
     x, y, z = point[..., 0], point[..., 1], point[..., 2]
     a, b, c = force[..., 0], force[..., 1], force[..., 2]
     return np.stack([y * c - z * b, z * a - x * c, x * b - y * a, a, b, c], axis=-1)
@@ -200,11 +200,12 @@ class SoftLaw:
         return ContactForce(f_n, project_to_cone(f_stick, self.mu * f_n))
 
     def margin(self, contact: Contact, v: Array) -> Any:
-        """Return the margin of a contact (...) [m], positive if the continuous force is nonzero.
+        """Return the margin of a contact (...) [m], positive if the contact force is nonzero.
 
             min(-p, -(p + D / K dp/dt))
 
-        If the body does not touch the surface and approaches it, the margin is minus the gap.
+        The force is that of the continuous form. If the body does not touch the surface and
+        approaches it, the margin is minus the gap.
         """
         depth = contact.depth
         return minimum(depth, depth - self.D / self.K * _dot(v, contact.normal))
@@ -221,7 +222,7 @@ class SoftLaw:
     def sample(
         self, contact: Contact, v: Array, state: SurfaceState, h: float
     ) -> tuple[SurfaceState, ContactForce]:
-        """Return the surface state after the time h [s], and the force for the next interval.
+        """Return the surface state after the time h [s], and the contact force over the next h.
 
         If the contact is open, x is zero, so a returning body touches an undisplaced surface.
 
@@ -261,7 +262,7 @@ def law_ports(
 
 
 def law_from_parameters(p: Record, depth_ref: float | None) -> SoftLaw:
-    """Return the contact law with the coefficients that the parameters p contain."""
+    """Return the compliant contact law whose coefficients are the block parameters p."""
     return SoftLaw(p.K, p.D, p.mu, p.K_t, p.D_t, depth_ref)
 
 
@@ -283,7 +284,7 @@ def total_force(force: ContactForce, touching: Contact) -> Array:
 
 
 def contact_flags(force: ContactForce) -> Any:
-    """Return flags (n,) of the contacts: 1 if a contact force acts, otherwise 0."""
+    """Return the contact indicator (n,): 1 if a force acts at the contact, otherwise 0."""
     return select(less(0.0, force.normal), 1.0, 0.0)
 
 
@@ -321,7 +322,7 @@ def check_spatial(model: Any) -> None:
 
 
 class CompliantPlant(Block):
-    """Plant of a robot with compliant contact forces at every stage of the integrator.
+    """Robot plant that computes compliant contact forces at every stage of the integrator.
 
     A subclass defines the field `robot`, and the block `contact`, which computes the contact
     wrenches.
@@ -343,7 +344,7 @@ class CompliantPlant(Block):
     @property
     @abc.abstractmethod
     def contact(self) -> Block:
-        """Block of the contact forces for the model of the robot."""
+        """Block that computes the contact wrenches on the bodies of the robot."""
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
@@ -372,7 +373,7 @@ class CompliantPlant(Block):
 
     @property
     def _model(self) -> Model:
-        """Model of the coordinates that the method `configuration` of the robot returns."""
+        """Model to which the configuration q and velocity qd of the robot block belong."""
         model = self.robot.configuration_model
         assert isinstance(model, Model)
         return model
@@ -380,7 +381,7 @@ class CompliantPlant(Block):
     def _robot_values(
         self, function: str, t: Any, x: Record, u: Record, p: Record, f_contact: Any
     ) -> Values:
-        """Return the results of the block function `function` of the robot, such as "derivative".
+        """Call a block function of the robot, such as "derivative", with the contact wrenches.
 
         The function adds the contact wrenches `f_contact` (nb, 6) to the input f_ext of the robot.
         """

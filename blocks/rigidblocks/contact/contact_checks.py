@@ -32,7 +32,7 @@ def check_joints(model: Model) -> None:
 
 
 def as_ground(given: Any) -> tuple[Shape | Surface, ...]:
-    """Return the ground `given`, one shape or a sequence of shapes, as a tuple.
+    """Convert the ground, one shape or a sequence of shapes, to a checked tuple of shapes.
 
     Raises:
         TypeError: An element is not a shape or surface.
@@ -70,7 +70,7 @@ def consistent_start_velocity(model: Model, q0: Array, qd0: Array) -> Array:
 def as_exclusions(
     model: Model, given: Iterable[tuple[str, str]], only_with_shapes: bool = False
 ) -> tuple[tuple[str, str], ...]:
-    """Return the collision exclusions `given` as a tuple of pairs of body names.
+    """Convert the collision exclusions to a tuple, and check their body names.
 
     Raises:
         ValueError: A body is unknown, or `only_with_shapes` is True and a body has no shapes.
@@ -91,7 +91,7 @@ def as_exclusions(
 def excluded_pairs(
     model: Model, exclusions: Sequence[tuple[str, str]]
 ) -> tuple[tuple[int, int], ...]:
-    """Return the pairs of adjacent bodies and the collision exclusions, as pairs of body indices.
+    """Return the index pairs of bodies without contact: adjacent bodies and exclusions.
 
     The ground, which consists of all fixed shapes, has the index nb.
     """
@@ -101,7 +101,7 @@ def excluded_pairs(
 
 
 def check_freedoms(model: Model, freedoms: JointProperties) -> None:
-    """Check that rigid contact supports the joint properties `freedoms` of a model.
+    """Check that rigid contact supports the stops, friction, springs and rotors of the joints.
 
     Raises:
         ValueError: The number of elements is not nv. A joint with nq > nv has stops, friction or
@@ -138,7 +138,7 @@ def check_freedoms(model: Model, freedoms: JointProperties) -> None:
 
 
 def default_max_contacts(model: Model) -> int:
-    """Return the default maximum number of contacts, which is sufficient for a pile of the bodies.
+    """Return the default of `max_contacts`, which is sufficient for a pile of the bodies.
 
     A close-packed sphere has twelve contacts, and two spheres share each contact. A body with only
     spheres therefore counts as six contacts, or as four contacts in a model with more than `MANY`

@@ -56,7 +56,7 @@ def body_points(model: Model) -> BodyPoints:
 
 
 def check_corners(model: Model, bodies: Iterable[int], surface: Surface) -> None:
-    """Check that the contact points of the shapes cannot miss a contact with a surface.
+    """Check that the surface is too wide to penetrate a shape between its contact points.
 
     Compliant contact checks only the points of a shape. A shape with edges and faces can therefore
     penetrate a smaller box or sphere without any point in contact.

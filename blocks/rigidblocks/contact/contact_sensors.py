@@ -52,7 +52,7 @@ class ContactSensor:
 class SensorTables:
     """C tables of the contact sensors.
 
-    For each sensor, the tables list the rows of the shape table that belong to its two sides.
+    For each sensor, the tables mark the shapes on its first side and on its second side.
     """
 
     model: Model
@@ -61,7 +61,7 @@ class SensorTables:
 
     @cached_property
     def _rows(self) -> tuple[tuple[int, Shape | Surface], ...]:
-        """Pairs (body index, shape), one per row of the shape table.
+        """Pairs (body index, shape) in the order of the shape table of the C code.
 
         The body index of a fixed shape is nb.
         """
@@ -73,7 +73,7 @@ class SensorTables:
 
     @cached_property
     def sides(self) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
-        """Pairs of index tuples, one pair per sensor: the shape table rows of its two sides.
+        """Shapes on the two sides of each sensor, as indices into the shape table of the C code.
 
         Raises:
             ValueError: A name is unknown, both sides contain the same shape, or two sensors have
@@ -101,7 +101,7 @@ class SensorTables:
         return tuple(found)
 
     def _side(self, sensor: ContactSensor, names: Sequence[str]) -> tuple[int, ...]:
-        """Return the sorted indices of the shape table rows on one side of a sensor."""
+        """Return the sorted indices of the shapes on one side of a sensor."""
         rows = {row for name in names for row in self._rows_of(sensor, name)}
         flat = [row for row in rows if not isinstance(self._rows[row][1], Shape)]
         if flat and sensor.sides[0] == names:
@@ -111,7 +111,7 @@ class SensorTables:
         return tuple(sorted(rows))
 
     def _rows_of(self, sensor: ContactSensor, name: str) -> list[int]:
-        """Return the indices of the shape table rows of a body or of a material."""
+        """Return the indices of all shapes of a body, or of all shapes with a material."""
         bodies = (*self.model.body_names, GROUND)
         if name in bodies:
             found = [k for k, (i, _) in enumerate(self._rows) if i == bodies.index(name)]
@@ -159,9 +159,9 @@ class SensorTables:
         return max(1, len(self._rows))
 
     def _signs(self, sides: tuple[tuple[int, ...], tuple[int, ...]]) -> list[int]:
-        """Return the sign of each shape table row for a sensor.
+        """Return the sensor side of each shape as a sign.
 
-        The sign is 1 for shapes on the first side, -1 on the second side, and 0 for other shapes.
+        The sign is 1 on the first side, -1 on the second side, and 0 for all other shapes.
         """
         one, other = map(set, sides)
         return [(k in one) - (k in other) for k in range(self._count)]
@@ -226,10 +226,10 @@ def _sensor_port(
 
 
 def sensor_offsets(ports: Sequence[Port], sensors: Sequence[ContactSensor]) -> dict[str, int]:
-    """Return a dictionary from the name of each sensor to the index of its first value.
+    """Return the index of the first output value of each sensor, by sensor name.
 
-    The index counts the values of all `ports`. The key `<name>_distance` maps to the index of the
-    distance that the sensor measures.
+    An index refers to the concatenated values of all `ports`. The key `<name>_distance`
+    maps to the index of the distance that the sensor measures.
     """
     places, k = dict[str, int](), 0
     for port in ports:
@@ -336,7 +336,7 @@ class ProximitySensor(WrittenBlock):
 
 
 def as_sensors(model: Model, ground: Any, sensors: Any) -> tuple[ContactSensor, ...]:
-    """Return the contact sensors as a tuple after checking them.
+    """Convert the contact sensors to a tuple, and check the names of their sides.
 
     Raises:
         TypeError: An element is not a ContactSensor.

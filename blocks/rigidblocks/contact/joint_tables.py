@@ -44,7 +44,7 @@ class TreeTables:
 
     @cached_property
     def free(self) -> tuple[bool, ...]:
-        """Flags (nb,) of the bodies, True for a free body."""
+        """Mask (nb,) of the free bodies."""
         return free_bodies(self.model)
 
     @cached_property
@@ -54,7 +54,7 @@ class TreeTables:
 
     @cached_property
     def dofs(self) -> tuple[tuple[int, int], ...]:
-        """Pairs (link number, index in qd), one per degree of freedom."""
+        """Link number and index in qd of each degree of freedom of the links."""
         return tuple(
             (k, j)
             for k, i in enumerate(self.links)
@@ -63,16 +63,16 @@ class TreeTables:
 
     @cached_property
     def first(self) -> tuple[int, ...]:
-        """Indices of the first degrees of freedom of the links, one per link.
+        """Index of the first degree of freedom of each link.
 
-        For a link without degrees of freedom, it is the index of the next degree of freedom.
+        A link without degrees of freedom has the index that the next degree of freedom has.
         """
         sizes = [self.model.joint[i].nv for i in self.links]
         return tuple(int(n) for n in np.cumsum([0, *sizes])[:-1])
 
     @cached_property
     def leaf(self) -> tuple[int, ...]:
-        """Indices, one per body, of the last degree of freedom that moves the body.
+        """Index of the last degree of freedom that moves each body.
 
         The index is -1 for free bodies and for bodies that are fixed to the base.
         """
@@ -110,11 +110,10 @@ class TreeTables:
 
     @cached_property
     def spans(self) -> tuple[tuple[int, int], ...]:
-        """Pairs (first degree of freedom, length), one per degree of freedom.
+        """First degree of freedom and length of the tree that contains each degree of freedom.
 
-        Each pair describes the tree that contains the degree of freedom. The length is the number
-        of degrees of freedom from the first to the last one of this tree. Trees that are connected
-        by loops count as one tree.
+        The length is the number of degrees of freedom from the first to the last one of the tree.
+        Trees that are connected by loops count as one tree.
         """
         root: list[int] = []
         for d, p in enumerate(self.parent_dof):
@@ -130,7 +129,7 @@ class TreeTables:
     def _trees_joined_by_loops(self, root: Sequence[int]) -> Iterator[tuple[int, int]]:
         """Yield the root degrees of freedom of the two trees that each loop joint connects.
 
-        The function repeats the list of pairs, so that a chain of connected trees becomes one tree.
+        The list of pairs repeats, so that a caller that merges pairs also merges chains of trees.
         """
         ends = [
             [self.leaf[i] for i in (loop.predecessor, loop.successor) if i >= 0]
@@ -142,7 +141,7 @@ class TreeTables:
 
     @cached_property
     def stops(self) -> tuple[tuple[int, int, float, float, float], ...]:
-        """Stops: (degree of freedom, index in q, lower limit, upper limit, maximum force).
+        """Stops as tuples: degree of freedom, index in q, lower and upper limit, maximum force.
 
         A stop has an infinite maximum force. Dry friction of a joint is an additional element with
         infinite limits, whose maximum force is the friction force.
@@ -230,7 +229,7 @@ class TreeTables:
             yield self.model.q_slices[i].start + j - self.model.v_slices[i].start
 
     def _columns(self) -> Iterator[Array]:
-        """Yield the columns (6,) of the motion subspace of each link's joint."""
+        """Yield the motion subspace column (6,) of each degree of freedom of the links."""
         for i in self.links:
             joint = self.model.joint[i]
             yield from joint.jcalc(joint.neutral(), np.zeros(joint.nv)).S.T
@@ -252,7 +251,7 @@ def _excluded_pairs(nb: int, pairs: Sequence[tuple[int, int]]) -> str:
 
 
 def free_bodies(model: Model) -> tuple[bool, ...]:
-    """Return a flag for each body, which is True for a free body.
+    """Return a mask (nb,) of the free bodies.
 
     A free body has a six-degree-of-freedom joint to the base, at the base origin, and no children
     or loops.
@@ -310,10 +309,10 @@ CLOSING: tuple[type[Joint], ...] = (Fixed, Revolute, Prismatic, Cylindrical, Sph
 
 @dataclass(frozen=True, eq=False)
 class LoopTables:
-    """C tables of the loop joints of a model and of their constraint rows.
+    """C tables of the loop joints of a model, and of the constraints that they impose.
 
-    A row (6,) constrains the motion of the frame F_s relative to the frame F_p. It consists of an
-    angular and a linear direction.
+    Each constraint prevents one motion of the frame F_s relative to the frame F_p. Its row (6,)
+    contains the rotation axis or the translation direction of this motion.
     """
 
     model: Model
@@ -334,9 +333,9 @@ class LoopTables:
 
     @cached_property
     def rows(self) -> tuple[tuple[int, Array], ...]:
-        """Pairs (loop index, direction), one per constraint row.
+        """Loop index and constrained direction (6,) of each constraint.
 
-        A direction (6,) contains the angular and the linear direction.
+        The direction is [axis; 0] for a rotation and [0; direction] for a translation.
         """
         found = []
         for k, loop in enumerate(self.model.loops):
@@ -408,7 +407,7 @@ def _axis(joint: Joint) -> Array:
 
 
 def _orthogonal_complement(S: Array) -> Array:
-    """Return orthonormal directions (3, k) that are orthogonal to the columns of S (3, n)."""
+    """Return an orthonormal basis (3, k) of the orthogonal complement of the columns of S."""
     if not S.size or not S.any():
         return np.eye(3)
     U, sizes, _ = np.linalg.svd(S)

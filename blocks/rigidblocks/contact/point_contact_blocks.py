@@ -40,7 +40,7 @@ from rigidblocks.spatial.spatial import Array, Transform, cross, identity, multi
 
 @dataclass(frozen=True, eq=False)
 class PointKinematics(Block):
-    """Block for the positions and velocities of the n contact points of a robot.
+    """Block that computes the positions and velocities of the n contact points of a robot.
 
     The points belong to the shapes in the field `contact` of the model, in the order of the bodies.
     Positions and velocities are in base coordinates.
@@ -70,7 +70,8 @@ class CompliantPoints(Block):
     """Base class of blocks with compliant contact of n points.
 
     The class defines the parameters and outputs of the block, and its stable hold times. A subclass
-    defines the fields `model` to `depth_ref`. K_t and D_t default to K and D.
+    defines the model and the coefficients of the contact law as fields. K_t and D_t default to K
+    and D.
     """
 
     model: Model
@@ -93,7 +94,7 @@ class CompliantPoints(Block):
 
     @abc.abstractmethod
     def _jacobian(self, q: Array) -> Array:
-        """Return the Jacobian (3n, nv) of the motion of the points relative to the surfaces."""
+        """Return the Jacobian (3n, nv) of the point velocities relative to the contact surfaces."""
 
     @property
     def _leads(self) -> bool:
@@ -102,7 +103,7 @@ class CompliantPoints(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Outputs: wrenches f_ext (nb, 6), and force (n, 3), depth, in_contact (n,) of n points."""
+        """Outputs: body wrenches, and force, depth and contact indicator of each point."""
         start, n = None if self.sample_time is None else 0.0, self._n
         text = "force on the touching body at each point, base coordinates"
         return (
@@ -296,10 +297,10 @@ class GroundContact(CompliantPoints):
         return np.vstack([point_jacobian(self.model, q, i, r) for i, r in points])
 
     def _contact(self, u: Record) -> tuple[Contact, Array]:
-        """Return the contact of the points with the ground, and the velocities (n, 3) [m/s].
+        """Return gaps and normals of the points on the ground, and the body velocities (n, 3).
 
         If `lead` is True, the function extrapolates the points to the middle of the hold interval.
-        The velocities are the velocities of the bodies at the contact points.
+        The velocities [m/s] are those of the bodies at the points on the ground surface.
         """
         p = u.p if self.sample_time is None or not self.lead else u.p + self.sample_time / 2 * u.v
         touching = contact(self.ground, p, self._points.reach)
@@ -395,9 +396,9 @@ class ContactPlant(CompliantPlant):
         return {**robot, **ground}
 
     def modes(self, x: Record, p: Record) -> Array:
-        """Return the eigenvalues [1/s] of the robot with all points in contact, and of the patches.
+        """Return the eigenvalues [1/s] of the plant with all points in contact.
 
-        All points stick if mu is positive.
+        If mu is positive, all points stick, and the result includes -K_t / D_t of the patches.
         """
         model, points = self._model, self._points
         q = self.robot.configuration(x)[0]
@@ -414,7 +415,7 @@ class ContactPlant(CompliantPlant):
         return np.concatenate([self.robot.modes_with(x, p, touching), patches])
 
     def _motion_of_points(self, x: Record) -> Record:
-        """Return positions p, velocities v and angular velocities w (n, 3) of the points."""
+        """Return positions p, velocities v and body angular velocities w (n, 3) of the points."""
         motion = point_motion(self._model, *self.robot.configuration(x), self._points)
         return Record(dict(zip("pvw", motion, strict=True)))
 
@@ -715,7 +716,7 @@ class BodyContact(CompliantPoints):
         return np.vstack(rows)
 
     def _contacts(self, x: Record, u: Record) -> list[tuple[PairMotion, Contact, Array, Array]]:
-        """Return the motion, contact, point velocities (n, 3) and states x (n, 3) of each pair."""
+        """Return the point motion, contact geometry, velocities and states x of each pair."""
         motions, found, k = pair_motions(self.model, u.q, u.qd, self._points), [], 0
         for motion, some in zip(motions, self._points, strict=True):
             touching = contact(some.pair.surface, motion.p, some.reach)

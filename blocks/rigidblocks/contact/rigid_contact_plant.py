@@ -89,11 +89,11 @@ class RigidContactPlant(WrittenBlock):
     `rolling` [m] are scalars or arrays (nb + 1,). An array has one value for each body; the last
     value is for the ground. A shape with a `Material` has the coefficients of that material. A
     contact uses the geometric means of mu, mu_static and e of the two shapes. It uses the larger
-    torsional and the larger rolling of the two shapes. `material_pairs` overrides this rule for a
-    pair of material names: (name, name, Material). At each contact point, the friction moment is at
-    most torsional p_n about the normal and rolling p_n about the tangents. The moments oppose the
-    relative angular velocity. The parameters of the block contain the values of the bodies and the
-    ground, then of the materials, then of the material pairs.
+    `torsional` and the larger `rolling` of the two shapes. `material_pairs` overrides this rule for
+    a pair of material names: (name, name, Material). At each contact point, the friction moment is
+    at most `torsional` p_n about the normal and `rolling` p_n about the tangents. The moments
+    oppose the relative angular velocity. The parameters of the block contain the values of the
+    bodies and the ground, then of the materials, then of the material pairs.
 
     Restitution acts in the step in which the gap would close. An impact propagates through a chain
     of touching bodies in the same step. If `restitution` is "newton", contacts separate at e times
@@ -181,7 +181,7 @@ class RigidContactPlant(WrittenBlock):
         object.__setattr__(self, "collision_exclusions", exclusions)
 
     def _set_coefficients(self) -> None:
-        """Convert the coefficients to arrays (nb + 1,): one value per body, one for the ground.
+        """Convert each material coefficient to an array (nb + 1,) of the bodies and the ground.
 
         A coefficient that is None stays None.
 
@@ -241,9 +241,9 @@ class RigidContactPlant(WrittenBlock):
 
     @cached_property
     def _coefficients(self) -> dict[str, Array]:
-        """Dictionary from the names of the coefficients to their start values.
+        """Start values of the material coefficients, by name.
 
-        The dictionary omits coefficients without an effect.
+        Coefficients without an effect are omitted.
         """
         given = {name: getattr(self, name) for name in COEFFICIENTS}
         given["mu_static"] = self.mu if self.mu_static is None else self.mu_static
@@ -390,7 +390,7 @@ class RigidContactPlant(WrittenBlock):
 
     @cached_property
     def _workspace(self) -> int:
-        """Upper bound [bytes] of the memory that a step needs; the sizes were found by trial."""
+        """Upper bound of the memory [bytes] of a step, from sizes that were found by trial."""
         assert self.max_contacts is not None
         nb, dofs, rows = self.model.nb, len(self._trees.dofs), len(LoopTables(self.model).rows)
         depth = max(self._trees.depth, default=0) + 1
@@ -514,7 +514,7 @@ class BouncingBall(Block):
         return {"a": self._acceleration(x, p)}
 
     def _free_margin(self, x: Record) -> Any:
-        """Return a margin that is positive if the ball is above the floor or moves upwards."""
+        """Return the margin of free flight, positive above the floor and for an upward velocity."""
         return maximum(x.z, x.v)
 
     def _acceleration(self, x: Record, p: Record) -> Any:

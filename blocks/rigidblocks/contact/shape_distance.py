@@ -134,7 +134,7 @@ def _rows(a: Shape | Surface, b: Shape | Surface) -> tuple[tuple[Array, Transfor
 
 
 def _pose(X_shape: Transform, X: Transform) -> Array:
-    """Return the pose of a shape in base coordinates: rotation by rows, then position (12,).
+    """Return the pose (12,) of a shape in base coordinates: rotation matrix, then position.
 
     `X_shape` transforms body to shape coordinates, and X base to body coordinates.
     """

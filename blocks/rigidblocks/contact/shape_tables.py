@@ -37,7 +37,7 @@ AROUND = 1e3  # width of the level ground around a field / longer field side; fo
 
 
 def field_row(field: HeightField) -> Array:
-    """Return the row of the shape table for a height field."""
+    """Return the shape table row of a height field."""
     heights, spacing = np.asarray(field.heights), np.asarray(field.spacing)
     around = AROUND * float(((np.array(heights.shape) - 1) * spacing).max())
     head = [FIELD, 0, 0, 0, 0, 0, np.inf, 0, *heights.shape]
@@ -45,7 +45,7 @@ def field_row(field: HeightField) -> Array:
 
 
 def mesh_row(mesh: TriangleMesh) -> tuple[Array, Array]:
-    """Return the row of the shape table for a mesh, and the centre (3,) [m] of its bounding box."""
+    """Return the shape table row of a mesh, and the centre (3,) [m] of its bounding box."""
     vertices, triangles = np.asarray(mesh.vertices), np.asarray(mesh.triangles)
     low, high = vertices.min(axis=0), vertices.max(axis=0)
     middle = (low + high) / 2
@@ -164,7 +164,7 @@ def _area(loop: Array, n: Array) -> float:
 
 
 def _pieces(loop: Array) -> list[Array]:
-    """Return a face with the corners `loop` (n, 3), divided into convex pieces.
+    """Divide a convex face with the corners `loop` (n, 3) into convex pieces.
 
     A piece has at most `MOST_SIDES` corners.
     """
@@ -233,7 +233,7 @@ def _translation(point: ArrayLike) -> Transform:
 
 
 def _plane(plane: Plane) -> Transform:
-    """Return the transform to the frame of a plane, with z along the normal and z = 0 on it."""
+    """Return the transform to a frame with its origin on a plane and z along the normal."""
     z = np.asarray(plane.normal)
     x = np.cross(z, np.eye(3)[np.argmin(np.abs(z))])
     x = x / np.linalg.norm(x)
@@ -302,7 +302,7 @@ def shape_count(model: Model, ground: Sequence[Shape | Surface]) -> int:
 def placed_rows(
     model: Model, ground: Sequence[Shape | Surface], centres: Sequence[Array]
 ) -> Iterator[tuple[int, Array, Transform]]:
-    """Yield tuples (body index, table row, frame), one per row of the shape table.
+    """Yield the body index, the shape table row and the frame of each shape.
 
     The origin of the frame is relative to the centre (3,) of the body, in body coordinates. The
     body index is `nb` for fixed shapes.
@@ -328,7 +328,7 @@ def _about_centre(body: RigidInertia) -> Array:
 
 
 def _reach(row: Array, X: Transform) -> float:
-    """Return the radius [m] of the sphere about the centre of mass that contains a shape.
+    """Return the radius [m] of a sphere, centred at the centre of mass, that contains a shape.
 
     The radius is zero for planes, height fields and meshes.
     """
@@ -345,7 +345,7 @@ def _reach(row: Array, X: Transform) -> float:
 
 
 def workspace_text(size: int) -> str:
-    """Return the C definition RB_LARGE_SCENE, 1 if `size` [bytes] exceeds the stack limit.
+    """Return the C definition of RB_LARGE_SCENE: 1 if `size` [bytes] exceeds the stack limit.
 
     See `c/kernel/workspace.h`.
     """
@@ -390,7 +390,7 @@ class MaterialTables:
 
     @cached_property
     def shapes(self) -> tuple[tuple[int, Shape | Surface], ...]:
-        """Pairs (body index, shape), one per shape; the body index of a fixed shape is nb."""
+        """All shapes, each with its body index; the body index of a fixed shape is nb."""
         own = [(i, shape) for i, shapes in enumerate(self.model.contact) for shape in shapes]
         return (*own, *((self.model.nb, surface) for surface in self.ground))
 
@@ -406,9 +406,9 @@ class MaterialTables:
 
     @cached_property
     def pair_materials(self) -> tuple[tuple[int, int, Material], ...]:
-        """Tuples (material index, material index, pair material), one per pair of materials.
+        """Indices of the two materials of each material pair, and the material that replaces them.
 
-        A name in `pairs` can belong to several materials, which then give several tuples.
+        Several materials can have the same name; a named pair then gives several index pairs.
         """
         places: dict[str, list[int]] = {}
         for k, material in enumerate(self.own):
@@ -430,7 +430,7 @@ class MaterialTables:
         return tuple((i, j, material) for (i, j), material in found.items())
 
     def coefficient_values(self, name: str, of_bodies: Any) -> Array:
-        """Return the coefficient `name` of all materials, in the order of the table.
+        """Return the coefficient `name` of all materials, in the order of the material table.
 
         `of_bodies` contains the values of the bodies and the ground, as a scalar or (nb + 1,).
         """
@@ -459,7 +459,7 @@ class MaterialTables:
 
 
 def as_material_pairs(pairs: Sequence[MaterialPair]) -> tuple[MaterialPair, ...]:
-    """Return the material pairs as a tuple after checking their types.
+    """Convert the material pairs to a tuple, and check their types.
 
     Raises:
         TypeError: A pair does not consist of two names and a material.

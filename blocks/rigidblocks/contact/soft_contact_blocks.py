@@ -65,7 +65,7 @@ class SoftTables:
 
     @cached_property
     def rows(self) -> tuple[tuple[int, Array, Transform], ...]:
-        """Tuples (body number, table row, frame), one per row of the shape table.
+        """Body number, shape table row and frame of each shape.
 
         The body number is an index into `bodies`, or len(bodies) for fixed shapes. The frame is
         relative to the body.
@@ -77,7 +77,7 @@ class SoftTables:
 
     @cached_property
     def candidate_pairs(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of shape table rows that may touch."""
+        """Pairs of shapes that may touch, as indices into the shape table."""
         pairs = excluded_pairs(self.model, self.collision_exclusions)
         excluded = {frozenset(pair) for pair in pairs}
         body = [(*self.bodies, self.model.nb)[k] for k, *_ in self.rows]
@@ -98,7 +98,7 @@ class SoftTables:
 
     @property
     def pair_materials(self) -> tuple[Material, ...]:
-        """Materials of the pairs in `material_pairs`."""
+        """Materials that `material_pairs` assigns to pairs of material names."""
         return tuple(material for *_, material in self._materials.pair_materials)
 
     def column(self, name: str) -> Array:
@@ -141,16 +141,16 @@ class SoftTables:
 
     @property
     def _keys_of_pairs(self) -> list[float]:
-        """Keys by which the C code finds the pairs of materials in `material_pairs`."""
+        """Integer key of each material pair, for the search in the C code."""
         first, n = self._materials.bodies, len(self.materials)
         return [
             float((i - first + 1) * n + j - first + 1) for i, j, _ in self._materials.pair_materials
         ]
 
     def _polytopes(self) -> str:
-        """Return the C tables of the polytopes and of the offset of each shape's polytope.
+        """Return the C table of all polytopes, and the position of each shape's polytope in it.
 
-        The offset is -1 for shapes that are not polytopes.
+        The position is -1 for shapes that are not polytopes.
         """
         polytopes = [polytope_row(row) for _, row, _ in self.rows]
         sizes = [0 if row is None else len(row) for row in polytopes]
@@ -165,7 +165,7 @@ class SoftTables:
         )
 
     def _has_value(self, name: str) -> list[int]:
-        """Return one flag per material: 1 if the material sets the property `name`, else 0."""
+        """Return, for each material, 1 if it defines the property `name`, otherwise 0."""
         return [0, *(int(getattr(one, name) is not None) for one in self.materials[1:])]
 
     def _row_materials(self) -> Iterator[int]:
@@ -210,11 +210,11 @@ class SoftContact(StagedBlock):
     other material applies.
 
     Friction acts between two shapes as one patch per pair. Within the friction cone, the patch
-    sticks to both bodies by a spring K_t and a damper D_t. K_t defaults to K, and D_t to
-    sqrt(K_t m) with the smaller mass m of the two bodies. The patch also transmits a friction
-    moment about the normal. The moment is at most mu times the sum over the points of normal force
-    times distance from the centre of pressure. If any mu is positive, the displacements and angles
-    of the patches are the states x (pairs, 4).
+    sticks to both bodies by a spring K_t and a damper D_t. K_t defaults to K, and D_t to sqrt(K_t
+    m) with the smaller mass m of the two bodies. The patch also transmits a friction moment about
+    the normal. The moment is at most mu times the sum of f_n r over the points, with the normal
+    force f_n and the distance r of a point from the centre of pressure. If any mu is positive, the
+    displacements and angles of the patches are the states x (pairs, 4).
 
     Outputs:
 
@@ -446,7 +446,7 @@ class SoftContact(StagedBlock):
         return self._parts(w)[2]
 
     def _expand_to_all_bodies(self, values: Array) -> Array:
-        """Return `values` of the bodies with shapes as (nb, ...), with zeros for other bodies."""
+        """Expand an array of the bodies with shapes to all nb bodies; other bodies get zeros."""
         whole = np.zeros((self.model.nb, *values.shape[1:]), dtype=values.dtype)
         for k, i in enumerate(self.shapes.bodies):
             whole[i] = values[k]

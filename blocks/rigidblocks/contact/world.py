@@ -86,7 +86,7 @@ def common_gravity(parts: Mapping[str, WorldPart]) -> Array:
 
 
 def joined_description(model: Model, parts: Mapping[str, WorldPart]) -> RobotDescription:
-    """Return one robot description with the joint properties and elements of all members.
+    """Return one robot description that contains the joints and force elements of all members.
 
     `model` is the model of the world. Its bodies and joints are in the order of the members.
     """
@@ -128,8 +128,8 @@ def shifted_elements(
 ) -> dict[str, tuple[Any, ...]]:
     """Return the force elements of a robot with the joint and body indices of `model`.
 
-    `model` may have an additional body before the bodies of the robot. X is the placement of the
-    robot base. The function transforms points on the base to world coordinates. The keys of the
+    `model` may have an additional first body for the robot base. X is the placement of the robot
+    base. The function transforms points on the base to world coordinates. The keys of the
     result are fields of `WorldPart`.
     """
     n, springs = model.nb - robot.model.nb, list[PointSpring]()
@@ -199,7 +199,7 @@ def placement(at: Placement, name: str) -> Transform:
 
 
 def named_model(name: str, model: Model, single: bool) -> Model:
-    """Return the model with the prefix `<name>.` on the names of its bodies, joints and loops.
+    """Add the prefix `<name>.` to the names of the bodies, joints and loops of a model.
 
     If `single` is True, the model is a free body, and the name of its joint becomes `name`.
     """
@@ -224,7 +224,7 @@ def named_model(name: str, model: Model, single: bool) -> Model:
 
 
 def shifted_loop(loop: LoopJoint, name: str, n: int) -> LoopJoint:
-    """Return the loop joint with a new name and with body indices that are increased by n."""
+    """Return a copy of the loop joint with a new name and with n added to its body indices."""
     ends = {
         role: body + n if (body := getattr(loop, role)) >= 0 else body
         for role in ("predecessor", "successor")
@@ -233,7 +233,7 @@ def shifted_loop(loop: LoopJoint, name: str, n: int) -> LoopJoint:
 
 
 def moved_model(model: Model, q: Array, X: Transform) -> tuple[Model, Array]:
-    """Return the model with its base at the pose X, and the corresponding configuration q (nq,).
+    """Move the base of a model to the pose X; return the model and its configuration q (nq,).
 
     X is the transform from world to base coordinates. The function changes the positions of
     floating bases in q.
@@ -313,7 +313,7 @@ _JOINED = ("joint", "Xtree", "inertia", "body_names", "joint_names", "massless",
 
 
 class World:
-    """World of named robots, free bodies and ground, which creates one block.
+    """Builder of a world: named robots, free bodies and ground, combined in one block.
 
     The block has rigid contact (`plant`) or compliant contact (`soft_plant`).
 
@@ -424,7 +424,7 @@ class World:
         Args:
             name: Name of the member.
             inertia: Spatial inertia of the body.
-            contact: Contact shapes, which are the visual shapes, too, if `appearance` is None.
+            contact: Contact shapes; if `appearance` is None, also the visual shapes.
             at: Initial position (3,) [m] or transform, as in `add_robot`.
             qd0: Initial velocity (6,) [w; v] in body coordinates.
             appearance: Visual shapes.
@@ -506,7 +506,7 @@ class World:
         )
 
     def plant(self, *, sensors: Sequence[ContactSensor] = (), **options: Any) -> WorldPlant:
-        """Return the block of the world with rigid contact.
+        """Return a block that simulates the world with rigid contact.
 
         Args:
             sensors: Contact sensors; a side of a sensor may also be a member.
@@ -539,7 +539,7 @@ class World:
         stops: tuple[float, float] | None = None,
         **options: Any,
     ) -> SoftWorldPlant:
-        """Return the block of the world with compliant contact.
+        """Return a block that simulates the world with compliant contact.
 
         The plant has force elements for the rotor inertias, joint springs, dampers, dry friction,
         joint couplings and springs between points that the files define.
@@ -572,7 +572,7 @@ class World:
         return SoftWorldPlant(plant, tuple(self._members()))
 
     def _start(self) -> dict[str, Any]:
-        """Return the initial values q0 and qd0 of all members."""
+        """Return the initial configuration q0 and velocity qd0 of all members, by name."""
         parts = self._parts.values()
         return {
             "q0": np.concatenate([part.q0 for part in parts]),
@@ -580,7 +580,7 @@ class World:
         }
 
     def _members(self) -> Iterator[Member]:
-        """Yield the members with the slices of their bodies and joint variables in the world."""
+        """Yield each member with the slices of its bodies, q and qd in the arrays of the world."""
         at = [0, 0, 0]
         for name, part in self._parts.items():
             sizes = (part.model.nb, part.model.nq, part.model.nv)
@@ -597,7 +597,7 @@ class World:
     def _resolve_sensors(
         self, sensors: Sequence[ContactSensor], model: Model
     ) -> tuple[ContactSensor, ...]:
-        """Return the sensors after replacing names of members by names of the members' bodies."""
+        """Replace each member name on a side of a sensor by the names of the member's bodies."""
         placed = []
         for sensor in sensors:
             one, other = (

@@ -40,7 +40,7 @@ class Member:
         return of_motion.get(variable, self.bodies)
 
     def member_port(self, port: Port) -> Port:
-        """Return the port of this member that corresponds to a port of the whole world."""
+        """Return the part of a plant port that belongs to this member, as a separate port."""
         part = self.slice_of(port.name)
         index = np.arange(port.size).reshape(port.shape)[part]
         shape = index.shape[1:] if self.single and part is self.bodies else index.shape
@@ -122,7 +122,7 @@ class PlantOfMembers(BlockInC):
         return self.plant.headers
 
     def _member_ports(self, ports: tuple[Port, ...]) -> Iterator[Port]:
-        """Yield the ports of the world for the ports of the plant.
+        """Yield the ports of the plant, split by member.
 
         A port whose name is in `MEMBER_PORTS` becomes one port per member.
         """
@@ -137,7 +137,7 @@ class PlantOfMembers(BlockInC):
 
 
 def is_split(port: Port) -> bool:
-    """Return True if the world has a port per member for this port of the plant."""
+    """Return True if this port of the plant is split into one port per member."""
     return port.name in MEMBER_PORTS and bool(port.shape)
 
 
@@ -207,13 +207,13 @@ class SoftWorldPlant(PlantOfMembers, StagedBlock):
         return self.plant.contact.model
 
     def _plant_values(self, values: Record, ports: tuple[Port, ...]) -> Record:
-        """Return the values of the plant's ports `ports`, concatenated from the member ports."""
+        """Concatenate the values of the member ports to the values of the plant ports."""
         given = vars(values)
         known = (port for port in ports if is_split(port) or port.name in given)
         return Record({port.name: self._joined_value(given, port) for port in known})
 
     def _joined_value(self, values: dict[str, Any], port: Port) -> Any:
-        """Return the value of one port of the plant, concatenated from the member ports."""
+        """Concatenate the values of the member ports to the value of one plant port."""
         if not is_split(port):
             return values[port.name]
         parts = []
@@ -224,7 +224,7 @@ class SoftWorldPlant(PlantOfMembers, StagedBlock):
         return np.concatenate(parts)
 
     def _member_values(self, values: Values) -> Values:
-        """Return the values of the world's ports, split by member from the plant's values."""
+        """Split the values of the plant ports into the values of the member ports."""
         found: dict[str, Any] = {}
         for name, value in values.items():
             if name not in MEMBER_PORTS:
@@ -237,7 +237,7 @@ class SoftWorldPlant(PlantOfMembers, StagedBlock):
         return found
 
     def _plant_records(self, x: Record, u: Record) -> tuple[Record, Record]:
-        """Return the states and inputs of the plant, concatenated from the member ports."""
+        """Concatenate the states and inputs of the member ports to those of the plant."""
         return self._plant_values(x, self.plant.states), self._plant_values(u, self.plant.inputs)
 
     @property

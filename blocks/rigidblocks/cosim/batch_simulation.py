@@ -42,7 +42,7 @@ _LONG = np.dtype(ctypes.c_long)
 
 
 class _Record(ctypes.Structure):
-    """ctypes declaration of the C struct `record` in c/lanes/lane_library.c."""
+    """Declaration of the C struct `record` (c/lanes/lane_library.c) for ctypes."""
 
     _fields_ = (
         *((name, ctypes.c_long) for name in ("width", "every", "rows")),
@@ -52,12 +52,12 @@ class _Record(ctypes.Structure):
 
 @dataclass(frozen=True, eq=False)
 class BatchResult:
-    """Signals of n runs over time: `result["robot.q"]` is an array (n, samples, 2).
+    """Result of a batch: `result["robot.q"]` contains the signal of n runs, (n, samples, 2).
 
-    `time` (samples,) has the times [s]. `values` (n, samples, columns) has one column for each
-    element of all `ports`. `failed` (n,) has the time of failure of each run [s], or NaN for a
-    successful run. A run fails when a value becomes infinite or NaN. The values of a failed run are
-    NaN from the time of failure on.
+    `time` (samples,) contains the times [s]. `values` (n, samples, columns) contains one column for
+    each element of all `ports`. `failed` (n,) contains the time of failure of each run [s]; it is
+    NaN for a successful run. A run fails when a value becomes infinite or NaN. The values of a
+    failed run are NaN from the time of failure on.
     """
 
     time: Array
@@ -118,7 +118,7 @@ def simulate_batch(
         dt: Communication step [s].
         start: Start values of unconnected inputs, states and tunable parameters, by `part.port` for
             a system and by `port` for a block. A value with the shape of its port applies to all
-            runs. A value of shape (n, *shape) has one row for each of the n runs.
+            runs. A value of shape (n, *shape) contains one row for each of the n runs.
         t_start: Start time [s].
         method: Integration method, as in `simulate`.
         h: Longest inner step [s].
@@ -151,7 +151,7 @@ def simulate_batch(
 
 
 def _log_failures(failed: Array) -> None:
-    """Log the failed runs of a batch with the times of failure."""
+    """Log the failed runs of a batch, each with its time of failure."""
     runs = np.flatnonzero(np.isfinite(failed))
     if len(runs):
         named = ", ".join(f"run {k} at {failed[k]:g} s" for k in runs[:_NAMED])
@@ -191,7 +191,7 @@ class Batch:
 
     @property
     def settable(self) -> Mapping[str, Port]:
-        """Ports that accept start values, by name."""
+        """Mapping of names to the ports that accept start values."""
         return self._starts.ports
 
     @property
@@ -256,9 +256,9 @@ def _block(
 
 
 class _StartValues:
-    """Converter from start values to the initial memory vectors of the runs of a batch.
+    """Conversion of start values to one initial memory vector for each run of a batch.
 
-    `ports` has the ports that accept start values, by name.
+    `ports` maps names to the ports that accept start values.
     """
 
     def __init__(self, memory: Memory):

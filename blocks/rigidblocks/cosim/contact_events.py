@@ -64,11 +64,12 @@ class ContactEquations(abc.ABC):
 
     @abc.abstractmethod
     def mobility(self, q: Array, qd: Array, closed: Sequence[int]) -> PhaseEquation:
-        """Return the impulse equation of the `closed` contacts, with the velocities w.
+        """Return the impulse equation of the `closed` contacts.
 
             velocities after the impact = M impulses + w
 
-        The fields d and `free` of the result are zero.
+        w are the contact velocities before the impact. The fields d and `free` of the result are
+        zero.
         """
 
 
@@ -102,9 +103,9 @@ class NumpyEquations(ContactEquations):
 
 @dataclass(frozen=True, eq=False)
 class CompiledEquations(ContactEquations):
-    """Contact equations that a compiled function evaluates for all contacts at once.
+    """Contact equations from one compiled function, which evaluates all contacts together.
 
-    `directions` has, for each contact, its row indices in the equations of all contacts.
+    `directions` contains the row indices of each contact in the system of equations.
     """
 
     function: CompiledFunction
@@ -170,7 +171,7 @@ IMPACTS = 4  # maximum number of successive impacts at the same time
 class ContactEvent(NamedTuple):
     """Contact event at the time t [s], with the contact modes before and after the event.
 
-    `impulse` (n, 3) has the contact impulses of an impact in the directions (z, x, y) [N.s].
+    `impulse` (n, 3) contains the contact impulses of an impact in the directions (z, x, y) [N.s].
     """
 
     t: float
@@ -250,8 +251,9 @@ def simulate_contact(
 
     Returns:
         Signals q, qd, `force` (n, 3) and `impulse` (n, 3) of n contacts, in the directions (z, x,
-        y). `force` has the contact forces [N], and `impulse` the cumulative contact impulses [N.s].
-        `events` has `ContactEvent` objects; several events may occur between two samples.
+        y). `force` contains the contact forces [N], and `impulse` the cumulative contact impulses
+        [N.s]. `events` contains `ContactEvent` objects; several events may occur between two
+        samples.
 
     Raises:
         ValueError: A contact penetrates initially, e is outside 0 .. 1, or the duration is not a
@@ -288,9 +290,10 @@ def _signals(
     rows: "Sequence[SmoothMotion]",
     events: Sequence[Sequence[ContactEvent]],
 ) -> Iterator[tuple[Port, Array]]:
-    """Yield the ports of a contact simulation with their values at the recorded times.
+    """Yield each recorded port of a contact simulation with its values at all recorded times.
 
-    `rows` has the motion at each recorded time. `events` has the events up to each recorded time.
+    `rows` contains the motion at each recorded time. `events` contains, for each recorded time, all
+    events up to this time.
     """
     first = rows[0]
     for port, name in zip(first.states, ("q0", "qd0"), strict=True):
@@ -347,7 +350,7 @@ class Scene:
     def motion_after_event(
         self, t: float, q: Array, qd: Array, phase_before: Phase, events: list[ContactEvent]
     ) -> "SmoothMotion":
-        """Resolve the impacts at an event, and return the motion in the next contact mode."""
+        """Resolve the impacts at an event, select the next contact mode, and return its motion."""
         q, qd, impulse, closed = self._resolve_impacts(t, q, qd)
         qd, phase = self.project_state(q, qd, closed)[1], Phase()
         if closed:
@@ -360,10 +363,10 @@ class Scene:
         return SmoothMotion(self, phase, t, q, qd)
 
     def _stop_slow_contacts(self, t: float, q: Array, qd: Array, closed: Sequence[int]) -> Array:
-        """Return the joint velocities after negligible sliding velocities are set to zero.
+        """Set negligible sliding velocities to zero, and return the resulting joint velocities.
 
-        Afterwards, such a contact may stick or begin to slide in any direction, so its friction
-        force need not oppose the previous sliding velocity.
+        A contact without sliding velocity may stick or begin to slide in any direction. Its
+        friction force need not oppose the previous sliding velocity.
         """
         equation = self.equations.equation(q, qd, self.tau(t, q, qd), closed)
         still = slow_contacts(equation, self.h)
@@ -438,7 +441,7 @@ class Scene:
 
 @dataclass(frozen=True, eq=False)
 class SmoothMotion(Block):
-    """Motion in one contact mode from the time t [s] on, as a block without inputs."""
+    """Block without inputs: motion from the time t [s] on, in one contact mode."""
 
     scene: Scene
     phase: Phase
@@ -452,7 +455,7 @@ class SmoothMotion(Block):
         return motion_states(self.scene.model.joint, self.q0, self.qd0)
 
     def motion(self, t: float, q: Array, qd: Array) -> Motion:
-        """Return the accelerations and contact forces in the contact mode `phase`."""
+        """Solve the contact equation in the contact mode; return accelerations and forces."""
         return motion_of(self._equation(t, q, qd), self.phase)
 
     def _equation(self, t: float, q: Array, qd: Array) -> PhaseEquation:
@@ -485,7 +488,7 @@ def _fixed_rows(
     method: Integrator,
     h: float,
 ) -> Iterator[SmoothMotion]:
-    """Yield the motion at the given times [s], by fixed steps that end at these times."""
+    """Simulate with fixed steps, and yield the motion at each of the times [s]."""
     for end in times:
         known = len(events)
         while end - now.t > 1e-13 * end:
@@ -507,7 +510,7 @@ def _rows(
     events: list[ContactEvent],
     steps: EventSteps,
 ) -> Iterator[SmoothMotion]:
-    """Yield the motion at each of the times [s], by dense output of adaptive steps."""
+    """Simulate with adaptive steps and dense output; yield the motion at each of the times [s]."""
     k, known, end = 0, len(events), times[-1]
     while k < len(times):
         memory = Memory(now)
@@ -537,7 +540,7 @@ def _continue_after_event(
     events: list[ContactEvent],
     known: int,
 ) -> SmoothMotion:
-    """Return the motion in the next contact mode after an event.
+    """Record an event, and return the motion in the next contact mode.
 
     `known` is the number of events up to the last recorded sample. Raises ArithmeticError if too
     many events occur between two recorded samples.

@@ -34,7 +34,7 @@ Forces = Callable[[float, Array, Array], Array]  # joint forces tau(t, q, qd)
 
 
 class CoordinateChange(NamedTuple):
-    """Selection of new independent coordinates at the time t [s], as an event of the result."""
+    """Event of a result: selection of new independent coordinates at the time t [s]."""
 
     t: float
     kind: str = "change"
@@ -70,7 +70,7 @@ def move_independently(
         method: Explicit integration method.
 
     Returns:
-        Signals q and qd. `events` has the times at which new coordinates were selected.
+        Signals q and qd. `events` contains the times at which new coordinates were selected.
 
     Raises:
         ValueError: The duration is not a multiple of dt, the method is implicit, or the mobility
@@ -101,7 +101,7 @@ def move_independently(
 
 
 def _condition(coordinates: LinearCoordinates, q: Array) -> float:
-    """Return the condition number of coordinates at q, which is large near singularities."""
+    """Return the condition number of the coordinates at q, which is large near singularities."""
     return coordinate_condition(
         coordinates.model, coordinates, q, coordinates.from_configuration(q)
     )
@@ -109,7 +109,7 @@ def _condition(coordinates: LinearCoordinates, q: Array) -> float:
 
 @dataclass(frozen=True, eq=False)  # eq=False, because arrays do not compare to one truth value
 class _Motion:
-    """Equations of motion in x = (y, yd), with the independent coordinates y.
+    """Equations of motion in independent coordinates y, with the state x = (y, yd).
 
     The equations are valid near the configuration q0 with the coordinates y0. G is the tangent
     dq/dy at q0.
@@ -125,7 +125,7 @@ class _Motion:
     def from_state(
         cls, coordinates: LinearCoordinates, q: Array, qd: Array, tau: Forces
     ) -> _Motion:
-        """Return the equations of motion in `coordinates`, with the tangent dq/dy at q."""
+        """Return the equations of motion in `coordinates` near the configuration q."""
         y = coordinates.from_configuration(q)
         G = independent_motion(coordinates.model, coordinates, q, qd, y).G
         return cls(coordinates, q, y, G, tau)
@@ -142,7 +142,10 @@ class _Motion:
         return np.concatenate([y, self.coordinates.D1(q, y) @ qd])
 
     def state(self, x: Array) -> tuple[Array, Array]:
-        """Return q and qd for x = (y, yd); Newton's method for q starts in the tangent space."""
+        """Return the positions q and velocities qd for the state x = (y, yd).
+
+        Newton's method computes q; the initial guess is in the tangent space at q0.
+        """
         model, (y, yd) = self.coordinates.model, np.split(x, 2)
         guess = moved_by(model, self.q0, self.G @ (y - self.y0))
         q = dependent_positions(model, self.coordinates, y, guess)

@@ -1,4 +1,4 @@
-"""Prepared systems: repeated runs, single steps, saved states and recorded inner steps."""
+"""Preparation of systems for repeated runs, single steps, saved states and recorded inner steps."""
 
 from __future__ import annotations
 
@@ -133,12 +133,12 @@ class Run(AttributeHints):
 
     @cached_property
     def _kinds(self) -> dict[str, _Value]:
-        """Ports and port elements that can be read, by name."""
+        """Mapping of names to the ports and port elements that can be read."""
         return dict(_values(self._plan.wiring))
 
     @property
     def plan(self) -> Plan:
-        """Execution plan of the prepared system."""
+        """Plan of the run, with its options and compiled code."""
         return self._plan
 
     @property
@@ -192,8 +192,8 @@ class Run(AttributeHints):
     def reset(self, start: Mapping[str, Any] | None = None) -> None:
         """Reset the stepped run to the start time and the start values.
 
-        `start` has start values for this run, as in `simulate`. Values that were set during the
-        previous run are discarded.
+        `start` contains start values for this run, as in `simulate`. Values that were set during
+        the previous run are discarded.
         """
         if self._plan.events:
             raise ValueError(
@@ -289,8 +289,9 @@ class Run(AttributeHints):
     def restore(self, state: State | str | Path) -> None:
         """Restore a state that was saved in this run, or a state from a file of `save(path)`.
 
-        Raises ValueError for a state of another run, or of FMU instances that `reset` has replaced,
-        and for a file of another system or with other options. Raises TypeError for another object.
+        Raises ValueError for a state of another run or of FMU instances that `reset` has replaced.
+        Also raises ValueError for a file of another system or with other options. Raises TypeError
+        for another object.
         """
         if isinstance(state, str | Path):
             self._check_state_file()
@@ -319,7 +320,7 @@ class Run(AttributeHints):
         return content_digest(plan.content[0], settings)
 
     def _check_state_file(self) -> None:
-        """Raise ValueError if a state file cannot contain the complete state of the run."""
+        """Raise ValueError if the complete state of the run cannot be written to a file."""
         if used := [name for name, value in vars(self._plan.coupling).items() if value]:
             raise ValueError(
                 f"a state file does not support the options {', '.join(used)}, which use the "
@@ -338,7 +339,7 @@ class Run(AttributeHints):
     def steps(self) -> dict[str, Array]:
         """Current data of the step size control of each adaptive method, by part name.
 
-        Each array has the elements that `rigidblocks.block.adaptive_methods.STEP_PORTS` lists.
+        `rigidblocks.block.adaptive_methods.STEP_PORTS` lists the elements of each array.
         """
         return {name: np.array(steps) for name, steps in self._network.steps()}
 
@@ -387,7 +388,7 @@ class Run(AttributeHints):
         )
 
     def _target(self, name: str) -> tuple[Port, Any]:
-        """Return the port or element with this name, and a view of its values (None if missing)."""
+        """Return the port or element `name`, and a view of its values (None without a view)."""
         if name not in self._kinds:
             known = [name for name in self._kinds if not name.endswith("]")]
             raise KeyError(f"the run has no port '{name}'; {suggestion(name, known)}")
@@ -406,7 +407,7 @@ class Run(AttributeHints):
         return values if one.place is None else values[one.place : one.place + 1]
 
     def _change(self, name: str, values: Array) -> None:
-        """Set the values of a parameter or element that has no array view."""
+        """Set a parameter or a parameter element that has no array view."""
         one = self._kinds[name]
         if one.place is not None:
             all_values = self._network.read(one.whole)
@@ -441,15 +442,16 @@ def _close_networks(idle: list[Master]) -> None:
 
 
 def _forget(turn: AbstractContextManager[bool], network: Network, number: int) -> None:
-    """Free the saved state `number` when no other thread uses the run."""
+    """Free the saved state `number` under the lock `turn` of the run."""
     with turn:
         network.free_state(number)
 
 
 class _Value(NamedTuple):
-    """Named value of a run: a whole port, or the element of the port with the flat index `place`.
+    """Readable value of a run: a whole port, or one element of the port.
 
-    `kind` is "state", "parameter", "input" or "output". `whole` is the name of the port.
+    `kind` is "state", "parameter", "input" or "output". `whole` is the name of the port. `place` is
+    the index of the element, in C order.
     """
 
     kind: str
@@ -544,7 +546,7 @@ def prepare(
 
 
 def inner_steps(run: Run, t_stop: float) -> Result:
-    """Simulate to `t_stop` [s] and return the inner step sizes and error estimates.
+    """Simulate to `t_stop` [s] and return the sizes and error estimates of the inner steps.
 
     `part.steps.length` is the size of the next inner step [s]. `part.steps.error` is the error
     estimate of the last inner step, relative to the tolerance. `STEP_PORTS` lists the other

@@ -1,4 +1,4 @@
-"""Scenarios, which set inputs and parameters during a run, and start values by name."""
+"""Scenarios, which set inputs and parameters during a run; selection of start values by name."""
 
 import csv
 import json
@@ -27,7 +27,7 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class Scenario:
-    """Schedule of values that a run sets for inputs and parameters at given times [s].
+    """Schedule of new values for inputs and parameters at given times [s].
 
     The inputs must be unconnected, and the times must not decrease. Each name is `part.port` or
     `part.port[1]`. A value is valid until the next value with the same name.
@@ -46,9 +46,9 @@ class Scenario:
     def parse(cls, given: "Scenario | Mapping[str, ArrayLike] | str | Path") -> "Scenario":
         """Return a scenario from a table or a file.
 
-        A table has columns, {"time": [...], "pd.kp[1]": [...]}. A .csv file has the names in its
-        first line; an empty cell keeps the previous value. A .yaml or .json file has a table of
-        columns, or a list of entries {time: ..., name: value}.
+        A table maps names to columns: {"time": [...], "pd.kp[1]": [...]}. The first line of a .csv
+        file contains the names; an empty cell keeps the previous value. A .yaml or .json file
+        contains a table of columns, or a list of entries {time: ..., name: value}.
 
         Raises ValueError for invalid input, and ImportError for YAML if PyYAML is not installed.
         """
@@ -81,17 +81,17 @@ class Scenario:
         return json.dumps(rows, default=bytes.hex)
 
     def metadata(self, meta: Mapping[str, str]) -> dict[str, str]:
-        """Return the metadata `meta`, with the scenario and a digest of `meta` and the scenario."""
+        """Add the scenario, and a digest that also covers it, to the metadata `meta`."""
         text = self.text()
         return {**meta, "digest": content_digest(meta["digest"], text), "scenario": text}
 
     def changes(
         self, wiring: Wiring, t_start: float, dt: float, n: int
     ) -> Iterator[tuple[int, Values]]:
-        """Yield the indices of communication points, and the values to set at each point.
+        """Yield communication points at which values change: index of the point, and new values.
 
-        A value is set at the first communication point at its time or later. The last item has the
-        index of the end of the run and no values.
+        A value is set at the first communication point at its time or later. The last item contains
+        the index of the end of the run and no values.
 
         Args:
             wiring: Wiring of the run.
@@ -221,10 +221,11 @@ def _steps_from_csv(path: Path) -> Iterator[tuple[float, Values]]:
 
 
 def start_of(wiring: Wiring, given: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Return start values by `part.port`, with the values of elements inserted into their ports.
+    """Convert start values of ports and of port elements to start values by `part.port`.
 
-    If an element such as `pd.kp[1]` is given, the other elements keep their previous values. An
-    unknown name stays in the result; the run then raises an error that lists the known names.
+    The value of an element such as `pd.kp[1]` replaces this element in the start value of its port;
+    the other elements are unchanged. An unknown name stays in the result; the run then raises an
+    error that lists the known names.
     """
     start: dict[str, Any] = {}
     for name, value in given:
@@ -247,9 +248,10 @@ def start_of(wiring: Wiring, given: Iterable[tuple[str, Any]]) -> dict[str, Any]
 
 
 def settable_start_values(wiring: Wiring, part: str) -> dict[str, Port]:
-    """Return the ports of a part that accept start values, by name, with the values in the system.
+    """Return the ports of a part that accept start values, by name.
 
-    The result is empty for an unknown part.
+    The start value of each port is the value in the system. The result is empty for an unknown
+    part.
     """
     return {
         port.name: _set_start(port, wiring.parts[part].start.get(port.name))
@@ -267,7 +269,7 @@ def _ports(wiring: Wiring, part: str) -> Iterator[Port]:
 
 
 def numbers_of(wiring: Wiring, name: str) -> tuple[str, Selection]:
-    """Return the part and the elements of its port for a name such as `pd.kp` or `pd.kp[1]`.
+    """Find the port elements for a name such as `pd.kp` or `pd.kp[1]`; return part and elements.
 
     Raises:
         KeyError: The part or port is unknown, or has no start value.

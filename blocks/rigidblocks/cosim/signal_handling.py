@@ -73,7 +73,7 @@ class Interrupts:
 
 
 def exit_with_parent(parent: int) -> None:
-    """End this process when its parent process ends, even during a call of an FMU."""
+    """End this process when its parent process ends, even during a call of an FMI function."""
     threading.Thread(target=_wait_for_parent, args=(parent,), daemon=True).start()
 
 

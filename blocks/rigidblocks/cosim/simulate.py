@@ -91,10 +91,11 @@ def simulate(
     event indicator is zero or just below zero. The tolerance of the event time is 1e-12 dt, in
     addition to the integration error of the parts.
 
-    At an event, all parts exchange their outputs, and the result has an additional sample. A
+    At an event, all parts exchange their outputs, and the result contains an additional sample. A
     shorter step then continues to the next multiple of dt. Events do not shift the sample times of
-    blocks. `Result.events` has the time of each event and, as its type, the name of the output. The
-    run does not detect an output that falls below zero and rises above zero within one step.
+    blocks. `Result.events` contains the time of each event and, as its type, the name of the
+    output. The run does not detect an output that falls below zero and rises above zero within one
+    step.
 
     Coupling options (docs/masters.md):
 
@@ -106,16 +107,16 @@ def simulate(
     - `step_tol`: tolerance of the error per second, relative to the magnitude of each output. The
       step size control selects dt, dt / 2, dt / 4 and so on, but no step below `step_min`.
     - `bonds`: pairs of a force output and the output of its conjugate velocity, such as
-      ("motor.tau", "load.qd"). True selects all pairs whose product is a power. The log has the
-      energy that the coupling generates at each pair.
+      ("motor.tau", "load.qd"). True selects all pairs whose product is a power. The log contains
+      the energy that the coupling generates at each pair.
     - `transparent`: True integrates all connected continuous blocks as one block
       (`ContinuousSystem`) by the method of the run, without a hold between the blocks. Algebraic
       loops of these blocks are solved, as in a fused run. The log and `meta` list these blocks.
 
-    Recording: `record` has name patterns of the recorded outputs, such as ["robot.*", "pd.tau"].
-    The result has every `every`-th communication point, and the events. `save` is the path of an
-    .arrow, .csv, .parquet or .mf4 file for the result. The run checks the path before the first
-    step.
+    Recording: `record` contains name patterns of the recorded outputs, such as ["robot.*",
+    "pd.tau"]. The result contains every `every`-th communication point, and the events. `save` is
+    the path of an .arrow, .csv, .parquet or .mf4 file for the result. The run checks the path
+    before the first step.
 
     If pyarrow is installed, the run writes the recorded signals to a log in chunks of at most 1 MB
     or 1 s. If `save` is an .arrow file, this file is the log. For other formats the log is a file
@@ -129,7 +130,7 @@ def simulate(
     Real time: `real_time` is the ratio of simulated time to wall-clock time. `overrun` selects the
     response to a step that ends after the next step is due: "catch-up", "skip" or "stop". For
     "skip", the simulated time does not advance in the skipped steps. `meta["real_time"]` of the
-    result has the timing as JSON. `build_runner` builds a program with more accurate timing.
+    result contains the timing as JSON. `build_runner` builds a program with more accurate timing.
 
     Live view: `view`, such as `LiveView(system)`, shows the run in a browser page about ten times
     per second. The run never waits for the view.
@@ -175,7 +176,7 @@ def simulate(
 
 
 class SimulationError(RuntimeError):
-    """Failure of a run; `result` has all samples up to the failure."""
+    """Failure of a run; `result` contains all samples up to the failure."""
 
     def __init__(self, message: str, result: Result):
         super().__init__(message)
@@ -183,7 +184,7 @@ class SimulationError(RuntimeError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Interrupt of a run by Ctrl-C or SIGTERM; `result` has all samples up to the interrupt."""
+    """Interrupt of a run by Ctrl-C or SIGTERM; `result` contains all earlier samples."""
 
     def __init__(self, message: str, result: Result):
         super().__init__(message)
@@ -203,7 +204,7 @@ class Watcher(abc.ABC):
     @property
     @abc.abstractmethod
     def is_waiting(self) -> bool:
-        """True if the view has processed the previous sample and accepts the next sample."""
+        """True if the view has processed the previous sample and can accept the next one."""
 
     @abc.abstractmethod
     def see(self, t: float, row: Array) -> None:
@@ -215,7 +216,7 @@ class Watcher(abc.ABC):
 
 
 class ObserverThrottle:
-    """Rate limiter for the updates of a live view.
+    """Limit for the update rate of a live view.
 
     The interval between two updates is at least 0.08 s. A view that is not ready gets no update. If
     there is no live view, `update` does nothing.
@@ -248,10 +249,10 @@ def execute_run(
 ) -> Result:
     """Execute a run, save its result if requested, and return the result.
 
-    The result is saved also after a failure. `callers` is the number of stack frames of this
-    package above this function, for the location of warnings. `idle` has reusable masters of
-    earlier runs; the master of this run is added at the end. `pace` synchronizes the steps with a
-    clock or measures their duration. `view` shows the run.
+    The result is saved also after a failure. `callers` is the number of calling stack frames in
+    this package; it sets the location of warnings. `idle` contains reusable masters of earlier
+    runs; the master of this run is added at the end. `pace` synchronizes the steps with a clock or
+    measures their duration. `view` shows the run.
     """
     with wanted.reserve(), Interrupts() as interrupts:
         if view is not None:
@@ -296,7 +297,7 @@ def execute_run(
 
 
 def _reuse_master(idle: list[Master] | None, plan: Plan) -> Master | None:
-    """Return an idle master, reset to the start values of the plan, or None if none is suitable."""
+    """Reset an idle master to the start values of the plan; return None without a suitable one."""
     try:
         master = (idle or []).pop()
     except IndexError:
@@ -358,9 +359,9 @@ def _steps(
 
 @contextlib.contextmanager
 def _bar(steps: int, progress: bool) -> Iterator[Callable[[int], Any]]:
-    """Show a progress bar in a terminal or notebook; yield the function that advances the bar.
+    """Show a progress bar in a terminal or notebook; yield a function that advances the bar.
 
-    Without a progress bar, the function does nothing.
+    If no bar is shown, the yielded function does nothing.
     """
     if not (progress and is_live_stream(sys.stderr)):
         yield int  # accepts a number of steps and does nothing
@@ -377,7 +378,7 @@ def is_live_stream(stream: Any) -> bool:
 
 
 def start_warnings(plan: Plan, network: Network) -> Iterator[str]:
-    """Yield warnings about late samples, unstable holds and unstable inner steps of blocks."""
+    """Yield warnings at the start of a run: late samples, unstable holds, unstable inner steps."""
     shapes = {
         plan.wiring.whole_name(name, port.name): port.shape
         for name, part in plan.wiring.parts.items()
@@ -405,8 +406,8 @@ def _may_remark(block: Any) -> TypeGuard[Block]:
 def block_remarks(wiring: Wiring, result: Result) -> Iterator[tuple[int, str]]:
     """Yield the remarks of the blocks on a run, with their log levels.
 
-    The function omits blocks whose outputs are not all recorded. If the method of a block has fixed
-    steps, and therefore no error estimate, the remark recommends an adaptive method.
+    The function omits blocks whose outputs are not all recorded. If a block has a method with fixed
+    steps, which has no error estimate, the remark recommends an adaptive method.
     """
     recorded = {port.name for port in result.ports}
     for name, part in wiring.parts.items():
@@ -426,10 +427,10 @@ def block_remarks(wiring: Wiring, result: Result) -> Iterator[tuple[int, str]]:
 def save_result(
     result: Result, wanted: RecordOptions, unwritten: Exception | None, interrupts: Interrupts
 ) -> BaseException | None:
-    """Write the result to the file of the run; return the exception of a failed write, or None.
+    """Write the result to its file, and return the exception of a failed write, or None.
 
-    If the result file is the log, the run has already written the data; `unwritten` is the
-    exception of a failed write, or None.
+    If the result file is the log, the run has already written the data. `unwritten` is then the
+    exception of a failed write to the log, or None.
     """
     if wanted.save is None:
         return None
@@ -458,7 +459,7 @@ def run_error(
     t: float,
     result: Result,
 ) -> SimulationError | Interrupted:
-    """Return the exception for a failed run, or for a result that was not saved completely."""
+    """Return the exception for a failed run, or for a result that is not completely saved."""
     by_signal = isinstance(failure, KeyboardInterrupt)
     ended = f"{signal} ended the run" if by_signal else "the run stopped"
     text = f"{ended} at t = {t:g} s" if failure else f"the run ended at t = {t:g} s"
@@ -486,7 +487,7 @@ def check_watcher(watcher: Any) -> None:
 
 
 def hold_warnings(wiring: Wiring, dt: float, values: Callable[[str], Array]) -> Iterator[str]:
-    """Yield a warning for each block whose outputs are held longer than its stability limit.
+    """Yield a warning for each block whose hold exceeds the stability limit of the block.
 
     The hold is the maximum of dt [s] and the sample time of the block. `values` returns the values
     of an output `part.port` at the start of the run. FMUs and blocks with an infinite
@@ -571,7 +572,7 @@ def _parameters(name: str, part: Part) -> Record:
 
 
 def is_unstable(method: Integrator, z: Array) -> bool:
-    """Return True if one step of an explicit method amplifies a mode by more than 10 %.
+    """Return True if one step of an explicit method amplifies any mode by more than 10 %.
 
         |R(z)| > 1.1,    R(z) = 1 + z b^T (1 - z A)^-1 1
 
@@ -597,10 +598,10 @@ def longest_stable_step(method: Integrator, modes: Array) -> float:
 
 
 def _upstream(wiring: Wiring, name: str, values: Callable[[str], Array]) -> Record:
-    """Return the inputs of a part, and of the parts upstream of it with direct feedthrough.
+    """Return the inputs of a part, and of upstream parts that affect it by direct feedthrough.
 
-    The record has the inputs by name. If several parts have an input of the same name, the result
-    has the input of the nearest part.
+    The record contains the inputs by name. If several parts have an input of the same name, the
+    result contains the input of the nearest part.
     """
     found: dict[str, Any] = {}
     parts, seen = [name], {name}
@@ -621,7 +622,7 @@ def _upstream(wiring: Wiring, name: str, values: Callable[[str], Array]) -> Reco
 
 
 def _read(port: Port, start: Any, wires: list[Wire], values: Callable[[Wire], Array]) -> Any:
-    """Return an input, read from its sources; an unconnected element has its start value."""
+    """Return the value of an input from its sources; unconnected elements have start values."""
     if not wires:
         return start
     flat = np.array(np.broadcast_to(0.0 if start is None else start, port.shape)).ravel()

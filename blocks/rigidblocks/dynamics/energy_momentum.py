@@ -106,7 +106,7 @@ def momentum(model: Model, q: Array, qd: Array) -> Array:
 
 
 def momentum_matrix(model: Model, q: Array) -> Array:
-    """Return the momentum matrix A (6, nv) with `momentum` = A qd (RBDA Eq 9.12).
+    """Return the momentum matrix A (6, nv), which maps qd to `momentum` (RBDA Eq 9.12).
 
     Each column is the momentum of the subtree that one joint variable moves at unit velocity.
     """
@@ -133,7 +133,7 @@ def centre_of_mass_velocity(model: Model, q: Array, qd: Array) -> Array:
 
 
 def centre_of_mass_jacobian(model: Model, q: Array) -> Array:
-    """Return the Jacobian J (3, nv) of the centre of mass, whose velocity is J qd."""
+    """Return the Jacobian J (3, nv) of the centre of mass; the velocity of the centre is J qd."""
     jacobian: Array = momentum_matrix(model, q)[3:] / total_mass(model)
     return jacobian
 

@@ -81,7 +81,7 @@ class FloatingInertia(NamedTuple):
 
 
 class FloatingJointSpace(NamedTuple):
-    """Terms H (n, n) and C (n,) of the equation of motion H qdd + C = tau without the base."""
+    """Inertia matrix H (n, n) and bias force C (n,) of the joints after elimination of the base."""
 
     H: Array
     C: Array
@@ -124,7 +124,7 @@ def aba_floating(
     f_ext: Array | None = None,
     gravity: Array | None = None,
 ) -> FloatingMotion:
-    """Return the accelerations of base and joints for given joint forces (FDf of spatial_v1).
+    """Return the accelerations of base and joints from the joint forces (FDf of spatial_v1).
 
     This is the floating-base articulated-body algorithm (RBDA Table 9.4): I0A a0 + p0A = 0.
 
@@ -163,7 +163,7 @@ def rnea_floating(
     f_ext: Array | None = None,
     gravity: Array | None = None,
 ) -> FloatingForces:
-    """Return the base acceleration and joint forces for given joint accelerations.
+    """Return the base acceleration and the joint forces from the joint accelerations.
 
     This is IDf of spatial_v1. The outward pass uses accelerations relative to the base. The
     composite inertia of the whole model then gives the acceleration of the base (RBDA Table 9.6):
@@ -259,7 +259,7 @@ def forward_dynamics_crba_floating(
     rotor_inertia: Array | None = None,
     G: Array | None = None,
 ) -> FloatingMotion:
-    """Return the accelerations of base and joints from the inertia matrix of base and joints.
+    """Return the accelerations of base and joints, computed from the inertia matrix.
 
     The arguments and the result are as in `aba_floating`. The function solves
     `[[I0c, F], [F^T, H]] [a0; qdd] = [0; tau] - [p0c; C]` (RBDA Eq 9.13). The matrix has the
@@ -289,7 +289,7 @@ def joint_space_floating(
     f_ext: Array | None = None,
     gravity: Array | None = None,
 ) -> FloatingJointSpace:
-    """Return the equation of motion H^fl qdd + C^fl = tau without the base (RBDA Eq 9.14 to 9.16).
+    """Eliminate the base: return H^fl and C^fl of H^fl qdd + C^fl = tau (RBDA Eq 9.14 to 9.16).
 
         H^fl = H - F^T I0c^-1 F,  C^fl = C - F^T I0c^-1 p0c
 
@@ -305,7 +305,7 @@ def joint_space_floating(
 
 
 def body_jacobian_floating(model: Model, q: Array, body: str | int) -> Array:
-    """Return the Jacobian J^f (6, n) of a body for zero total momentum (RBDA Example 9.4).
+    """Return the Jacobian J^f (6, n) of a body if the total momentum is zero (RBDA Ex 9.4).
 
         J^f = J - X I0c^-1 F, with X from base to body coordinates
 
@@ -344,12 +344,12 @@ def _base_acceleration(model: Model, base: Base, a0: Array, gravity: Array | Non
 
 
 def _bias_acceleration(I: Array, p: Array) -> Array:
-    """Return the acceleration a = -I^-1 p under the bias force p, for each column of p."""
+    """Return the acceleration -I^-1 p of a free body with inertia I and bias force p."""
     return positive_solution(I, -p)
 
 
 def _pad_joint_vectors(model: Model, **vectors: Array) -> list[Array]:
-    """Return the joint vectors padded with zeros for the variables of the floating base."""
+    """Add zeros for the variables of the floating base to the joint vectors."""
     padded = []
     for name, vector in vectors.items():
         total, base = (
@@ -428,7 +428,7 @@ def floating_base(model: Model) -> Model:
 
 
 def floating_base_kinematics(q: Array, qd: Array, qdd: Array) -> BaseMotion:
-    """Return the motion of a floating base from the variables (6,) of its chain of six joints.
+    """Convert the motion q, qd, qdd (6,) of the six-joint chain to the motion of the base.
 
     X = rotz(c) roty(b) rotx(a) xlt(x, y, z) for q = (x, y, z, a, b, c) (fbKin of spatial_v1).
     """
@@ -455,7 +455,7 @@ def _angular_motion(a: Any, b: Any, rates: Array, second: Array) -> tuple[Array,
 
 
 def floating_base_coordinates(X: Transform, v: Array, a: Array) -> BaseCoordinates:
-    """Return the variables (6,) of the chain of six joints from the motion of a floating base.
+    """Convert the motion of the base to the motion q, qd, qdd (6,) of the six-joint chain.
 
     The function is the inverse of `floating_base_kinematics`. q[4] is between -pi/2 and pi/2. q[3]
     and q[5] are between -pi and pi.
@@ -476,7 +476,7 @@ def floating_base_coordinates(X: Transform, v: Array, a: Array) -> BaseCoordinat
 
 
 def _angle_rates(Ex: Array, cb: Any, sb: Any, w: Array, dw: Array) -> tuple[list[Any], list[Any]]:
-    """Return the first and second derivatives of the angles of the chain, from w (3,) and dw/dt."""
+    """Return the first and second derivatives of the base angles from w (3,) and dw/dt."""
     u = Ex @ w
     db, dc = u[1], u[2] / cb
     da = u[0] - sb * dc

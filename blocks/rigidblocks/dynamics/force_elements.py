@@ -1,8 +1,8 @@
 """Force elements of a mechanism: springs, dampers, friction and stops at joints or between points.
 
-An element applies a force law along a length. The elements return joint forces and body wrenches,
-which `rnea`, `aba` and related algorithms accept as `tau` and `f_ext`. The elements do not compute
-the Jacobian J of a point, because the body wrench is equivalent to J^T f.
+A force element applies a force law along a length. The elements return joint forces and body
+wrenches, which `rnea`, `aba` and related algorithms accept as `tau` and `f_ext`. The elements do
+not compute the Jacobian J of a point, because the body wrench is equivalent to J^T f.
 """
 
 import abc
@@ -52,7 +52,7 @@ class Loads(NamedTuple):
 
 
 class Length(NamedTuple):
-    """Length s along a line, and its time derivative sd.
+    """Length s of a line, its time derivative sd, and the map from line force to loads.
 
     `loads(force)` returns the joint forces and body wrenches that are equivalent to a force along
     the line.
@@ -78,10 +78,10 @@ class Line(abc.ABC):
 
     @abc.abstractmethod
     def length(self, model: Tree, motion: Motion) -> Length:
-        """Return the length s, its derivative sd and the function `loads` for a model motion."""
+        """Return the length, its time derivative and its loads for a motion of the model."""
 
     def in_gravity(self, gravity: Any) -> "Line":
-        """Return the line for the gravity (3,) [m/s^2] of a plant.
+        """Adapt the line to the gravity (3,) [m/s^2] of a plant; return the adapted line.
 
         The default implementation returns the line itself, because its length does not depend on
         gravity.
@@ -92,7 +92,7 @@ class Line(abc.ABC):
 
 @dataclass(frozen=True)
 class AlongJoint(Line):
-    """Line along a position variable of a joint; the length is this variable [rad or m].
+    """Line whose length is a position variable of a joint [rad or m].
 
     `joint` is the name or index of the joint. If the joint has several variables, `variable` is the
     index of the position variable within the joint.
@@ -120,7 +120,7 @@ class AlongJoint(Line):
         return ROTATION if joint.tau_units[variable] == "N.m" else TRANSLATION
 
     def variables(self, model: Tree) -> tuple[int, int]:
-        """Return the index of the joint variable in q, and its index in qd."""
+        """Return the indices of the joint variable in q and in qd."""
         i = joint_number(model, self.joint)
         variable = self.variable or 0
         return model.q_slices[i].start + variable, model.v_slices[i].start + variable
@@ -420,7 +420,7 @@ class ElementEffects(NamedTuple):
 def element_effects(
     model: Tree, elements: Sequence[ForceElement], q: Array, qd: Array
 ) -> ElementEffects:
-    """Return the loads, energy, forces and state derivatives of the elements at q, qd."""
+    """Return the loads, energy, forces and state derivatives of all force elements."""
     motion = _motion(model, elements, q, qd)
     loads, energy, forces, rates = zero_loads(model), 0.0, [], dict[str, Any]()
     for element in elements:
@@ -434,7 +434,7 @@ def element_effects(
 
 
 def rotor_bias(model: Tree, rotor_inertia: Array, qd: Array) -> Array:
-    """Return the bias forces (nv,) of rotor inertia on the translation of SixDoF joints.
+    """Return the bias forces (nv,) due to rotor inertia on translations of SixDoF joints.
 
     The bias force of the rotor inertia a is a (w x v). v is in F_s coordinates, which rotate with
     w: a d(E^T v)/dt = E^T a (dv/dt + w x v). The bias forces of all other variables are zero.
@@ -450,7 +450,7 @@ def rotor_bias(model: Tree, rotor_inertia: Array, qd: Array) -> Array:
 
 
 def margins(model: Tree, elements: Sequence[ForceElement], q: Array, qd: Array) -> Array:
-    """Return the switching functions of the force laws of all elements at q, qd.
+    """Return the switching functions of all force elements at q, qd.
 
     A switching function changes sign when its law changes its formula.
     """
@@ -490,7 +490,7 @@ def compliance(model: Tree, elements: Sequence[ForceElement], q: Array) -> Compl
 
 
 def modes(H: Array, elements: Compliance, free: Array) -> Array:
-    """Return the eigenvalues s [1/s] of a model with stiffness and damping along its elements.
+    """Return the eigenvalues s [1/s] of a model with springs and dampers.
 
     The eigenvalues are the roots of det(s^2 H + s A^T D A + A^T K A). The function projects H
     (nv, nv) and A onto the velocities qd = free yd.
@@ -516,7 +516,7 @@ def zero_loads(model: Tree) -> Loads:
 
 
 def as_joint_line(joint: str | int | AlongJoint) -> AlongJoint:
-    """Return the line along a joint given by name or index; return an `AlongJoint` unchanged."""
+    """Convert a joint name or index to a line; return an `AlongJoint` unchanged."""
     return joint if isinstance(joint, AlongJoint) else AlongJoint(joint)
 
 
@@ -534,7 +534,7 @@ def _point(model: Tree, motion: Motion, body: int, point: Array | None) -> tuple
 
 
 def _wrench(model: Tree, force: Array, point: Array) -> Array:
-    """Return the wrench (6,) about the base origin of a force at a point, in base coordinates."""
+    """Return the wrench (6,), about the base origin, of a force at a point (base coordinates)."""
     turns = len(model.algebra.zero()) - len(force)
     wrench: Array = model.algebra.xlt(point).T @ np.concatenate([np.zeros(turns), force])
     return wrench

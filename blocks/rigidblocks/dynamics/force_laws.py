@@ -1,4 +1,4 @@
-"""Force laws of springs, dry friction and stops along one length, and stable steps of held forces.
+"""Force laws of springs, friction and stops along a length, and stability limits of held forces.
 
 A length s is a joint position or the distance between two points, and sd is its derivative. A
 positive force increases the length. If the force is a moment [N m], lengths are angles [rad],
@@ -33,7 +33,7 @@ _LEAST_STIFFNESS = 1e-30  # [N/m] of a stop; avoids division by K = 0 in the swi
 
 
 class Number(NamedTuple):
-    """Quantity, documentation and bounds of a parameter.
+    """Description of a parameter: quantity, text and bounds.
 
     `kind` is a key of `ROTATION` and `TRANSLATION`, which contain the units. The value is at least
     `min`, and above zero if `positive` is True.
@@ -69,7 +69,7 @@ TRANSLATION = {
 
 @dataclass(frozen=True)
 class Numbers:
-    """Record with fields that may be tunable parameters.
+    """Base class of records whose numeric fields can be tunable parameters.
 
     `quantities` lists these fields.
 
@@ -91,12 +91,12 @@ class Numbers:
                 raise ValueError(f"{name} of a {type(self).__name__} must be {bound}, not {value}")
 
     def numbers(self) -> dict[str, tuple[Any, Number]]:
-        """Return a dictionary from the name of each used parameter to its value and description."""
+        """Return the value and the description of each parameter with an effect, by name."""
         every = ((name, getattr(self, name), about) for name, about in self.quantities.items())
         return {name: (value, about) for name, value, about in every if self._is_used(value)}
 
     def _is_used(self, value: Any) -> bool:
-        """Return True if the force depends on a parameter with the value `value`."""
+        """Return True if a parameter with this value has an effect on the force."""
         del self
         return value is not None
 
@@ -130,7 +130,7 @@ class Law(Numbers, abc.ABC):
         return ()
 
     def energy(self, s: Any) -> Any:
-        """Return the potential energy [J] that the law stores."""
+        """Return the potential energy [J] at the length s."""
         del s
         return 0.0
 
@@ -490,7 +490,7 @@ def stable_spring_hold(A: Array, K: Array, D: Array) -> float:
 
 
 def _longest_stable(stiffness: Array, damping: Array) -> float:
-    """Return the longest stable step [s] for held forces of springs and dampers on unit masses."""
+    """Return the longest stable step [s] of held spring and damper forces on unit masses."""
     w2, d = (float(np.linalg.eigvalsh(one)[-1]) for one in (stiffness, damping))
     longest = 2.0 * min(1.0 / np.sqrt(w2) if w2 > 0 else np.inf, 1.0 / d if d > 0 else np.inf)
     stable, unstable = 0.0, longest
@@ -506,9 +506,10 @@ def _longest_stable(stiffness: Array, damping: Array) -> float:
 
 
 def _amplification_factors(h: Array, K: Array, D: Array) -> Array:
-    """Return the largest amplification factor (n,) of held spring forces for each step h (n,) [s].
+    """Return the spectral radius (n,) of a step with held spring forces, for each step h (n,) [s].
 
-    The masses are 1 kg. K and D are the stiffness and damping matrices.
+    The masses are 1 kg, with the stiffness matrix K and damping matrix D. A step is stable if the
+    spectral radius is at most 1.
     """
     a, b, one = h[:, None, None] ** 2 * K, h[:, None, None] * D, np.eye(len(K))
     step = np.block([[one - a / 2, one - b / 2], [-a, one - b]])

@@ -88,10 +88,10 @@ def inertia_of_joints(model: Tree, q: Array, places: Mapping[int, slice], base: 
 def composite_inertias(
     model: Tree, Xup: list[Any], moves: Sequence[bool] | None = None, base: int = -1
 ) -> list[Any]:
-    """Return the composite inertias I^c_i, the inertias of the subtrees, in an inward pass.
+    """Return the composite inertia I^c_i of the subtree of each body.
 
-    The pass includes the bodies with an index above `base`. If `moves` is given, it adds the
-    inertia of a subtree only to parents whose flag is True.
+    An inward pass adds the inertia of each body with an index above `base` to its parent. If
+    `moves` is given, only parents p with `moves[p]` = True receive the inertia of their children.
     """
     Ic = list(model.inertia)
     for i in reversed(range(base + 1, model.nb)):
@@ -103,10 +103,10 @@ def composite_inertias(
 def _force_on_supports(
     model: Tree, Xup: list[Any], F: Array, i: int, moves: Sequence[bool]
 ) -> Iterator[tuple[int, Array]]:
-    """Yield pairs (body index, F): body i and its movable ancestors, and the forces F on body i.
+    """Yield the forces F on body i in coordinates of body i and of each movable ancestor.
 
-    The forces are in coordinates of the body of the pair. The path ends before the first ancestor
-    whose flag in `moves` is False.
+    An item contains the index of the body and the forces. The path ends before the first ancestor
+    p with `moves[p]` = False.
     """
     yield i, F
     while (p := model.parent[i]) >= 0 and moves[p]:
@@ -234,7 +234,7 @@ class Articulated(NamedTuple):
 
 
 class Accelerations(NamedTuple):
-    """Lists of the accelerations: qdd with one vector per joint, and a with one vector per body."""
+    """Accelerations qdd of the joints and a of the bodies, as lists of vectors."""
 
     qdd: list[Array]
     a: list[Array]
@@ -350,7 +350,7 @@ def articulated_step_prescribed(
 def acceleration(
     model: Tree, i: int, Xup: Any, S: Array, c: Array, UDinv: Array, qdd0: Array, a_p: Array
 ) -> tuple[Array, Array]:
-    """Return the accelerations qdd of joint i and a of body i, in the third pass of `aba`.
+    """Return the joint acceleration qdd and the body acceleration a, in the third pass of `aba`.
 
     qdd = D^-1 (u - U^T a') and a = a' + S qdd. a' = Xup a_p + c is the acceleration of the body for
     qdd = 0, and a_p is the acceleration of the parent.
@@ -369,9 +369,10 @@ def force_step(model: Tree, tau: Array) -> ArticulatedStep:
 def project_inertia(
     model: Tree, IA: Any, S: Array, rotor: Array | None = None
 ) -> tuple[Array, Array, Any]:
-    """Return U D^-1, D^-1 and the articulated inertia I^a = I^A - U D^-1 U^T across a joint.
+    """Project an articulated inertia across a joint; return U D^-1, D^-1 and I^a.
 
-    U = I^A S and D = S^T U, with the inertia of `rotor` added to the diagonal of D.
+    I^a = I^A - U D^-1 U^T with U = I^A S and D = S^T U. The inertia of `rotor` is added to the
+    diagonal of D.
     """
     U = IA @ S
     D = S.T @ U
@@ -381,10 +382,11 @@ def project_inertia(
 
 
 def solve_joint_block(U: Array, Dinv: Array, S: Array) -> Array:
-    """Return U D^-1 for U = I^A S and D = S^T U, with exact rows if S has unit vectors as columns.
+    """Return U D^-1; unit vectors in S give rows without rounding errors.
 
-    If a column of S is one of the six unit vectors, S^T U D^-1 = 1 determines a row of the result
-    exactly. The zero rows and columns of I^a are then exact, and the trace omits them (RBDA A.4).
+    U = I^A S and D = S^T U. If a column of S is one of the six unit vectors, S^T U D^-1 = 1
+    determines a row of the result exactly. I^a then has rows and columns that are exactly zero,
+    which the tracer omits (RBDA A.4).
     """
     UDinv = U @ Dinv
     for k, column in enumerate(S.T):
@@ -415,7 +417,7 @@ def hybrid_dynamics(
     gravity: Array | None = None,
     rotor_inertia: Array | None = None,
 ) -> JointDynamics:
-    """Return all accelerations and forces for a given force or acceleration at each joint.
+    """Solve for the joint accelerations and forces; one of the two is given at each joint.
 
     This is the articulated-body algorithm for hybrid dynamics (RBDA Table 9.3). The result contains
     the given elements of qdd and tau. The algorithm ignores the elements of qdd and tau that are
@@ -459,10 +461,10 @@ def hybrid_dynamics(
 def force_or_acceleration_step(
     model: Tree, fd: Mask, prescribed: JointDynamics, rotor_inertia: Array | None
 ) -> ArticulatedStep:
-    """Return the step function of the second pass for hybrid dynamics.
+    """Return the step function of the second (inward) pass of hybrid dynamics.
 
-    `prescribed` contains the force of each joint whose flag in `fd` is true, and the acceleration
-    of each other joint.
+    `prescribed` contains the forces of the forward-dynamics joints (`fd` is True) and the
+    accelerations of all other joints.
     """
 
     def step(i: int, Xup: Any, S: Array, c: Array, IA: Any, pA: Array) -> Any:
@@ -511,7 +513,7 @@ def hybrid_dynamics_crba(
 
 
 def _expanded_parent(model: Tree, fd: Mask) -> tuple[int, ...]:
-    """Return the parent array of the variables of the joints in `fd`.
+    """Return the parent array of the variables of the forward-dynamics joints (`fd`).
 
     This array determines the branch-induced zeros of H11.
     """
@@ -520,9 +522,9 @@ def _expanded_parent(model: Tree, fd: Mask) -> tuple[int, ...]:
 
 
 def crba_of(model: Tree, q: Array, fd: Mask) -> Array:
-    """Return the joint-space inertia H11 of the joints in `fd` (RBDA Table 9.1).
+    """Return the joint-space inertia H11 of the forward-dynamics joints (RBDA Table 9.1).
 
-    The rows and columns of H11 correspond to the variables of these joints in order.
+    `fd` is True for these joints. The rows and columns of H11 are in the order of their variables.
     """
     fd = checked_mask(model, fd)
     first = _first_variables(model, fd)
@@ -530,9 +532,10 @@ def crba_of(model: Tree, q: Array, fd: Mask) -> Array:
 
 
 def reduced_parent(parent: Sequence[int], fd: Mask) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the parent array after merging the bodies at each joint not in `fd` (RBDA Fig 9.1).
+    """Return the parent array of the tree with only forward-dynamics joints (RBDA Fig 9.1).
 
-    This array defines the branch-induced zeros of H11; `expand_lambda` then expands joints with
+    The two bodies at each other joint (`fd` is False) are merged. The parent array defines the
+    branch-induced zeros of H11; `expand_lambda` then expands joints with
     several degrees of freedom.
 
     Returns:
@@ -549,7 +552,7 @@ def reduced_parent(parent: Sequence[int], fd: Mask) -> tuple[tuple[int, ...], tu
 
 
 def checked_mask(model: Tree, fd: Mask) -> tuple[bool, ...]:
-    """Return the mask as a tuple of one boolean per joint; raise ValueError if it is invalid."""
+    """Convert the mask of the joints to a tuple; raise ValueError if it is invalid."""
     mask = np.asarray(fd)
     if mask.shape != (model.nb,) or mask.dtype == object or not np.all((mask == 0) | (mask == 1)):
         raise ValueError(
@@ -564,7 +567,7 @@ def _joints(model: Tree, fd: Mask) -> list[tuple[bool, slice]]:
 
 
 def _first_variables(model: Tree, fd: Mask) -> list[slice]:
-    """Return the slices in H11 of the joints in `fd`, and empty slices for other joints."""
+    """Return the slice of each forward-dynamics joint in H11; other joints have empty slices."""
     sizes = [joint.nv if known else 0 for joint, known in zip(model.joint, fd, strict=True)]
     return [slice(a, b) for a, b in pairwise(accumulate(sizes, initial=0))]
 

@@ -62,9 +62,10 @@ def fixed_base(model: Tree) -> Base:
 
 
 def base_transforms(model: Tree, Xup: list[Any], base: Base | None = None) -> list[Any]:
-    """Return the transforms from fixed-base to body coordinates of all bodies from `base` on.
+    """Return the transforms from fixed-base coordinates to the base body and its descendants.
 
-    `Xup` contains the transforms from the parents. The entries of bodies before `base` are None.
+    `Xup` contains the transforms from the parents. The entries of bodies with a lower index than
+    `base` are None.
     """
     base = base or fixed_base(model)
     X0: list[Any] = [None] * (model.nb + 1)
@@ -77,7 +78,7 @@ def base_transforms(model: Tree, Xup: list[Any], base: Base | None = None) -> li
 def subtract_external_forces(
     model: Tree, base: Base, Xup: list[Any], f: list[Any], f_ext: Array | None
 ) -> list[Any]:
-    """Return the forces on the bodies minus f_ext, which is in fixed-base coordinates."""
+    """Subtract the external wrenches f_ext (fixed-base coordinates) from the body forces f."""
     if f_ext is None:
         return f
     X0 = base_transforms(model, Xup, base)
@@ -93,14 +94,14 @@ def minus_gravity(model: Tree, gravity: Array | None) -> Array:
 
 
 def per_body(model: Tree, count: int) -> tuple[list[Any], ...]:
-    """Return `count` lists with an entry None for each body and for the base."""
+    """Return `count` lists with nb + 1 items, initially None, for the bodies and the base."""
     return tuple([None] * (model.nb + 1) for _ in range(count))
 
 
 def supporting_joints(parent: Sequence[int], fd: Sequence[Any]) -> tuple[bool, ...]:
-    """Return a mask of the bodies that at least one joint with a true flag in `fd` supports.
+    """Return a mask of the bodies that a joint in the mask `fd` supports (RBDA Eq 9.5).
 
-    See RBDA Eq 9.5.
+    A joint supports the bodies of its subtree.
     """
     nu = [bool(known) for known in fd]
     for i, p in enumerate(parent):
@@ -109,7 +110,7 @@ def supporting_joints(parent: Sequence[int], fd: Sequence[Any]) -> tuple[bool, .
 
 
 def support(model: Tree, body: str | int) -> list[int]:
-    """Return kappa(body): the joints on the path from the base to the body (RBDA 4.1.4).
+    """Return the support kappa of a body: the joints on its path from the base (RBDA 4.1.4).
 
     The body is given by name or index. The joints are in the order of the path.
 
@@ -167,7 +168,7 @@ def check_lengths(model: Tree, f_ext: Array | None = None, **vectors: Array) -> 
 
 
 def _missing_elements_hint(model: Tree, name: str, count: int) -> str:
-    """Return a hint that names the joint or the floating base whose elements a vector lacks."""
+    """Return a hint that names the joint or floating base whose elements are missing."""
     places = model.q_slices if name == "q" else model.v_slices
     body = floating_base_body(model)
     if body is not None and count == places[-1].stop - places[body].stop:
@@ -179,7 +180,7 @@ def _missing_elements_hint(model: Tree, name: str, count: int) -> str:
 
 
 def floating_base_body(model: Tree) -> int | None:
-    """Return the index of the floating base, the body with the first six DOFs, or None.
+    """Return the index of the floating base, which has the first six degrees of freedom, or None.
 
     The bodies before the floating base must be a massless unbranched chain. All other bodies must
     be its descendants.

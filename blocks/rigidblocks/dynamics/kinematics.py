@@ -180,7 +180,7 @@ def specific_force(
 def _body_motion(
     model: Tree, body: str | int, q: Array, qd: Array, qdd: Array
 ) -> tuple[Any, Array, Array]:
-    """Return the pose of a body, and its velocity and spatial acceleration in its coordinates."""
+    """Return the pose of a body, and its spatial velocity and acceleration (body coordinates)."""
     check_lengths(model, q=q, qd=qd, qdd=qdd)
     X, v, a = model.algebra.identity(), model.algebra.zero(), model.algebra.zero()
     for i in support(model, body):
@@ -355,7 +355,7 @@ class Frames(Protocol):
 
     @property
     def frames(self) -> Mapping[str, Any]:
-        """Dictionary from the names of the frames to the frames.
+        """Frames of the robot, by name.
 
         A frame has the body index `body` (-1 for the base) and the transform `placement`.
         """
@@ -370,7 +370,7 @@ class Frames(Protocol):
 
 
 class _Frame(NamedTuple):
-    """Frame of a model: the index of its body, -1 for the base, and its placement on the body."""
+    """Frame of a model: its body (index, -1 for the base) and its placement on the body."""
 
     model: Model
     body: int
@@ -442,7 +442,7 @@ def frame_jacobian(
 
 
 def base_jacobian(model: Model, q: Array, body: int, placement: Transform) -> Array:
-    """Return the Jacobian (6, nv) of a frame on a body, in base axes, without a check of q.
+    """Return the Jacobian (6, nv) of a frame on a body, in base axes, without checking q.
 
     Blocks call this function instead of `frame_jacobian`, because their step reports NaN inputs.
     """
@@ -554,7 +554,7 @@ def inverse_kinematics(
 
 
 def _task_of_body(robot: Model | Frames, task: Target) -> Target:
-    """Return the target with the index of its body and the placement of its frame on the body."""
+    """Replace the frame name in a target by its body index and its placement on the body."""
     model, body, placement = _find_frame(robot, task.body)
     if body < 0:
         raise ValueError(
@@ -573,7 +573,7 @@ def _descend(
     tolerance: float,
     steps: int,
 ) -> IKSolution:
-    """Reduce the errors of the targets from the configuration q by damped least squares."""
+    """Reduce the target errors by damped least squares, starting at the configuration q."""
     bodies = [int(task.body) for task in tasks]
     e, damping, done = _errors(model, tasks, bodies, q), 1e-3, 0
     while done < steps and np.linalg.norm(e) > tolerance and damping < 1e6:
@@ -626,9 +626,9 @@ def _limits(model: Model, lower: ArrayLike, upper: ArrayLike) -> tuple[Array, Ar
 
 
 def _free(model: Model, q: Array, descent: Array, low: Array, high: Array) -> Array:
-    """Return the flag (nv,) of each velocity variable: 1 if it may change, else 0.
+    """Return 1 for each velocity variable (nv,) that may change, and 0 for the others.
 
-    The flag is 0 if the joint is at a limit and `descent` points beyond this limit.
+    A variable must not change if its joint is at a limit and `descent` points beyond the limit.
     """
     free = np.ones(model.nv)
     for joint, at, k in zip(model.joint, model.q_slices, model.v_slices, strict=True):
@@ -653,7 +653,7 @@ def _rows(model: Model, task: Target, body: int, q: Array) -> Array:
 
 
 def velocity_product(v: Array) -> Array:
-    """Return the difference [0; w x v_O] of classical and spatial acceleration (RBDA Eq 2.49).
+    """Return classical minus spatial acceleration, [0; w x v_O] (RBDA Eq 2.49).
 
     v = [w; v_O] (6,) is the spatial velocity. The result is in the coordinates of v.
     """

@@ -1,4 +1,4 @@
-"""Models with an equal equation of motion that need fewer operations (RBDA 9.7)."""
+"""Equivalent models: same equation of motion, fewer operations (RBDA 9.7)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -38,7 +38,7 @@ class EquivalentModel(Model):
 
 @dataclass(frozen=True)
 class ScrewedRevolute(Revolute):
-    """Revolute joint about z with an offset of `angle` [rad] at q = 0."""
+    """Revolute joint about z with the rotation `angle` [rad] at q = 0."""
 
     angle: float = 0.0
 
@@ -47,12 +47,12 @@ class ScrewedRevolute(Revolute):
 
 
 def align_joint_axes(model: Model) -> Model:
-    """Return the same mechanism with rotated body frames, so that general joint axes become z.
+    """Rotate the body frames so that general joint axes become z axes.
 
-    Joints about z need the fewest operations in a trace. The function rotates the frame of body i
-    by E_i: X_J X_T = E_i^T X_z E_i X_T. X_T(i) therefore becomes E_i X_T(i) E_p^T, where p is the
-    parent of body i. The joint variables, the joint forces and the base frame do not change. The
-    external wrenches are in base coordinates, so they do not change either.
+    Joints about z need the fewest operations in traced code. The function rotates the frame of
+    body i by E_i: X_J X_T = E_i^T X_z E_i X_T. X_T(i) therefore becomes E_i X_T(i) E_p^T, where p
+    is the parent of body i. The joint variables, the joint forces and the base frame do not change.
+    The external wrenches are in base coordinates, so they do not change either.
     """
     joints, rotations = zip(*(joint.in_aligned_frames() for joint in model.joint), strict=True)
     if joints == model.joint and all(
@@ -74,7 +74,7 @@ def align_joint_axes(model: Model) -> Model:
 
 
 def align_axes_with_z(model: Model) -> EquivalentModel:
-    """Return the tree of a model with body frames in which every single-axis joint is along z.
+    """Rotate the body frames of the tree so that every single-axis joint is along z.
 
     This reduces the number of different joint types.
     """
@@ -89,7 +89,7 @@ def align_axes_with_z(model: Model) -> EquivalentModel:
 def _rotate_bodies(
     model: Model, turns: list[Transform]
 ) -> tuple[tuple[Transform, ...], tuple[RigidInertia, ...]]:
-    """Return Xtree and the body inertias of the model with rotated body frames."""
+    """Rotate the body frames of the model; return Xtree and the inertias."""
     Xtree = [turns[i] @ X for i, X in enumerate(model.Xtree)]
     return (
         tuple(
@@ -102,7 +102,7 @@ def _rotate_bodies(
 
 
 def align_loop_joints(model: Model) -> Model:
-    """Return the model with each loop joint about z if possible; body frames do not change."""
+    """Align the axes of loop joints with z if possible; the body frames do not change."""
     still = [identity()] * (model.nb + 1)
     return replace(model, loops=tuple(_align_loop(loop, still) for loop in model.loops))
 
@@ -117,13 +117,13 @@ def _turn_shapes(
 
 
 def _rotate_string(string: StringConstraint, rotations: tuple[Array, ...]) -> StringConstraint:
-    """Return the string with its points in the rotated body frames."""
+    """Express the points of a string (cable) in the rotated body frames."""
     points = [(i, point if i < 0 else rotations[i] @ point) for i, point in string.points]
     return replace(string, points=tuple(points))
 
 
 def _align_loop(loop: LoopJoint, turns: list[Transform]) -> LoopJoint:
-    """Return the loop joint in the rotated body frames; the last item of `turns` is the base."""
+    """Express a loop joint in the rotated body frames; the base is the last item of `turns`."""
     joint, E = loop.joint.in_aligned_frames()
     turn = Transform(E, np.zeros(3))
     Xp = turn @ loop.Xp @ turns[loop.predecessor].inverse()
@@ -142,7 +142,7 @@ def equivalent(model: Model) -> EquivalentModel:
 
 
 def _use_denavit_hartenberg_frames(model: Model) -> EquivalentModel:
-    """Return the model with body frames rotated and moved along joint axes (DH frames)."""
+    """Move and rotate body frames along joint axes to Denavit-Hartenberg (DH) frames."""
     first_child = {p: i for i, p in reversed(list(enumerate(model.parent)))}
     moves = [xlt(np.zeros(3))] * (model.nb + 1)  # the last item is for the base
     joint, Xtree = list(model.joint), list(model.Xtree)
@@ -179,7 +179,7 @@ def _to_common_normals(model: Model, i: int, child: int | None) -> Transform:
 
 
 def _turn_about_z(joint: Joint, X: Transform) -> float | None:
-    """Return the rotation about z that a revolute joint can absorb [rad], or None."""
+    """Return the rotation about z in X [rad] that a revolute joint can absorb, or None."""
     if not (isinstance(joint, Revolute) and keeps_z_screws(joint) and abs(X.E[2, 0]) < 1e-14):
         return None
     return float(np.arctan2(-X.E[1, 0], X.E[0, 0]))
@@ -195,7 +195,7 @@ def keeps_z_screws(joint: Joint) -> bool:
 
 
 def _foot(X: Transform) -> tuple[float, float]:
-    """Return the common normal of the z axes of predecessor and successor (RBDA 4.3, Figure 4.9).
+    """Locate the common normal of the z axes of predecessor and successor (RBDA 4.3, Fig 4.9).
 
     The first value is the angle of the normal about the z axis of the predecessor. The second value
     is the displacement of the successor origin along its own z axis to the normal.
@@ -214,7 +214,7 @@ def _foot(X: Transform) -> tuple[float, float]:
 
 
 def _tidy(X: Transform) -> Transform:
-    """Return X without rounding errors in elements of E near 0 and +-1, and of r near 0."""
+    """Remove rounding errors of X from elements of E near 0 and +-1, and of r near 0."""
     E = np.where(np.abs(X.E) < 1e-14, 0.0, X.E)
     E = np.where(np.abs(np.abs(E) - 1.0) < 1e-14, np.sign(E), E)
     return Transform(

@@ -92,7 +92,7 @@ def articulated_inertias(model: Tree, q: Array) -> list[Any]:
 
 
 def assemble_handle(first: Handle, second: Handle, S: Array, c: Array, tau: Array) -> Handle:
-    """Return two articulated bodies, connected by a joint, as one body (RBDA Eq 7.19, 7.20).
+    """Connect two articulated bodies by a joint; return one body (RBDA Eq 7.19, 7.20).
 
     The joint connects the handles of both bodies. The result retains the handle of the first body.
     The articulated-body inertia of the result follows from RBDA Table 7.2:
@@ -118,7 +118,7 @@ def assemble_handle(first: Handle, second: Handle, S: Array, c: Array, tau: Arra
 def assemble_inverse(
     first: InverseHandle, second: InverseHandle, T: Array, Ta: Array, c: Array, tau: Array
 ) -> InverseHandle:
-    """Return two articulated bodies, connected by a joint, as one body, from inverse inertias.
+    """Connect two articulated bodies by a joint; return one body, from inverse inertias.
 
     The joint connects the handles of both bodies. The result retains the handle of the first body.
     The inverse inertia of the result follows from variant 1 of RBDA Table 7.2:
@@ -148,7 +148,7 @@ def assemble_inverse(
 def assemble_by_constraint(
     first: Handle, second: Handle, T: Array, Ta: Array, c: Array, tau: Array
 ) -> Handle:
-    """Return two articulated bodies, connected by a joint, as one body, from the joint constraint.
+    """Connect two articulated bodies by a joint; return one body, from the joint constraint.
 
     The result is the handle of the first body. The arguments are as in `assemble_inverse`. The
     articulated-body inertia follows from variant 2 of RBDA Table 7.2:
@@ -165,7 +165,7 @@ def assemble_by_constraint(
 
 
 def assemble_two_handles(first: TwoHandles, second: TwoHandles, T: Array, c: Array) -> TwoHandles:
-    """Return two articulated bodies, connected by a joint, as one body (RBDA Eq 7.63).
+    """Connect two articulated bodies by a joint; return one body with two handles (RBDA Eq 7.63).
 
     The joint connects handle 2 of the first body to handle 1 of the second body. The result retains
     handle 1 of the first body and handle 2 of the second body. The bias accelerations must include
@@ -192,7 +192,7 @@ def assemble_two_handles(first: TwoHandles, second: TwoHandles, T: Array, c: Arr
 def assemble_handles(
     bodies: Sequence[InverseHandle], joints: Sequence[HandleJoint], keep: Sequence[int]
 ) -> InverseHandle:
-    """Return the handles `keep` of articulated bodies that joints connect (end of RBDA 7.5).
+    """Connect articulated bodies by joints; return the handles `keep` (end of RBDA 7.5).
 
     The bodies may have any number of handles. The function connects all joints simultaneously, so
     the joints may close loops. Handles are numbered body after body. For each joint, P contains the
@@ -294,7 +294,7 @@ def handle_equation(
     f_ext: Array | None = None,
     gravity: Array | None = None,
 ) -> InverseHandle:
-    """Return Phi and b of a = Phi f + b for bodies as handles (RBDA Eq 7.8 to 7.10).
+    """Return the equation of motion a = Phi f + b of bodies as handles (RBDA Eq 7.8 to 7.10).
 
         Phi = J H^-1 J^T,  b = dJ/dt qd + J H^-1 (tau - C)
 
@@ -336,14 +336,14 @@ class ConstrainedMotion(NamedTuple):
 
 
 class BodyJointSpace(NamedTuple):
-    """Terms H (n, n) and C (n,) of the equation of motion H qdd + C = S^T f of a body."""
+    """Inertia H (n, n) and bias force C (n,) of a body in H qdd + C = S^T f."""
 
     H: Array
     C: Array
 
 
 def split_along(parts: tuple[Array, ...], v: Array) -> tuple[Array, ...]:
-    """Split v into a sum of vectors, one in the range of each matrix (RBDA Eq 3.25 to 3.27).
+    """Split v into components in the column spaces of several matrices (RBDA Eq 3.25 to 3.27).
 
     Args:
         parts: Matrices (n, n_i), whose columns together are a basis.
@@ -370,7 +370,7 @@ def split_force(I: Array, S: Array, f: Array) -> SplitForce:
         move = I S (S^T I S)^-1 S^T f,  hold = f - move
 
     S^T hold = 0, and at rest the acceleration is I^-1 move. I (6, 6) is the inertia of the body.
-    The result depends only on the range of S, not on the choice of its basis.
+    The result depends only on the column space of S, not on its basis.
 
     Args:
         I: Inertia of the body (6, 6).
@@ -383,11 +383,11 @@ def split_force(I: Array, S: Array, f: Array) -> SplitForce:
 
 
 def constrained_body(body: Handle, S: Array, bias: Array) -> InverseHandle:
-    """Return Phi and b of a = Phi f + b for a constrained body (RBDA Eq 3.53 to 3.55, method 1).
+    """Return the equation a = Phi f + b of a constrained body (RBDA Eq 3.53 to 3.55, method 1).
 
         Phi = S (S^T I S)^-1 S^T,  b = dS/dt qd - Phi (I dS/dt qd + p)
 
-    Phi is symmetric and positive semidefinite. It has the rank n and the range of S.
+    Phi is symmetric and positive semidefinite. It has the rank n and the column space of S.
 
     Args:
         body: Body without its joint, as a handle.
@@ -420,7 +420,7 @@ def constrained_motion(body: Handle, T: Array, bias: Array, f: Array) -> Constra
 
 
 def body_joint_space(body: Handle, S: Array, bias: Array) -> BodyJointSpace:
-    """Return H and C of the equation of motion of a body in joint coordinates (RBDA Eq 3.61, 3.64).
+    """Return the equation of motion of a body in joint coordinates (RBDA Eq 3.61, 3.64).
 
         H = S^T I S,  C = S^T (I dS/dt qd + p)
 

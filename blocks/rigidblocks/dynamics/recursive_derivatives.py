@@ -100,7 +100,7 @@ class _Motion(NamedTuple):
 def _net_forces(
     model: Tree, q: Array, qd: Array, qdd: Array, a_base: Array
 ) -> tuple[list[Any], ...]:
-    """Return Xup, S, the net forces of all bodies and the force derivatives, in an outward pass."""
+    """Compute Xup, S, the net forces and their derivatives of all bodies in an outward pass."""
     Xup, S, f, df, motion = per_body(model, 5)
     v0, d0 = model.algebra.zero(), np.zeros((len(a_base), 2 * model.nv))
     motion[-1] = _Motion(v0, a_base, d0, d0)
@@ -114,7 +114,7 @@ def _net_forces(
 def _motion(
     model: Tree, i: int, parent: _Motion, Xup: Any, S: Array, vJ: Array, qdd: Array
 ) -> _Motion:
-    """Return the velocity, the acceleration and their derivatives of body i from its parent."""
+    """Return velocity, acceleration and their derivatives of body i from those of its parent."""
     crm = model.algebra.crm
     carried_v, carried_a = Xup @ parent.v, Xup @ parent.a
     v = carried_v + vJ
@@ -134,7 +134,7 @@ def _net_force(model: Tree, i: int, body: _Motion) -> tuple[Array, Array]:
 
 
 def jacobian_derivatives(model: Tree, q: Array, qd: Array, qdd: Array) -> JacobianDerivatives:
-    """Return the Jacobians of all bodies and their q and t derivatives (Spencer 2004, 4.4.1).
+    """Return the body Jacobians and their derivatives w.r.t. q and t (Spencer 2004, 4.4.1).
 
         J_i     = X J_p + S                       (X the transform from the parent p to body i)
         dJ_i    = X dJ_p - S_j x X J_p            for a variable j of joint i; X dJ_p for the others
@@ -193,9 +193,10 @@ def check_constant_subspaces(model: Tree) -> None:
 
 
 def _own_columns(model: Tree, i: int, by_q: Array, by_qd: Array) -> Array:
-    """Return a matrix (k, 2 nv) of zeros, with `by_q` and `by_qd` in the columns of joint i.
+    """Return derivatives (k, 2 nv) that are zero except in the columns of joint i.
 
-    The first nv columns are derivatives with respect to q, the last nv columns with respect to qd.
+    The first nv columns are derivatives with respect to q (`by_q` for joint i), the last nv columns
+    with respect to qd (`by_qd`).
     """
     return np.concatenate(
         [
@@ -207,7 +208,7 @@ def _own_columns(model: Tree, i: int, by_q: Array, by_qd: Array) -> Array:
 
 
 def _add_columns(matrix: Array, columns: slice, part: Array) -> Array:
-    """Return the matrix after adding `part` to its columns `columns`."""
+    """Return a copy of a matrix, with `part` added to the columns `columns`."""
     placed = matrix.astype(object) if object in (matrix.dtype, part.dtype) else matrix.copy()
     placed[:, columns] = placed[:, columns] + part
     return placed

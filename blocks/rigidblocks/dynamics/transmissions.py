@@ -40,7 +40,7 @@ class ProjectedDynamics(NamedTuple):
 
 
 def gears(model: Model, driven: Mapping[int, Mapping[int, float]]) -> Gears:
-    """Return the gears by which independent variables drive other variables.
+    """Create the gear matrix from the ratios of driven variables to independent variables.
 
     A gear pair with q[1] = 100 q[0] is {1: {0: 100}}. A differential with q[2] as the mean of two
     variables is {2: {0: 0.5, 1: 0.5}}.
@@ -79,7 +79,7 @@ def gears(model: Model, driven: Mapping[int, Mapping[int, float]]) -> Gears:
 def projected_dynamics(H: Array, C: Array, G: Array, g: Array | None = None) -> ProjectedDynamics:
     """Return the equation of motion in independent variables y (RBDA Eq 9.26), for qdd = G ydd + g.
 
-    A trace omits the zeros of G and H, so that only the terms of Eq 9.27 remain. Only nonlinear
+    The tracer omits the zeros of G and H, so that only the terms of Eq 9.27 remain. Only nonlinear
     gears need g (nv,).
 
     Args:
@@ -129,7 +129,7 @@ def geared_inverse_dynamics(
     f_ext: Array | None = None,
     gravity: Array | None = None,
 ) -> Array:
-    """Return the force u (ny,) = G^T tau that the accelerations ydd require (RBDA Eq 8.62).
+    """Return the forces u = G^T tau (ny,) at the independent variables for ydd (RBDA Eq 8.62).
 
     Any joint forces tau with G^T tau = u produce these accelerations. A motor with the gear ratio
     rho at an independent variable needs the torque u / rho.
@@ -308,7 +308,7 @@ def transmissions(model: Tree, parts: Iterable[Rotor | Gear]) -> Transmissions:
 def project_onto_gears(
     model: Tree, driven: Mapping[int, Drive], q: Array, qd: Array
 ) -> tuple[Array, Array]:
-    """Return q and qd after computing the driven variables from their drives."""
+    """Compute the driven variables from the independent variables; return q and qd."""
     positions, moved, speeds = _positions(model), list(q), list(qd)
     for k, (by, ratio, offset) in driven.items():
         moved[positions[k]] = ratio * q[positions[by]] + offset
@@ -389,7 +389,7 @@ def _check_transmission(part: Rotor | Gear) -> None:
 
 
 def _drive_from_independent(model: Tree, drives: Mapping[int, Drive], k: int) -> Drive:
-    """Return the drive between variable k and the independent variable of its chain of gears."""
+    """Combine a chain of gears: return the drive of variable k by its independent variable."""
     drive, seen = drives[k], {k}
     while drive.by in drives:
         if drive.by in seen:
@@ -408,9 +408,9 @@ def _drive_from_independent(model: Tree, drives: Mapping[int, Drive], k: int) ->
 
 
 def _positions(model: Tree) -> dict[int, int]:
-    """Return a dictionary from the index in qd to the index in q of each joint variable.
+    """Return the index in q of each joint variable, by its index in qd.
 
-    The dictionary omits joints with more position variables than velocity variables.
+    The result omits joints with more position variables than velocity variables.
     """
     joints = zip(model.joint, model.q_slices, model.v_slices, strict=True)
     return {

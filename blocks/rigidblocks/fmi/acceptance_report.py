@@ -38,7 +38,7 @@ def acceptance(path: str | Path, dt: float = 1e-3) -> tuple[Entry, ...]:
 
     The report contains:
 
-    - the result of FMPy's validation and the result of a run of 500 steps,
+    - the results of FMPy's validation and of a simulation with 500 steps,
     - the time, stack depth and heap growth of a step,
     - the code size, and the imported functions that allocate memory,
     - the operation count, if rigidblocks generated the sources.
@@ -136,7 +136,7 @@ def _run(folder: str, dt: float) -> Entry:
 
 
 def _operations(sources: Path) -> Iterator[Entry]:
-    """Yield the report line with the operation count of model.h, if the FMU contains this file."""
+    """Yield a report line: the operation count of model.h. Yield nothing without this file."""
     model = sources / "model.h"
     if model.exists():
         text = model.read_text()
@@ -189,9 +189,9 @@ def _undefined_symbols(data: bytes, sections: dict[str, tuple[int, int]]) -> Ite
 
 
 def _steps(folder: str, description: Any, name: str, dt: float) -> Iterator[Entry]:
-    """Measure the time, heap growth and stack depth of steps of an FMI 2.0 FMU.
+    """Measure time, heap growth and stack depth in steps of an FMI 2.0 FMU; yield report lines.
 
-    The function yields lines of the report. `dt` is the communication step [s].
+    `dt` is the communication step [s].
     """
     from fmpy.fmi2 import FMU2Slave
 
@@ -302,7 +302,7 @@ FRAME = 512  # bytes below the call that memset itself may use; they are not set
 
 
 def _lowest(libc: Any) -> int:
-    """Return the lowest usable address of the stack of the current thread."""
+    """Return the lowest usable stack address of the current thread."""
     attributes = ctypes.create_string_buffer(128)
     libc.pthread_self.restype = ctypes.c_void_p
     libc.pthread_getattr_np(ctypes.c_void_p(libc.pthread_self()), attributes)

@@ -58,7 +58,7 @@ def write_archive(path: str | Path, content: Mapping[str, bytes], *, deflate: bo
 
 
 def package_sources(folder: str | Path) -> dict[str, bytes]:
-    """Return the content (bytes) of the files of a package by path, except compiled files."""
+    """Map the paths of all files of a package, except compiled files, to contents (bytes)."""
     files = (
         path
         for path in sorted(Path(folder).rglob("*"))
@@ -68,7 +68,7 @@ def package_sources(folder: str | Path) -> dict[str, bytes]:
 
 
 def digest(content: Mapping[str, bytes]) -> str:
-    """Return a digest of files as 16 hexadecimal digits; `content` has the bytes by path."""
+    """Return a digest of files as 16 hexadecimal digits; `content` maps paths to file contents."""
     sha = hashlib.sha256()
     for name, data in sorted(content.items()):
         sha.update(f"{name}\0{len(data)}\0".encode() + data)
@@ -86,10 +86,10 @@ LICENSE = "documentation/licenses/license.txt"
 def source_content(
     sources: Mapping[str, str], main: str, identifier: str, fmi: int
 ) -> dict[str, bytes]:
-    """Return the files of an FMU's folder `sources`, as bytes by path in the FMU.
+    """Return the contents of the files in the folder `sources` of an FMU.
 
     Args:
-        sources: Text of the C sources by file name.
+        sources: C source texts by file name.
         main: Name of the only file that an importer compiles. This file includes the other files.
         identifier: Model identifier.
         fmi: FMI version, 2 or 3.
@@ -117,7 +117,7 @@ def build_description(main: str, identifier: str) -> str:
 
 
 def add_source_files(description: str, main: str) -> str:
-    """Return an FMI 2.0 model description with the source file `main` in each interface."""
+    """Add the source file `main` to each interface of an FMI 2.0 model description."""
     root = fromstring(description)
     for kind in ("ModelExchange", "CoSimulation"):
         for element in root.findall(kind):
@@ -126,7 +126,7 @@ def add_source_files(description: str, main: str) -> str:
 
 
 def license_text(headers: Mapping[str, str]) -> str:
-    """Return the text of the licenses of an FMU's C code; `headers` are texts of FMI headers."""
+    """Return the license texts for the C code in an FMU; `headers` maps FMI headers to texts."""
     header = next(text for _, text in sorted(headers.items()))
     notice = header[header.index("Copyright") : header.index("*/", header.index("Copyright"))]
     names = ", ".join(sorted(headers))
@@ -137,7 +137,7 @@ def license_text(headers: Mapping[str, str]) -> str:
 
 
 def own_license() -> str:
-    """Return the text of the license of rigidblocks and its C code."""
+    """Return the license text for rigidblocks, including its C code."""
     return files("rigidblocks").joinpath("c/license.txt").read_text()
 
 

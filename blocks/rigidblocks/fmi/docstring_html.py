@@ -79,7 +79,7 @@ class _Piece:
     """Element of a formula row as MathML.
 
     `kind` is factor, word, product, operator, or the type of a bracket: group, matrix or size.
-    `inner` contains the MathML of the cells in brackets, by row and column.
+    For a bracket, `inner` contains the rows of cells as MathML.
     """
 
     html: str
@@ -116,7 +116,7 @@ def _line(line: str, names: Collection[str]) -> str:
 
 
 def _segments(line: str) -> Iterator[str]:
-    """Yield the segments of a line, which two or more spaces outside brackets separate.
+    """Split a formula line at two or more spaces outside brackets, and yield the segments.
 
     A reference to a source, such as (RBDA Eq 2.1), is also a segment.
     """
@@ -188,7 +188,7 @@ class _Reader:
         return pieces
 
     def append_next(self, pieces: list[_Piece]) -> list[_Piece]:
-        """Read the next symbol or operator, and return the row `pieces` with this element."""
+        """Read the next symbol or operator; return the row `pieces` extended by this element."""
         token, after = self.peek(), bool(pieces) and pieces[-1].kind in _FACTORS
         if token.text == "/":
             return self.append_fraction(pieces)
@@ -215,10 +215,10 @@ class _Reader:
         )
 
     def append_fraction(self, pieces: list[_Piece]) -> list[_Piece]:
-        """Parse a slash and a denominator, and return the row that ends with the fraction.
+        """Parse a slash and a denominator into a fraction.
 
-        If the slash has no spaces around it, the numerator is the last factor. Otherwise, the
-        numerator is the whole product.
+        Returns the row in which the fraction replaces its numerator. If the slash has no spaces
+        around it, the numerator is the last factor of the row. Otherwise, it is the last product.
         """
         tight = self.take().tight
         begin = len(pieces)
@@ -317,9 +317,9 @@ def _fence(opening: str, closing: str, inner: tuple[tuple[str, ...], ...]) -> st
 
 
 def _name_piece(name: str, names: Collection[str], called: bool) -> _Piece:
-    """Return the MathML element of a name: a function, symbol, variable or word.
+    """Convert a name to MathML, as a function, symbol, variable or word.
 
-    `names` are the ports and parameters. `called` is True if an argument or exponent follows.
+    `names` contains port and parameter names. `called` is True if an argument or exponent follows.
     """
     plain = name.strip("`")
     if called and plain in _FUNCTIONS:
@@ -365,7 +365,7 @@ def _operator(text: str, prefix: bool) -> _Piece:
 
 
 def _single_element(pieces: list[_Piece]) -> str:
-    """Return one MathML element for a row; enclosing parentheses are omitted."""
+    """Return the MathML element `mrow` for a formula row, without enclosing parentheses."""
     if len(pieces) == 1 and pieces[0].kind == "group" and len(pieces[0].inner) == 1:
         return f"<mrow>{'<mo>,</mo>'.join(pieces[0].inner[0])}</mrow>"
     return f"<mrow>{_join(pieces)}</mrow>"

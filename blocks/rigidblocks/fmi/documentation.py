@@ -133,7 +133,7 @@ def block_docstring(block: Block) -> str:
 
 
 def prose(block: Block) -> str:
-    """Return the docstring of the block's class in the form for the documentation page.
+    """Return the docstring of the block's class, adapted for the documentation page.
 
     The function omits the sections `Raises:`, `Returns:` and `Yields:`, which only Python users
     need. It converts the sections `Args:` and `Attributes:` to lists.
@@ -153,13 +153,13 @@ def _section_as_list(section: re.Match[str]) -> str:
 
 
 def names(block: Block) -> frozenset[str]:
-    """Return the names of a block's ports and fields, which formulas display as variables."""
+    """Return the port and field names of a block. Formulas display these names as variables."""
     ports = (*block.inputs, *block.outputs, *block.states, *block.sampled, *block.parameters)
     return frozenset(port.name for port in ports) | {*getattr(block, "__dataclass_fields__", ())}
 
 
 def _parts(block: Block) -> Iterator[str]:
-    """Yield the HTML descriptions of the parts of a system, and nothing for another block."""
+    """Yield the HTML descriptions of the parts, if the block is a system."""
     if isinstance(block, PortsOfParts):
         yield "<h2>Parts</h2>"
         for name, part in block.parts.items():
@@ -227,7 +227,7 @@ def _range(port: Port) -> str:
 
 
 def _wiring(run: ReferenceRun) -> Iterator[str]:
-    """Yield the HTML about direct feedthrough, delays and conventions of the ports."""
+    """Yield the HTML section about direct feedthrough, delays and conventions of the ports."""
     pairs, block = feedthrough(run.evaluator), run.memory.block
     yield "<h2>Connections</h2><ul>"
     for output in block.outputs:
@@ -244,7 +244,7 @@ def _wiring(run: ReferenceRun) -> Iterator[str]:
 
 
 def _limits(block: Block) -> Iterator[str]:
-    """Yield the HTML about the limits of use of a block; robots have additional limits."""
+    """Yield the HTML section about the limitations of a block; robots have additional ones."""
     rules = _LIMITS if not _is_robot(block) else (*_LIMITS, _ROBOT_LIMITS)
     yield "<h2>Limits of use</h2><ul>"
     yield from (f"<li>{rule}</li>" for rule in rules)
@@ -290,8 +290,8 @@ def _integration_text(run: ReferenceRun) -> str:
 def most_operations(evaluator: TracedEvaluator, method: Adaptive, bound: int) -> float:
     """Return an upper bound of the number of arithmetic operations in a communication step.
 
-    The operations are those of `bound` attempted inner steps, one final step without error control,
-    the update of the sampled states, and the outputs.
+    The bound covers `bound` attempted inner steps, one final step without error control, the update
+    of the sampled states, and the outputs.
     """
 
     def operations(name: str) -> int:
@@ -305,9 +305,9 @@ def most_operations(evaluator: TracedEvaluator, method: Adaptive, bound: int) ->
 
 
 def _operations_of_tries(evaluator: TracedEvaluator, method: Adaptive) -> Iterator[float]:
-    """Yield the number of operations of an attempted inner step, for each type of step.
+    """Yield the operation count of one attempted inner step for each step type of `method`.
 
-    The types are explicit, linearly implicit and collocation steps, if `method` has them.
+    The step types are explicit, linearly implicit and collocation.
     """
     n = evaluator.memory.x.stop - evaluator.memory.x.start
     rates = evaluator.graph("derivative").operation_count

@@ -54,7 +54,7 @@ class ExportOptions(IntegrationOptions, total=False):
         binary: Names of the inputs, outputs and parameters that become binary variables of an
             FMI 3.0 FMU. A binary variable contains the elements of a port as little-endian doubles.
         resizable: True for FMI 3.0 arrays with a resizable last dimension. A structural parameter
-            sets its size, at most the size of the arrays of the block.
+            sets the size of this dimension, up to its size in the block.
     """
 
     bundle: bool
@@ -224,7 +224,7 @@ def _add_page_of(
 
 
 def add_page(fmu: Path, source: Block | System, dt: float | None, deflate: bool) -> None:
-    """Add an interactive simulation page to the documentation of the FMU of a block or system.
+    """Add an interactive page that simulates a block or system to the documentation of its FMU.
 
     The communication step of the page is `dt` [s], by default 1 ms. index.html links to the page.
 

@@ -57,7 +57,7 @@ class Description:
 
     @cached_property
     def interfaces(self) -> dict[str, Any]:
-        """XML elements of the interface types that the FMU has, by name."""
+        """XML elements of the FMU's interface types, by interface name."""
         found = {name: self.root.find(name) for name in (CS, ME, SE)}
         return {name: element for name, element in found.items() if element is not None}
 
@@ -73,7 +73,7 @@ class Description:
         return tuple(v for v in self.variables if v.get("causality", "local") in set(causalities))
 
     def has(self, attribute: str, interfaces: Iterable[str] = (CS, ME, SE)) -> bool:
-        """Return True if an interface type has the attribute and its value is not false or 0."""
+        """Return True if an interface type sets `attribute` to a value other than false or 0."""
         values = (self.interfaces[name].get(attribute) for name in interfaces if name in self)
         return any(value not in (None, "false", "0") for value in values)
 
@@ -82,7 +82,7 @@ class Description:
 
     @cached_property
     def structural(self) -> Counter[str]:
-        """Number of arrays that each structural parameter resizes, by its value reference."""
+        """Numbers of resized arrays, by the value reference of the structural parameter."""
         counts = Counter[str]()
         for v in self.variables:
             counts.update({d.get("valueReference") for d in v.findall("Dimension")} - {None})
@@ -98,9 +98,9 @@ def _has_type(tag: str, causalities: Iterable[str]) -> Test:
 
 
 def _has_arrays(causalities: Iterable[str], sized_by: Callable[[Any, Description], bool]) -> Test:
-    """Return a predicate that is True if a dimension of an FMU's array satisfies `sized_by`.
+    """Return a predicate that searches an FMU for an array dimension that satisfies `sized_by`.
 
-    The predicate considers only arrays with one of the given causalities.
+    The search considers only arrays with one of the given causalities.
     """
     return lambda fmu: any(
         sized_by(dimension, fmu)
@@ -162,7 +162,7 @@ class Feature(NamedTuple):
     Attributes:
         text: Name of the feature.
         test: Predicate that is True if an FMU has the feature.
-        fmi: First FMI version that has the feature.
+        fmi: First major version of FMI that defines the feature.
         of: Interface type to which the feature belongs, or None for all interface types.
     """
 
@@ -238,7 +238,7 @@ class Profile(NamedTuple):
     required_of: Mapping[str, str] = {}  # interface to which a requirement is restricted
 
     def need(self, key: str) -> Need | None:
-        """Return required or recommended for a feature, or None if the profile does not list it."""
+        """Return the requirement level of a feature; None if the profile omits the feature."""
         if key in self.required:
             return Need.REQUIRED
         return Need.RECOMMENDED if key in self.recommended else None
@@ -293,7 +293,7 @@ class Matrix(NamedTuple):
 
     Attributes:
         support: Presence of each feature in the FMU, by key of `FEATURES`.
-        missing: Required features that the FMU does not have, by name of the profile.
+        missing: Missing required features of the FMU, by profile name.
     """
 
     support: Mapping[str, Support]

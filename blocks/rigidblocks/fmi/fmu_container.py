@@ -39,9 +39,8 @@ def export_container(
     of the parts, named `part.port`.
 
     If the connections form a loop, the container may compute an output with direct feedthrough
-    before one of its inputs. An example is `qdd` of a plant. The value of this output at the start
-    time then does not depend on this input. The package fmu-manipulation-toolbox creates the
-    container.
+    before one of its inputs. An example is `qdd` of a plant. At the start time, the output then
+    does not depend on that input. The package fmu-manipulation-toolbox creates the container.
 
     Args:
         system: System with at least one FMU of version 2.0.
@@ -97,7 +96,7 @@ def _check(wiring: Wiring) -> None:
 def _files(
     wiring: Wiring, folder: Path, dt: float, platforms: str | Iterable[str] | None
 ) -> Iterator[tuple[str, str]]:
-    """Write the FMUs of a system to a folder, and yield the name and FMU file name of each part.
+    """Write the FMUs of a system to a folder; yield pairs (part name, FMU file name).
 
     The parts are in evaluation order. Parts of one FMU have the same file name.
     """
@@ -114,10 +113,10 @@ def _files(
 
 
 def _groups(wiring: Wiring) -> Iterator[list[str]]:
-    """Yield a group of part names for each FMU of the container.
+    """Group the parts so that each group becomes one FMU; yield the part names of each group.
 
     A group contains one FMU part, or consecutive blocks. The groups are in initialization
-    order, so no group reads an initial value of a later group.
+    order, so the initial values of a group depend only on earlier groups.
     """
     order = dict.fromkeys(wiring.initialization_order)
     for ours, run in groupby(order, lambda one: isinstance(wiring.parts[one].component, Block)):
@@ -126,9 +125,9 @@ def _groups(wiring: Wiring) -> Iterator[list[str]]:
 
 
 def _block_system(ours: dict[str, Part], wiring: Wiring) -> System:
-    """Return a system of the block parts `ours` with the connections between these parts.
+    """Return a system with the block parts `ours` and the connections between these parts.
 
-    Inputs that other parts feed become open inputs of the system.
+    Inputs with a connection from another part become open inputs of the system.
     """
     inner = System()
     for name, part in ours.items():
@@ -173,7 +172,7 @@ def _link(made: Any, wiring: Wiring, files: dict[str, str]) -> None:
 
 
 def _exposed_variables(part: Part, port: Port, files: dict[str, str]) -> Iterator[tuple[End, str]]:
-    """Yield the FMU file and variable of each port element, and its name in the container."""
+    """Yield (FMU file, FMU variable) and the container variable for each element of a port."""
     names = (f"{part.name}.{element}" for element in port.element_names)
     return zip(_ends(part, port, files), names, strict=True)
 

@@ -1,8 +1,8 @@
 """Model descriptions of FMI 2.0 and FMI 3.0, generated from the variables of a block.
 
-The base class writes the elements that both FMI versions share, and determines their order. Each
-subclass writes the elements of one version. FMI 2.0 has one scalar variable per element of a port,
-FMI 3.0 has one array variable per port.
+The base class writes the common elements of both FMI versions, and defines the order of all
+elements. Each subclass writes the elements of one version. FMI 2.0 has one scalar variable per
+element of a port, FMI 3.0 has one array variable per port.
 """
 
 import hashlib
@@ -53,7 +53,7 @@ Unknowns = tuple[str, Iterable[Variable], Callable[[Variable], Iterable[Variable
 
 @dataclass(frozen=True)
 class Metadata:
-    """Author, version and other attributes of a model description that the user provides.
+    """User-defined attributes of a model description, such as the author and the version.
 
     The model description omits attributes that are None. By default, its description is the first
     line of the block's docstring.
@@ -169,7 +169,7 @@ class _Writer(ABC):
     token: ClassVar[str]  # name of the attribute with the digest of the FMU
 
     def description(self, content: Iterable[bytes]) -> str:
-        """Return the XML text of the model description, which contains a digest of the FMU.
+        """Return the model description as XML text, with a digest of all files of the FMU.
 
         `content` contains all other files of the FMU.
         """
@@ -204,7 +204,7 @@ class _Writer(ABC):
 
     @abstractmethod
     def units(self) -> Iterable[str]:
-        """Return the units of all variables, which may repeat."""
+        """Return the unit of each variable; a unit may occur several times."""
 
     @abstractmethod
     def add_variables(self, parent: Element) -> None:
@@ -212,7 +212,7 @@ class _Writer(ABC):
 
     @abstractmethod
     def unknowns(self) -> tuple[Unknowns, ...]:
-        """Return the lists of unknowns in the element ModelStructure, such as the outputs."""
+        """Return the lists of unknowns for the element ModelStructure, for example the outputs."""
 
     @abstractmethod
     def add_unknowns(
@@ -244,7 +244,7 @@ class _Writer2(_Writer):
 
     @property
     def scalars(self) -> tuple[Variable, ...]:
-        """Return all scalar variables; for model exchange, including the state derivatives."""
+        """Return all scalar variables. For model exchange, add the state derivatives."""
         return (*self.variables.all, *self.rates)
 
     @property
@@ -314,7 +314,7 @@ class _Writer3(_Writer):
 
     @cached_property
     def owners(self) -> dict[int, "ArrayVariable"]:
-        """Return the array variable that contains a scalar variable, by index of the scalar."""
+        """Map the index of each scalar variable to the array variable that contains it."""
         return {element.index: array for array in self.arrays for element in array.elements}
 
     def add_interfaces(self, root: Element) -> None:
@@ -339,7 +339,7 @@ class _Writer3(_Writer):
                 self._add_float64(parent, array)
 
     def _add_binary(self, parent: Element, array: "ArrayVariable") -> None:
-        """Add the Binary element of an array variable, which contains little-endian doubles."""
+        """Add the Binary element of an array variable; its value contains little-endian doubles."""
         first = array.elements[0]
         size = 8 * len(array.elements)
         shape = " x ".join(map(str, array.shape)) or "1"
@@ -490,7 +490,7 @@ class _ScheduledWriter(_Writer3):
 
     @cached_property
     def _binary_names(self) -> frozenset[str]:
-        """Names of the elements of the binary inputs and outputs."""
+        """Element names of all binary inputs and outputs."""
         arrays = (array for array in self.arrays if array.name in self.variables.binary)
         elements = (element for array in arrays for element in array.elements)
         return frozenset(one.name for one in elements if one.variability == "discrete")
@@ -574,7 +574,7 @@ class _ClockedWriter(_Writer3):
         }
 
     def unknowns(self) -> tuple[Unknowns, ...]:
-        """Return the lists of unknowns; clocked variables have no initial values in FMI 3.0."""
+        """Return the lists of unknowns. Clocked variables are not initial unknowns in FMI 3.0."""
         clocked = self.variables.sampled_elements
 
         def select_unknowns(name: str, unknowns: Iterable[Variable]) -> list[Variable]:

@@ -379,7 +379,7 @@ def native_fmu(
 
 
 def _pictures(variables: Variables, fmi: int) -> dict[str, bytes]:
-    """Return the icon of an FMU, and in FMI 3.0 also its terminals file, by path in the FMU."""
+    """Map paths in the FMU to file contents: the icon, and for FMI 3.0 the terminals."""
     if fmi == 2:
         return {ICON: icon()}
     ports = variables.memory.ports if variables.arrays else ()  # terminals connect array variables
@@ -552,7 +552,7 @@ def _check_resizable(
 
 
 def _resizable_lines(variables: Variables) -> Iterator[str]:
-    """Yield the lines of fmu.h that mark resizable arrays; without such arrays, no lines."""
+    """Yield the lines of fmu.h that mark the resizable arrays, if the FMU has such arrays."""
     if variables.resizable:
         starts = {variables.memory.where[name].start for name in variables.resizable_ports}
         marks = ", ".join(str(int(k in starts)) for k in range(variables.count))
@@ -648,9 +648,9 @@ def _diagnostics_lines(memory: Memory) -> Iterator[str]:
 
 
 def _lengths(variables: Variables) -> list[int]:
-    """Return the length of the array variable that begins at each variable index.
+    """Return, for each variable index, the length of the array variable that begins there.
 
-    The length is 0 at an index at which no array variable begins.
+    The length is 0 if no array variable begins at the index.
     """
     sizes = {array.reference: len(array.elements) for array in array_variables(variables)}
     every = (*variables.all, *variables.rates, *variables.indicators)

@@ -48,7 +48,7 @@ def python_fmu(
 
     The importer of the FMU must be a Python program with NumPy and rigidblocks. The FMU contains
     the local modules that the script imports at its top level. Repeated exports of a script with
-    one version of rigidblocks create identical files.
+    the same version of rigidblocks create identical files.
 
     Args:
         script: Path of the script, or a loaded script.
@@ -93,10 +93,10 @@ def _licenses(bundle: bool) -> str:
 
 
 def _resources(script: Script, variables: Variables, bundle: bool) -> dict[str, bytes]:
-    """Return the files of a Python FMU's resources folder, as bytes by path in the folder.
+    """Map paths in the resources folder of a Python FMU to file contents (bytes).
 
-    The files are the script, a module with a unique name that runs the script, and all files that
-    the script needs. If `bundle` is True, they include rigidblocks.
+    The folder contains the script, a module that runs the script, and all files that the script
+    needs. The name of the module is unique. If `bundle` is True, the folder contains rigidblocks.
     """
     resources = {
         KERNEL: kernel_library(script.memory, script.method, script.h).read_bytes(),
@@ -138,7 +138,7 @@ def _layout(variables: Variables) -> bytes:
 
 
 def _binaries(name: str) -> dict[str, bytes]:
-    """Return the libraries of pythonfmu for all platforms, as bytes by path in the FMU.
+    """Map paths in the FMU to the libraries (bytes) of pythonfmu for all platforms.
 
     `name` is the model identifier, which replaces the file name of each library.
     """

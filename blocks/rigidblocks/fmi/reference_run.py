@@ -102,7 +102,7 @@ class ReferenceRun:
 
     @cached_property
     def _run(self) -> tuple[float, Array]:
-        """Communication step [s] and the memory vector at each communication point."""
+        """Communication step [s], and memory vectors at the communication points, one per row."""
         usual, sample = min(1e-2, 100 * self.h), self.memory.block.sample_time
         if sample is not None:
             dt = sample * max(1, round(usual / sample))
@@ -114,9 +114,10 @@ class ReferenceRun:
         return part * usual, rows
 
     def _rows(self, dt: float) -> tuple[Array, bool]:
-        """Return the memory vectors at multiples of dt [s], one per row.
+        """Simulate with the communication step dt [s].
 
-        Also return True if the run ended at the limit of derivative evaluations.
+        Returns the memory vectors at the communication points, one per row, and True if the run
+        ended at the limit of derivative evaluations.
         """
         rows, is_spent = list[Array](), False
         try:
@@ -149,7 +150,7 @@ class ReferenceRun:
 
     @property
     def output_columns(self) -> dict[str, int]:
-        """Map the element names of up to ten scalar outputs to memory indices, states first."""
+        """Memory indices of output elements (at most ten) by name. States precede other outputs."""
         block = self.memory.block
         states = {port.name for port in (*block.states, *block.sampled)}
         places = {
@@ -161,14 +162,14 @@ class ReferenceRun:
 
     @property
     def input_columns(self) -> dict[str, int]:
-        """Memory indices of the inputs by element name."""
+        """Memory index of each input element, by element name."""
         names = [name for port in self.memory.block.inputs for name in port.element_names]
         return {name: self.memory.u.start + k for k, name in enumerate(names)}
 
     def csv(self, columns: dict[str, int]) -> str:
-        """Return the text of a CSV file with the time [s] and the given memory columns.
+        """Return CSV text with the time [s] and the values of memory elements over the run.
 
-        `columns` maps the header of each column to its memory index.
+        `columns` maps the name of each column to the index of the memory element.
         """
         values = [[f"{k * self.dt:.9g}" for k in range(len(self.rows))]]
         values += [_numbers(self.rows[:, place]) for place in columns.values()]
@@ -231,7 +232,7 @@ def _charts(run: ReferenceRun) -> Iterator[Chart]:
 
 
 def _names(port: Port, names: list[str]) -> list[str]:
-    """Return the element names for a chart, or only their indices if the names are too long."""
+    """Return chart labels: element names, or only bracketed indices such as [1] for long names."""
     many = sum(map(len, names)) > _LETTERS
     return [name.removeprefix(port.name) for name in names] if many else names
 

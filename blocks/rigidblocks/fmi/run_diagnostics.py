@@ -23,9 +23,9 @@ def condition_places(memory: Memory) -> Iterator[tuple[int, int]]:
 
 
 def step_places(memory: Memory) -> Iterator[dict[str, int]]:
-    """Yield the memory indices of the step counters of each integrator, by counter name.
+    """Yield a dictionary for each integrator: the memory indices of its step counters.
 
-    The counter names are the elements of `STEPS`.
+    The keys are the counter names in `STEPS`.
     """
     for name in memory.where:
         before, steps, last = name.rpartition("steps.")
@@ -34,7 +34,7 @@ def step_places(memory: Memory) -> Iterator[dict[str, int]]:
 
 
 class Diagnostics:
-    """Log messages about the condition numbers of kinematic loops and the inner steps of a block.
+    """Source of log messages about singular kinematic loops and the inner steps of a block.
 
     A loop is near a singular configuration if its condition number exceeds `CLOSE` times the
     minimum of the run. When the loop leaves this region, one message reports the largest condition
@@ -116,10 +116,10 @@ class Diagnostics:
 
 
 def _passage() -> dict[str, float]:
-    """Return the initial data of the singularity diagnostics of a kinematic loop.
+    """Return the initial singularity data of a kinematic loop.
 
-    The dictionary contains the minimum condition number (`least`), the maximum rank (`rank`), and
-    the last reported condition number (`reported`). `largest` is the largest condition number above
-    the limit, and `t` is its time [s].
+    `least` is the minimum condition number of the run, `rank` the maximum rank, and `reported` the
+    last reported condition number. `largest` is the maximum condition number of the run near
+    singular configurations, and `t` is its time [s].
     """
     return {"least": inf, "rank": 0.0, "largest": 0.0, "t": 0.0, "reported": 0.0}

@@ -1,4 +1,4 @@
-"""Loading and writing of scripts of Python FMUs, and collection of the files they import."""
+"""Loading and writing of FMU scripts, and collection of the files that a script imports."""
 
 import _ctypes
 import ast
@@ -40,7 +40,7 @@ class _Beside(MetaPathFinder):
         } - set(sys.stdlib_module_names)
 
     def owns(self, name: str) -> bool:
-        """Return True if the folder contains the top-level module or package of a module name."""
+        """Return True if the folder contains the first component of the dotted module name."""
         return name.partition(".")[0] in self.names
 
     def find_spec(
@@ -58,8 +58,8 @@ def local_modules(folder: Path) -> Iterator[dict[str, bytes]]:
     A module of the folder also takes precedence over an already imported module of the same name.
 
     Yields:
-        Dictionary that on exit contains the files of the imported local modules, as bytes by path
-        relative to `folder`.
+        Dictionary, filled on exit. It maps the paths of the imported local modules, relative to
+        `folder`, to file contents (bytes).
     """
     finder, files = _Beside(folder), dict[str, bytes]()
     others = {name: sys.modules.pop(name) for name in list(sys.modules) if finder.owns(name)}
@@ -79,7 +79,7 @@ def run_script(path: Path, namespace: dict[str, object]) -> dict[str, bytes]:
     """Run a script in a namespace, and return the files of the local modules that it imports.
 
     Local modules are modules in the folder of the script. The script must import them at its top
-    level. The result has the content (bytes) by path relative to the folder.
+    level. The result maps paths relative to the folder to file contents (bytes).
     """
     own = namespace.get("__file__")
     namespace["__file__"] = str(path)
@@ -145,7 +145,7 @@ class Script:
         memory: Memory layout of the block, with its tunable parameters.
         method: Integration method.
         h: Maximum inner step [s].
-        extra_files: Content (bytes) of the local modules that the script imports, by path.
+        extra_files: Contents (bytes) of the imported local modules, by path.
     """
 
     path: Path
@@ -200,7 +200,8 @@ def slave_of(path: str | Path) -> Script:
 def _module(path: Path) -> tuple[ModuleType, dict[str, bytes]]:
     """Import a script as a module with a unique name.
 
-    The result is the module, and the content (bytes) of the local modules it imports, by path.
+    Returns the module, and a mapping from the paths of the imported local modules to their
+    contents (bytes).
     """
     module = ModuleType(f"rigidblocks_script_{digest({path.name: path.read_bytes()})}")
     sys.modules[module.__name__] = module  # dataclasses look up their module by name
@@ -306,7 +307,7 @@ class _Names(pickle.Unpickler):
 
 
 def _own_modules(name: str, data: bytes) -> dict[str, bytes]:
-    """Return the content (bytes) of the modules that a pickle imports, by path.
+    """Map the paths of the modules that a pickle imports to the module contents (bytes).
 
     Modules of the standard library and installed packages are omitted.
 

@@ -102,7 +102,7 @@ class BlockSlave(Fmi2Slave):
         self._address = ctypes.c_void_p(self._request.ctypes.data)
 
     def _sort_references(self) -> None:
-        """Store the value references that can be set before and during a run, and their bounds."""
+        """Store the value references that may be set before or during a run, and all bounds."""
         layout = self.layout
         self._known = frozenset(range(layout.size))
         self._inputs = frozenset(range(layout.u.start, layout.p.stop))  # can be set at any time
@@ -337,7 +337,7 @@ class BlockSlave(Fmi2Slave):
         self._run(self._running)
 
     def _run(self, running: bool) -> None:
-        """Store whether the run has begun, and update the value references that can be set.
+        """Store whether the run has begun, and update the set of settable value references.
 
         `running` is True if the initialization is complete.
         """

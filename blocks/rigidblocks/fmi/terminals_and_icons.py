@@ -84,7 +84,7 @@ _DESCRIPTIONS = {
 
 
 def terminals_content(ports: Iterable[str]) -> dict[str, bytes]:
-    """Return the files of the icon and the terminals of an FMU, as bytes by path in the FMU."""
+    """Map paths in the FMU to the contents (bytes) of the icon file and the terminals file."""
     return {
         f"{FOLDER}/terminalsAndIcons.xml": terminals(ports).encode(),
         f"{FOLDER}/icon.png": icon(),
@@ -126,7 +126,7 @@ def terminals(ports: Iterable[str]) -> str:
 
 
 def _terminals(ports: Iterable[str]) -> Iterable[tuple[str, str, dict[str, str]]]:
-    """Yield the name, the type, and the ports by member name of each terminal of an FMU."""
+    """Yield (name, type, members) of each terminal; `members` maps member names to ports."""
     known = list(ports)
     for part in dict.fromkeys(name.rpartition(".")[0] for name in known):
         prefix = f"{part}." if part else ""

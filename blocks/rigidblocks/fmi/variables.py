@@ -106,7 +106,7 @@ class Variables:
 
     @cached_property
     def events(self) -> Events:
-        """Event indicators for model exchange, and graphs of the functions with held branches."""
+        """Event indicators, and expression graphs whose branches are held between events."""
         return Events(self.evaluator)
 
     @cached_property
@@ -117,7 +117,7 @@ class Variables:
 
     @property
     def count(self) -> int:
-        """Number of value references, equal to the first free value reference."""
+        """Number of value references; this number is also the first unused value reference."""
         return len(self.all) + len(self.rates) + len(self.indicators)
 
     @cached_property
@@ -140,7 +140,7 @@ class Variables:
         return tuple(v for v in self.inputs if self._sample_graph.depends[output.index, v.index])
 
     def start_dependencies(self, unknown: Variable) -> tuple[Variable, ...]:
-        """Return the inputs, parameters and start values on which an initial unknown depends."""
+        """Return the inputs, parameters and initial states on which an initial unknown depends."""
         reads = self._reads_at_start[unknown.index]
         return tuple(v for v in self.all if v.initial != "calculated" and reads[v.index])
 
@@ -202,8 +202,8 @@ class Variables:
         """Names of the ports with a resizable last dimension.
 
         Raises:
-            ValueError: An element of these ports depends on another element, so that the sizes
-                cannot change.
+            ValueError: An element of these ports depends on another element. The block then does
+                not support other sizes.
         """
         memory, size = self.memory, self.resizable_size
         ports = [port for port in memory.ports if port.shape and port.shape[-1] == size]
@@ -302,7 +302,7 @@ class Variables:
 
 
 def _worth_saying(low: float, high: float, nominal: float) -> tuple[float | None, ...]:
-    """Return the bounds and the nominal value, with None for values that are FMI defaults."""
+    """Return (minimum, maximum, nominal value), with None in place of FMI default values."""
     return (
         low if isfinite(low) else None,
         high if isfinite(high) else None,
@@ -343,8 +343,8 @@ def _per_second(unit: str) -> str:
 def sparsity_header(variables: Variables) -> str:
     """Return the text of sparsity.h, a C header of FMI 3.0 FMUs.
 
-    The header contains the dependencies of each element of the unknowns, and the list of variables
-    that are available in intermediate updates.
+    The header contains the dependencies of each scalar unknown, and the list of variables that are
+    available in intermediate updates.
     """
     unknowns = sorted(
         (*variables.outputs, *variables.rates, *variables.indicators), key=lambda v: v.index

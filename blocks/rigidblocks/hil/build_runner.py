@@ -162,7 +162,7 @@ def runner_sources(
     xcp: str = "",
     platform: str | None = None,
 ) -> dict[str, str]:
-    """Return the C sources of a runner by file name; the key "a2l" has the A2L description."""
+    """Return the C sources of a runner by file name, and the A2L text under the key "a2l"."""
     links = {k: p.component for k, p in system.parts.items() if isinstance(p.component, Link)}
     _check_parts(system)
     if links:
@@ -188,7 +188,7 @@ def runner_sources(
 
 
 def _fused_sources(fused: FusedSystem) -> tuple[dict[str, str], Layout]:
-    """Return the C sources of a system without FMUs, fused to one block, and its memory layout."""
+    """Return the C sources and the memory layout of a fused system (without FMUs)."""
     memory = Memory(fused)
     sources = {file: c_text(f"kernel/{file}") for file in KERNEL}
     sources |= {file: c_text(f"runner/{file}") for file in CORE}
@@ -199,7 +199,7 @@ def _fused_sources(fused: FusedSystem) -> tuple[dict[str, str], Layout]:
 def _sequential_sources(
     parts: SequentialParts, name: str, platform: str | None
 ) -> tuple[dict[str, str], Layout]:
-    """Return the C sources of a system with FMUs, and its memory layout."""
+    """Return the C sources and the memory layout of a system with FMUs."""
     sources = {file: c_text(f"runner/{file}") for file in PARTS}
     sources |= {file: c_text(f"master/{file}") for file in SOURCES}
     sources["parts.h"] = parts.text(_folder(name), platform)
@@ -229,7 +229,7 @@ def _check_order(system: System, links: Mapping[str, Link], order: str) -> None:
 
 
 def _remove_links(system: System, links: Mapping[str, Link]) -> System:
-    """Return the system without its links; the inputs that read a link are then unconnected."""
+    """Return the system without its links; inputs connected to links become unconnected."""
     rest = System()
     for name, part in system.parts.items():
         if name not in links:

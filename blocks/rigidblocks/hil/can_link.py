@@ -30,7 +30,7 @@ class Signal:
     """CAN signal: a value in the data bytes of a frame.
 
     `start` is the index of the start bit: the least significant bit of a little-endian signal, or
-    the most significant bit of a big-endian signal. Byte k has the bits 8 k to 8 k + 7.
+    the most significant bit of a big-endian signal. Byte k contains the bits 8 k to 8 k + 7.
 
         physical = scale raw + offset,   value = factor physical + shift
 
@@ -56,8 +56,8 @@ class Signal:
 class Message:
     """CAN message of `size` bytes with its signals, and optionally a counter and a checksum.
 
-    A message with a `period` [s] is sent once in each period. After `timeout` [s] without a
-    received frame, the signals have their safe values.
+    A message with a `period` [s] is sent once in each period. If no frame arrives for `timeout`
+    [s], the signals have their safe values.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Message:
 
     @property
     def wire_size(self) -> int:
-        """Number of data bytes on the bus: the smallest frame size of CAN (FD) for the message."""
+        """Number of data bytes in the frame: the smallest CAN (FD) size that fits the message."""
         return next(size for size in SIZES if size >= self.size)
 
 
@@ -90,7 +90,7 @@ def bits_of(signal: Signal) -> list[int]:
 
 
 def write_bits(signal: Signal, raw: int, data: bytearray) -> None:
-    """Write the raw bits of a signal to the data of a frame."""
+    """Write the raw value of a signal to its bits in the frame data."""
     for k, place in enumerate(bits_of(signal)):
         data[place // 8] |= (raw >> k & 1) << place % 8
 
@@ -102,9 +102,9 @@ def extract_bits(signal: Signal, data: bytes) -> int:
 
 
 def encode_signal(signal: Signal, value: float) -> tuple[int, bool]:
-    """Return the bits of a signal value, and True if the value is out of bounds.
+    """Encode a signal value; return its bits, and True if the value is out of bounds.
 
-    A value out of bounds is replaced by the nearest bound.
+    A value out of bounds is encoded as the nearest bound.
     """
     raw = ((value - signal.shift) / signal.factor - signal.offset) / signal.scale
     if not signal.is_float and math.isfinite(raw):
@@ -117,7 +117,7 @@ def encode_signal(signal: Signal, value: float) -> tuple[int, bool]:
 
 
 def decode_signal(signal: Signal, bits: int) -> tuple[float, bool]:
-    """Return the value of a signal for its bits, and True if the raw value is out of bounds."""
+    """Decode the bits of a signal; return its value, and True if the value is out of bounds."""
     raw: float = bits
     if signal.is_float:
         number, form = _FLOATS[signal.length]
@@ -131,9 +131,9 @@ def decode_signal(signal: Signal, bits: int) -> tuple[float, bool]:
 
 
 def pack_frame(message: Message, values: Sequence[float], count: int) -> tuple[bytes, int]:
-    """Encode values into the data of a frame with the counter value `count`.
+    """Encode signal values and the counter value `count` as the data bytes of a frame.
 
-    Returns the data, and the number of values out of bounds, which are replaced by the nearest
+    Returns the data, and the number of values out of bounds. Such values are encoded as the nearest
     bound.
     """
     data, beyond = bytearray(message.wire_size), 0
@@ -149,7 +149,7 @@ def pack_frame(message: Message, values: Sequence[float], count: int) -> tuple[b
 
 
 def unpack_frame(message: Message, data: bytes) -> tuple[list[float], bool]:
-    """Return the signal values in frame data, and True if a value is out of bounds."""
+    """Decode frame data; return the signal values, and True if a value is out of bounds."""
     rows = [decode_signal(signal, extract_bits(signal, data)) for signal in message.signals]
     return [value for value, _ in rows], any(beyond for _, beyond in rows)
 
@@ -368,7 +368,7 @@ def _signal(message: str, known: Any) -> Signal:
 
 
 def _field(known: Any) -> tuple[float, float]:
-    """Return the smallest and the largest raw value that the cantools signal `known` can have."""
+    """Return the bounds (low, high) of the raw values of the cantools signal `known`."""
     if known.is_float:
         return -_LARGEST[known.length], _LARGEST[known.length]
     n = known.length - bool(known.is_signed)
@@ -384,7 +384,7 @@ def _unit(unit: str | None) -> _Unit:
 def _port(message: Message, signal: Signal, known: Any) -> Port:
     """Return the port of a signal; `known` is the cantools signal with its unit and comment.
 
-    If rigidblocks does not have the unit of the DBC file, the unit of the port is undefined.
+    If rigidblocks does not support the unit in the DBC file, the port has no defined unit.
     """
 
     def value(raw: float) -> float:
@@ -429,7 +429,7 @@ class CanLink(Link):
     Messages with a cycle time in the DBC file are sent once in each cycle, other messages in every
     step. Before the first frame of a message, and after `timeout` without a frame, the signals of
     the message have their safe values. The link ignores frames that are too short, that repeat the
-    last counter, or that have values which are not finite or out of bounds.
+    last counter, or that contain values which are not finite or out of bounds.
 
     Args:
         interface: CAN interface, such as can0, or "fd:N" for an open socket inherited from the
@@ -489,7 +489,7 @@ class CanLink(Link):
 
     @property
     def starts(self) -> dict[str, float]:
-        """Values that the link sends for unconnected inputs, by port name."""
+        """Start values of the inputs by port name; an unconnected input sends its start value."""
         return {port.name: float(port.start) for port in self.inputs if port.start is not None}
 
     def _open(self) -> Transport:
@@ -559,7 +559,7 @@ class CanLink(Link):
             self._values[_places(self.received, k)] = values
 
     def _watch(self) -> None:
-        """Set the outputs of all messages whose timeout has expired to their safe values."""
+        """For each message with an expired timeout, set the outputs to their safe values."""
         state, now, is_safe = self._state, time.monotonic(), False
         for k, message in enumerate(self.received):
             silent = now - state.heard[k] > message.timeout
@@ -584,7 +584,7 @@ class _State:
         self.is_new = [False] * len(received)
 
     def is_due(self, k: int, t: float) -> bool:
-        """Return True if message k must be sent at the time t [s]; store the current cycle."""
+        """Return True if message k must be sent at the time t [s]; store its cycle number."""
         period = self.sent[k].period
         cycle = math.floor(t / period + _DUE) if period else self.cycles[k] + 1
         is_due = cycle != self.cycles[k]
@@ -598,9 +598,10 @@ class _State:
         return own is not None and extract_bits(own, data) != checksum_of(data, message)
 
     def ahead(self, k: int, data: bytes) -> int:
-        """Return the counter of a frame of message k minus the last received counter.
+        """Return the increment of the counter of message k since the last received frame.
 
-        The result is 1 for the next frame, for a message without a counter, and after a timeout.
+        The increment is 1 if no frame is lost. It is also 1 for a message without a counter, and
+        after a timeout.
         """
         counter, last = self.messages[k].counter, self.last[k]
         if counter is None or last is None or self.is_safe[k]:
@@ -608,13 +609,13 @@ class _State:
         return (extract_bits(counter, data) - extract_bits(counter, last)) % (1 << counter.length)
 
     def hear(self, k: int, data: bytes) -> None:
-        """Store the data and the arrival time of message k."""
+        """Store the data and the arrival time of a received frame of message k."""
         self.last[k], self.heard[k] = data, time.monotonic()
         self.is_safe[k], self.is_new[k] = False, True
 
 
 def _places(messages: tuple[Message, ...], k: int) -> slice:
-    """Return the slice of the signals of message k in the signals of all messages."""
+    """Return the slice of message k in the concatenated signals of all messages."""
     first = sum(len(one.signals) for one in messages[:k])
     return slice(first, first + len(messages[k].signals))
 

@@ -79,7 +79,7 @@ def _address(listen: str) -> tuple[str, int]:
 
 
 def _accept(listener: socket.socket, root: Path, key: bytes) -> None:
-    """Start a process for each client; end the clients that do not authenticate in time."""
+    """Start a process for each client; end processes that do not authenticate in time."""
     listener.setblocking(False)
     strangers: dict[socket.socket, tuple[int, float]] = {}  # process id and deadline, oldest first
     clients, leaving = set[int](), set[int]()
@@ -112,7 +112,7 @@ def _accept(listener: socket.socket, root: Path, key: bytes) -> None:
 
 
 def _end(gate: socket.socket, pid: int) -> None:
-    """End the process of a client that has not authenticated."""
+    """End the process `pid` of an unauthenticated client, and close its socket `gate`."""
     gate.close()
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)

@@ -43,7 +43,7 @@ _ROUNDS = 100  # maximum number of initialization iterations
 
 
 class FederationError(RuntimeError):
-    """Error of a federation of HELICS, at its start or during a run."""
+    """Error of a HELICS federation, at the start or during a run."""
 
 
 def federate(
@@ -81,8 +81,8 @@ def federate(
     Raises:
         FederationError: No broker is reachable (detected within a few seconds).
         KeyError: A part does not exist.
-        SimulationError: The federation has failed; the error has the result up to the failure. A
-            killed federate is detected after about ten seconds if the broker was started with
+        SimulationError: The federation has failed; the error contains the result up to the failure.
+            A killed federate is detected after about ten seconds if the broker was started with
             `--timeout=10s --tick=2s`.
     """
     check_numbers({"t_stop": t_stop, "dt": dt})
@@ -147,10 +147,11 @@ def federate_config(
 
 
 class Crossing:
-    """Signals that a federate exchanges with other federates, as ports by `part.port`.
+    """Signals that a federate exchanges with other federates.
 
-    `published` has all outputs of the parts of the federate. `subscribed` has the outputs of other
-    parts that the federate reads.
+    `published` and `subscribed` map names `part.port` to ports. `published` contains all outputs of
+    the federate's own parts. `subscribed` contains the outputs that the federate reads from parts
+    of other federates.
     """
 
     def __init__(self, wiring: Wiring, names: tuple[str, ...]):
@@ -170,7 +171,7 @@ class Crossing:
         }
 
     def set_inputs(self, network: Network, values: Mapping[str, Array]) -> None:
-        """Set the inputs that read values of other federates; convert the units."""
+        """Set the inputs from other federates to `values`, after unit conversion."""
         for wire, conversion in self._wires:
             view = network.view(".".join(wire.target))
             assert view is not None
@@ -180,7 +181,7 @@ class Crossing:
                 target[:] = conversion.apply(target)
 
     def starts(self, plan: Plan, values: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the start values of inputs that read values of other federates, by input name."""
+        """Return the start values of the inputs from other federates, by input name."""
         found: dict[str, Array] = {}
         for wire, conversion in self._wires:
             part, port = plan.wiring.parts[wire.target[0]], ".".join(wire.target)
@@ -324,7 +325,7 @@ class Federate(StepTiming):
 
 
 def _own(wiring: Wiring, names: tuple[str, ...]) -> System:
-    """Return the subsystem of the parts `names`; inputs from other parts are unconnected."""
+    """Return a system with only the parts `names`, without connections from other parts."""
     _check(wiring, names)
     fed = {wire.target for wire in wiring.wires if wire.source[0] not in names}
     system = System()
@@ -375,7 +376,7 @@ def _address(broker: str) -> tuple[str, int]:
 
 
 def _reach(host: str, port: int) -> None:
-    """Raise FederationError if the broker is not reachable within 3 s; HELICS waits 30 s."""
+    """Raise FederationError if the broker is not reachable within 3 s; HELICS would wait 30 s."""
     end = time.monotonic() + _REACHED
     while True:
         try:

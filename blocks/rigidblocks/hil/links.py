@@ -29,7 +29,7 @@ from rigidblocks.spatial.spatial import Array
 
 
 class Transport(abc.ABC):
-    """Base class of the connections that send and receive packets or CAN frames."""
+    """Base class of transports, which send and receive packets or CAN frames."""
 
     @abc.abstractmethod
     def send(self, data: bytes) -> None:
@@ -45,11 +45,11 @@ class Transport(abc.ABC):
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Free the socket or the shared memory of the connection."""
+        """Release the socket or the shared memory."""
 
 
 class Ends(NamedTuple):
-    """Addresses of both ends of a link, and the constant `kind` of the link type in link.h."""
+    """Peer and listening address of a link, and its type `kind` (a constant in link.h)."""
 
     kind: str
     peer: str
@@ -60,10 +60,10 @@ class Link(PythonBlock, abc.ABC):
     """Block that sends its inputs in every step and outputs the received values.
 
     The outputs hold the last received values. Before the first packet, and after `timeout` [s]
-    without a packet, the outputs have their safe values. `safe` has the safe values by port name;
-    the default is the value nearest to zero within the bounds of the port. In lock-step, each step
-    waits for new values, for at most `timeout`. `counts` has the numbers of sent, received and
-    faulty packets or messages.
+    without a packet, the outputs have their safe values. `safe` maps port names to safe
+    values; the default is the value nearest to zero within the bounds of the port. In lock-step,
+    each step waits for new values, for at most `timeout`. `counts` contains the numbers of sent,
+    received and faulty packets or messages.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class Link(PythonBlock, abc.ABC):
     @property
     @abc.abstractmethod
     def _is_answered(self) -> bool:
-        """True if all values of the current step have arrived, so that lock-step stops waiting."""
+        """True if all values of the current step have arrived; lock-step then ends its wait."""
 
     @abc.abstractmethod
     def _watch(self) -> None:
@@ -281,8 +281,9 @@ class UdpLink(PacketLink):
 
     `hil.udp_packet` defines the packet format for Python, and `c/runner/packet.h` for C. The
     outputs hold the last received values. Before the first packet, and after `timeout` without a
-    packet, the outputs have their safe values. `counts` has the numbers of sent, received, lost,
-    late, duplicate and faulty packets. In programs of `build_runner`, the link is implemented in C.
+    packet, the outputs have their safe values. `counts` contains the numbers of sent, received,
+    lost, late, duplicate and faulty packets. In programs of `build_runner`, the link is
+    implemented in C.
 
     The first run opens the socket; `close` closes the socket.
 
@@ -365,9 +366,9 @@ class SharedLink(PacketLink):
 
     The exchange takes place in every step, in the shared memory of shm_open("/plant"). The first
     run creates the shared memory, and `close` removes it. The peer opens it with
-    `hil.shared_memory`, or in C with `c/runner/shared_memory.h`. The shared memory has the last
-    packet of each direction with a lock, so neither side waits for the other side. The packet
-    format, `timeout`, `lock_step`, `safe` and `counts` are as in `UdpLink`.
+    `hil.shared_memory`, or in C with `c/runner/shared_memory.h`. For each direction, the shared
+    memory contains the last packet and a lock counter. Neither side waits for the other side. The
+    packet format, `timeout`, `lock_step`, `safe` and `counts` are as in `UdpLink`.
 
     Args:
         memory: Name of the shared memory: letters, digits, '_', '.' and '-'.

@@ -27,7 +27,7 @@ MODEL = "System"
 
 
 class Simulator:
-    """Mosaik simulator; each of its entities is a run of one system.
+    """Mosaik simulator of a system; each entity is a separate run of the system.
 
     The step `dt` [s] is a multiple of the time resolution; the default is the time resolution. The
     class has the methods of `mosaik_api_v3.Simulator` but does not need the mosaik package.
@@ -79,7 +79,7 @@ class Simulator:
         return self.meta
 
     def create(self, num: int, model: str, *, start: dict[str, Any] | None = None) -> Any:
-        """Create `num` entities; each entity is a run with the start values `start`."""
+        """Create `num` entities; each entity simulates the system from the start values `start`."""
         made = []
         for _ in range(num):
             name = f"system_{len(self._runs)}"
@@ -118,7 +118,7 @@ class Simulator:
 
 
 def _single_value(port: str, sources: dict[str, Any]) -> Any:
-    """Return the value for an input from its only source; raise ValueError for several sources."""
+    """Return the value that mosaik passes to an input; raise ValueError for several sources."""
     if len(sources) > 1:
         raise ValueError(f"input '{port}' has several sources: {', '.join(sorted(sources))}")
     return next(iter(sources.values()))

@@ -37,10 +37,11 @@ from rigidblocks.tracing.ccode import c_number, c_text
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Memory layout of a system: the size, and the slice `where` of each port by `part.port`.
+    """Memory layout of a system, with the ports that other programs can access.
 
-    `inputs` are the inputs without a connection within the system. `parameters` may change during
-    a run.
+    `size` is the number of values. `where` maps each `part.port` to its slice of the memory.
+    `inputs` are the unconnected inputs. `parameters` are the parameters that may change during a
+    run.
     """
 
     size: int
@@ -51,7 +52,7 @@ class Layout:
 
 
 def layout_of(memory: Memory) -> Layout:
-    """Return the memory layout of a system that is one block."""
+    """Convert the `Memory` of a fused system to a `Layout`."""
     block = memory.block
     ports = block.outputs, block.inputs, tuple(memory.parameters)
     return Layout(memory.size, memory.where, *ports)
@@ -109,7 +110,7 @@ def check_fmu(part: Part) -> None:
 
 
 def carried_ports(ports: Sequence[Port]) -> tuple[Port, ...]:
-    """Return the ports with numeric values; a runner omits other ports."""
+    """Return the ports with numeric values. A runner does not transfer text or binary values."""
     return tuple(port for port in ports if port.type not in TEXTUAL)
 
 
@@ -123,7 +124,9 @@ def tunable_ports(fmu: Fmu) -> tuple[Port, ...]:
 
 
 def unpack(parts: Sequence[Part], folder: Path, platform: str | None) -> None:
-    """Unpack FMUs into the subfolders 0, 1, ... of a folder, for a platform or this machine.
+    """Unpack the FMU of each part into a numbered subfolder (0, 1, ...) of `folder`.
+
+    `platform` is the target platform, or None for this machine.
 
     Raises:
         FmuError: An FMU has no library for the platform.
@@ -160,7 +163,7 @@ def plan_text(
 ) -> Iterator[str]:
     """Yield the C tables of an FMU, and then the C struct that refers to the tables.
 
-    `slices` has the memory slice of each port.
+    `slices` maps port names to memory slices.
     """
     fmu = part.component
     assert isinstance(fmu, Fmu)
@@ -204,7 +207,10 @@ def _groups(
     *,
     are_parameters: bool = False,
 ) -> Iterator[tuple[str, str]]:
-    """Yield a C table and its struct for each group of values that one FMI call sets or reads."""
+    """Group the ports so that one FMI call sets or reads each group.
+
+    Yields the C tables of a group, and the C struct that refers to these tables.
+    """
     fmu = part.component
     assert isinstance(fmu, Fmu)
 
@@ -235,7 +241,7 @@ def _groups(
 
 
 def _starts(index: int, part: Part) -> Iterator[tuple[str, str]]:
-    """Yield the C tables of the start values that the user has set, and of the String inputs."""
+    """Yield the C tables of user-defined start values, and of String and Binary inputs."""
     fmu = part.component
     assert isinstance(fmu, Fmu)
     given = [p for p in (*fmu.parameters, *fmu.states) if p.name in part.start]
@@ -281,14 +287,14 @@ def _values(port: Port, values: Any) -> Iterator[str]:
 
 
 def _function(of_type: str, version: int) -> str:
-    """Return the name of a type in FMI functions, such as Float64 in fmi3SetFloat64."""
+    """Return the type suffix of FMI function names, such as Float64 in fmi3SetFloat64."""
     if of_type == "Enumeration":
         return "Integer" if version == 2 else "Int64"
     return of_type
 
 
 def _kind(of_type: str, version: int) -> tuple[str, str]:
-    """Return the C type of a value, and the name of its constant in `c/master/loop_tables.h`."""
+    """Return the C type for an FMI type, and the type constant in `c/master/loop_tables.h`."""
     if of_type == "Boolean":
         return ("int32_t", "RB_INTEGER_BOOLEAN") if version == 2 else ("bool", "RB_BOOLEAN")
     name = {"Integer": "Int32", "Real": "Float64"}.get(of_type, of_type)
@@ -307,7 +313,7 @@ def _c_list(numbers: Sequence[int]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class SequentialParts:
-    """Parts of a runner with FMUs, which step in sequence and share one memory vector.
+    """Parts of a runner with FMUs: the parts step in sequence and share one memory vector.
 
     The memory vector contains the memory vector of each block, and the port values of each FMU.
 
@@ -349,7 +355,7 @@ class SequentialParts:
 
     @cached_property
     def first(self) -> dict[str, int]:
-        """First memory index of each part; the key "" contains the size of the whole memory."""
+        """First memory index of each part by name; "" maps to the size of the memory."""
         ends = np.cumsum([0, *map(self._size, self.parts)]).tolist()
         return dict(zip([*(part.name for part in self.parts), ""], ends, strict=True))
 
@@ -444,7 +450,7 @@ class SequentialParts:
         yield f"enum {{ RUNNER_CHECKED = {len(checked)} }};"
 
     def _start_tables(self, names: list[str]) -> Iterator[str]:
-        """Yield the C tables of the initialization: evaluation order, and parts of each loop."""
+        """Yield the C tables of the initialization: the parts and evaluations of each group."""
         wiring, where, rows = self.plan.wiring, self.layout.where, []
         for g, group in enumerate(wiring.initialization):
             evaluations = []
@@ -467,7 +473,7 @@ class SequentialParts:
         yield f"enum {{ RUNNER_GROUPS = {len(rows)} }};"
 
     def _unguarded_outputs(self) -> Iterator[str]:
-        """Yield the memory ranges of FMU outputs, which the program checks for infinity and NaN."""
+        """Yield the memory blocks of FMU outputs; the program checks them for infinity and NaN."""
         for part in self.fmus:
             for port in carried_ports(part.component.outputs):
                 place = self.layout.where[f"{part.name}.{port.name}"]
@@ -519,7 +525,7 @@ class SequentialParts:
         )
 
     def _start(self) -> Array:
-        """Return the memory (n,) before the initialization, with the start values."""
+        """Return the memory vector (n,) with the start values, before the initialization."""
         start = np.zeros(self.first[""])
         for part in self.parts:
             first = self.first[part.name]
@@ -540,7 +546,7 @@ class SequentialParts:
         return sum(port.size for port in _numbers(part))
 
     def _own(self, part: Part) -> dict[str, slice]:
-        """Return the slice of each port of a part, relative to the part's first memory index."""
+        """Map the port names of a part to slices relative to the first memory index of the part."""
         if part.name in self.memories:
             return dict(self.memories[part.name].where)
         return places(_numbers(part))
@@ -569,9 +575,10 @@ def _element(part: Part, name: str) -> tuple[str, int]:
 class Linked(NamedTuple):
     """Link of a system, with the memory indices of its values.
 
-    All memory indices refer to the system without its links. `sent` has the memory index of each
-    sent value, or -1 for an unconnected input, whose constant value is in `open`. `targets` has
-    pairs (memory index, index of the received value to store there).
+    All memory indices refer to the system without its links. `sent` contains the memory index of
+    each sent value. For an unconnected input, this index is -1, and the link sends the constant in
+    `open`. `targets` contains pairs (memory index, index of a received value): the link stores the
+    received value at the memory index.
     """
 
     name: str
@@ -617,10 +624,9 @@ def _check_units(name: str, system: System) -> None:
 
 
 def _left_open(name: str, link: Link, system: System, sent: Mapping[int, int]) -> tuple[float, ...]:
-    """Return the constants that a link sends for unconnected elements of its inputs.
+    """Return a constant for each input element of a link: its start value, or 0.
 
-    The result has an entry for each input element; the link uses only the entries of unconnected
-    elements.
+    The link sends this constant only for an unconnected element.
     """
     values: list[float] = []
     for port in link.inputs:
@@ -637,7 +643,7 @@ def _left_open(name: str, link: Link, system: System, sent: Mapping[int, int]) -
 
 
 def _offset(ports: Iterable[Port], name: str) -> int:
-    """Return the index of the first value of port `name` in the values of all ports."""
+    """Return the start index of port `name` in the concatenated values of `ports`."""
     names = [port.name for port in ports]
     return sum(port.size for port in list(ports)[: names.index(name)])
 

@@ -21,9 +21,9 @@ _FOLDER = Path("/dev/shm")
 class Shared:
     """One end of a shared memory with a channel in each direction.
 
-    Each channel has the last packet, and a lock counter that is odd during a write. The simulation
-    creates the shared memory with `rooms`, the sizes [bytes] of sent and received packets. The peer
-    opens the existing shared memory.
+    Each channel contains the last packet, and a lock counter that is odd during a write. The
+    simulation passes `rooms`, the maximum sizes [bytes] of sent and received packets, to create the
+    shared memory. The peer omits `rooms` to open the existing shared memory.
 
     Raises OSError if the shared memory is not available.
     """

@@ -35,7 +35,7 @@ def pack_packet(packet: Packet) -> bytes:
 
 
 def unpack_packet(data: bytes, n: int) -> tuple[int, Packet | None]:
-    """Decode a packet with n values; return OK and the packet, or an error code and None."""
+    """Decode a packet with n values; return (OK, packet), or (error code, None)."""
     if len(data) < _HEADER.size or data[:4] != MAGIC:
         return FOREIGN, None
     _, version, count, sequence, echo, time = _HEADER.unpack_from(data)

@@ -81,9 +81,10 @@ class Joint(abc.ABC):
 
     @abc.abstractmethod
     def jcalc(self, q: Array, qd: Array) -> JointMotion:
-        """Return the joint transform, motion subspace, velocity and bias (RBDA 4.4).
+        """Return the joint transform, motion subspace, velocity and bias acceleration (RBDA 4.4).
 
-        The velocity is vJ = S qd. The bias cJ is the apparent derivative of S times qd.
+        The velocity is vJ = S qd. The bias acceleration cJ is the apparent derivative of S,
+        multiplied by qd.
 
         Args:
             q: Position variables (nq,).
@@ -155,7 +156,7 @@ class Joint(abc.ABC):
         return self.jcalc(self.nearest(X), np.zeros(self.nv)).XJ
 
     def velocity(self, q: Array, vJ: Array) -> Array:
-        """Return the velocity variables qd (nv,) of the joint velocity vJ = S qd (6,).
+        """Return the velocity variables qd (nv,) for a joint velocity vJ = S qd (6,).
 
         If no qd gives vJ exactly, the result is the least-squares solution. The default
         implementation requires a constant S.

@@ -72,7 +72,9 @@ _ROUNDING = 1e-15  # relative rounding error of the length of a unit vector
 def turn(axis: Axis, theta: Any) -> Transform:
     """Return the transform to a frame rotated by `theta` [rad] about the unit vector `axis`.
 
-    E = cos(theta) 1 + (1 - cos(theta)) u u^T - sin(theta) u x
+        E = cos(theta) 1 + (1 - cos(theta)) u u^T - sin(theta) u x
+
+    u is the unit vector.
     """
     for k, rotation in enumerate((rotx, roty, rotz)):
         if abs(axis[k]) == 1.0:
@@ -82,7 +84,7 @@ def turn(axis: Axis, theta: Any) -> Transform:
 
 
 def to_z(axis: Axis) -> Array:
-    """Return a rotation (3, 3) to coordinates in which a general unit `axis` is z.
+    """Return a rotation (3, 3) to coordinates whose z axis is a general unit `axis`.
 
     For a coordinate axis the result is the identity. A joint about a coordinate axis needs no more
     operations than a joint about z.
@@ -91,7 +93,7 @@ def to_z(axis: Axis) -> Array:
 
 
 def onto_z(axis: Axis) -> Array:
-    """Return a rotation (3, 3) to coordinates in which the unit `axis` is z.
+    """Return a rotation (3, 3) to coordinates whose z axis is the unit `axis`.
 
     For a coordinate axis the result consists of quarter turns.
     """
@@ -300,7 +302,7 @@ class RackAndPinion(Joint):
 
 
 def _about_z(joint: Revolute | Prismatic | Helical | Cylindrical) -> Joint:
-    """Return a joint of the same type about z, or a joint about a coordinate axis unchanged."""
+    """Replace a general joint axis by z; return a joint about a coordinate axis unchanged."""
     return joint if 1.0 in map(abs, joint.axis) else replace(joint, axis=Z)
 
 

@@ -64,7 +64,7 @@ class PlanarPrismatic(Joint):
 
 
 def _motion(XJ: Any, row: int, qd: Array) -> JointMotion:
-    """Return the joint motion whose subspace S (3, 1) is the unit vector of row `row`."""
+    """Return the motion of a joint whose subspace S (3, 1) has a 1 in `row` and zeros elsewhere."""
     S = np.eye(3)[:, [row]]
     return JointMotion(XJ, S, S @ qd, np.zeros(3))
 

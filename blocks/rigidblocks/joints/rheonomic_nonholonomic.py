@@ -58,7 +58,7 @@ def _value_and_derivatives(value: Any) -> tuple[Any, Any, Any]:
 
 
 class _Drive(NamedTuple):
-    """Motion of a frame with prescribed motion relative to the predecessor frame F_p.
+    """Prescribed motion of a frame relative to the predecessor frame F_p.
 
     X is the transform from F_p to the frame, sigma the velocity of the frame, and `rate` the
     apparent derivative of sigma. sigma and `rate` are in coordinates of the frame.
@@ -319,7 +319,7 @@ _RADIAL = np.array([1.0, 0.0, 1.0])  # selects the components in the plane of th
 
 @dataclass(frozen=True)
 class Blade(Joint):
-    """Skate or wheel in the plane that moves along the x axis of F_s and rotates about z.
+    """Planar skate or wheel, with motion along the x axis of F_s and rotation about z.
 
     The body does not move sideways. q = (angle [rad], position of F_s in F_p [m]). qd = (angular
     velocity [rad/s], speed along x [m/s]). The joint uses planar vectors.

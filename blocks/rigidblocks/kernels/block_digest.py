@@ -43,7 +43,10 @@ _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
 
 class _UnknownError(Exception):
-    """Error for an object that contains itself or runs code outside this package."""
+    """Error for an object without fingerprint.
+
+    The object contains itself or runs code outside this package.
+    """
 
 
 def fingerprint(*things: Any) -> str | None:
@@ -63,16 +66,16 @@ def fingerprint(*things: Any) -> str | None:
 
 @cache
 def _integrator_digests() -> Mapping[int, tuple[Any, bytes]]:
-    """Return a mapping from the id of each integrator to the integrator and its digest.
+    """Map the id of each integrator to the integrator and its digest.
 
-    The integrators are constants of this package. The cache of `_Digest` starts with their digests,
-    because the tables of an adaptive method are most of the content of a block.
+    The integrators are constants of this package, and their tables are most of the content of a
+    block. The cache of `_Digest` therefore starts with these digests.
     """
     return {id(one): (one, _Digest().digest(one)) for one in (*INTEGRATORS.values(), RADAU)}
 
 
 def content_digest(*things: Any) -> str:
-    """Return the digest of objects, and of the code and constants that determine object values.
+    """Return the digest of objects, and of the code and constants that determine their values.
 
     The digest identifies the code of installed libraries by the library versions. For functions and
     classes of the user, it includes the instructions, constants, defaults, closures and globals. It
@@ -91,7 +94,7 @@ def package_digest() -> str:
 
 
 class _Digest:
-    """Fingerprints of objects, with a cache that contains each object once."""
+    """Computation of object fingerprints, with a cache of the digest of each object."""
 
     def __init__(self, known: Mapping[int, tuple[Any, bytes]] | None = None) -> None:
         # by id; the entries refer to the objects, so their ids are unique
@@ -138,7 +141,7 @@ class _Digest:
             yield array.tobytes()
 
     def _fields(self, thing: Any) -> Iterator[bytes]:
-        """Yield the name of the class of an object, and the names and digests of its fields."""
+        """Yield the class name of an object, and the name and digest of each field."""
         cls = type(thing)
         yield _name(cls).encode()
         if isinstance(thing, Block):
@@ -151,7 +154,7 @@ class _Digest:
 
 
 class _ContentDigest(_Digest):
-    """Digests of objects and of the code that they run, including code outside this package."""
+    """Computation of content digests of objects, including code outside this package."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -208,7 +211,7 @@ class _ContentDigest(_Digest):
     def _global(self, value: Any, names: list[str]) -> bytes:
         """Return the digest of a global value.
 
-        For a module of the program, the digest covers only its attributes `names`.
+        For a module of the user, the digest covers only the attributes with a name in `names`.
         """
         if not isinstance(value, ModuleType) or _library_name(value.__name__):
             return self.digest(value)
@@ -252,7 +255,7 @@ class _ContentDigest(_Digest):
             yield from self._pickle_content(thing)
 
     def _pickle_content(self, thing: Any) -> Iterator[bytes]:
-        """Yield the digests of the state that pickle would store for the object."""
+        """Yield the digests of the data that pickle would store for the object."""
         try:
             reduced = thing.__reduce_ex__(2)
         except Exception:  # classes raise various errors if pickle fails
@@ -288,7 +291,7 @@ _INSTALLED = tuple({sysconfig.get_path(name) for name in ("purelib", "platlib")}
 
 
 def _library_name(module: str | None) -> bytes:
-    """Return the name and version of a library module, or empty bytes for program modules."""
+    """Return the name and version of a library module; for other modules, empty bytes."""
     top = (module or "").partition(".")[0]
     if top in ("builtins", *sys.stdlib_module_names):
         return b"" if top == "__main__" else (module or "").encode()
@@ -302,7 +305,7 @@ def _library_name(module: str | None) -> bytes:
 
 
 def _library_code(function: FunctionType) -> bytes:
-    """Return the library, version and name of a library function, or empty bytes."""
+    """Return the library, version and name of a library function; otherwise, empty bytes."""
     file = function.__code__.co_filename
     if file.startswith((str(FOLDER) + os.sep, *_LIBRARIES, *_INSTALLED)):
         return _library_name(function.__module__) + function.__qualname__.encode()
@@ -316,7 +319,7 @@ def _is_own(function: Any) -> bool:
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """Yield a code object and the code objects of the functions in it."""
+    """Yield a code object and, recursively, the code objects of the functions in it."""
     yield code
     for one in code.co_consts:
         if isinstance(one, CodeType):
@@ -345,7 +348,7 @@ def _modules_imported_by(code: CodeType) -> Iterator[str]:
 
 
 def _source(module: str) -> bytes:
-    """Return the source code of a program module, or its name if it has no source code."""
+    """Return the source code of a module, or its name if the source file cannot be read."""
     try:
         spec = find_spec(module)
         return Path((spec and spec.origin) or "").read_bytes()
@@ -408,7 +411,7 @@ _last: list[tuple[float, bytes | None]] = []  # time and result of the last sear
 
 
 def _sources() -> bytes | None:
-    """Return the digest of the sources of this package and of the versions of its dependencies.
+    """Return the digest of this package's sources and of the versions of its dependencies.
 
     The result is None if a source file has changed since it was loaded.
     """

@@ -41,10 +41,11 @@ def body_sweeps(
     loops: LoopRows | None = None,
     in_plane: bool = False,
 ) -> WrittenFunction:
-    """Return the C code of a dynamics algorithm that loops over the bodies of a model.
+    """Return the C code of a dynamics algorithm, with loops over the bodies of a model.
 
-    Only the tables grow with the number of bodies. The code of `loops` grows with the number of
-    constraint rows. If `in_plane` is true, "daba" and "drnea" use vectors of three elements.
+    Except for tables, the code size does not depend on the number of bodies. The code of `loops`
+    grows with the number of constraint rows. If `in_plane` is true, "daba" and "drnea" use vectors
+    of three elements.
 
     Args:
         model: The model.
@@ -78,7 +79,7 @@ def body_sweeps(
 
 
 def _shapes(model: Model, algorithm: Algorithm) -> tuple[Shapes, Shapes]:
-    """Return the shapes of the inputs and of the outputs of an algorithm, by name."""
+    """Return the shapes of the inputs of an algorithm by name, and the shapes of its outputs."""
     inputs = {key: (model.nq if key == "q" else model.nv,) for key in algorithm.inputs}
     outputs: dict[str, tuple[int, ...]] = {}
     if algorithm.output:
@@ -88,7 +89,7 @@ def _shapes(model: Model, algorithm: Algorithm) -> tuple[Shapes, Shapes]:
 
 
 def _moving_variables(model: Model) -> int:
-    """Return the largest nv of all joints if a motion subspace S depends on q, else 0."""
+    """Return the largest nv of all joints if any motion subspace S depends on q, else 0."""
     return max(j.nv for j in model.joint) if any(map(_moves_subspace, model.joint)) else 0
 
 
@@ -98,7 +99,7 @@ def _moves_subspace(joint: Joint) -> bool:
 
 
 def _leaves(name: str, number: int, body: BodyType) -> Iterator[str]:
-    """Yield one C function for each pass of an algorithm, for the bodies of one type."""
+    """Yield the C functions of a body type, with one function for each pass of the algorithm."""
     for k, step in enumerate(body.algorithm.passes):
         head = f"static void {name}_{k}_{number}({_parameters(body.algorithm, body.notation.real)})"
         yield f"{head}\n{{\n{body.leaf(step)}\n}}\n"
@@ -112,7 +113,11 @@ def _parameters(algorithm: Algorithm, real: str) -> str:
 
 
 def _tables(model: Model, place: list[int], patterns: list[np.ndarray]) -> Iterator[str]:
-    """Yield the C tables of indices and of the body parameters that differ within a body type."""
+    """Yield the C tables of body parameters, parents, body types and indices of variables.
+
+    The table of body parameters contains the parameters that are NaN in the pattern of the body
+    type.
+    """
     open_numbers = [body_numbers(model, i)[np.isnan(patterns[k])] for i, k in enumerate(place)]
     starts = list(accumulate(map(len, open_numbers), initial=0))[:-1]
     yield _table("double", "K", map(c_number, np.concatenate([*open_numbers, [0.0]])))
@@ -138,7 +143,7 @@ def _body(
     cells: int,
     notation: Notation,
 ) -> Iterator[str]:
-    """Yield the lines of the C function `name`, which loops over the bodies once per pass."""
+    """Yield the C code of the function `name`, which loops over the bodies once per pass."""
     real, nb = notation.real, model.nb
     yield f"\nstatic void {name}(const {real} *in, {real} *cells, {real} *out)\n{{"
     yield from _places(model, algorithm, nb * cells, real)
@@ -159,9 +164,9 @@ def _body(
 
 
 def _places(model: Model, algorithm: Algorithm, columns: int, real: str) -> Iterator[str]:
-    """Yield the C declarations of pointers to inputs, output, result columns and workspace.
+    """Yield the C declarations of the pointers to inputs, output, columns and workspace.
 
-    `columns` is the index of the first result column in the array `cells`.
+    `columns` is the index in the array `cells` at which the result columns begin.
     """
     start = 0
     for key in algorithm.inputs:
@@ -186,7 +191,7 @@ _OUTPUT = {"rnea": "tau", "crba": "H", "aba": "qdd"}
 
 
 def straight_line(model: Tree, algorithm: str) -> Graph:
-    """Return the graph of a dynamics algorithm, traced without loops over the bodies.
+    """Return the graph of a dynamics algorithm with unrolled passes over the bodies.
 
     For a spatial model, the graph belongs to its `equivalent` model.
     """

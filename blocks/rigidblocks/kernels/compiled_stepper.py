@@ -1,4 +1,4 @@
-"""Steppers of traced blocks, which run compiled kernels or graphs, and C code for SIMD lanes."""
+"""Steppers that run compiled kernels or graphs of blocks, and C code of steps in SIMD lanes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -62,8 +62,8 @@ def compiled_stepper(
     """Return a stepper that runs the compiled kernel of a block.
 
     The function compiles the kernel with the C compiler of this machine, unless the cache contains
-    it. If `follows` is True, the stepper also supports input polynomials. `h` is the largest inner
-    step [s].
+    the kernel. If `follows` is True, the stepper also supports inputs that are polynomials in time.
+    `h` is the largest inner step [s].
     """
     h = longest_step(method, h)
     path = kernel_library(memory, method, h)
@@ -107,8 +107,9 @@ def kernel_library(memory: Memory, method: Method, h: float, *, follows: bool = 
     """Return the path of the compiled kernel of a block, a shared library.
 
     The function compiles the kernel unless the cache contains it. If `follows` is True, the kernel
-    contains only the step with input polynomials. The key of the cache is the fingerprint of the
-    block. The function traces the block only if the cache has no kernel with this key.
+    contains only the step for inputs that are polynomials in time. The key of the cache is the
+    fingerprint of the block. The function traces the block only if the cache has no kernel with
+    this key.
     """
     written = isinstance(memory.block, BlockInC)
     command = compiler() if written else straight_line_compiler()
@@ -130,7 +131,7 @@ MOST_LANES = 8
 
 
 def steps_header(memory: Memory, method: Method, h: float, dt: float) -> str:
-    """Return the C code of steps.h, which steps a block by dt [s] in SIMD lanes.
+    """Return the C code of steps.h, for a step of a block by dt [s] in SIMD lanes.
 
     c/lanes/lane_library.c includes this code.
 
@@ -143,7 +144,7 @@ def steps_header(memory: Memory, method: Method, h: float, dt: float) -> str:
 
 
 def functions_text(evaluator: TracedEvaluator, method: Method, dt: float) -> str:
-    """Return the C code of all functions of a block that a step in SIMD lanes calls."""
+    """Return the C code of the block functions that a step in SIMD lanes calls."""
     names = [name for name in FUNCTIONS if name != "initial"]
     names += [PROJECTION] * evaluator.has_projection
     names += [SWITCHING] * bool(
@@ -169,7 +170,7 @@ def check_traced(memory: Memory) -> None:
 
 
 def _advance(memory: Memory, method: Method, h: float, dt: float) -> str:
-    """Return the C function `advance` of a block or of its inner blocks, for SIMD lanes."""
+    """Return the C function `advance` of a block and its inner blocks, for SIMD lanes."""
     block = memory.block
     if chooses_steps(method, block):
         return _adaptive_lane_text(TracedEvaluator(memory), method, h, dt)
@@ -185,7 +186,7 @@ def _advance(memory: Memory, method: Method, h: float, dt: float) -> str:
 
 
 def _adaptive_lane_text(evaluator: TracedEvaluator, method: Method, h: float, dt: float) -> str:
-    """Return the C code of a block with adaptive steps, for SIMD lanes and for a single lane."""
+    """Return the C code of adaptive steps of a block, for SIMD lanes and for a single lane."""
     files = (*(f"kernel/{name}" for name in KERNEL), "lanes/lane_step.h")
     *alone, step = (c_text(name) for name in files)
     functions = functions_text(evaluator, method, dt)
@@ -194,7 +195,10 @@ def _adaptive_lane_text(evaluator: TracedEvaluator, method: Method, h: float, dt
 
 
 def _workspace_text(memory: Memory) -> str:
-    """Return the C definition of the workspace; a large workspace is not on the stack."""
+    """Return the C definition of the step workspace.
+
+    A workspace of more than `MOST_ON_STACK` bytes is not on the stack.
+    """
     numbers = 3 * memory.size + 20 * (memory.x.stop - memory.x.start)
     numbers += 2 * sum(one.memory.size for one in _inner_blocks(memory))
     large = int(numbers * MOST_LANES * 8 > MOST_ON_STACK)
@@ -204,7 +208,7 @@ def _workspace_text(memory: Memory) -> str:
 def _inner_block_lane_text(
     memory: Memory, block: Composite, inner: tuple[InnerBlock, ...], dt: float
 ) -> str:
-    """Return the C code for SIMD lanes of a block that contains inner blocks."""
+    """Return the C code of a step of a block with inner blocks, for SIMD lanes."""
     sample_time = block.sample_time
     assert sample_time is not None
     texts = [

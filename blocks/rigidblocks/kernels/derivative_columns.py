@@ -62,10 +62,10 @@ def accumulate_inertia(model: Model, i: int, S: Array, I: RigidInertia) -> Resul
 class Moving(NamedTuple):
     """Motion of body i in base coordinates, with the inertia and velocity-product terms.
 
-    X0 is the transform from base to body coordinates, S the motion subspace, and `swept` the
-    product v_p x S with the velocity v_p of the parent. v is the velocity, c the velocity-product
-    acceleration relative to the parent, and I0 the inertia. B1 and the linear momentum P define
-    B v = `Bv` (`coriolis`).
+    X0 is the transform from base to body coordinates, and S is the motion subspace. With the
+    velocity v_p of the parent, `swept` is v_p x S. v is the velocity, c the velocity-product
+    acceleration relative to the parent, and I0 the inertia. B1 and the linear momentum P define the
+    velocity-product matrix B. `Bv` is the force B v (`coriolis`).
     """
 
     X0: Transform
@@ -112,9 +112,10 @@ def static_body_force(
 def propagate_bias_force(
     model: Model, i: int, S: Array, I: RigidInertia, B1: Array, P: Array, f: Array
 ) -> Results:
-    """Return the joint force, the covectors R, and the subtree sums for the parent of body i.
+    """Return the force and covectors R of joint i, and the sums over the subtree of body i.
 
-    This is a step of the inward pass. The subtree sums are I^c, B1 and P of B^c, and the force f.
+    This is a step of the inward pass. The sums are I^c, B1 and P of B^c, and the force f. The
+    inward pass adds them to the sums of the parent.
     """
     del model, i
     return S.T @ f, _covectors(I, B1, P, S), I, B1, P, f
@@ -205,7 +206,10 @@ def propagate_bias_and_derivative(
 
 
 def _to_base(X: Transform, m: Array) -> Array:
-    """Return X^-1 m, a motion vector m (6,) or columns m (6, k) in base coordinates."""
+    """Transform motion vectors m from body to base coordinates; return X^-1 m.
+
+    m is a vector (6,) or a matrix of columns (6, k).
+    """
     w = X.E.T @ m[:3]
     return np.concatenate([w, X.E.T @ m[3:] + cross(X.r, w)])
 
@@ -271,9 +275,10 @@ def traced_elements(symbol: ca.SX) -> Array:
 
 
 def _derivative(values: Array, symbol: ca.SX, other_symbol: ca.SX) -> Array:
-    """Return the derivatives of `values` with respect to `symbol`; both symbols are zero.
+    """Return the derivatives of `values` with respect to `symbol`, at zero symbols.
 
-    The last index of the result is the index of the element of `symbol`.
+    Both `symbol` and `other_symbol` are zero. The last index of the result is the index of the
+    element of `symbol`.
     """
     flat = ca.vertcat(
         *(
@@ -306,9 +311,9 @@ def _forward(
 
         dqdd/dq = -H^-1 dtau/dq,  dqdd/dqd = -H^-1 dtau/dqd        at qdd = H^-1 (tau - C)
 
-    The C statements `accelerations`, `forces` and `derivatives` follow the second, third and fourth
-    pass. `texts` are the C files with the functions that these statements call. `linear` is the
-    number of rows of the linear component of dv.
+    `accelerations`, `forces` and `derivatives` are the C statements after the second, third and
+    fourth pass. `texts` are the C files with the functions that these statements call. `linear` is
+    the number of rows of the linear component of dv.
     """
     return Algorithm(
         inputs=("q", "qd", "tau"),
@@ -497,9 +502,10 @@ _TEXT = "algorithms/second_derivatives.h"
 
 
 def _inward_pass(step: Callable[..., Results], first: Pass, after: str) -> Pass:
-    """Return an inward pass with the step function `step`, for second derivatives.
+    """Return the inward pass of an algorithm for second derivatives.
 
-    Its results are the results of the pass `first`, followed by Z, M and N.
+    The pass calls `step` for each body. Its results are the results of the pass `first`, followed
+    by Z, M and N. `after` is the C statement that follows the pass.
     """
     return Pass(step, (*first.results, "Z", "M", "N"), outward=False, after=after)
 
@@ -570,7 +576,10 @@ def structure_header(model: Model, own: int, in_plane: bool = False) -> str:
 
 
 def _variables_before(model: Model) -> list[int]:
-    """Return the index of the previous variable on the path from the base, or -1, per variable."""
+    """Return the index of the variable before each variable on its path from the base.
+
+    The index is -1 for the first variable of a path.
+    """
     last = last_variables(model)
     return [
         last[p] if k == s.start else k - 1
@@ -580,10 +589,10 @@ def _variables_before(model: Model) -> list[int]:
 
 
 def last_variables(model: Model) -> dict[int, int]:
-    """Return the index of the last velocity variable on the path from the base to each body.
+    """Map each body to the last velocity variable on the path from the base to the body.
 
-    The keys of the result are the body indices, and -1 for the base. The value is -1 if the path
-    has no variables.
+    The keys of the result are the body indices, and -1 for the base. The value is the index of the
+    variable, or -1 if the path has no variables.
     """
     last = {-1: -1}
     for i, p in enumerate(model.parent):

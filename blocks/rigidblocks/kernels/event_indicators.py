@@ -49,7 +49,7 @@ class Events:
 
     @cached_property
     def differentiable(self) -> "Events":
-        """Events with the graph `Graph.differentiable` of the state derivatives and outputs."""
+        """Events that use the variant `Graph.differentiable` of the graph, for derivatives."""
         flow = self._flow.differentiable
         return self if flow is self._flow else replace(self, flow=flow)
 
@@ -76,7 +76,7 @@ class Events:
 
     @cached_property
     def reads(self) -> Array:
-        """Mask of the memory elements (columns) on which each indicator (row) depends."""
+        """Boolean matrix: element [i, j] is True if indicator i depends on memory element j."""
         if not self.count:
             return np.zeros((0, self.evaluator.memory.size), dtype=bool)
         if self.staged:
@@ -85,7 +85,7 @@ class Events:
 
     @property
     def _margins_read(self) -> Array:
-        """Mask of the memory elements (columns) on which each margin (row) depends.
+        """Boolean matrix: element [i, j] is True if margin i depends on memory element j.
 
         Every value that the C stage writes counts as dependent on all inputs of the stage.
         """
@@ -112,7 +112,7 @@ class Events:
 
     @cached_property
     def _sides(self) -> list[ca.SX]:
-        """Symbols of the sides; the number of symbols may exceed the number of indicators."""
+        """Symbols of the branch selections; there may be more symbols than event indicators."""
         return [
             ca.SX.sym("side") for _ in range(len(self._choices) + self._flow.outputs["margins"][0])
         ]
@@ -132,7 +132,7 @@ class Events:
 
     @cached_property
     def _traced(self) -> tuple[ca.SX, list[Choice]]:
-        """Expressions of the results of `_flow`, and the distinct piecewise functions in them."""
+        """Result expressions of the graph `_flow`, and their distinct piecewise functions."""
         flow = self._flow
         if flow.choosing is None:
             return flow.function(self._m), []
@@ -168,8 +168,8 @@ class Events:
 def events_header(events: Events) -> str:
     """Return the C header events.h of a block.
 
-    The header contains the number of event indicators, and the functions that compute the
-    indicators, and the state derivatives and outputs with held branches.
+    The header contains the number of event indicators. Its functions compute the indicators, and
+    with held branches the state derivatives and outputs.
     """
     memory = events.evaluator.memory
     elements = memory_names(memory)
@@ -219,7 +219,10 @@ static inline void indicators(const double *in, double *out)
 
 
 def _staged_functions(events: Events) -> str:
-    """Return the C functions of a block with a C stage; its margins are the event indicators."""
+    """Return the C functions of the event indicators of a block with a C stage.
+
+    The event indicators are the switching functions of the block.
+    """
     evaluator = events.evaluator
     block = evaluator.memory.block
     assert isinstance(evaluator, TracedEvaluator)
@@ -234,7 +237,7 @@ def _staged_functions(events: Events) -> str:
 
 
 def _merge_equal_choices(elements: ca.SX, choices: Sequence[Choice]) -> tuple[ca.SX, list[Choice]]:
-    """Return the elements and their piecewise functions after merging equal functions."""
+    """Merge equal piecewise functions; return the new elements and the remaining functions."""
     width = len(Choice._fields) - 1
     while True:
         laws = [expression for choice in choices for expression in choice[1:]]
@@ -274,7 +277,7 @@ def _choices_read_by(elements: ca.SX, choices: Sequence[Choice]) -> Iterator[Cho
 
 
 def _distinct_margins(margins: ca.SX, n: int) -> Iterator[ca.SX]:
-    """Yield the margins after the first n, except constants and repeated margins."""
+    """Yield the margins after the first n that are neither constant nor repeated."""
     flat = ca.cse(margins)
     known = {flat[k].element_hash() for k in range(n)}
     for k in range(n, flat.numel()):
@@ -372,7 +375,7 @@ class Tangents:
         return self._graph("curvature", ("outputs",), 2)
 
     def output_order(self, wanted: int | None, has_input_rates: bool) -> int:
-        """Return the highest order of the time derivatives of the outputs that an FMU provides.
+        """Return the highest order of output time derivatives that an FMU provides.
 
         Args:
             wanted: Requested order. If None, the order is 2 if the first derivatives have at most

@@ -4,10 +4,10 @@ The trace of a constraint contains only the bodies at its ends. C loops along th
 bodies then compute the effect of the joints.
 
 An end is a body of a constraint, treated as a free body. Its pose X0, velocity v and acceleration a
-in base coordinates are known. A change of the end changes its pose by xi, its velocity by dv and
-its acceleration by da + dv x v, relative to the end. A common change of all ends of a constraint
-has no effect. The rows of a constraint therefore have no elements for the joints that support all
-ends of the constraint.
+in base coordinates are known. A change of the end is relative to the end. It changes the pose by
+xi, the velocity by dv and the acceleration by da + dv x v. A common change of all ends of a
+constraint has no effect. The rows of a constraint therefore have no elements for the joints that
+support all ends of the constraint.
 """
 
 from collections.abc import Iterable
@@ -52,7 +52,7 @@ class LoopRows(NamedTuple):
 
 
 class _End(NamedTuple):
-    """Body at one end of a constraint, -1 for the base, and the rows of the constraint."""
+    """End of a constraint: its body (-1 for the base), and the rows of the constraint."""
 
     body: int
     rows: range
@@ -106,9 +106,9 @@ def loop_rows(model: Model, tree: Model, notation: Notation = SCALAR) -> LoopRow
 
 
 def _nontrivial_rows(model: Model) -> list[int]:
-    """Return the indices of the rows of K that are nonzero in at least one of three configurations.
+    """Return the indices of the rows of K that are not identically zero.
 
-    The configurations are random.
+    A row counts as identically zero if it is zero in three random configurations.
     """
     rng = np.random.default_rng(0)
     still = np.zeros(model.nv)
@@ -120,10 +120,10 @@ def _nontrivial_rows(model: Model) -> list[int]:
 
 
 def _ends(model: Model, nonzero: list[int]) -> tuple[list[_End], list[_Group]]:
-    """Return the list of the ends of all constraints, and the range of each constraint in the list.
+    """Return the list of the ends of all constraints, and the list indices of each constraint.
 
-    `nonzero` contains the indices of the nonzero rows of K. The range of a constraint without
-    nonzero rows is empty.
+    `nonzero` contains the indices of the nonzero rows of K. A constraint without nonzero rows has
+    no ends.
     """
     of_loops = [[loop.successor, loop.predecessor] for loop in model.loops]
     of_strings = [[body for body, _ in string.points] for string in model.strings]
@@ -165,9 +165,9 @@ def _frames(model: Model, tree: Model) -> list[Transform]:
 def _loop_between(
     loop: LoopJoint, end_of_body: dict[int, int], frames: list[Transform]
 ) -> LoopJoint:
-    """Return the loop joint in the model whose bodies are the ends.
+    """Return a loop joint between the free bodies that replace its two bodies.
 
-    `end_of_body` maps body indices to indices of ends.
+    `end_of_body` maps body indices to indices of ends. `frames` contains the results of `_frames`.
     """
     s, p = loop.successor, loop.predecessor
     Xs, Xp = loop.Xs @ frames[s].inverse(), loop.Xp @ frames[p].inverse()
@@ -179,7 +179,7 @@ def _loop_between(
 def _string_between(
     string: StringConstraint, end_of_body: dict[int, int], frames: list[Transform]
 ) -> StringConstraint:
-    """Return the string in the model whose bodies are the ends, as in `_loop_between`."""
+    """Return a string constraint between free bodies; the arguments are as in `_loop_between`."""
     points = (
         (end_of_body.get(b, -1), frames[b].E @ (np.asarray(point) - frames[b].r))
         for b, point in string.points
@@ -214,7 +214,11 @@ class _Expressions(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Terms of a constraint at one end: `rows` = -K^T, derivatives `change` of k, and `force`."""
+    """Terms of a constraint at one end.
+
+    `rows` is -K^T, and `change` is the transpose of the derivatives of k with respect to the change
+    of the end. `force` is the constraint force on the end.
+    """
 
     end: int
     rows: ca.SX
@@ -277,7 +281,7 @@ def _expressions(free: SimpleNamespace, ends: list[_End], nonzero: list[int]) ->
 
 
 def _rows_of_ends(expressions: _Expressions, group: _Group, rows: range) -> list[ca.SX]:
-    """Return the columns of K of each end of a constraint, as one matrix per end."""
+    """Return the columns of K that belong to each end of a constraint, one matrix per end."""
     return _append_balancing_part(
         [expressions.K[rows.start : rows.stop, 6 * e : 6 * e + 6] for e in group[:-1]]
     )
@@ -318,9 +322,10 @@ def _turns(expressions: _Expressions, group: _Group) -> dict[tuple[int, int], ca
 
 
 def _append_balancing_part(parts: list[ca.SX]) -> list[ca.SX]:
-    """Return the expressions of all ends of a constraint from all but the last expression.
+    """Append the expression of the last end, the negative sum of the other expressions.
 
-    The expressions of all ends add up to zero, because a common change of all ends has no effect.
+    The expressions of all ends of a constraint add up to zero, because a common change of all ends
+    has no effect.
     """
     return [*parts, -reduce(lambda x, y: x + y, parts)]
 
@@ -411,7 +416,10 @@ def _paths(model: Model, ends: list[_End], groups: list[_Group]) -> dict[str, li
 
 
 def _matrix(values: Array) -> ca.SX:
-    """Convert an array of traced values and floats to a matrix without its exact zeros."""
+    """Convert an array of traced values and floats to a sparse CasADi matrix.
+
+    Elements that are exactly zero are not stored.
+    """
     columns = values.reshape(len(values), -1)
     matrix = ca.SX(*columns.shape)
     for (row, column), value in np.ndenumerate(columns):
@@ -423,7 +431,7 @@ def _matrix(values: Array) -> ca.SX:
 
 
 def _graph(name: str, inputs: dict[str, ca.SX], values: list[ca.SX]) -> Graph:
-    """Return a graph with one flat output that contains all elements of the values."""
+    """Return a graph with a single output vector, which contains all elements of `values`."""
     flat = ca.cse(ca.densify(ca.vertcat(*(ca.vec(value) for value in values))))
     function = ca.Function(name, [ca.vertcat(*inputs.values())], [flat])
     shapes = {key: (symbol.numel(),) for key, symbol in inputs.items()}

@@ -83,7 +83,7 @@ ABREAST = Numbers(  # in SIMD lanes
 
 
 def prefix_symbols(text: str, number: int) -> str:
-    """Return C code in which all names that it defines have a prefix with the block `number`."""
+    """Add a prefix with the block number to all names that the C code `text` defines."""
     names = {name for found in _DEFINED.findall(text) for name in found if name}
     text = re.sub(r"\b(RB|HAS)_(?!LANES\b)", rf"\1_B{number}_", remove_includes(text))
     return re.sub(rf"\b({'|'.join(sorted(names))})\b", rf"b{number}_\1", text)
@@ -142,7 +142,10 @@ def sample_text(
 
 
 def _memories(blocks: Sequence[InnerBlock], numbers: Numbers) -> Iterator[str]:
-    """Yield the C declarations of the inner memory vectors, and copies from the outer vector."""
+    """Yield the C code that declares the inner memory vectors and fills them.
+
+    Constants and elements of the outer memory vector provide the values.
+    """
     for k, block in enumerate(blocks):
         yield f"/* {c_comment(block.name)} */"
         for name in ("m", "next") if numbers is ABREAST else ("m",):
@@ -277,7 +280,7 @@ def _written_text(memory: Memory) -> Iterator[str]:
 
 
 def _staged_text(evaluator: TracedEvaluator, names: Sequence[str]) -> Iterator[str]:
-    """Yield the C functions of a block with a C stage; they call the stage, then the graphs."""
+    """Yield the C functions of a block with a C stage, which call the stage before the graphs."""
     block = evaluator.memory.block
     if not isinstance(block, StagedBlock):
         return
@@ -331,7 +334,7 @@ def memory_names(memory: Memory) -> tuple[str, ...]:
 
 
 def _element_names(memory: Memory, function: str) -> dict[str, str]:
-    """Return a dictionary from C expressions, such as in[0], to names, for a block function."""
+    """Map the C expressions of a block function, such as in[0], to element names."""
     elements = memory_names(memory)
     x, z, y = elements[memory.x], elements[memory.z], elements[memory.y]
     rates = [f"der({name})" for name in x]
@@ -351,7 +354,7 @@ def _element_names(memory: Memory, function: str) -> dict[str, str]:
 
 
 def named_elements(array: str, names: Iterable[str]) -> dict[str, str]:
-    """Return a dictionary from the C expressions array[0], array[1], ... to the names."""
+    """Map the C expressions array[0], array[1], ... to the names."""
     return {f"{array}[{k}]": name for k, name in enumerate(names)}
 
 
@@ -400,7 +403,7 @@ def _tableau(memory: Memory, method: Method) -> Iterable[str]:
 def _explicit_tableau(memory: Memory, method: Integrator) -> Iterable[str]:
     """Yield the C constants of an explicit Butcher tableau and of its tableau for positions.
 
-    RB_POSITION contains the flag of each state that is a position.
+    RB_POSITION is 1 for each continuous state that is a position, and 0 for other states.
     """
     a_position, b_position = method.position_tableau
     flags = ", ".join(str(int(flag)) for flag in (*memory.position, False))
@@ -430,7 +433,10 @@ def _collocation_tableau(method: Integrator, nodes: Collocation) -> Iterable[str
 
 
 def _method_costs(n: int) -> Iterable[str]:
-    """Yield the C constants of the costs by which a step selects one of two implicit methods."""
+    """Yield the C constants of the computing costs for the choice of an implicit method.
+
+    `n` is the number of continuous states.
+    """
     costs = MethodCosts.for_states(n)
     numbers = {
         f"price_of_{'slopes' if name == 'jacobian' else name}": cost
@@ -463,7 +469,7 @@ def _control(memory: Memory, method: Adaptive) -> Iterable[str]:
 
 
 def _choice(memory: Memory, method: Adaptive) -> Iterable[str]:
-    """Yield the C constants that select between an explicit and an implicit method."""
+    """Yield the C constants for the selection between an explicit and an implicit method."""
     if method.explicit is not None:
         yield f"static const double RB_STABLE = {c_number(STABILITY_LIMIT)};"
     if is_implicit(method) and not method.exact_jacobian:

@@ -109,9 +109,9 @@ _SQUARE = np.arange(9).reshape(3, 3)
 
 
 def _about_z(place: int) -> Array:
-    """Return the storage indices of a matrix (3, 3): `place` for the element (2, 2), else -1.
+    """Return the storage indices (3, 3) of a matrix whose only stored element is (2, 2).
 
-    The index -1 marks an element that is zero and is not stored.
+    The element (2, 2) has the index `place`. The other elements are zero and have the index -1.
     """
     return np.array([[-1, -1, -1], [-1, -1, -1], [-1, -1, place]])
 
@@ -150,13 +150,13 @@ ROWS_IN_PLANE = {
 
 
 def _size(places: list[Array]) -> int:
-    """Return the number of doubles that a shared value needs."""
+    """Compute the number of doubles that a shared value occupies from its storage indices."""
     return 1 + max(int(part.max()) for part in places)
 
 
 @dataclass(eq=False)
 class BodyType:
-    """Body type whose leaf functions are traced, for one algorithm.
+    """Body type of an algorithm, with its traced leaf functions.
 
     `cells` is the number of doubles that a body stores between the passes. `operations` is the
     number of arithmetic operations of the leaf functions. Both increase with each call of `leaf`.
@@ -188,7 +188,7 @@ class BodyType:
         return _SHARED.get(name, _VECTOR)
 
     def symbol(self, name: str) -> Traced:
-        """Return a new symbol with the C name `name`."""
+        """Create a symbol with the C name `name`, and register it in this body type."""
         sx = ca.SX.sym(name)
         self.symbols.append(sx)
         self.names[sx.element_hash()] = name
@@ -232,7 +232,7 @@ class BodyType:
     def _store_result(self, name: str, value: Any) -> Iterator[tuple[str, ca.SX]]:
         """Yield the C assignments (target, value) that store a result of a pass.
 
-        Other passes, other bodies or the caller of the algorithm read the target.
+        Other passes, other bodies or the caller of the algorithm read the targets.
         """
         key = name.removesuffix("_p")
         if name.endswith("_p"):
@@ -275,9 +275,9 @@ class BodyType:
         self.values[key] = here
 
     def _cell(self, element: Any, stored: dict[int, tuple[Traced, ca.SX]]) -> Any:
-        """Return the symbol of the memory that stores an element between the passes.
+        """Return the symbol of the memory cell that stores an element between the passes.
 
-        Constants and body parameters are returned unchanged, because they need no memory.
+        Constants and body parameters need no memory. For them, the result is the element itself.
         """
         if not isinstance(element, Traced) or self.names.get(
             element.sx.element_hash(), "w"
@@ -309,7 +309,7 @@ def _sx(element: Any) -> ca.SX:
 
 
 def _map_elements(value: Any, function: Callable[[Any], Any]) -> Any:
-    """Return an array, transform or inertia after applying `function` to each element."""
+    """Apply a function to each element of an array, transform or inertia."""
     if isinstance(value, Factors):
         return Factors(*(_map_elements(X, function) for X in value.factors))
     if isinstance(value, Transform):
@@ -324,7 +324,7 @@ def _map_elements(value: Any, function: Callable[[Any], Any]) -> Any:
 def _function(
     assignments: Mapping[str, ca.SX], symbols: list[ca.SX]
 ) -> tuple[ca.Function, list[ca.SX]]:
-    """Return the CasADi function that computes the assigned values, and the symbols it reads."""
+    """Return the CasADi function of the assigned values, and the symbols that are its inputs."""
     results = ca.cse(ca.densify(ca.vertcat(*assignments.values())))
     used = [sx for sx in symbols if ca.depends_on(results, sx)]
     return ca.Function("leaf", [ca.vertcat(*used)], [results]), used
@@ -333,7 +333,7 @@ def _function(
 def _assignment_statements(
     function: ca.Function, places: list[str], targets: list[str], notation: Notation
 ) -> str:
-    """Return the C statements of the assignments, which read all values before they write any."""
+    """Return the C statements of assignments; they read all inputs before the first write."""
     values = [notation.number(one) if one.startswith("k") else one for one in places]
     lines = [f"const {notation.real} x{k} = {value};" for k, value in enumerate(values)]
     lines += statements(function, [f"x{k}" for k in range(len(places))], targets, notation)
@@ -365,14 +365,14 @@ def _parameters(joint: Any) -> dict[str, float]:
 
 
 def _kind(joint: Any) -> Any:
-    """Return the fields that define a joint type; real parameters are excluded."""
+    """Return the type of a joint, and its fields except real parameters."""
     return type(joint), tuple(
         getattr(joint, f.name) for f in fields(joint) if f.name not in _parameters(joint)
     )
 
 
 def body_types(model: Model, most: int = 4) -> tuple[list[int], list[tuple[int, Array]]]:
-    """Return the type index of each body, and for each type an example body and its pattern.
+    """Return the type index of each body, and an example body and a pattern for each type.
 
     The pattern contains the parameters that are equal for all bodies of the type, and NaN for all
     other parameters. Each pattern of zeros and ones of a joint type gives a body type. If a joint
@@ -399,14 +399,14 @@ def body_types(model: Model, most: int = 4) -> tuple[list[int], list[tuple[int, 
 
 
 def _common_parameters(patterns: list[Array]) -> Array:
-    """Return the parameters that are equal in all patterns; NaN marks other parameters."""
+    """Merge patterns: keep the parameters that are equal in all patterns, and set others to NaN."""
     return reduce(lambda one, two: np.where(one == two, one, np.nan), patterns)
 
 
 def traced_body(
     model: Model, i: int, pattern: Array, algorithm: Algorithm, notation: Notation
 ) -> BodyType:
-    """Return the body type of body i, with symbols k[0], k[1], ... for the NaNs of `pattern`."""
+    """Return the body type of body i, with a symbol k[j] for each NaN in `pattern`."""
     symbols = [ca.SX.sym(f"k[{k}]") for k in range(int(np.isnan(pattern).sum()))]
     names = {sx.element_hash(): f"k[{k}]" for k, sx in enumerate(symbols)}
     unknown = map(Traced, symbols)

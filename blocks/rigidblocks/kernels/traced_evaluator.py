@@ -90,7 +90,7 @@ C_NAMES = {SWITCHING: "margins"}  # C names of functions, if they differ from th
 
 @dataclass(frozen=True, eq=False)
 class TracedEvaluator(Evaluator):
-    """Evaluator that runs the graphs of the block's functions, numerically and in other traces.
+    """Evaluator that runs the graphs of block functions, with numbers or with traced values.
 
     The graphs return the values of the functions up to rounding, in less time than the functions.
     """
@@ -298,17 +298,17 @@ class DependencyGroup(NamedTuple):
 
 
 def sample_graph(evaluator: Evaluator) -> Graph:
-    """Return the graph from the memory vector before a sample to the memory vector after it."""
+    """Return the graph of the sample update of a memory vector."""
     return _update_graph(evaluator, "update")
 
 
 def start_graph(evaluator: Evaluator) -> Graph:
-    """Return the graph from the memory vector with start values to the initialized vector."""
+    """Return the graph that initializes a memory vector of start values."""
     return _update_graph(evaluator, "initial")
 
 
 def rates(evaluator: Evaluator) -> Graph:
-    """Return the graph from the memory vector to the state derivatives `rates`."""
+    """Return the graph of the state derivatives `rates` as a function of the memory vector."""
     evaluator = _traceable(evaluator)
     return trace(
         "rates", lambda m: {"rates": evaluator.derivative(m)}, {"memory": (evaluator.memory.size,)}
@@ -352,9 +352,9 @@ _feedthroughs: dict[str, str] = {}  # dependencies of the blocks of this process
 def _cached_feedthrough(
     kind: str, evaluator: Evaluator, read_off: Callable[[Evaluator], set[Any]]
 ) -> list[Any]:
-    """Return the cached dependencies of a block, or determine them by `read_off`.
+    """Return the cached dependencies of a block; if necessary, compute and cache them.
 
-    `kind` is the name of the type of dependencies in the cache key.
+    `kind` is the type of the dependencies in the cache key. `read_off` computes the dependencies.
     """
     key = fingerprint(kind, evaluator.memory)
     text = (_feedthroughs.get(key) or known_text(key)) if key else None
@@ -414,10 +414,10 @@ def _update_graph(evaluator: Evaluator, sample: str) -> Graph:
 
 
 def _traceable(evaluator: Evaluator) -> Evaluator:
-    """Return an evaluator of the block that can be traced.
+    """Return an evaluator that can be traced.
 
-    The function replaces a block that cannot be traced by its `structure`, a block for the analysis
-    of dependencies.
+    For a composite block or a block in C, the evaluator runs the block's `structure`, a block for
+    the analysis of dependencies.
     """
     block = evaluator.memory.block
     if isinstance(block, Composite | BlockInC):

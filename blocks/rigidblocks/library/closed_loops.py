@@ -191,8 +191,8 @@ class ClosedLoopPlant(JointPlant):
     def states(self) -> tuple[Port, ...]:
         """State ports for the joint motion q (nq,) and qd (nv,), and for the element states.
 
-        If `keep_energy` is True, the plant also has the state energy_due [J] and the flag
-        energy_known, which is 1 once the initial energy is known.
+        If `keep_energy` is True, the plant also has the states energy_due [J] and energy_known.
+        energy_known is 1 if the initial energy is known, and otherwise 0.
         """
         joints = set_nominal_values(
             motion_states(self.model.joint, self.q0, self.qd0), self.nominal
@@ -284,9 +284,9 @@ class ClosedLoopPlant(JointPlant):
         return {"q": q} if self.model.nq > self.model.nv else {}
 
     def _project_to_loops(self, t: Any, x: Record, p: Record) -> tuple[Array, Array]:
-        """Return q (nq,) and qd (nv,) after the correction of loop errors.
+        """Correct the loop errors, and return the corrected q (nq,) and qd (nv,).
 
-        The field `stabilization` selects the method of correction.
+        The method of correction depends on `stabilization`.
         """
         model, tree = self._models(t, p)
         q = unit_quaternions(model, x.q) if model.nq > model.nv else x.q
@@ -386,7 +386,10 @@ class ClosedLoopPlant(JointPlant):
 
     @cached_property
     def _tunable_model(self) -> Model:
-        """Model for tunable inertias, with aligned loop joints but unchanged body frames."""
+        """Model of the robot with aligned loop joints, for tunable inertias.
+
+        The body frames do not change.
+        """
         return align_loop_joints(self.model)  # type: ignore[arg-type]  # or planar, refused before
 
     @cached_property
@@ -419,7 +422,7 @@ def _check_closed(model: Tree, q0: Array) -> None:
 
 @dataclass(frozen=True, eq=False)
 class CutLoopPlant(Block):
-    """Plant with the forward dynamics of a robot with cut loops, which a `LoopClosure` closes.
+    """Plant of a robot with cut loops; a `LoopClosure` computes the forces that close the loops.
 
         H qdd + C = tau + K^T lam,  A = K H^-1 K^T,  b = k - K H^-1 (tau - C)  (RBDA Eq 8.38, 8.39)
 
@@ -505,9 +508,10 @@ class LoopClosure(Block):
     cause a loop error, which decays with the time constant `T_stab` [s]. T_stab must be longer than
     the communication step; 5 to 20 steps are reasonable.
 
-    The block solves the equation for `lam` (nc,) by conjugate directions, the largest direction
-    first. It omits dependent constraints: their constraint forces are zero. `rank` is the number of
-    independent constraints, and `loop_error` is the largest absolute element of delta.
+    The block solves the equation for `lam` (nc,) by conjugate directions d, in the order of
+    decreasing d^T A d. It omits dependent constraints: their constraint forces are zero. `rank`
+    is the number of independent constraints, and `loop_error` is the largest absolute element
+    of delta.
 
     Raises:
         ValueError: The model has no loops.
@@ -656,16 +660,16 @@ class CompliantLoopClosure(Block):
 
 
 def _loop_opening(loop: LoopJoint, X0: list[Any], v: list[Any]) -> tuple[Array, Array, Array, Any]:
-    """Return the constraint directions and the relative motion of a loop joint's two frames.
+    """Return the constraint directions, position error and relative velocity of a loop joint.
 
     Args:
         loop: Loop joint.
-        X0: Transforms from base coordinates to body coordinates, with the base last.
-        v: Velocities of the bodies in body coordinates, with the base last.
+        X0: Transforms from base coordinates to body coordinates; the last element is the base.
+        v: Velocities of the bodies in body coordinates; the last element is the base.
 
     Returns:
-        Directions T of the constraint forces, position error delta, relative velocity, and the
-        transform from base coordinates to the successor frame.
+        Directions T of the constraint forces; position error delta; velocity of the successor frame
+        relative to the predecessor frame; transform from base coordinates to the successor frame.
     """
     X_s, X_p = loop.Xs @ X0[loop.successor], loop.Xp @ X0[loop.predecessor]
     X = multiply_transforms(X_s, X_p.inverse())
@@ -702,9 +706,9 @@ def _conjugate_directions(A: Array, tolerance: Any) -> tuple[Array, Any]:
 
 
 def _split_largest(columns: list[Array], n: int) -> tuple[Array, list[Array]]:
-    """Return the column d with the largest d^T A d, and the remaining columns.
+    """Select the direction d with the largest d^T A d; return it and the other directions.
 
-    Each element of `columns` contains d (n,) and A d (n,).
+    Each element of `columns` (2 n,) contains d (n,), followed by A d (n,).
     """
     best, others = columns[0], []
     square = best[:n] @ best[n:]

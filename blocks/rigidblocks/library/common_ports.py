@@ -1,4 +1,4 @@
-"""Ports and units that several blocks of a robot model use, and checks of models."""
+"""Ports and units for blocks of a robot model, and checks of models."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -41,7 +41,7 @@ def joint_ports(model: Tree, **docs: str) -> tuple[Port, ...]:
 
     Args:
         model: Model of the robot.
-        **docs: Description of the port by variable name: q, qd, qdd or tau.
+        **docs: Port descriptions, with the variable name q, qd, qdd or tau as keyword.
 
     Raises:
         TypeError: `model` is not a model.
@@ -67,9 +67,9 @@ def start_configuration(model: Tree, q0: Any) -> Array:
 
 
 def check_open(model: Tree, block: str) -> None:
-    """Check that a model has no loops and does not depend on time.
+    """Check that a model has no loops, and depends on time only if the block is a RobotPlant.
 
-    `block` is the name of the block type. A RobotPlant may depend on time.
+    `block` is the name of the block type.
 
     Raises:
         ValueError: The model has loops, or it depends on time and the block is not RobotPlant.
@@ -123,7 +123,10 @@ def wrench_port(model: Tree, start: Any = 0.0) -> Port:
 
 
 def set_nominal_values(ports: Iterable[Port], nominal: Mapping[str, Any]) -> tuple[Port, ...]:
-    """Return ports with the nominal values in `nominal`, which maps port names to values."""
+    """Return copies of ports with the nominal values in `nominal`.
+
+    `nominal` maps port names to nominal values. Other ports do not change.
+    """
     return tuple(
         replace(port, nominal=nominal[port.name]) if port.name in nominal else port
         for port in ports
@@ -131,7 +134,7 @@ def set_nominal_values(ports: Iterable[Port], nominal: Mapping[str, Any]) -> tup
 
 
 def force_port(joints: Sequence[Joint], name: str = "tau", doc: str = "joint forces") -> Port:
-    """Return the input port of joint forces, which are zero if the port is not connected."""
+    """Return the input port of joint forces; without a connection, the forces are zero."""
     units = joint_units(joints).tau
     return Port(name, (len(units),), units, doc, 0.0)
 
@@ -163,9 +166,9 @@ def closure_force_port(model: Tree, start: Any = None) -> Port:
 
 
 def constraint_units(model: Tree) -> Units:
-    """Return the unit of each constraint force of the loop joints.
+    """Return the unit of each constraint force of the loop joints: N.m or N.
 
-    The unit is N.m for a constraint that only concerns rotation, and N for all other constraints.
+    The unit is N.m for a pure moment, and N for all other constraint forces.
     """
     units: list[str] = []
     for loop in model.loops:

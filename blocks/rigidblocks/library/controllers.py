@@ -83,9 +83,10 @@ class PDController(Block):
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Sampled state ports for tau, the last error, and a flag of the first sample.
+        """Sampled state ports for tau, the last error, and `primed`.
 
-        A controller without a sample time has no sampled states.
+        `primed` is 1 if a last sample exists, and otherwise 0. A controller without a sample time
+        has no sampled states.
         """
         if self.sample_time is None:
             return ()
@@ -127,7 +128,7 @@ class PDController(Block):
 
 
 def _gain_units(units: tuple[str, ...], denominators: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the units of gains, which are quotients of units, such as N.m.s/rad for a damping."""
+    """Return the units of gains, `units` / `denominators`, such as N.m.s/rad for a damping."""
     gains = {"rad": "{}/rad", "m": "{}/m", "rad/s": "{}.s/rad", "m/s": "{}.s/m"}
     return tuple(gains[d].format(unit) for unit, d in zip(units, denominators, strict=True))
 
@@ -289,7 +290,7 @@ class PID(Block):
         return {"y": self._clamp_output(self._v(x, u, p, D), p)}
 
     def initial(self, x: Record, u: Record, p: Record) -> Values:
-        """Return the first sample of the sampled states, with a derivative part of zero."""
+        """Return the sampled states of the first sample, in which the derivative part is zero."""
         e = self.c * u.ref - u.meas
         return self._sample(x, u, p, 0.0 * e, e) if self.sample_time else {}
 
@@ -314,7 +315,8 @@ class PID(Block):
 class ModelBasedController(Block):
     """Base class of controllers that compute joint forces from the model of a robot.
 
-    If the model has loops, only the joints in `actuated` have forces, by default all joints.
+    If the model has loops, `actuated` contains the names or indices of the actuated joints, by
+    default all joints.
     """
 
     model: Model
@@ -492,17 +494,17 @@ def _force_ports(model: Model) -> tuple[Port, ...]:
 def _actuator_outputs(
     model: Model, q: Array, tau: Array, actuated: tuple[str | int, ...] | None
 ) -> dict[str, Any]:
-    """Return the outputs tau and missed of a controller from the joint forces of the tree.
+    """Convert joint forces of the spanning tree to the outputs tau and missed of a controller.
 
     Args:
         model: Model of the robot.
         q: Joint positions (nq,).
-        tau: Joint forces that the tree without loops requires (nv,).
+        tau: Joint forces that the spanning tree requires (nv,).
         actuated: Names or indices of the actuated joints; None: all joints.
 
     Returns:
-        Forces of the actuated joints (nv,), and if the model has loops, accelerations that these
-        forces cannot produce (nv,).
+        Output values by port name. tau (nv,) contains the forces of the actuated joints. If the
+        model has loops, missed (nv,) contains the accelerations that these forces cannot produce.
     """
     if not model.has_constraints:
         return {"tau": tau}
@@ -511,6 +513,6 @@ def _actuator_outputs(
 
 
 def _position_error(model: Model, q: Array, q_ref: Array) -> Array:
-    """Return the position error (nv,), as the joint velocities from q to q_ref in unit time."""
+    """Return the position error (nv,): the velocities that move q to q_ref in unit time."""
     places = zip(model.joint, model.q_slices, strict=True)
     return np.concatenate([joint.difference(q[k], q_ref[k]) for joint, k in places])

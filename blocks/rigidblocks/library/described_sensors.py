@@ -1,4 +1,4 @@
-"""Plant with the sensors in a robot file as outputs."""
+"""Plant whose outputs include the sensors of a robot file."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -33,7 +33,7 @@ class Quantity(NamedTuple):
         shape: Shape of the value.
         unit: Unit of the value; "" if the unit depends on the joint.
         doc: Description.
-        degree: Order of the highest time derivative of the positions on which the value depends.
+        degree: Highest order of the time derivatives of q on which the value depends.
     """
 
     shape: tuple[int, ...]
@@ -109,8 +109,8 @@ class SensedPlant(Plant):
         armature: Reflected rotor inertias (nv,) for the kinetic energy [kg m^2 or kg].
 
     Raises:
-        ValueError: The seed is invalid, a force sensor belongs to a robot with loops, or the
-            periods of two sampled sensors have no common divisor of at least 1 ns.
+        ValueError: The seed is invalid. A force sensor belongs to a robot with loops. The periods
+            of two sampled sensors have no common divisor of at least 1 ns.
     """
 
     plant: Plant
@@ -227,7 +227,10 @@ class SensedPlant(Plant):
 
     @property
     def renamed_sensors(self) -> tuple[str, ...]:
-        """Warnings about outputs whose names differ from the sensor names, with line numbers."""
+        """Warnings about outputs whose names differ from the sensor names.
+
+        If the line number of the sensor in the robot file is known, the warning begins with it.
+        """
         found = []
         for one, port in zip(self.sensors, self._ports, strict=True):
             name = _identifier(one.name)
@@ -268,7 +271,7 @@ class SensedPlant(Plant):
 
     @cached_property
     def _periods(self) -> tuple[int, ...]:
-        """Period of each sensor, divided by the sample time, or 0 for sensors without sampling."""
+        """Sampling period of each sensor in multiples of the sample time; 0 without sampling."""
         return tuple(
             round(one.sampling.period / self.sample_time) if self.sample_time else 0
             for one in self.sensors
@@ -276,7 +279,7 @@ class SensedPlant(Plant):
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Sampled state ports for outputs of sampled sensors, delayed samples and bias walks."""
+        """Sampled state ports for outputs, delayed samples, bias walks and the sample index."""
         found = []
         for _, one, port in self._sampled_sensors:
             found.append(port)
@@ -293,12 +296,12 @@ class SensedPlant(Plant):
 
     @cached_property
     def _streams(self) -> tuple[int, ...]:
-        """Index of the first random stream of each sensor (`noise_word`)."""
+        """Index of the first random stream (`noise_word`) of each sensor, and the total number."""
         sizes = [port.size for port in self._ports]
         return tuple(int(n) for n in np.concatenate([[0], np.cumsum(sizes)]))
 
     def _start_bias(self, k: int) -> Array:
-        """Return the constant bias of sensor k, which is the mean plus a random value."""
+        """Return the constant bias of sensor k: its mean plus a random value."""
         one, port = self.sensors[k], self._ports[k]
         size = _values(one.sampling.bias, port)
         random = self._normal(k, 0.0, _BIASES)
@@ -307,7 +310,7 @@ class SensedPlant(Plant):
     def _normal(self, k: int, tick: Any, first: int = 0) -> Any:
         """Return standard normal random values with the shape of the output of sensor k.
 
-        `tick` is the sample index, and `first` is the first random stream of the quantity.
+        `tick` is the sample index, and `first` is an offset of the random stream indices.
         """
         port, stream = self._ports[k], first + self._streams[k]
         words = [noise_word(self.seed, tick, stream + i) for i in range(port.size)]
@@ -370,9 +373,9 @@ class SensedPlant(Plant):
 
         Args:
             k: Index of the sensor.
-            value: Exact value.
+            value: Value of the measured quantity without sensor errors.
             index: Index of the sample.
-            walk: Bias walk.
+            walk: Random walk of the bias.
             p: Parameters.
         """
         one, port = self.sensors[k], self._ports[k]
@@ -401,8 +404,8 @@ class SensedPlant(Plant):
     ) -> dict[str, Any]:
         """Return the values of the sampled sensors, or of all other sensors, without sensor errors.
 
-        If `only_sampled` is False, the values are limited to the cutoff. `known` contains the
-        outputs of the plant if they are known.
+        If `only_sampled` is False, the function limits the values to the cutoffs of the sensors.
+        `known` contains the plant outputs, or is None if the caller has not computed them.
         """
         chosen = [
             (one, port)
@@ -459,7 +462,7 @@ _MORE = ("deviation", "bias", "way", "walk")
 
 
 def _names(output: str) -> set[str]:
-    """Return the names of all ports of a sensor with the output `output`."""
+    """Return the output name `output` of a sensor, and all port names derived from it."""
     return {output, *(f"{output}_{word}" for word in _MORE)}
 
 
@@ -488,7 +491,7 @@ def _has_noise(one: Sensor) -> bool:
 
 
 def _values(of: tuple[float, ...], port: Port) -> Array:
-    """Return the values `of` as an array with the shape of a port, or zeros if `of` is empty."""
+    """Reshape the values `of` to the shape of a port; return zeros if `of` is empty."""
     return np.array(of if len(of) else (0.0,) * port.size, dtype=float).reshape(port.shape)
 
 
@@ -502,16 +505,16 @@ def _saturate(value: Any, one: Sensor) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class _Motion:
-    """Motion of a robot at an instant, from which the values of its sensors are computed.
+    """Motion of a robot at one instant, with methods that compute the sensor values.
 
     Attributes:
-        model: Model of q, qd and qdd.
-        first: Body index that the sensors use for body 0 of the model.
+        model: Model with the joint variables q, qd and qdd.
+        first: Index that the sensors use for body 0 of the model.
         t: Time [s].
         q: Joint positions (nq,).
         qd: Joint velocities (nv,).
         qdd: Joint accelerations (nv,).
-        tau: Joint forces that the plant has as an input, for the last joints of the model.
+        tau: Joint forces from the input of the plant, for the last joints of the model.
         f_ext: External wrenches on the bodies (nb, 6), or None.
         gravity: Acceleration of gravity (3,) [m/s^2].
         armature: Rotor inertias (nv,).

@@ -228,7 +228,7 @@ class JointWrenches(Block):
 
 @dataclass(frozen=True, eq=False)
 class FrameWrenches(Block):
-    """Conversion of wrenches at frames of a robot to the body wrenches `f_ext` of a plant.
+    """Conversion of wrenches at robot frames to the body wrenches `f_ext` of a plant.
 
     For a frame named `tool`, the input is `wrench_tool` (6,), which contains the moment about the
     frame origin and the force, in frame coordinates. An input that is not connected is zero. The

@@ -328,7 +328,7 @@ class JointLimits(Block):
 
 
 def _stop_forces(limits: Array, q: Array, qd: Array, p: Record, sign: float) -> Array:
-    """Return the magnitude of the stop force at each joint (nv,), which is 0 without a stop.
+    """Return the magnitude of the stop force at each joint (nv,); it is 0 without a stop.
 
     Args:
         limits: Lower or upper limits (nv,).

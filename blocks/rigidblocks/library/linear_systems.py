@@ -91,7 +91,7 @@ class Integrator(SignalWithState):
         return {"y": self._reset_and_clamp(x.y + self.sample_time * x.u_last, u, p), "u_last": u.u}
 
     def _reset_and_clamp(self, y: Any, u: Record, p: Record) -> Any:
-        """Return y after a reset and after limitation to [lower, upper]."""
+        """Apply the reset and the limits [lower, upper] to y."""
         y = select(u.reset > TRUE, p.y_reset, y) if self.reset else y
         return clamp(y, self.lower is not None, self.upper is not None, p)
 
@@ -482,10 +482,10 @@ class StateSpace(Block):
 
 
 def _sample_time(system: Any, requested: float | None) -> float | None:
-    """Return the sample time [s] of a system of another library, or None for a continuous system.
+    """Return the sample time [s] of a python-control or SciPy system, or None if continuous.
 
-    The attribute `dt` is True if the sample time is unknown. `requested` is the sample time that
-    the user has given, or None.
+    If the attribute `dt` of the system is True, its sample time is unknown. `requested` is the
+    sample time from the user, or None.
     """
     dt = getattr(system, "dt", None)
     own = None if dt is None or dt is True or dt == 0 else float(dt)
@@ -495,9 +495,10 @@ def _sample_time(system: Any, requested: float | None) -> float | None:
 
 
 def _coefficients(polynomial: Any) -> Array:
-    """Return the coefficients of a numerator or denominator as a vector, highest power first.
+    """Return the coefficients of a polynomial as a vector, with the highest power first.
 
-    python-control stores one array of coefficients for each pair of an output and an input.
+    python-control nests the coefficients in lists, with one polynomial for each pair of an output
+    and an input.
     """
     while isinstance(polynomial[0], list | tuple | np.ndarray):
         if len(polynomial) != 1:

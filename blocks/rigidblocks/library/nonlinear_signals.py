@@ -257,7 +257,7 @@ def limit_ports(shape: tuple[int, ...], unit: Unit, lower: Any, upper: Any) -> t
 
 
 def clamp(value: Any, low: bool, high: bool, p: Record) -> Any:
-    """Return a value that is limited to the interval [p.lower, p.upper].
+    """Limit a value to the interval [p.lower, p.upper].
 
     Args:
         value: Value of any shape.
@@ -566,9 +566,10 @@ class LookupTable(Block):
         return {"y": low + s * (high - low)}
 
     def _interval(self, x: Array, u: Any) -> tuple[Any, Any]:
-        """Return the index of the interval of the breakpoints x that contains u.
+        """Find the interval of the breakpoints x that contains u.
 
-        The second result is the relative position of u in the interval, from 0 to 1.
+        Returns:
+            Index k of the interval, and relative position (u - x[k]) / (x[k+1] - x[k]) of u.
         """
         u, inner = (
             u if self.extrapolation == "linear" else clip_with_events(u, x[0], x[-1]),

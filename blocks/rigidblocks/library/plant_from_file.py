@@ -1,4 +1,4 @@
-"""Construction of plants and actuators from robots that are described by files."""
+"""Construction of plants and actuators from robot files."""
 
 import re
 from collections.abc import Iterator
@@ -62,7 +62,7 @@ def described_plant(
     q0: ArrayLike | None = None,
     qd0: ArrayLike | None = None,
 ) -> Plant:
-    """Return the plant of a robot that is described by a file.
+    """Return the plant of a robot described by a file.
 
     The plant contains the elements that `described_elements` returns. The type of the plant is
     ClosedLoopPlant if the robot has loops, FloatingBasePlant if the base floats, and otherwise
@@ -72,7 +72,7 @@ def described_plant(
     Args:
         robot: Description of the robot.
         joint_friction: True to include springs, damping, dry friction, tendons and fluid drag.
-        inertias: Inertial parameters that are parameters of the plant.
+        inertias: Selection of the inertial parameters that are tunable in the plant.
         stops: Stiffness [N.m/rad or N/m] and damping [N.m.s/rad or N.s/m] of stops at the joint
             limits. None: no stops.
         sensors: True for a `SensedPlant`, whose outputs include the sensors of the file.
@@ -143,9 +143,9 @@ def _with_start(
 
 
 def _acts_on_base(robot: RobotDescription, base: int, joint_friction: bool) -> bool:
-    """Return True if the joint of the floating base `base` has a rotor inertia.
+    """Return True if elements act on the joint of the floating base `base`.
 
-    If `joint_friction` is True, the result is also True for a spring, damping or friction.
+    Elements are rotors, and if `joint_friction` is True, also springs, dampers and friction.
     """
     f, n = robot.joint_properties, robot.model.v_slices[base].stop
     forces = (f.stiffness, f.damping, f.friction, f.backward) if joint_friction else ()
@@ -153,7 +153,7 @@ def _acts_on_base(robot: RobotDescription, base: int, joint_friction: bool) -> b
 
 
 def _floating_start(robot: RobotDescription, base: int) -> dict[str, Any]:
-    """Return the start values of a FloatingBasePlant as arguments of the class.
+    """Return the start values of a FloatingBasePlant as keyword arguments of the class.
 
     `base` is the index of the floating base body.
     """
@@ -272,7 +272,7 @@ def described_elements(
 
 
 def _weight_elements(robot: RobotDescription) -> Iterator[ForceElement]:
-    """Yield the force elements that compensate the weight of the masses in `robot.weightless`."""
+    """Yield the gravity compensation of the masses in `robot.weightless` as force elements."""
     gravity = robot.model.gravity
     g = float(np.linalg.norm(gravity if np.any(gravity) else STANDARD_GRAVITY))
     for one in robot.weightless:
@@ -315,7 +315,8 @@ def _tendon_elements(
 def _tendon_laws(one: JointTendon) -> Iterator[tuple[str, Law]]:
     """Yield the name suffix and the force law of each force of the tendon `one`.
 
-    A spring that is slack between two rest lengths acts like two stops without damping.
+    A tendon spring with two different rest lengths exerts no force between them. Its law is a pair
+    of stops without damping.
     """
     slack = one.stiffness and one.rest[0] < one.rest[1]
     if slack:
@@ -327,7 +328,7 @@ def _tendon_laws(one: JointTendon) -> Iterator[tuple[str, Law]]:
 
 
 def _line(robot: RobotDescription, joint: int, variable: int) -> AlongJoint:
-    """Return the joint coordinate on which the spring and friction of a joint velocity act.
+    """Return the line of action of the spring and the friction of a velocity variable.
 
     `joint` is the index of the joint, and `variable` is the index of the variable in the joint.
     """
@@ -366,7 +367,7 @@ def _stop_laws(
 
 
 def described_springs(robot: RobotDescription) -> list[ForceElement]:
-    """Return the springs in a robot file that act between points of two bodies."""
+    """Return the point-to-point springs between bodies that a robot file defines."""
     names, found = robot.model.body_names, list[ForceElement]()
     for one in robot.springs:
         other = names[one.other] if one.other >= 0 else None

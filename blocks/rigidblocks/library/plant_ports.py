@@ -39,7 +39,7 @@ _ORDER = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))  # matrix indices of t
 
 @dataclass(frozen=True, eq=False)
 class TunableInertia:
-    """Inertial parameters of a robot that the plant has as tunable parameters.
+    """Selection of the inertial parameters of a robot that are tunable in its plant.
 
     `links` adds the parameter link_mass (nb,) [kg], the masses of the bodies. If only the masses
     are parameters, the moments of a body are proportional to its mass.
@@ -92,7 +92,10 @@ class TunableInertia:
         return tuple(ports)
 
     def model_with_parameters(self, model: Model, p: Record) -> Model:
-        """Return a copy of the model with the inertias in the parameters p, floats or traced."""
+        """Return a copy of the model with the inertial parameters in p.
+
+        The values in p are floats or traced scalars.
+        """
         inertia = list(model.inertia)
         if self.moments:
             masses = p.link_mass if self.links else [body.m for body in inertia]
@@ -146,7 +149,7 @@ class Elements:
 
     Attributes:
         model: Model of the plant.
-        members: Elements in order.
+        members: The elements.
 
     Raises:
         TypeError: A member is not an element.
@@ -271,9 +274,10 @@ class Elements:
         return moved
 
     def element_effects(self, q: Array, qd: Array, x: Record, p: Record) -> ElementEffects | None:
-        """Return the loads and state derivatives of the elements, with the bias forces of rotors.
+        """Return the loads and state derivatives of the force elements, or None without effects.
 
-        The result is None if the plant has neither force elements nor rotors with bias forces.
+        The loads include the bias forces of rotors. The result is None if the plant has neither
+        force elements nor rotors with bias forces.
 
         Args:
             q: Joint positions (nq,).
@@ -293,7 +297,7 @@ class Elements:
 
     @cached_property
     def _has_rotor_bias(self) -> bool:
-        """True if a rotor has a bias force, because it acts along a translational velocity."""
+        """True if a rotor acts along a translational velocity and therefore has a bias force."""
         rotors = (element.joint for element in self.members if isinstance(element, Rotor))
         return any(
             isinstance(line, AlongVelocity) and line.units(self.model) == TRANSLATION
@@ -362,10 +366,10 @@ class Elements:
         return E if given is None else E + given.rotor_inertia @ (qd * qd) / 2
 
     def modes(self, q: Array, p: Record, more: Compliance | None = None, K: Any = None) -> Array:
-        """Return the eigenvalues [1/s] with the largest magnitude for the plant at rest at q.
+        """Return the eigenvalues [1/s] of the plant with its force elements, at rest at q.
 
-        The function considers only motions that satisfy the gear constraints and the loop
-        constraints.
+        The eigenvalues belong to motions that satisfy the gear constraints and the loop
+        constraints. They also include the decay rates of force laws with states.
 
         Args:
             q: Joint positions (nq,).
@@ -417,15 +421,14 @@ def _set_states(elements: Iterable[ForceElement], x: Record) -> list[ForceElemen
 def add_loads(
     done: ElementEffects | None, tau: Array, f_ext: Array | None, joints: int = 0, bodies: int = 0
 ) -> tuple[Array, Array | None]:
-    """Return the joint forces tau and body wrenches f_ext plus the loads of the elements.
+    """Add the loads of the elements to the joint forces tau and the body wrenches f_ext.
 
     Args:
         done: Result of `Elements.element_effects`.
         tau: Joint forces (nv,).
         f_ext: External wrenches on the bodies (nb, 6), or None.
-        joints: Number of joint forces to omit at the start of the element forces, because tau
-            does not contain them.
-        bodies: Number of bodies at the start of f_ext that the element wrenches omit.
+        joints: Number of leading joint forces of the elements that tau does not contain.
+        bodies: Number of leading bodies in f_ext on which no element acts.
 
     Returns:
         Joint forces, and body wrenches or None.

@@ -74,7 +74,10 @@ class Plant(Block):
     @property
     @abc.abstractmethod
     def force_elements(self) -> Elements:
-        """Force elements, rotors and gears of the plant, which refer to `configuration_model`."""
+        """Force elements, rotors and gears of the plant.
+
+        They act on the joints and bodies of `configuration_model`.
+        """
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
@@ -468,7 +471,7 @@ class HybridPlant(Block):
         return np.concatenate([v[l] for _, _, l in self._joints(False)])
 
     def _error(self, q: Array, q_ref: Array) -> Array:
-        """Return the errors of the prescribed joints, as velocities from q to q_ref in 1 s.
+        """Return the errors of the prescribed joints: the velocities that move q to q_ref in 1 s.
 
         q (nq,) contains the positions of all joints, and q_ref the prescribed positions.
         """
@@ -698,7 +701,7 @@ class FloatingBasePlant(Plant):
         return values | {"qdd": qdd} if self._has_joints else values
 
     def _joint_motion(self, x: Record, p: Record) -> tuple[Array, Array]:
-        """Return q and qd of the joints outboard of the base, with the gear constraints applied."""
+        """Return q and qd of the joints outboard of the base, consistent with the gears."""
         q, qd = self._elements.project_to_gears(*self.configuration(x), p)
         return q[7:], qd[6:]
 

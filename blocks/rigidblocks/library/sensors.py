@@ -121,7 +121,7 @@ def noise_word(seed: int, k: Any, stream: int) -> Any:
 
     Args:
         seed: Integer from 0 to 2^52 - 1.
-        k: Sample index, below 2^52, a float or a traced value.
+        k: Sample index below 2^52, as a float or a traced scalar.
         stream: Index of an independent sequence, such as an element index.
     """
     left = np.floor(k * (1.0 / _WORD))
@@ -141,7 +141,7 @@ def _word(value: Any) -> Any:
 
 
 def _uniform(u: Any) -> Any:
-    """Return a uniform random number u in (0, 1), scaled to mean 0 and standard deviation 1."""
+    """Scale a uniform random number u in (0, 1) to mean 0 and standard deviation 1."""
     return (u - 0.5) * 12.0**0.5
 
 
@@ -240,7 +240,10 @@ class Encoder(Block):
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Sampled state ports for q_meas, qd_meas, and a flag of the first sample."""
+        """Sampled state ports for q_meas, qd_meas, and `primed`.
+
+        `primed` is 1 if a last sample exists, and otherwise 0.
+        """
         return (*self.outputs, Port("primed", (), "1", "1 once there is a last sample", 0.0))
 
     @cached_property

@@ -252,7 +252,7 @@ class Demux(ConcatenatedSignals):
 class Selector(Block):
     """Selection of elements of a vector, y[k] = u[elements[k]].
 
-    `n` is the length of u. The indices in `elements` begin at 1, as indices in connections. An
+    `n` is the length of u. The indices in `elements` begin at 1, as in connections. An
     index may occur more than once.
     """
 
@@ -288,12 +288,12 @@ def as_shape(shape: Shape) -> tuple[int, ...]:
 
 
 def signal_shape(subject: str, shape: Shape | None, **values: Any) -> tuple[int, ...]:
-    """Return the shape of a signal from its declared shape or from the values of parameters.
+    """Return the shape of a signal from its declared shape or from its parameter values.
 
     Args:
         subject: Name of the block for error messages.
-        shape: Declared shape. If None, the shape of the array values applies.
-        **values: Values by parameter name; scalars apply to all elements.
+        shape: Declared shape, or None to use the shape of the first array in `values`.
+        **values: Parameter values by name; a scalar applies to all elements.
 
     Raises:
         ValueError: The shapes differ, or a value is not finite.
@@ -334,13 +334,13 @@ def _sizes(subject: str, sizes: Any) -> tuple[tuple[int, ...], ...]:
 def _pieces(
     letter: str, sizes: tuple[tuple[int, ...], ...], unit: Unit, doc: str
 ) -> tuple[Port, ...]:
-    """Return the ports of the signals in a vector, with the names `letter`1, `letter`2, ...
+    """Return a port for each signal in a vector, with the names `letter`1, `letter`2, ...
 
     Args:
         letter: First letter of the names.
         sizes: Shape of each signal.
         unit: Unit of all elements, or one unit for each element of the vector.
-        doc: Description with a placeholder for the indices in the vector.
+        doc: Description with a placeholder for the first and last index in the vector.
     """
     ports, begin = [], 0
     for k, shape in enumerate(sizes, 1):
@@ -564,7 +564,7 @@ class TransportDelay(DelayedSignal):
 
     @property
     def _ages(self) -> float:
-        """Delay in sample times."""
+        """Delay as a multiple of the sample time."""
         return float(self.delay / self.sample_time)
 
     @property

@@ -342,7 +342,10 @@ def _quintic_spline(t: Array, y: Array) -> Array:
     h, D = np.diff(t)[:, None], np.diff(y, axis=0)
 
     def factors(segments: slice, jerk: tuple[int, int], snap: tuple[int, int]) -> Array:
-        """Return the coefficients (m, 2, 2) of velocity and acceleration for jerk and snap."""
+        """Return the matrices (m, 2, 2) that map velocity and acceleration to jerk and snap.
+
+        `jerk` and `snap` contain the coefficients of v h and a h^2 in the equations.
+        """
         g = h[segments, 0]
         rows = [[jerk[0] / g**2, jerk[1] / g], [snap[0] / g**3, snap[1] / g**2]]
         return np.array(rows).transpose(2, 0, 1)
@@ -506,11 +509,13 @@ class Chirp(Block):
 
 
 def signal_count(subject: str, **values: Any) -> int:
-    """Return the number n of signals of a block with values that are scalars or arrays (n,).
+    """Return the number n of signals of a block from its parameter values.
+
+    If all values are scalars, n is 1.
 
     Args:
         subject: Name of the block for error messages.
-        **values: Values by parameter name.
+        **values: Scalars or arrays (n,) by parameter name.
 
     Raises:
         ValueError: The arrays differ in length or have more than one dimension.
@@ -524,11 +529,10 @@ def signal_count(subject: str, **values: Any) -> int:
 
 
 def rate_unit(unit: Any, order: int = 1) -> Any:
-    """Return the unit of a time derivative of a signal, or of each unit of a tuple.
+    """Return the unit of a time derivative of a signal; `order` is the order of the derivative.
 
-    `order` is the order of the derivative.
-
-    For example, the unit of the first derivative is rad/s for rad, and N.m/rad.s for N.m/rad.
+    `unit` is a unit or a tuple of units. For example, the unit of the first derivative is rad/s for
+    rad, and N.m/rad.s for N.m/rad.
     """
     if not isinstance(unit, str):
         return tuple(rate_unit(one, order) for one in unit)
@@ -793,7 +797,7 @@ def _parse_csv(source: str, lines: Any, names: tuple[str, ...]) -> Array:
 
 
 def _check_table(source: str, table: Array, names: tuple[str, ...]) -> Array:
-    """Return a table (k, n) as a read-only array, after a check.
+    """Check a table (k, n) and return it as a read-only array.
 
     Raise ValueError if a value is not finite, or if the times in the first column do not increase.
     """

@@ -56,7 +56,7 @@ def _goal_ports(model: Model, frame: Frame, q0: Array, rotation: bool) -> tuple[
 
 
 def _goal_error(u: Record, X: Transform, rotation: bool) -> Array:
-    """Return the error of the frame pose X from the reference in u, in base coordinates.
+    """Return the error between the reference pose in u and the frame pose X, in base coordinates.
 
     The error is the pose error (6,), or without `rotation` the position error (3,) [m].
     """
@@ -73,7 +73,7 @@ def _reference_velocity(u: Record, rotation: bool) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class InverseKinematics(Block):
-    """Inverse kinematics of a frame, which computes joint references for a moving frame reference.
+    """Inverse kinematics of a frame, which computes joint references from a moving reference pose.
 
         dq/dt = J^T (J J^T + damping^2 1)^-1 (V_ref + gain e)
 

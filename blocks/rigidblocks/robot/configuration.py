@@ -128,7 +128,7 @@ def as_configuration(model: Tree, q: ArrayLike) -> Array:
 
 
 def check_quaternions(model: Tree, q: Array) -> None:
-    """Check the quaternions in q (nq,) of all joints whose values are finite.
+    """Check the quaternions in q (nq,); ignore joints with non-finite values.
 
     Raises:
         ValueError: A quaternion is zero; the message contains the joint name.
@@ -152,7 +152,10 @@ def _each_joint(model: Tree, function: Callable[..., Array]) -> Array:
 
 
 def _check_length(model: Tree, name: str, values: Array, places: tuple[slice, ...]) -> None:
-    """Raise ValueError for a wrong length; the message contains the first joint without values."""
+    """Raise ValueError if `values` does not have one element per variable.
+
+    If the array is too short, the message contains the first joint with missing values.
+    """
     needed, given = places[-1].stop, np.shape(values)
     if given == (needed,):
         return

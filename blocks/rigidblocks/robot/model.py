@@ -295,7 +295,7 @@ def _sizes(subject: str, values: ArrayLike, count: int) -> Any:
 
 
 def _mass(volume: float, mass: float | None, density: float | None) -> float:
-    """Return the mass [kg] of a solid with a volume [m^3]."""
+    """Return the mass [kg] of a solid: `mass`, or `density` [kg/m^3] times `volume` [m^3]."""
     if (mass is None) == (density is None):
         raise ValueError("a solid needs either a mass [kg] or a density [kg/m^3], not both")
     m = mass if density is None else density * volume

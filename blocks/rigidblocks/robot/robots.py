@@ -200,7 +200,10 @@ def dh_chain(
 def _dh_transforms(
     rows: Sequence[DHRow | Sequence[float]], convention: str
 ) -> tuple[list[Transform], list[Transform]]:
-    """Return the tree transforms and, for the standard convention, body-to-row transforms."""
+    """Return the tree transforms, and the transforms from the bodies to the frames of the rows.
+
+    For the modified convention, the second list is empty.
+    """
     turns = [_screw_z(row[3], row[2]) for row in rows]
     twists = [_tidy(rotx(row[1])) @ xlt([row[0], 0.0, 0.0]) for row in rows]
     if convention == "standard":
@@ -256,7 +259,7 @@ def _thin_walled_cylinder(m: float, l: float) -> RigidInertia:
 
 
 def _tidy(X: Transform) -> Transform:
-    """Return X with exact zeros in E; quarter turns otherwise leave rounding errors."""
+    """Return X with exact zeros instead of the rounding errors of quarter turns."""
     return Transform(np.where(np.abs(X.E) < 1e-15, 0.0, X.E), X.r)
 
 
@@ -288,7 +291,10 @@ def quadruped() -> Model:
 
 
 def _leg(name: str, first: int, x: float, side: float) -> list[tuple[Any, ...]]:
-    """Return parent, joint, Xtree, inertia and names of the bodies of a leg."""
+    """Return the bodies of a leg.
+
+    Each body is a tuple: parent, joint, Xtree, inertia, body name and joint name.
+    """
     rod = np.diag([0.2**2 / 12 + 1e-4, 0.2**2 / 12 + 1e-4, 2e-4])  # per kg, 0.2 m along z
     hip = mcI(0.5, [0.0, 0.04 * side, 0.0], 0.5 * np.diag([2e-4, 2e-4, 2e-4]))
     thigh, shank = (mcI(m, [0.0, 0.0, -0.1], m * rod) for m in (0.8, 0.4))

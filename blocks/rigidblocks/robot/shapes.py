@@ -29,12 +29,12 @@ from rigidblocks.spatial.spatial import Array, Transform, check_frame, identity,
 
 
 def hull_vertices(points: ArrayLike, normal: ArrayLike) -> tuple[int, ...]:
-    """Return the indices of the convex hull vertices of an edge or a face in contact (RBDA 11.6).
+    """Return the indices of the contact points that are convex hull vertices (RBDA 11.6).
 
-    The points (n, 3) share the contact `normal` (3,). The constraint of any other point is a
-    positive combination of the constraints of the vertices, so it is redundant. An edge has two
-    vertices. Several coinciding points count as one vertex. The vertices are counter-clockwise
-    about the normal. The arguments must not be traced.
+    The points (n, 3) of an edge or a face share the contact `normal` (3,). The constraint of any
+    other point is a positive combination of the constraints of the vertices, so it is redundant. An
+    edge has two vertices. Several coinciding points count as one vertex. The vertices are
+    counter-clockwise about the normal. The arguments must not be traced.
 
     Raises:
         ValueError: The normal is zero.
@@ -68,7 +68,7 @@ def unit_normal(normal: ArrayLike) -> Array:
 
 
 def _half_hull(uv: Array, order: list[int], dust: float) -> list[int]:
-    """Return the vertex indices of one half of a convex hull, by Andrew's monotone chain."""
+    """Return the vertex indices of the lower or upper convex hull (Andrew's monotone chain)."""
     hull: list[int] = []
     for k in order:
         while (
@@ -87,13 +87,20 @@ def _turn(a: Array, b: Array, c: Array) -> float:
 
 
 def plane_gap(p: Array, normal: Array, offset: Any) -> tuple[Any, Array]:
-    """Return the gap n.p - offset to the plane with the unit normal n (3,), and the normal."""
+    """Return the gap to a plane, and the normal of the plane.
+
+        gap = n . p - offset
+
+    `normal` is the unit normal n (3,).
+    """
     gap = p[..., 0] * normal[0] + p[..., 1] * normal[1] + p[..., 2] * normal[2] - offset
     return gap, np.broadcast_to(normal, np.shape(p))
 
 
 def sphere_gap(p: Array, centre: Array, radius: Any) -> tuple[Any, Array]:
-    """Return the gap |p - c| - radius to a sphere, and the normal (p - c) / |p - c|.
+    """Return the gap to a sphere, and the outward unit normal.
+
+        gap = |p - c| - radius,    n = (p - c) / |p - c|
 
     At the centre the normal is z. For the contact of two spheres, p is the centre of the other
     sphere, and its radius is the argument `radius` of `contact`.
@@ -104,9 +111,10 @@ def sphere_gap(p: Array, centre: Array, radius: Any) -> tuple[Any, Array]:
 
 
 def box_gap(p: Array, half: Array) -> tuple[Any, Array]:
-    """Return the gap to the box |x| <= half[0], |y| <= half[1], |z| <= half[2], and the normal.
+    """Return the gap to a box, and the outward unit normal.
 
-    Inside the box, the normal is the outward normal of the nearest face.
+    The box is |x| <= half[0], |y| <= half[1], |z| <= half[2]. Inside the box, the normal is the
+    outward normal of the nearest face.
     """
     q = np.abs(p) - half
     side = select(less(p, 0.0), -1.0, 1.0)
@@ -120,7 +128,10 @@ def box_gap(p: Array, half: Array) -> tuple[Any, Array]:
 
 
 def _nearest_face(q: Array) -> Array:
-    """Return the unit normal of the nearest box face for the distances q (..., 3) to faces."""
+    """Return the unit normal of the box face that is nearest to a point in the box.
+
+    The elements of q (..., 3) are the gaps |p_k| - half_k along the three axes.
+    """
     x_face = select(less(q[..., 2], q[..., 0]), less(q[..., 1], q[..., 0]), False)
     y_face = select(less(q[..., 2], q[..., 1]), select(x_face, 0.0, 1.0), 0.0)
     x_face = select(x_face, 1.0, 0.0)
@@ -128,11 +139,14 @@ def _nearest_face(q: Array) -> Array:
 
 
 def field_gap(p: Array, first: Array, spacing: Array, heights: Array) -> tuple[Any, Array]:
-    """Return the gap (z - h(x, y)) n_z to a height field, and the normal n of the field.
+    """Return the gap to a height field, and the unit normal n of the field.
 
-    h = sum of w_i(x) w_j(y) h_ij, with the weights w_i = max(0, 1 - |x - x_i| / dx). h is bilinear
-    between the nodes and constant beyond the edge. The function evaluates n at (x, y) of p.
-    The gap is exact for a planar field. For other fields, its error is of second order in the gap.
+        gap = (z - h(x, y)) n_z
+        h(x, y) = sum of w_i(x) w_j(y) h_ij,    w_i(x) = max(0, 1 - |x - x_i| / dx)
+
+    h is bilinear between the nodes and constant beyond the edge. The function evaluates n at (x, y)
+    of p. The gap is exact for a planar field. For other fields, its error is of second order in the
+    gap.
     """
     weights, slopes = zip(
         *(_hats(p[..., k], first[k], spacing[k], heights.shape[k]) for k in range(2)), strict=True
@@ -146,7 +160,7 @@ def field_gap(p: Array, first: Array, spacing: Array, heights: Array) -> tuple[A
 
 
 def _hats(x: Any, first: float, spacing: float, count: int) -> tuple[Array, Array]:
-    """Return the weights of the nodes at x along one axis, and the derivatives of the weights."""
+    """Return the interpolation weights of the nodes at x along an axis, and their derivatives."""
     s = (x - first) / spacing
     node = np.arange(float(count))
     apart = np.asarray(clip(s, 0.0, count - 1.0))[..., None] - node
@@ -227,7 +241,7 @@ class Shape(abc.ABC):
 
     @abc.abstractmethod
     def transform(self, X: Transform) -> "Shape":
-        """Return the shape in the coordinates to which X transforms body coordinates."""
+        """Return the shape in new coordinates; X is the transform from body to new coordinates."""
 
 
 def contact(surface: Surface, p: Array, radius: Any = 0.0) -> Contact:
@@ -259,7 +273,7 @@ class Plane(Surface):
         object.__setattr__(self, "point", _vector(self.point, "the point of a plane"))
 
     def transform(self, X: Transform) -> "Plane":
-        """Return the plane in the coordinates to which X transforms body coordinates."""
+        """Return the plane in new coordinates; X is the transform from body to new coordinates."""
         return replace(self, normal=X.E @ self.normal, point=X.E @ (self.point - X.r))
 
     def gap(self, p: Array) -> tuple[Any, Array]:
@@ -713,7 +727,7 @@ class TriangleMesh(Surface):
 
     @property
     def adjacent_triangles(self) -> Array:
-        """Indices (m, 3) of the triangles that share each edge; -1 for an edge of one triangle."""
+        """Index of the adjacent triangle at each edge (m, 3); -1 at an edge of the boundary."""
         found: Array = vars(self)["_adjacent_triangles"]
         return found
 
@@ -733,7 +747,7 @@ def _longest(a: Array, b: Array, c: Array) -> Any:
 
 
 def _adjacent_triangles(triangles: Array) -> Array:
-    """Return the indices (m, 3) of the triangles that share each edge, or -1 without one."""
+    """Return the index of the adjacent triangle at each edge (m, 3); -1 at the boundary."""
     edges = dict[tuple[int, int], int]()
     for k, triangle in enumerate(triangles.tolist()):
         for i in range(3):

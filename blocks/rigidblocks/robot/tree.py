@@ -102,12 +102,15 @@ class Tree(AttributeHints, metaclass=HintedType):
 
     @cached_property
     def nc(self) -> int:
-        """Number of constraints of the loop joints and strings, including dependent constraints."""
+        """Number of constraint equations of the loop joints and string constraints.
+
+        The number includes dependent equations.
+        """
         return sum(self._constraint_counts)
 
     @cached_property
     def constraint_slices(self) -> tuple[slice, ...]:
-        """The slices of the constraints: one for each loop joint, then one for each string."""
+        """The slices of the constraint equations: loop joints first, then string constraints."""
         return _slices(self._constraint_counts)
 
     @property
@@ -118,8 +121,8 @@ class Tree(AttributeHints, metaclass=HintedType):
     def at(self, t: Any) -> Self:
         """Return the model at the time t [s], a float or traced.
 
-        Joints and strings that depend on time (`Rheonomic`) are evaluated at t. A model that does
-        not depend on time is returned unchanged.
+        Joints and string constraints that depend on time (`Rheonomic`) are evaluated at t. A model
+        that does not depend on time is returned unchanged.
         """
         if not self.rheonomic:
             return self
@@ -132,14 +135,14 @@ class Tree(AttributeHints, metaclass=HintedType):
 
     @cached_property
     def rheonomic(self) -> bool:
-        """True if a joint or a string depends on time."""
+        """True if a joint or a string constraint depends on time."""
         joints = (*self.joint, *(loop.joint for loop in self.loops))
         return any(joint.at(0.0) is not joint for joint in joints) or any(
             string.rheonomic for string in self.strings
         )
 
     def check_no_strings(self, feature: str) -> None:
-        """Raise ValueError if the model has strings, which `feature` does not support."""
+        """Raise ValueError if the model has string constraints; `feature` does not support them."""
         if self.strings:
             names = ", ".join(self.loop_names[len(self.loops) :])
             raise ValueError(
@@ -149,29 +152,32 @@ class Tree(AttributeHints, metaclass=HintedType):
 
     @property
     def has_constraints(self) -> bool:
-        """True if the model has loop joints or strings."""
+        """True if the model has loop joints or string constraints."""
         return bool(self.loops or self.strings)
 
     @property
     def spanning_tree(self) -> Self:
-        """The model without its loop joints and strings."""
+        """The model without its loop joints and string constraints."""
         return replace(self, loops=(), strings=())  # type: ignore[type-var]  # the models are dataclasses
 
     @property
     def loop_names(self) -> tuple[str, ...]:
-        """The names of the loop joints and the strings, by default loop1, ..., string1, ...."""
+        """The names of the loop joints and string constraints.
+
+        The default names are loop1, ... and string1, ....
+        """
         loops = (loop.name or f"loop{l + 1}" for l, loop in enumerate(self.loops))
         strings = (string.name or f"string{k + 1}" for k, string in enumerate(self.strings))
         return (*loops, *strings)
 
     @cached_property
     def q_slices(self) -> tuple[slice, ...]:
-        """The slice of the position variables in q, for each joint."""
+        """The slice of each joint in the configuration vector q."""
         return _slices([joint.nq for joint in self.joint])
 
     @cached_property
     def v_slices(self) -> tuple[slice, ...]:
-        """The slice of the velocity variables in qd, qdd and tau, for each joint."""
+        """The slice of each joint in the vectors qd, qdd and tau."""
         return _slices([joint.nv for joint in self.joint])
 
 
@@ -234,9 +240,10 @@ def check_resistance(
 ) -> None:
     """Check that every joint moves inertia in almost all configurations.
 
-    Two revolute joints about one axis, with a massless body between them, fail this check. A joint
-    whose axis passes through the only point mass also fails. For such a joint, D of RBDA Table 7.1
-    is singular. Forward dynamics then has no solution, but inverse dynamics has a solution.
+    Two revolute joints about the same axis, with a massless body between them, fail this check. A
+    joint whose axis passes through the only point mass also fails. For such a joint, D of RBDA
+    Table 7.1 is singular. Forward dynamics then has no solution, but inverse dynamics has a
+    solution.
 
     Args:
         tree: The model.
@@ -262,7 +269,7 @@ def check_resistance(
 def find_idle_joint(
     tree: Any, prescribed: Sequence[bool] | None = None, rotor_inertia: Array | None = None
 ) -> str | None:
-    """Return the name of a joint that moves no inertia at any configuration, or None.
+    """Return the name of a joint that moves no inertia in any configuration, or None.
 
     For such a joint, D = S^T IA S is singular. The function computes D at a random configuration,
     where D is singular only if it is singular at all configurations.
@@ -289,13 +296,14 @@ def find_idle_joint(
 
 
 def _all_move_their_own_body(tree: Any) -> bool:
-    """Return True if a fast test shows that D of every joint is regular.
+    """Return True if a fast test shows that every joint moves enough inertia.
 
-    D is at least S^T I S, where I is the inertia of the body that the joint moves. The test
-    compares this value with the total mass m of all bodies outboard of the joint, and with an upper
-    bound s of the second moment of these bodies about the joint origin. About the
-    origin of the parent, at the distance d, the second moment is at most (sqrt(s) + d sqrt(m))^2.
-    The bounds also apply to an unphysical inertia if no motion has a negative kinetic energy.
+    The joint-space inertia D = S^T IA S of a joint is at least S^T I S, where I is the inertia of
+    the body that the joint moves. The test compares S^T I S with the total mass m of all bodies
+    outboard of the joint, and with an upper bound s of the second moment of these bodies about the
+    joint origin. About the origin of the parent, at the distance d, the second moment is at most
+    (sqrt(s) + d sqrt(m))^2. The bounds also apply to an unphysical inertia if no motion has a
+    negative kinetic energy.
     """
     if not all(type(joint) in (Revolute, Prismatic) for joint in tree.joint):
         return False
@@ -328,7 +336,11 @@ _ENOUGH = 1e-9  # relative to the largest inertia; much larger than the bounds i
 
 
 def _is_regular(D: Array, size: Array, S: Array, rigid: Array) -> bool:
-    """Return True if D, divided by the composite inertias `size`, has no eigenvalue near zero."""
+    """Return True if the joint-space inertia D of a joint is regular.
+
+    `size` is the diagonal of the composite inertia S^T Ic S with the rotor inertias. The elements
+    of `size` must not be near zero. D, scaled by `size`, must not have an eigenvalue near zero.
+    """
     if np.any(size <= 1e-14 * np.abs(rigid).max() * (S * S).sum(axis=0)):
         return False
     smallest = np.linalg.eigvalsh(D / np.sqrt(np.outer(size, size)))[0]

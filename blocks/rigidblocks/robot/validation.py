@@ -21,7 +21,7 @@ from rigidblocks.spatial.spatial import (
 
 
 class ImmobileError(ValueError):
-    """Error for a joint that moves no inertia; `joint` is the index of the joint."""
+    """Error that reports a joint that moves no inertia; `joint` is the joint index."""
 
     def __init__(self, message: str, joint: int):
         super().__init__(message)
@@ -50,7 +50,11 @@ def check_spatial_model(model: Any) -> None:
 
 
 def _is_plain(model: Any, i: int) -> bool:
-    """Return True if body i passes a fast check and its joint is of a type that needs no check."""
+    """Return True if body i and its joint need no detailed check.
+
+    The joint must have one of the types `_PLAIN`, and the transform and the inertia must pass a
+    fast check.
+    """
     X, body = model.Xtree[i], model.inertia[i]
     E, r, h, I = X.E, X.r, body.h, body.I
     try:
@@ -167,13 +171,13 @@ def _check_named(tree: Tree, names: tuple[str, ...], subject: str) -> None:
 
 
 def check_loops(tree: Tree) -> None:
-    """Check the loop joints and the strings.
+    """Check the loop joints and the string constraints.
 
     Raises:
         TypeError: Xp or Xs is not a transform of the model's algebra.
-        ValueError: Two joints have the same name, or a string is invalid. A loop joint connects a
-            body to itself or to an unknown body, belongs to another algebra, or has a frame that is
-            not finite.
+        ValueError: Two joints have the same name, or a string constraint is invalid. A loop joint
+            connects a body to itself or to an unknown body, belongs to another algebra, or has a
+            frame that is not finite.
     """
     if not (tree.loops or tree.strings):
         return
@@ -203,7 +207,7 @@ def check_loops(tree: Tree) -> None:
 
 
 def _check_string(tree: Tree, string: StringConstraint, place: str) -> None:
-    """Raise ValueError if a string has unknown bodies or invalid points, length or radius."""
+    """Raise ValueError if a string constraint has unknown bodies or invalid geometry."""
     for body, point in string.points:
         if not -1 <= body < tree.nb:
             raise ValueError(
@@ -241,7 +245,7 @@ def _check_ends(tree: Tree, loop: LoopJoint, place: str) -> None:
 
 
 def _check_sizes(model: Any, i: int) -> None:
-    """Reject arrays of body i whose sizes are not spatial, and joints with inconsistent sizes."""
+    """Reject body i if an array does not have its spatial size, or if its joint is inconsistent."""
     joint = model.joint[i]
     where = f"[{i}] ({model.joint_names[i]}) of model '{model.name}'"
     if type(joint) not in _PLAIN:
@@ -342,7 +346,10 @@ def _is_physical(m: float, h: list[float], I_O: list[list[float]]) -> bool:
 
 
 def _has_mass(tree: Tree, i: int, place: str) -> bool:
-    """Return True if the mass of body i is positive; reject zero mass of undeclared bodies."""
+    """Check the mass of body i; return True if it is positive, False if it is zero.
+
+    Only bodies in `massless` or `unphysical` may have zero mass.
+    """
     m, h, I_O = tree.inertia[i].m, tree.inertia[i].h, tree.inertia[i].I
     numbers = [m, *np.ravel(h).tolist(), *np.ravel(I_O).tolist()]
     if not all(map(isfinite, numbers)):

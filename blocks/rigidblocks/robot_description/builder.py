@@ -37,10 +37,11 @@ class RobotBuilder:
         robot.add_frame("tool", "link2", at=(1, 0, 0))
         model = robot.model()
 
-    The base is called "base". Bodies and joints may be added in any order. Joints that are not
-    needed to connect the bodies close loops. The spanning tree has minimum depth (RBDA 10.2), and
-    the bodies are numbered depth first (RBDA 4.1). The remaining joints are the `loops` of the
-    model. A body on a `Fixed` joint is merged with its parent and becomes a frame of its parent.
+    The base is called "base". Bodies and joints may be added in any order. Each joint that is not
+    needed to connect the bodies closes a loop. The spanning tree has minimum depth (RBDA 10.2), and
+    the bodies are numbered depth first (RBDA 4.1). The joints outside the tree are the `loops` of
+    the model. A body on a `Fixed` joint is merged with its parent and becomes a frame of its
+    parent.
     """
 
     def __init__(self, name: str, gravity: ArrayLike = STANDARD_GRAVITY):
@@ -228,7 +229,7 @@ class RobotBuilder:
         return model
 
     def _parent_joint_name(self, body: str) -> str:
-        """Return the name of the joint between a body and its parent."""
+        """Return the name of the joint that connects a body to its parent."""
         names = [name for name, c in self._joints.items() if c.child == body]
         if not names:
             there = list(self._links)
@@ -247,7 +248,7 @@ class RobotBuilder:
                 raise ValueError(text + nearest(end, there))
 
     def _bodies_connected_to_base(self) -> dict[str, int]:
-        """Return the number of joints between the base and each body connected to the base."""
+        """Return the number of joints from the base to each connected body, by body name."""
         depth, front = {WORLD: 0}, [WORLD]
         while front:
             reached = []
@@ -261,7 +262,10 @@ class RobotBuilder:
 
 
 def _outward(c: Connection, depth: dict[str, int]) -> Connection:
-    """Return the joint with the end nearer to the base as parent, reversed if necessary."""
+    """Return the joint directed away from the base, reversed if necessary.
+
+    `depth` contains the number of joints between the base and each body.
+    """
     if depth[c.parent] <= depth[c.child]:
         return c
     joint = c.joint.joint if isinstance(c.joint, Reversed) else Reversed(c.joint)

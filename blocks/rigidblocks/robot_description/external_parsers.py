@@ -1,9 +1,9 @@
 """Parsers of the packages mujoco and xacro, run in a separate process.
 
-If the separate process crashes, exits or runs for too long, the calling process raises one error.
-The separate process runs this module, `python -m MODULE PARSER IN OUT`, and writes a pickled result
-to OUT. A xacro file can contain Python code, which may run forever, exhaust the memory, or wait for
-a FIFO. Therefore time and memory are limited.
+If the separate process crashes, exits or runs for too long, the calling process raises
+`FormatError`. The separate process runs this module, `python -m MODULE PARSER IN OUT`, and writes a
+pickled result to OUT. A xacro file can contain Python code, which may run forever, exhaust the
+memory, or wait for a FIFO. Therefore time and memory are limited.
 """
 
 import pickle
@@ -95,10 +95,10 @@ def is_installed(package: str) -> bool:
 
 
 def compiled_model(path: Path) -> SimpleNamespace:
-    """Return the arrays of the model that the MuJoCo compiler produces from a file.
+    """Compile an MJCF file with MuJoCo, and return the arrays of the compiled model.
 
-    The arrays have the names of MjModel. `opt` contains the options, and `disabled` the disabled
-    flags of <option><flag>.
+    The arrays have the names of MjModel. `opt` contains the simulation options, and `disabled` the
+    features that <option><flag> disables.
 
     Raises:
         ValueError: The compiler rejects the file; the message is from the compiler.

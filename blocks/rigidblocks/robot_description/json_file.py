@@ -164,7 +164,7 @@ def part_to_json(part: Joint | Shape | Plane, types: Mapping[str, type]) -> dict
 
 
 def to_json(value: Any) -> Any:
-    """Return the JSON of a field: a joint, material, transform, string, number or array."""
+    """Convert a field value to JSON: a joint, material, transform, text, number or array."""
     if isinstance(value, Joint):
         return part_to_json(value, JOINTS)
     if isinstance(value, Material):
@@ -487,7 +487,7 @@ def _model(node: Node) -> Model | PlanarModel:
 
 
 def _body_parts(bodies: list[Node], algebra: Any) -> dict[str, Any]:
-    """Return the nonempty model fields that have one entry per body."""
+    """Return the nonempty model fields with an entry for each body, by field name."""
     names = [body["name"].text() for body in bodies]
     parts: dict[str, Any] = {
         "parent": tuple(body["parent"].integer() for body in bodies),

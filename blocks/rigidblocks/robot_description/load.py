@@ -124,7 +124,10 @@ def read_file(path: Path) -> bytes:
 
 
 def _read_json_robot(data: bytes, path: Path, *, floating: bool, strict: bool) -> RobotDescription:
-    """Return the robot in a JSON file; reject `floating`, because the file defines the base."""
+    """Return the robot in a JSON file.
+
+    The function rejects `floating`, because the file defines whether the base floats.
+    """
     robot = read_json(data, path)
     if floating:
         raise ValueError(f"{path} defines whether its base floats; leave out `floating`")

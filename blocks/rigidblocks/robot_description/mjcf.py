@@ -74,7 +74,7 @@ def shapes(m: Any, body: int, warnings: list[str]) -> tuple[list[Shape], list[Sh
 
 
 def planes(m: Any, body: int) -> list[Plane]:
-    """Return the planes of a body that can have contacts."""
+    """Return the plane geoms of a body, except planes that cannot have contacts."""
     found = []
     for g in _geoms(m, body):
         if m.geom_type[g] == PLANE and _touches(m)[g]:
@@ -84,7 +84,7 @@ def planes(m: Any, body: int) -> list[Plane]:
 
 
 def excluded_geom_pairs(m: Any) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Return the body pairs without contacts, and the body pairs with some excluded geom pairs.
+    """Return two lists of body pairs: pairs without contacts, and pairs with some exclusions.
 
     The function ignores geoms that cannot have contacts. MuJoCo allows a contact of two geoms if a
     <pair> lists the geoms. It also allows a contact if contype of one geom and conaffinity of the
@@ -104,7 +104,7 @@ def excluded_geom_pairs(m: Any) -> tuple[list[tuple[int, int]], list[tuple[int, 
 
 
 def _geom_pair_counts(m: Any, allowed: Array) -> tuple[Array, Array]:
-    """Return the number of allowed geom pairs, and of all geom pairs, of each pair of bodies.
+    """Return two geom pair counts for each body pair: the allowed pairs and all pairs.
 
     Both results have the shape (nbody, nbody).
     """
@@ -220,7 +220,7 @@ def has_unread_tendon(m: Any) -> bool:
 def joint_tendons(
     m: Any, joints: Sequence[str], names: Sequence[str]
 ) -> list[tuple[list[str], JointTendon]]:
-    """Return the fixed tendons with the names of their joints.
+    """Return the fixed tendons that affect the motion, with the names of their joints.
 
     A tendon has zero length if the position of each joint equals the attribute ref of the joint.
     """
@@ -464,7 +464,9 @@ def _any(m: Any, name: str) -> bool:
 
 
 class _JointEquation(NamedTuple):
-    """Constraint sum(weights[j] q_j) = constant; the positions q_j are relative to `ref`.
+    """Linear constraint of joint positions q_j, which are relative to `ref`.
+
+        sum_j weights[j] q_j = constant
 
     `weights` contains the coefficients by joint index, and `line` the line in the file or None.
     """
@@ -630,7 +632,7 @@ class _Reader:
         return values | {"stiffness": m.jnt_stiffness[j], "rest": rest}
 
     def _add_spring(self, j: int, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the joint properties `values` of a ball or free joint j, with its spring added.
+        """Add the spring of a ball or free joint j to its joint properties; return the properties.
 
         The properties of all velocity variables of a joint are equal, so the order is irrelevant.
         """
@@ -698,7 +700,11 @@ class _Reader:
         return found
 
     def _joint_terms(self, kind: int, number: int, line: int | None) -> Iterator[tuple[int, float]]:
-        """Yield pairs (joint, coefficient) of a joint or fixed tendon in an equality constraint."""
+        """Yield pairs (joint, coefficient) for a joint or a fixed tendon.
+
+        The sum of coefficient times position is the position of the joint or the length of the
+        tendon.
+        """
         if kind == JOINT:
             yield number, 1.0
             return
@@ -815,7 +821,7 @@ class _Reader:
         return found
 
     def _actuator(self, k: int, j: int, name: str) -> Actuator:
-        """Return the actuator k of joint j; gain and bias are functions of the joint position."""
+        """Return actuator k of joint j; its gain and bias are functions of the joint position."""
         m, gear = self.m, float(self.m.actuator_gear[k, 0])
         ahead = gear * float(m.qpos0[m.jnt_qposadr[j]])
         gain, bias = (
@@ -863,8 +869,8 @@ def _shift_affine_law(kind: int, prm: Array, ahead: float) -> tuple[float, float
     """Return the coefficients of (1, position, velocity) in an actuator's gain or bias.
 
     `prm` contains the coefficients of (1, length, velocity) in MuJoCo. `ahead` is the length in
-    MuJoCo at the zero position of the joint. A constant gain or bias has only the first
-    coefficient. All coefficients of a bias without a type are zero.
+    MuJoCo at joint position zero. For a constant gain or bias, only the first coefficient is
+    nonzero. All coefficients of a bias without a type are zero.
     """
     first, second, third = (float(x) for x in prm[:3])
     if kind != AFFINE:

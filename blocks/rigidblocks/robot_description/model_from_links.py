@@ -64,7 +64,7 @@ def _spring(spring: ParsedSpring, places: Places) -> PointSpring:
 
 
 def _point_on_body(place: Place, p: Array) -> tuple[float, float, float]:
-    """Return a point of a link in the coordinates of the body that contains the link."""
+    """Transform a point from link coordinates to the coordinates of the link's body."""
     X = place.placement
     x, y, z = (X.r + X.E.T @ p).tolist()
     return x, y, z
@@ -194,7 +194,7 @@ def excluded_link_pairs(listed: Assembly, places: Places) -> tuple[tuple[int, in
 
 
 def describe_robot(listed: Assembly) -> RobotDescription:
-    """Return the robot that consists of the parsed links and joints, numbered depth first.
+    """Assemble a robot from the parsed links and joints; number the bodies depth first.
 
     Raises:
         FormatError: Two links or joints have the same name, or a link does not exist. A joint moves
@@ -245,7 +245,7 @@ def describe_robot(listed: Assembly) -> RobotDescription:
 def _keyframe(
     model: Model, couplings: Iterable[Coupling], q: JointValues, qd: JointValues
 ) -> Keyframe:
-    """Return the state of a model with the given joint positions and joint velocities.
+    """Return the model state for given positions and velocities of some joints, by joint name.
 
     Joints without a value have the neutral position and zero velocity. The couplings determine the
     positions and velocities of mimic joints.
@@ -275,7 +275,7 @@ def _shapes_of_base(listed: Assembly, places: dict[str, Place]) -> tuple[LazyTup
 
 
 def _add_line(line: int, text: str) -> str:
-    """Return a warning, with the line number if it is known."""
+    """Add the line number to the text of a warning, unless `line` is 0 (unknown)."""
     return f"line {line}: {text}" if line else text
 
 
@@ -324,7 +324,7 @@ def _places(tree: Sequence[Connection]) -> dict[str, Place]:
 
 
 def _compose(X: Transform, first: Transform) -> Transform:
-    """Return X @ first, without multiplications by zero if one transform does not rotate."""
+    """Return the product X @ first; skip the rotation if it is the identity."""
     if first is SAME or X is SAME:
         return X if first is SAME else first
     if first.E is STRAIGHT:
@@ -418,7 +418,7 @@ _FALLING = read_only(STANDARD_GRAVITY)
 def _make_model(
     model: Callable[..., Model], names: Sequence[str], inertia: Sequence[RigidInertia]
 ) -> Model:
-    """Return the model; list the bodies with a rejected inertia in `unphysical`."""
+    """Create the model; declare bodies with an impossible inertia as `unphysical`."""
     try:
         return model()
     except ImmobileError:
@@ -438,7 +438,10 @@ def _links_of_bodies(links: Iterable[Link], places: dict[str, Place], nb: int) -
 
 
 def _idle(listed: Assembly, model: Model) -> list[str]:
-    """Return a warning if a joint moves no inertia; forward dynamics then has no solution."""
+    """Return a list with a warning if a joint moves no inertia, otherwise an empty list.
+
+    Forward dynamics has no solution for such a joint.
+    """
     if (idle := model.idle_joint) is None:
         return []
     line = next((c.line for c in listed.connections if c.name == idle), 0)
@@ -495,7 +498,8 @@ def _couplings(
 ) -> tuple[tuple[Coupling, ...], list[Callable[[], str]]]:
     """Return the couplings of the mimic joints, and warnings about the ignored couplings.
 
-    If the source of a mimic joint is a mimic joint, the coupling refers to the end of the chain.
+    A mimic joint may follow another mimic joint. Its coupling then refers to the last source of the
+    chain, which is not a mimic joint.
     """
     if not listed.followings:
         return (), []
@@ -521,7 +525,8 @@ def _couplings(
 def _free_joint_warning(f: ParsedMimicJoint, source: str, joints: Sequence[str]) -> str:
     """Return the warning about a mimic joint whose source is not a movable joint.
 
-    The warning is created on demand, because the search for a similar name takes time.
+    The caller creates the warning only if it is displayed, because the search for a similar name
+    takes time.
     """
     text = f"joint '{f.joint}' follows '{source}', which is not a movable joint"
     return _add_line(f.line, f"{text}{nearest(source, joints)}; its mimic constraint is ignored")
@@ -530,7 +535,7 @@ def _free_joint_warning(f: ParsedMimicJoint, source: str, joints: Sequence[str])
 def _chain(
     listed: Assembly, by_name: dict[str, ParsedMimicJoint], f: ParsedMimicJoint
 ) -> tuple[str, float, float]:
-    """Return the source at the end of a chain of mimic joints, the total ratio and the offset."""
+    """Return the last source of a chain of mimic joints, with the total ratio and offset."""
     source, ratio, offset, seen = f.source, f.ratio, f.offset, {f.joint}
     while source in by_name:
         if source in seen:
@@ -632,7 +637,11 @@ def _with_closed_loops(robot: RobotDescription) -> RobotDescription:
 
 
 def _fix_loops(listed: Assembly, loops: Mapping[str, Sequence[str]]) -> Assembly:
-    """Return the assembly without the loop joints `loops`; fix the tree joints of the loops."""
+    """Return the assembly without the loop joints that are the keys of `loops`.
+
+    The values of `loops` are the other joints of each loop, which become fixed joints. The function
+    adds a warning for each loop.
+    """
     fixed = {name for joints in loops.values() for name in joints}
     line = {c.name: c.line for c in listed.connections}
     warnings = [

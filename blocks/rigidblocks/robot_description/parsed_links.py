@@ -102,7 +102,7 @@ class Link(NamedTuple):
 
 
 def weightless(link: Link, share: float = 1.0) -> Weightless:
-    """Return the fraction `share` of a link's mass as a weightless mass, in link coordinates."""
+    """Return a weightless mass in link coordinates: `share` times the mass of the link."""
     m, h = link.inertia.m, link.inertia.h
     x, y, z = (h / m if m else h).tolist()
     return Weightless(link.name, -1, share * m, (x, y, z))
@@ -161,7 +161,7 @@ class ParsedSensor(NamedTuple):
         joints: The joints of the sensor.
         reference: The link and the placement of the reference frame, or None.
         outboard: The links whose inertias become the field `parts` of the sensor.
-        joint: If not empty, the name of a joint; the links outboard of this joint replace
+        joint: The name of a joint, or "". If it is given, the links outboard of this joint replace
             `outboard`.
         obstacles: The obstacles with their links; each placement is relative to the link.
     """

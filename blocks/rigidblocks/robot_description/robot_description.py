@@ -1,4 +1,4 @@
-"""Description of a robot from a file: its model, and data that a model does not contain."""
+"""Description of a robot from a file: the model, and data such as limits and sensors."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,7 +36,7 @@ class Place(NamedTuple):
 
     @property
     def X(self) -> Transform:
-        """The transform X from body to frame coordinates, equal to `placement`."""
+        """The transform from body to frame coordinates (`placement`)."""
         return self.placement
 
 
@@ -361,11 +361,10 @@ class RobotDescription(AttributeHints):
     sensors: tuple[Sensor, ...] = ()
 
     def at_keyframe(self, name: str) -> "RobotDescription":
-        """Return the description with the state of a keyframe as initial state.
+        """Return the description with a keyframe as its initial state.
 
         Raises:
             ValueError: The file has no keyframe of this name.
-
         """
         if name not in self.keyframes:
             known = ", ".join(f"'{one}'" for one in self.keyframes) or "none"
@@ -446,7 +445,9 @@ def _safe(x: Any) -> Any:
 
 
 def _roots(d: Array, p: Array, square: float) -> list[Hit]:
-    """Return the solutions t of |p + t d|^2 = square as pairs (t, margin).
+    """Return the two solutions t of a quadratic equation as pairs (t, margin).
+
+        |p + t d|^2 = square
 
     The margin is the discriminant of the quadratic equation, negative without a solution.
     """
@@ -526,9 +527,10 @@ def _triangles(size: Sequence[float], p: Array, d: Array) -> Iterator[Hit]:
 
 
 def _plane(size: Sequence[float], p: Array, d: Array) -> Any:
-    """Return the distance along a ray to the plane z = 0, or `NO_HIT` for a ray from below.
+    """Return the distance along a ray to the plane z = 0; `NO_HIT` for a ray that misses it.
 
-    `size` contains the half lengths along x and y; 0 denotes an infinite length.
+    `size` contains the half lengths along x and y; 0 denotes an infinite length. A ray from below
+    misses the plane.
     """
     t = -p[2] / _safe(d[2])
     margin: Any = -d[2] - _RAY_EPSILON

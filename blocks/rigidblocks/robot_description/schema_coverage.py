@@ -1,7 +1,8 @@
 """Elements and attributes of URDF, SDF and MJCF: supported, ignored, or reported as unsupported.
 
-The tables list the children and the attributes (with @) of each element. Unknown names are reported
-like unsupported elements that affect the motion.
+The tables in this module list the known children and attributes of each element. The names of
+attributes begin with @. Unknown names are reported like unsupported elements that affect the
+motion.
 
 The table of MJCF applies to the text of a file. `mjcf` reads the model that MuJoCo compiles, and
 checks the elements that default classes or included files define.
@@ -25,7 +26,10 @@ class ReportedElement(NamedTuple):
 
 
 class ReadElement(NamedTuple):
-    """Supported element; `inside` is the key of its table, by default the name of the element."""
+    """Supported element or attribute.
+
+    `inside` is the element name under which the tables list its children, by default its own name.
+    """
 
     inside: str = ""
 
@@ -36,7 +40,7 @@ Table = Mapping[str, Mapping[str, Rule]]
 
 
 def unread_elements(root: Element, table: Table) -> Iterator[str]:
-    """Yield one warning with line numbers for each unsupported type of element or attribute."""
+    """Yield a warning for each name of an unsupported element or attribute, with line numbers."""
     found: dict[tuple[str, str, str], list[Element]] = {}
     for element, name, rule in _reports(root, table, root.tag):
         parent = element.getparent() if name.startswith("<") else element
@@ -130,9 +134,10 @@ def _is_simple(text: str) -> bool:
 
 
 def _rules(read: str, ignored: str = "", **more: Rule) -> dict[str, Rule]:
-    """Return the rules of the names in the strings `read` (supported) and `ignored`.
+    """Return the rules of element and attribute names, by name.
 
-    `more` contains the rules of other names; the keyword a__b stands for the name a:b.
+    `read` contains the supported names and `ignored` the ignored names, separated by spaces. `more`
+    contains the rules of other names; the keyword a__b stands for the name a:b.
     """
     rules: dict[str, Rule] = dict.fromkeys(read.split(), ReadElement())
     rules |= dict.fromkeys(ignored.split(), IGNORED)
@@ -395,7 +400,7 @@ SDF: Table = {
 
 
 def _add_prefix(table: Table, prefix: str) -> dict[str, dict[str, Rule]]:
-    """Return a copy of a table with a prefix before all element names."""
+    """Return a copy of a table in which all element names begin with a prefix."""
     return {
         f"{prefix}{kind}": {
             name: ReadElement(f"{prefix}{rule.inside or name}")

@@ -87,7 +87,7 @@ def base_of(element: Element) -> str:
 class Poses:
     """Poses of the links, joints and frames of a model in world coordinates.
 
-    `attached` contains, for each name, the element and the default reference frame of its pose.
+    `attached` maps each name to its element and to the default reference frame of its <pose>.
     `found` contains the poses that have already been computed, initially the pose of the model.
     """
 
@@ -313,7 +313,7 @@ def _material(element: Element) -> Material | None:
 
 
 def _patch(surface: Element) -> float:
-    """Return the patch radius times the torsional friction coefficient [m], or 0."""
+    """Return patch radius times torsional friction coefficient [m]; 0 if it is not specified."""
     inside = surface.find("friction/torsional")
     if inside is None or _text(inside, "use_patch_radius", "1") in ("0", "false"):
         return 0.0
@@ -544,8 +544,8 @@ class _Reader:
         """Return the mimic joints that <mimic> elements and gearboxes define.
 
         A gearbox has theta_2 = -ratio theta_1. Both angles are relative to the reference body.
-        theta_1 is the angle of the parent link about the first axis. theta_2 is the angle of the
-        child link about the second axis.
+        theta_1 is the angle of the link <parent> about <axis>, and theta_2 the angle of the link
+        <child> about <axis2>.
         """
         found = [f for joint in self.joints for f in _mimics(joint)]
         for gear in self.gears:
@@ -613,9 +613,10 @@ def loop_joints(
 def _sensor_place(
     element: Element, name: str, joint: Connection | None, poses: Poses
 ) -> SensorPlace:
-    """Return the place of a sensor whose default reference frame is the frame `name`.
+    """Return the link, the joint and the placement of a <sensor> element.
 
-    `joint` is the joint of the sensor, or None for a sensor of the link `name`.
+    The default reference frame of its <pose> is the frame `name`. `joint` is the joint of the
+    sensor, or None for a sensor of the link `name`.
     """
     base = base_of(element) or name
     if base not in poses.attached and base not in poses.found:
@@ -705,7 +706,7 @@ def _pitch(element: Element) -> float:
 
 
 def _axis_vector(element: Element, subject: str, tag: str) -> tuple[Element, Array]:
-    """Return the axis element `tag` of a joint or gearbox, and its vector (3,)."""
+    """Return the child `tag` of a joint or gearbox, and the axis vector (3,) in this element."""
     axis = element.find(tag)
     if axis is None:
         raise format_error(element, f"{subject} needs an <{tag}>")

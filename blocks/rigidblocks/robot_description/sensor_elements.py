@@ -57,7 +57,10 @@ _REAL, _POSITIVE = 0, 1  # mjtDataType
 
 
 class Names(NamedTuple):
-    """Names of the elements of a compiled model; the world body has the link name WORLD."""
+    """Names of the links, joints and sensors of a compiled model.
+
+    The link name of the world body is WORLD.
+    """
 
     links: Sequence[str]
     joints: Sequence[str]
@@ -74,7 +77,7 @@ _OBJECTS = {1: "body", 2: "body", 3: "jnt", 5: "geom", 6: "site", 7: "cam", 18: 
 
 
 def sensor_names(m: Any) -> list[str]:
-    """Return the names of the sensors; an unnamed sensor gets the name TYPE_OBJECT."""
+    """Return the names of the sensors; for an unnamed sensor, the sensor type and its object."""
     names: list[str] = [_text(m.names, at) for at in m.name_sensoradr[: m.nsensor]]
     taken = {*names}
     for k, name in enumerate(names):
@@ -203,10 +206,11 @@ def _subtree(m: Any, body: int) -> Iterator[int]:
 
 
 def _joint_sum(m: Any, kind: str, number: int) -> tuple[list[int], tuple[float, ...], float, str]:
-    """Return joints, coefficients, constant term and unit of a linear function of joint values.
+    """Return the terms of a linear function of joint values.
 
-    Joint positions in MuJoCo include the attribute ref, but joint positions of the model do not.
-    The constant term compensates for this difference.
+    The terms are the joints, the coefficients, the constant term and the unit. Joint positions in
+    MuJoCo include the attribute ref, but joint positions of the model do not. The constant term
+    compensates for this difference.
     """
     if kind in _AT_JOINT:
         joints, weights = [number], np.ones(1)
@@ -228,7 +232,7 @@ def _joint_sum(m: Any, kind: str, number: int) -> tuple[list[int], tuple[float, 
 
 
 def _actuated_joint(m: Any, kind: str, number: int) -> tuple[list[int], Array]:
-    """Return the joint of an actuator, and the factor from the joint value to the sensor value."""
+    """Return the joint of an actuator, and the ratio of sensor value to joint value."""
     if m.actuator_trntype[number] not in (0, 1):
         raise _UnreadError("its actuator does not act on a joint")
     joint, gear = int(m.actuator_trnid[number, 0]), float(m.actuator_gear[number, 0])
@@ -404,7 +408,7 @@ _NO_TURN = Transform(np.eye(3), np.zeros(3))
 
 
 def _word(element: Element, name: str, allowed: tuple[str, ...]) -> str:
-    """Return the child `name` of a force-torque sensor, by default the first allowed value."""
+    """Return the text of the child `name` of <force_torque>, by default the first allowed text."""
     found = element.find(f"force_torque/{name}")
     text = allowed[0] if found is None else (found.text or "").strip()
     if text not in allowed:
@@ -423,7 +427,9 @@ def _number(element: Element, path: str, default: float) -> float:
 def _sdf_sampling(of: Element | None, noises: list[str], period: float, step: float) -> Sampling:
     """Return the sampling of a sensor output.
 
-    `noises` contains, for each element of the output, the path of its <noise> in the element `of`.
+    `noises` contains the path of the <noise> of each output element, relative to the element `of`.
+    `period` [s] is the time between two samples. If it is zero, a sensor with noise is sampled
+    every `step` [s].
     """
     each = [_noise(None if of is None else of.find(path)) for path in noises]
     columns = dict(zip(_NOISE, zip(*each, strict=True), strict=True))
@@ -444,7 +450,7 @@ def _sdf_sampling(of: Element | None, noises: list[str], period: float, step: fl
 
 
 def _noise(element: Element | None) -> tuple[float, ...]:
-    """Return the parameters of a <noise> element in the order of `_NOISE`, zero without noise."""
+    """Return the parameters of a <noise> element in the order of `_NOISE`; default zeros."""
     kind = "none" if element is None else (element.get("type") or "none").strip()
     if element is None or kind == "none":
         return (0.0,) * len(_NOISE)

@@ -222,7 +222,7 @@ def _base(listed: Assembly, roots: list[Link], inward: dict[str, Connection]) ->
 
 
 def _circle(listed: Assembly, inward: dict[str, Connection], reached: set[str]) -> FormatError:
-    """Return the error about links that form a cycle."""
+    """Return an error that names the joints of a cycle of links."""
     name = next(link.name for link in listed.links if link.name not in reached)
     seen: list[str] = []
     while name not in seen:

@@ -32,7 +32,7 @@ def suspicious_units(root: Element) -> Iterator[tuple[Element, str]]:
 def suspicious_numbers(
     links: Iterable[Link], connections: Iterable[Connection]
 ) -> Iterator[tuple[int, str]]:
-    """Yield pairs (line, reason) for links and joints with a value in a suspicious unit."""
+    """Yield pairs (line, reason) for links and joints whose values are probably not in SI units."""
     for link in links:
         m, I = link.inertia.m, link.inertia.I
         c = link.inertia.h / m if m else np.zeros(3)

@@ -65,7 +65,7 @@ def shapes_of(link: Element, kind: str, later: bool) -> Sequence[Shape]:
 
 
 def has_sound_shapes(root: Element) -> bool:
-    """Return True if a fast check finds no invalid shape in a robot.
+    """Return True if a fast check finds no invalid shape in a <robot>.
 
     Sizes must be nonnegative numbers, and origins must be numbers. Mesh paths must not be empty
     and must not contain "..".
@@ -160,7 +160,7 @@ def _positive(element: Element, sizes: Sequence[float]) -> bool:
 
 
 def _check_inside(mesh: Element) -> None:
-    """Reject a mesh path that leaves its package."""
+    """Reject a mesh path that points outside its package."""
     if ".." not in (name := required_attribute(mesh, "filename")):
         return
     scheme, _, path = name.partition("://")
@@ -257,7 +257,10 @@ _ROTORS = etree.XPath("transmission/actuator[*[contains(local-name(), 'rotor_ine
 def _with_rotors(
     connections: Sequence[Connection], actuators: Sequence[Element], warnings: list[str]
 ) -> list[Connection]:
-    """Return the joints with rotor inertias I ratio^2 of Drake actuators; append warnings."""
+    """Return the joints with the rotor inertias of Drake actuators; append warnings.
+
+    The inertia I of the rotor is reflected to the joint: I ratio^2.
+    """
     found = {c.name: c for c in connections}
     for actuator in actuators:
         values = {"rotor_inertia": 0.0, "gear_ratio": 1.0}
@@ -296,7 +299,11 @@ def _with_loops(
     closing: Sequence[Element],
     warnings: list[str],
 ) -> tuple[list[Connection], list[Connection]]:
-    """Return the joints and the loop joints of `closing`, with exactly parallel axes."""
+    """Return the joints and the loop joints, with exactly parallel axes.
+
+    `closing` contains the elements that define the loop joints. Nearly parallel axes become exactly
+    parallel.
+    """
     places = _places_at_rest(links, connections)
     turned = {c.name: (c.Xp @ places[c.parent]).E for c in connections if c.parent in places}
     loops = list[Connection]()
@@ -368,7 +375,7 @@ def _drake_ends(element: Element) -> tuple[tuple[str, Array], tuple[str, Array]]
 
 
 def _drake_part(element: Element, key: str, required: bool) -> Element:
-    """Return the child of a Drake extension whose tag ends with an underscore and `key`."""
+    """Return the child of a Drake extension with the tag NAME_key, for an extension NAME."""
     name = f"{_local_name(element)}_{key}"
     found = [child for child in element.iterchildren("*") if _local_name(child) == name]
     if not found and required:
@@ -379,7 +386,7 @@ def _drake_part(element: Element, key: str, required: bool) -> Element:
 def _with_springs(
     connections: Sequence[Connection], extensions: Sequence[Element], warnings: list[str]
 ) -> list[Connection]:
-    """Return the joints with the springs of the Gazebo extensions; append warnings."""
+    """Add the springs in Gazebo extensions to the joints; return the joints, append warnings."""
     found = {c.name: c for c in connections}
     for extension in extensions:
         stiffness = extension.find("springStiffness")
@@ -503,8 +510,8 @@ def _links(
 ) -> list[Link]:
     """Return the links of <link> elements, with the first <inertial> of each link.
 
-    `insides` and `places` are the children and the origin of each <inertial>. Arrays over all
-    elements are faster than one call per element.
+    `insides` and `places` are the children and the origin of each <inertial>. The function
+    processes all elements with array operations, which is faster than a call for each element.
     """
     names = _each(elements, "name")
     if len(inertials) == len(elements):
@@ -528,7 +535,7 @@ def _links(
 
 
 def _each(elements: Sequence[Element], attribute: str) -> list[str]:
-    """Return an attribute of each element; raise FormatError if one is missing or blank."""
+    """Return the attribute of each element; raise FormatError if it is missing or blank."""
     found = [element.get(attribute, "").strip() for element in elements]
     return found if all(found) else [required_attribute(element, attribute) for element in elements]
 
@@ -569,7 +576,7 @@ def _required_children(
 
 
 def _origins(insides: Sequence[Children]) -> list[Origin]:
-    """Return position and angles of the <origin> of each element, HERE if it is missing."""
+    """Return the position and the angles in the <origin> of each element, by default `HERE`."""
     given = [inside["origin"] for inside in insides if "origin" in inside]
     found = origins(given)
     if len(given) == len(insides):

@@ -63,7 +63,7 @@ def problems(path: str | Path, checks: Sequence[Check] = ()) -> tuple[Problem, .
 def _import_warnings(
     path: Path, reported_lines: set[int], checks: Sequence[Check]
 ) -> Iterator[Problem]:
-    """Yield the problems that `load_model` and `checks` find; skip errors in `reported_lines`."""
+    """Yield the problems that `load_model` and `checks` find; skip errors on `reported_lines`."""
     try:
         robot = load_model(path)
     except FormatError as error:
@@ -204,7 +204,7 @@ def _ends(links: list[Element], joints: list[Element]) -> Iterator[Problem]:
 
 
 def _tree(links: list[Element], joints: list[Element]) -> Iterator[Problem]:
-    """Yield the problems of links with two parents or without a path to the first root link."""
+    """Yield a problem for each link with two parents or without a path to the first root link."""
     inward: dict[str | None, Element] = {}
     for joint in joints:
         child = _end(joint, "child")
@@ -221,7 +221,10 @@ def _tree(links: list[Element], joints: list[Element]) -> Iterator[Problem]:
 
 
 def _masses(links: list[Element], joints: list[Element]) -> Iterator[Problem]:
-    """Yield the problems of moving links without mass; rigidly connected links are one body."""
+    """Yield a problem for each moving link without mass.
+
+    The function treats rigidly connected links as a single body.
+    """
     outward: dict[str | None, list[Element]] = {}
     for joint in joints:
         outward.setdefault(_end(joint, "parent"), []).append(joint)

@@ -50,7 +50,7 @@ def parse_xml(data: bytes, path: Path) -> Element:
 
 
 def _parse_undeclared_prefixes(data: bytes, path: Path) -> Element | None:
-    """Return the root of an XML document, or None for errors other than undeclared prefixes."""
+    """Parse XML with undeclared prefixes, and return its root; return None for other errors."""
     parser = etree.XMLParser(collect_ids=False, recover=True, **_SAFE, **_IDLE)
     root = etree.fromstring(data, parser, base_url=str(path))
     if any(error.type != etree.ErrorTypes.NS_ERR_UNDEFINED_NAMESPACE for error in parser.error_log):
@@ -86,7 +86,7 @@ _ENTITIES = "the document declares entities, which are not read; replace them by
 
 
 def _lines(found: re.Match[bytes]) -> bytes:
-    """Return only the line breaks of a match; the replacement preserves the line numbers."""
+    """Return only the line breaks of a match, so that its removal preserves the line numbers."""
     return b"\n" * found[0].count(b"\n")
 
 
@@ -121,7 +121,7 @@ def required_attribute(element: Element, name: str) -> str:
 
 
 def number(element: Element, name: str, default: float | None = None) -> float:
-    """Return the attribute `name` of an element as a finite number, or `default` without it."""
+    """Return the attribute `name` of an element as a finite number, by default `default`."""
     text = element.get(name)
     if text is None and default is not None:
         return default
@@ -172,7 +172,7 @@ def _triple(element: Element, name: str) -> Triple:
 
 
 def _parse_finite_numbers(texts: Sequence[str]) -> list[float]:
-    """Return the numbers in strings, or an empty list if the fast check fails for a string."""
+    """Parse strings as finite numbers; return an empty list if a string may be invalid."""
     try:
         values = list(map(float, texts))
     except ValueError:
@@ -197,7 +197,7 @@ def place(element: Element) -> tuple[Sequence[float], Sequence[float]]:
 def numbers(
     element: Element, name: str, count: int, default: Sequence[float] | None = None
 ) -> Sequence[float]:
-    """Return the `count` finite numbers in the attribute `name`, or `default` without it."""
+    """Return the `count` finite numbers in the attribute `name`, by default `default`."""
     text = element.get(name)
     if text is None and default is not None:
         return default
@@ -222,7 +222,7 @@ def floats(element: Element, text: str, count: int, subject: str) -> list[float]
 
 
 def _parse_numbers_quickly(text: str) -> list[float]:
-    """Return the numbers in a string, or an empty list if the fast check fails."""
+    """Parse a string of finite numbers; return an empty list if the string may be invalid."""
     return _parse_finite_numbers(text.split())
 
 
@@ -270,7 +270,7 @@ def rotation(rpy: Sequence[float]) -> Array:
     """Return the rotation (3, 3) to coordinates rotated by roll, pitch and yaw [rad], read-only.
 
     E = rx(roll) ry(pitch) rz(yaw), about fixed axes. The function replaces rounding errors of
-    quarter turns by exact zeros, which simplify the trace of a model.
+    quarter turns by exact zeros, which simplify the expression graph of a model.
     """
     roll, pitch, yaw = rpy
     cr, sr, cp, sp, cy, sy = cos(roll), sin(roll), cos(pitch), sin(pitch), cos(yaw), sin(yaw)

@@ -40,7 +40,7 @@ def is_frozen(*values: Any) -> bool:
 
 
 class LazyTuple(Sequence[Any]):
-    """Tuple that the call `make(*arguments)` creates at first use.
+    """Tuple whose elements are the result of `make(*arguments)`, called at first use.
 
     For example, a program that shows no robot never creates the visual shapes.
     """

@@ -134,7 +134,10 @@ def _traced_solver(W: Array) -> Solver:
 
 
 def _traced_elimination(W: Array) -> tuple[Array, list[list[tuple[int, Any]]]]:
-    """Return the factors of a traced W, and the conditional row exchanges of each column."""
+    """Return the LU factors of a traced W, and the row exchanges of each column.
+
+    An exchange consists of a row index and a condition.
+    """
     U, n, exchanges = W.copy(), len(W), []
     for j in range(n):
         below = [i for i in range(j + 1, n) if not is_number(U[i, j], 0.0)]
@@ -164,9 +167,9 @@ _AS_LARGE = 1.0 + 1e-9  # largest ratio of squared column lengths that count as 
 def orthonormal(M: Array, limit: Any) -> tuple[Array, Array, tuple[Any, ...]]:
     """Orthonormalize the columns of M (n, m) by Gram-Schmidt with column pivoting.
 
-    Each step normalizes the largest remainder of the columns of M. If the squared length of this
-    remainder is not above `limit`, the new column of Q and all later columns are zero. Their
-    lengths in the result are also zero.
+    The remainder of a column of M is its component normal to the previous columns of Q. Each step
+    normalizes the longest remainder. If its squared length is not above `limit`, the new column of
+    Q and all later columns are zero. Their lengths in the result are also zero.
 
     Returns:
         Q = M V (n, m) with orthonormal columns, V (m, m), and the lengths of the remainders (m,).
@@ -208,7 +211,7 @@ def _largest_column(columns: list[Array], n: int) -> tuple[Array, Any, list[Arra
 
 
 def completion(Q: Array, vectors: list[Array]) -> tuple[Array, Array]:
-    """Return orthonormal columns P that, together with the columns of Q, span k more vectors.
+    """Return orthonormal columns P that extend the span of the columns of Q by k vectors.
 
         R = P^T [vectors]
 
@@ -358,7 +361,8 @@ def _eliminate(A: Array, row: Array, column: Array, has_pivot: Any) -> Array:
 def _reduction(A: Array, place: Array, kept: Array) -> Reduction:
     """Return the reduced row form of the eliminated matrix A = [K | k | 1].
 
-    `place` (n, m) is 1 if the variable of the row was eliminated with the pivot row of the column.
+    `place` (n, m) assigns pivot rows to eliminated variables. Its element [j, i] is 1 if row i is
+    the pivot row of variable j, and otherwise 0. `kept` (m,) is 1 for pivot rows.
     """
     n, m = place.shape
     free = 1.0 - place @ np.ones(m)
@@ -385,14 +389,17 @@ def _largest(A: Array, row_used: Array, column_used: Array) -> tuple[Any, Any, A
 
 
 def _unit_vector(n: int, k: Any, exists: Any) -> Array:
-    """Return the vector (n,) with 1 at index k and 0 elsewhere, or zero if `exists` is false."""
+    """Return the unit vector (n,) along axis k, or the zero vector if `exists` is false."""
     return np.array(
         [_select(exists, _select(less(abs(k - i), 0.5), 1.0, 0.0), 0.0) for i in range(n)]
     )
 
 
 def _select(condition: Any, a: Any, b: Any) -> Any:
-    """Return `select` of scalars, without a traced operation if the condition is a constant."""
+    """Return `a` if the condition is true, and otherwise `b`.
+
+    If the condition is a constant, the function adds no operation to a trace.
+    """
     return select(condition, a, b) if hasattr(condition, "select") else (a if condition else b)
 
 
@@ -515,7 +522,7 @@ class Mirror(NamedTuple):
     factor: Any
 
     def image(self, x: Array) -> Array:
-        """Return x (n,) with reflected elements at the indices `places`."""
+        """Return the image of x (n,) under the reflection."""
         part = self.factor * (self.v @ x[self.places])
         if is_number(part, 0.0):
             return x
@@ -529,7 +536,7 @@ class Reflected:
     """Basis that is the image of k coordinate axes under Householder reflections.
 
     The reflections `mirrors` map each column to a unit vector (n,) with a 1 at an index in `left`.
-    `shut` contains a factor of 0 or 1 for some columns. A column with the factor 0 is zero.
+    `shut` maps column indices to factors of 0 or 1. A column with the factor 0 is zero.
     """
 
     n: int
@@ -720,7 +727,7 @@ def svd(A: Array, sweeps: int | None = None) -> SVD:
 
 
 def _normal_columns(A: Array, sweeps: int) -> Array:
-    """Return [A V; V] (m + p, p), where Jacobi sweeps make the columns of A V orthogonal."""
+    """Return [A V; V] (m + p, p), with columns of A V that Jacobi sweeps have made orthogonal."""
     m, p = A.shape
     columns = [np.concatenate([A[:, j], np.eye(p)[j]]) for j in range(p)]
     for _ in range(sweeps):

@@ -18,9 +18,9 @@ Number = Any
 
 
 def count_at_most(grid: Array, x: Number) -> Number:
-    """Return the number of points of an increasing grid that are at most x, element by element.
+    """Return the number of grid points at or below x, for each element of x.
 
-    The result for NaN is 0.
+    The grid points increase. The result for NaN is 0.
     """
     if is_traced(x):
         return np.frompyfunc(lambda one: _count_one_at_most(grid, one), 1, 1)(x)
@@ -39,7 +39,7 @@ def entry(values: Array, index: Number) -> Number:
 
 
 def held_place(index: Number, grid: Array, x: Number) -> Number:
-    """Return a grid index that, in model exchange, changes only at events.
+    """Return the index of a grid point, which changes only at events in model exchange.
 
     `index` is the number of points of a grid (n,) that are at most x. Between two events, the
     result does not change, even if x is slightly beyond a grid point (`piecewise`).
@@ -58,7 +58,7 @@ def held_place(index: Number, grid: Array, x: Number) -> Number:
 
 
 def held_count(count: Number, x: Number, low: Number, high: Number) -> Number:
-    """Return an interval index that, in model exchange, changes only at events.
+    """Return the index of an interval, which changes only at events in model exchange.
 
     `count` is the index of the interval [low, high) that contains x. Unlike `held_place`, the
     function does not limit the number of intervals. The interval that begins at the start time of a
@@ -73,7 +73,10 @@ def held_count(count: Number, x: Number, low: Number, high: Number) -> Number:
 
 
 def _ends(grid: Array, index: Number) -> tuple[Number, Number]:
-    """Return the ends of the grid interval that begins at the grid point number `index`."""
+    """Return the ends of the interval after the first `index` grid points.
+
+    The interval before the first grid point begins at -1e300, and the last interval ends at 1e300.
+    """
     padded = np.concatenate([[-1e300], grid, [1e300]])
     return entry(padded, index), entry(padded, index + 1.0)
 
@@ -83,13 +86,13 @@ def _is_even(count: Number) -> Number:
 
 
 def _to_next(count: Number, x: Number, low: Number, high: Number) -> Number:
-    """Return the margin between x and the nearer interval end, negative for an odd `count`."""
+    """Return the margin between x and the nearer interval end; if `count` is odd, negate it."""
     inside = minimum(excess(x, low), excess(high, x))
     return select(_is_even(count), inside, -inside)
 
 
 def _gray(digits: Sequence[Number]) -> Number:
-    """Return the number that the Gray code `digits`, lowest digit first, represents."""
+    """Convert a Gray code to a number; `digits` starts with the lowest digit."""
     number, digit = 0.0, 0.0
     for k, changed in reversed([*enumerate(digits)]):
         digit = digit + changed - 2.0 * digit * changed
@@ -98,17 +101,17 @@ def _gray(digits: Sequence[Number]) -> Number:
 
 
 def after_event(t: Number) -> Number:
-    """Return a time [s] that exceeds t by more than the rounding error: an event at t is past.
+    """Return a time [s] after t at which an event at t counts as past.
 
-    The result is t + 4e-12 (1 + min(|t|, 1e3)) + 4 ROUNDING |t|.
+    It exceeds t by more than the rounding error: t + 4e-12 (1 + min(|t|, 1e3)) + 4 ROUNDING |t|.
     """
     return t + (4e-12 * (1.0 + minimum(np.abs(t), 1e3)) + 4.0 * ROUNDING * np.abs(t))
 
 
 def rounded_up(t: Number) -> Number:
-    """Return a time [s] that exceeds t by more than the rounding error: t has been reached.
+    """Return a time [s] after t at which the time t counts as reached.
 
-    The result is t + min(1e-9 |t|, 1e-6) + ROUNDING |t|.
+    It exceeds t by more than the rounding error: t + min(1e-9 |t|, 1e-6) + ROUNDING |t|.
     """
     return t + (minimum(1e-9 * np.abs(t), 1e-6) + ROUNDING * np.abs(t))
 

@@ -45,12 +45,18 @@ def crf(v: Array) -> Array:
 
 
 def cross_motion(v: Array, m: Array) -> Array:
-    """Return v x m = [0; P(mO) w - P(vO) m] of two motion vectors (RBDA Eq 2.76)."""
+    """Return the cross product v x m of two motion vectors (RBDA Eq 2.76).
+
+    v x m = [0; P(mO) w - P(vO) m]
+    """
     return np.concatenate([np.zeros(1), perp(m[1:]) @ v[:1] - perp(v[1:]) @ m[:1]])
 
 
 def cross_force(v: Array, f: Array) -> Array:
-    """Return v x* f = [P(vO)^T f; P(f) w] of a motion vector and a force vector (RBDA 2.16)."""
+    """Return the cross product v x* f of a motion vector and a force vector (RBDA 2.16).
+
+    v x* f = [P(vO)^T f; P(f) w]
+    """
     return np.concatenate([perp(v[1:]).T @ f[1:], perp(f[1:]) @ v[:1]])
 
 
@@ -146,7 +152,10 @@ class _Transpose:
     X: Transform
 
     def __matmul__(self, f: Array) -> Array:
-        """Return X^T f = [n + P(r)^T E^T f; E^T f]."""
+        """Transform a force vector f from B to A coordinates.
+
+        X^T f = [n + P(r)^T E^T f; E^T f]
+        """
         f2 = self.X.E.T @ f[1:]
         return np.concatenate([f[:1] + perp(self.X.r).T @ f2, f2])
 

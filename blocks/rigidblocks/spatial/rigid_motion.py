@@ -64,8 +64,8 @@ def quaternion_rate(p: Array, w: Array) -> Array:
 def quaternion_product(p: Array, r: Array) -> Array:
     """Return the quaternion product p r (4,).
 
-    If p is the orientation of B in A, and r is the orientation of C in B, then p r is the
-    orientation of C in A.
+    For the orientation p of B in A and the orientation r of C in B, p r is the orientation of
+    C in A.
     """
     v = p[0] * r[1:] + r[0] * p[1:] + cross(p[1:], r[1:])
     return np.concatenate([np.array([p[0] * r[0] - p[1:] @ r[1:]]), v])
@@ -78,9 +78,11 @@ def normalized_quaternion(p: Array) -> Array:
 
 
 def quaternion_from_vector(phi: Array) -> Array:
-    """Return the quaternion (4,) of a rotation vector (RBDA Eq 4.10).
+    """Return the quaternion (4,) of a rotation vector phi (RBDA Eq 4.10).
 
-    (cos(theta/2), sin(theta/2) phi/theta)
+        (cos(theta/2), sin(theta/2) phi/theta)
+
+    theta is the rotation angle, the length of phi.
     """
     theta2, safe2 = _squares(phi)
     half = np.sqrt(safe2) / 2.0
@@ -133,7 +135,8 @@ def _products(E: Array) -> Array:
 def travel(phi: Array, v: Array) -> Array:
     """Return the displacement d (3,) [m] of a point in unit time.
 
-    The velocity v (3,) of the point is constant in a frame that rotates by phi (3,) [rad].
+    The velocity v (3,) of the point is constant in a frame that rotates by phi (3,) [rad]. theta is
+    the rotation angle, the length of phi.
 
         v + (1 - cos theta)/theta^2 phi x v + (theta - sin theta)/theta^3 phi x phi x v
     """
@@ -150,7 +153,9 @@ def travel(phi: Array, v: Array) -> Array:
 def travel_velocity(phi: Array, d: Array) -> Array:
     """Return the velocity v (3,) with d = `travel(phi, v)`, undefined for a full turn.
 
-    d - phi x d / 2 + (1 - theta/2 cot(theta/2))/theta^2 phi x phi x d
+        d - phi x d / 2 + (1 - theta/2 cot(theta/2))/theta^2 phi x phi x d
+
+    theta is the rotation angle, the length of phi.
     """
     theta2, safe2 = _squares(phi)
     half = np.sqrt(safe2) / 2.0
@@ -185,9 +190,10 @@ def exp(u: Array) -> Transform:
 
 
 def log(X: Transform) -> Array:
-    """Return the velocity u (6,) of the motion X = exp(u) in unit time, with an angle up to pi.
+    """Return the logarithm u (6,) of a rigid motion X = exp(u), with an angle of at most pi.
 
-    `displacement` (XtoV of RBDA) approximates u.
+    u is the constant velocity of the motion in unit time. `displacement` (XtoV of RBDA)
+    approximates u.
     """
     phi = vector_from_quaternion(quaternion_from_rotation(X.E))
     return np.concatenate([phi, travel_velocity(phi, X.r)])
@@ -209,7 +215,8 @@ def dexp(u: Array) -> Array:
         J = 1 - ad(u) / 2! + ad(u)^2 / 3! - ...
 
     The velocity of a frame at exp(u(t)) is v = J du/dt in the coordinates of this frame. Four
-    powers of ad are sufficient, because ad (ad^2 + theta^2)^2 = 0.
+    powers of ad are sufficient, because ad (ad^2 + theta^2)^2 = 0. theta is the rotation angle of
+    u.
     """
     A, t = ad(u), u[:3] @ u[:3]
     A2 = A @ A
@@ -264,8 +271,8 @@ def displacement(X: spatial.Transform) -> Array:
 
         v = [a(E); a(L)] / 2,   a(E) = [E23 - E32; E31 - E13; E12 - E21],   L = -E rx
 
-    v is an invariant of X, that is v = X v = X^-1 v. The angular part of v is the angular part of
-    u = log(X) times sin(theta) / theta.
+    v is an invariant of X, that is v = X v = X^-1 v. With the rotation angle theta of X, the
+    angular part of v is the angular part of u = log(X) times sin(theta) / theta.
     """
     return np.concatenate([_axial(X.E), _axial(-X.E @ skew(X.r))]) / 2
 

@@ -165,7 +165,11 @@ _excess_each = np.frompyfunc(_excess_one, 2, 1)
 
 
 class DerivativeForm:
-    """State of a `derivative_form` context: `wanted` is the result of `for_derivatives`."""
+    """State of a `derivative_form` context.
+
+    `wanted` is the result of `for_derivatives`. `exists` is True if a function has called
+    `for_derivatives` with traced values.
+    """
 
     def __init__(self, wanted: bool):
         self.wanted = wanted
@@ -209,7 +213,10 @@ def is_traced(*values: Number) -> bool:
 
 
 def _elementwise(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return a method of `Dual` for a scalar operation; NumPy applies it to array elements."""
+    """Return a method of `Dual` for a scalar operation.
+
+    NumPy applies the method to each element of an array operand.
+    """
 
     def apply(first: Any, second: Any) -> Any:
         if isinstance(second, np.ndarray):

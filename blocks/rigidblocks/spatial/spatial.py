@@ -69,7 +69,7 @@ def skew(a: ArrayLike) -> Array:
 
 
 def _components(a: Array) -> Any:
-    """Return a vector (3,) as a list, which is faster than an array; return a matrix unchanged."""
+    """Convert a vector (3,) to a list, which is faster than an array; return a matrix unchanged."""
     return a.tolist() if a.ndim == 1 else a
 
 
@@ -94,7 +94,10 @@ def crf(v: Array) -> Array:
 
 
 def cross_motion(v: Array, m: Array) -> Array:
-    """Return v x m = [w x m; w x mO + vO x m] of two motion vectors (RBDA Eq 2.33)."""
+    """Return the cross product v x m of two motion vectors (RBDA Eq 2.33).
+
+    v x m = [w x m; w x mO + vO x m]
+    """
     return np.concatenate([cross(v[:3], m[:3]), cross(v[:3], m[3:]) + cross(v[3:], m[:3])])
 
 
@@ -202,15 +205,21 @@ class Transform:
         return (self,)
 
     def turn_back(self, A: Array) -> Array:
-        """Return E^T A E, the matrix A (3, 3) transformed from B to A coordinates."""
+        """Transform the matrix A (3, 3) from B to A coordinates; return E^T A E."""
         return self.E.T @ A @ self.E
 
     def turn_symmetric_back(self, A: Array) -> Array:
-        """Return E^T A E for a symmetric A (3, 3), using only the lower triangle of A."""
+        """Transform a symmetric A (3, 3) from B to A coordinates; use only its lower triangle.
+
+        The result is E^T A E.
+        """
         return symmetric(self.E.T @ A @ self.E)
 
     def shift(self, R: Array, H: Array, Y: Array) -> Array:
-        """Return R H^T - Y R, the change of an inertia if the origin is shifted (RBDA A.4)."""
+        """Return the change of an inertia (3, 3) due to a shift of the origin (RBDA A.4).
+
+        R H^T - Y R
+        """
         return symmetric(R @ H.T - Y @ R)
 
     def matrix(self) -> Array:
@@ -223,7 +232,10 @@ class _Transpose:
     X: Transform
 
     def __matmul__(self, f: Array) -> Array:
-        """Return X^T f = [E^T n + r x E^T f; E^T f]."""
+        """Transform a force vector f from B to A coordinates.
+
+        X^T f = [E^T n + r x E^T f; E^T f]
+        """
         for X in self.X.factors:
             n, f3 = X.E.T @ f[:3], X.E.T @ f[3:]
             f = np.concatenate([n + cross(X.r, f3), f3])
@@ -467,7 +479,7 @@ def multiply_transforms(X: Any, Y: Any) -> Any:
 
 
 class Factor(Transform):
-    """Transform with fewer operations for a rotation about a coordinate axis (RBDA A.5).
+    """Transform with fewer operations if E is a rotation about a coordinate axis (RBDA A.5).
 
     The formulas of RBDA A.5 transform matrices from B to A coordinates.
     """

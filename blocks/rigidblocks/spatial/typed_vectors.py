@@ -117,7 +117,7 @@ class Force(_Vector):
 
 @dataclass(frozen=True, eq=False)
 class Inertia(_Quantity):
-    """Inertia of a rigid body, which maps a motion to a force."""
+    """Rigid-body inertia, which maps a motion to a force."""
 
     rigid: spatial.RigidInertia
     kind = "an inertia"
@@ -139,7 +139,7 @@ class Inertia(_Quantity):
 
 @dataclass(frozen=True, eq=False)
 class InverseInertia(_Quantity):
-    """Inverse inertia (6, 6) of a free or constrained body, which maps a force to a motion."""
+    """Inverse inertia (6, 6), which maps a force on a free or constrained body to its motion."""
 
     array: Array
     kind = "an inverse inertia"

@@ -92,9 +92,9 @@ def pickle_system(system: Any) -> bytes:
 
 
 def fmus_of(system: System) -> dict[str, tuple[str, Path]]:
-    """Return the hash and the file of each local FMU, by part name.
+    """Map the name of each part with a local FMU to the hash and the path of the FMU.
 
-    FMUs on a server are not included.
+    FMUs on a server are omitted.
     """
     found, known = {}, dict[Path, str]()
     for name, part in system.parts.items():
@@ -109,7 +109,7 @@ def fmus_of(system: System) -> dict[str, tuple[str, Path]]:
 def write_fmus(
     system: System, hashes: Mapping[str, str], fmus: Mapping[str, bytes], folder: Path
 ) -> None:
-    """Write FMUs to files named by their hashes; the parts of the system then use these files."""
+    """Write FMUs to files with hashes as names, and let the parts of the system use these files."""
     for name, sha in hashes.items():
         path = folder / f"{sha}.fmu"
         if not path.exists():
@@ -120,7 +120,7 @@ def write_fmus(
 
 
 def make_worker(work: Task, wiring: Wiring, design: Design, run: Run) -> Worker:
-    """Prepare the system in this process; return a function that simulates one run of the sweep."""
+    """Return a worker that simulates runs of a sweep with the prepared system `run`."""
 
     def simulate_run(numbers: Array) -> Row:
         try:
@@ -138,7 +138,10 @@ def run_with_retry(worker: Worker, numbers: Array) -> Row:
 
 
 def thread_local_worker(make: Callable[[], Worker], *spare: Worker) -> Worker:
-    """Return a function with one worker per thread, taken from `spare` or created by `make`."""
+    """Return a worker that calls a separate worker in each thread.
+
+    A thread takes its worker from `spare`, or calls `make` if `spare` is empty.
+    """
     local, left, lock = threading.local(), list(spare), threading.Lock()
 
     def simulate_run(numbers: Array) -> Row:
@@ -159,7 +162,7 @@ def run_in_threads(
 ) -> Iterator[dict[int, Row]]:
     """Execute groups of runs in `count` threads, and yield the measures of each finished group.
 
-    `parts` has tuples of run indices. The number of queued groups is bounded, so memory use does
+    `parts` yields tuples of run indices. The number of queued groups is bounded, so memory use does
     not grow with the number of groups. If the iteration ends early, the function calls `end`.
     """
     left = iter(parts)
@@ -181,7 +184,7 @@ def run_in_threads(
 
 
 def takes_turns(wiring: Wiring) -> bool:
-    """Return True if an FMU executes Python code in this process, so runs cannot be parallel."""
+    """Return True if an FMU runs Python in this process; threads then cannot run in parallel."""
     return any(
         isinstance(part.component, Fmu) and not part.isolated and part.component.is_python
         for part in wiring.parts.values()
@@ -364,9 +367,10 @@ def _reach(address: str, place: tuple[str, int]) -> None:
 
 
 class _Tasks:
-    """Distribution of a sweep to a Dask cluster: submitted tasks, remaining runs, and task size.
+    """Task queue of a sweep on a Dask cluster.
 
-    The task size is the number of runs per task, which depends on the measured computing time.
+    The queue adapts the number of runs per task to the measured computing time. If a worker ends,
+    the queue submits the runs of its tasks again.
     """
 
     def __init__(self, client: Any, work: Task, design: Design, todo: list[int]):
@@ -414,14 +418,14 @@ class _Tasks:
         )
 
     def _next_finished(self) -> Any:
-        """Return a finished task, or None if no task finishes within the timeout."""
+        """Wait for the next finished task and return it; return None after the timeout."""
         try:
             return self._done.get(timeout=_LOOK)
         except queue.Empty:
             return None
 
     def _threads(self, address: str) -> int:
-        """Return the number of threads of the cluster (at least 1), queried periodically."""
+        """Return the number of threads of the cluster, at least 1; update it periodically."""
         now = time.monotonic()
         if now > self._looked + 2 * _LOOK:
             self._count, self._looked = sum(self._client.nthreads().values()), now
@@ -490,7 +494,7 @@ _LOCK = threading.Lock()
 
 
 def _cached_worker(key: str, payload: bytes, fmus: dict[str, bytes]) -> Worker:
-    """Return the function that simulates runs of a sweep, created once per sweep and process."""
+    """Return the worker of a sweep; create it in the first call of each process."""
     with _LOCK:
         if key not in _WORKERS:
             while len(_WORKERS) >= _KEPT:
@@ -513,7 +517,7 @@ def _make_worker(payload: bytes, fmus: dict[str, bytes]) -> Worker:
 
 @cache
 def _folder() -> Path:
-    """Return the temporary folder for the FMU files of a Dask worker."""
+    """Create a temporary folder for the FMU files of a Dask worker, and return its path."""
     folder = tempfile.TemporaryDirectory(prefix="rigidblocks-fmus-")
     _FOLDERS.append(folder)
     return Path(folder.name)
@@ -587,7 +591,7 @@ class Lanes:
         return {name: np.stack([np.asarray(one[name]) for one in each]) for name in each[0]}
 
     def _row(self, batch: BatchResult, at: int) -> Row | None:
-        """Return the measures of run `at`, or None if the run or one of its measures fails."""
+        """Return the measures of run `at` of a batch, or None if the run or a measure fails."""
         if not np.isnan(batch.failed[at]):
             return None
         result = Result(batch.time, batch.ports, batch.values[at], self._meta)
@@ -603,7 +607,7 @@ class Lanes:
 def run_in_lanes(
     work: Task, wiring: Wiring, design: Design, run: Run, count: int, lanes: int | None
 ) -> Lanes | None:
-    """Return the SIMD executor for `count` runs of a sweep, or None to simulate single runs.
+    """Return a SIMD executor for `count` runs of a sweep; None for runs without SIMD.
 
     If `lanes` is None, the function uses the maximum number of lanes for a sweep with enough steps.
 
@@ -644,7 +648,11 @@ def _lanes(work: Task, wiring: Wiring, design: Design, run: Run, lanes: int | No
 
 
 def _recorded_patterns(work: Task, wiring: Wiring) -> tuple[str, ...]:
-    """Return the names of the signals to record: if possible, only the signals of the measures."""
+    """Return the names of the signals to record.
+
+    If all measures are strings such as "max robot.q[1]", and no block reports remarks, only the
+    signals of the measures are recorded. Otherwise, the patterns of the option `record` apply.
+    """
     given = tuple(work.options.get("record", ("*",)))
     signals = [signal_of(one) for one in work.measures.values() if isinstance(one, str)]
     if len(signals) < len(work.measures) or has_remarks(wiring):

@@ -59,7 +59,7 @@ class Design:
         )
 
     def values(self, numbers: Array) -> list[tuple[str, Array]]:
-        """Return the name and the value of each varied parameter for a table row `numbers`."""
+        """Split a table row `numbers` into pairs (name, value) of the varied parameters."""
         ends = np.cumsum([prod(shape) for shape in self.shapes])[:-1]
         parts = zip(self.names, self.shapes, np.split(numbers, ends), strict=True)
         return [(name, part.reshape(shape)) for name, shape, part in parts]
@@ -112,7 +112,7 @@ def table_design(source: Mapping[str, ArrayLike] | str | Path | Any) -> Design:
 
 
 def _numbers(name: str, values: Any) -> Array:
-    """Return the values of a column as an array (n, ...)."""
+    """Convert the values of the column `name` to a numeric array (n, ...)."""
     try:
         found = np.asarray(values, dtype=float)
     except (TypeError, ValueError):
@@ -245,7 +245,12 @@ def _size(ranges: Mapping[str, Range]) -> int:
 
 
 def _scale_shares(ranges: Mapping[str, Range], shares: Array) -> Design:
-    """Return a design with the values low + s (high - low); s (n, elements) are in 0 .. 1."""
+    """Scale a unit-cube sample to the given bounds.
+
+        value = low + s (high - low)
+
+    s (n, elements) contains the shares, from 0 to 1, in the order of the names and elements.
+    """
     bounds = [_bounds(name, given) for name, given in ranges.items()]
     low = np.concatenate([np.zeros(0), *(low.ravel() for low, _ in bounds)])
     high = np.concatenate([np.zeros(0), *(high.ravel() for _, high in bounds)])

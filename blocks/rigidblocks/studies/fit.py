@@ -43,7 +43,7 @@ class Recording:
     measured: Mapping[str, Array]
 
     def steps(self, dt: float) -> Array:
-        """Return the number of steps of dt between successive samples (n - 1,).
+        """Return the numbers (n - 1,) of communication steps dt [s] between successive samples.
 
         Raises:
             ValueError: The time between two samples is not a multiple of dt.
@@ -124,7 +124,7 @@ def _read(path: Path) -> dict[str, Array]:
 
 
 def _whole(name: str, ports: Mapping[str, Port]) -> str | None:
-    """Return the port to which the name of a port or element belongs; None if unknown."""
+    """Return the port name for the name of a port or of a port element; None if unknown."""
     if name in ports:
         return name
     return next((key for key, port in ports.items() if name in port.element_names), None)
@@ -133,7 +133,7 @@ def _whole(name: str, ports: Mapping[str, Port]) -> str | None:
 def _insert_elements(
     into: dict[str, Array], ports: Mapping[str, Port], name: str, values: Array, n: int
 ) -> None:
-    """Store a column of the data (a port or one of its elements) in the array of its port."""
+    """Insert a data column, a whole port or one element, into the port arrays `into`."""
     key = _whole(name, ports)
     if key is None:
         raise KeyError(
@@ -158,7 +158,7 @@ _SHARE = 1e-6  # smallest component of a null space vector that counts as nonzer
 
 
 class Estimate(NamedTuple):
-    """Standard deviations (n,), confidence intervals (n, 2) and correlations of n estimates."""
+    """Accuracy of n estimates: standard deviations, confidence intervals (n, 2), correlations."""
 
     deviations: Array
     intervals: Array
@@ -196,8 +196,8 @@ def identifiable(names: Sequence[str], J: Array, exact: bool) -> None:
     """Raise ValueError if some parameters are not identifiable from the data.
 
     `J` (m, n) is the Jacobian of the outputs with respect to the parameters. `exact` is False if J
-    consists of difference quotients. The message lists the parameters that do not affect the data,
-    and groups of parameters of which the data determine only combinations.
+    consists of difference quotients. The message lists the parameters without effect on the data,
+    and the groups of parameters that are identifiable only in combination.
     """
     scale = np.linalg.norm(J, axis=0)
     unseen = scale <= 1e-12 * np.max(scale, initial=0.0)
@@ -218,10 +218,10 @@ def identifiable(names: Sequence[str], J: Array, exact: bool) -> None:
 
 
 def _groups(free: Array) -> list[tuple[list[int], int]]:
-    """Return the groups of parameters of which the data determine only combinations.
+    """Return the groups of parameters that are identifiable only in combination.
 
-    Each group has its parameter indices and its rank deficiency. `free` contains a basis of the
-    null space of the Jacobian.
+    A group consists of parameter indices and a rank deficiency. `free` contains an orthonormal
+    basis of the null space of the Jacobian.
     """
     shares = free.T @ free  # projection onto the null space
     left = [k for k in range(free.shape[1]) if shares[k, k] > _SHARE]
@@ -244,8 +244,8 @@ class Replay:
     """Simulated outputs at the times of a recording as a function of the parameters.
 
     The measurements form one vector (m,) of all values that are not NaN, row by row. `column`
-    contains the column index of each measurement, and `columns` the column names. `runs` is the
-    number of runs so far.
+    contains the column index of each measurement. `columns` contains the column names. `runs` is
+    the number of simulated runs.
     """
 
     wiring: Wiring
@@ -279,12 +279,12 @@ class Replay:
 
     @cached_property
     def column(self) -> Array:
-        """Column index of each measured value (m,)."""
+        """Column index of each measurement, shape (m,)."""
         return np.broadcast_to(np.arange(len(self.columns)), self._all.shape)[self._there]
 
     @cached_property
     def spread(self) -> Array:
-        """Standard deviation of the measured values of each column; 1 for a constant column."""
+        """Standard deviation of each measured column; 1 for a constant or empty column."""
         there = [self._all[self._there[:, k], k] for k in range(len(self.columns))]
         spread = np.array([np.std(numbers) if numbers.size else 0.0 for numbers in there])
         return np.where(spread > 0, spread, 1.0)
@@ -302,8 +302,8 @@ class Replay:
     def noise(self, residuals: Array, n: int) -> Array:
         """Return the standard deviation of the measurement noise of each column.
 
-        The noise of a column is estimated from the residuals of the column. `residuals` is (m,),
-        and `n` is the number of estimated parameters.
+        The noise of a column is estimated from the residuals of the column. `residuals` has
+        the shape (m,), and `n` is the number of estimated parameters.
         """
         counts = np.bincount(self.column, minlength=len(self.columns))
         squares = np.bincount(self.column, residuals**2, minlength=len(self.columns))
@@ -319,7 +319,7 @@ class Replay:
     def residuals(self, z: Array) -> Array:
         """Return the residuals (m,) = measurements - outputs for the parameters z (n,).
 
-        If a run fails, each residual has the magnitude of 1000 standard deviations of its column.
+        If a run fails, each residual is -1000 times the standard deviation of its column.
         If the first run fails, the method raises the exception of the run.
         """
         names = list(self.rows.measured)
@@ -362,9 +362,10 @@ class Replay:
         return True
 
     def _outputs(self, run: Run, z: Array, names: list[str], split: bool = False) -> Any:
-        """Simulate with the parameters z; return the outputs at all samples as one matrix.
+        """Simulate with the parameters z; return the outputs `names` at all samples.
 
-        If `split` is True, return one matrix for each output.
+        The result is one matrix (samples, columns). If `split` is True, the result is a list with
+        one matrix for each output.
         """
         pairs = [(self._name(one), value) for one, value in zip(self.numbers, z, strict=True)]
         first = [
@@ -434,7 +435,7 @@ class Fit:
         correlation: Correlation matrix (n, n) of the estimates, in the order of `values`.
         exact: True if the derivatives are exact.
         runs: Number of runs of the system.
-        at_bound: Names of the estimates that are equal to a bound.
+        at_bound: Names of the parameters whose estimates are at a bound.
     """
 
     values: Mapping[str, float]
@@ -548,7 +549,7 @@ def fit(
 
 
 def _names_at_bound(replay: Replay, names: list[str], z: Array) -> tuple[str, ...]:
-    """Return the names of the estimates z (n,) that equal a bound of their ports."""
+    """Return the names of the parameters whose estimates, in z (n,), are at a bound."""
     low, high = replay.bounds
     return tuple(n for n, v, a, b in zip(names, z, low, high, strict=True) if v in (a, b))
 
@@ -556,10 +557,11 @@ def _names_at_bound(replay: Replay, names: list[str], z: Array) -> tuple[str, ..
 def _noise_scales(
     replay: Replay, first: Array, noise: Mapping[str, ArrayLike] | None
 ) -> tuple[Array, Array, Array, Array]:
-    """Minimize the scaled residuals; return the estimates, Jacobian, residuals and noise.
+    """Estimate the parameters by weighted least squares, and the noise of each column.
 
-    The optimizer divides the residuals by the standard deviation of the noise. The standard
-    deviation is the given `noise`, or is estimated iteratively from the residuals of each column.
+    The weights are the reciprocal standard deviations of the measurement noise. If `noise` is None,
+    the standard deviations are estimated iteratively from the residuals. Returns the estimates, the
+    Jacobian, the residuals, and the standard deviations of the noise.
     """
     sigma = _given_noise(replay, noise)
     z, J, r = _least_squares(replay, first, sigma if noise is not None else replay.spread)
@@ -572,9 +574,9 @@ def _noise_scales(
 
 
 def _check_rest(names: list[str], J: Array) -> None:
-    """Raise ValueError if too few measured values depend on the parameters.
+    """Raise ValueError if the data do not contain enough values to estimate the noise.
 
-    More measured values than parameters are necessary to estimate the noise.
+    More measured values must depend on the parameters than there are parameters.
     """
     dependent = np.count_nonzero(np.any(J != 0.0, axis=1))
     if dependent <= len(names):
@@ -630,7 +632,10 @@ def _check_near(replay: Replay, names: list[str], first: Array) -> None:
 
 
 def _given_noise(replay: Replay, noise: Mapping[str, ArrayLike] | None) -> Array:
-    """Return the given noise of each measured column; infinity for a missing value."""
+    """Return the standard deviation in `noise` for each measured column, infinity without `noise`.
+
+    Raises ValueError if `noise` is invalid, or does not contain all measured outputs.
+    """
     sigma = np.full(len(replay.columns), np.inf)
     for name, value in (noise or {}).items():
         places = [
@@ -674,6 +679,6 @@ def _least_squares(replay: Replay, z: Array, sigma: Array) -> tuple[Array, Array
 
 
 def _inside(low: Array, high: Array) -> tuple[Array, Array]:
-    """Return bounds slightly inside [low, high]; the optimizer needs an interior initial point."""
+    """Return bounds slightly inside [low, high] for the initial point of the optimizer."""
     margin = 1e-9 * np.where(np.isfinite(high - low), high - low, 1.0)
     return low + margin, high - margin

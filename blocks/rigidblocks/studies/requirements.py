@@ -108,8 +108,9 @@ def _quiet() -> Iterator[None]:
 class Found(NamedTuple):
     """Evaluation of a requirement.
 
-    `number` is the value that the requirement limits. `kept` is True if the requirement is
-    satisfied. `t` is the time of the worst value [s], and `text` describes the evaluation.
+    `number` is the evaluated quantity, such as the overshoot or the settling time. `kept` is True
+    if the requirement is satisfied. `t` is the time of the worst value [s]. `text` describes the
+    evaluation.
     """
 
     number: float
@@ -147,7 +148,7 @@ class Requirement(metaclass=HintedType):
         return self.evaluate(*self._part(result.time, y), result)
 
     def _part(self, t: Array, y: Array) -> tuple[Array, Array]:
-        """Return the times and values between the times `after` and `before` of the requirement."""
+        """Return the samples from `after` to `before`, as arrays of times and values."""
         first, last = getattr(self, "after", 0.0), getattr(self, "before", inf)
         there = (t >= first - 1e-9) & (t <= last + 1e-9)
         if not np.any(there):
@@ -237,8 +238,10 @@ class SettlingTime(Requirement):
 class Overshoot(Requirement):
     """Requirement that the relative overshoot of the signal is at most `at_most`.
 
-    The overshoot is the largest distance of the signal beyond `value`, divided by the difference
-    between `value` and the signal at the time `after`.
+    The relative overshoot of a signal y is the maximum over time of the following ratio, or 0 if
+    the ratio is never positive:
+
+        (y(t) - value) / (value - y(after))
     """
 
     value: float
@@ -403,7 +406,7 @@ def _requirement(entry: Any, place: str) -> Requirement:
 
 
 def _columns(result: Result, name: str) -> Array:
-    """Return the values of a signal as columns (n, elements)."""
+    """Return the values of a signal as a table (n, elements)."""
     y = np.asarray(result[name], dtype=float)
     return y.reshape(len(result.time), -1)
 
@@ -502,8 +505,8 @@ def _result_text(checked: Checked) -> str:
 def _chart(checked: Checked, result: Result) -> Chart:
     """Return a chart of the signal and of the reference signal over time.
 
-    Dashed lines show the bounds and the time of the worst value. A long signal is reduced to the
-    minimum and maximum of each of its segments.
+    Dashed lines show the bounds and the time of the worst value. For a long signal, the chart shows
+    only the minimum and maximum of each segment.
     """
     signal, lines = checked.requirement.signal, _lines(checked, result)
     most = max(_MOST // len(lines), _FEWEST)

@@ -69,7 +69,7 @@ def _number(result: Result, signal: str) -> Array:
 
 
 class Row(NamedTuple):
-    """Measures of one run, and the error message of a failed run."""
+    """Measures of one run, and the error message if the run has failed."""
 
     values: list[float]
     error: str = ""
@@ -124,5 +124,5 @@ class Task:
 
 
 def run_start_values(wiring: Wiring, design: Design, numbers: Array) -> dict[str, Any]:
-    """Return the start values of a run by name, from the table row `numbers` of the design."""
+    """Convert the table row `numbers` of a design to the start values of a run by name."""
     return start_of(wiring, design.values(numbers))

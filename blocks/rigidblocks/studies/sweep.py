@@ -1,6 +1,7 @@
 """Parameter sweeps: parallel runs of one system over a design, resumable from a file.
 
-The files of a sweep are the record with one line per run, and the dataset of the finished sweep.
+A saved sweep has a record, which is a .csv file with one line per run. If the path is .nc or .zarr,
+the sweep also writes a dataset at the end.
 """
 
 from __future__ import annotations
@@ -124,7 +125,10 @@ class Key(NamedTuple):
         return " ".join(self)
 
     def differences(self, text: str) -> str:
-        """Return the names of the digests that differ from the digests in the key `text`, or ""."""
+        """Compare with the text of another key, and return the names of the different digests.
+
+        The result is "" if no digest differs, or if `text` contains another number of digests.
+        """
         parts = text.split()
         if len(parts) != len(self):
             return ""
@@ -136,7 +140,7 @@ class Key(NamedTuple):
 def key_of(
     wiring: Wiring, design: Design, settings: Sequence[Any], measures: Mapping[str, Any]
 ) -> Key:
-    """Return the digests that identify a sweep, including a digest of the code of the measures."""
+    """Return the digests that identify a sweep; the digest of the measures covers their code."""
     parts = (
         (system_content(wiring)[0], start_content(wiring)),
         settings,
@@ -197,7 +201,7 @@ class Record:
         self._reserved.close()
 
     def add(self, rows: Mapping[int, Row]) -> None:
-        """Add finished runs by run index, and write the runs to the file if the record has one.
+        """Add finished runs by run index; append them to the .csv file of a saved record.
 
         Raises OSError with the file name if the runs cannot be written.
         """
@@ -218,7 +222,7 @@ class Record:
 
     @contextlib.contextmanager
     def _named_errors(self) -> Iterator[None]:
-        """Close the record after an OSError, and add the file name to the error message."""
+        """If writing raises OSError, close the file and add the file name to the message."""
         try:
             yield
         except OSError as error:
@@ -247,7 +251,7 @@ class Record:
                     self._keep(*self._run(path, number, cells))
 
     def _run(self, path: Path, number: int, cells: list[str]) -> tuple[int, Row]:
-        """Return the run index and row in line `number`, or raise ValueError for a damaged line."""
+        """Parse line `number`: return run index and `Row`; raise ValueError for a damaged line."""
         first, n = 1 + self._design.table.shape[1], self.values.shape[1]
         damaged = ValueError(
             f"line {number} of '{path}' is damaged or changed; delete the line to repeat its run"
@@ -260,7 +264,7 @@ class Record:
         return k, Row(numbers[first - 1 :], cells[first + n])
 
     def _digest(self, cells: Sequence[str]) -> str:
-        """Return the checksum that the record stores at the end of a line with the given cells."""
+        """Return the checksum of a line; the record stores it as the last cell of the line."""
         return hashlib.sha256(f"{self._key}\n{csv_line(cells)}".encode()).hexdigest()[:16]
 
 
@@ -339,7 +343,7 @@ class Sweep:
 
 
 class LocalWorkers(NamedTuple):
-    """Numbers of threads and SIMD lanes on this machine; None selects the lanes automatically."""
+    """Local execution of a sweep: number of threads, and SIMD lanes (None for automatic)."""
 
     threads: int
     lanes: int | None

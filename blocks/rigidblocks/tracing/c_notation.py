@@ -85,7 +85,8 @@ class Notation:
         real: C type of a value.
         number: Function that converts a C double literal to this type.
         expressions: C expressions of the CasADi operations on a and b, by operation code.
-        table: C expression that calls a lookup table, which is a function `name` of one double.
+        table: C expression of a table lookup, with the placeholders {name} for the C function of
+            the table and {a} for the argument.
         sine_and_cosine: C statement that computes both the sine and the cosine of an angle; "" if
             the notation has no such statement.
     """
@@ -135,7 +136,7 @@ class Notation:
 
 
 def _places(text: str) -> tuple[str, list[int]]:
-    """Return an expression with %s instead of numbered slots, and the number of each slot."""
+    """Return an expression with %s for each numbered placeholder, and the placeholder numbers."""
     return _SLOT.sub("%s", text), [int(number) for number in _SLOT.findall(text)]
 
 

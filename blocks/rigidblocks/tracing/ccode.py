@@ -264,7 +264,7 @@ class _Forms:
     def _form_and_places(
         self, code: int, operands: tuple[str, ...], declares: bool, called: str
     ) -> tuple[str, list[int]]:
-        """Return the template of a statement with %s for each operand.
+        """Return the template of an assignment, with %s for the target and for each operand.
 
         The second result contains the operand index of each %s.
         """
@@ -278,10 +278,10 @@ class _Forms:
 
 
 def _pairs(operations: Iterable[tuple[str, int, tuple[str, ...]]]) -> dict[str, tuple[str, str]]:
-    """Return the sines and cosines of equal angles as pairs.
+    """Return the pairs of the sine and the cosine of the same angle, by variable name.
 
-    A pair contains the names of the two values, in the order of their computation. The keys are the
-    names, so each pair occurs under two keys.
+    A pair contains the names of the variables for the sine and the cosine, in the order of their
+    computation. Each of the two names is a key of the pair.
     """
     of: dict[str, dict[int, str]] = {}
     for target, code, operands in operations:

@@ -101,14 +101,14 @@ def lane_workspace(numbers: int, lanes: int) -> Array:
 def run_in_threads(
     work: Callable[[int, int], None], n: int, threads: int | None, most: int
 ) -> None:
-    """Process n rows in several threads, in ranges of consecutive rows.
+    """Process n rows in several threads; each call of `work` processes consecutive rows.
 
     Args:
         work: Function (first, last) that processes the rows from `first` to `last` - 1.
         n: Number of rows.
         threads: Number of threads, by default the number of processors.
-        most: Approximate maximum number of rows in a range. The number of rows in each range except
-            the last is a multiple of the largest number of lanes.
+        most: Approximate maximum number of rows per call of `work`. In all calls except the last,
+            this number is a multiple of the largest number of lanes.
 
     Raises:
         ValueError: `threads` is less than 1.
@@ -320,9 +320,10 @@ def _numbers(shapes: Iterable[tuple[int, ...]]) -> int:
 
 
 def _calls(call: str, shapes: Shapes) -> str:
-    """Return the body of a C macro with one C statement for each array.
+    """Return the body of a C macro that contains a statement for each nonempty array.
 
-    The statement is the template `call` with the number, size and start index of the array.
+    `call` is the template of the statement, with placeholders for the number, the size and the
+    start index of the array.
     """
     sizes = [prod(shape) for shape in shapes.values()]
     starts = accumulate(sizes, initial=0)

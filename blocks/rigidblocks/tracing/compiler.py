@@ -42,7 +42,7 @@ logger = logging.getLogger("rigidblocks")
 
 
 class CacheError(RuntimeError):
-    """Error if no folder can store compiled libraries."""
+    """Error raised if no folder can store compiled libraries."""
 
 
 def digest(content: bytes) -> str:
@@ -213,7 +213,10 @@ def _find(folder: Path, key: str, suffix: str = _SUFFIX) -> Path | None:
 
 
 def _file_status(path: Path) -> tuple[int, ...] | None:
-    """Return file attributes that change with content, owner or mode; None for a missing file."""
+    """Return the attributes of a file that reveal a change, or None for a missing file.
+
+    They change with the content, the owner or the mode of the file.
+    """
     try:
         found = path.lstat()
     except OSError:
@@ -281,10 +284,10 @@ def _remove_old(folder: Path) -> None:
 
 
 def _distrust(found: os.stat_result) -> str | None:
-    """Return the reason why other users may have written a file with the status `found`.
+    """Return the reason to distrust a cached file, because other users may have written it.
 
-    The result is None if only the current user can write the file. It is also None on systems
-    without file owners.
+    `found` is the status of the file. The result is None if only the current user can write the
+    file. It is also None on systems without file owners.
     """
     if not hasattr(os, "geteuid"):
         return None
@@ -387,7 +390,7 @@ def split_translation_units(sources: Mapping[str, str]) -> tuple[dict[str, str],
 
 
 def _parts(text: str) -> Iterator[str | _Piece]:
-    """Divide a C source into movable functions (pieces) and other code (strings).
+    """Divide the text of a C source into movable functions (`_Piece`) and other code (`str`).
 
     A movable function may be compiled in another translation unit.
     """
@@ -408,10 +411,11 @@ def _pieces(parts: Iterable[str | _Piece]) -> list[_Piece]:
 
 
 def _shared_out(pieces: Iterable[_Piece], total: int, number: int) -> dict[_Piece, int]:
-    """Assign pieces to translation units of about equal size, and return the unit of each piece.
+    """Distribute pieces to translation units of about equal size.
 
-    Unit 0 is the main file, which also contains the code outside the pieces. `total` is the number
-    of statements in all code, and `number` is the number of units.
+    The result maps each piece to the index of its unit. Unit 0 is the main file, which also
+    contains the code outside the pieces. `total` is the number of statements in all code, and
+    `number` is the number of units.
     """
     ordered = sorted(pieces, key=lambda piece: -piece.size)
     filled = [total - sum(one.size for one in ordered), *[0] * (number - 1)]
@@ -434,7 +438,7 @@ def _text_in_own_file(piece: _Piece, unit_of: Mapping[_Piece, int]) -> str:
 
 
 def _unit(text: str, pieces: Iterable[_Piece]) -> str:
-    """Return the code of pieces for a translation unit, with the pragmas of their source `text`."""
+    """Return the C code of pieces, between the push and pop pragmas of their source `text`."""
     defined = "".join(one.defined for one in pieces)
     pushed, popped = _PUSHED.search(text), _POPPED.search(text)
     if defined and pushed and popped:
@@ -464,7 +468,7 @@ SHARED_FLAGS = (
 
 
 class CompilerError(RuntimeError):
-    """Error if the C compiler is missing or fails."""
+    """Error raised if the C compiler is missing or fails."""
 
 
 @cache
@@ -492,7 +496,7 @@ def compiler() -> tuple[str, ...]:
 def straight_line_compiler() -> tuple[str, ...]:
     """Return the C compiler command for straight-line code, which is clang if it is installed.
 
-    $CC takes precedence over clang. Without both, the result is `compiler()`.
+    $CC takes precedence over clang. If neither is available, the result is `compiler()`.
 
     For straight-line code, the compile time of clang is a half to a third of the compile time of
     gcc, and clang generates fewer instructions.
@@ -545,7 +549,7 @@ def shared_library(
         main: Name of the C file to compile, a key of `sources`.
         flags: Compiler flags.
         command: Compiler command; by default the result of `compiler`.
-        name: File name of the compiler output, which some platforms store in the library.
+        name: File name of the compiler output; on some platforms, the library contains this name.
         link: Linker flags.
 
     Raises:

@@ -28,7 +28,7 @@ Owners = tuple[int, ...]
 
 
 class Names:
-    """Generator of common names for values that equal statements of several functions compute."""
+    """Generator of variable names that are equal for equal statements of several functions."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, tuple[str, ...]], Assignment] = {}
@@ -38,11 +38,11 @@ class Names:
     ) -> Iterator[Assignment]:
         """Yield the statements of a function with common variable names.
 
-        Equal statements of several functions are one shared object.
+        Equal statements of several functions become the same `Assignment` object.
 
         Args:
             work: Statements of the function.
-            name: New variable name by old variable name, to which the function adds all values.
+            name: Mapping from old to new variable names, to which the function adds the variables.
         """
         own: set[str] = set()
         for one in work:
@@ -62,7 +62,7 @@ class Names:
     def _fresh(self, one: Assignment, name: Mapping[str, str]) -> Assignment:
         """Return a copy of the statement `one` with new, unique names for its computed values.
 
-        `name` contains the new names of earlier values.
+        `name` maps the names of earlier values to their new names.
         """
         number = len(self._known)
         given = {x: f"{x[0]}{number}{'_' * k}" for k, x in enumerate(one.targets)}
@@ -71,7 +71,7 @@ class Names:
 
 
 def shares(works: Sequence[Sequence[Assignment]]) -> dict[Owners, list[Assignment]]:
-    """Group the statements of functions by the set of functions that contain them.
+    """Group statements by the set of functions in which they occur.
 
     The largest sets come first. A function that contains a statement also contains the statements
     whose results this statement reads. A statement therefore follows the statements whose results
@@ -81,7 +81,7 @@ def shares(works: Sequence[Sequence[Assignment]]) -> dict[Owners, list[Assignmen
         works: Statements of each function.
 
     Returns:
-        Statements of each set, by the indices of its functions.
+        Statements of each set; the keys are tuples of function indices.
     """
     owners: dict[int, int] = {}  # bit mask of the functions that contain a statement
     for k, work in enumerate(works):
@@ -117,12 +117,12 @@ class Stretch(NamedTuple):
 
 
 def forms(functions: Iterable[Sequence[Assignment]]) -> list[Array]:
-    """Return the form numbers of all statements, as an array (n,) for each function.
+    """Return the form numbers of the statements as one array (n,) per function of n statements.
 
-    n is the number of statements of the function. Two statements have equal form numbers if their
-    operations are equal and their operands agree. Any two literals agree. The distance of a
-    computed value is the number of statements from its computation to its use. Two computed values
-    agree if their distances are equal, or if both distances are at least NEAR.
+    Two statements have equal form numbers if their operations are equal and their operands match.
+    Any two literals match. The distance of a computed value is the number of statements from its
+    computation to its use. Two computed values match if their distances are equal, or if both
+    distances are at least NEAR.
     """
     known: dict[tuple[str | int, ...], int] = {}
     return [np.array(list(_forms(one, known)), dtype=np.int64) for one in functions]
@@ -143,7 +143,7 @@ def _forms(
 
 
 def stretches(form: Array) -> list[Stretch]:
-    """Divide n statements into repeated ranges, and ranges that occur only once.
+    """Divide n statements into ranges that are repeated and ranges that occur only once.
 
     The search first selects the repeated ranges that save the most statements. The search repeats
     until the remaining statements contain no repeated range that saves at least FEWEST statements.
@@ -192,8 +192,9 @@ def _statements_saved(starts: Sequence[int], length: int) -> int:
 def _similar_stretches(form: Array) -> Iterator[tuple[int, tuple[int, ...]]]:
     """Yield the length and the start indices of similar ranges, for each length in LENGTHS.
 
-    If the statements before similar ranges are also similar, the function omits the ranges, because
-    longer similar ranges contain them. `form` has the form number of each statement (n,).
+    The function omits similar ranges if the statements directly before them are also similar,
+    because longer similar ranges then exist. `form` contains the form number of each statement
+    (n,).
     """
     rank, length = form - form.min(), 1
     while len(rank) > length < LENGTHS[-1]:
@@ -208,7 +209,7 @@ def _groups(form: Array, rank: Array, length: int) -> Iterator[tuple[int, ...]]:
     """Yield the start indices of each group of two or more similar ranges of statements.
 
     Ranges of length `length` are similar if the elements of `rank` at their start are equal. `form`
-    has the form number of each statement.
+    contains the form number of each statement.
     """
     order = np.argsort(rank, kind="stable")
     first = np.flatnonzero(np.diff(rank[order], prepend=-1))
@@ -222,7 +223,7 @@ def _groups(form: Array, rank: Array, length: int) -> Iterator[tuple[int, ...]]:
 
 
 def _drop_overlaps(starts: Iterable[int], length: int) -> list[int]:
-    """Return the start indices without the ranges that overlap a previous range.
+    """Return the start indices of the ranges that do not overlap a previous range.
 
     All ranges have the length `length`.
     """
@@ -261,7 +262,7 @@ def _extend_stretch(form: Array, free: Array, starts: list[int], length: int) ->
 
 
 def _fill_gaps(found: list[Stretch], n: int) -> list[Stretch]:
-    """Return ranges that cover n statements, with additional ranges between the ranges in `found`.
+    """Add ranges between the ranges in `found`, so that the ranges cover all n statements.
 
     The additional ranges have the kind -1.
     """
@@ -310,7 +311,7 @@ class Function:
 
     @cached_property
     def defined(self) -> dict[str, tuple[int, int]]:
-        """Index of the statement that computes each value, and index of its target, by name."""
+        """Statement index and target index of each computed value, by value name."""
         return {
             name: (k, target)
             for k, one in enumerate(self.work)
@@ -319,7 +320,7 @@ class Function:
 
 
 class _Use(NamedTuple):
-    """Range of statements in a function, which a call of another C function replaces."""
+    """Range of statements in a function, to be replaced by a call of another C function."""
 
     function: Function
     start: int
@@ -334,15 +335,15 @@ class _Use(NamedTuple):
         return self.function.work[self.start : self.stop]
 
     def from_elsewhere(self) -> list[str]:
-        """Return the names of the values that the range reads from other ranges."""
+        """Return the names of the input values of the range, which other ranges compute."""
         read = (x for one in self.statements for x in one.reads if x[0] in "vr")
         return list(dict.fromkeys(x for x in read if not self.locate(x, self.stop)))
 
     def locate(self, value: str, before: int) -> tuple[int, int] | None:
-        """Return the statement and target index of a value that the range computes.
+        """Return the statement index and the target index of a value that the range computes.
 
-        The statement index is relative to the range. The result is None if the value is computed
-        outside the range, or later than `before` statements after its start.
+        The statement index is relative to the start of the range. The result is None if another
+        range computes the value, or if its statement index is greater than `before`.
         """
         k, target = self.function.defined.get(value, (-1, 0))
         return (k - self.start, target) if self.start <= k <= self.start + before else None
@@ -352,10 +353,10 @@ class _Shared:
     """C function that replaces several similar ranges of statements.
 
     Attributes:
-        read: Table index of each operand that other ranges compute. The key contains the names of
-            the operand in all ranges.
-        numbers: Table index of each constant that differs between the ranges. The key contains the
-            values of the constant in all ranges.
+        read: Index in the C table `at` of each input value, which other ranges compute. The key
+            contains the names of the value in all similar ranges.
+        numbers: Index in the C table `c` of each constant that differs between the similar ranges.
+            The key contains the values of the constant in all similar ranges.
     """
 
     def __init__(self, name: str, uses: Sequence[_Use]):
@@ -367,7 +368,7 @@ class _Shared:
         self.kept: list[tuple[int, int]] = []  # statement and target of each value for other ranges
 
     def _line(self, k: int, column: tuple[Assignment, ...]) -> str:
-        """Return the C code of statement k; `column` contains the statement of each range."""
+        """Return the C code of statement k; `column` contains statement k of each range."""
         operands = zip(*[one.operands for one in column], strict=True)
         return column[0].form % tuple([self._operand(k, operand) for operand in operands])
 
@@ -384,7 +385,8 @@ class _Shared:
     def keep(self, crossing: Mapping[int, set[str]]) -> None:
         """Select the computed values that the shared function must store for other ranges.
 
-        `crossing` contains the names of the values that other ranges read, by id of the function.
+        `crossing` maps the id of a function to the names of the values that pass between its
+        ranges.
         """
         columns = zip(*(use.statements for use in self.uses), strict=True)
         for k, column in enumerate(columns):
@@ -408,17 +410,17 @@ class _Shared:
         return next(k for k, one in enumerate(self.uses) if one is use)
 
     def reads(self, use: _Use) -> list[str]:
-        """Return the names of the values that a range reads from other ranges, in table order."""
+        """Return the names of the input values of a range, in the order of the C table `at`."""
         number = self._number(use)
         return [operand[number] for operand in self.read]
 
     def kept_of(self, use: _Use) -> list[str]:
-        """Return the names of values of one range that other ranges read, in table order."""
+        """Return the names of the stored values of a range, in the order of the C table `at`."""
         statements = use.statements
         return [statements[k].targets[target] for k, target in self.kept]
 
     def numbers_of(self, use: _Use) -> list[str]:
-        """Return the constants of a range that differ between the ranges, in table order."""
+        """Return the constants of a range that the C table `c` contains, in table order."""
         number = self._number(use)
         return [operand[number] for operand in self.numbers]
 
@@ -480,8 +482,8 @@ def definition(
 def assignment_texts(assignments: Iterable[Assignment], names: dict[str, str]) -> Iterator[str]:
     """Yield the C code of statements, with comments that describe inputs and outputs.
 
-    A description is at the first statement that reads or writes the element. The function removes
-    the descriptions that it has written from `names`, which has the descriptions by C expression.
+    `names` maps C expressions to descriptions. The first statement that reads or writes an element
+    has its description as comment. The function then removes the description from `names`.
     """
     for one in assignments:
         if said := _take_descriptions(one, names):
@@ -527,10 +529,10 @@ def outline_functions(functions: Mapping[str, Function], inline: bool, real: str
 
 
 def _common_statements(functions: Sequence[Function]) -> dict[Owners, list[Assignment]]:
-    """Return the statements of functions by the indices of the functions that contain them.
+    """Group the statements of functions by the set of functions in which they occur.
 
-    If `functions` has several elements, the variables of all functions are renamed and their
-    statements are reordered, so that shared statements are equal.
+    The keys are tuples of function indices. For several functions, the call renames the variables
+    and reorders the statements in place, so that shared statements become equal.
     """
     if len(functions) == 1:
         return {(0,): functions[0].work}
@@ -542,7 +544,7 @@ def _common_statements(functions: Sequence[Function]) -> dict[Owners, list[Assig
 
 
 def _uses(functions: Sequence[Function]) -> list[list[tuple[int, _Use]]]:
-    """Return the ranges of each function, in order, as pairs of a kind and a range.
+    """Return the pairs (kind, range of statements) of each function, in order.
 
     Similar ranges have equal kinds. The kind -1 marks a range that occurs only once.
     """
@@ -582,14 +584,14 @@ def _divide_into_pieces(
 
 
 def _equal_parts(length: int) -> int:
-    """Return the length of nearly equal pieces of a range, at most `LONG` statements."""
+    """Return the piece length that divides a range into nearly equal pieces of at most `LONG`."""
     return max(ceil(length / max(ceil(length / LONG), 1)), 1)
 
 
 def _last_reads(uses: Sequence[tuple[int, _Use]], shared: Mapping[int, _Shared]) -> dict[str, int]:
-    """Return the index of the last range that reads a value of another range, by value name.
+    """Return the index of the last range that reads each value from another range.
 
-    For values that are results of the function, the index is the number of ranges.
+    The keys are value names. For a result of the function, the index is the number of ranges.
     """
     last: dict[str, int] = {}
     for number, (kind, use) in enumerate(uses):
@@ -607,7 +609,7 @@ class _Calls:
     Args:
         name: Name of the divided function.
         function: Undivided function.
-        last: Index of the last range that reads each value of another range.
+        last: Index of the last range that reads each value, as returned by `_last_reads`.
         real: C type of the values.
     """
 
@@ -661,9 +663,9 @@ class _Calls:
         self.lines += assignment_texts(assignments, self._names)
 
     def _call(self, piece: _Shared, use: _Use) -> None:
-        """Add the call of a shared function that replaces a range to the divided function.
+        """Add a call to the divided function; the called shared function replaces a range.
 
-        The operands of the range are added to the tables of the divided function.
+        The function also adds the operands of the range to the C tables `at` and `c`.
         """
         self.lines.append(f"{piece.name}(left, at + {len(self.at)}, c + {len(self.numbers)});")
         kept = [self.left.assign_place(value) for value in piece.kept_of(use)]
@@ -672,9 +674,9 @@ class _Calls:
         self.numbers += piece.numbers_of(use)
 
     def _rest(self, name: str, use: _Use) -> str:
-        """Return the C code of a single-use function for a range.
+        """Return the C code of a function for a range that occurs only once.
 
-        The call of this function is added to the statements of the divided function.
+        The method also adds the call of this function to the divided function.
         """
         self.lines.append(f"{name}(in, left);")
         lines = [

@@ -36,8 +36,8 @@ from rigidblocks.spatial.spatial import Array
 def collector_waits() -> Iterator[None]:
     """Disable the cyclic garbage collector of Python inside the context.
 
-    A trace creates about a hundred thousand objects and no cyclic garbage. With the collector, a
-    trace would take a third more time.
+    Tracing a function creates about a hundred thousand objects and no cyclic garbage. The collector
+    would increase the tracing time by a third.
     """
     if not gc.isenabled():
         yield
@@ -124,9 +124,9 @@ def table(values: Array, searched: bool) -> Table:
 
 
 def table_named(name: str) -> Table | None:
-    """Return the lookup table with the C name `name`, or None for another function.
+    """Return the lookup table with the C name `name`, or None for the derivative of a table.
 
-    Another function is the derivative of a table, which is zero.
+    The derivative of a table is zero.
     """
     return _TABLES.get(name)
 
@@ -134,8 +134,8 @@ def table_named(name: str) -> Table | None:
 def lookup(values: Array, x: ca.SX, searched: bool) -> ca.SX:
     """Return the expression that calls a lookup table with the entries `values` for x.
 
-    In CasADi's dependency analysis, the value of a table does not depend on x. The additional test
-    x >= -inf makes the expression depend on x.
+    CasADi finds no dependency of the table value on x. The expression therefore contains the
+    condition x >= -inf, which depends on x.
     """
     return ca.if_else(x >= -np.inf, table(values, searched).function(x), 0.0)
 
@@ -174,7 +174,7 @@ _tracing = threading.local()
 
 @contextmanager
 def choices_of_trace() -> Iterator[list[Choice]]:
-    """Provide a list to which the tracer appends the piecewise functions of this context."""
+    """Collect the piecewise functions that are traced in this context, in a new list."""
     before: list[Choice] | None = getattr(_tracing, "found", None)
     _tracing.found = found = list[Choice]()
     try:
@@ -200,12 +200,12 @@ def is_tracing() -> bool:
 
 
 def substitute_whole_laws(choices: Sequence[Choice], elements: ca.SX) -> ca.SX:
-    """Return expressions in which complete piecewise functions (`Choice.whole`) replace symbols."""
+    """Replace the symbols of piecewise functions by the complete functions (`Choice.whole`)."""
     return substitute_laws(choices, [choice.whole for choice in choices], elements)
 
 
 def substitute_laws(choices: Sequence[Choice], laws: Sequence[ca.SX], elements: ca.SX) -> ca.SX:
-    """Return expressions in which `laws` replace the symbols of piecewise functions.
+    """Replace the symbols of piecewise functions in `elements` by the expressions `laws`.
 
     Args:
         choices: Piecewise functions.
@@ -221,7 +221,7 @@ def substitute_laws(choices: Sequence[Choice], laws: Sequence[ca.SX], elements: 
 def choosing_function(
     name: str, x: ca.SX, choices: Sequence[Choice], elements: ca.SX
 ) -> ca.Function:
-    """Return a CasADi function whose output contains the margins and branches of a trace.
+    """Return a CasADi function that also computes the piecewise functions of a trace.
 
     The inputs are x and the symbols of the piecewise functions (`choices`). The output contains
     `elements`, and then the margin, the branches and the complete function of each piecewise
@@ -383,7 +383,7 @@ def _refusal(wanted: str) -> TraceError:
 
 
 def _asking_line() -> str:
-    """Return the file, line and code at which a traced function requires a number, for messages."""
+    """Return the source line of a traced function that requires a number, for error messages."""
     frames = traceback.walk_stack(sys._getframe(3))
     inside = list(itertools.takewhile(lambda one: one[0].f_code is not trace.__code__, frames))
     of_user = (one for one in inside if not one[0].f_code.co_filename.startswith(_NOT_USERS))
@@ -406,7 +406,7 @@ _SCALARS = (Traced, float, Real)  # the most frequent type first
 
 
 def _apply(code: int, a: Any, b: Any) -> Any:
-    """Return the result of the CasADi operation `code` for two scalars, one of which is traced."""
+    """Apply the CasADi operation `code` to two scalars, at least one of them traced."""
     if isinstance(a, _SCALARS) and isinstance(b, _SCALARS):
         # SX.binary is five times as fast as CasADi's operators, which search all operand types
         return _element(ca.SX.binary(code, _sx(a), _sx(b)))
@@ -416,8 +416,7 @@ def _apply(code: int, a: Any, b: Any) -> Any:
 def _define_operators() -> None:
     """Add the comparisons, the logical operators and functions such as `sin` to `Traced`.
 
-    To apply a function to an object array, NumPy calls the method of each element that has the name
-    of the function.
+    For a function such as `sin` of an object array, NumPy calls the method `sin` of each element.
     """
     for name in ("lt", "le", "eq", "ne"):
         setattr(Traced, f"__{name}__", _binary(getattr(ca, f"OP_{name.upper()}")))
@@ -597,7 +596,7 @@ def trace(name: str, function: Callable[..., Mapping[str, Array]], inputs: Shape
 def _traced_graph(
     name: str, function: Callable[..., Mapping[str, Array]], inputs: Shapes, derivatives: bool
 ) -> tuple[Graph, bool]:
-    """Trace a function in the variant for derivatives (`derivatives`) or in the variant for values.
+    """Trace the variant of a function for derivatives if `derivatives` is true, else for values.
 
     Returns:
         Graph, and True if the two variants of the function differ.
@@ -701,7 +700,7 @@ def directional(graph: Graph, n: int) -> Graph:
 def _places(
     graph: Graph, kind: str, shapes: Shapes, names: str | Iterable[str]
 ) -> list[tuple[str, slice]]:
-    """Return the selected inputs or outputs with their slices in the flat vector.
+    """Return pairs (name, slice in the flat vector) of the selected inputs or outputs.
 
     `kind` is "input" or "output", for the message of the KeyError for an unknown name.
     """

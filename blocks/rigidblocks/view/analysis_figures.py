@@ -257,7 +257,7 @@ def plot_steps(result: Result, path: Target = None) -> "Figure":
 
 
 def _draw_inner_steps(axes: Sequence["Axes"], result: Result, names: Sequence[str]) -> None:
-    """Plot the next inner step size [s] and the relative error of the last step of each part."""
+    """Plot the next inner step size [s] and the last error, over the tolerance, of each part."""
     for name in names:
         length, error = (np.ravel(result[name + what]) for what in (LENGTH, ERROR))
         axes[0].semilogy(result.time, length, lw=0.8, label=f"next inner step of {name}")

@@ -200,7 +200,11 @@ LAST = 10.0  # default end time of the time slider [s]
 
 
 class Part(NamedTuple):
-    """Columns from `first` to `last` - 1 of the concatenated values of the outputs `ports`."""
+    """Components of contact forces in the outputs of a plant.
+
+    The values of the outputs `ports` form one array with a row per point or body. The part consists
+    of the columns from `first` to `last` - 1 of this array.
+    """
 
     ports: tuple[str, ...]
     first: int
@@ -237,7 +241,7 @@ class DrawnRobot:
 
     @cached_property
     def solids(self) -> tuple[Solid, ...]:
-        """All solids to draw, including the solids of the overlay layers."""
+        """All drawn solids, including the solids of the overlay layers."""
         model = self.model.at(0.0)
         return (*solids(model, self._bare), *self.more, *overlays(model))
 
@@ -290,7 +294,7 @@ class DrawnRobot:
         """Graph of the loop closure errors (nc,) [rad, m] and their Jacobian (nc, n).
 
         The errors are functions of `variables` (n,). The column of the time in the Jacobian is
-        zero, because the page closes the loops without a change of the time.
+        zero, because the time is constant while the page closes the loops.
         """
         model, given = self.model, {"q": (self.variables,)}
         if not model.loops:
@@ -329,7 +333,11 @@ class DrawnRobot:
             yield {"name": "time", "unit": "s", "q": model.nq, "low": 0.0, "high": LAST}
 
     def _ends(self, k: int, reach: float, middle: float) -> dict[str, float]:
-        """Return the slider range of variable k: joint limits, or `middle` +- `reach`."""
+        """Return the range of the slider of variable k.
+
+        The range ends at the joint limits. Without a limit, it ends at `middle` - `reach` or at
+        `middle` + `reach`. The range always contains the initial value.
+        """
         low, high = middle - reach, middle + reach
         if self.limits is not None:
             low = self.limits[0][k] if np.isfinite(self.limits[0][k]) else low
@@ -426,7 +434,7 @@ def _normal(model: Tree) -> Array | None:
 
 
 def pose_numbers(X: Any) -> Array:
-    """Return the 12 numbers of a pose: E^T by rows, then the position r [m].
+    """Return the 12 numbers of a pose: the rotation matrix E^T by rows, and the position r [m].
 
     X is the transform from base to body coordinates.
     """
@@ -441,7 +449,7 @@ def pose_numbers(X: Any) -> Array:
 
 
 def span(robot: DrawnRobot) -> float:
-    """Return the size of a robot [m]: the largest range of its body origins along one axis."""
+    """Return the largest extent [m] of the body origins along a base axis, or 1 if it is zero."""
     places = [as_spatial(X).r for X in body_poses(robot.model.at(0.0), robot.q)]
     return float(np.max(np.ptp([np.zeros(3), *places], axis=0))) or 1.0
 

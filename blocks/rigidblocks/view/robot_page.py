@@ -132,7 +132,7 @@ def page(
 
 
 def part(name: str) -> str:
-    """Return the text of a source file of the page (JavaScript, CSS or HTML)."""
+    """Return the text of a JavaScript, CSS or HTML file in the folder `page`."""
     return files("rigidblocks").joinpath("view", "page", name).read_text(encoding="utf-8")
 
 
@@ -176,9 +176,10 @@ def robot_file(
 
 
 def _motionless(path: Path, floating: bool) -> RobotDescription | None:
-    """Load a URDF robot and replace missing masses by tiny masses; return None on failure.
+    """Load a URDF robot for drawing only, with tiny masses instead of missing masses.
 
-    If the robot has no movable joint, it gets a floating base.
+    If the robot has no movable joint, it gets a floating base. If loading fails, the result is
+    None.
     """
     try:
         root = parse_xml(read_file(path), path)
@@ -276,7 +277,7 @@ def plant_of(block: Any) -> Plant | None:
 
 
 def configuration_ports(plant: Plant) -> tuple[str, ...]:
-    """Return the names of the states of a plant whose concatenated values are q."""
+    """Return the names of a plant's state ports that form the configuration q."""
     found, n = dict[int, str](), 0
     values: dict[str, Array] = {}
     for port in plant.states:
@@ -346,7 +347,10 @@ def _end_of_motion(q: Array) -> int:
 
 
 def plot_rows(result: Result, names: Sequence[str], runs: int = 1) -> Array:
-    """Return the indices of the samples to plot; their number decreases with signals and runs."""
+    """Return the indices of the samples to plot.
+
+    The number of samples decreases with the number of signal elements and runs.
+    """
     curves = sum(np.size(result[name][0]) for name in names) * runs
     points = int(np.clip(NUMBERS // max(curves, 1), FEWEST, POINTS))
     return np.unique(np.linspace(0, len(result.time) - 1, points).astype(int))
@@ -373,7 +377,7 @@ def _numeric_signals(result: Result) -> list[str]:
 
 
 def sort_signals(names: Sequence[str]) -> list[str]:
-    """Return the signal names in an order that starts with positions and forces."""
+    """Sort signal names: positions, joint torques, energies and velocities first."""
     wanted = ("q", "tau", "energy", "qd")
     last = [name.rpartition(".")[2] for name in names]
     order = [wanted.index(one) if one in wanted else len(wanted) for one in last]
@@ -400,7 +404,7 @@ def _draw_system(system: System) -> Iterator[Drawn]:
 
 
 def _add_ground(drawn: DrawnRobot, robot: Block | System) -> DrawnRobot:
-    """Return a drawn robot with the ground of a block or system, except horizontal planes."""
+    """Add the ground of a block or system to a drawn robot, without horizontal planes."""
     solids = ground_solids(robot, camera_setup(drawn.model).up, span(drawn))
     return replace(drawn, more=(*drawn.more, *(replace(solid, aside=True) for solid in solids)))
 

@@ -175,7 +175,7 @@ def _resample_results(results: Sequence[Result]) -> list[Result]:
 def _merge_signals(
     runs: Sequence[Result], names: Sequence[str], signal: str, rows: Array
 ) -> dict[str, Any]:
-    """Return the values of a signal at the samples `rows` in all runs that contain the signal."""
+    """Return the page data of a signal at the samples `rows`, for all runs with the signal."""
     found: dict[str, Any] = {"elements": [], "columns": []}
     for run, name in zip(runs, names, strict=True):
         try:
@@ -188,7 +188,7 @@ def _merge_signals(
 
 
 def _shadow(robot: dict[str, Any], name: str, colour: tuple[float, float, float]) -> dict[str, Any]:
-    """Return a copy of the page data of a robot with one translucent colour."""
+    """Return a copy of a robot's page data with a single translucent colour."""
     moving = (one for one in robot["solids"] if max(one["body"], one.get("other", -1)) >= 0)
     links = [one for one in moving if one["layer"] == "links"]
     solids = [{**one, "colour": list(colour), "opacity": THROUGH} for one in links]
@@ -203,7 +203,10 @@ IDLE, STUCK = 2.0, 10.0  # interval of keep-alive messages, and timeout of brows
 
 
 class LatestEvent:
-    """Latest event of a live view, which several threads read; the sender never waits."""
+    """Latest event of a live view, shared by a sender and several reading threads.
+
+    The sender never waits for the readers.
+    """
 
     def __init__(self) -> None:
         self.newest: tuple[int, str, Callable[[], bytes]] | None = None
@@ -224,7 +227,7 @@ class LatestEvent:
     def follow(self, write: Callable[[bytes], Any]) -> None:
         """Pass each new event to `write` until `is_over` is true.
 
-        The method pauses between two events (`CpuThrottle`). The pauses increase with the number of
+        The method pauses between two events (`CpuThrottle`). The pauses become longer with more
         readers.
         """
         seen, heard, rest = 0, time.monotonic(), CpuThrottle()
@@ -245,7 +248,7 @@ class LatestEvent:
 
 
 class CpuThrottle:
-    """Pauses that limit the CPU time of a thread to 1/300 of the CPU time of the program.
+    """Limiter that pauses a thread, so that it uses at most 1/300 of the program's CPU time.
 
     A pause is at most 0.35 s.
     """
@@ -301,7 +304,7 @@ class Server:
 
 
 def _names(port: int) -> set[str]:
-    """Return the allowed values of the HTTP header Host, to reject requests of other websites."""
+    """Return the accepted values of the HTTP header Host, which exclude other websites."""
     return {f"{LOOPBACK}:{port}", f"localhost:{port}"}
 
 
@@ -450,13 +453,19 @@ class LiveView(Watcher):
 
 
 def _row_text(run: int, t: float, row: Array) -> bytes:
-    """Return the event text of a sample; while the function runs, the GIL blocks the simulation."""
+    """Return the event text of a sample.
+
+    The function must be fast, because it holds the GIL and blocks the simulation.
+    """
     numbers = pack("<d", t) + np.asarray(row, "<f8").tobytes()
     return b"%d %b" % (run, b2a_base64(numbers, newline=False))
 
 
 def _places(ports: Sequence[Port]) -> dict[str, range]:
-    """Return the index range of each port in a sample, whose first element is the time."""
+    """Return the index range of each port in a sample, by port name.
+
+    Element 0 of the sample is the time.
+    """
     ends = np.cumsum([1, *(port.size for port in ports)]).tolist()
     return {port.name: range(a, b) for port, a, b in zip(ports, ends, ends[1:], strict=False)}
 

@@ -172,7 +172,7 @@ def _pulls(system: System, memory: Memory) -> Iterator[dict[str, Any] | None]:
 
 
 def _pulled_model(block: Any) -> tuple[Tree, int, float, float] | None:
-    """Return the model of a drawn robot, the first body, and a typical mass and length.
+    """Return the model of a drawn robot, its first body index, and a typical mass and length.
 
     The mass [kg] and the length [m] determine the stiffness of the spring that pulls the robot.
     The result is None if the page does not draw a robot for the block.
@@ -188,7 +188,7 @@ def _pulled_model(block: Any) -> tuple[Tree, int, float, float] | None:
 
 
 def _rename_to_exposed(system: System, parts: Iterable[Part]) -> Iterator[Part]:
-    """Yield the parts with the names under which the system exposes the ports."""
+    """Yield the parts with port names replaced by the names that the system exposes."""
     for part in parts:
         yield part._replace(ports=tuple(map(system.exposure.name, part.ports)))
 
@@ -199,7 +199,10 @@ def _places(memory: Memory, name: str) -> range:
 
 
 def _settable(memory: Memory) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Yield two titles with slider data, for unconnected inputs and for tunable parameters."""
+    """Yield the slider data of the unconnected inputs and of the tunable parameters.
+
+    Each item is a pair: the title and the list of sliders.
+    """
     groups = {"inputs": memory.block.inputs, "parameters": memory.parameters}
     for title, ports in groups.items():
         few = [p for p in ports if p.size <= MOST and not p.name.endswith(WRENCHES)]

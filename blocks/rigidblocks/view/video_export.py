@@ -227,12 +227,15 @@ class Camera:
 
     @property
     def light(self) -> Array:
-        """Direction (3,) to the light source, above the camera and to one side of it."""
+        """Unit vector (3,) along the light rays.
+
+        The light comes from above the camera and from its left side.
+        """
         v = -self.up - 0.6 * self.back + 0.45 * self.right
         return np.asarray(v / np.linalg.norm(v))
 
     def pixels(self, points: Array) -> tuple[Array, Array]:
-        """Return pixel coordinates (..., 2) and camera distances (...) [m] of points (..., 3)."""
+        """Return the pixel coordinates (..., 2) and the depths (...) [m] of points (..., 3) [m]."""
         d = points - self.place
         depth = np.maximum(-(d @ self.back), 1e-6 * self.scale)
         focal = self.size[1] / 2 / np.tan(HALF_ANGLE)
@@ -251,9 +254,10 @@ class Camera:
 
 
 def _surfaces(drawn: Sequence[DrawnRobot], q: Array) -> tuple[Array, Array, Array]:
-    """Return the triangles (n, 3, 3) [m] of all links at q, their colours (n, 3), and a mask (n,).
+    """Return the triangles of all links at q, their colours, and a mask of closed surfaces.
 
-    The mask marks the triangles of closed surfaces, whose inner side is never visible.
+    The arrays have the shapes (n, 3, 3) [m], (n, 3) and (n,). The inner side of a closed surface is
+    never visible.
     """
     corners, colours, closed, start = list[Array](), list[Array](), list[Array](), 0
     for robot in drawn:
@@ -323,7 +327,10 @@ def _background(camera: Camera, level: float) -> Array:
 
 
 def _grid(p: Array, axes: tuple[Array, Array]) -> Array:
-    """Return the brightness of the ground grid at points p, given in units of the grid spacing."""
+    """Return the brightness of the ground grid at points p.
+
+    The unit of p is the grid spacing.
+    """
     shade = np.ones(p.shape[:-1])
     for axis in axes:
         x = p @ axis
@@ -367,7 +374,7 @@ def _shadow(camera: Camera, level: float, corners: Array) -> Array:
 
 
 def _shade_triangles(camera: Camera, corners: Array, colours: Array) -> tuple[Array, Array]:
-    """Return the colours (n, 3) of triangles after shading, 0 to 255, and a mask of front faces."""
+    """Return the shaded colours (n, 3) of triangles, 0 to 255, and a mask (n,) of front faces."""
     n = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     n = n / np.maximum(np.linalg.norm(n, axis=1), 1e-300)[:, None]
     facing = np.sum(n * (camera.place - corners[:, 0]), axis=1)
@@ -454,8 +461,8 @@ def _axes(camera: Camera, base: Array) -> Iterator[str]:
 def _names(camera: Camera, robot: DrawnRobot, poses: Array, rows: list[Row]) -> Iterator[str]:
     """Yield the joint names as SVG, next to the joints and without overlaps.
 
-    The names of joints at the same position are stacked. The function adds the rows of all names to
-    `rows`, the rows that are already occupied.
+    The names of joints at the same position are stacked. `rows` contains the occupied areas of the
+    drawing; the function adds the areas of the names.
     """
     for name, (x, y) in zip(
         robot.model.joint_names, _picture_points(camera, poses[:, 9:]), strict=True

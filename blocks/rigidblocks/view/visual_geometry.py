@@ -178,7 +178,7 @@ def _hull(points: Array) -> Array:
 
 
 def as_spatial(X: Any) -> Transform:
-    """Return the spatial transform that equals a planar transform in the plane z = 0."""
+    """Convert a planar transform to the equivalent spatial transform in the plane z = 0."""
     if len(X.r) == 3:
         return Transform(np.asarray(X.E), np.asarray(X.r))
     E = np.eye(3)
@@ -220,7 +220,7 @@ def centre_of_mass(model: Tree, body: int) -> Array:
 def _link(
     model: Tree, body: int, radius: float, colour: tuple[float, float, float]
 ) -> Iterator[Solid]:
-    """Yield the rods that represent a body without shapes, and a ball at the body's joint."""
+    """Yield the solids of a body without shapes: rods, and a ball at the joint."""
     places, centre = places_on(model, body), centre_of_mass(model, body)
     if slides(model.joint[body]):
         X, parent = as_spatial(model.Xtree[body]), model.parent[body]

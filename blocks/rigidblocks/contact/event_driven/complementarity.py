@@ -61,7 +61,7 @@ class QuadraticProgramme(NamedTuple):
 
 
 def force_programme(M: ArrayLike, d: ArrayLike) -> QuadraticProgramme:
-    """Return the quadratic programme in lam that is equivalent to w = M lam + d, w^T lam = 0.
+    """Return the quadratic programme for the forces lam of a frictionless contact problem.
 
     minimize 1/2 lam^T M lam + d^T lam subject to lam >= 0                       (RBDA Eq 11.43)
     """
@@ -149,9 +149,9 @@ def _check_numbers(M: Array, d: Array) -> None:
 
 
 def unit_scale(M: Array) -> Array:
-    """Return the scale (n,) of the unknowns that makes the diagonal of M one.
+    """Return the scale factors (n,) of the unknowns for a unit diagonal of M.
 
-    The scale is one for a contact with a zero diagonal element.
+    If a diagonal element is zero, the factor is one.
     """
     diagonal = M.diagonal()
     movable = diagonal > 1e-26 * diagonal.max(initial=0.0)
@@ -159,7 +159,7 @@ def unit_scale(M: Array) -> Array:
 
 
 def _pivot(A: Array, b: Array) -> tuple[Array, list[int], list[int], bool]:
-    """Return the solution lam of w = A lam + b, and the loaded and the dependent contacts.
+    """Solve w = A lam + b by pivoting; return lam and the loaded and dependent contacts.
 
     Returns:
         lam (n,), the indices of the independent loaded contacts, the indices of the dependent
@@ -187,11 +187,11 @@ def _pivot(A: Array, b: Array) -> tuple[Array, list[int], list[int], bool]:
 
 
 def _ray_rounding(A: Array, b: Array, ray: Array) -> float:
-    """Return a bound of the rounding error of the velocity b . r along the ray r of forces.
+    """Return a bound of the rounding error of b . r for a ray r of forces with A r = 0.
 
         n eps |b| . r + 10 sqrt(r^T A r) max |b|
 
-    Forces along the ray do not change the velocities, because A r = 0 up to rounding.
+    Forces along the ray do not change the velocities w, except by the rounding error of A r.
 
     The factor 10 was found by trial.
     """
@@ -228,7 +228,7 @@ def _raise_force(A: Array, lam: Array, basis: list[int], j: int, w: float) -> Ar
 
 
 def _first_at_zero(lam: Array, x: Array) -> tuple[int, float]:
-    """Return the index of the force in lam - s x that first becomes zero for rising s, and s."""
+    """Find the first force in lam - s x that becomes zero for rising s; return its index and s."""
     falling = x > 1e-12  # smaller rates are rounding; found by trial
     room = np.where(falling, lam / np.where(falling, x, 1.0), np.inf)
     k = int(np.argmin(room)) if len(room) else -1
@@ -236,7 +236,7 @@ def _first_at_zero(lam: Array, x: Array) -> tuple[int, float]:
 
 
 def _complete_basis(A: Array, basis: Sequence[int], closed: Array) -> Array:
-    """Return the mask (n,) of the basis, extended to a maximal independent set of closed contacts.
+    """Extend a basis to a maximal independent set of closed contacts; return its mask (n,).
 
     Contact j is independent if its Schur complement exceeds `DEPENDENT` (RBDA 11.5).
     """
@@ -256,7 +256,7 @@ def _mask(members: Sequence[int], n: int) -> Array:
 
 
 def _is_unique(A: Array, loaded: Array, closed: Array) -> bool:
-    """Return True if no other nonnegative lam on the closed contacts has the same A lam.
+    """Return True if the contact forces are unique: no other lam >= 0 has the same A lam.
 
     Two solutions differ by a null vector of A on the closed contacts, which is nonnegative where
     lam is zero. By Gordan's theorem, such a vector does not exist if two conditions hold. The
@@ -276,7 +276,7 @@ _LEAST = 1e-11  # smaller pivots of a scaled problem are rounding errors; found 
 
 
 def lemke(N: Array, q: Array, start: Array) -> Array | None:
-    """Return the basis of a solution of a linear complementarity problem, by Lemke's pivoting.
+    """Solve a linear complementarity problem by Lemke's pivoting; return the final basis.
 
         0 <= z,  w = N z + q >= 0,  z^T w = 0
 
@@ -425,7 +425,7 @@ def frictional_complementarity(
 
 
 def _forces(M: Array, d: Array, mu: Array, c: Array) -> Array | None:
-    """Return the forces lam (n + 2k,) with friction pyramids, or None if the pivoting fails.
+    """Solve the problem with friction pyramids; return lam (n + 2k,), or None on failure.
 
     The initial active set contains the contacts with a force in the solution without friction. The
     function adds contacts with negative separation velocity until no contact has one.
@@ -472,10 +472,11 @@ def checked_friction(size: int, mu: ArrayLike, c: ArrayLike) -> tuple[Array, Arr
 
 
 class _UnitProblem(NamedTuple):
-    """Contact problem w = A lam + b, scaled to a unit diagonal of A and to |b| of at most one.
+    """Contact problem w = A lam + b after scaling: diagonal elements of A and |b| at most one.
 
     k of the n contacts have friction. The solution lam (n + 2k,) of the original problem is `unit`
-    times the scaled solution. `limit` (k,) is the inverse of the tangential scale.
+    times the scaled solution. `limit` (k,) is the inverse of the scale of the tangential
+    forces.
     """
 
     A: Array
@@ -487,7 +488,7 @@ class _UnitProblem(NamedTuple):
 
 
 def _unit_problem(M: Array, d: Array, mu: Array, c: Array) -> _UnitProblem:
-    """Return the contact problem w = M lam + d with the friction limits in scaled form."""
+    """Scale the contact problem w = M lam + d and its friction limits."""
     k, n = len(mu), len(d) - 2 * len(mu)
     scale = unit_scale(M)
     scale[n:] = np.repeat(
@@ -507,7 +508,7 @@ def _unit_problem(M: Array, d: Array, mu: Array, c: Array) -> _UnitProblem:
 
 
 def _smooth_basis(problem: _UnitProblem) -> Array:
-    """Return a mask of the elements of z that are nonzero in the solution without friction.
+    """Return the basis, a mask of the elements of z, of the solution without friction.
 
     If no such solution exists, all elements of the mask are False.
     """
@@ -521,11 +522,11 @@ def _smooth_basis(problem: _UnitProblem) -> Array:
 def _solve_for_active_set(
     problem: _UnitProblem, normal: Array, basis: Array
 ) -> tuple[Array | None, Array]:
-    """Return the solution lam with forces only at the contacts `normal`, and the final basis.
+    """Solve for forces lam at the contacts `normal` only; return lam and the final basis.
 
-    lam is None if the pivoting fails. `basis` (n + 5k,) is the mask of the elements of z of all
-    contacts that are basic at the start. The returned mask contains the elements that are basic at
-    the end.
+    lam is None if the pivoting fails. z contains the unknowns of all contacts in standard form
+    (`_standard_form`). `basis` (n + 5k,) is the mask of the elements of z that are basic at the
+    start, and the second result is the mask at the end.
     """
     k, n = len(problem.mu), len(problem.b) - 2 * len(problem.mu)
     rubbing = normal[normal < k]
@@ -546,11 +547,11 @@ def _solve_for_active_set(
 def _solve(
     N: Array, q: Array, G: Array, q_perturbed: Array, start: Array
 ) -> tuple[Array | None, Array]:
-    """Return the solution z of w = N z + q and its basis; z is None if no attempt succeeds.
+    """Solve 0 <= z, w = N z + q >= 0, z^T w = 0; return z, or None, and its basis.
 
-    `q_perturbed` is q with perturbed elements (`_break_ties`). The first of three attempts starts
-    from `start`, the second and third from an empty basis. The last attempt adds `DEPENDENT` to the
-    diagonal of A, which makes nearly dependent contacts independent.
+    `q_perturbed` is q with perturbed elements (`_break_ties`). The pivoting makes up to
+    three attempts: from the basis `start`, then twice from an empty basis. The last attempt adds
+    `DEPENDENT` to the diagonal of A, which makes nearly dependent contacts independent.
     """
     best, z, found, none = _LOST, None, start, np.zeros_like(start)
     forces = G.shape[1]
@@ -567,7 +568,7 @@ def _solve(
 
 
 def _break_ties(q: Array, places: Array | None = None) -> Array:
-    """Return q with a different small perturbation of each element, to avoid cycling.
+    """Perturb each element of q by a different small amount, which prevents cycling.
 
         q_i' = q_i + _APART (1 + (i phi mod 1))
 
@@ -580,9 +581,10 @@ def _break_ties(q: Array, places: Array | None = None) -> Array:
 
 
 def _standard_form(A: Array, b: Array, mu: Array, c: Array) -> tuple[Array, Array, Array]:
-    """Return N, q and G of the complementarity problem 0 <= z, N z + q >= 0, with lam = G z.
+    """Convert a friction problem to a standard complementarity problem; return N, q and G.
 
-    A and b define the contact problem w = A lam + b. For each contact, z contains lam_z, four edge
+    The friction problem is w = A lam + b with friction pyramids. The standard problem is 0 <= z,
+    N z + q >= 0, z^T (N z + q) = 0, and lam = G z. For each contact, z contains lam_z, four edge
     forces and a sliding speed. N is copositive, so the pivoting finds a solution if it exists
     (Stewart and Trinkle 1996). The edge forces act along the edges of the pyramid, at 45 degrees to
     x and y. The sum of the edge forces is at most sqrt(2) (mu lam_z + c), which limits lam_x and
@@ -599,7 +601,7 @@ def _standard_form(A: Array, b: Array, mu: Array, c: Array) -> tuple[Array, Arra
 
 @cache
 def _edges(n: int, k: int) -> tuple[Array, Array]:
-    """Return the matrix G of the pyramid edges, and the matrix that sums the edge forces.
+    """Return the matrices from pyramid edge forces to contact forces and to their sums.
 
     G (n + 2k, n + 4k) maps normal forces and edge forces to lam. The second matrix (4k, k) sums the
     four edge forces of each of the k contacts with friction.
@@ -612,7 +614,7 @@ def _edges(n: int, k: int) -> tuple[Array, Array]:
 
 
 def _basic_solution(N: Array, q: Array, basis: Array) -> Array:
-    """Return the solution z (n,) of w = N z + q with w = 0 on the basis and z = 0 elsewhere."""
+    """Return the basic solution z (n,) of w = N z + q: w = 0 on the basis, z = 0 elsewhere."""
     z = np.zeros(len(q))
     try:
         z[basis] = np.linalg.solve(N[np.ix_(basis, basis)], -q[basis])
@@ -643,7 +645,7 @@ _FREE = 1e-10  # bound of zero eigenvalues of M, relative to the largest; found 
 
 
 def shared_forces(M: ArrayLike, lam: ArrayLike, stiffness: ArrayLike = 1.0) -> Array:
-    """Return the contact forces of least elastic energy that are equivalent to the forces lam0.
+    """Distribute the contact forces lam0 over elastic supports, with the least elastic energy.
 
         minimize sum lam_i^2 / K_i subject to M lam = M lam0, lam >= 0
 

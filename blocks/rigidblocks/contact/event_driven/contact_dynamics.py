@@ -73,7 +73,7 @@ def contact_unknowns(contacts: Sequence[AnyContact]) -> ContactUnknowns:
 def contact_matrix(
     model: Model, q: Array, contacts: Sequence[AnyContact], friction: bool = True
 ) -> Array:
-    """Return the matrix T of the joint forces of unit contact forces (RBDA Eq 11.25, 11.31).
+    """Return the matrix T that maps contact forces to joint forces (RBDA Eq 11.25, 11.31).
 
     T^T qd are the separation velocities, followed by the sliding velocities.
 
@@ -106,7 +106,7 @@ def contact_matrix(
 
 
 def _jacobians(model: Model, q: Array, contacts: Sequence[AnyContact]) -> dict[int, Array]:
-    """Return a dictionary from the index of each body in contact to its Jacobian (6, nv)."""
+    """Return the Jacobian (6, nv) of each body in contact, by body index."""
     points = [c for c in contacts if isinstance(c, PointContact)]
     bodies = {body for c in points for body in (c.successor, c.predecessor) if body >= 0}
     return {body: body_jacobian(model, q, body) for body in bodies}
@@ -122,12 +122,12 @@ def _joint_forces(
 
 
 def contact_bias(model: Model, q: Array, qd: Array, contacts: Sequence[AnyContact]) -> Array:
-    """Return dT/dt^T qd (n,) [m/s^2], the separation accelerations at qdd = 0 (RBDA Eq 11.30).
+    """Return the separation accelerations (n,) [m/s^2] at qdd = 0 (RBDA Eq 11.30).
 
         n . a^vp + dn/dt . v
 
-    n is the normal of a contact, and v and a^vp are the relative velocity and velocity-product
-    acceleration of the two bodies at the contact.
+    These are the elements of dT/dt^T qd. n is the normal of a contact, and v and a^vp are the
+    relative velocity and velocity-product acceleration of the two bodies at the contact.
 
     Args:
         model: The model.
@@ -190,9 +190,10 @@ def contact_equation(
     f_ext: Array | None = None,
     gravity: Array | None = None,
 ) -> ContactEquation:
-    """Return the equation of the separation accelerations of frictionless contacts (RBDA 11.3).
+    """Return the contact equation w = M lam + d of frictionless contacts (RBDA 11.3).
 
-    The factorization H = L^T L gives M = Y^T Y with Y = L^-T T and skips the branch-induced zeros.
+    w are the separation accelerations. With the factorization H = L^T L, which skips the
+    branch-induced zeros, M = Y^T Y and Y = L^-T T.
 
     Args:
         model: The model.
@@ -213,10 +214,10 @@ def contact_equation(
 class ContactMotion(NamedTuple):
     """Joint accelerations, normal forces and separation accelerations with rigid contact.
 
-    qdd is (nv,), the normal forces lam and the separation accelerations zeta_dot are (n,).
-    `active`, `redundant`, `feasible` and `unique` are as in `Complementarity`. qdd and zeta_dot are
-    unique even if the normal forces lam are not. If `feasible` is False, qdd, lam and zeta_dot are
-    undefined.
+    qdd (nv,) are the joint accelerations, lam (n,) the normal forces and zeta_dot (n,) the
+    separation accelerations. `active`, `redundant`, `feasible` and `unique` are as in
+    `Complementarity`. qdd and zeta_dot are unique even if the normal forces lam are not. If
+    `feasible` is False, qdd, lam and zeta_dot are undefined.
     """
 
     qdd: Array
@@ -238,10 +239,10 @@ def rigid_contact(
     gravity: Array | None = None,
     stiffness: ArrayLike | None = None,
 ) -> ContactMotion:
-    """Return the motion of a model with frictionless contacts, by pivoting (RBDA 11.3, 11.5).
+    """Solve for accelerations and normal forces at frictionless contacts (RBDA 11.3, 11.5).
 
-    The solution is exact. All contacts must have the state `ContactState.CONTACT`, in which the gap
-    and the separation velocity are zero.
+    Pivoting gives the exact solution. All contacts must have the state `ContactState.CONTACT`, in
+    which the gap and the separation velocity are zero.
 
     Args:
         model: The model.

@@ -1,6 +1,6 @@
 """Contact modes of rigid contact, and the motion between two events (RBDA 11.5).
 
-In a contact mode, the closed contacts are equality constraints, and a contact with friction sticks
+In a contact mode, closed contacts are equality constraints, and each contact with friction sticks
 or slips. The constraints are linear in the accelerations, so the motion within a mode is smooth. A
 mode ends when a margin reaches zero (`margin`). `beginning_phase` selects the mode after an event.
 """
@@ -47,7 +47,7 @@ class Phase:
     contacts. The friction force of a slipping contact acts against its sliding direction.
 
     The factors `share`, derived from the normal forces, distribute friction among dependent
-    contacts. Alternatively, `near` contains forces (z, x, y), and the solution is the nearest to
+    contacts. If `near` contains forces (z, x, y), the contact forces are the solution nearest to
     these forces. `force` and `acceleration` are the scales of the zero tolerances. Below the speed
     `slow` [m/s], the friction force also depends on the initial sliding direction
     (`_friction_direction`).
@@ -105,9 +105,9 @@ def surfaces(model: Model, q: Array, contacts: Sequence[AnyContact]) -> Surfaces
 
 
 class Directions(NamedTuple):
-    """Indices of the normal and tangential directions of selected contacts in a vector (r,).
+    """Numbers 0 to r - 1 of the directions (normals and tangents) of selected contacts.
 
-    `z[i]` is the index of the normal of contact i. `xy[i]` is the slice of the tangents of contact
+    `z[i]` is the number of the normal of contact i. `xy[i]` is the slice of the tangents of contact
     i if the contact has friction.
     """
 
@@ -115,7 +115,7 @@ class Directions(NamedTuple):
     xy: dict[int, slice]
 
     def tangents(self, i: int) -> range:
-        """Return the indices of the tangents of contact i, an empty range without friction."""
+        """Return the two tangent indices of contact i; none if the contact has no friction."""
         where = self.xy.get(i, slice(0, 0))
         return range(where.start, where.stop)
 
@@ -125,9 +125,9 @@ class Directions(NamedTuple):
 
 
 def directions(rubs: Sequence[bool], chosen: Sequence[int]) -> Directions:
-    """Return the direction indices of the contacts `chosen`, with the tangents after each normal.
+    """Number the directions of the contacts `chosen`: each normal, then its two tangents.
 
-    `rubs` contains a flag for each contact, which is True if the contact has friction.
+    `rubs[i]` is True if contact i has friction. A contact without friction has no tangents.
     """
     z, xy, r = dict[int, int](), dict[int, slice](), 0
     for i in chosen:
@@ -138,7 +138,7 @@ def directions(rubs: Sequence[bool], chosen: Sequence[int]) -> Directions:
 
 
 def each_direction(contacts: Sequence[AnyContact]) -> list[AnyContact]:
-    """Return one frictionless contact for each normal and tangent of the contacts.
+    """Return a frictionless contact for each normal and for each tangent of the contacts.
 
     The normal of each returned contact is the normal or tangent of the original contact.
     """
@@ -176,11 +176,10 @@ class PhaseEquation(NamedTuple):
     free: Array
 
     def to_contacts(self, values: Array) -> Array:
-        """Return the components (n, 3) = (z, x, y) of all contacts from one value per direction.
+        """Arrange values of the r directions as components (n, 3) = (z, x, y) of all contacts.
 
-        `values` (r,) contains the values of the r directions.
-
-        The components of contacts without a direction are zero.
+        `values` (r,) contains, for example, the forces along the directions. The components of
+        contacts without a direction are zero.
         """
         rows = np.zeros((len(self.surfaces.gap), 3))
         for i, k in self.D.z.items():
@@ -193,7 +192,7 @@ class PhaseEquation(NamedTuple):
         return float(self.surfaces.mu[i])
 
     def select(self, chosen: Sequence[int]) -> "PhaseEquation":
-        """Return the equation that contains only the directions of the contacts `chosen`."""
+        """Restrict the equation to the directions of the contacts `chosen`."""
         rows = [k for i in chosen for k in self.D.rows(i)]
         D = directions([i in self.D.xy for i in range(len(self.surfaces.gap))], chosen)
         M, d, w, HinvT = self.M[np.ix_(rows, rows)], self.d[rows], self.w[rows], self.HinvT[:, rows]
@@ -221,9 +220,10 @@ def phase_equation(
 def phase_motion(
     model: Model, q: Array, qd: Array, tau: Array, contacts: Sequence[AnyContact], phase: Phase
 ) -> Motion:
-    """Return the motion in a contact mode, in which closed contacts are equality constraints.
+    """Solve for the accelerations and contact forces in a contact mode.
 
-    The arguments must not be traced. The function does not check the arguments.
+    The closed contacts are equality constraints. The arguments must not be traced. The function
+    does not check the arguments.
 
     Args:
         model: The model.
@@ -244,15 +244,16 @@ def motion_of(equation: PhaseEquation, phase: Phase) -> Motion:
 
 
 def phase_forces(equation: PhaseEquation, phase: Phase) -> tuple[Array, Array]:
-    """Return the contact forces lam (r,) and accelerations a (r,) along all directions in a mode.
+    """Return the forces lam (r,) and accelerations a (r,) of the contacts in a contact mode.
 
-    The accelerations along the constrained directions c are zero. The columns of G are forces per
-    unit of the unknowns y. With lam = G y, the unknowns solve
+    The unknowns y are the normal forces of pressed contacts and the friction forces of sticking
+    contacts. The matrix G maps them to the forces lam = G y along all r directions. The
+    accelerations along the constrained directions c must be zero:
 
         (M G)_c y = -d_c
 
-    by least squares. If contacts are dependent, the result is the solution nearest to the forces
-    `phase.near`.
+    The function solves this equation by least squares. If contacts are dependent, the
+    result is the solution nearest to the forces `phase.near`.
     """
     normal, tangent = _normal_columns(equation, phase), _tangent_columns(equation, phase)
     rows, columns, near = zip(*normal, *tangent, strict=True) if normal else ((), (), ())
@@ -270,7 +271,7 @@ _Column = tuple[int, Array, float]
 
 
 def _normal_columns(equation: PhaseEquation, phase: Phase) -> list[_Column]:
-    """Return one column per pressed contact: a unit normal force and the sliding friction."""
+    """Return the columns of G for normal forces and sliding friction (`phase_forces`)."""
     columns, D = list[_Column](), equation.D
     for i in phase.pressed:
         column = np.zeros(len(equation.d))
@@ -285,7 +286,7 @@ def _normal_columns(equation: PhaseEquation, phase: Phase) -> list[_Column]:
 
 
 def _tangent_columns(equation: PhaseEquation, phase: Phase) -> list[_Column]:
-    """Return two columns per sticking contact: unit friction forces, times `phase.share`."""
+    """Return the columns of G for the friction forces of sticking contacts (`phase_forces`)."""
     columns, D = list[_Column](), equation.D
     for i in (i for i in phase.sticking if i in D.xy):
         share = phase.share.get(i, 1.0)
@@ -310,9 +311,10 @@ def _friction_direction(begun: Array, xy: Array, slow: float) -> Array:
 
 
 def margin(here: Surfaces, phase: Phase, motion: Motion) -> float:
-    """Return the smallest margin of a mode, which is positive while the mode lasts.
+    """Return the margin of a contact mode, which is positive as long as the mode is valid.
 
-    The margins are the gaps of open contacts and the normal forces of pressed contacts. A sticking
+    The result is the smallest of several margins. The margins are the gaps of open contacts and
+    the normal forces of pressed contacts. A sticking
     contact also has the friction reserve mu z - |t| as a margin, where t is the friction force. A
     slipping contact has the velocity along its sliding direction as a margin. Each margin includes
     its zero tolerance.
@@ -382,7 +384,7 @@ def beginning_phase(
 
 
 def select_contact_modes(equation: PhaseEquation, closed: Sequence[int], h: float = 0.0) -> Phase:
-    """Return the contact mode after an event from the equation of the closed contacts.
+    """Select the contact mode after an event, given the equation of the closed contacts.
 
     h is the step size of the integrator [s].
     """
@@ -399,7 +401,7 @@ def select_contact_modes(equation: PhaseEquation, closed: Sequence[int], h: floa
 
 
 def _initial_phase(equation: PhaseEquation, closed: Sequence[int], h: float) -> Phase:
-    """Return the initial mode of the search: all contacts pressed, all moving contacts slip."""
+    """Return the first mode of the search, in which all contacts press and moving ones slip."""
     still = slow_contacts(equation, h)
     slip = {
         i: _tangent_direction(equation.surfaces.tangents[i], equation.w[xy])
@@ -411,7 +413,7 @@ def _initial_phase(equation: PhaseEquation, closed: Sequence[int], h: float) -> 
 
 
 def slow_contacts(equation: PhaseEquation, h: float) -> list[int]:
-    """Return the indices of contacts with friction and a sliding velocity that counts as zero."""
+    """Return the indices of contacts with friction whose sliding velocity counts as zero."""
     least = max(10 * STILL, _STOPPED * _slow_speed(equation, h))
     return [i for i, xy in equation.D.xy.items() if np.hypot(*equation.w[xy]) <= least]
 
@@ -469,9 +471,9 @@ def _is_impossible(equation: PhaseEquation, phase: Phase) -> bool:
 
 
 def _pivot_modes(equation: PhaseEquation, phase: Phase) -> tuple[Phase, bool]:
-    """Return the mode after repeated corrections of the contact with the largest violation.
+    """Correct the mode of one contact at a time until no contact violates its conditions.
 
-    The second result is True if the mode has no violation.
+    Returns the last mode, and True if it has no violation.
     """
     turns = 0
     for _ in range(20 + _TURNS + 10 * len(phase.closed)):
@@ -497,7 +499,7 @@ def _differ_only_in_directions(first: Phase, second: Phase) -> bool:
 
 
 def _correct_phase(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) -> Phase | None:
-    """Return the mode after correcting one impossible contact, or None if the mode is possible."""
+    """Correct the mode of one impossible contact; return None if the mode is possible."""
     for change in (
         _release_contact,
         _press_contact,
@@ -511,7 +513,7 @@ def _correct_phase(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) 
 
 
 def _release_contact(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) -> Phase | None:
-    """Return the mode without the pressed contact that has the largest pulling force.
+    """Release the pressed contact with the largest pulling force; return the new mode.
 
     The result is None if no contact pulls.
     """
@@ -524,9 +526,9 @@ def _release_contact(equation: PhaseEquation, phase: Phase, lam: Array, a: Array
 
 
 def _press_contact(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) -> Phase | None:
-    """Return the mode with the most strongly penetrating contact added to the pressed contacts.
+    """Add the contact with the most negative separation acceleration to the pressed contacts.
 
-    The result is None if no contact has a negative separation acceleration.
+    Returns the new mode, or None if no contact has a negative separation acceleration.
     """
     del lam
     resting = {i: a[k] for i, k in equation.D.z.items() if i not in phase.pressed}
@@ -536,7 +538,7 @@ def _press_contact(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) 
 
 
 def _share_friction(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) -> Phase | None:
-    """Return the mode with new factors `share` if the set of sticking contacts changed, else None.
+    """Recompute the factors `share` if the set of sticking contacts has changed, else return None.
 
         share_i = sqrt(max(z_i / mean(z), 1e-6))
 
@@ -558,7 +560,7 @@ def _share_friction(equation: PhaseEquation, phase: Phase, lam: Array, a: Array)
 
 
 def _start_slipping(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) -> Phase | None:
-    """Return the mode in which the contacts farthest outside their friction cone begin to slip.
+    """Start slip at the contacts farthest outside their friction cone; return the new mode.
 
     The result is None if all friction forces of sticking contacts are inside their cone.
     """
@@ -577,7 +579,7 @@ def _start_slipping(equation: PhaseEquation, phase: Phase, lam: Array, a: Array)
 
 
 def _turn_friction(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) -> Phase | None:
-    """Return the mode with corrected sliding directions of the contacts that slip from rest.
+    """Correct the sliding directions of contacts that begin to slip from rest; return the mode.
 
     The result is None if each direction agrees with the tangential acceleration.
     """
@@ -600,7 +602,7 @@ def _turn_friction(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) 
 
 
 def _sweep_modes(equation: PhaseEquation, phase: Phase) -> Phase:
-    """Return the mode of contacts that start from rest, by Gauss-Seidel sweeps.
+    """Find the mode of contacts that start from rest, by Gauss-Seidel sweeps.
 
     The sweeps solve the contact problem in accelerations. `_mode_with_friction` calls this function
     if the corrections of single contacts fail, for example because friction forces change the

@@ -50,7 +50,7 @@ def contact_sweeps(n: int, k: int, sweeps: int, cone: bool) -> WrittenFunction:
 
 
 def contacts_header(n: int, k: int, sweeps: int, cone: bool) -> str:
-    """Return the C code that gauss_seidel.h requires: array sizes and functions of one contact."""
+    """Return the C header for gauss_seidel.h: array sizes, and the equations of one contact."""
     factor = trace(
         "goes_on",
         lambda size, last: {"factor": np.asarray(conjugate_factor(size, last))},

@@ -36,7 +36,9 @@ TINY = 1e-200  # avoids a division by zero whose result is not used
 
 
 def passive_impulse(M: Array, w: Array, base: Array, lam: Array) -> Array:
-    """Return the impulse base + s (lam - base) with the largest s <= 1 that adds no energy.
+    """Reduce an impulse lam that would add energy, towards the passive impulse `base`.
+
+    The result is base + s (lam - base), with the largest s <= 1 that adds no kinetic energy.
 
     With friction, or with several contacts of different restitution, Newton's and Poisson's laws
     can require an impulse lam that adds energy. The result then lies between the plastic impulse
@@ -63,7 +65,7 @@ def passive_impulse(M: Array, w: Array, base: Array, lam: Array) -> Array:
 
 
 def workless_impulse(M: Array, w: Array, lam: Array) -> Array:
-    """Return the impulse s lam with the largest s <= 1 that does no positive work at w+.
+    """Scale the impulse lam by s <= 1 so that it does no positive work at the final velocities.
 
         lam . w+ <= 0
 
@@ -295,7 +297,7 @@ def impact_impulse(
 
 
 def _newton_impulse(M: Array, w: Array, e: Array, mu: Any, plastic: Array, solve: Solver) -> Array:
-    """Return the impulse of Newton's law, after which contacts separate at -e w_z or faster.
+    """Return the impulse of Newton's law of restitution: separation at -e w_z or faster.
 
     w_z is the normal velocity before the impact. If this law has no solution, the result is the
     impulse `plastic`.
@@ -317,7 +319,7 @@ def _poisson_impulse(M: Array, w: Array, e: Array, mu: Any, plastic: Array, solv
 
 
 def _feasible_or_plastic(M: Array, w: Array, lam: Array, plastic: Array, n: int) -> Array:
-    """Return lam if no contact approaches after this impulse, else `plastic`.
+    """Return the impulse lam if no contact approaches after it, otherwise the plastic impulse.
 
     The tolerance is 1e-3 of the velocities; it was found by trial.
     """
@@ -326,9 +328,9 @@ def _feasible_or_plastic(M: Array, w: Array, lam: Array, plastic: Array, n: int)
 
 
 def _sequential_impacts(M: Array, w: Array, e: Array, solve: Solver) -> Array:
-    """Return the summed impulses (n,) of successive collisions at single contacts (RBDA Eq 11.65).
+    """Return the total impulses (n,) of successive single-contact collisions (RBDA Eq 11.65).
 
-    The collisions repeat in contact order 2 n times. A plastic impact follows.
+    The function repeats the collisions in contact order 2 n times. A plastic impact follows.
     """
     n, lam = len(w), 0.0 * w
     for i in [*range(n)] * (2 * n):
@@ -475,7 +477,7 @@ def contact_step(
 
 
 def _limit_work(M: Array, d: Array, u: Array, parting: Array, lam: Array) -> Array:
-    """Return the impulse lam, scaled so that only the penetration correction does positive work.
+    """Scale the impulse lam so that only the penetration correction does positive work.
 
     u (n,) are the lower bounds of the separation velocities, and `parting` (n,) the separation
     velocities of the penetration correction.

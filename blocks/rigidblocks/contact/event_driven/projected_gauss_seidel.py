@@ -72,7 +72,7 @@ def projected_sweeps(
 
 
 class _Block(NamedTuple):
-    """Block A of the matrix M and friction limit of one contact.
+    """Data of one contact: its block A of the matrix M, and its friction limit.
 
     `rows` are the indices of the unknowns of the contact, `rates` the relaxation factors, mu the
     coefficient of friction and c the adhesion.
@@ -99,7 +99,7 @@ def _blocks(M: Array, mu: Any, c: Any, cone: bool) -> list[_Block]:
 def _sweep(
     M: Array, contacts: Sequence[_Block], lam: Array, w: Array, cone: bool
 ) -> tuple[Array, Array]:
-    """Return the forces lam and the velocities w = M lam + d after one sweep over all contacts."""
+    """Make one sweep over all contacts; return the forces lam and velocities w = M lam + d."""
     lam = lam.copy()
     for rows, A, rates, mu, c in contacts:
         after = contact_forces(A, rates, w[rows], lam[rows], mu, c, cone)
@@ -188,7 +188,7 @@ def _clamp(x: Any, limit: Any) -> Any:
 
 
 def shortening_factor(x: Any, y: Any, limit: Any) -> Any:
-    """Return the factor min(1, limit / |(x, y)|) that limits the length of a vector (x, y)."""
+    """Return the scale factor min(1, limit / |(x, y)|) that limits the length of (x, y)."""
     length = np.sqrt(x * x + y * y)
     return select(less(length, limit), 1.0, limit / maximum(length, _TINY))
 
@@ -222,7 +222,7 @@ def contact_residual(
 def contact_error(
     A: Array, rates: Array, w: Array, lam: Array, mu: Any = 0.0, c: Any = 0.0, cone: bool = True
 ) -> Any:
-    """Return the residual of one contact in the unit of w, as defined in `contact_residual`."""
+    """Return the residual of one contact (`contact_residual`), in the unit of the velocity w."""
     error = abs(minimum(w[0], A[0, 0] * lam[0]))
     if len(lam) == 1:
         return error

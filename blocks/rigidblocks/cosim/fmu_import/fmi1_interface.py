@@ -1,4 +1,4 @@
-"""Instances of FMI 1.0 FMUs, and their calls of FMI functions."""
+"""Instances of FMI 1.0 FMUs, with the FMI 1.0 form of each function call."""
 
 import ctypes
 from math import inf
@@ -172,8 +172,8 @@ def _callbacks() -> Any:
 def _correct_signatures(slave: Any) -> None:
     """Correct the C signatures that FMPy declares for FMI 1.0 functions.
 
-    FMPy declares the status of many functions as a string. For the status 1 (warning), ctypes would
-    then read a string at the address 1.
+    FMPy declares the return type of many functions as a C string instead of an integer status. For
+    the status 1 (warning), ctypes would then read a string at the address 1.
     """
     for name, function in slave._functions.items():
         if function.restype is ctypes.c_char_p and not name.endswith(("Platform", "Version")):

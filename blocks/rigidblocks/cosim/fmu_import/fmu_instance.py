@@ -1,4 +1,4 @@
-"""Instances of FMUs that run in this process through FMPy, and clocks of FMI 3.0."""
+"""FMU instances that run in this process through FMPy, and FMI 3.0 clocks."""
 
 import abc
 import ctypes
@@ -55,7 +55,7 @@ _CHANGED = 2  # interval qualifier of a changed interval; 0 is an unknown interv
 
 
 class Clocks:
-    """Clocks of an FMU, with the time of the next tick of each clock.
+    """Clocks of an FMU and their next ticks.
 
     Tick k of a periodic clock is at t_start + shift + k interval. After each event, the FMU returns
     the time until the next tick of a countdown clock. A triggered input clock is an input of the
@@ -75,11 +75,11 @@ class Clocks:
 
     @property
     def are_triggered(self) -> bool:
-        """True if a triggered input clock ticks at the beginning of the current step."""
+        """True if at least one triggered input clock ticks at the beginning of the current step."""
         return self._triggers_are_pending and any(np.any(one.values) for one in self._triggers)
 
     def set_intervals(self) -> None:
-        """Send the clock intervals that the part defines to the FMU, in initialization mode."""
+        """Set the clock intervals of the FMU that the part defines, in initialization mode."""
         for clock in self._clocks:
             if clock.name in self._fmi.part.start:
                 reference = (ctypes.c_uint * 1)(clock.valueReference)
@@ -137,16 +137,16 @@ class Clocks:
                 self._first[k], self._ticks[k] = inf, 0
 
     def _activate(self, clocks: Sequence[Any], t: float) -> None:
-        """Activate clocks at the time t [s]."""
+        """Activate the given clocks in the FMU at the time t [s]."""
         del t  # the FMU has the time
         n = len(clocks)
         references = (ctypes.c_uint * n)(*(clock.valueReference for clock in clocks))
         self._fmi.call("SetClock", references, n, (ctypes.c_bool * n)(*[True] * n))
 
     def look_ahead(self, t: float) -> None:
-        """Query the clock intervals that the event at the time t [s] may have changed.
+        """Query the new intervals of clocks after an event at the time t [s].
 
-        A clock of the variability `changing` changes its interval only when it ticks.
+        The interval of a clock with the variability `changing` changes only when the clock ticks.
         """
         for k, clock in enumerate(self._clocks):
             ticks = clock.intervalVariability == "changing" and k in self._due
@@ -158,7 +158,7 @@ class Clocks:
         self._find_next()
 
     def begin_step(self) -> None:
-        """Mark all output clocks as inactive, and the triggered input clocks as not yet ticked."""
+        """Reset the ticks of the output clocks and of the triggered input clocks for a new step."""
         self._triggers_are_pending = True
         for group in self._outputs:
             group.values = np.zeros(group.n)
@@ -171,12 +171,12 @@ class Clocks:
             group.values = np.maximum(ticked, group.values)
 
     def state(self) -> Any:
-        """Return the state of the clocks, for `restore_state`."""
+        """Return the current state of the clocks."""
         pending = self._triggers_are_pending
         return list(self._first), list(self._interval), list(self._ticks), self.next, pending
 
     def restore_state(self, state: Any) -> None:
-        """Restore a state that `state` has returned."""
+        """Restore a state of the clocks that the method `state` has returned."""
         first, interval, ticks, self.next, self._triggers_are_pending = state
         self._first, self._interval, self._ticks = list(first), list(interval), list(ticks)
 
@@ -241,8 +241,9 @@ _STEP = -1  # key of the state that `save` stores
 class Moment:
     """Saved state of an FMU instance: the FMU state and the state of the importer.
 
-    The state of the importer has the values of the ports, the last values of the discrete inputs,
-    and the next ticks of the clocks. `motion` is the state of the integrator in model exchange.
+    The state of the importer contains the values of the ports, the last values of the discrete
+    inputs, and the next ticks of the clocks. `motion` is the state of the integrator in model
+    exchange.
     """
 
     state: ctypes.c_void_p
@@ -256,7 +257,7 @@ class Moment:
 class RunningFmu(Instance):
     """Instance of an FMU in this process; base class for co-simulation and model exchange.
 
-    `shared` is the unpacked FMU whose library several instances use. By default, the instance
+    `shared` is an unpacked FMU; its instances use the same library. By default, the instance
     unpacks its own copy.
     """
 
@@ -350,7 +351,7 @@ class RunningFmu(Instance):
         return self.given.flat, self.results.flat
 
     def texts(self) -> list[str | bytes]:
-        """Return the strings and the binary values of the outputs."""
+        """Return the values of all string and binary outputs."""
         return texts_in(self.results.flat, self._fmu.outputs)
 
     def initialize(self, t: float, outputs: Collection[str] | None = None) -> None:
@@ -376,10 +377,13 @@ class RunningFmu(Instance):
 
     @abc.abstractmethod
     def _begin(self) -> None:
-        """Make the FMI calls that follow the initialization."""
+        """Call the FMI functions that follow the initialization."""
 
     def view(self, name: str) -> Array | None:
-        """Return a permanently valid view of an input or output, or None for any other port."""
+        """Return a view of an input or output port; return None for any other port.
+
+        The view remains valid during the run.
+        """
         if name in self.given.where:
             return self.input(name)
         return self.output(name) if name in self.results.where else None
@@ -463,7 +467,7 @@ class RunningFmu(Instance):
         )
 
     def _moment(self) -> "Moment":
-        """Return the state of the importer, without the FMU state."""
+        """Return the state of the importer as a `Moment` that does not contain the FMU state."""
         values = self.given.flat.copy(), self.results.flat.copy()
         return Moment(ctypes.c_void_p(), *values, self._last.copy(), self._clocks.state())
 
@@ -484,9 +488,10 @@ class RunningFmu(Instance):
         return self._clocks.count == 0 and all(one.runs_in_c for one in groups)
 
     def _set_held(self) -> None:
-        """Set the inputs that may change without an event.
+        """Set the inputs that can change without an event.
 
-        These are the continuous inputs, and all inputs of an FMU without event mode.
+        If the FMU supports event mode, these inputs are the continuous inputs; otherwise, all
+        inputs.
         """
         for group in self._held:
             group.set()
@@ -517,8 +522,8 @@ class RunningFmu(Instance):
     def _iterate(self) -> tuple[bool, bool, float]:
         """Update the discrete states in event mode until convergence.
 
-        Returns True if nominal values have changed, True if continuous states have changed, and the
-        time of the next event [s].
+        Returns a Boolean for a change of nominal values, a Boolean for a change of continuous
+        states, and the time of the next event [s].
         """
         nominals = states = False
         for _ in range(EVENTS):
@@ -529,13 +534,13 @@ class RunningFmu(Instance):
         raise self._many_updates()
 
     def _address(self, function: str) -> int:
-        """Return the address of an FMI function, or 0 if the FMI version does not need the call."""
+        """Return the address of an FMI function, or 0 if the FMI version does not define it."""
         if not self.fmi.needs_call(function):
             return 0
         return ctypes.cast(self.fmi.bound(function)[1], ctypes.c_void_p).value or 0
 
     def _judge_values(self, number: int, call: int, status: int) -> None:
-        """Raise FmuError if the C call that sets or gets a group of values has failed."""
+        """Raise FmuError if the C loop failed to set or get a group of values."""
         if call == GET:
             self.results.groups[number].judge("Get", status)
         else:
@@ -601,7 +606,7 @@ class FmuInstance(RunningFmu):
         self.given.flat[:] = evaluate_inputs(course, dt)
 
     def _set_derivatives(self, course: Array) -> None:
-        """Set the input derivatives at the start of a step; `course` has the input polynomials."""
+        """Set the input derivatives at the start of a step, from the input polynomials `course`."""
         for k in range(1, MAX_INPUT_ORDER + 1):
             for group in self._held:
                 if group.type == "Real" and np.any(course[k][group.where]):
@@ -622,7 +627,7 @@ class FmuInstance(RunningFmu):
         )
 
     def _events(self) -> Events:
-        """Return the FMI functions and the discrete inputs of the event mode for the C loop."""
+        """Return the data of event mode for the C loop: function addresses and discrete inputs."""
         return Events(
             self._address("EnterEventMode"),
             self._address("UpdateDiscreteStates"),
@@ -649,7 +654,7 @@ class FmuInstance(RunningFmu):
             self._judge_event_mode(judge) if call == ENTER_EVENT_MODE else judge()
 
     def _judge_step(self, status: int, dt: float) -> None:
-        """Raise FmuError for the status of a step, unless the status is OK or a warning."""
+        """Raise FmuError if the status of a step is neither OK nor a warning."""
         if status == EARLY_RETURN:
             raise self.fmi.refuse("fmi3DoStep returned early although early return is not allowed")
         if status == MANY_EVENTS:
@@ -759,9 +764,9 @@ class ScheduledInstance(FmuInstance):
 def follows(fmu: Fmu) -> bool:
     """Return True if an FMU supports polynomial inputs within a step.
 
-    For co-simulation, these are the FMUs of FMI 1.0 and 2.0 that interpolate inputs from input
-    derivatives. For model exchange, the importer integrates the equations, so it supports
-    polynomial inputs of every FMU.
+    A co-simulation FMU of FMI 1.0 or 2.0 supports them if it can interpolate inputs from input
+    derivatives. For model exchange, the importer integrates the equations, so every FMU supports
+    polynomial inputs.
     """
     if fmu.kind == MODEL_EXCHANGE:
         return True

@@ -1,4 +1,4 @@
-"""Calls of FMI functions through FMPy, unpacked FMUs and log messages of FMUs."""
+"""FMI function calls through FMPy, unpacking of FMU files, and logs of FMU instances."""
 
 import abc
 import contextlib
@@ -54,8 +54,8 @@ _WARNINGS = 10  # maximum number of logged warnings of an instance
 class FmuLog:
     """Log of an FMU instance.
 
-    The object stores the latest messages, and writes warnings to the log `rigidblocks`. `clock`
-    (1,) has the time of the current step [s], or NaN before the first step.
+    The object stores the latest messages. It also writes warnings to the log `rigidblocks`. `clock`
+    (1,) contains the time of the current step [s], or NaN before the first step.
     """
 
     def __init__(self, part: str):
@@ -63,7 +63,7 @@ class FmuLog:
         self.clock = np.full(1, np.nan)
 
     def restart(self) -> None:
-        """Delete the messages of the previous run."""
+        """Delete the log messages of the previous run."""
         self.last.clear()
         self.warnings, self.clock[0] = 0, np.nan
 
@@ -116,7 +116,7 @@ def forget(log: FmuLog) -> None:
 
 @contextlib.contextmanager
 def log_during_instantiation(log: FmuLog) -> Iterator[None]:
-    """Write the messages of an FMI 1.0 FMU to `log` while its component does not exist yet."""
+    """Write the messages of an FMI 1.0 FMU to `log` during its instantiation."""
     _instantiation.log = log
     try:
         yield
@@ -268,7 +268,7 @@ _once: set[str] = set()
 
 
 class StepEnd(NamedTuple):
-    """End of a step: time [s], and True if an event must be handled at this time."""
+    """Time [s] at the end of a step, and a Boolean that is True if an event occurs at this time."""
 
     t: float
     event: bool
@@ -338,7 +338,7 @@ class Interface(abc.ABC):
     """Base class of the FMU instances, with methods that do not depend on the FMI version.
 
     `stop_time` is the end of the run [s], or infinity if it is not known when the run starts.
-    `shared` is the unpacked FMU whose library several instances use. By default, the instance
+    `shared` is an unpacked FMU; its instances use the same library. By default, the instance
     unpacks its own copy. The methods raise FmuError if an FMI function returns a status worse than
     a warning. The error message contains the part, the function and the time.
     """
@@ -379,7 +379,7 @@ class Interface(abc.ABC):
 
     @property
     def stop(self) -> tuple[bool, float]:
-        """Arguments of FMI functions: True if the stop time is known, and the stop time [s]."""
+        """Pair of FMI arguments: `stopTimeDefined` and `stopTime` [s] (0 if it is not known)."""
         is_known = isfinite(self.stop_time)
         return is_known, self.stop_time if is_known else 0.0
 
@@ -427,7 +427,7 @@ class Interface(abc.ABC):
             self.judge(name, status)
 
     def needs_call(self, function: str) -> bool:
-        """Return True if the FMI version has this function or an equivalent one."""
+        """Return True if the FMI version defines this function or an equivalent function."""
         del function
         return True
 
@@ -442,7 +442,7 @@ class Interface(abc.ABC):
         return call
 
     def bound(self, function: str) -> tuple[str, Any, Any]:
-        """Return the full name of an FMI function, the function, and its instance argument."""
+        """Return the full name of an FMI function, the C function, and its instance argument."""
         name = self.prefix + function
         return name, getattr(self.slave.dll, name), self.slave.component
 
@@ -462,7 +462,7 @@ class Interface(abc.ABC):
     @property
     @abc.abstractmethod
     def _state(self) -> str:
-        """Last part of function names such as fmi2GetFMUstate: "state", or "State" for FMI 3.0."""
+        """Suffix of function names such as fmi2GetFMUstate: "state", or "State" for FMI 3.0."""
 
     def free(self, kept: ctypes.c_void_p) -> None:
         """Free the FMU state with the handle `kept`."""
@@ -487,11 +487,11 @@ class Interface(abc.ABC):
 
     @property
     def _byte(self) -> Any:
-        """Type of a byte in FMPy's declarations of the FMI functions."""
+        """Byte type in the FMPy declarations of the FMI functions."""
         return ctypes.c_char if self._state == "state" else ctypes.c_uint8
 
     def reset(self, part: Part) -> None:
-        """Reset the FMU to the state after instantiation; `part` has the new start values."""
+        """Reset the FMU to the state after instantiation; `part` contains the new start values."""
         self.part = part
         self.log.restart()
         self.call("Reset")
@@ -517,14 +517,14 @@ class Interface(abc.ABC):
         """Free the instance of the FMU."""
 
     def terminate(self) -> None:
-        """Terminate the FMU; an error is only logged, because the run has already ended."""
+        """Terminate the FMU; errors are only logged, because the run has already ended."""
         try:
             self.call("Terminate")
         except FmuError as error:
             self.log.warn(str(error))
 
     def _check_once(self) -> None:
-        """Raise RuntimeError for a second instance of an FMU that allows only one per process."""
+        """Raise RuntimeError if another instance exists and the FMU allows only one per process."""
         if self.fmu.interface.canBeInstantiatedOnlyOncePerProcess:
             guid = self.fmu.description.guid
             if guid in _once:
@@ -547,7 +547,7 @@ class Interface(abc.ABC):
         raise FmuError(f"'{self.part.name}': {text}{self.log_text()}")
 
     def refuse(self, text: str) -> FmuError:
-        """Return an FmuError with the part, `text`, the time and the last log messages."""
+        """Return an FmuError with a message: the part, `text`, the time and the latest log."""
         return FmuError(f"'{self.part.name}': {text}{self.log.time_text}{self.log_text()}")
 
     def check_end(self, terminates: Any, said_by: str = "terminateSimulation") -> None:
@@ -556,7 +556,7 @@ class Interface(abc.ABC):
             raise self.refuse(f"it requests the end of the simulation ({said_by})")
 
     def _needs(self) -> str:
-        """Return a note about the tool that the FMU needs at run time, or ""."""
+        """Return a note on the tool that the FMU requires at run time, or "" if it needs none."""
         if not self.fmu.interface.needsExecutionTool:
             return ""
         tool = self.fmu.description.generationTool or "its export tool"
@@ -569,7 +569,7 @@ class Interface(abc.ABC):
 
 
 def _is_loaded(library: Path) -> bool:
-    """Return True if a library is loaded in this process, or if the platform cannot report it."""
+    """Return True if a library is loaded in this process, or if this cannot be determined."""
     mode = getattr(os, "RTLD_NOLOAD", None)
     if mode is None:
         return True
@@ -618,7 +618,7 @@ class Fmi2(Interface):
         return StepEnd(t + dt, False)
 
     def judge(self, function: str, status: int) -> None:
-        """Check a status; for a discarded step, report whether the FMU requests the end."""
+        """Check a status; after a discarded step, also check if the FMU requests the end."""
         if status == DISCARD and function == "fmi2DoStep":
             ends, get_status = fmi2Boolean(), self.slave.dll.fmi2GetBooleanStatus
             known = get_status(self.slave.component, _TERMINATED, ctypes.byref(ends)) == 0

@@ -1,4 +1,4 @@
-"""Values of the ports of an FMU as doubles, and FMI calls that set and get the values."""
+"""Port values of an FMU as doubles, and FMI calls that set and get these values."""
 
 import ctypes
 from collections.abc import Collection, Iterable
@@ -38,7 +38,7 @@ _C_TYPES = (
 
 
 class PortValues:
-    """Values of the ports of an FMU; the array `flat` contains all values at a fixed address."""
+    """Port values of an FMU. The array `flat` contains all values; its address never changes."""
 
     def __init__(self, fmi: Interface, ports: tuple[Port, ...]):
         self.flat, self.where = np.zeros(sum(port.size for port in ports)), places(ports)
@@ -65,7 +65,7 @@ class PortValues:
         return [Group(self._fmi, self, some) for some in kinds.values()]
 
     def _groups_of(self, names: frozenset[str]) -> list["Group"]:
-        """Return the groups of the ports with these names, without clocks."""
+        """Return the groups of the ports `names`; clocks are omitted."""
         if names not in self._groups_by_names:
             groups = self._group_ports(port for port in self._ports if port.name in names)
             self._groups_by_names[names] = [group for group in groups if group.type != "Clock"]
@@ -83,9 +83,9 @@ class PortValues:
 
 
 class Group:
-    """Values of one type, which a single FMI call sets or gets.
+    """Group of port values with the same type, which a single FMI call sets or gets.
 
-    The FMI call reads or writes a buffer with values of the FMI type. `PortValues.flat` has the
+    The FMI call reads or writes a buffer of the FMI type. `PortValues.flat` contains the same
     values as doubles.
     """
 
@@ -116,7 +116,7 @@ class Group:
         return self.type != "Clock"
 
     def variables(self, which: str) -> Variables:
-        """Return the variables of the group for the C loop; `which` is "Set" or "Get"."""
+        """Return the data for the C loop to set or get the group; `which` is "Set" or "Get"."""
         address = ctypes.cast(self._moves[which][1], ctypes.c_void_p).value or 0
         buffer = None if self.is_direct else self._buffer
         return Variables(
@@ -132,7 +132,7 @@ class Group:
 
     @property
     def _c_type(self) -> int:
-        """Constant of the variable type in `c/master/loop_tables.h`."""
+        """Code of the variable type in `c/master/loop_tables.h`."""
         if self.type == "Boolean" and self._fmi.fmu.version < 3:
             return _C_TYPES.index(("char boolean", "integer boolean")[self._fmi.fmu.version - 1])
         if self.type in TEXTUAL:
@@ -140,9 +140,9 @@ class Group:
         return _C_TYPES.index(np.dtype(self._buffer.dtype).name)
 
     def judge(self, which: str, status: int) -> None:
-        """Check the status of the C call that sets or gets the values of this group.
+        """Check the result of a C call that has set or got the values of this group.
 
-        The method converts changed strings and binary values, and logs the status "warning".
+        The method also converts changed strings and binary values. A status "warning" is logged.
 
         Args:
             which: "Set" or "Get".
@@ -223,10 +223,11 @@ class Group:
             self._fmi.judge(name, status)
 
     def directional(self, unknown: "Group", seed: Array) -> Array:
-        """Return the directional derivative of the group `unknown` with respect to this group.
+        """Return the directional derivative of the values of `unknown` with respect to this group.
 
-        `seed` is the direction. All entries are NaN if the values of either group are not
-        double-precision reals, or if the FMU does not provide the derivative.
+        `seed` is the direction, with one number for each value of this group. All entries are NaN
+        if the values of either group are not double-precision reals, or if the FMU does not provide
+        the derivative.
         """
         none = np.full(unknown.n, np.nan)
         if {self.type, unknown.type} - {"Real", "Float64"}:
@@ -245,7 +246,7 @@ class Group:
 
     @property
     def references(self) -> tuple[Any, int]:
-        """Value references and their number."""
+        """Array of the value references, and its length."""
         return self._references, len(self._numbers)
 
     def get(self) -> None:
@@ -286,7 +287,7 @@ class Group:
                     raise self._fmi.refuse(f"its {port.name} {wrong}")
 
     def _elements(self, values: Array) -> Iterable[tuple[Port, Array]]:
-        """Yield each port of the group with its values."""
+        """Yield each port of the group and its values."""
         for port, where in zip(self._ports, places(self._ports).values(), strict=True):
             yield port, values[where]
 
@@ -304,7 +305,7 @@ class Group:
         return self._negate(self._buffer != 0 if self.type == "Boolean" else self._buffer)
 
     def _unpack_texts(self, texts: Texts) -> Array:
-        """Return the hashes that represent the strings or binary values in the buffer."""
+        """Return the hashes of the strings or binary values in the buffer."""
         is_string, addresses = self.type == "String", self._buffer.tolist()
         sizes = [-1] * self.n if is_string else texts.sizes.tolist()
         pairs = zip(addresses, sizes, strict=True)
@@ -317,7 +318,7 @@ class Group:
         return texts.numbers
 
     def _keep(self, texts: Texts, data: list[bytes]) -> None:
-        """Store the addresses and sizes of `data` in `texts`; the group keeps `data` in memory."""
+        """Store the addresses and sizes of `data` in `texts`; keep `data` alive in the group."""
         self._kept = data
         texts.known[:] = [ctypes.cast(ctypes.c_char_p(one), ctypes.c_void_p).value for one in data]
         texts.known_sizes[:] = [len(one) for one in data]
@@ -327,7 +328,7 @@ _BYTES = ctypes.POINTER(ctypes.c_uint8)
 
 
 def set_start(fmi: Interface, ports: Iterable[Port]) -> None:
-    """Send the start values that a part defines for the given ports to the FMU."""
+    """Set ports of an FMU to the start values that the part defines for them."""
     for port in ports:
         if port.name in fmi.part.start:
             try:

@@ -1,4 +1,4 @@
-"""Worker process that runs one FMU and executes the calls of another process."""
+"""Worker process, which runs one FMU and executes the calls that another process sends."""
 
 import contextlib
 import hashlib
@@ -45,7 +45,7 @@ _MOMENTS = ("save_state", "restore_state", "free_state")
 
 
 class _Messages(logging.Handler):
-    """Log handler that stores the messages until the next reply."""
+    """Log handler that stores log messages until the next reply."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,9 +56,9 @@ class _Messages(logging.Handler):
 
 
 class Service:
-    """Service that runs one FMU for the process at the other end of a channel (the peer).
+    """Service that runs one FMU for another process (the peer), connected by a channel.
 
-    `find` returns the file for a name that the peer sends, or raises ValueError.
+    The function `find` maps a name that the peer sends to a file, or raises ValueError.
     """
 
     def __init__(self, channel: Channel, find: Callable[[str], Path]):
@@ -119,7 +119,7 @@ class Service:
         return True
 
     def _send(self, values: tuple[Array, Array, Array], text: Mapping[str, Any]) -> None:
-        """Send the values of the inputs and outputs, additional numbers and a JSON text."""
+        """Send a reply: input and output values, additional numbers and a JSON text."""
         if text or len(values[2]):
             self._channel.send("answer", values, text)
         else:
@@ -157,7 +157,7 @@ class Service:
         return _call(self._instance, call, numbers, text), {}
 
     def _texts(self) -> Any:
-        """Return the strings of the outputs as a table for the JSON text."""
+        """Return the string and binary outputs in the form that the JSON text requires."""
         assert self._instance is not None
         return table_of(self._instance.texts())
 
@@ -215,7 +215,7 @@ def _step_of(instance: RunningFmu) -> Callable[[float, float], None]:
 def _call(instance: RunningFmu, call: str, numbers: Array, text: Mapping[str, Any]) -> Array:
     """Execute a call of an FMU instance, and return the numbers of the reply.
 
-    `numbers` has the values of the inputs, and then the arguments of the call.
+    `numbers` contains the input values, followed by the arguments of the call.
     """
     n = len(instance.inputs)
     if len(numbers) < n:
@@ -254,7 +254,7 @@ def _numbers(call: str, numbers: Array, n: int) -> list[float]:
 
 
 def _description_text(file: Path) -> dict[str, Any]:
-    """Return modelDescription.xml as a string with one character per byte, and the FMU's digest."""
+    """Return the text of modelDescription.xml (one character per byte) and the FMU digest."""
     Fmu(file)  # raises FmuError for an FMU that cannot be used
     with zipfile.ZipFile(file) as archive:
         xml = archive.read("modelDescription.xml")
@@ -267,7 +267,7 @@ def _digest(file: Path) -> str:
 
 
 def _method(fields_by_name: Any) -> Method | None:
-    """Return the integration method that JSON fields describe, or None without fields."""
+    """Return the integration method with the given JSON fields; return None for None."""
     if fields_by_name is None:
         return None
     fields = _tuples(fields_by_name)
@@ -279,7 +279,7 @@ def _method(fields_by_name: Any) -> Method | None:
 
 
 def _integrator(fields: Any) -> Integrator | None:
-    """Return the integrator that JSON fields describe, or None without fields."""
+    """Return the integrator with the given JSON fields; return None for None."""
     if fields is None:
         return None
     implicit = fields.get("implicit")

@@ -1,8 +1,9 @@
-"""Tests of FMUs: independence of instances that share a library, completeness of a reset.
+"""Tests of FMUs: independence of instances in one library, and completeness of a reset.
 
-FMI requires independent instances and a complete reset. In some FMUs, instances share global
-variables, or a reset keeps values of the last run. A separate process therefore examines an FMU
-before its library is shared or its instances are reset. The result is stored in the cache folder.
+FMI requires independent instances and a complete reset. Some FMUs violate this rule: instances
+share global variables, or a reset keeps values of the last run. A separate process therefore tests
+each FMU before its library is shared or its instances are reset. The result is stored in the cache
+folder.
 """
 
 import contextlib
@@ -44,7 +45,7 @@ Kind = tuple[str, Configuration]  # interface type, and configuration
 
 
 class Reuse(NamedTuple):
-    """Test results of an FMU: permission to share its library and to reset its instances.
+    """Test results of an FMU: whether its library may be shared and its instances reset.
 
     `shares` means that two instances in one library are independent. `resets` means that an
     instance after a reset behaves like a new instance.
@@ -55,7 +56,7 @@ class Reuse(NamedTuple):
 
 
 class SharedLibraries:
-    """Unpacked FMUs of a run, whose libraries several instances may share.
+    """Unpacked FMUs of a run; several instances may share the library of one FMU.
 
     Args:
         parts: Parts of the run.
@@ -95,14 +96,14 @@ def is_trusted(fmu: Fmu) -> bool:
 
 
 def reuse_of(fmu: Fmu, t_start: float, dt: float) -> Reuse:
-    """Return whether instances of an FMU may share a library, and whether they may be reset.
+    """Return the test results of an FMU: shared library and reset permitted or not.
 
-    The FMU is examined once on this machine; the result is then read from the cache folder.
+    The FMU is tested once on each machine; later calls read the result from the cache folder.
 
     Args:
         fmu: FMU file.
-        t_start: Start time of the examination [s].
-        dt: Communication step of the examination [s].
+        t_start: Start time of the test runs [s].
+        dt: Communication step of the test runs [s].
     """
     if is_trusted(fmu):
         return Reuse(True, True)
@@ -140,7 +141,7 @@ def _reuse(file: Path, kind: Kind, version: tuple[int, int], times: tuple[float,
 def _examine_in_process(
     file: Path, kind: tuple[str, str], times: tuple[float, float]
 ) -> str | None:
-    """Examine an FMU in another process, and return the result as JSON.
+    """Test an FMU in another process, and return the result as JSON.
 
     If the FMU ends the process or exceeds the time limit, the result allows neither shared
     libraries nor resets. The result is None if the other process cannot start.
@@ -169,11 +170,12 @@ def _examine_in_process(
 
 
 def examine(fmu: Fmu, t_start: float, dt: float) -> Reuse:
-    """Test if instances in one library, and instances after a reset, behave like new instances.
+    """Test whether an FMU permits instances in one library, and whether its reset is complete.
 
-    The reference is an instance that has its own copy of the library. The tested instances must
-    have the same outputs in the first steps, to the last bit. The two instances in one library have
-    different inputs and, if the FMU accepts them, different parameters and start values.
+    The reference is an instance that has its own copy of the library. In the first steps, the
+    outputs of the tested instances must equal the outputs of the reference to the last bit. The two
+    instances in one library have different inputs and, if the FMU accepts them, different
+    parameters and start values.
     """
     times = t_start, dt
     with contextlib.suppress(FmuError):
@@ -197,13 +199,13 @@ def _equal(found: list[Array], expected: list[Array]) -> bool:
 
 
 def _run_separately(part: Part, times: tuple[float, float]) -> Array:
-    """Return the outputs of an instance that does not share its library."""
+    """Run an instance with its own copy of the library, and return its outputs."""
     with contextlib.closing(running_fmu(part)) as instance:
         return _outputs_of([instance], times)[0]
 
 
 def _run_in_one_library(parts: tuple[Part, Part], times: tuple[float, float]) -> list[Array]:
-    """Return the outputs of two instances in one library; empty if a call fails."""
+    """Run two instances in one library; return their outputs, or an empty list after a failure."""
     fmu = parts[0].component
     assert isinstance(fmu, Fmu)
     with contextlib.suppress(FmuError), ExitStack() as stack:
@@ -217,7 +219,7 @@ def _run_in_one_library(parts: tuple[Part, Part], times: tuple[float, float]) ->
 
 
 def _run_after_reset(parts: tuple[Part, Part], times: tuple[float, float]) -> list[Array]:
-    """Return the outputs of instances that were reset after a run with other start values."""
+    """Run and reset instances with other start values; return the outputs of their second run."""
     found = []
     for part, other in (parts, parts[::-1]):
         with contextlib.suppress(FmuError), contextlib.closing(running_fmu(other)) as instance:
@@ -229,7 +231,7 @@ def _run_after_reset(parts: tuple[Part, Part], times: tuple[float, float]) -> li
 
 
 def _outputs_of(instances: list[RunningFmu], times: tuple[float, float]) -> list[Array]:
-    """Return the outputs of each instance at the start and after each step.
+    """Step instances, and return the outputs of each instance at the start and after each step.
 
     The instances step alternately.
     """

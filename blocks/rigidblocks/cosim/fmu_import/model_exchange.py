@@ -1,4 +1,4 @@
-"""Model exchange FMUs, whose equations the importer integrates."""
+"""Model exchange FMUs; the importer integrates their state equations."""
 
 import ctypes
 from collections.abc import Callable, Collection, Sequence
@@ -109,7 +109,7 @@ class ExchangeModel:
 
     @property
     def functions(self) -> tuple[str, ...]:
-        """Names of the FMI functions without prefix, in the order of `Exchange.functions`."""
+        """Names of FMI functions without prefix, in the order of `Exchange.functions`."""
         is_3 = self._fmi.fmu.version == 3
         return (
             "SetTime",
@@ -186,7 +186,7 @@ def _pointer(values: Array) -> Any:
 
 
 class StepEnding(NamedTuple):
-    """End of an inner step: time [s], states, and True if an event occurs there."""
+    """Time [s] and states at the end of an inner step, and whether an event occurs at this time."""
 
     t: float
     x: Array
@@ -219,7 +219,7 @@ def _fits(method: Method) -> bool:
 
 
 def explicit_part(method: Method) -> Integrator | None:
-    """Return the explicit part of an integration method, or None."""
+    """Return the explicit integrator that a method contains, or None."""
     if isinstance(method, Adaptive):
         return method.explicit
     return method if method.implicit is None else None
@@ -229,12 +229,12 @@ def jacobian_sparsity(rows: Sequence[Collection[int] | None], n: int) -> Sparsit
     """Return the sparsity of a Jacobian (n, n), with a greedy colouring of its columns.
 
     Args:
-        rows: For each derivative, the states on which it depends; None for all states.
+        rows: Indices of the states on which each derivative depends; None if it depends on all
+            states.
         n: Number of states.
 
     References:
         Curtis, Powell and Reid, On the estimation of sparse Jacobian matrices, 1974.
-
     """
     pattern = np.zeros((n, n), dtype=np.int64)
     for i, states in enumerate(rows):
@@ -254,9 +254,9 @@ class ExchangeSteps:
     """Inner steps between two events, with a fixed step size or with step size control.
 
     `longest` is the maximum size of an inner step [s]. Times are relative to `origin` [s], which
-    reduces rounding errors of large times. `nominals` (n,) has the nominal values of the states.
-    `next_step` (1,) is the size of the next inner step [s], or 0 if it is unknown. Unlike the C
-    loop, this class takes only explicit steps, and a step ends at each communication point.
+    reduces rounding errors of large times. `nominals` (n,) contains the nominal values of the
+    states. `next_step` (1,) is the size of the next inner step [s], or 0 if it is unknown. Unlike
+    the C loop, this class takes only explicit steps, and a step ends at each communication point.
     """
 
     def __init__(
@@ -273,8 +273,8 @@ class ExchangeSteps:
     def step(self, t: float, x: Array, end: float, z: Array) -> StepEnding:
         """Take one inner step from t towards `end`, or to the first event within the step.
 
-        z has the event indicators at t. Raises ArithmeticError if the error exceeds the tolerance
-        even at the minimum step size.
+        z contains the event indicators at t. Raises ArithmeticError if the error exceeds the
+        tolerance even at the minimum step size.
         """
         course, y, arrival = self._inner_step(t, x, end)
         h = course.h if course is not None else end - t
@@ -295,7 +295,10 @@ class ExchangeSteps:
     def _set_state_at(
         self, course: Interpolant | None, t: float, x: Array, h: float, part: float, end: float
     ) -> tuple[float, Array]:
-        """Set and return the time and the states of the FMU at the fraction `part` of a step."""
+        """Set the FMU to a time within a step, and return this time [s] and the states.
+
+        The time is t + `part` h, or `end` if `part` is 1. `course` interpolates the states.
+        """
         there, y = t + part * h if part < 1.0 else end, x if course is None else course(part)
         self._model.set_state(self.origin + there, y)
         return there, y
@@ -303,7 +306,10 @@ class ExchangeSteps:
     def _inner_step(
         self, t: float, x: Array, end: float
     ) -> tuple[Interpolant | None, Array, float]:
-        """Take an inner step; return its interpolant (None if stateless), states and end time."""
+        """Take an inner step; return its interpolant, the final states and the end time.
+
+        The interpolant is None for an FMU without continuous states.
+        """
         if not len(x):
             return None, x, end
         method = self._method
@@ -337,7 +343,10 @@ class ExchangeSteps:
                 raise short_step(method, self.origin + t)
 
     def _error_norm(self, method: Adaptive, error: Array, x: Array, y: Array) -> float:
-        """Return the maximum norm of the error of a step from x to y, relative to the tolerance."""
+        """Return the maximum norm of a step error, relative to the tolerance.
+
+        x and y are the states before and after the step.
+        """
         atol = method.rtol * self._nominals if method.atol is None else method.atol
         unit = atol + method.rtol * np.maximum(np.abs(x), np.abs(y))
         largest = float((np.abs(error) / unit).max())
@@ -346,7 +355,7 @@ class ExchangeSteps:
     def _course(
         self, method: Integrator, t: float, x: Array, h: float
     ) -> tuple[Interpolant, Array]:
-        """Take a step of an explicit method; return its interpolant and the final states."""
+        """Take a step of an explicit method; return the interpolant and the states at the end."""
         rows, b = _weights(method)
         k = np.empty((method.stages, len(x)))
         for i, (row, c) in enumerate(zip(rows, method.c, strict=True)):
@@ -355,7 +364,7 @@ class ExchangeSteps:
 
 
 def _parts(method: Method) -> list[Integrator]:
-    """Return the explicit and the linearly implicit part of a method."""
+    """Return the explicit and the linearly implicit integrator that a method contains."""
     return [one for one in (explicit_part(method), linearly_implicit_part(method)) if one]
 
 
@@ -365,7 +374,7 @@ def _size(variable: Any) -> int:
 
 
 def short_step(method: Method, t: float) -> ArithmeticError:
-    """Return the exception for a step at t [s] that fails even at the minimum step size."""
+    """Return the error for a step at t [s] that exceeds the tolerance at the minimum step size."""
     assert isinstance(method, Adaptive)
     return ArithmeticError(
         f"cannot integrate its equations to rtol = {method.rtol:g} at t = {t:g} s: the error "
@@ -375,9 +384,9 @@ def short_step(method: Method, t: float) -> ArithmeticError:
 
 @cache
 def _tableau(method: Integrator | None, error: tuple[float, ...] | None) -> Tableau | None:
-    """Return the coefficients of a method, with the weights `error` of its error estimate.
+    """Return the coefficients of a method for the C loop.
 
-    `error` is None for fixed steps.
+    `error` contains the weights of the error estimate; it is None for fixed steps.
     """
     if method is None:
         return None
@@ -418,7 +427,7 @@ def _collocation_table(method: Integrator, rtol: float) -> CollocationTable:
 
 
 def _tableaus(method: Method) -> tuple[Tableau | None, Tableau | None]:
-    """Return the explicit and the linearly implicit part of a method for the C loop."""
+    """Return the coefficients of a method: its explicit and its linearly implicit integrator."""
     parts = explicit_part(method), linearly_implicit_part(method)
     explicit, implicit = (
         _tableau(part, part.error if part and isinstance(method, Adaptive) else None)
@@ -475,7 +484,7 @@ class ExchangeInstance(RunningFmu):
         self._close = 0.0
 
     def _forget(self) -> None:
-        """Reset the state of the integrator."""
+        """Reset the integrator to its state before the first step."""
         for values in self._memory:
             values[:] = 0.0
         self._nominals[:] = 1.0
@@ -549,7 +558,10 @@ class ExchangeInstance(RunningFmu):
         return provided and bool(self._references.shape[1])
 
     def _relative_cost(self, sparsity: Sparsity) -> float:
-        """Return the number of explicit steps that cost as much as a linearly implicit step."""
+        """Return the computing time of a linearly implicit step relative to an explicit step.
+
+        The result is 0 if the method does not contain both types of steps.
+        """
         method, n = self._method, self._model.size[0]
         if not isinstance(method, Adaptive) or method.explicit is None or method.stiff is None:
             return 0.0
@@ -558,13 +570,13 @@ class ExchangeInstance(RunningFmu):
 
     @cached_property
     def _derivatives(self) -> list[Any]:
-        """Unknowns of the model structure that are derivatives of continuous states."""
+        """Entries of the model structure for the derivatives of the continuous states."""
         declared = self._fmu.description.derivatives if self._fmu.version > 1 else ()
         return [one for one in declared if one.variable.derivative is not None]
 
     @cached_property
     def _references(self) -> Array:
-        """Value references (2, r) of the derivatives and of the states."""
+        """Value references (2, r): derivatives in the first row, states in the second row."""
         pairs = [(one.variable, one.variable.derivative) for one in self._derivatives]
         found = [[v.valueReference for v in pair] for pair in pairs]
         return np.array(found, dtype=np.uint32).reshape(-1, 2).T.copy()
@@ -596,7 +608,7 @@ class ExchangeInstance(RunningFmu):
 
     @property
     def _names(self) -> dict[int, str]:
-        """Names of the FMI functions, without the prefix, by the call number in the C loop."""
+        """Mapping of call numbers in the C loop to names of FMI functions without prefix."""
         first = SET_TIME, SET_STATES, GET_RATES, GET_INDICATORS
         calls = (*first, GET_STATES, GET_NOMINALS, COMPLETED_STEP, GET_DIRECTIONAL)
         return {
@@ -661,7 +673,7 @@ class ExchangeInstance(RunningFmu):
         return step
 
     def _step_in_python(self, t: float, dt: float) -> None:
-        """Step the instance in Python with the explicit part of the integration method.
+        """Step the instance in Python with the explicit integrator of the method.
 
         The Python step is used for polynomial inputs, for FMUs with clocks, and on machines
         without a C compiler.
@@ -773,7 +785,7 @@ class ExchangeInstance(RunningFmu):
 def running_fmu(part: Part, shared: Unpacked | None = None) -> RunningFmu:
     """Return an instance of the FMU of a part.
 
-    `shared` is the unpacked FMU whose library several instances use. By default, the instance
+    `shared` is an unpacked FMU; its instances use the same library. By default, the instance
     unpacks its own copy. Raises FmuError if the FMU cannot be instantiated.
     """
     assert isinstance(part.component, Fmu)

@@ -1,4 +1,4 @@
-"""FMUs in another process on this machine or on a server, controlled by messages."""
+"""FMU instances in another process, on this machine or on a server, controlled by messages."""
 
 import abc
 import contextlib
@@ -39,7 +39,7 @@ _NONE = np.zeros(0)
 
 
 class Host(abc.ABC):
-    """Base class of the processes that run an FMU, with the channel to the process.
+    """Base class of processes that run an FMU; `channel` is the connection to the process.
 
     `place` describes the process in error messages.
     """
@@ -49,7 +49,7 @@ class Host(abc.ABC):
 
     @abc.abstractmethod
     def failure_reason(self) -> str:
-        """Return the reason why the connection was lost."""
+        """Return the reason for a lost connection, for error messages."""
 
     @abc.abstractmethod
     def abandon(self) -> None:
@@ -68,8 +68,8 @@ class Host(abc.ABC):
 class RemoteInstance(Instance):
     """Instance of an FMU in another process; the time limit of the part applies to each call.
 
-    Raises FmuError if the FMU crashes, exits or exceeds the time limit, and for a lost connection.
-    The message contains the part, the FMU file, the call, the time and the cause.
+    Raises FmuError if the FMU crashes, exits or exceeds the time limit, or if the connection is
+    lost. The message contains the part, the FMU file, the call, the time and the cause.
     """
 
     def __init__(self, part: Part, host: Host):
@@ -194,7 +194,7 @@ class RemoteInstance(Instance):
         text: Mapping[str, Any] | None = None,
         seconds: float | None = None,
     ) -> Array:
-        """Send a call, and return the numbers of the answer."""
+        """Send a call, and return the numbers in the reply."""
         while self._owed:  # first receive the answers to interrupted calls
             with contextlib.suppress(FmuError):
                 self._receive()
@@ -249,7 +249,7 @@ class RemoteInstance(Instance):
 
 
 def _instance_request(part: Part, fmu: Fmu) -> dict[str, Any]:
-    """Return the description of a part, from which the other process creates the instance."""
+    """Return the description of a part that the other process needs to create the instance."""
     method = check_method(part.method) if fmu.kind == MODEL_EXCHANGE else None
     return {
         "file": getattr(fmu.path, "file", str(fmu.path)),
@@ -276,7 +276,7 @@ def _method_fields(method: Method) -> dict[str, Any]:
 
 
 def _start_texts(part: Part, fmu: Fmu) -> list[str | bytes]:
-    """Return the strings and binaries of the start values of a part."""
+    """Return the start values of a part that are strings or binary values."""
     ports = (*fmu.inputs, *fmu.outputs, *fmu.parameters, *fmu.states, *fmu.configurable)
     given = ((port, part.start.get(port.name, port.start)) for port in ports)
     return [
@@ -295,7 +295,7 @@ def served_fmu(part: Part) -> RemoteInstance:
 
 
 class Server(Host):
-    """Process on a server that runs one FMU; a socket is the connection to the process."""
+    """Process on a server that runs one FMU, connected by a network socket."""
 
     place = ""
 
@@ -328,7 +328,7 @@ def isolated_fmu(part: Part) -> RemoteInstance:
 
 
 class OwnProcess(Host):
-    """Process on this machine that runs one FMU; a pipe is the connection to the process."""
+    """Process on this machine that runs one FMU, connected by a socket pair."""
 
     place = ", in its own process"
 

@@ -1,4 +1,4 @@
-"""Merging of connected blocks of a system into one block, and solution of algebraic loops.
+"""Merging of connected blocks into one block, and solution of algebraic loops.
 
 An algebraic loop is a cycle of direct feedthrough between the outputs of blocks.
 """
@@ -48,9 +48,10 @@ _ENOUGH = 1e-9  # maximum residual relative to 1 + |w|; typical residuals are mu
 
 
 class ElementConnection(NamedTuple):
-    """Connection from element `start` of an output to element `to` of an input.
+    """Connection from one element of an output to one element of an input.
 
-    `start` and `to` are indices in the memory vectors of the source part and of the target part.
+    `start` is the index of the output element in the memory vector of the part `source`. `to` is
+    the index of the input element in the memory vector of `part`.
     """
 
     part: str
@@ -63,9 +64,9 @@ class ElementConnection(NamedTuple):
 class AlgebraicLoop:
     """Algebraic loop of parts, solved by tearing.
 
-    The unknowns are the `torn` inputs. The parts are evaluated in the order `names`, and each part
+    The unknowns are the inputs `torn`. The parts are evaluated in the order `names`, and each part
     reads the outputs of earlier parts through the connections `ties`. The residual is the
-    difference between the sources of the torn inputs and the unknowns.
+    difference between the outputs connected to the torn inputs and the unknowns.
 
     Newton's method with the exact Jacobian solves the equations. The number of Newton steps is
     fixed, so that NumPy and compiled code take the same steps: two for linear equations, otherwise
@@ -125,8 +126,8 @@ class AlgebraicLoop:
     def _residual(self, w: Array, rest: Array) -> tuple[Array, Array]:
         """Return the residual (n,) of the loop equations at the input values w, and its Jacobian.
 
-        The Jacobian (n, n) is the derivative with respect to w. `rest` has the memory vectors of
-        the parts.
+        The Jacobian (n, n) is the derivative with respect to w. `rest` contains the memory vectors
+        of the parts.
         """
         n, both = len(w), np.concatenate([w, rest])
         return self._graph(both), self._slopes(both).reshape(n, n)
@@ -206,7 +207,7 @@ def _loop(wiring: Wiring, parts: Mapping[str, WiredPart], circle: frozenset[Node
 def _ties(
     wiring: Wiring, parts: Mapping[str, WiredPart], names: Iterable[str]
 ) -> Iterator[tuple[ElementConnection, Node]]:
-    """Yield the element connections to the parts `names`, with the node of each input element."""
+    """Yield each element connection to the parts `names`, and the graph node of its input."""
     for name in names:
         for (a, y), (_, u), start, to, length in wiring.wires_to(name):
             source, target = parts[a].memory.where[y].start, parts[name].memory.where[u].start
@@ -216,11 +217,11 @@ def _ties(
 
 
 class ContinuousSystem(PortsOfParts, Block):
-    """System of continuous blocks as one continuous block, without a hold between the parts.
+    """Continuous block that combines the continuous blocks of a system without a hold between them.
 
         dx/dt = f(t, x, u)        with every connected input equal to its source at t
 
-    The block has the states, outputs, unconnected inputs and parameters of the parts, with the
+    The block contains the states, outputs, unconnected inputs and parameters of the parts, with the
     names `part.port` or the names of `System.expose`. One integrator steps all states, so `method`
     and `h` of the parts have no effect. Newton's method solves algebraic loops (`AlgebraicLoop`).
     The block copies the system, so later changes of the system do not affect the block.
@@ -292,7 +293,7 @@ class ContinuousSystem(PortsOfParts, Block):
     def _evaluate(
         self, t: Any, x: Record, u: Record, p: Record
     ) -> Iterator[tuple[WiredPart, Array]]:
-        """Yield each part, and its memory vector with the inputs and outputs at the time t."""
+        """Yield each part and its memory vector with the inputs and outputs at the time t."""
         memories = self._parts.memories(t, x, u, p)
         for step in self._evaluation:
             names = (step,) if isinstance(step, str) else step.names
@@ -306,21 +307,21 @@ class ContinuousSystem(PortsOfParts, Block):
 
 
 def _states(part: WiredPart, m: Array, values: Array) -> Values:
-    """Return state values by the names of the states in the system, from a vector of values."""
+    """Convert a state vector of a part to a mapping from state names in the system to values."""
     m = m.copy()
     m[part.memory.x] = values
     return values_of(part, part.rename_ports(part.memory.block.states), m)
 
 
 class SynchronousSystem(PortsOfParts, Block):
-    """System of sampled blocks with one sample time, and blocks without states, as one block.
+    """Sampled block that combines sampled blocks with one sample time and blocks without states.
 
         z[k] = update(t[k], z[k-1], u[k])      with every connected input equal to its source after
                                                the sample at t[k]
 
-    For example, a sum and a `UnitDelay` in a loop form a counter that counts each sample once. The
-    block has the sampled states, outputs, unconnected inputs and parameters of the parts, with the
-    names `part.port`.
+    For example, a sum and a `UnitDelay` in a loop form a counter of samples. The block contains the
+    sampled states, outputs, unconnected inputs and parameters of the parts, with the names
+    `part.port`.
 
     Raises:
         ValueError: A part is an FMU or a Python block, or has continuous states. No part has a
@@ -370,7 +371,7 @@ class SynchronousSystem(PortsOfParts, Block):
         return values
 
     def _evaluate(self, memories: Memories) -> Memories:
-        """Return the memory vectors of the parts with evaluated inputs and outputs."""
+        """Evaluate the inputs and outputs of all parts, and return the memory vectors."""
         for name in self._parts.wiring.evaluation_order:
             part = self._parts.by_name[name]
             memories[name] = put_outputs(part.evaluator, self._parts.read_inputs(name, memories))
@@ -380,10 +381,10 @@ class SynchronousSystem(PortsOfParts, Block):
         """Return the sampled states of the system after a sample.
 
         `function` is "initial" or "update", the block function that computes the sampled states.
-        `before` has the memory vectors before the sample. In each iteration, every part repeats its
-        sample with the current outputs of the other parts. The system has no algebraic loop, so 1 +
-        n iterations suffice; n is the number of connections whose source is evaluated after their
-        target.
+        `before` contains the memory vectors before the sample. In each iteration, every part
+        repeats its sample with the current outputs of the other parts. The system has no algebraic
+        loop, so 1 + n iterations suffice; n is the number of connections whose source is evaluated
+        after their target.
         """
         memories = self._evaluate(dict(before))
         order = self._parts.wiring.evaluation_order
@@ -406,7 +407,7 @@ class SynchronousSystem(PortsOfParts, Block):
 
 
 def merge_blocks(wiring: Wiring, form: str, transparent: bool) -> Wiring:
-    """Return a wiring in which each group of blocks to merge is replaced by one part.
+    """Return a wiring in which one part replaces each group of blocks that must be merged.
 
     If `transparent` is True, connected continuous blocks are merged, and the log lists these
     blocks. For the form "fused", the continuous blocks of each algebraic loop are merged. The
@@ -521,7 +522,7 @@ def _join_parts(
 ) -> Wiring:
     """Replace the parts of each group in `circles` by one block.
 
-    `whole` converts the wiring of a group to a block.
+    The function `whole` converts the wiring of a group to a block.
 
     Raises:
         ValueError: An unconnected input of a part has no start value.
@@ -585,7 +586,7 @@ def _part(wiring: Wiring, circle: tuple[str, ...], whole: Callable[[Wiring], Blo
 def _redirect_connection(
     one: Connection, owner: Mapping[str, str], parts: Mapping[str, Part], wiring: Wiring
 ) -> Iterator[Connection]:
-    """Yield a connection with the names of merged parts, split into elements if necessary.
+    """Yield a connection with merged parts as its ends, split into elements if necessary.
 
     The function yields nothing for a connection within a merged part.
     """

@@ -21,17 +21,18 @@ from rigidblocks.spatial.spatial import Array
 
 @dataclass(frozen=True)
 class Exposure:
-    """Names of the exposed ports by `part.port`, and patterns of hidden ports.
+    """Selection of the ports that a combined block exposes, and their names.
 
-    A port in `names` is always exposed. Any other port is hidden if it matches a pattern in
-    `hidden`. If `hidden` is None and `names` is not empty, all other ports are hidden.
+    `names` maps ports `part.port` to their exposed names. A port in `names` is always exposed. Any
+    other port is hidden if it matches a pattern in `hidden`. If `hidden` is None and `names` is not
+    empty, all other ports are hidden.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
     hidden: tuple[str, ...] | None = None
 
     def name(self, port: str) -> str:
-        """Return the name under which a port is exposed."""
+        """Return the exposed name of a port."""
         return self.names.get(port, port)
 
     def shows(self, port: str) -> bool:
@@ -43,7 +44,7 @@ class Exposure:
         return not any(fnmatchcase(port, one) for one in self.hidden)
 
     def exposed_ports(self, part: str, ports: Iterable[Port]) -> tuple[Port, ...]:
-        """Return the given ports of a part, without the ports that the system hides."""
+        """Return the ports in `ports` that the system exposes."""
         return tuple(port for port in ports if self.shows(f"{part}.{port.name}"))
 
 
@@ -55,7 +56,7 @@ Memories = dict[str, Array]
 
 @dataclass(frozen=True, eq=False)
 class WiredPart:
-    """Part of a system that is converted to one block: memory, options and port names.
+    """Part of a system that one block replaces: memory, options and port names of the part.
 
     Later changes of the system do not affect the object.
     """
@@ -100,7 +101,7 @@ class WiredPart:
 
     @cached_property
     def own_names(self) -> dict[str, str]:
-        """Names of the ports within the part, by their names in the system."""
+        """Mapping of port names in the system to port names in the part."""
         return {self.name_in_system(port): port for port in self.memory.where}
 
     @cached_property
@@ -171,7 +172,7 @@ class WiredParts:
 
     @cached_property
     def conditions(self) -> tuple[tuple[str, str], ...]:
-        """Names of the outputs with condition numbers and ranks (`Block.conditions`)."""
+        """Pairs of output names for condition number and rank of loops (`Block.conditions`)."""
         return tuple(
             (part.name_in_system(condition), part.name_in_system(rank))
             for part in self.by_name.values()
@@ -179,10 +180,10 @@ class WiredParts:
         )
 
     def memories(self, t: Any, x: Record, u: Record, p: Record) -> Memories:
-        """Return the memory vector of each part from the time t [s] and the records of the system.
+        """Return the memory vector of each part at the time t [s], from records of the system.
 
-        The records have the states x, the inputs u and the parameters p. The connected inputs of
-        the parts do not have the values of their sources yet.
+        The records contain the states x, the inputs u and the parameters p. The connected inputs of
+        the parts are not set.
         """
         known = {**vars(x), **vars(u), **vars(p)}
         dtype = (
@@ -197,9 +198,10 @@ class WiredParts:
 
     @cached_property
     def places(self) -> dict[str, dict[str, slice]]:
-        """Slices in the memory vector of each part, by port name in the system.
+        """Mapping of part names to the slices of their ports in the memory vector, by name.
 
-        Each name belongs to a port, or to an unconnected element of a partly connected input.
+        Each port has its name in the system. The unconnected elements of a partly connected input
+        have separate names.
         """
         return {name: self._places(name) for name in self.by_name}
 
@@ -226,7 +228,7 @@ class WiredParts:
 
 
 class PortsOfParts:
-    """Mixin class of blocks that consist of several parts: exposed ports of the parts."""
+    """Mixin class for blocks that consist of several parts; it provides the exposed ports."""
 
     _parts: WiredParts
 
@@ -252,12 +254,12 @@ class PortsOfParts:
 
     @property
     def conditions(self) -> tuple[tuple[str, str], ...]:
-        """Names of the outputs with condition numbers and ranks (`Block.conditions`)."""
+        """Pairs of output names for condition number and rank of loops (`Block.conditions`)."""
         return self._parts.conditions
 
 
 def values_of(part: WiredPart, ports: Iterable[Port], m: Array) -> Values:
-    """Return the values of ports in a part's memory vector, by their names in the system."""
+    """Read ports from the memory vector of a part; return the values by port name in the system."""
     own = part.own_names
     flats = {port: m[part.memory.where[own[port.name]]] for port in ports}
     return {

@@ -1,4 +1,4 @@
-"""Attributes in model descriptions of FMI 1.0 that FMPy does not read."""
+"""Reader of the FMI 1.0 model description attributes that FMPy ignores."""
 
 from typing import Any
 
@@ -73,7 +73,7 @@ def negated_aliases(root: Any) -> frozenset[str]:
 
 
 def mime_type(root: Any) -> str:
-    """Return the MIME type with which a co-simulation FMU is instantiated."""
+    """Return the MIME type argument for the instantiation of a co-simulation FMU."""
     model = root.find("Implementation/CoSimulation_Tool/Model")
     found = None if model is None else model.get("type")
     return found or "application/x-fmu-sharedlibrary"

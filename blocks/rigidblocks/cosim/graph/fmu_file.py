@@ -39,7 +39,10 @@ WORKING_FOLDER = threading.RLock()
 
 
 def absolute_path(path: str | Path) -> Path:
-    """Return the absolute path of a file; wait while another thread changes the working folder."""
+    """Return the absolute path of a file.
+
+    The function waits while another thread has temporarily changed the working folder.
+    """
     with WORKING_FOLDER:
         return Path(path).absolute()
 
@@ -66,8 +69,8 @@ def read_description(path: Path, name: str | None = None) -> tuple[Any, list[str
         name: Name of the file in messages, by default its path.
 
     Returns:
-        The model description, the names of the files in the archive, and the interval and shift
-        [s] of each clock by name.
+        The model description, the names of the files in the archive, and a mapping of clock names
+        to interval and shift [s].
     """
     return description_in(path, name or str(path))
 
@@ -119,7 +122,7 @@ def parse_description(path: Path) -> Any:
 
 
 def _set_derivative_flags(root: Any, description: Any) -> None:
-    """Copy the FMI 3.0 attribute `providesDirectionalDerivatives`, which FMPy does not read."""
+    """Add the attribute `providesDirectionalDerivatives` of FMI 3.0, which FMPy does not read."""
     for tag, one in (
         ("ModelExchange", description.modelExchange),
         ("CoSimulation", description.coSimulation),
@@ -131,7 +134,7 @@ def _set_derivative_flags(root: Any, description: Any) -> None:
 
 
 def _set_priorities(root: Any, description: Any) -> None:
-    """Copy the FMI 3.0 priorities of the clocks, which FMPy does not read."""
+    """Add the clock priorities of FMI 3.0 to a description; FMPy does not read them."""
     given = {
         clock.get("name"): clock.get("priority") for clock in root.iterfind("ModelVariables/Clock")
     }
@@ -141,7 +144,7 @@ def _set_priorities(root: Any, description: Any) -> None:
 
 
 def _set_bounds_of_unsigned_integers(root: Any, description: Any) -> None:
-    """Copy the FMI 3.0 bounds of the unsigned integers, which FMPy does not read."""
+    """Add the bounds of FMI 3.0 unsigned integers to a description; FMPy does not read them."""
     elements = {one.get("name"): one for one in root.iterfind("ModelVariables/*")}
     for variable in description.modelVariables:
         if variable.type.startswith("UInt") and variable.name in elements:
@@ -150,7 +153,7 @@ def _set_bounds_of_unsigned_integers(root: Any, description: Any) -> None:
 
 
 def interfaces_of(description: Any) -> dict[str, Any]:
-    """Return the interface elements of a model description by interface type."""
+    """Map each interface type to its element in the model description."""
     elements = (
         description.coSimulation,
         description.modelExchange,
@@ -201,7 +204,7 @@ def _check_version(path: str, version: str) -> None:
 
 
 def _intervals(root: Any) -> Intervals:
-    """Return the interval [s] or None, and the shift [s], of each clock."""
+    """Return the interval [s] (None if not declared) and the shift [s] of each clock."""
     found: Intervals = {}
     for clock in root.iterfind("ModelVariables/Clock"):
         given = clock.attrib
@@ -263,14 +266,14 @@ def library_in(names: Sequence[str], library: str) -> str | None:
 
 
 def _is_same_platform(folder: PurePosixPath, expected: PurePosixPath) -> bool:
-    """Return True if two folders of binaries denote the same platform."""
+    """Return True if two folders contain binaries for the same platform."""
     one, other = str(folder).lower(), str(expected).lower()
     own = {f"binaries/{name}".lower() for name in (fmpy.platform, fmpy.platform_tuple)}
     return one == other or {one, other} <= own
 
 
 def place_library(folder: Path, library: str) -> bool:
-    """Copy the binary of an unpacked FMU to the path `library`; return False without a binary."""
+    """Copy the binary of an unpacked FMU to the path `library`; return False if none exists."""
     expected = folder / library
     names = [path.relative_to(folder).as_posix() for path in folder.glob("*/*/*")]
     found = library_in(names, library)
@@ -344,7 +347,7 @@ def compile_sources(path: Path, folder: Path, sets: Sequence[Any], name: str) ->
         name: File name of the binary.
 
     Raises:
-        FmuError: The sources do not compile; the message has the output of the compiler.
+        FmuError: The sources do not compile; the message contains the output of the compiler.
     """
     command = compiler()
     sources, options = folder / "sources", list[str]()
@@ -388,7 +391,7 @@ def _prefix_options(identifier: str) -> tuple[str, ...]:
 
 
 def _has_prefix(library: bytes, identifier: str) -> bool:
-    """Return True if all FMI functions in a binary have the model prefix in their names."""
+    """Return True if the names of all FMI functions in a binary begin with the model prefix."""
     functions = (b"fmi2GetVersion", b"fmi3GetVersion")
     prefix = f"{identifier}_".encode()
     return any(

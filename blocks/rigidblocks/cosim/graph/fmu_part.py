@@ -40,7 +40,7 @@ _BASE = ("kg", "m", "s", "A", "K", "mol", "cd", "rad")
 
 
 class Elements(NamedTuple):
-    """FMU variables of one port: a scalar variable per element, or one array variable."""
+    """FMU variables of one port: one scalar variable for each element, or one array variable."""
 
     shape: tuple[int, ...]
     variables: tuple[Any, ...]
@@ -73,7 +73,7 @@ def _element(name: str) -> tuple[str, tuple[int, ...]]:
 
 
 def _arrays(name: str, elements: dict[tuple[int, ...], Any]) -> dict[str, Elements]:
-    """Return one array port if the elements form a full array, otherwise a port per element."""
+    """Return one array port if the elements fill an array, otherwise a scalar port for each."""
     shape = tuple(map(max, zip(*elements, strict=False)))
     alike = len({(v.causality, v.type) for v in elements.values()}) == 1
     if alike and {len(i) for i in elements} == {len(shape)} and prod(shape) == len(elements):
@@ -86,7 +86,10 @@ def _arrays(name: str, elements: dict[tuple[int, ...], Any]) -> dict[str, Elemen
 def port_of(
     path: object, name: str, elements: Elements, meanings: Mapping[str, Quantity | None]
 ) -> Port:
-    """Return the port for FMU variables; its unit is "" if the FMU declares no unit."""
+    """Return the port that represents FMU variables.
+
+    The unit of the port is "" if the FMU declares no unit.
+    """
     shape, variables = elements
     _check_size(path, name, shape)
     try:
@@ -119,7 +122,7 @@ def _check_size(path: object, name: str, shape: tuple[int, ...]) -> None:
 
 
 def unit_meanings(description: Any) -> dict[str, Quantity | None]:
-    """Return the quantity of each unit in a model description, by unit name.
+    """Map the unit names in a model description to physical quantities.
 
     The unit definitions of the model description take precedence over the units of rigidblocks.
     """
@@ -141,7 +144,7 @@ def _unit(variable: Any) -> str:
 def _start(variables: Sequence[Any], shape: tuple[int, ...]) -> Array | None:
     """Return the declared start values as an array, or None if one of them is missing.
 
-    A triggered input clock does not tick at the start.
+    The start value of a triggered input clock is 0 (no tick).
     """
     if (variables[0].type, variables[0].causality) == ("Clock", "input"):
         return np.zeros(shape)
@@ -180,7 +183,7 @@ def _value(text: str, of_type: str) -> Any:
 
 
 def _bounds(variables: Sequence[Any], shape: tuple[int, ...], start: Any) -> tuple[Any, Any]:
-    """Return the declared minimum and maximum, widened if a start value is outside."""
+    """Return the declared minimum and maximum, extended to include all start values."""
     low, high = (
         np.broadcast_to(
             np.reshape(
@@ -300,7 +303,7 @@ class Fmu:
     def _sources(self, names: list[str]) -> tuple[Any, ...]:
         """Return the source sets of the FMU, or an empty tuple if the FMU has a usable binary.
 
-        `names` has the paths of the files in the archive.
+        `names` contains the paths of the files in the archive.
         """
         if self.library in names:
             return ()
@@ -314,7 +317,7 @@ class Fmu:
 
     @cached_property
     def is_python(self) -> bool:
-        """True if the FMU contains Python code, which its library executes."""
+        """True if the resources of the FMU contain Python code; False for a remote FMU."""
         if isinstance(self.path, RemoteFile):
             return False
         names = archive_names(self.path)
@@ -322,14 +325,14 @@ class Fmu:
 
     @property
     def file(self) -> Path:
-        """Path of the FMU file; raises FmuError for a remote FMU."""
+        """Path of the FMU file. For a remote FMU, the property raises FmuError."""
         if isinstance(self.path, RemoteFile):
             raise FmuError(f"'{self.path}' is on a server; only the server can open it")
         return self.path
 
     @property
     def library(self) -> str:
-        """Path in the archive of the binary for this platform."""
+        """Path of the binary for this platform in the archive."""
         folder = fmpy.platform if self.version < 3 else fmpy.platform_tuple
         name = self.interface.modelIdentifier + fmpy.sharedLibraryExtension
         return f"binaries/{folder}/{name}"
@@ -346,9 +349,9 @@ class Fmu:
 
     @cached_property
     def negated(self) -> frozenset[str]:
-        """Names of the negated aliases of FMI 1.0: their values have the opposite sign in the FMU.
+        """Names of the FMI 1.0 negated aliases, whose values in the FMU have the opposite sign.
 
-        A server converts the values of a remote FMU itself.
+        The names are empty for a remote FMU, because the server negates the values.
         """
         if self.version > 1 or isinstance(self.path, RemoteFile):
             return frozenset()
@@ -371,12 +374,12 @@ class Fmu:
 
     @cached_property
     def structural(self) -> tuple[Port, ...]:
-        """Ports of the structural parameters of FMI 3.0, which may set the sizes of arrays."""
+        """Ports of the FMI 3.0 structural parameters, such as array sizes."""
         return self._ports(STRUCTURAL)
 
     @cached_property
     def settable_intervals(self) -> tuple[Port, ...]:
-        """Ports for the intervals [s] of the input clocks with a fixed or tunable interval."""
+        """Ports for the clock intervals [s] of input clocks whose interval is fixed or tunable."""
         return tuple(
             Port(v.name, (), "s", v.description or "", self.intervals[v.name][0], positive=True)
             for v in self.clocks
@@ -394,8 +397,8 @@ class Fmu:
         Call this method only for an FMU whose configuration is empty.
 
         Args:
-            values: Values by the names of ports of `configurable`. Ports without an entry keep the
-                values of the file.
+            values: Values by the port names in `configurable`. Other ports keep the values of the
+                file.
 
         Raises:
             FmuError: An array would be too large.
@@ -472,7 +475,7 @@ class Fmu:
         return self._undeclared_elements(self.description.initialUnknowns) - exact
 
     def _dependencies(self, unknowns: Any) -> tuple[DependencyGroup, ...]:
-        """Return the dependencies that a list of unknowns in the model structure declares."""
+        """Return the dependencies that entries of the model structure declare."""
         places = self._elements_by_variable
         inputs, outputs = ({port.name for port in ports} for ports in (self.inputs, self.outputs))
 
@@ -489,7 +492,7 @@ class Fmu:
         )
 
     def _undeclared_elements(self, unknowns: Any) -> frozenset[Element]:
-        """Return the output elements for which no unknown in the list declares dependencies."""
+        """Return the output elements whose dependencies no entry of `unknowns` declares."""
         places = self._elements_by_variable
         declared = {
             y
@@ -502,7 +505,7 @@ class Fmu:
 
     @cached_property
     def _elements_by_variable(self) -> dict[str, list[Element]]:
-        """Elements of the input and output ports, by the name of their FMU variable."""
+        """Mapping of FMU variable names to elements of the input and output ports."""
         places: dict[str, list[Element]] = {}
         for port in (*self.inputs, *self.outputs):
             names = [v.name for v in self._arrays[port.name].variables]
@@ -513,7 +516,7 @@ class Fmu:
 
     @cached_property
     def only_samples(self) -> bool:
-        """True if the FMU has no continuous states and its memory changes only at samples.
+        """True if the FMU is sampled: it has discrete variables and no continuous states.
 
         An example is the FMU of a delay, whose outputs or local variables are discrete. The model
         description must list the continuous states only for model exchange. For co-simulation FMUs
@@ -557,7 +560,7 @@ class Fmu:
 
     @property
     def clocks(self) -> tuple[Any, ...]:
-        """Input clocks that the importer must activate: all except triggered clocks."""
+        """Time-based input clocks, which the importer must activate."""
         return tuple(
             v
             for v in self.description.modelVariables
@@ -583,7 +586,7 @@ class Fmu:
         return tuple(v.name for v in self._arrays[name].variables)
 
     def enumeration_items(self, name: str, k: int) -> dict[str, int]:
-        """Return the values of the enumeration items of element k of a port, by item name."""
+        """Map the item names of an enumeration to values, for element k of a port."""
         variables = self._arrays[name].variables
         declared = variables[k if len(variables) > 1 else 0].declaredType
         items = declared.items if declared is not None else ()
@@ -598,7 +601,7 @@ class Fmu:
         return any(v.variability == "discrete" for v in self._arrays[name].variables)
 
     def no_port(self, name: str) -> str | None:
-        """Return the reason why a variable is not a port, or None if the variable is unknown."""
+        """Return the reason why a variable is not available as a port, or None if it is unknown."""
         for v in self.description.modelVariables:
             if v.name != name:
                 continue
@@ -615,14 +618,14 @@ class Fmu:
 
     @cached_property
     def _arrays(self) -> dict[str, Elements]:
-        """FMU variables of each port, by port name."""
+        """Mapping of port names to FMU variables."""
         clocks = self.clocks
         usable = (v for v in self.description.modelVariables if v.alias is None)
         return elements_of([v for v in usable if v not in clocks])
 
     @cached_property
     def _meanings(self) -> dict[str, Quantity | None]:
-        """Physical quantity of each unit, by unit name."""
+        """Mapping of unit names to physical quantities."""
         return unit_meanings(self.description)
 
     def _ports(self, causality: str, settable: bool = False) -> tuple[Port, ...]:
@@ -649,7 +652,8 @@ _known: WeakValueDictionary[tuple[Any, ...], Fmu] = WeakValueDictionary()
 def fmu_at(path: str | Path, kind: str | None, configuration: Configuration = ()) -> Fmu:
     """Return the `Fmu` of a file; reuse an existing `Fmu` if the file is unchanged.
 
-    `configuration` has the structural parameters and clock intervals that differ from the file.
+    `configuration` contains the structural parameters and clock intervals that differ from the
+    file.
 
     Raises:
         FmuError: The FMU cannot be used (see `Fmu`).

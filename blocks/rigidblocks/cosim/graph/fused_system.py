@@ -1,4 +1,4 @@
-"""Systems as one sampled block, whose update is a communication step."""
+"""Conversion of a system to one sampled block, whose update is a communication step."""
 
 from collections.abc import Iterator
 from copy import copy
@@ -41,9 +41,9 @@ class FusedSystem(PortsOfParts, Composite):
     """System as one sampled block whose update is a communication step of `dt` [s].
 
     All states and outputs of the parts are sampled states of the block, with the names `part.port`.
-    The block has the unconnected inputs and the parameters of the parts. `System.expose` selects
-    and renames these ports. `simulate` with the same `dt` and `order` gives the same results.
-    Continuous blocks in an algebraic loop form one part, which solves the loop
+    The block also contains the unconnected inputs and the parameters of the parts. `System.expose`
+    selects and renames these ports. `simulate` with the same `dt` and `order` gives the same
+    results. Continuous blocks in an algebraic loop form one part, which solves the loop
     (`ContinuousSystem`). The block copies the system, so later changes of the system do not affect
     the block.
 
@@ -87,7 +87,7 @@ class FusedSystem(PortsOfParts, Composite):
         return self._remember(memories)
 
     def _initial_evaluator(self, part: WiredPart) -> Evaluator:
-        """Return the evaluator that computes the initial outputs and sampled states of a part."""
+        """Return the evaluator for the initial outputs and initial sampled states of a part."""
         return part.evaluator
 
     def update(self, t: Any, x: Record, u: Record, p: Record) -> Values:
@@ -140,7 +140,10 @@ class FusedSystem(PortsOfParts, Composite):
         )
 
     def _wires_to(self, part: WiredPart, order: tuple[str, ...]) -> Iterator[tuple[int, Copy]]:
-        """Yield the wires that copy outputs of other parts to the inputs of a part."""
+        """Yield the copy operations from outputs of other parts to the inputs of a part.
+
+        Each item contains the index of the source part in `order`, and the copy operation.
+        """
         own = part.memory.where
         for (a, y), (_, u), k, to, length in self._parts.wiring.wires_to(part.name):
             source = self._parts.by_name[a].memory.where[y]
@@ -198,10 +201,10 @@ class FusedSystem(PortsOfParts, Composite):
 
 
 class _Structure(FusedSystem):
-    """Fused system for dependency analysis, with dense dependencies for separate C code.
+    """Traceable fused system with the same dependencies, for dependency analysis.
 
-    The tracer cannot trace a part whose step is separate C code. The analysis assumes that each
-    state of this part depends on all values of the part's memory vector.
+    The tracer cannot trace a part whose step is separate C code. This class assumes that each state
+    of such a part depends on the whole memory vector of the part.
     """
 
     def __init__(self, parts: WiredParts, dt: float, jacobi: bool):
@@ -230,7 +233,7 @@ def _has_own_start(memory: Memory) -> bool:
 
 
 def _structure_of(part: WiredPart) -> Evaluator:
-    """Return an evaluator that can be traced and has the same dependencies as a part."""
+    """Return a traceable evaluator of a part, with the same dependencies as its block."""
     block = part.memory.block
     if not isinstance(block, Composite | BlockInC):
         return part.evaluator
@@ -251,7 +254,7 @@ def _replace_adaptive_methods(wiring: Wiring) -> Wiring:
 
 
 def _stored_ports(part: WiredPart) -> tuple[Port, ...]:
-    """Return the states and outputs that the system stores for a part between steps."""
+    """Return the states and outputs of a part that the system stores between steps."""
     block = part.memory.block
     return (
         *part.rename_ports((*block.states, *block.sampled, *part.memory.steps)),

@@ -1,7 +1,7 @@
 """Messages between a run and an FMU in another process.
 
-A message has a header, doubles and an optional JSON text. The receiver never executes received data
-as code.
+A message consists of a header, doubles and an optional JSON text. The receiver never executes
+received data as code.
 """
 
 import json
@@ -47,7 +47,7 @@ class MessageError(ValueError):
 
 
 class TextError(ValueError):
-    """Error for a message with an invalid JSON text; later messages may be valid."""
+    """Error for a message with an invalid JSON text; the receiver can read further messages."""
 
 
 class Message(NamedTuple):
@@ -72,9 +72,9 @@ def _bytes(numbers: Array) -> bytes:
 
 
 class Recurring:
-    """Reusable message for one call, with n doubles and no text.
+    """Message that is sent repeatedly for one call, with n doubles and no text.
 
-    The bytes of the message have a fixed memory address, and `numbers` is a view of the doubles.
+    The array `numbers` is a view of the doubles in the message. The memory address is fixed.
     """
 
     def __init__(self, call: str, n: int):

@@ -27,7 +27,7 @@ _DECADES = 14  # decades by which the search for crossovers extends the default 
 
 
 class Margins(NamedTuple):
-    """Stability margins of the loop transfer function L, for the closed loop 1 / (1 + L).
+    """Stability margins of a loop with the transfer function L; the closed loop is 1 / (1 + L).
 
     `gain` is the gain margin, the factor on L that leads to the stability limit. `phase` [deg] and
     `delay` [s] are the additional phase lag and the additional delay that lead to this limit.
@@ -110,10 +110,11 @@ class StepResponse(NamedTuple):
 
 
 def zeros(A: Array, B: Array, C: Array, D: Array) -> Array:
-    """Return the finite transmission zeros, by reduction to a system with an invertible D.
+    """Return the finite transmission zeros of a linear system.
 
-    The first pass removes the infinite zeros of the rows of [A, B; C, D], the second pass those of
-    its columns (Emami-Naeini and Van Dooren).
+    Two passes remove the infinite zeros (Emami-Naeini and Van Dooren). The first pass compresses
+    the rows of [A, B; C, D], the second pass the columns. The remaining D is invertible, so the
+    finite zeros are the eigenvalues of A - B D^-1 C.
     """
     scale = max(np.abs(M).max(initial=0.0) for M in (A, B, C, D)) or 1.0
     system = _without_infinite_zeros(A, B, C, D, _RANK * scale)
@@ -128,7 +129,7 @@ def zeros(A: Array, B: Array, C: Array, D: Array) -> Array:
 def _without_infinite_zeros(
     A: Array, B: Array, C: Array, D: Array, tolerance: float
 ) -> tuple[Array, Array, Array, Array]:
-    """Return a system that has the same finite zeros, and a matrix D of full row rank."""
+    """Return a system with the same finite zeros whose matrix D has full row rank."""
     while True:
         U, s, _ = np.linalg.svd(D)
         rank = int(np.sum(s > tolerance))
@@ -147,7 +148,7 @@ def _without_infinite_zeros(
 
 
 def response_at(A: Array, B: Array, C: Array, D: Array, dt: float | None, omega: Array) -> Array:
-    """Return G (n, outputs, inputs) at the frequencies omega (n,) [rad/s].
+    """Return the frequency response G (n, outputs, inputs) at omega (n,) [rad/s].
 
     G = C (s 1 - A)^-1 B + D,   s = i omega, or s = exp(i omega dt)
     """
@@ -166,7 +167,10 @@ def response_at(A: Array, B: Array, C: Array, D: Array, dt: float | None, omega:
 
 
 def frequency_range(roots: Array, dt: float | None) -> Array:
-    """Return a frequency grid [rad/s] around all poles and zeros, fine at lightly damped ones."""
+    """Return a frequency grid [rad/s] that covers all poles and zeros.
+
+    The grid is fine near lightly damped poles and zeros.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         s = roots if dt is None else np.log(roots[np.abs(roots) > 0]) / dt
     size = np.abs(s)[np.isfinite(s)]
@@ -185,9 +189,9 @@ def stability_margins(
 ) -> Margins:
     """Return the stability margins of a loop with the frequency response L = response(omega).
 
-    The grid omega (n,) [rad/s] is first extended as long as the gain approaches 1 at its ends. The
-    sign changes of |L| - 1 and of the imaginary part of L bracket the crossovers, and bisection
-    locates them.
+    The function first extends the grid omega (n,) [rad/s] as long as the gain at its ends
+    approaches 1. Sign changes of |L| - 1 and Im L bracket the crossovers, and bisection locates
+    them.
     """
     omega = _extend_frequencies(response, omega, dt)
     L = response(omega)
@@ -243,9 +247,9 @@ def _extend_frequencies(
 
 
 def _crossings(values: Array) -> list[tuple[int, int]]:
-    """Return the indices of the values before and after each sign change.
+    """Return the pairs of indices between which the values change their sign.
 
-    Values within the rounding error of zero have no sign.
+    Values that differ from zero only by rounding errors are ignored.
     """
     known = np.flatnonzero(np.abs(values) > 1e-13)
     changes = np.flatnonzero(np.diff(np.sign(values[known])))

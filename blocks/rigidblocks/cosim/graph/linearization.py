@@ -35,12 +35,12 @@ class Linearization(AttributeHints):
     dx, du and dy are the deviations, and t [s] is the time of the operating point. The residual is
     the derivative of the states at the operating point, or the change of the states in one sample
     of a sampled system. The residual is zero at an equilibrium. An entry of C and D has the unit of
-    its output per unit of its state or input. An entry of A and B has the unit of its row per unit
-    of its column, and per second if dt is None.
+    its output divided by the unit of its state or input. An entry of A and B has the unit of its
+    row state, divided by the unit of its column and, if dt is None, by a second.
 
-    A configuration q with quaternions has tangent coordinates q_tangent[1], q_tangent[2], ... These
-    coordinates are zero at the operating point, and their derivative is qd. `x` has the elements of
-    q, not the tangent coordinates.
+    For a configuration q with quaternions, the states are the tangent coordinates q_tangent[1],
+    q_tangent[2], ... These coordinates are zero at the operating point, and their derivative is qd.
+    `x` contains the elements of q, not the tangent coordinates.
 
     The object unpacks as A, B, C, D (A, B, C, D, dt for sampled systems). For python-control, use
     `control.ss(*linear)`.
@@ -98,7 +98,7 @@ class Linearization(AttributeHints):
     def select(
         self, u: str | Sequence[str] | None = None, y: str | Sequence[str] | None = None
     ) -> "Linearization":
-        """Return the system with the selected inputs and outputs.
+        """Return the linear system with the selected inputs and outputs.
 
         Args:
             u: Name or names of inputs, such as "tau[1]". Default: all inputs.
@@ -160,7 +160,7 @@ class Linearization(AttributeHints):
         return self.bode(u, y, omega).plot(nyquist=True)
 
     def margins(self, u: str | None = None, y: str | None = None) -> Margins:
-        """Return the stability margins of one channel L, for the closed loop 1 / (1 + L).
+        """Return the stability margins of one channel L; the closed loop is 1 / (1 + L).
 
         `linearize(system, cut="pd.tau")` returns the loop L of a closed system.
 
@@ -266,9 +266,9 @@ def linearize(
         t: Time [s].
         inputs: Name or names of the input ports of the result. Default: all inputs.
         outputs: Name or names of the output ports of the result. Default: all outputs.
-        cut: Output, or elements of an output, of a part of the system, such as "pd.tau[1]". The
-            result is the open loop L, cut at this signal, with the sign for negative feedback:
-            the closed loop is 1 / (1 + L). All other loops stay closed.
+        cut: Output of a part, or elements of an output, such as "pd.tau[1]". The result is the open
+            loop L, cut at this signal, with the sign for negative feedback: the closed loop is 1 /
+            (1 + L). All other loops stay closed.
 
     Raises:
         KeyError: A name in `at`, `inputs` or `outputs` is unknown.
@@ -291,7 +291,7 @@ def linearize(
 
 @dataclass(frozen=True, eq=False)
 class _Disturbance(Block):
-    """Sum y = u + d of a signal and a disturbance, inserted where a loop is cut.
+    """Block at the cut of a loop: the sum y = u + d of a signal and a disturbance.
 
     u, d and y have the shape and the unit of `port`.
     """
@@ -381,9 +381,9 @@ def _traceable(target: Block | System) -> Block:
 
 
 class _Point(NamedTuple):
-    """States x, inputs u and outputs y at an operating point, and Jacobians of the block.
+    """Operating point: states x, inputs u, outputs y, and the Jacobians of the block.
 
-    `change` has the derivatives of the states, or the states after a sample. A and B are the
+    `change` contains the derivatives of the states, or the states after a sample. A and B are the
     Jacobians of `change` with respect to x and u; C and D are the Jacobians of y.
     """
 
@@ -408,7 +408,7 @@ def _point(memory: Memory, m: Array, inputs: tuple[Port, ...], outputs: tuple[Po
 def _transform_coordinates(
     memory: Memory, m: Array, point: _Point, inputs: tuple[Port, ...], outputs: tuple[Port, ...]
 ) -> Linearization:
-    """Return the linear system in independent coordinates of the states."""
+    """Transform a linear system to independent coordinates of its states."""
     block = memory.block
     x, u, change, y, A, B, C, D = point
     E, E_rate, state_names, state_units = _coordinates(memory, m, change)
@@ -466,7 +466,7 @@ class _Coordinates(NamedTuple):
 
 
 def _coordinates(memory: Memory, m: Array, change: Array) -> _Coordinates:
-    """Return independent coordinates of the states, with tangent coordinates of quaternions."""
+    """Return independent coordinates of the states; quaternions get tangent coordinates."""
     states = memory.block.sampled or memory.block.states
     each = [
         _tangent_coordinates(memory, port, m, change)
@@ -514,8 +514,8 @@ def _rate_graph(memory: Memory, port: Port) -> Graph:
 def _step_graph(memory: Memory, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Graph:
     """Return the expression graph of `dx` and the outputs `y` of a block.
 
-    `dx` has the derivatives of the states, or the states after a sample. The input `x` of the graph
-    has the states, and the input `u` has the selected inputs.
+    `dx` contains the derivatives of the states, or the states after a sample. The graph input `x`
+    contains the states, and the graph input `u` the selected inputs of the block.
     """
     evaluator, places = NumpyEvaluator(memory), _places(memory, inputs)
     sampled = bool(memory.block.sampled)
@@ -535,7 +535,7 @@ def _step_graph(memory: Memory, inputs: tuple[Port, ...], outputs: tuple[Port, .
 
 
 def _matrices(graph: Graph, values: Array) -> Iterator[Array]:
-    """Yield the Jacobians A, B, C and D of the graph at an operating point."""
+    """Yield the Jacobians A, B, C and D of the graph at the operating point `values`."""
     derivatives = jacobian(graph, ("dx", "y"), ("x", "u"))
     flat, k = derivatives(values), 0
     for shape in derivatives.outputs.values():
@@ -544,7 +544,10 @@ def _matrices(graph: Graph, values: Array) -> Iterator[Array]:
 
 
 def _operating_point(memory: Memory, at: Mapping[str, Any], t: float) -> Array:
-    """Return the memory vector at the operating point `at` and the time t [s]."""
+    """Return the memory vector of the operating point at the time t [s].
+
+    `at` maps port names to values; other ports have their start values.
+    """
     block = memory.block
     ports = {
         port.name: port
@@ -567,7 +570,7 @@ def _operating_point(memory: Memory, at: Mapping[str, Any], t: float) -> Array:
 def _choose(
     kind: str, ports: tuple[Port, ...], names: str | Iterable[str] | None
 ) -> tuple[Port, ...]:
-    """Return the ports with the given names, in the order of the names; None selects all ports.
+    """Select ports by name, in the order of the names; None selects all ports.
 
     Raises KeyError for an unknown name.
     """
@@ -595,7 +598,7 @@ def _indices(kind: str, known: tuple[str, ...], names: str | Sequence[str] | Non
 
 
 def _places(memory: Memory, ports: tuple[Port, ...]) -> Array:
-    """Return the indices of the elements of ports in the memory vector."""
+    """Return the indices of port elements in the memory vector."""
     return np.array(
         [k for port in ports for k in range(memory.size)[memory.where[port.name]]], dtype=int
     )

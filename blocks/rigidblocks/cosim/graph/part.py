@@ -41,7 +41,7 @@ _HOW = "indices start at 1, and a slice includes both ends: q[2], q[1:3], q[2:],
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """Selected elements of a port: their indices `places` in C order, and their shape.
+    """Selected elements of a port: indices `places` in C order, and shape of the selection.
 
     An index removes its dimension, as in NumPy. A slice keeps its dimension, even if it has one
     element.
@@ -58,7 +58,7 @@ class Selection:
 
 
 def places(ports: Iterable[Port]) -> dict[str, slice]:
-    """Return the slice of each port, by name, in the concatenated elements of all ports."""
+    """Concatenate the elements of all ports; return the slice of each port by name."""
     ports = tuple(ports)
     ends = np.cumsum([0, *(port.size for port in ports)]).tolist()
     return {port.name: slice(a, a + port.size) for port, a in zip(ports, ends, strict=False)}
@@ -120,9 +120,9 @@ def _parse_index(item: str, size: int, port: Port, label: str) -> Any:
 def conversion_between(
     output: Port, start: Sequence[int], target: Port, to: Sequence[int]
 ) -> Conversion | None:
-    """Return the unit conversion from elements of an output to elements of an input.
+    """Return the unit conversion for a connection from output elements to input elements.
 
-    `start` and `to` are the indices of the elements.
+    `start` and `to` contain the indices of the output elements and of the input elements.
 
     Returns:
         The conversion, or None if the values do not change.
@@ -177,7 +177,7 @@ class Component(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Block or FMU file with its name and options in a system.
+    """Part of a system: a block or an FMU file, with its name and options.
 
     Attributes:
         name: Name in the system.
@@ -218,7 +218,7 @@ class Part:
 
     @property
     def only_samples(self) -> bool:
-        """True if the part has no continuous states and its memory changes only at samples."""
+        """True if the part is sampled and has no continuous states."""
         component = self.component
         if isinstance(component, Fmu):
             return component.only_samples
@@ -278,8 +278,8 @@ class Part:
 class Dependencies(NamedTuple):
     """Dependencies of outputs on inputs.
 
-    `known` has the declared dependency groups. `undeclared` has the output elements that may depend
-    on any input.
+    `known` contains the declared dependency groups. `undeclared` contains the output elements that
+    may depend on any input.
     """
 
     known: tuple[DependencyGroup, ...]
@@ -323,7 +323,7 @@ def start_port_dependencies(part: Part) -> tuple[set[tuple[str, str]], set[str]]
 
 
 def port_pairs(groups: Iterable[DependencyGroup]) -> set[tuple[str, str]]:
-    """Return the pairs (input port, output port) that the dependency groups contain."""
+    """Convert dependency groups of elements to dependent pairs (input port, output port)."""
     return {
         (u, y)
         for inputs, outputs in groups
@@ -338,7 +338,7 @@ def port_elements(ports: Iterable[Port]) -> frozenset[Element]:
 
 
 def _group_by_output(pairs: Iterable[ElementPair]) -> tuple[DependencyGroup, ...]:
-    """Return one dependency group for each output element in the pairs."""
+    """Convert pairs of elements to dependency groups, one for each output element."""
     inputs: dict[Element, set[Element]] = {}
     for u, y in pairs:
         inputs.setdefault(y, set()).add(u)
@@ -346,7 +346,7 @@ def _group_by_output(pairs: Iterable[ElementPair]) -> tuple[DependencyGroup, ...
 
 
 def _whole_ports(part: Part) -> tuple[DependencyGroup, ...]:
-    """Return one dependency group for each pair (input, output) with direct feedthrough."""
+    """Return a dependency group of all elements for each port pair with direct feedthrough."""
     return tuple(
         DependencyGroup(port_elements([part.input(u)]), port_elements([part.output(y)]))
         for u, y in sorted(part.feedthrough)
@@ -356,7 +356,7 @@ def _whole_ports(part: Part) -> tuple[DependencyGroup, ...]:
 def component_of(
     component: Block | str | Path, kind: str | None = None, key_file: str | Path | None = None
 ) -> tuple[Component, frozenset[tuple[str, str]]]:
-    """Return a block, or the FMU at a path or an address, and its direct feedthrough pairs.
+    """Convert an argument of `System.add` to a block or an FMU; also return its feedthrough.
 
     Args:
         component: Block, path or address.
@@ -367,6 +367,8 @@ def component_of(
         TypeError: `component` is neither a block nor a path.
         FmuError: The FMU file cannot be used.
         ValueError: The interface type is unknown, or an option does not apply.
+
+    The feedthrough is a set of pairs (input, output) with direct feedthrough.
     """
     if isinstance(component, Block | PythonBlock):
         if kind is not None:
@@ -407,7 +409,7 @@ _BLOCKS = {
 
 
 def _describe_non_part(value: Any) -> str:
-    """Return a description of an object that is not a part, and of the block to use instead."""
+    """Describe an object that cannot be a part, for errors; name the block to use instead."""
     if isinstance(value, type):
         return f"the class {value.__name__}; create a block by {value.__name__}(...)"
     name = type(value).__name__
@@ -415,7 +417,7 @@ def _describe_non_part(value: Any) -> str:
 
 
 def _selection(part: Part, kind: str, ports: tuple[Port, ...], name: str) -> Selection:
-    """Return a port, or elements of a port, by name; FMU ports may have names such as `q[7]`."""
+    """Select a port or its elements by name; `q[7]` may also be the name of an FMU port."""
     port, index = split_name(name)
     if index is None or any(one.name == name for one in ports):
         return select_all(_port(part, kind, ports, name))
@@ -436,7 +438,7 @@ def _port(part: Part, kind: str, ports: tuple[Port, ...], name: str) -> Port:
 
 
 def configure_fmu(name: str, fmu: Fmu, start: Any) -> Fmu:
-    """Return the FMU of a part with the array sizes and clock intervals that start values define.
+    """Set array sizes and clock intervals of an FMU from start values; return the new FMU.
 
     Args:
         name: Name of the part.
@@ -470,7 +472,7 @@ def check_configuration(name: str, component: Any, start: Mapping[str, Any]) -> 
 
 
 def start_values(name: str, component: Any, start: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the start values as finite arrays with the shapes of their ports, within bounds.
+    """Check start values, and return them as arrays with the shapes of their ports.
 
     Raises:
         KeyError: A name is not a port.
@@ -505,5 +507,5 @@ def start_values(name: str, component: Any, start: Mapping[str, Any]) -> dict[st
 
 
 def name_list(names: Iterable[str]) -> str:
-    """Return the sorted names for messages."""
+    """Return the sorted names as text for messages."""
     return ", ".join(sorted(names)) or "none"

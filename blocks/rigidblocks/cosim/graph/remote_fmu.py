@@ -64,7 +64,7 @@ class RemoteFile:
         return Channel(link)
 
     def request_description(self) -> tuple[Any, Intervals, str]:
-        """Return the model description, the clock intervals [s] and the digest of the file."""
+        """Request the model description, the clock intervals [s] and the digest from the server."""
         with contextlib.closing(self.channel()) as channel:
             channel.limit(4 * _REACHED)
             try:
@@ -128,7 +128,7 @@ def key_in(path: Path) -> bytes:
 
 
 def set_socket_options(link: socket.socket) -> None:
-    """Disable the delay of small messages, and detect a lost connection after about 10 s."""
+    """Send small messages without delay, and detect a lost connection after about 10 s."""
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3)):

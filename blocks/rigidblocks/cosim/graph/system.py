@@ -1,4 +1,4 @@
-"""Systems: named blocks and FMUs, the connections between their ports, and their diagrams."""
+"""Systems of named blocks and FMUs with connections between their ports, and system diagrams."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, is_dataclass, replace
@@ -288,7 +288,7 @@ class System(AttributeHints):
             raise
 
     def _connections_to(self, target: tuple[str, str]) -> list[Connection]:
-        """Return the connections to a port, from an index that grows with the connections."""
+        """Return the connections to a port, from an index that each call updates."""
         indexed, n, index = self._indexed
         if indexed is not self.connections or n > len(indexed):
             n, index = 0, {}
@@ -298,7 +298,7 @@ class System(AttributeHints):
         return index.get(target, [])
 
     def _check_free(self, new: Connection, written: Selection) -> None:
-        """Raise ValueError if a target element of a connection is already connected."""
+        """Raise ValueError if another connection already writes to a target element of `new`."""
         for old in self._connections_to(new.target):
             if not (both := set(old.to) & set(new.to)):
                 continue
@@ -453,14 +453,14 @@ def _port_text(name: str, chosen: Selection) -> str:
 
 
 def wiring_and_exposure(system: System | Wiring) -> tuple[Wiring, Exposure]:
-    """Return the wiring and the exposure of a system; a `Wiring` exposes all ports."""
+    """Return the wiring and the exposed ports of a system; a `Wiring` exposes all ports."""
     if isinstance(system, Wiring):
         return system, EVERYTHING
     return system.wiring(), system.exposure
 
 
 def _check_open_units(wiring: Wiring) -> None:
-    """Check that a block whose parameter `unit` is empty is connected to ports of one unit.
+    """Check that all ports connected to a block with the empty parameter `unit` have one unit.
 
     All ports of a block whose unit is the parameter `unit` share one unit, even if `unit` is empty.
     For example, a `Sum` does not add N.m and rad. Blocks that are connected by such ports also
@@ -503,7 +503,7 @@ def _check_open_units(wiring: Wiring) -> None:
 
 
 def _open_ports(component: Any) -> frozenset[str]:
-    """Return the names of the ports of a block whose common unit is the empty parameter `unit`."""
+    """Return the names of the ports whose unit a block defines by an empty parameter `unit`."""
     if getattr(component, "unit", None) != "" or not is_dataclass(component):
         return frozenset()
     block: Any = component
@@ -528,7 +528,7 @@ class Diagram(str):
 
 @dataclass(frozen=True)
 class DiagramContent:
-    """Content of a diagram: the text lines of each part by name, and the connections.
+    """Content of a diagram: the text lines of each part, and the connections between the parts.
 
     A connection is a tuple (from, to, text, at_once).
     """
@@ -578,7 +578,7 @@ def graphviz(content: DiagramContent) -> Any:
 
 
 def _ids(content: DiagramContent) -> dict[str, str]:
-    """Return, for each part, an identifier that is valid in both diagram languages."""
+    """Return an identifier for each part that is valid in both diagram languages."""
     return {name: f"part{k}" for k, name in enumerate(content.parts)}
 
 

@@ -1,6 +1,7 @@
-"""Exact derivatives of a run with respect to its start values (sensitivities).
+"""Sensitivities: exact derivatives of simulated outputs with respect to start values.
 
-The derivatives are outputs of a system in which each part is extended by its variational equations.
+In the extended system, each part also contains its variational equations; the derivatives are
+additional outputs.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,9 +25,9 @@ SUFFIX = ".sensitivity"  # suffix of the name of a port with derivatives
 
 
 class Number(NamedTuple):
-    """Element of an input, state or parameter, whose start value is a differentiation variable.
+    """Start value with respect to which outputs are differentiated: one element of a port.
 
-    `place` is the index of the element in the port, in C order.
+    The port is an input, state or parameter. `place` is the index of the element, in C order.
     """
 
     part: str
@@ -46,9 +47,9 @@ class Sensitivities(Block):
     f_x is the Jacobian of f with respect to x. The discrete-time equations of sampled states have
     the same form. If a Runge-Kutta method integrates the block and the variational equations with
     the same steps, the result is the exact derivative of the numerical solution. For each port
-    except the parameters, the block has a second port `port.sensitivity` (size, n). `seeds` has the
-    initial derivatives of states, parameters and inputs, by default zero. `kept` has the names of
-    the outputs of `block` that are also outputs of this block.
+    except the parameters, the block has a second port `port.sensitivity` (size, n). `seeds`
+    contains the initial derivatives of states, parameters and inputs, by default zero. `kept`
+    contains the names of the outputs of `block` that are also outputs of this block.
     """
 
     block: Block
@@ -136,7 +137,7 @@ class Sensitivities(Block):
     def _both(
         self, name: str, ports: tuple[Port, ...], t: Any, x: Record, u: Record, p: Record
     ) -> Values:
-        """Return the results of a block function, and their derivatives with respect to z."""
+        """Evaluate a block function; return its results and their derivatives with respect to z."""
         if not ports:
             return {}
         if name not in self._tangents:
@@ -153,7 +154,7 @@ class Sensitivities(Block):
         return both
 
     def _point(self, t: Any, given: Values) -> tuple[Array, Array]:
-        """Return the memory vector m (size,) of given values, and the Jacobian dm/dz (size, n)."""
+        """Return the memory vector m (size,) for given values, and the Jacobian dm/dz (size, n)."""
         kind = object if any(np.asarray(v).dtype == object for v in (t, *given.values())) else float
         m = np.zeros(self._memory.size, dtype=kind)
         V = np.zeros((self._memory.size, self.n), dtype=kind)
@@ -166,7 +167,7 @@ class Sensitivities(Block):
 
 
 def with_sensitivities(wiring: Wiring, numbers: Iterable[Number], outputs: Iterable[str]) -> System:
-    """Return the system extended by the derivatives of outputs with respect to start values.
+    """Return a system that also computes derivatives of its outputs with respect to start values.
 
     Each output that depends on these start values has a second output `part.port.sensitivity`.
 
@@ -215,7 +216,10 @@ def _refuse(name: str, block: Any) -> None:
 
 
 def _seeds(block: Block, name: str, numbers: tuple[Number, ...]) -> dict[str, Array]:
-    """Return the derivatives of a block's start values with respect to z, by port name."""
+    """Return the initial derivatives of a block with respect to z, by port name.
+
+    The derivative of a start value in z with respect to itself is 1; all others are 0.
+    """
     groups = (block.inputs, block.states, block.sampled, block.parameters)
     sizes = {port.name: port.size for ports in groups for port in ports}
     seeds: dict[str, Array] = {}
@@ -226,7 +230,7 @@ def _seeds(block: Block, name: str, numbers: tuple[Number, ...]) -> dict[str, Ar
 
 
 def _connect(system: System, one: Connection) -> None:
-    """Connect the derivative of the output of a connection to the derivative of the input."""
+    """Add a connection between the derivatives of the two ports of an existing connection."""
     (a, y), (b, u) = one.source, one.target
     source, target = f"{a}.{y}{SUFFIX}", f"{b}.{u}{SUFFIX}"
     for i, j in zip(one.start, one.to, strict=True):

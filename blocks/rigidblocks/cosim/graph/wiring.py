@@ -50,11 +50,11 @@ PartPort = tuple[str, str]
 
 
 class Connection(NamedTuple):
-    """Connection of elements of an output with elements of an input.
+    """Connection from elements of an output to elements of an input.
 
-    `source` and `target` are pairs (part, port). `start` and `to` are the indices of the elements
-    of the output and of the input, in C order. `names` has the names of the source and the target
-    as passed to `connect`.
+    `source` and `target` are pairs (part, port). `start` and `to` are the indices of the output and
+    input elements, in C order. `names` contains the names of the source and the target as passed to
+    `connect`.
     """
 
     source: PartPort
@@ -66,10 +66,10 @@ class Connection(NamedTuple):
 
 
 class Wire(NamedTuple):
-    """Connection of `length` adjacent elements of an output to adjacent elements of an input.
+    """Connection from adjacent output elements to the same number of adjacent input elements.
 
-    `source` and `target` are pairs (part, port). `start` and `to` are the indices of the first
-    elements in the output and in the input.
+    `source` and `target` are pairs (part, port). `length` is the number of elements. `start` and
+    `to` are the indices of the first elements in the output and in the input.
     """
 
     source: PartPort
@@ -80,9 +80,10 @@ class Wire(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """Evaluation of a part during initialization.
+    """Evaluation of one part during initialization.
 
-    `outputs` has the output elements (port, index) whose values are final after this evaluation.
+    `outputs` contains the output elements (port, index) whose values are final after this
+    evaluation.
     """
 
     part: str
@@ -90,10 +91,10 @@ class Evaluation(NamedTuple):
 
 
 class StartGroup(NamedTuple):
-    """Strongly connected component of the connection graph, evaluated at initialization.
+    """Strongly connected component of the connection graph, for the initialization.
 
-    `parts` are the parts of one loop of connections, or a single part. `evaluations` are the
-    evaluations of these parts, in their order.
+    `parts` contains the parts of one loop of connections, or a single part. `evaluations` contains
+    the evaluations of these parts, in order.
 
     `is_circle` is true if a part of the component reads an output of the component. `is_loop` is
     true if the outputs of the component form an algebraic loop at initialization.
@@ -154,7 +155,7 @@ class Wiring:
 
     @cached_property
     def _owners(self) -> dict[str, str]:
-        """Name of the merged part to which each port `part.port` belongs."""
+        """Mapping of ports `part.port` to the names of the merged parts that contain them."""
         return {port: name for name in self.merged for port in self.parts[name].ports}
 
     @cached_property
@@ -176,8 +177,8 @@ class Wiring:
     def conversion(self, wire: Wire) -> Conversion | None:
         """Return the unit conversion of a wire, or None if the values do not change.
 
-        A connection between two blocks needs no unit conversion, because blocks have coherent SI
-        units.
+        A connection between two blocks needs no unit conversion, because all ports of blocks have
+        coherent SI units.
         """
         (a, y), (b, u), start, to, n = wire
         if (b, u, to) in self._conversions:
@@ -188,7 +189,10 @@ class Wiring:
 
     @cached_property
     def _conversions(self) -> Mapping[tuple[str, str, int], tuple[Conversion, int]]:
-        """Conversion that the user has set, by input element (part, port, index)."""
+        """Mapping of input elements (part, port, index) to conversions defined by the user.
+
+        Each value is a pair: the conversion of the connection, and the index of the element in it.
+        """
         return {
             (*one.target, to): (one.conversion, k)
             for one in self.connections
@@ -197,7 +201,10 @@ class Wiring:
         }
 
     def with_method(self, method: Method, h: float | None) -> "Wiring":
-        """Return a copy of the wiring with default values of the method and of the step h [s]."""
+        """Return a copy of the wiring in which blocks without a method have the given method.
+
+        h is the longest inner step [s] of these blocks, unless they have their own value.
+        """
         parts = {
             name: part
             if part.method is not None or not isinstance(part.component, Block)
@@ -283,7 +290,7 @@ class Wiring:
 
     @cached_property
     def evaluation_order(self) -> tuple[str, ...]:
-        """Order of the parts in which all outputs can be computed from the states.
+        """Order of part evaluations that computes all outputs from the states.
 
         A part may occur repeatedly.
 
@@ -314,7 +321,10 @@ class Wiring:
 
     @property
     def self_connected(self) -> frozenset[str]:
-        """Parts with a self-loop (own outputs as inputs), evaluated up to twice in succession."""
+        """Parts with a self-loop: an output is connected to an input of the same part.
+
+        Such a part is evaluated up to twice in succession.
+        """
         return frozenset(a for (a, _), (b, _), *_ in self.connections if a == b)
 
     @cached_property
@@ -332,7 +342,7 @@ class Wiring:
         return True
 
     def _reads(self) -> Reads:
-        """Return the graph of direct feedthrough: for each port, the ports that it reads.
+        """Return the graph of direct feedthrough, which maps each port to the ports that it reads.
 
         An input reads its source, and an output reads inputs of its part.
         """
@@ -370,9 +380,9 @@ class Wiring:
         ignored: Mapping[str, DependencyGroup],
         by_element: bool = True,
     ) -> Reads:
-        """Return the dependency graph between port elements, or between ports if not `by_element`.
+        """Return the dependency graph of port elements, or of whole ports if `by_element` is false.
 
-        `ignored` has the undeclared dependencies to omit, by part.
+        `ignored` maps part names to undeclared dependencies, which the graph omits.
         """
         reads: Reads = {}
         for name, part in sorted(self.parts.items()):
@@ -399,7 +409,7 @@ class Wiring:
     def _undeclared_circles(
         self, dependencies: Mapping[str, Dependencies]
     ) -> dict[str, DependencyGroup]:
-        """Return the undeclared dependencies that form cycles, by part.
+        """Return, for each part, the undeclared dependencies that form cycles.
 
         An undeclared output may depend on every input of the part. All undeclared outputs of a part
         that are in cycles are therefore in one strongly connected component.
@@ -418,7 +428,7 @@ class Wiring:
 
     @cached_property
     def _ignored_dependencies(self) -> Mapping[str, DependencyGroup]:
-        """Undeclared FMU dependencies that are omitted in the stepping order, by part."""
+        """Undeclared dependencies of each FMU that the stepping order ignores."""
         fmus = (one.component for one in self.parts.values() if isinstance(one.component, Fmu))
         if not any(fmu.undeclared for fmu in fmus) or not _has_circle(self._reads()):
             return {}
@@ -426,7 +436,7 @@ class Wiring:
 
     @cached_property
     def feedthrough(self) -> Mapping[str, frozenset[tuple[str, str]]]:
-        """Pairs (input, output) that determine the stepping order, by part.
+        """Feedthrough pairs (input, output) of each part, which determine the stepping order.
 
         Undeclared dependencies that form a cycle are omitted.
         """
@@ -444,7 +454,7 @@ class Wiring:
 
     @property
     def undeclared_parts(self) -> tuple[str, ...]:
-        """Names of the parts with omitted undeclared dependencies, in stepping order."""
+        """Names of the FMUs with ignored undeclared dependencies, in stepping order."""
         names = self._ignored_dependencies
         return tuple(name for name in self.stepping_order if name in names) if names else ()
 
@@ -509,8 +519,8 @@ class Wiring:
     def _start_components(self) -> tuple[Reads, list[frozenset[tuple[Any, ...]]]]:
         """Return the dependency graph at initialization, and its strongly connected components.
 
-        Each component follows the components that it reads.
-        The nodes are whole ports, or elements if whole ports form a cycle.
+        Each component follows the components that it reads. The nodes are ports; if ports form a
+        cycle, the nodes are port elements.
         """
         reads = self._graph(self._start_port_dependencies(), {}, by_element=False)
         components = strong_components(reads)
@@ -521,7 +531,7 @@ class Wiring:
         return reads, components
 
     def _start_port_dependencies(self) -> dict[str, Dependencies]:
-        """Return the dependencies of each part at initialization, as pairs of ports."""
+        """Return the dependencies between the ports of each part at initialization."""
         found = {}
         for name, part in self.parts.items():
             pairs, undeclared = start_port_dependencies(part)
@@ -533,7 +543,7 @@ class Wiring:
         return found
 
     def _expand_elements(self, evaluation: Evaluation) -> Evaluation:
-        """Return an evaluation in which each whole port is replaced by its elements."""
+        """Replace each whole port in an evaluation by its elements."""
         part = self.parts[evaluation.part]
         return Evaluation(
             evaluation.part,
@@ -600,7 +610,10 @@ class Wiring:
         return tuple(order)
 
     def _samples(self) -> dict[str, set[str]]:
-        """Return, for each sampled part without continuous states, the parts that it reads."""
+        """Map each part that only samples to the parts that it reads.
+
+        All other parts map to an empty set.
+        """
         found: dict[str, set[str]] = {name: set() for name in self.parts}
         for (a, _), (b, _), *_ in self.connections:
             if a != b and self.parts[b].only_samples:
@@ -621,7 +634,7 @@ class Wiring:
     def _waits(self, connected: bool) -> dict[str, set[str]]:
         """Return the parts on which each part depends by direct feedthrough.
 
-        If `connected` is true, only the connected outputs of the part are considered.
+        If `connected` is true, only the connected outputs of each part count.
         """
         read = {one.source for one in self.connections}
         waits: dict[str, set[str]] = {name: set() for name in self.parts}
@@ -672,7 +685,7 @@ def strong_components(reads: Mapping[T, set[T]]) -> list[frozenset[T]]:
 
 
 def strongly_connected_parts(reads: Mapping[T, set[T]]) -> dict[T, frozenset[T]]:
-    """Return the strongly connected component of each node of the graph `reads`."""
+    """Map each node of the graph `reads` to its strongly connected component."""
     order: Callable[[set[T]], list[T]] = sorted  # type: ignore[assignment]
     nodes = dict.fromkeys(one for node, some in reads.items() for one in (node, *order(some)))
     circle = {node: one for one in strong_components(reads) for node in one}
@@ -689,7 +702,7 @@ def _has_circle(reads: Mapping[T, set[T]]) -> bool:
 
 
 def _read_group(reads: Reads, name: str, group: DependencyGroup, number: tuple[str, int]) -> None:
-    """Add a dependency group to the graph, through an extra node if this saves edges."""
+    """Add a dependency group to the graph; use an extra node if this reduces the edges."""
     inputs = {(name, "input", u, i) for u, i in group.inputs}
     outputs = [(name, "output", y, j) for y, j in group.outputs]
     if len(inputs) * len(outputs) > len(inputs) + len(outputs):
@@ -703,10 +716,10 @@ def _read_group(reads: Reads, name: str, group: DependencyGroup, number: tuple[s
 def _evaluations(
     components: Sequence[frozenset[tuple[Any, ...]]], reads: Reads
 ) -> Iterator[Evaluation]:
-    """Yield evaluations of parts, in an order that determines all outputs of the graph.
+    """Yield part evaluations in an order that computes all outputs of the graph.
 
-    The output nodes are (part, "output", port, index). Each evaluation has all outputs of the part
-    that depend only on outputs of earlier evaluations.
+    The output nodes are (part, "output", port, index). Each evaluation contains all outputs of the
+    part that depend only on outputs of earlier evaluations.
     """
     number = {node: k for k, component in enumerate(components) for node in component}
     sources = [
@@ -723,7 +736,7 @@ def _evaluations(
     known = [False] * len(components)
 
     def mark(found: list[int]) -> None:
-        """Mark components as known, and then readers without outputs if all sources are known."""
+        """Mark components as known; also mark components without outputs that are now known."""
         while found:
             k = found.pop()
             known[k] = True
@@ -760,14 +773,14 @@ def _parts_in_order(reads: Reads) -> list[str]:
 
 
 def _is_waited_for(name: str, waits: Mapping[str, set[str]], left: set[str]) -> bool:
-    """Return True if all transitive dependencies of the part `name` also depend on `name`."""
+    """Return True if all parts on which `name` depends also depend on `name`, even indirectly."""
     return all(
         name in _prerequisites(one, waits, left) for one in _prerequisites(name, waits, left)
     )
 
 
 def _prerequisites(name: str, waits: Mapping[str, set[str]], left: set[str]) -> set[str]:
-    """Return the transitive dependencies of a part among the parts in `left`."""
+    """Return the parts in `left` on which a part depends, directly or indirectly."""
     found, more = set[str](), [name]
     while more:
         new = (waits[more.pop()] & left) - found
@@ -787,7 +800,7 @@ def _runs(connection: Connection) -> Iterator[Wire]:
 
 
 def _slice_conversion(given: Conversion, part: slice) -> Conversion | None:
-    """Return the elements `part` of a conversion, or None if the values do not change."""
+    """Return the conversion of the elements `part`, or None if it does not change the values."""
     factor, offset, table = given.factor[part], given.offset[part], given.table
     changes = table or np.any(factor != 1.0) or np.any(offset)
     return Conversion(factor, offset, table) if changes else None

@@ -1,4 +1,4 @@
-"""C loop over the parts of a run, and the tables that it reads (`c/master/loop_tables.h`)."""
+"""C loop that steps the parts of a run, and its data structures (`c/master/loop_tables.h`)."""
 
 import ctypes
 from collections.abc import Callable, Iterable, Sequence
@@ -182,11 +182,11 @@ class _Loop(Structure):
 
 
 class Texts(NamedTuple):
-    """Strings or binary values of a group of n variables, as last converted in Python.
+    """Strings or binary values of n variables at their last conversion in Python.
 
-    `numbers` (n,) has the hashes of the values, which ports store. `known` (n,) has the address of
-    each value, and `known_sizes` (n,) the size [bytes]. `sizes` (n,) are the sizes of the binary
-    values in the buffer of the group [bytes].
+    `numbers` (n,) contains the hashes of the values, which ports store as numbers. `known` (n,)
+    contains the address of each value, and `known_sizes` (n,) the size [bytes]. `sizes` (n,) are
+    the sizes of the binary values in the buffer of the group [bytes].
     """
 
     numbers: Array
@@ -196,14 +196,14 @@ class Texts(NamedTuple):
 
 
 class Variables(NamedTuple):
-    """Variables of one type that one C call sets or gets in an FMU.
+    """FMU variables of one type, which a single C call sets or gets.
 
-    `function` is the address of the FMI function. `references` (n,) has the value references as
-    unsigned 32-bit integers. `flat` is a contiguous array of doubles, and `places` (m,) are the
-    indices of the values in `flat`. `type` is the constant of the type in `c/master/loop_tables.h`.
-    `buffer` (m,) holds the values in this type; it is None for doubles that are adjacent in `flat`.
-    `texts` is None for numeric values. `negated` (m,) is 1 for each negated alias of FMI 1.0; it is
-    None without such values.
+    `function` is the address of the FMI function. `references` (n,) contains the value references
+    as unsigned 32-bit integers. `flat` is a contiguous array of doubles, and `places` (m,) are the
+    indices of the values in `flat`. `type` is the code of the type in `c/master/loop_tables.h`.
+    `buffer` (m,) contains the values in this type; it is None for doubles that are adjacent in
+    `flat`. `texts` is None for numeric values. `negated` (m,) is 1 for each negated alias of FMI
+    1.0, otherwise 0; it is None if no alias is negated.
     """
 
     function: int
@@ -217,11 +217,11 @@ class Variables(NamedTuple):
 
 
 class Events(NamedTuple):
-    """Event mode of an FMU: addresses of FMI functions, and discrete inputs.
+    """Data for event mode of an FMU: addresses of FMI functions, and discrete inputs.
 
-    `last` has the values of the discrete inputs at the last event. The loop sets `entered` (1,) to
-    1 at the first event. `refused` (1,) is 1 if the FMU has rejected event mode at the first event.
-    `entered` and `refused` are 64-bit integers.
+    `last` contains the values of the discrete inputs at the last event. The loop sets `entered`
+    (1,) to 1 at the first event. `refused` (1,) is 1 if the FMU has rejected event mode at the
+    first event. `entered` and `refused` are 64-bit integers.
     """
 
     enter_event_mode: int
@@ -236,10 +236,10 @@ class Events(NamedTuple):
 class Tableau(NamedTuple):
     """Coefficients of an explicit or linearly implicit integration method with s stages.
 
-    a (s, s), b (s,) and c (s,) form the Butcher tableau. `dense` (s, d) has the coefficients of the
-    dense output of degree d, and `error` (s,) the weights of the error estimate. `error` is None
-    for fixed steps. A linearly implicit method has gamma > 0 and the coefficients `coupling` (s, s)
-    and `time` (s,).
+    a (s, s), b (s,) and c (s,) form the Butcher tableau. `dense` (s, d) contains the coefficients
+    of the dense output of degree d, and `error` (s,) the weights of the error estimate. `error` is
+    None for fixed steps. A linearly implicit method has gamma > 0 and the coefficients `coupling`
+    (s, s) and `time` (s,).
     """
 
     order: int
@@ -256,9 +256,9 @@ class Tableau(NamedTuple):
 class CollocationTable(NamedTuple):
     """Coefficients and iteration limits of a collocation method with five stages.
 
-    The coefficients are a (5, 5), c (5,) and the weights `error` (5,) of the error estimate.
-    `there` (5, 5) transforms the stages to decoupled coordinates for Newton's method, and `back`
-    (5, 5) is the inverse of `there`. `roots` (5,) has the real eigenvalue of a, and the real and
+    The coefficients are a (5, 5), c (5,) and the weights `error` (5,) of the error estimate. The
+    matrix `there` (5, 5) transforms the stages to decoupled coordinates for Newton's method; `back`
+    (5, 5) is its inverse. `roots` (5,) contains the real eigenvalue of a, followed by the real and
     imaginary parts of two complex eigenvalues.
 
     `limits` contains:
@@ -299,12 +299,12 @@ class Sparsity(NamedTuple):
 class Exchange(NamedTuple):
     """State equations of an FMU for model exchange, and the memory of its integrator.
 
-    `functions` has the addresses of the FMI functions for time, states, derivatives, event
+    `functions` contains the addresses of the FMI functions for time, states, derivatives, event
     indicators, states (get), nominal values, completed steps and directional derivatives; the last
-    two are 0 if not used. `tolerances` is rtol, atol (NaN for rtol times the nominal value) and
-    the longest inner step [s]. `switching` has the constants of the stiffness detection.
-    `references` (2, r) has the value references of the derivatives and of the states. `memory` has
-    a vector for each name in `EXCHANGE_MEMORY`, which the loop changes.
+    two are 0 if not used. `tolerances` is rtol, atol (NaN for rtol times the nominal value) and the
+    longest inner step [s]. `switching` contains the constants of the stiffness detection.
+    `references` (2, r) contains the value references of the derivatives and of the states. `memory`
+    contains a vector for each name in `EXCHANGE_MEMORY`, which the loop changes.
     """
 
     functions: Sequence[int]
@@ -320,12 +320,12 @@ class Exchange(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """Entry of a part in the table: its type, and the addresses of its step function and instance.
+    """Data of one part for the C loop: type, and addresses of step function and instance.
 
-    The entry of an FMU also has variables to set and to get, and `events` if the FMU supports event
-    mode. `clock` (1,) is the current time of the FMU for messages [s]. `may_go_back` (1,) is a
-    32-bit integer: 1 if the master may repeat the current step. An FMU for model exchange has
-    `exchange` instead of a step function.
+    For an FMU, `set` and `get` contain the variables to set and to get; `events` exists only if the
+    FMU supports event mode. `clock` (1,) is the current time of the FMU for messages [s].
+    `may_go_back` (1,) is a 32-bit integer: 1 if the master may repeat the current step. For a model
+    exchange FMU, `exchange` replaces the step function.
     """
 
     kind: int
@@ -344,7 +344,7 @@ Scale = tuple[Array, Conversion]  # values to convert in place, and their conver
 
 
 class Row(NamedTuple):
-    """Data of one part for the C loop: table entry, input wires, and unit conversions."""
+    """Row of one part in the table of the C loop: entry, input wires and unit conversions."""
 
     entry: Entry
     wires: Sequence[Wire] = ()
@@ -365,10 +365,10 @@ def library() -> Any:
 
 
 class Loop:
-    """C loop that steps the parts in the order of the table `parts`.
+    """C loop that steps all parts, in the order of the table `parts`.
 
-    `checked` has views of the outputs that the loop checks for infinite values and NaN, because the
-    parts do not check them. `judge(part, call, status, t, dt)` returns True if the status of an FMU
+    `checked` contains views of the outputs that the parts do not check; the loop checks them for
+    infinite values and NaN. `judge(part, call, status, t, dt)` returns True if the status of an FMU
     call ends the run. `host(part, t, dt)` steps a part that has no C function, and returns True if
     the step failed. Parts are numbered in stepping order.
     """
@@ -404,12 +404,12 @@ class Loop:
 
     @property
     def part(self) -> int:
-        """Index of the part that failed."""
+        """Index of the part whose step has failed."""
         return int(self._loop.part)
 
     @property
     def status(self) -> int:
-        """Status of the failed step of a block."""
+        """Status code of the failed step, if the part is a block."""
         return int(self._loop.status)
 
     def step(self, t: float, dt: float) -> int:
@@ -427,14 +427,13 @@ class Loop:
     ) -> tuple[int, int, int]:
         """Step from the communication point `steps[0]` to the communication point `steps[1]`.
 
-        Point k is at the time t_start + k dt, with `points` (t_start, dt) [s]. The loop writes the
-        time and the recorded outputs of every `every`-th step to the buffers `room`. The loop
-        returns early if the buffers are full, after `patience` [s], or after a failure.
+        Point k is at the time t_start + k dt, with `points` (t_start, dt) [s]. Once in `every`
+        steps, the loop writes the time and the recorded outputs to the buffers `room`. It returns
+        early if the buffers are full, after `patience` [s] of wall-clock time, or after a failure.
 
         Returns:
             DONE, FAILED or NOT_FINITE; the index of the reached communication point; and the number
             of recorded samples.
-
         """
         loop, (time, rows) = self._loop, room
         loop.t_start, loop.dt = points
@@ -560,7 +559,7 @@ class Loop:
         return ctypes.addressof(table)
 
     def _scales(self, scales: Sequence[Scale]) -> tuple[int, int]:
-        """Return the address and the number of C structs that convert units of single values."""
+        """Return the address and the number of the C structs for the unit conversions."""
         found = []
         for target, (factors, offsets, pairs) in scales:
             replacements = np.array(pairs, dtype=float)
@@ -576,7 +575,7 @@ class Loop:
         return ctypes.addressof(table), len(found)
 
     def _copies(self, pairs: Iterable[Wire]) -> tuple[int, int]:
-        """Return the address and the number of the C structs for copies of outputs to inputs."""
+        """Return the address and the number of the C structs that copy outputs to inputs."""
         found = list(runs(pairs))
         copies = (_Copy * len(found))(*(_Copy(*one) for one in found))
         self._alive.append(copies)
@@ -584,9 +583,9 @@ class Loop:
 
 
 def runs(pairs: Iterable[Wire]) -> Iterable[tuple[int, int, int]]:
-    """Yield copy operations (from, to, n) of n adjacent doubles between two addresses.
+    """Yield copy operations (from, to, n) that copy n adjacent doubles between two addresses.
 
-    Each item of `pairs` has a source view and a target view of equal shape.
+    Each item of `pairs` contains a source view and a target view of equal shape.
     """
     last: tuple[int, int, int] | None = None
     for source, target in pairs:

@@ -1,4 +1,4 @@
-"""Communication steps with held or polynomial inputs, events, step size control and power bonds."""
+"""Communication steps: held and polynomial inputs, events, step size control, power bonds."""
 
 import abc
 import logging
@@ -40,7 +40,7 @@ class Scheme(abc.ABC):
         """Step all parts from t to t + dt [s]."""
 
     def copy(self) -> Any:
-        """Return a copy of the state of the scheme between two steps."""
+        """Return a copy of the current state of the scheme; call it only between two steps."""
         return None
 
     def restore_state(self, kept: Any) -> None:
@@ -52,12 +52,12 @@ class Scheme(abc.ABC):
         return {}
 
     def remarks(self) -> Iterator[tuple[int, str]]:
-        """Yield log messages about the run, each with its log level."""
+        """Yield log messages on the run, each with its log level."""
         yield from ()
 
 
 class HeldStep(Scheme):
-    """Communication step with constant inputs; the parts step in the stepping order of the plan."""
+    """Communication step with constant inputs, in the stepping order of the plan."""
 
     def __init__(self, plan: Plan, network: Instances):
         self._parts, self._simultaneous = network, plan.is_simultaneous
@@ -68,7 +68,7 @@ class HeldStep(Scheme):
     def step_within(self, whole: tuple[float, float], t: float, dt: float) -> None:
         """Step all parts from t to t + dt, within the communication step `whole`.
 
-        Events may split a communication step; `whole` has the start time and the length of the
+        Events may split a communication step; `whole` contains the start time and the length of the
         whole communication step [s].
         """
         for number in self._parts.read_inputs_in_order(self._simultaneous):
@@ -108,7 +108,7 @@ class EventStep:
     def _locate(
         self, whole: tuple[float, float], t: float, length: float, values_before: Array
     ) -> float:
-        """Step to the first event, which bisection locates, and return the step length [s]."""
+        """Locate the first event by bisection, step to it, and return the step length [s]."""
         low, high = 0.0, length
         while high - low > CLOSE * whole[1]:
             middle = (low + high) / 2
@@ -131,7 +131,7 @@ class EventStep:
 
 
 class OutputHistory:
-    """Outputs at the latest `most` communication points, the most recent first."""
+    """Outputs at the last communication points, at most `most`, in order of decreasing time."""
 
     def __init__(self, most: int):
         self.most = most
@@ -166,10 +166,10 @@ class OutputHistory:
 class Extrapolation:
     """Polynomials through the outputs at the latest communication points.
 
-    `c` (MAX_INPUT_ORDER + 1, n) has the coefficients in powers of the time since the latest point.
-    `end` (n,) has the polynomial values at the end of a step of dt. `zero` (MAX_INPUT_ORDER + 1,)
-    has the coefficients of the polynomial that is 0 at the past points and 1 at the end of the
-    step.
+    `c` (MAX_INPUT_ORDER + 1, n) contains the coefficients in powers of the time since the latest
+    point. `end` (n,) contains the polynomial values at the end of a step of dt. `zero`
+    (MAX_INPUT_ORDER + 1,) contains the coefficients of a polynomial with the value 0 at the past
+    points and 1 at the end of the step.
     """
 
     c: Array
@@ -178,10 +178,10 @@ class Extrapolation:
     dt: float
 
     def coefficients(self, new: Array, columns: Array, known: Array) -> Array:
-        """Return the polynomial coefficients of the outputs in `columns`.
+        """Return the polynomial coefficients of the outputs with the indices `columns`.
 
-        For outputs marked in `known`, the degree is higher by one, because their polynomials also
-        interpolate the outputs `new` at the end of the step.
+        The Boolean array `known` marks outputs with known values `new` at the end of the step.
+        Their polynomials also interpolate these values, so the degree is higher by one.
         """
         c: Array = self.c[:, columns]
         missing = np.where(known, new[columns] - self.end[columns], 0.0)
@@ -284,7 +284,11 @@ class PolynomialStep(Scheme):
             self._repeat_step(group, t, dt, simultaneous)
 
     def _solve(self, group: tuple[str, ...], t: float, dt: float) -> None:
-        """Solve y = Y(y), where Y(y) are the outputs of a group after a step with inputs from y."""
+        """Solve the interface equations of a group for its outputs y at the end of the step.
+
+        The equations are y = Y(y). Y(y) are the outputs after a step with input polynomials through
+        y.
+        """
         columns = self._columns[group]
 
         def outputs(values: Array) -> Array:
@@ -303,7 +307,7 @@ class PolynomialStep(Scheme):
             raise ArithmeticError(f"in the step from t = {t:g} s, {error}") from error
 
     def _interface_jacobian(self, group: tuple[str, ...]) -> Array:
-        """Return the Jacobian of the outputs at t + dt with respect to the exchanged outputs.
+        """Return the Jacobian dY/dy of the interface equations y = Y(y) of a group.
 
         Entries that the parts do not provide are NaN.
         """
@@ -324,7 +328,7 @@ class PolynomialStep(Scheme):
         self._sweep(group, t, dt, simultaneous)
 
     def _sweep(self, names: Sequence[str], t: float, dt: float, simultaneous: bool) -> None:
-        """Step the parts in Gauss-Seidel order, or in Jacobi order if `simultaneous` is true."""
+        """Step each part once, in Gauss-Seidel order, or in Jacobi order for `simultaneous`."""
         for name in names:
             self._parts.call_and_name_errors(name, partial(self._follow, name, t, dt))
             if not simultaneous:
@@ -373,7 +377,7 @@ class PolynomialStep(Scheme):
 
 
 def follow_remarks(parts: Instances, links: Links) -> Iterator[tuple[int, str]]:
-    """Yield warnings about parts without polynomial inputs, which lower the order of accuracy."""
+    """Yield warnings about parts whose lack of polynomial inputs reduces the order of accuracy."""
     for name, link in links.by_part.items():
         if name in links.samplers or parts.by_name[name].follows:
             continue
@@ -393,15 +397,15 @@ class StepSizeControl(Scheme):
         |y_2 - y_1| / (2^p - 1) <= tol h max(nominal, |y|)
 
     h is the step size. y_1 are the outputs after one step, and y_2 the outputs after two half
-    steps. The run continues from y_2. The test covers all outputs that change within a step. For
-    outputs with direct feedthrough, the test omits the factor h, because the errors do not
+    steps. The run continues from y_2. The inequality must hold for all outputs that change within a
+    step. For outputs with direct feedthrough, the factor h is omitted, because the errors do not
     accumulate.
 
-    All sample times are multiples of the longest step. A step that fails the test is repeated with
-    half the step size. Step sizes are multiples of the shortest step, and each step starts at a
-    multiple of its size. Halving stops if it no longer reduces the error, for example if outputs
-    contain an error of an earlier step. If the error at the minimum step size exceeds the
-    tolerance, the log reports this once and suggests other options.
+    All sample times are multiples of the longest step. If the inequality does not hold, the step is
+    repeated with half the step size. Step sizes are multiples of the shortest step, and each step
+    starts at a multiple of its size. Halving stops if it no longer reduces the error, for example
+    if outputs contain an error of an earlier step. If the error at the minimum step size exceeds
+    the tolerance, the log reports this once and suggests other options.
     """
 
     def __init__(self, plan: Plan, network: Instances, scheme: Scheme):
@@ -468,7 +472,7 @@ class StepSizeControl(Scheme):
             self._lengthen_step(error, done)
 
     def _count(self, error: float, t: float, h: float) -> None:
-        """Count a step of size h [s] from t [s]; log the first error that exceeds the tolerance."""
+        """Count a step of size h [s] from t [s]; log the first error above the tolerance."""
         is_told = self._above > 0
         self._taken += 1
         self._above += error > 1.0
@@ -540,7 +544,7 @@ class StepSizeControl(Scheme):
 
 
 def _advice(coupling: Coupling) -> str:
-    """Return advice for the log: options that permit longer steps at the same tolerance."""
+    """Return advice for the log message of a too large error: options that reduce the error."""
     better = "a larger step_tol or a shorter step_min"
     if coupling.order >= 3:
         return f"use {better}"
@@ -549,7 +553,7 @@ def _advice(coupling: Coupling) -> str:
 
 
 def spans_between_samples(plan: Plan) -> int:
-    """Return the number of equal spans of a communication step that have no samples inside.
+    """Return the number of equal time spans into which sample instants divide a step of dt.
 
     Raises ValueError for a sample time that is neither a multiple nor a divisor of dt. Also raises
     ValueError for sample times below dt that are not multiples of the shortest sample time.
@@ -582,11 +586,11 @@ _MUCH = 0.01  # ratio of generated to transmitted energy for a warning (found by
 
 @dataclass(frozen=True, eq=False)
 class Bond:
-    """Power bond: the force of one part acts on a second part, whose velocity the first part reads.
+    """Power bond: one part outputs a force and reads the velocity that the other part outputs.
 
-    `parts` has the names of the force part and of the velocity part. `given` has the indices of the
-    force and the velocity in the outputs of all parts. `read` has the input indices of the force in
-    the velocity part and of the velocity in the force part.
+    `parts` contains the names of the force part and of the velocity part. `given` contains the
+    indices of force and velocity in the array of all outputs. `read` contains the indices of the
+    connected inputs: the force input of the velocity part and the velocity input of the force part.
     """
 
     name: str
@@ -614,7 +618,7 @@ class PowerBonds:
         self.made, self.through = np.zeros(len(self.bonds)), np.zeros(len(self.bonds))
 
     def measure(self, scheme: Scheme) -> Scheme:
-        """Return a scheme that executes `scheme` and measures the energy of each step."""
+        """Return a scheme that executes `scheme` and adds up the energy of each step."""
         return _MeasuredScheme(self, scheme)
 
     def start_outputs(self) -> Array:
@@ -686,9 +690,9 @@ class _MeasuredScheme(Scheme):
 
 
 def bonds_of(wiring: Wiring, links: Links, given: Any) -> list[Bond]:
-    """Return the power bonds of the given pairs of outputs.
+    """Return the power bonds for pairs of a force output and a velocity output.
 
-    If `given` is True, return the power bonds of all pairs whose product is a power.
+    `given` contains the pairs, or is True for all pairs whose product is a power.
 
     Raises KeyError for an unknown output, and ValueError for a pair that is not a power bond.
     """
@@ -711,7 +715,7 @@ def bonds_of(wiring: Wiring, links: Links, given: Any) -> list[Bond]:
 
 
 def _exchanged_pairs(wiring: Wiring) -> Iterator[tuple[str, str]]:
-    """Yield pairs of outputs of two parts, if each part reads the whole output of the other."""
+    """Yield pairs of whole outputs that two parts exchange: each part reads one of them."""
     whole = {
         (one.source, one.target[0])
         for one in wiring.connections

@@ -1,4 +1,4 @@
-"""Signal links between the parts of a system, and interface equations of loops of parts.
+"""Signal links between the parts of a system, and interface equations of loops.
 
 The values w that the parts of a loop exchange solve the interface equations w = y(w).
 """
@@ -27,13 +27,13 @@ from rigidblocks.spatial.spatial import Array
 
 @dataclass(frozen=True, eq=False)
 class Link:
-    """Link from outputs of other parts to the inputs of one part.
+    """Signal link from outputs of other parts to the inputs of one part.
 
         u[to] = factor y[of] + offset
 
     u are the inputs of the part, and y the outputs of all parts. `to` and `of` are arrays of
-    indices. `tables` has, by position in `to`, the tables that replace values before the linear
-    conversion.
+    indices. `tables` maps positions in `to` to tables, which replace single values before the
+    linear conversion.
     """
 
     of: Array
@@ -43,10 +43,10 @@ class Link:
     tables: Mapping[int, Table] = field(default_factory=dict)
 
     def inputs(self, y: Array) -> Array:
-        """Return the input polynomials of u[to] for the output polynomials of y[of].
+        """Convert the polynomials of the outputs y[of] to the polynomials of the inputs u[to].
 
-        Both arrays (order, n) have one row for each power of time. A table applies to the constant
-        coefficient; the input is then constant.
+        Both arrays (order, n) contain one row of coefficients for each power of time. A table
+        applies to the constant coefficient; the input is then constant.
         """
         u = self.factor * y
         for k, table in self.tables.items():
@@ -57,14 +57,14 @@ class Link:
 
 
 class Links:
-    """Links of all parts, and properties of the n outputs of all parts.
+    """Signal links of a system with n output elements, and properties of these elements.
 
     `held` (n,) marks the outputs that change only at samples and events, or depend only on such
-    outputs. `algebraic` (n,) marks the outputs with direct feedthrough. `owner` has the part of
-    each output. `nominal` has the nominal value of each output. `groups` has the strongly connected
-    components of the parts; each component follows the components that it reads. `samplers` has the
-    parts that only sample. `stateless` has the parts that only sample and the blocks without
-    continuous states. These parts read held outputs at the end of a step.
+    outputs. `algebraic` (n,) marks the outputs with direct feedthrough. `owner` contains the part
+    of each output. `nominal` contains the nominal value of each output. `groups` contains the
+    strongly connected components of the parts; each component follows the components that it reads.
+    `samplers` contains the parts that only sample. `stateless` contains the parts that only sample
+    and the blocks without continuous states. These parts read held outputs at the end of a step.
     """
 
     def __init__(self, wiring: Wiring):
@@ -113,7 +113,7 @@ class Links:
         return looped
 
     def interface(self, group: tuple[str, ...]) -> Array:
-        """Return the indices of the outputs that parts of a group exchange, except held outputs."""
+        """Return the indices of the outputs, except held ones, that parts of a group exchange."""
         read = np.concatenate([self.by_part[name].of for name in group])
         return np.array([k for k in np.unique(read) if self.owner[k] in group and not self.held[k]])
 
@@ -126,7 +126,7 @@ class Links:
         return tuple(sorted(group, key=lambda name: (levels[name], name)))
 
     def depth(self, group: tuple[str, ...]) -> int:
-        """Return the length of the longest path of direct feedthrough between parts of a group."""
+        """Return the length of the longest feedthrough path through the parts of a group."""
         return max(self._level(name, group) for name in group)
 
     def _level(self, name: str, group: tuple[str, ...]) -> int:
@@ -242,7 +242,7 @@ def _has_no_memory(part: Part) -> bool:
 
 
 def _reads_time(part: Part, output: str) -> bool:
-    """Return True if an output of a block depends explicitly on time."""
+    """Return True if an output of a block is an explicit function of time."""
     assert isinstance(part.component, Block)
     memory = Memory(part.component)
     depends = sample_graph(TracedEvaluator(memory)).depends
@@ -319,11 +319,11 @@ class InterfaceEquations:
     """Equations w = y(w) for the values w (n,) that parts exchange, solved by Newton's method.
 
     The iteration first uses the Jacobian dy/dw that the parts provide. If this iteration does not
-    converge, difference quotients replace the Jacobian. Each evaluation for the difference
-    quotients perturbs several elements of w that have no common reader. Broyden's method then
-    updates the Jacobian, also from one call of `solve` to the next. If the iteration with the
-    updated Jacobian does not converge, the difference quotients are computed anew. `readers` has
-    the parts that read each element of w, and `owners` has the part that computes each element.
+    converge, difference quotients replace the Jacobian. For these, each evaluation perturbs several
+    elements of w that no part reads together. Broyden's method then updates the Jacobian, which
+    later calls of `solve` reuse. If the iteration with the updated Jacobian does not converge, the
+    difference quotients are computed anew. `readers` contains the parts that read each element of
+    w, and `owners` contains the part that computes each element.
     """
 
     def __init__(self, owners: Sequence[str], readers: Sequence[set[str]], name: str):
@@ -466,7 +466,7 @@ def _size(r: Array) -> float:
 
 
 def _colors(readers: Sequence[set[str]]) -> list[list[int]]:
-    """Return a greedy colouring of the values: a part reads at most one value of a colour."""
+    """Group values by greedy colouring, so that each part reads at most one value of a group."""
     colors: list[tuple[set[str], list[int]]] = []
     for k, some in enumerate(readers):
         for taken, color in colors:
@@ -480,12 +480,11 @@ def _colors(readers: Sequence[set[str]]) -> list[list[int]]:
 
 
 class InterfaceSlopes:
-    """Jacobian dy/dw (n, n) of the interface equations w = y(w) of a group of parts.
+    """Jacobian dy/dw (n, n) of the interface equations w = y(w), from directional derivatives.
 
-    w are the outputs with the indices `columns`, which the parts of the group exchange. The row of
-    an output is NaN if its part does not provide directional derivatives. The derivatives contain
-    the direct feedthrough of the inputs, but not the effect of the inputs on the states during a
-    step.
+    w are the outputs with the indices `columns`, which the parts of a group exchange. The row of an
+    output is NaN if its part does not provide directional derivatives. The derivatives contain the
+    direct feedthrough of the inputs, but not the effect of the inputs on the states during a step.
     """
 
     def __init__(
@@ -506,8 +505,8 @@ class InterfaceSlopes:
     def __call__(self, share: Callable[[str, Array], Array]) -> Array:
         """Return the Jacobian at the current state of the parts.
 
-        `share(part, inputs)` returns, for each input, the ratio of its change to the change of its
-        source.
+        The function `share(part, inputs)` returns the derivative of each input with respect to its
+        source, without the unit conversion factor.
         """
         slopes = np.zeros((self._size, self._size))
         for name, rows, outputs, inside, inputs, factor in self._links:

@@ -1,4 +1,4 @@
-"""Initialization of a run: consistent inputs and outputs of all parts at the start time."""
+"""Initialization: computation of consistent inputs and outputs of all parts at the start time."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
@@ -23,10 +23,11 @@ _AGREEMENT = 1e-9  # maximum relative difference between an input and its source
 
 
 class _StartWire(NamedTuple):
-    """Wire between two parts; `known` marks the source elements with known values.
+    """Wire between two parts during the initialization.
 
-    `is_guess` is true if only the source has a start value, which is then the initial guess of the
-    input.
+    `known` marks the source elements whose values are known. `is_guess` is true if the source has a
+    start value and the input has none; the initial guess of the input is then the start value of
+    the source.
     """
 
     known: Array
@@ -37,12 +38,13 @@ class _StartWire(NamedTuple):
 
 
 class Initialization:
-    """Initialization of all parts at the start time, with iteration of loops.
+    """Initialization of all parts at the start time, with iterations for loops of parts.
 
-    An input has its start value until the value of its source is known. The parts are evaluated in
-    the order of their initialization dependencies (`Wiring.initialization`). A loop of parts is
-    evaluated by at most 20 fixed-point iterations, until no value changes. If the iteration does
-    not converge, Newton's method solves the loop, with the start values as initial guess.
+    The value of an input is its start value until the value of its source is known. The parts are
+    evaluated in the order of their initialization dependencies (`Wiring.initialization`). A loop of
+    parts is evaluated by at most 20 fixed-point iterations, until no value changes. If the
+    iteration does not converge, Newton's method solves the loop, with the start values as initial
+    guess.
     """
 
     def __init__(
@@ -117,9 +119,10 @@ class Initialization:
                     changed.add(name)
 
     def _evaluate_known(self, name: str, outputs: set[str]) -> None:
-        """Evaluate outputs of a part with the inputs that are known so far.
+        """Evaluate outputs of a part, for its known inputs and start values of the others.
 
-        A block evaluates all its outputs, so the evaluation may fail because of an unknown input.
+        A block evaluates all its outputs, also outputs that depend on an unknown input, so the
+        evaluation may fail.
         """
         for wire in self._wires[name]:
             _copy(wire, wire.known)
@@ -129,9 +132,9 @@ class Initialization:
             self._try_evaluation(name, outputs)
 
     def _try_evaluation(self, name: str, outputs: set[str]) -> bool:
-        """Evaluate outputs of a part, and return False if a block fails.
+        """Evaluate outputs of a part; return False if the part is a block whose evaluation fails.
 
-        A failed block may be evaluated again later.
+        Such a block may be evaluated again later, with other inputs.
         """
         if not isinstance(self._parts[name], BlockInstance):
             self._evaluate(name, outputs)
@@ -245,7 +248,7 @@ class Initialization:
         return np.array(list(own), dtype=int)
 
     def _guess(self, group: StartGroup, links: Links, columns: Array) -> Array:
-        """Return the initial guess of outputs, which are the start values of the connected inputs.
+        """Return the initial guess of outputs from the start values of the connected inputs.
 
         Start values from the user replace declared start values.
         """
@@ -263,7 +266,7 @@ class Initialization:
         return values[columns]
 
     def _check(self, group: StartGroup) -> None:
-        """Raise ArithmeticError if an input differs from its source after the loop is solved.
+        """Raise ArithmeticError if an input differs from its source in the solution of a loop.
 
         Inputs that are not real numbers may differ, because Newton's method omits them.
         """
@@ -285,20 +288,20 @@ class Initialization:
 
 
 def equations_of(links: Links, group: tuple[str, ...], columns: Array) -> InterfaceEquations:
-    """Return the equations for the outputs `columns` that the parts of a group exchange."""
+    """Return the interface equations for the outputs `columns`, which parts of a group exchange."""
     readers = [links.readers(k) & set(group) for k in columns]
     return InterfaceEquations(list(links.owner[columns]), readers, " and ".join(map(repr, group)))
 
 
 def _copy(wire: _StartWire, which: Array) -> None:
-    """Copy the values that `which` selects from an output to an input; convert the units."""
+    """Copy the elements `which` from an output to an input, and convert the units."""
     wire.target[which] = wire.source[which]
     if wire.conversion is not None:
         wire.target[which] = wire.conversion.apply(wire.source)[which]
 
 
 def _start_names(part: Part) -> set[str]:
-    """Return the names of inputs, outputs and states with a start value, declared or given."""
+    """Return the names of inputs, outputs and states with a declared or given start value."""
     component = part.component
     states = getattr(component, "states", ())
     ports = (*component.inputs, *component.outputs, *states)

@@ -25,15 +25,16 @@ LOOK = 0.05  # time between two checks of the progress bar and of Ctrl-C [s]
 
 
 class Master(abc.ABC):
-    """Base class of the masters, which step the parts from one communication point to the next."""
+    """Base class of masters, which step all parts from one communication point to the next."""
 
     network: Network
 
     @abc.abstractmethod
     def go(self, recording: Recording, hold: Hold, pace: StepTiming | None) -> Iterator[int]:
-        """Run to the end of the recording; yield the number of steps since the previous yield.
+        """Simulate to the end of the recording; yield the number of steps since the last yield.
 
-        `hold` delays interrupts. If `pace` is given, each step starts at its due time.
+        The context manager `hold` delays interrupts. If `pace` is given, each step starts at its
+        due time.
         """
 
     @abc.abstractmethod
@@ -50,16 +51,16 @@ class Master(abc.ABC):
         return {}
 
     def remarks(self) -> Iterator[tuple[int, str]]:
-        """Yield log messages about a run, each with its log level."""
+        """Yield log messages on a run, each with its log level."""
         yield from ()
 
 
 class CoSimulation(Master):
     """Master in Python, with one instance for each part.
 
-    The plan selects the scheme of the communication steps (`communication_steps`). For runs without
-    coupling options, this master is the reference implementation for the C loop. Steps of compiled
-    parts run in C.
+    The coupling options in the plan select the scheme for communication steps
+    (`communication_steps`). For runs without coupling options, this master is the reference
+    implementation for the C loop. Steps of compiled parts run in C.
     """
 
     def __init__(self, plan: Plan, network: Instances):
@@ -165,7 +166,7 @@ class CompiledLoop(Master):
             self._fail(ending, t, dt)
 
     def _fail(self, ending: int, t: float, dt: float) -> None:
-        """Raise the exception for the code `ending` of the C loop, in the step from t to t + dt."""
+        """Raise the exception for the result `ending` of the C loop, in the step to t + dt."""
         if self._errors:
             error = self._errors.pop()
             self._errors.clear()
@@ -178,7 +179,10 @@ class CompiledLoop(Master):
 def collect_errors(
     function: Callable[..., None], errors: list[BaseException]
 ) -> Callable[..., bool]:
-    """Return a C callback that stores exceptions in `errors` and then returns True."""
+    """Return a callback for C that calls `function`; it returns True after an exception.
+
+    The callback stores the exception in `errors`.
+    """
 
     def call(*arguments: float) -> bool:
         try:

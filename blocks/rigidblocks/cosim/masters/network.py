@@ -1,4 +1,4 @@
-"""Networks of part instances: separate instances with wires, or one memory for a fused system."""
+"""Networks of parts in a run: connected instances, or one memory vector for a fused system."""
 
 import abc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,10 +30,10 @@ class PartError(RuntimeError):
 
 
 class Network(abc.ABC):
-    """Base class of the networks, which contain the instances of all parts of a system.
+    """Base class of networks, which contain the part instances of a system.
 
-    `outputs` has views of the flattened values of all outputs, by `part.port`. The views remain
-    valid during the run. Parts are numbered in stepping order.
+    `outputs` maps names `part.port` to views of the flattened values of the outputs. The views
+    remain valid during the run. Parts are numbered in stepping order.
     """
 
     outputs: Mapping[str, Array]
@@ -101,12 +101,12 @@ class Network(abc.ABC):
 
     @abc.abstractmethod
     def table(self) -> Sequence[Row]:
-        """Return the table of the C loop: the entry of each part with the wires to its inputs."""
+        """Return the table of the C loop: one row for each part, with its entry and input wires."""
 
     @property
     @abc.abstractmethod
     def unchecked_outputs(self) -> Iterable[Array]:
-        """Return the outputs that the master must check for infinite values and NaN."""
+        """Return the outputs that the master, not the part, must check for NaN and infinity."""
 
     @abc.abstractmethod
     def step(self, number: int, t: float, dt: float) -> None:
@@ -118,14 +118,17 @@ class Network(abc.ABC):
 
     @abc.abstractmethod
     def steps(self) -> Iterator[tuple[str, Array]]:
-        """Yield each part with an adaptive method, and its step size control data `STEP_PORTS`."""
+        """Yield each part with an adaptive method, and the data of its step size control.
+
+        `STEP_PORTS` lists the elements of the data.
+        """
 
     @abc.abstractmethod
     def close(self) -> None:
         """Free the resources of the parts."""
 
     def set_values(self, wiring: Wiring, values: Mapping[str, Array]) -> None:
-        """Set the values of ports and elements by name; `wiring` is the wiring of the run."""
+        """Set values of ports and of port elements by name; `wiring` is the wiring of the run."""
         for name, value in values.items():
             part, chosen = numbers_of(wiring, name)
             whole, places = wiring.whole_name(part, chosen.port.name), list(chosen.places)
@@ -149,7 +152,7 @@ class Network(abc.ABC):
 
 
 class Instances(Network):
-    """Connected instances of the parts of a run, one for each part."""
+    """Network with a separate instance for each part of a run."""
 
     def __init__(self, plan: Plan):
         self._wiring, self.order = plan.wiring, plan.stepping_order
@@ -198,7 +201,7 @@ class Instances(Network):
 
     @cached_property
     def _resets_are_complete(self) -> bool:
-        """True if a reset of each FMU is known to be complete."""
+        """True if a reset is known to be complete for each FMU."""
         fmus = {part.component for part in self._wiring.parts.values()}
         times = self._plan.t_start, self._plan.dt
         return all(reuse_of(fmu, *times).resets for fmu in fmus if isinstance(fmu, Fmu))
@@ -262,7 +265,7 @@ class Instances(Network):
             instance.load_arrays(number, own)
 
     def read_inputs_in_order(self, is_simultaneous: bool) -> Iterator[int]:
-        """Yield the number of each part in stepping order, after the part has read its inputs.
+        """Read the inputs of the parts, and yield the number of each part in stepping order.
 
         All parts read their inputs before the first step (Jacobi), or each part reads its inputs
         before its own step (Gauss-Seidel).
@@ -336,7 +339,7 @@ class Instances(Network):
 
 
 class OneMemory(Network):
-    """Network of a fused system: one compiled block with one memory vector."""
+    """Network for a fused system, which is one compiled block with one memory vector."""
 
     def __init__(self, plan: Plan):
         self._stepper, self._parts = plan.fused, plan.wiring.parts

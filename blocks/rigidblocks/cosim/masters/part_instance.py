@@ -1,4 +1,4 @@
-"""Instances of parts: blocks or FMUs in a run."""
+"""Instances of the parts (blocks and FMUs) in a run."""
 
 import abc
 from collections.abc import Collection, Mapping
@@ -16,7 +16,7 @@ _CLOSE = 1e-12  # events and samples closer than this fraction of a step coincid
 
 
 class Instance(abc.ABC):
-    """Base class of the instances of parts in a run.
+    """Base class of part instances in a run.
 
     `input` and `output` return views of the flattened values of a port. The views remain valid
     during the run. `outputs` returns all outputs in one array.
@@ -42,8 +42,8 @@ class Instance(abc.ABC):
     def initialize(self, t: float, outputs: Collection[str] | None = None) -> None:
         """Compute the outputs at the start time t [s] from the start values and the inputs.
 
-        `outputs` has the names of the outputs to compute, or None for all outputs. The method may
-        be called repeatedly.
+        `outputs` contains the names of the outputs to compute; None selects all outputs. The method
+        may be called repeatedly.
         """
 
     @abc.abstractmethod
@@ -66,7 +66,7 @@ class Instance(abc.ABC):
     def step_within(self, whole: tuple[float, float], t: float, dt: float) -> None:
         """Step from t to t + dt, within the communication step `whole`.
 
-        Events may split a communication step; `whole` has the start time and the length of the
+        Events may split a communication step; `whole` contains the start time and the length of the
         whole communication step [s]. The split does not change the sample times of a block.
         """
         del whole
@@ -86,25 +86,25 @@ class Instance(abc.ABC):
     def follow(self, course: Array, t: float, dt: float) -> None:
         """Step from t to t + dt with inputs that are polynomials in the time since t.
 
-        `course` has the coefficients (`block.evaluators.evaluate_inputs`). After the step the
+        `course` contains the coefficients (`block.evaluators.evaluate_inputs`). After the step the
         inputs have the final values of the polynomials. If the part does not support polynomial
         inputs, its inputs are held at the means of the polynomials.
         """
 
     def slopes(self, inputs: Array) -> Array | None:
-        """Return the Jacobian (n, m) of all n outputs with respect to the m inputs `inputs`.
+        """Return the Jacobian (n, m) of all n outputs with respect to m inputs.
 
-        `inputs` has the indices of the inputs. The Jacobian is evaluated at the current state.
-        Entries that the part does not provide are NaN. The result is None if the part has no
+        `inputs` contains the indices of the inputs. The Jacobian is evaluated at the current state.
+        Entries that the part does not provide are NaN. The result is None if the part provides no
         derivatives.
         """
         del inputs
         return None
 
     def entry(self) -> Entry:
-        """Return the entry of the part in the table of the C loop.
+        """Return the data of the part for the C loop.
 
-        The loop calls `step` if the part has no C functions.
+        If the part has no C functions, the loop calls the method `step`.
         """
         return Entry(HOSTED)
 
@@ -301,7 +301,7 @@ class BlockInstance(Instance):
 
     @property
     def steps(self) -> Array:
-        """Return the data of the step size control; the array is empty for fixed steps."""
+        """Return the data of the step size control, or an empty array for fixed steps."""
         steps: Array = self._memory[self._layout.s]
         return steps
 

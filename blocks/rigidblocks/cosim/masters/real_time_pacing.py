@@ -17,11 +17,14 @@ LATE = 0.1  # minimum start delay of a late step, relative to the wall-clock tim
 
 
 class StepTiming(abc.ABC):
-    """Base class of observers of each step, for pacing or time measurements."""
+    """Base class of step observers, which pace a run or measure the duration of its steps."""
 
     @abc.abstractmethod
     def begin(self, network: Network) -> None:
-        """Start the timing after the first sample is recorded; `network` has the part instances."""
+        """Start the timing; the caller has recorded the first sample.
+
+        `network` contains the instances of the parts.
+        """
 
     @abc.abstractmethod
     def wait(self) -> None:
@@ -39,8 +42,9 @@ class StepTiming(abc.ABC):
 class Pace(StepTiming):
     """Pacing of a run by a clock; `rate` is simulated time divided by wall-clock time.
 
-    If a step ends after the next step is due, `overrun` selects the response. The run catches up,
-    or skips due times (the simulated time does not advance), or `end_step` raises RuntimeError.
+    If a step ends after the next step is due, `overrun` selects the response. For "catch-up", the
+    next steps start at once. For "skip", the run skips due times, and the simulated time does not
+    advance. For "stop", `end_step` raises RuntimeError.
 
     Raises ValueError for a rate that is not positive and for an unknown `overrun`.
     """

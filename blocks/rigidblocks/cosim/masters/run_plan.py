@@ -1,4 +1,4 @@
-"""Plan of a run: options, argument checks, stepping order and compiled code.
+"""Run plans, which contain checked options, the stepping order and compiled code.
 
 `simulate`, `prepare`, sweeps, fits and FMU export share the option classes of this module.
 """
@@ -76,7 +76,7 @@ class CouplingOptions(TypedDict, total=False):
     Attributes:
         order: Stepping order of the parts, "gauss-seidel" or "jacobi".
         extrapolate: Degree of the input polynomials: 0, 1 or 2.
-        iterate: True repeats each step of a loop once; "newton" repeats each step until
+        iterate: True repeats each step of parts in a loop once; "newton" repeats it until
             convergence.
         step_tol: Tolerance of the step size control.
         step_min: Minimum communication step [s].
@@ -151,10 +151,10 @@ def with_defaults(
     allowed: type,
     defaults: Mapping[str, Any] = DEFAULTS,
 ) -> dict[str, Any]:
-    """Return all options of a function: the given options, and defaults for the other options.
+    """Check the options of a function call, and add default values for missing options.
 
     Args:
-        function: Function with the options, for the error messages.
+        function: Called function, for the error messages.
         given: Given options.
         allowed: Typed dictionary of the allowed options.
         defaults: Default values of the options.
@@ -216,7 +216,7 @@ class Grid:
 
     @property
     def t_stop(self) -> float:
-        """End of the last step [s], at least the floating-point sum of its start time and dt."""
+        """End of the last step [s], not below the floating-point sum of its start time and dt."""
         last = self.t_start + (self.n - 1) * self.dt
         return max(self.t_start + self.n * self.dt, last + self.dt)
 
@@ -252,11 +252,11 @@ NEWTON = "newton"
 class Coupling:
     """Coupling options of a run.
 
-    The constructor checks the value of each option. `check` checks whether the options suit a
-    system. `extrapolate` is the degree of the input polynomials. `iterate` repeats steps once
-    (True) or until convergence ("newton"). `step_tol` is the tolerance of the step size control,
-    and `step_min` the minimum step [s]. `bonds` are pairs of a force output and a velocity output,
-    whose coupling energy is measured; True selects all pairs by their units.
+    The constructor checks the value of each option. The method `check` checks the options for a
+    particular system. `extrapolate` is the degree of the input polynomials. `iterate` repeats steps
+    once (True) or until convergence ("newton"). `step_tol` is the tolerance of the step size
+    control, and `step_min` the minimum step [s]. `bonds` are pairs of a force output and a velocity
+    output, whose coupling energy is measured; True selects all pairs by their units.
     """
 
     extrapolate: int = 0
@@ -279,7 +279,7 @@ class Coupling:
 
     @property
     def is_plain(self) -> bool:
-        """True if no coupling option is set: inputs are held over steps of constant length."""
+        """True if all coupling options are the defaults: held inputs, steps of constant length."""
         return self == Coupling()
 
     @property
@@ -319,7 +319,7 @@ class Coupling:
 
 
 def check_state_restoration(wiring: Wiring, names: Iterable[str], option: str) -> None:
-    """Raise ValueError for a part without support of a rollback to the beginning of a step."""
+    """Raise ValueError for a part that does not support rollback to the beginning of a step."""
     for name in names:
         if not wiring.parts[name].can_restore_state:
             raise ValueError(
@@ -353,9 +353,9 @@ FORMS = ("compiled", "numpy", "fused", "traced")
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Wiring of a system and the options of its runs.
+    """Plan of a run: the wiring of a system, and the options.
 
-    The communication step `dt` and the start time `t_start` are in seconds. `scenario` has the
+    The communication step `dt` and the start time `t_start` are in seconds. `scenario` contains the
     values that are set during the run. Plans that differ only in their start values and their
     scenarios share the compiled code.
     """
@@ -432,11 +432,11 @@ class Plan:
 
     @cached_property
     def content(self) -> tuple[str, dict[str, str]]:
-        """Digest of the system without its start values, and the digests of its FMUs."""
+        """Digest of the system without start values, and digests of the FMU files."""
         return system_content(self.wiring)
 
     def compute_once(self, name: str, find: Callable[[], Any]) -> Any:
-        """Return the value that `find` computes; cache the value under the key `name`."""
+        """Return a cached value; the first call with the key `name` computes it by `find`."""
         if name not in self._computed:
             self._computed[name] = find()
         return self._computed[name]
@@ -465,7 +465,7 @@ class Plan:
         return self._share_code(replace(self, scenario=scenario), "_meta", "_computed")
 
     def _share_code(self, plan: "Plan", *others: str) -> "Plan":
-        """Copy the compiled code and other cached properties to a plan, and return the plan."""
+        """Copy the compiled code and other cached properties to another plan; return that plan."""
         for name in ("steppers", "fused", "links", "content", *others):
             if name in vars(self):
                 vars(plan)[name] = vars(self)[name]
@@ -484,7 +484,7 @@ class Plan:
 
 
 def make_for_part(name: str, make: Callable[[], Any]) -> Any:
-    """Call `make` for a part, and add the name of the part as a note to an error."""
+    """Return the result of `make` for a part; if it fails, add the part name to the error."""
     try:
         return make()
     except BaseException as error:
@@ -537,7 +537,7 @@ def make_plan(
 
 
 def _report_undeclared(wiring: Wiring, order: str) -> None:
-    """Log the stepping order of FMUs with undeclared dependencies that form a loop."""
+    """Log a warning with the stepping order of FMUs in a loop of undeclared dependencies."""
     late = "each FMU reads the outputs from the previous step"
     if order == GAUSS_SEIDEL:
         late = (
@@ -602,9 +602,9 @@ def with_default_method(
 ) -> Wiring:
     """Set the integration method of all parts that were added without a method.
 
-    The default method applies only to blocks. A method that the caller gives also applies to FMUs
-    for model exchange that support the method. `bounds` are rtol, atol and max_inner_steps. rtol
-    also applies to co-simulation FMUs that were added without rtol.
+    The default method applies only to blocks. A `method` given by the caller also applies to FMUs
+    for model exchange that support it. `bounds` are rtol, atol and max_inner_steps. rtol also
+    applies to co-simulation FMUs that were added without rtol.
 
     Raises ValueError if all parts are FMUs that do not support a given option.
     """
@@ -677,7 +677,7 @@ def _supports_model_exchange(method: Method) -> bool:
 
 
 def _reason(wiring: Wiring, unused: Iterable[str]) -> str:
-    """Return the reason why no FMU of the wiring supports the unused options."""
+    """Return, for an error message, the reason why no FMU supports the options `unused`."""
     name, part = next(iter(wiring.parts.items()))
     if part.method is not None:
         return f"'{name}' was added with its own method"

@@ -1,7 +1,7 @@
 """Log of a run: a file in the Arrow IPC stream format that is written during the run.
 
-The stream has a schema, consecutive record batches and an end mark. It has no references to later
-positions, so all record batches of a killed run can be read.
+The stream consists of a schema, consecutive record batches and an end mark. It has no references to
+later positions, so all record batches of a killed run can be read.
 """
 
 import contextlib
@@ -30,18 +30,18 @@ CHECKS = "crc32"  # metadata key of the checksums of a chunk or file
 
 
 def checksums(columns: Iterable[Array], texts: Mapping[str, str]) -> list[str]:
-    """Return a checksum for each array in `columns`, and then a checksum of the strings `texts`."""
+    """Return one checksum for each array in `columns`, followed by one checksum of all `texts`."""
     said = json.dumps(dict(sorted(texts.items()))).encode()
     content = (np.ascontiguousarray(column, dtype=float).data for column in columns)
     return [*(f"{zlib.crc32(one):08x}" for one in content), f"{zlib.crc32(said):08x}"]
 
 
 class LoggedValues:
-    """Values (n, columns) of a table that are read on access; column 0 of the table is time.
+    """Values (n, columns) of a log, read from disk on access; column 0 of the log is time.
 
     `values[rows, columns]` reads only the given columns from a log on disk and returns an array.
     `numpy.asarray(values)` reads all columns. The first access to a column verifies its checksums.
-    `checks` has a list of checksums for each chunk, or None for a chunk without checksums.
+    `checks` contains the checksums of each chunk, or None for a chunk without checksums.
 
     Raises ValueError for a damaged column.
     """
@@ -118,8 +118,8 @@ class LogWriter:
     def write(self, time: Array, rows: Array, events: Sequence[tuple[float, str]] = ()) -> None:
         """Append the samples `rows` (n, columns) at the times `time` (n,) [s], and new events.
 
-        `events` has the events (t, type) since the last call. Raises OSError if the write fails;
-        the log is then unchanged.
+        `events` contains the events (t, type) since the last call. Raises OSError if the write
+        fails; the log is then unchanged.
         """
         metadata = {"events": json.dumps(events)} if events else {}
         if any(port.type in TEXTUAL for port in self._ports):  # store the strings of these samples
@@ -142,7 +142,7 @@ class LogWriter:
             self._append(self._head)
 
     def _message(self, time: Array, rows: Array, metadata: dict[str, str]) -> bytes:
-        """Return the bytes of the next stream message: samples `rows` at the times (n,) [s]."""
+        """Return the bytes of the next message in the stream, with `rows` at the times (n,) [s]."""
         write_chunk(self._stream, _batch(self._schema, time, rows), metadata)
         message = self._text.getvalue()
         self._text.seek(0)
@@ -162,7 +162,10 @@ class LogWriter:
         self._size += len(message)
 
     def finish(self, time: Array, rows: Array) -> tuple[Array, LoggedValues]:
-        """End the log; return the times and values of all samples, including the last `rows`."""
+        """End the log; return the times and values of all samples.
+
+        The samples `rows` are not in the log; they are appended to the returned arrays.
+        """
         import pyarrow
 
         written, checks, times = list[Any](), list[list[str] | None](), [time]
@@ -214,10 +217,10 @@ def _batch(form: Any, time: Array, rows: Array) -> Any:
 
 
 def read_log(path: Path) -> tuple[Array, LoggedValues, Any, list[Any]]:
-    """Return the times, values, schema and events of a log or another Arrow file.
+    """Read an Arrow file, such as a log; return its times, values, schema and events.
 
     The values are memory-mapped. A log without an end mark, such as the log of a killed run, causes
-    a warning. The result then has the complete chunks of the log.
+    a warning. The result then contains the complete chunks of the log.
 
     Raises ValueError for a file of another format and for a damaged file.
     """
@@ -239,7 +242,7 @@ def read_log(path: Path) -> tuple[Array, LoggedValues, Any, list[Any]]:
 
 
 class _Stream:
-    """Memory-mapped log file with its complete chunks.
+    """Reader of a memory-mapped log file, for all complete chunks of the log.
 
     The reader releases memory pages after reading, so memory use does not grow with the log's
     length.
@@ -306,7 +309,7 @@ class _Stream:
         return time
 
     def _let_go(self, k: int) -> None:
-        """Release the memory pages of the file if the batch index k is a multiple of `_WINDOW`."""
+        """Release the memory pages of the file once in `_WINDOW` batches; k is the batch index."""
         if k % _WINDOW == 0 and isinstance(self._map, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED)
 

@@ -24,7 +24,7 @@ _LARGE = 1000  # number of elements above which only the digest of a parameter i
 
 
 def system_content(wiring: Wiring) -> tuple[str, dict[str, str]]:
-    """Return the digest of a system without its start values, and the digests of its FMUs.
+    """Return the digest of a system without start values, and the digests of its FMU files.
 
     The digest of the system covers all other data that affect the results of a run. The digests of
     the FMU files are listed by part name.
@@ -63,7 +63,7 @@ def _fmu_digest(fmu: Fmu) -> str:
 
 
 def provenance(wiring: Wiring, fmus: Mapping[str, str]) -> dict[str, str]:
-    """Return the provenance of a run as JSON strings by name.
+    """Return the provenance of a run: a mapping of names to JSON strings.
 
     The provenance consists of the parts with their parameters, methods and FMU digests, the
     connections, and the software versions.

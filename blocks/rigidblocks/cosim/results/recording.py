@@ -41,7 +41,7 @@ class ZeroCrossing(NamedTuple):
 
 @dataclass(frozen=True)
 class RecordOptions:
-    """Options that select the outputs and communication points to record.
+    """Recording options: recorded outputs, recorded communication points and result file.
 
     `record` contains patterns of output names such as `robot.*`. The run records every `every`-th
     communication point, in the file `save` or, without a file, in memory.
@@ -83,7 +83,7 @@ class RecordOptions:
         return grid.n // self.spacing(grid) + 1
 
     def spacing(self, grid: Grid) -> int:
-        """Return the recording interval in steps: min(every, n + 1) for a run of n steps.
+        """Return the recording interval in steps, which is min(every, n + 1) in a run of n steps.
 
         The limit n + 1 does not change the recorded samples. It ensures that the value fits a C
         integer.
@@ -92,7 +92,7 @@ class RecordOptions:
 
 
 class Rows(abc.ABC):
-    """Base class of sample storages; a row has the values of all recorded outputs at a time."""
+    """Base class of storages for samples; a row contains all recorded outputs at one time."""
 
     @abc.abstractmethod
     def write(self, time: Array, rows: Array, events: Sequence[ZeroCrossing]) -> None:
@@ -110,11 +110,11 @@ class Rows(abc.ABC):
 
     @abc.abstractmethod
     def commit(self, rows: int) -> None:
-        """Count samples that the caller has written to the arrays of `next_buffer` as recorded."""
+        """Add the first `rows` samples in the arrays of `next_buffer` to the recorded samples."""
 
     @abc.abstractmethod
     def finish(self, time: Array, rows: Array) -> tuple[Array, Array | LoggedValues]:
-        """Return the times and values of all samples; the samples `rows` are appended last."""
+        """Append the samples `rows`, and return the times and values of all samples."""
 
 
 class RowsInMemory(Rows):
@@ -235,7 +235,7 @@ class Recording:
         self._append(t, row)
 
     def add_crossings(self, t: float, columns: Array) -> None:
-        """Record an event at t [s] for each of the outputs `columns` that fell below zero."""
+        """Record an event at t [s] for each of the outputs `columns`, which fell below zero."""
         self.events += [ZeroCrossing(t, self.element_names[column]) for column in columns]
         self._has_fallen = True
 
@@ -267,7 +267,10 @@ class Recording:
             self._filled += rows
 
     def finish(self) -> tuple[Result, Exception | None]:
-        """Return the result, and the write error or None; unwritten samples stay in memory."""
+        """Return the result, and the exception of a failed write or None.
+
+        Samples that could not be written are in memory and part of the result.
+        """
         failure = None
         try:
             self._flush()

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Result(AttributeHints):
-    """Signals over time: `result["robot.q"]` is an array (n, 2) of values at n times.
+    """Result of a run: `result["robot.q"]` is the array (n, 2) of a signal at n times.
 
     `result.unit("robot.q")` is the unit of the signal.
 
-    `time` (n,) has the times [s]. `values` (n, columns) has one column for each element of all
-    `ports`. If the run was recorded to a file, indexing reads the values from the file, and
-    `numpy.asarray(values)` reads all values. `meta` has the metadata of the run. `events` has the
-    events in ascending time order.
+    `time` (n,) contains the times [s]. `values` (n, columns) contains one column for each element
+    of all `ports`. If the run was recorded to a file, indexing reads the values from the file, and
+    `numpy.asarray(values)` reads all values. `meta` contains the metadata of the run. `events`
+    contains the events in ascending time order.
     """
 
     CALLS: ClassVar = {
@@ -68,7 +68,7 @@ class Result(AttributeHints):
         return html_table(self._span(), ("port", "shape", "unit", ""), rows)
 
     def _span(self) -> str:
-        """Return a text: the number of samples, the time range [s] and the number of signals."""
+        """Return a summary: number of samples, start and end time [s], and number of signals."""
         return f"{len(self.time)} rows{self._time_span_text()}, {len(self.ports)} ports"
 
     def _time_span_text(self) -> str:
@@ -114,7 +114,7 @@ class Result(AttributeHints):
         )
 
     def __contains__(self, name: object) -> bool:
-        """Return True if the result has a signal, or an element of a signal, with this name."""
+        """Return True if the result contains a signal or an element with this name."""
         return name in self._column_slices or name in self.columns
 
     def __iter__(self) -> Iterator[str]:
@@ -143,7 +143,7 @@ class Result(AttributeHints):
 
     @property
     def content(self) -> Content:
-        """Data of the result as a `Content`, which the file formats write."""
+        """Data of the result as a `Content` object, for writing to a file."""
         return Content(self.time, self.ports, self.values, self.meta, self.events)
 
     @cached_property
@@ -181,9 +181,10 @@ class Result(AttributeHints):
     def save(self, path: str | Path) -> Path:
         """Write an .arrow, .csv, .parquet or .mf4 file and return its path.
 
-        The file has the columns of `to_dataframe`, their units, the ports, `meta`, and the time and
-        type of each event. A CSV file has only the columns; the file NAME.csv-metadata.json has the
-        units, ports, `meta` and events. An existing file is replaced atomically.
+        The file contains the columns of `to_dataframe`, their units, the ports, `meta`, and the
+        time and type of each event. A CSV file contains only the columns; the file
+        NAME.csv-metadata.json contains the units, ports, `meta` and events. An existing file is
+        replaced atomically.
 
         Args:
             path: Path of the file.
@@ -204,7 +205,7 @@ class Result(AttributeHints):
         """Return the result in a file that `save` or a run has written.
 
         The values in an .arrow file are read on access. A log without an end mark, such as the log
-        of a killed run, causes a warning. The result then has the complete chunks of the log.
+        of a killed run, causes a warning. The result then contains the complete chunks of the log.
 
         Args:
             path: Path of the file.
@@ -267,13 +268,13 @@ class Result(AttributeHints):
         return finished_figure(figure, path)
 
     def _usual(self) -> tuple[str, ...]:
-        """Return the names of the signals that `plot` shows if no names are given."""
+        """Return the names of the signals that `plot` shows by default."""
         numbers = [port for port in self.ports if port.type not in TEXTUAL]
         few = [port.name for port in numbers if port.size <= 12]
         return tuple(few or [port.name for port in numbers])
 
     def _draw(self, axis: "Axes", names: Sequence[str]) -> None:
-        """Draw the signals `names` and a line for each event into one panel."""
+        """Draw the signals `names`, and a line at the time of each event, in one panel."""
         styles = ("-", "--", "-.", ":")  # different styles keep coincident curves visible
         for name, style in zip(names, cycle(styles)):
             if len(names) <= len(styles):
@@ -284,7 +285,7 @@ class Result(AttributeHints):
 
 
 def curves_of(result: Result, name: str) -> Array:
-    """Return all elements of a signal, or one element, as columns (n, elements).
+    """Return the values of a signal (n, elements), or of one element (n, 1).
 
     Raises ValueError for signals with string values.
     """
@@ -295,13 +296,13 @@ def curves_of(result: Result, name: str) -> Array:
 
 
 def names_of(result: Result, name: str) -> list[str]:
-    """Return the names of all elements of a signal, or the given name if it is an element."""
+    """Return the names of all elements of a signal; for the name of an element, this name."""
     whole = name in {port.name for port in result.ports}
     return list(result.port(name).element_names) if whole else [name]
 
 
 def panels(n: int, title: str, height: float = 2.2) -> tuple["Figure", Sequence["Axes"]]:
-    """Return a figure with a title and n panels with a common time axis, one below the other.
+    """Return a figure with n panels, one below the other, and a common time axis.
 
     Each panel is `height` inches high. Raises ImportError if matplotlib is not installed.
     """

@@ -72,7 +72,7 @@ class SavedEvent(NamedTuple):
 
 
 class Content(NamedTuple):
-    """Content of a result file; the fields have the same meaning as in `Result`."""
+    """Content of a result file. The fields have the same meaning as in `Result`."""
 
     time: Array
     ports: tuple[Port, ...]
@@ -119,7 +119,7 @@ def format_of(path: Path) -> Format:
 
 
 def check_target(path: Path, numbers: int, logged: bool) -> None:
-    """Check before a run that a file with the given number of values can be saved.
+    """Check before a run that a result file with the given number of values can be written.
 
     `logged` is True if the run also writes a separate log, which needs 8 bytes per value.
 
@@ -177,7 +177,10 @@ def reserve(*paths: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _reserve_file(path: Path) -> Iterator[None]:
-    """Reserve one file: in this process by a set of paths, and between processes by a lock file."""
+    """Reserve one file for this run within a context.
+
+    A set of paths excludes other threads, and a lock file excludes other processes.
+    """
     if path.exists() and not path.is_file():  # a device may have several writers
         yield
         return
@@ -202,7 +205,7 @@ def _reserve_file(path: Path) -> Iterator[None]:
 
 
 def _open_lock(lock: Path, busy: OSError) -> int | None:
-    """Lock the lock file and return its descriptor, or None if the disk does not support locks."""
+    """Lock a lock file; return its descriptor, or None if the disk does not support locks."""
     if fcntl is None:
         return None
     while True:
@@ -249,7 +252,7 @@ def write(result: Content, path: Path) -> None:
 
 
 def temporary_folder(target: Path) -> tempfile.TemporaryDirectory[str]:
-    """Create a temporary folder next to a reserved file for writing the file.
+    """Return a context manager that creates a temporary folder next to a reserved file.
 
     The function removes temporary folders that killed processes left for the same file.
     """
@@ -281,7 +284,7 @@ def load(path: Path) -> Content:
 
 
 def _description(result: Content) -> dict[str, str]:
-    """Return the metadata, ports and events of a result as JSON strings by name."""
+    """Return the metadata, ports and events of a result as a mapping of names to JSON strings."""
     said = result_metadata(result.ports, result.meta)
     del said[CHECKS]  # this checksum does not cover the events and the values
     if result.events:
@@ -298,7 +301,10 @@ def _checks(
     time: Array | None = None,
     values: Array | LoggedValues | None = None,
 ) -> str:
-    """Return the checksums of the given arrays and of the description `said`, as one string."""
+    """Return the checksums of the description `said` and of the given arrays.
+
+    The checksums are in one string, separated by spaces; the last one covers the description.
+    """
     texts = {**said, "columns": json.dumps(list(columns.items()))}
     if time is None or values is None:
         return checksums((), texts)[-1]
@@ -307,7 +313,7 @@ def _checks(
 
 
 def result_metadata(ports: tuple[Port, ...], meta: Mapping[str, str]) -> dict[str, str]:
-    """Return the metadata and the ports of a result, with their checksum, as strings by name."""
+    """Return the metadata, the ports and their checksum as a mapping of names to strings."""
     fields = ("name", "shape", "unit", "doc")
     port_fields = [
         {f: getattr(p, f) for f in fields} | ({} if p.type == "Real" else {"type": p.type})
@@ -325,9 +331,9 @@ def _content(
     columns: Mapping[str, str],
     said: Mapping[str, str],
 ) -> Content:
-    """Return the content of a result file.
+    """Return the content of a result file from its times, values and description.
 
-    `columns` has the units by signal name, and `said` is the description in the file.
+    `columns` maps signal names to units, and `said` is the description in the file.
 
     Warns if a checksum does not match: the file is damaged, or another program has changed it.
     """
@@ -358,14 +364,14 @@ def _port(
     doc: str = "",
     type: str = "Real",  # noqa: A002 - the name in the file
 ) -> Port:
-    """Return the port that a result file describes; units may be units that an FMU defines."""
+    """Return the port for a signal of a result file; an FMU may have defined its units."""
     units = unit if isinstance(unit, str) else tuple(unit)
     meanings = {one: quantity_of(one) for one in ([unit] if isinstance(unit, str) else unit)}
     return Port(name, tuple(shape), units, doc, type=type, meanings=meanings)
 
 
 def _ports(columns: Mapping[str, str]) -> tuple[Port, ...]:
-    """Return the ports of the named columns; the columns q[1], q[2], ... form one port q."""
+    """Return the ports for named columns; for example, q[1], q[2], ... form the port q."""
     groups: list[tuple[str, list[str]]] = []
     for column in columns:
         match = _ELEMENT.fullmatch(column)
@@ -405,7 +411,7 @@ def _table(result: Content, said: Mapping[str, str]) -> Any:
 def _result_from_arrow(
     path: Path, time: Array, values: LoggedValues, form: Any, events: Sequence[Any] = ()
 ) -> Content:
-    """Return the content of an Arrow file from its times, values, schema `form` and events."""
+    """Convert the times, values, schema `form` and events of an Arrow file to a `Content`."""
     units = {field.name: (field.metadata or {}).get(b"unit", b"").decode() for field in form}
     units.pop(form[0].name)
     said = {k.decode(): v.decode() for k, v in (form.metadata or {}).items()}
@@ -578,7 +584,7 @@ def _read_mdf(path: Path) -> Content:
 
 
 def mdf_content(path: str) -> tuple[Array, Array, dict[str, str], dict[str, str]]:
-    """Return the times, values, units by name and description from an MDF4 file."""
+    """Read an MDF4 file; return the times, the values, the units by name and the description."""
     from asammdf import MDF
 
     with MDF(path) as mdf:

@@ -80,7 +80,7 @@ def facing_frames(model: Tree, tree: Tree, q: Array) -> list[tuple[Any, Any]]:
 
 
 def facing_jacobians(model: Tree, tree: Tree, q: Array) -> list[tuple[Array, Array]]:
-    """Return the Jacobians (6, n) of the two frames of each loop joint, as in `facing_frames`.
+    """Return the Jacobians (6, n) of the two frames of each loop joint (`facing_frames`).
 
     Each Jacobian is in the coordinates of its frame and refers to the n variables of the cut tree.
     """
@@ -213,7 +213,7 @@ def _rows(model: Tree) -> Iterable[tuple[str, slice]]:
 
 
 def _minimize_misfit(model: Tree, tree: Tree, q: Array, free: Array, iterations: int) -> Array:
-    """Return the configuration of the cut tree with the smallest closure error (`_misfit`).
+    """Minimize the closure error of the cut tree (`_misfit`); return the configuration.
 
     Only the velocity variables `free` change.
     """
@@ -233,9 +233,10 @@ def _minimize_misfit(model: Tree, tree: Tree, q: Array, free: Array, iterations:
 
 
 def _damped_step(J: Array, misfit: Array, square: Any) -> Array:
-    """Return the step that minimizes |misfit + J step|^2 + square |step|^2, with limited length.
+    """Return the damped least-squares step for the closure error, with limited length.
 
-    The function scales the step so that no element exceeds `LONGEST_STEP`.
+    The step minimizes |misfit + J step|^2 + square |step|^2. The function then scales the step so
+    that no element exceeds `LONGEST_STEP`.
     """
     n = J.shape[1]
     damped = np.vstack([J, np.sqrt(square) * np.eye(n)])
@@ -245,14 +246,14 @@ def _damped_step(J: Array, misfit: Array, square: Any) -> Array:
 
 
 def _misfit(model: Tree, tree: Tree, q: Array) -> Array:
-    """Return the differences of E and r between the two frames that each loop joint connects."""
+    """Return the differences of rotation E and position r of the two frames of each loop joint."""
     return np.concatenate(
         [np.concatenate([(X.E - Y.E).ravel(), X.r - Y.r]) for X, Y in facing_frames(model, tree, q)]
     )
 
 
 def _misfit_rates(model: Tree, tree: Tree, q: Array) -> Array:
-    """Return the derivatives of `_misfit` w.r.t. the velocity variables of the cut tree."""
+    """Return the Jacobian of `_misfit` with respect to the velocity variables of the cut tree."""
     frames, jacobians = facing_frames(model, tree, q), facing_jacobians(model, tree, q)
     return np.vstack(
         [
@@ -263,7 +264,7 @@ def _misfit_rates(model: Tree, tree: Tree, q: Array) -> Array:
 
 
 def _element_rates(X: Any, J: Array) -> Array:
-    """Return the derivatives of the elements of E and r of the frame X with the Jacobian J."""
+    """Return the derivatives of the elements of E and r of a frame X, given its Jacobian J."""
     n = len(X.r)
     turns = np.array([[[0, 1], [-1, 0]]] if n == 2 else _MINUS_SKEW)
     dE = np.einsum("kab,bc,kn->acn", turns, X.E, J[:-n]).reshape(n * n, -1)

@@ -44,11 +44,12 @@ TOLERANCE = 1e-9  # relative to the largest column; exceeds rounding of dependen
 
 @dataclass(frozen=True, eq=False)
 class Front:
-    """Front of the elimination of Y for one loop (`eliminate_constraints`).
+    """Elimination step of one loop: its constraints, directions and coordinates (front).
 
-    The coordinates of a front are the remaining coordinates of the fronts `sources`, then the
-    `fresh` rows of Y. Each column of M is a constraint of the loop in these coordinates. A loop
-    uses a row of Y if one of its constraints has a nonzero element in this row.
+    `eliminate_constraints` creates one front for each loop. The coordinates of a front are the
+    remaining coordinates of the fronts `sources`, then the `fresh` rows of Y. Each column of M is a
+    constraint of the loop in these coordinates. A loop uses a row of Y if one of its constraints
+    has a nonzero element in this row.
 
     Attributes:
         block: Indices of the constraints of the loop.
@@ -56,9 +57,9 @@ class Front:
         sources: Earlier fronts whose remaining coordinates are coordinates of this front.
         fresh: Rows that occur in no earlier front.
         rows: Rows that this loop or a later loop uses, in the coordinates of this front.
-        Q: Orthonormal directions that the constraints M fix, Q = M V.
-        V: Linear combinations of the constraints M that give Q.
-        sizes: Norms of the remainders before their normalization to Q; 0 for a dropped remainder.
+        Q: Orthonormal basis of the column space of M, Q = M V.
+        V: Matrix of the linear combinations of constraints in Q = M V.
+        sizes: Pivot norms: the norm of each constraint after orthogonalization, 0 if dropped.
         P: Basis of the remaining coordinates: the null space of the constraints of the front.
         kept: Rows that later loops use, in coordinates of P.
         largest: Norm of the largest constraint before the elimination.
@@ -77,12 +78,12 @@ class Front:
     largest: Any
 
     def is_negligible(self, c: Array, amplitude: Array, order: int) -> Array:
-        """Return a mask of the coordinates c along Q that do not exceed their rounding errors.
+        """Return a mask of the coordinates c along Q that are within their rounding errors.
 
             |c| < amplitude (s_1/s)^order / s
 
-        `amplitude` (nc,) contains the rounding errors of the constraints. s is the norm of the
-        remainder that gives the direction (`sizes`), and s_1 the norm of the largest constraint.
+        `amplitude` (nc,) contains the rounding errors of the constraints. s is the pivot norm of
+        the direction (`sizes`), and s_1 the norm of the largest constraint.
         """
         some = [less(0.0, size) for size in self.sizes]
         inverse = np.array(
@@ -98,11 +99,11 @@ class Front:
 
 @dataclass(frozen=True, eq=False)
 class RoundingBound:
-    """Right-hand side k (nc,), and the rounding errors of k and of the velocities K qd (nc,).
+    """Right-hand side k of the constraints, with the rounding errors of k and of K qd.
 
-    The rounding errors apply to constraints with the norm s_1, the norm of the largest constraint.
-    In a linear combination of constraints with the norm s, the error of k is larger by the factor
-    (s_1/s)^2, and the velocity error by the factor s_1/s.
+    All fields are (nc,). The rounding errors apply to constraints with the norm s_1, the norm of
+    the largest constraint. In a linear combination of constraints with the norm s, the error of k
+    is larger by the factor (s_1/s)^2, and the velocity error by the factor s_1/s.
 
     Near a singular configuration, rounding of the positions rotates the direction of a constraint
     by eps/s. k determines whether the mechanism passes straight through the singular configuration
@@ -132,8 +133,8 @@ class Elimination:
         """Estimate of the condition number of the independent constraints.
 
         The estimate is the ratio of the largest to the smallest pivot norm of the independent
-        constraints. It approximates sigma_1/sigma_r, the ratio of the extreme
-        singular values. Without independent constraints, the estimate is 1.
+        constraints. It approximates sigma_1/sigma_r, the ratio of the extreme singular values.
+        Without independent constraints, the estimate is 1.
         """
         largest = reduce(maximum, self._sizes, 0.0)
         smallest = reduce(
@@ -150,7 +151,7 @@ class Elimination:
 def eliminate_constraints(
     Y: Array, blocks: Sequence[slice], tolerance: float = TOLERANCE
 ) -> Elimination:
-    """Return the factors of the constraint matrix Y, by orthogonal elimination of each loop.
+    """Factorize the constraint matrix Y by orthogonal elimination, loop by loop.
 
     The factors H = L^T L define coordinates w = L qdd with unit inertia. In these coordinates the
     constraints are Y^T w = k with Y = L^-T K^T. The elimination is the null-space method of Spencer
@@ -158,15 +159,16 @@ def eliminate_constraints(
 
     Each step eliminates the loop with the fewest coordinates, or the first of several such loops.
     The step transforms the constraints of the loop to orthonormal directions, beginning with the
-    largest constraint. It drops a remainder below the tolerance as a rounding error (RBDA 8.8).
-    Such a constraint depends on constraints of earlier loops or on larger constraints of the loop.
+    largest constraint. It drops a constraint whose norm after orthogonalization is below the
+    tolerance (RBDA 8.8). Such a constraint depends on constraints of earlier loops or on larger
+    constraints of the loop.
     Rows of Y that later loops use retain only their component in the null space of the constraints.
     The number of operations for a chain of loops is proportional to its length.
 
     Args:
         Y: Constraints (n, nc).
         blocks: Columns of each loop.
-        tolerance: Norm below which a remainder is dropped, relative to the largest column.
+        tolerance: Pivot norm below which a constraint is dropped, relative to the largest column.
 
     Returns:
         Factors of Y for `solve_elimination`.
@@ -185,7 +187,7 @@ def eliminate_constraints(
 
 
 def _elimination_order(concerned: Sequence[Mapping[int, Array]]) -> Iterator[tuple[int, set[int]]]:
-    """Yield the loops in elimination order, and for each loop the rows that later loops use."""
+    """Yield each loop in elimination order, and the rows of Y that the loops after it use."""
     waiting = [l for l, rows in enumerate(concerned) if rows]
     together: dict[int, set[int]] = {}  # for each row: the rows in the same front
     while waiting:
@@ -238,10 +240,10 @@ def solve_elimination(
 def _fixed_and_free(
     factors: Elimination, k: Array, z: Array, rounding_bound: RoundingBound | None
 ) -> tuple[list[Array], list[Array]]:
-    """Return two lists: the component of w along Q, and the coordinates of z, one per front.
+    """Return, for each front, the component of w along Q and the vector z.
 
-    The constraints of a front determine the component of w along Q. Both are in the coordinates of
-    the front. The fronts are in elimination order.
+    The constraints of a front determine the component of w along Q. Both vectors are in the
+    coordinates of the front, and both lists in elimination order.
     """
     z = np.asarray(z)
     offset: dict[int, Any] = {}  # for each row of Y: component that earlier loops determine
@@ -272,9 +274,9 @@ def _fixed_and_free(
 
 
 def _required_coordinates(front: Front, k: Array, offset: dict[int, Any]) -> Array:
-    """Return the coordinates along Q with which w satisfies the constraints of a front.
+    """Solve the constraints of a front for the coordinates of w along Q.
 
-    `offset` contains the component of each row of Y that earlier loops determine.
+    `offset` contains the contribution of earlier loops to each element of w.
     """
     rest = k[front.block] - sum(y * offset[row] for row, y in front.Y.items() if row in offset)
     c: Array = front.V.T @ rest
@@ -282,7 +284,7 @@ def _required_coordinates(front: Front, k: Array, offset: dict[int, Any]) -> Arr
 
 
 def _move(front: Front, fixed: Array, offset: dict[int, Any]) -> None:
-    """Add the component of each row of Y that a loop determines to `offset`."""
+    """Add the component of w that a front determines to the elements of w in `offset`."""
     for row, c in front.rows.items():
         offset[row] = offset.get(row, 0.0) + c @ fixed
 
@@ -346,7 +348,7 @@ def _remaining_basis(
 def _coordinates(
     sources: tuple[int, ...], fresh: tuple[int, ...], fronts: list[Front], home: dict[int, int]
 ) -> dict[int, Array]:
-    """Return the rows of Y that a new front can use, in coordinates of this front.
+    """Return the rows of Y that are available to a new front, in coordinates of this front.
 
     The result contains the `kept` rows of the fronts `sources`, and the `fresh` rows.
     """
@@ -412,7 +414,7 @@ def kkt(
     parent: Parents | None = None,
     blocks: Blocks | None = None,
 ) -> ConstrainedMotion:
-    """Solve the symmetric indefinite system of qdd and lam by L D L^T (method 1, RBDA Eq 8.36).
+    """Solve for qdd and lam together by an L D L^T factorization (method 1, RBDA Eq 8.36).
 
         [H, K^T; K, 0] [qdd; -lam] = [f; k]
 
@@ -484,7 +486,7 @@ def null_space_method(
 def loop_function(
     H: Array, f: Array, K: Array, k: Array, closure: ClosureMotion
 ) -> ConstrainedMotion:
-    """Solve the equation of motion in the variables y of a loop-closure function (RBDA 8.11).
+    """Solve the equation of motion in the variables y of a function q = gamma(y) (RBDA 8.11).
 
     `closure` is the result of `loop_closure` for q = gamma(y). The positions have no error to
     stabilize, so the argument k has no effect. K affects only lam, which is the smallest solution.
@@ -546,5 +548,5 @@ def solver(method: str) -> Solver:
 
 
 def _chain(n: int) -> tuple[int, ...]:
-    """Return the parent array of n variables in an unbranched tree, whose inertia is dense."""
+    """Return the parent array of an unbranched tree of n variables, for a dense inertia."""
     return tuple(range(-1, n - 1))

@@ -1,7 +1,7 @@
-"""Constraints of loop joints and strings on the joint variables of the tree (RBDA 8.2, 3.4, 8.11).
+"""Constraints of loop joints and strings (cables) on the tree joints (RBDA 8.2, 3.4, 8.11).
 
-`loop_constraints` returns K, k and the position errors of K qdd = k. A string can connect any
-number of bodies (RBDA 3.4).
+`loop_constraints` returns K, k and the position errors of K qdd = k. A string is a cable of fixed
+length that can connect any number of bodies (RBDA 3.4).
 
 `loop_closure` evaluates a loop-closure function q = gamma(y) of independent variables y (RBDA
 8.11). A user writes gamma in closed form, with NumPy and `rigidblocks.select`. Dual numbers give
@@ -24,7 +24,7 @@ from rigidblocks.spatial.spatial import Array, multiply_transforms
 
 
 class StringRow(NamedTuple):
-    """Constraint K qdd = k of a string, which is one row of `LoopConstraints`.
+    """Constraint K qdd = k of a string (cable), one row of `LoopConstraints`.
 
     Attributes:
         K: Constraint row (nv,).
@@ -40,7 +40,7 @@ class StringRow(NamedTuple):
 
 
 class _Point(NamedTuple):
-    """Point of a string on a body.
+    """Point of a string (cable) on a body.
 
     X is the transform from body coordinates to a frame at the point with the axes of the base. p
     [m], v and a are the position, velocity and velocity-product acceleration of the point.
@@ -54,7 +54,7 @@ class _Point(NamedTuple):
 
 
 def string_row(model: Tree, string: StringConstraint, motion: Any) -> StringRow:
-    """Return the constraint of a string for the motion `motion` (`TreeMotion`) of the tree.
+    """Return the length constraint of a string (cable) for a motion of the tree (`TreeMotion`).
 
     delta = sum |d| + 2 pi radius - length,   K qd = sum e . dv,   e = d/|d|
     k = length'' - sum (e . da + (dv . dv - (e . dv)^2)/|d|)
@@ -81,7 +81,7 @@ def string_row(model: Tree, string: StringConstraint, motion: Any) -> StringRow:
 
 
 def string_places(model: Tree, string: StringConstraint) -> set[int]:
-    """Return the indices of the joints that move a point of the string."""
+    """Return the indices of all joints that move a point of a string (cable)."""
     joints: set[int] = set()
     for body, _ in string.points:
         while body >= 0:
@@ -131,9 +131,10 @@ class LoopConstraints(NamedTuple):
 
 
 class TreeMotion(NamedTuple):
-    """Transform Xup, motion subspace S, velocity v and velocity-product acceleration a of bodies.
+    """Motion of all bodies: Xup, motion subspaces S, velocities v, velocity-product terms a.
 
-    Xup is the transform from the parent to the body. The lists are indexed by body.
+    Xup are the transforms from the parents to the bodies, and a the velocity-product accelerations.
+    The lists are indexed by body.
     """
 
     Xup: list[Any]
@@ -164,7 +165,7 @@ def loop_constraints(model: Tree, q: Array, qd: Array) -> LoopConstraints:
 
 
 def tree_constraints(model: Any, motion: TreeMotion, dtype: type = float) -> LoopConstraints:
-    """Return the constraints of the loop joints and strings for the motion `motion` of the tree.
+    """Return the constraints of loop joints and strings (cables) for a motion of the tree.
 
     `motion` may contain body accelerations instead of velocity-product accelerations. Then -k of
     the result is the acceleration error K qdd - k of the constraints.
@@ -183,7 +184,7 @@ def tree_constraints(model: Any, motion: TreeMotion, dtype: type = float) -> Loo
 
 
 def position_constraints(model: Tree, q: Array) -> LoopConstraints:
-    """Return the constraint matrix K and the position errors delta at q, with k for qd = 0."""
+    """Return the constraints at rest: K and the position errors delta at q, and k for qd = 0."""
     return loop_constraints(model, q, np.zeros(model.nv))
 
 
@@ -234,9 +235,9 @@ def baumgarte(
 
 
 def loop_joint_motion(model: Tree, q: Array, qd: Array) -> tuple[list[Array], list[Array]]:
-    """Return the position and velocity variables of each loop joint at q, qd of the tree.
+    """Return the position and velocity variables of each loop joint.
 
-    q (nq,) and qd (nv,) are the variables of the tree joints.
+    The variables follow from the variables q (nq,) and qd (nv,) of the tree joints.
     """
     check_lengths(model, q=q, qd=qd)
     motion, positions, velocities = _tree_motion(model, q, qd), [], []
@@ -248,7 +249,7 @@ def loop_joint_motion(model: Tree, q: Array, qd: Array) -> tuple[list[Array], li
 
 
 def active_forces(model: Tree, q: Array, loop_tau: Array) -> Array:
-    """Return tau^a (nv,), the tree joint forces equivalent to the forces of the loop joints.
+    """Return the tree joint forces tau^a (nv,) that are equivalent to forces in loop joints.
 
     The active force of a loop joint is T_a tau with T_a^T S = 1 (RBDA Eq 8.33).
 
@@ -277,7 +278,7 @@ def active_forces(model: Tree, q: Array, loop_tau: Array) -> Array:
 
 
 def _tree_motion(model: Tree, q: Array, qd: Array) -> TreeMotion:
-    """Return the motion of each body from an outward pass; the last entry belongs to the base."""
+    """Compute the motion of all bodies in an outward pass; the last entries belong to the base."""
     algebra, still = model.algebra, model.algebra.zero()
     Xup, S, v, a = ([None] * model.nb + [still] for _ in range(4))
     for i, p in enumerate(model.parent):
@@ -288,7 +289,7 @@ def _tree_motion(model: Tree, q: Array, qd: Array) -> TreeMotion:
 
 
 def _constrain(model: Tree, l: int, motion: TreeMotion, K: Array, k: Array, delta: Array) -> None:
-    """Write the constraints of loop joint l to its rows of K, k and delta."""
+    """Compute the constraints of loop joint l; write them to its rows K, k and delta."""
     loop = model.loops[l]
     X, Xp, v_s, vJ = _relative_motion(model, l, motion)
     T, delta[:], c = loop.joint.constraint(X, vJ)
@@ -315,10 +316,10 @@ def _relative_motion(model: Tree, l: int, motion: TreeMotion) -> tuple[Any, Any,
 
 
 def _joint_forces_of_loop(model: Tree, l: int, motion: TreeMotion, Xp: Any, F: Array) -> Array:
-    """Return J_L^T F (nv, k), the joint forces equivalent to the forces F (6, k) of loop joint l.
+    """Return the tree joint forces (nv, k) equivalent to the forces F (6, k) of loop joint l.
 
-    F is in F_s coordinates. It acts on the successor, and its reaction on the predecessor (RBDA Eq
-    8.20, 8.30).
+    The result is J_L^T F. F is in F_s coordinates. It acts on the successor, and its reaction on
+    the predecessor (RBDA Eq 8.20, 8.30).
     """
     loop, (Xup, S, _, _) = model.loops[l], motion
     root = nearest_common_ancestor(model, loop.predecessor, loop.successor)

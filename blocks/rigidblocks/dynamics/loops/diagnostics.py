@@ -113,9 +113,9 @@ def loop_diagnostics(
 ) -> LoopDiagnostics:
     """Return the errors, singular values, rank and mobility of the loops at (q, qd).
 
-    The function supports floats and traced scalars. In a trace, each sweep of the singular value
-    decomposition costs about 10 m^2 n operations for m constraints. Trace only models with at most
-    a dozen constraints.
+    The function supports floats and traced scalars. For traced arguments, each sweep
+    of the singular value decomposition adds about 10 m^2 n operations for m constraints. Use traced
+    arguments only for models with at most a dozen constraints.
 
     Args:
         model: Model with loops.
@@ -148,7 +148,7 @@ def _check_constrained(model: Tree) -> None:
 
 
 def _last_share(U: Array, inverses: Array, k: Array) -> Any:
-    """Return |u_r^T k|, the component of the right-hand side k of K qdd = k along u_r.
+    """Return |u_r^T k|, the component of the right-hand side k along u_r, for K qdd = k.
 
     u_r is the left singular vector of the smallest nonzero singular value of K.
     """
@@ -203,7 +203,7 @@ def _axis(vector: Array) -> str:
 def redundant_constraints(
     model: Tree, q: Array, tolerance: float = SINGULAR_VALUE_TOLERANCE
 ) -> tuple[RedundantConstraint, ...]:
-    """Return the redundant loop constraints at q (nq,), which other constraints imply.
+    """Return the redundant loop constraints at q (nq,): other constraints imply them.
 
     The removal of these constraints does not change the motion. Among mutually dependent
     constraints, the choice of the redundant constraint is arbitrary. The elimination retains the
@@ -233,7 +233,7 @@ def redundant_constraints(
 
 
 def near_singular(t: Array, rank: Array, condition: Array) -> Iterator[tuple[float, float]]:
-    """Yield the times [s] and condition numbers at which a recorded motion is nearly singular.
+    """Yield the time [s] and condition number of each near-singular interval of a motion.
 
     A motion is nearly singular if the condition number is above 30 times its median. Each interval
     of nearly singular samples yields its largest condition number. The condition number is infinite
@@ -328,7 +328,7 @@ def _crossings(samples: list[_Sample]) -> Iterator[SingularPassage]:
     """Yield the singular configurations at which sigma_r changes its sign between two samples.
 
     At such a configuration, the combined orientation of the bases U and V changes. The function
-    skips samples whose last singular vectors are not unique.
+    skips samples at which sigma_r is nearly zero, because its singular vectors are not unique.
     """
     definite = [sample for sample in samples if sample.ratio > 1e-7]
     for one, two in pairwise(definite):
@@ -343,7 +343,7 @@ def _crossings(samples: list[_Sample]) -> Iterator[SingularPassage]:
 
 
 def _minima(samples: list[_Sample], threshold: float) -> Iterator[SingularPassage]:
-    """Yield the sample with the smallest ratio in each interval below the threshold.
+    """Yield the most singular sample of each interval with singular-value ratios below a limit.
 
     The function skips intervals in which sigma_r changes its sign.
     """
@@ -426,7 +426,7 @@ def constraint_structure(model: Tree) -> Array:
 
 
 def null_space_by_clusters(model: Tree, K: Array, k: Array) -> NullSpace:
-    """Return the null space G and a solution g of K x = k, computed per cluster (RBDA 8.9).
+    """Solve K x = k cluster by cluster: return a null-space basis G and a solution g (RBDA 8.9).
 
     The solutions are x = G y + g. G is block-diagonal, with ones for joints outside all loops. The
     function supports floats only.
@@ -450,7 +450,7 @@ def null_space_by_clusters(model: Tree, K: Array, k: Array) -> NullSpace:
 
 
 def _places(slices: tuple[slice, ...], numbers: tuple[int, ...]) -> Array:
-    """Return the concatenated indices of the slices `slices[k]` for each k in `numbers`."""
+    """Return the indices in the slices `slices[k]`, k in `numbers`, as one array."""
     return np.concatenate([np.arange(slices[k].start, slices[k].stop) for k in numbers])
 
 
@@ -524,7 +524,7 @@ def _joints_around(model: Tree, l: int) -> list[int]:
 
 
 def _loop_opening(model: Tree, q: Array, offset: Array, rows: slice, columns: list[int]) -> float:
-    """Return the smallest closure error of a loop near q after a displacement `offset` (nv,).
+    """Displace q by `offset` (nv,) and minimize the closure error of a loop; return this error.
 
     `rows` are the constraints of the loop. The function minimizes their error by Newton steps in
     the velocity variables `columns`. The steps are perpendicular to `offset`.

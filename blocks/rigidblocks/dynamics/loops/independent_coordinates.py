@@ -49,13 +49,13 @@ class Coordinates(Protocol):
     """Independent coordinates y (p,), defined by the equations R(q, y) = 0 (Spencer 2004, 2.25)."""
 
     def R(self, q: Array, y: Array) -> Array:
-        """Return the residual R (p,), which is zero if y are the coordinates of q."""
+        """Return the residual R (p,) of the coordinate equations; zero if y belongs to q."""
 
     def D1(self, q: Array, y: Array) -> Array:
-        """Return dR/dq (p, nv), the derivative with respect to the velocity variables."""
+        """Return the derivative dR/dq (p, nv) with respect to the velocity variables of q."""
 
     def D2(self, q: Array, y: Array) -> Array:
-        """Return dR/dy (p, p), which must not be singular."""
+        """Return the derivative dR/dy (p, p), a nonsingular matrix."""
 
 
 @dataclass(frozen=True, eq=False)  # eq=False: comparing arrays returns an array
@@ -109,7 +109,7 @@ class LinearCoordinates:
         return bias
 
     def is_far(self, q: Array) -> bool:
-        """Return True if q is so far from the origin that new coordinates are necessary.
+        """Return True if q is too far from the origin for these coordinates.
 
         The limit is 2 rad for each component of the rotation of a joint with a quaternion. The
         coordinates are valid only for rotations below pi.
@@ -143,7 +143,7 @@ class Tangent(NamedTuple):
 
 
 def joint_coordinates(model: Tree, q: ArrayLike, joints: Iterable[str | int]) -> LinearCoordinates:
-    """Return linear coordinates that are the positions of the given joints, relative to q.
+    """Return coordinates y that are the positions of selected joints, relative to q.
 
     Args:
         model: Model with loops.
@@ -176,7 +176,7 @@ def partitioned_coordinates(model: Tree, q: ArrayLike) -> LinearCoordinates:
 
 
 def tangent_coordinates(model: Tree, q: ArrayLike) -> LinearCoordinates:
-    """Return coordinates along orthonormal directions that keep the loops closed at q (nq,).
+    """Return coordinates y along orthonormal directions of the null space of K at q (nq,).
 
     These coordinates have the smallest condition number at q.
 
@@ -256,7 +256,7 @@ def dependent_positions(
 def independent_motion(
     model: Tree, coordinates: Coordinates, q: Array, qd: Array, y: Array
 ) -> Tangent:
-    """Return G and g of the motion qd = G yd, qdd = G ydd + g (Spencer 2004, Eq 2.45, 2.46).
+    """Return G and g, which map yd and ydd to qd and qdd (Spencer 2004, Eq 2.45, 2.46).
 
         G = [D1 R; K]^-1 [-D2 R; 0],   g = [D1 R; K]^-1 [0; k]
 
@@ -305,7 +305,7 @@ def _stacked_jacobian(model: Tree, coordinates: Coordinates, q: Array, y: Array)
 
 
 def _flat(model: Tree) -> list[bool]:
-    """Return a mask (nv,) of the velocity variables that are derivatives of positions."""
+    """Return a mask (nv,) of the velocity variables that are derivatives of position variables."""
     return [
         joint.nq == joint.nv and bool(np.array_equal(joint.rate(joint.neutral() + 0.5, unit), unit))
         for joint in model.joint
@@ -325,7 +325,7 @@ def _check_mobility(model: Tree, K: Array, count: int, kind: str) -> None:
 
 
 def _checked_linear(model: Tree, matrix: Array, q: Array) -> LinearCoordinates:
-    """Return the independent coordinates y = matrix (q' - q) of configurations q' near q.
+    """Return the linear coordinates y = matrix (q' - q), after checking their independence.
 
     Raises:
         ValueError: The number of coordinates is not the mobility, or they are dependent at q.
@@ -362,7 +362,7 @@ class DependentMotion(NamedTuple):
 
 
 def dependent_motion(model: Tree, q: Array, qd: Array, independent: list[int]) -> DependentMotion:
-    """Return the motion near q, qd that closes the loops for given independent variables.
+    """Return dependent positions and velocities that close the loops, near q and qd.
 
         [R; K] dq = [0; -delta],   [R; K] qd = [R qd; -drift]
 

@@ -158,7 +158,7 @@ def _linearize_any_joints(
 def _projection(
     H: Array, parameters: Parametrization, forces: InverseDerivatives, tau: Array
 ) -> tuple[Array, Array]:
-    """Return A (2p, 2p) and B (2p, nv) of the equation of motion in the coordinates y."""
+    """Return the matrices A (2p, 2p) and B (2p, nv) of the linear system in y."""
     n, p = len(H), parameters.G.shape[1]
     G, Gdot, Gddot, dG = (part[:n] for part in parameters)
     turn = np.einsum("aij,a,jk->ik", dG, forces.tau - tau, parameters.G)
@@ -185,7 +185,7 @@ def _accelerations(
 
 
 def _parametrization(model: Tree, J: JacobianDerivatives, inverse: Array) -> Parametrization:
-    """Return G with dq = G dy, its time derivatives and dG/dq (Spencer 2004, 4.4)."""
+    """Return the matrix G in dq = G dy, and its derivatives (Spencer 2004, 4.4)."""
     K, dK, Kdot, Kddot = (_constraints(model, part) for part in J)
     p = inverse.shape[1] - len(K)
     G, back = inverse[:, :p], inverse[:, p:]
@@ -196,10 +196,11 @@ def _parametrization(model: Tree, J: JacobianDerivatives, inverse: Array) -> Par
 
 
 def _constraints(model: Tree, J: Array) -> Array:
-    """Return the stacked differences of the Jacobians of the two frames of each loop joint.
+    """Return the constraint matrix of the cut tree, stacked over the loop joints.
 
-    J (nb + nl, 6, ...) contains the Jacobians of the bodies of the cut tree, or the derivatives of
-    these Jacobians.
+    The rows of a loop joint are the Jacobian of its successor frame minus the Jacobian of its
+    virtual body. J (nb + nl, 6, ...) contains the Jacobians of the bodies of the cut tree. If J
+    contains derivatives of these Jacobians, the result contains the derivatives of the matrix.
     """
     rows = []
     for l, loop in enumerate(model.loops):
@@ -290,7 +291,7 @@ def _check_closed(model: Tree, q: Array, qd: Array) -> None:
 
 
 class TangentLinearization(NamedTuple):
-    """Linear system in y = R delta, with the fields A, B, residual and G of `LoopLinearization`."""
+    """Linear system in y = R delta; the fields have the same meaning as in `LoopLinearization`."""
 
     A: Array
     B: Array
@@ -299,7 +300,7 @@ class TangentLinearization(NamedTuple):
 
 
 class _Point(NamedTuple):
-    """State, accelerations qdd, multipliers lam and inertia matrix H at the operating point.
+    """Operating point: state, accelerations qdd, multipliers lam and inertia matrix H.
 
     [N, back] is the pseudo-inverse of [R; K] for the coordinates y = R delta and the constraints K.
     """
@@ -317,7 +318,7 @@ class _Point(NamedTuple):
 def tangent_linearization(
     model: Tree, q: Array, qd: Array, tau: Array, R: Array, gravity: Array | None = None
 ) -> TangentLinearization:
-    """Return the linear system in y = R delta, near a state that keeps the loops closed.
+    """Linearise the dynamics in the coordinates y = R delta, near a closed-loop state.
 
         [H -K^T; K 0] [dqdd; dlam] = -d[rnea(q, qd, qdd) - K^T lam; K qdd - k]
 
@@ -350,7 +351,7 @@ def tangent_linearization(
 
 
 def _column(model: Tree, point: _Point, M: Array, unit: Array, gravity: Array | None) -> Array:
-    """Return the derivative of (dy/dt, d2y/dt2) along the change `unit` (2p,) of (y, dy/dt)."""
+    """Return one column of A: the derivative of (dy/dt, d2y/dt2) along a change of the state."""
     p, N, still = len(point.R), point.N, np.zeros(model.nv)
     dq, dyd = N @ unit[:p], unit[p:]
     first = _slopes(_y_rates(model, point, dq, still, still)[0])
@@ -393,7 +394,7 @@ def _operating_point(
 
 
 def _displaced_configuration(point: _Point, model: Tree, dq: Array) -> Array:
-    """Return q of the operating point as dual numbers, with the displacement dq as dual part."""
+    """Displace the operating point by dq; return q as dual numbers, with dq in the dual part."""
     return integrate_unchecked(
         model, _dual(point.q, np.zeros(len(point.q))), _dual(np.zeros(len(dq)), dq)
     )
@@ -420,9 +421,9 @@ def _constraint_rates(model: Tree, point: _Point, dq: Array) -> Array:
 
 
 def _y_rates(model: Tree, point: _Point, dq: Array, dqd: Array, dqdd: Array) -> tuple[Array, Array]:
-    """Return dy/dt and d2y/dt2, as dual numbers, for deviations of q, qd and qdd.
+    """Return dy/dt and d2y/dt2 as dual numbers, for deviations from the operating point.
 
-    dq, dqd and dqdd are the dual parts of the deviations. Near q, the motion q (+) (qd t + qdd
+    The dual parts of q, qd and qdd are dq, dqd and dqdd. Near q, the motion q (+) (qd t + qdd
     t^2/2) has these velocities and accelerations.
     """
     qd, qdd = _dual(point.qd, dqd), _dual(point.qdd, dqdd)

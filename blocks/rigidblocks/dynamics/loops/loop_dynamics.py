@@ -98,7 +98,7 @@ class Geared:
         return [k for k in range(self.model.nv) if k not in self.drives]
 
     def project_columns(self, A: Array) -> Array:
-        """Return A G, the columns of A (n, nv) projected onto the independent variables y."""
+        """Return A G, the product of a matrix A (n, nv) and the gear matrix G."""
         if not self.drives:
             return A
         columns = list(A.T)
@@ -107,7 +107,7 @@ class Geared:
         return np.array([columns[k] for k in self.independent]).T
 
     def expand_variables(self, y: Array, additions: Array) -> Array:
-        """Return x = G y + x0 (nv,); `additions` contains one element of x0 per driven variable."""
+        """Return x = G y + x0 (nv,); `additions` contains x0 of the driven variables."""
         if not self.drives:
             return y
         x = np.zeros(self.model.nv, dtype=object)
@@ -117,7 +117,7 @@ class Geared:
         return x if any(map(is_traced, x)) else x.astype(float)
 
     def parent(self, tree: Tree) -> tuple[int, ...]:
-        """Return the parent array of the independent variables, which defines the zeros of G^T H G.
+        """Return the parent array of the independent variables, for the zeros of G^T H G.
 
         `tree` has the same equation of motion as the model.
         """
@@ -136,7 +136,7 @@ class Geared:
 
     @property
     def blocks(self) -> tuple[slice, ...]:
-        """Slices of the constraint rows, one per loop and then one per gear."""
+        """Slices of the constraint rows of each loop, then of each gear."""
         nc = self.model.nc
         gears = (slice(k, k + 1) for k in range(nc, nc + self.count))
         return (*self.model.constraint_slices, *gears)
@@ -154,7 +154,7 @@ class Geared:
 
     @property
     def position_rounding(self) -> Array:
-        """Rounding errors (nc + gears,) of the position errors of loop constraints and gears."""
+        """Rounding errors (nc + gears,) of the positions in loop and gear constraints."""
         return np.concatenate([_loop_rounding(self.model), np.zeros(self.count)])
 
     def velocity_error(self, constraints: LoopConstraints, q: Array, qd: Array) -> Array:
@@ -203,7 +203,7 @@ class Geared:
 
 @dataclass(frozen=True, eq=False)
 class Equations:
-    """Inertia matrix and constraint matrix in one configuration, with their factors.
+    """Factorized equations of motion and constraints of a model at one configuration.
 
     Attributes:
         geared: Model with its gears.
@@ -227,7 +227,7 @@ class Equations:
         return self.factors.rank + self.geared.count
 
     def replace_constraints(self, constraints: LoopConstraints) -> "Equations":
-        """Return the equations with an unchanged inertia and the constraints `constraints`."""
+        """Return a copy with other constraints and the same inertia."""
         factors = _eliminate(self.geared, self.L, self.parent, constraints)
         return replace(self, K=constraints.K, factors=factors)
 
@@ -252,7 +252,7 @@ class Equations:
         return x, np.concatenate([lam, of_gears])
 
     def nearest(self, error: Array, rounding_bound: RoundingBound | None = None) -> Array:
-        """Return the solution x (nv,) of K x = error with the smallest norm x^T H x."""
+        """Return the smallest solution x (nv,) of K x = error in the inertia metric x^T H x."""
         return self.solve(np.zeros(len(self.H)), error, rounding_bound)[0]
 
 
@@ -443,7 +443,7 @@ def project_velocity(model: Tree, q: Array, qd: Array, tree: Tree | None = None)
 
 
 def project_energy(qd: Array, kinetic: Any, wanted: Any) -> Array:
-    """Return the velocities qd (nv,) after scaling them to the kinetic energy `wanted`.
+    """Scale the velocities qd (nv,) so that the kinetic energy becomes `wanted`.
 
     The result is nearest to qd among all velocities with this energy. This is the energy projection
     of Spencer 2004, 3.1.3, with unchanged positions. If qd satisfies the loop constraints, the
@@ -463,7 +463,7 @@ def project_energy(qd: Array, kinetic: Any, wanted: Any) -> Array:
 def _close_loops(
     model: Tree, q: Array, tree: Tree | None, geared: Geared
 ) -> tuple[Array, Equations]:
-    """Return q after projection onto the constraints, and the `Equations` at the initial q."""
+    """Project q onto the constraints; return the result and the `Equations` at the initial q."""
     constraints = geared.constraints(position_constraints(model, q), q)
     system = equations(model if tree is None else tree, q, constraints, geared)
     rounding, delta = geared.position_rounding, constraints.delta
@@ -514,7 +514,7 @@ def closed_loop_inverse_dynamics(
     loop_tau: Array | None = None,
     least_squares: bool = False,
 ) -> LoopForces:
-    """Return the forces of the actuated joints that cause the accelerations qdd.
+    """Return the actuator forces that cause the accelerations qdd of a system with loops.
 
         G_u^T u = G^T tau_ID,   tau_ID = H qdd + C - tau^a                      (RBDA Eq 8.62, 8.63)
 
@@ -608,9 +608,10 @@ def actuated_columns(model: Tree, actuated: Iterable[str | int] | None) -> list[
 def _distribution(
     model: Tree, q: Array, K: Array, tau_ID: Array, columns: list[int], least_squares: bool
 ) -> LoopForces:
-    """Return forces of the variables `columns` with the same effect on the system as tau_ID (nv,).
+    """Return forces of the actuated variables with the same effect as the forces tau_ID (nv,).
 
-    K (nc, nv) is the constraint matrix at q.
+    `columns` contains the indices of the actuated variables, and K (nc, nv) is the constraint
+    matrix at q.
     """
     parent, zeros = expanded_parent(model), np.zeros(model.nc)
     L = ltl(crba(model, q), parent)
@@ -627,7 +628,7 @@ def _distribution(
 
 
 def _combination(effects: Array, required: Array, least_squares: bool) -> tuple[Array, Any]:
-    """Return the smallest solution u of u `effects` = `required`, and the rank of `effects`.
+    """Solve u `effects` = `required` for the smallest actuator forces u; also return the rank.
 
     If `least_squares` is True, u is the least-squares solution.
     """
@@ -638,7 +639,7 @@ def _combination(effects: Array, required: Array, least_squares: bool) -> tuple[
 
 
 def _effect(loops: Elimination, zeros: Array, force: Array) -> Array:
-    """Return `force` (nv,) after projection onto the null space of the constraints.
+    """Project a force (nv,) onto the null space of the constraints.
 
     If the result is only a rounding error of `force`, it is zero.
     """

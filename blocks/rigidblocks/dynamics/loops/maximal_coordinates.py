@@ -124,7 +124,7 @@ def sparse_maximal_dynamics(
     f_ext: Array | None = None,
     gravity: Array | None = None,
 ) -> MaximalMotion:
-    """Return the motion of `maximal_dynamics`, computed by a sparse factorization.
+    """Compute the result of `maximal_dynamics` by a sparse factorization.
 
     The arguments are as in `maximal_dynamics`. For a chain of loops, the system is banded if bodies
     and joints alternate. The cost is then proportional to the length of the chain (RBDA Fig 8.4).
@@ -287,7 +287,7 @@ def _blocks(model: Tree, links: list[_Link]) -> tuple[slice, ...]:
 
 
 def _active_forces(model: Tree, links: list[_Link], tau: Array) -> Iterator[Array]:
-    """Yield the force of each joint due to tau in F_s coordinates, zero for loop joints."""
+    """Yield the force (F_s coordinates) that tau causes at each joint; zero for loop joints."""
     for link, vs in zip(links, model.v_slices, strict=False):
         yield link.S @ np.linalg.pinv(link.S.T @ link.S) @ tau[vs]
     for link in links[model.nb :]:
@@ -297,7 +297,7 @@ def _active_forces(model: Tree, links: list[_Link], tau: Array) -> Iterator[Arra
 def _body_forces(
     model: Tree, q: Array, qd: Array, f_ext: Array | None, gravity: Array | None
 ) -> list[Array]:
-    """Return the force f_ext + gravity - v x* I v on each body, without joint forces."""
+    """Return the known force on each body: f_ext, gravity and -v x* I v."""
     X0, v = body_poses(model, q), body_velocities(model, q, qd)
     a_g = model.algebra.uniform_field(np.asarray(model.gravity if gravity is None else gravity))
     forces = []

@@ -116,12 +116,12 @@ def load_system(
 
 
 def _ends(link: Link, fmus: Mapping[str, Fmu]) -> tuple[Node, Node]:
-    """Return the output and the input of a link, with FMU variables instead of their aliases."""
+    """Return the output and the input of a link; replace aliases by the names of FMU variables."""
     return _variable(link.source, fmus), _variable(link.target, fmus)
 
 
 def _variable(node: Node, fmus: Mapping[str, Fmu]) -> Node:
-    """Return the identifier of a connector, with the FMU variable instead of its alias."""
+    """Return the identifier of a connector; replace an alias by the name of the FMU variable."""
     for one in fmus[node.path].description.modelVariables:
         if one.name == node.connector and one.alias is not None:
             return node._replace(connector=one.alias.name)
@@ -152,7 +152,7 @@ def _fmu(at: str, component: Component) -> Fmu:
 def _configure(structure: Structure, fmus: Mapping[str, Fmu]) -> dict[str, Fmu]:
     """Return the FMUs, configured with the array sizes and clock intervals in the description.
 
-    `fmus` has the FMUs by path of the component.
+    `fmus` maps component paths to FMUs.
     """
     sizes = {at: dict[str, Any]() for at in fmus}
     for node, bound in structure.values.items():
@@ -248,7 +248,7 @@ def _meaning_of(
 
 
 def _quantity(unit: str) -> Quantity | None:
-    """Return the physical quantity of a usual unit, with or without brackets, such as `[m]`.
+    """Return the physical quantity of a common unit, with or without brackets, such as `[m]`.
 
     The result is None for an unknown unit.
     """
@@ -256,7 +256,7 @@ def _quantity(unit: str) -> Quantity | None:
 
 
 def part_names(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield each component path with a unique part name, in which _ replaces dots."""
+    """Yield pairs (component path, unique part name); dots in the path become underscores."""
     taken: set[str] = set()
     for path in paths:
         name = plain = path.replace(".", "_")
@@ -274,7 +274,7 @@ def _set(path: Path) -> dict[str, Value]:
 
 
 def port_of(ports: Iterable[Port], name: str) -> Selection | None:
-    """Return the port or the port elements with a name such as `q` or `q[1]`.
+    """Return the port, or the port elements, for a name such as `q` or `q[1]`.
 
     The result is None if no port has this name.
 
@@ -301,7 +301,7 @@ def put_start(
     standard requires.
 
     Args:
-        start: Start values of the FMU by port name, which are changed.
+        start: Start values of the FMU by port name; the function adds the value.
         fmu: FMU.
         node: Variable of the FMU.
         bound: Value with its path from the binding.
@@ -340,7 +340,7 @@ def put_start(
 
 
 def _transform_value(bound: Bound) -> Value:
-    """Return the value of a parameter binding after the mapping transformations on its path.
+    """Apply the mapping transformations along the path of a bound value; return the result.
 
     Raises:
         ValueError: The type of the value does not support a transformation, or the path also has a
@@ -450,7 +450,7 @@ def _check_types(transformation: Transformation, types: tuple[str, str]) -> None
 
 
 def _link_table(link: Link, items: Items, target_items: Items, structure: Structure) -> Table:
-    """Return the combined table of all mapping transformations along a link.
+    """Combine all mapping transformations along a link into one table.
 
     Args:
         link: Link between two FMUs.
@@ -459,8 +459,7 @@ def _link_table(link: Link, items: Items, target_items: Items, structure: Struct
         structure: Content of the description.
 
     Returns:
-        Pairs of a value of the output and the value of the input; () without mapping
-        transformations.
+        Pairs (output value, input value); () if the link has no mapping transformation.
 
     Raises:
         ValueError: An enumeration does not have an item, or the link also has a linear
@@ -503,7 +502,7 @@ def _scale(
         hops: Path of the value.
         target: Variable at the end of the path.
         structure: Content of the description.
-        where: First words of the warning.
+        where: Location of the value, for warnings.
 
     Returns:
         Factor and offset.

@@ -245,7 +245,7 @@ _LINEAR = (("factor", 1.0), ("offset", 0.0))
 
 
 def _functions(root: Element) -> dict[str, Element]:
-    """Return the linear transformations of a file by name.
+    """Return the linear transformations in a file by function name.
 
     Raise FormatError if the file has other functions.
     """
@@ -266,10 +266,10 @@ def _functions(root: Element) -> dict[str, Element]:
 def _two_ends(
     connection: Element, fmus: Mapping[str, Fmu]
 ) -> tuple[list[tuple[str, str]], list[Element]]:
-    """Return the variables and the function signals that an XML connection connects.
+    """Return the two ends of an XML connection: a list of variables and a list of signals.
 
-    A connection has two variables, or one variable and one signal. A variable is a pair of the
-    simulator name and the variable name.
+    A connection has two variables, or one variable and one function signal. A variable is a pair
+    (simulator name, variable name).
     """
     if "Group" in local_name(connection):
         raise format_error(

@@ -20,7 +20,10 @@ DESCRIPTION = "SystemStructure.ssd"
 
 
 class Package(abc.ABC):
-    """Files of a system by file name, absolute or relative to the folder of the description."""
+    """Files of a system, as a mapping from file names to contents (bytes).
+
+    A file name is absolute, or relative to the folder with the description.
+    """
 
     @abc.abstractmethod
     def __contains__(self, name: object) -> bool: ...
@@ -85,7 +88,7 @@ class Archive(Package):
 
 
 class Subfolder(Package):
-    """Files of another package, with names relative to a folder of this package."""
+    """View of a package in which file names are relative to one of its folders."""
 
     def __init__(self, package: Package, folder: str):
         self._package, self._folder = package, folder

@@ -59,7 +59,7 @@ class Transformation(NamedTuple):
     Attributes:
         factor: Factor of the linear transformation.
         offset: Offset of the linear transformation.
-        raw: True if the value is not converted to the unit of the target before the transformation.
+        raw: True if no unit conversion precedes the transformation.
         kind: XML name of the mapping transformation, or "".
         entries: Pairs of a value and its replacement.
     """
@@ -133,7 +133,7 @@ class Location:
 
 
 class Given(NamedTuple):
-    """Parameter value in a binding, with its transformation and the XML element of its mapping."""
+    """Bound parameter value, with the transformation and XML element of its mapping entry."""
 
     value: Value
     transformation: Transformation = Transformation()
@@ -150,7 +150,7 @@ def bound_values(element: Element, location: Location) -> dict[str, Given]:
         location: Files to which the bindings may refer.
 
     Returns:
-        Values by the name of the parameter after the mapping.
+        Values by target name; without a mapping, by parameter name.
     """
     values: dict[str, Given] = {}
     for binding in find_all(element, "ssd:ParameterBindings/ssd:ParameterBinding"):
@@ -197,7 +197,7 @@ _BASE = ("kg", "m", "s", "A", "K", "mol", "cd", "rad")
 
 
 def units_in(root: Element, path: str) -> dict[str, Quantity]:
-    """Return the physical quantity of each unit defined at an XML path in a file, by unit name.
+    """Read the unit definitions at an XML path; return the physical quantities by unit name.
 
     Raises:
         FormatError: A unit has the factor 0, or two different definitions.
@@ -217,7 +217,7 @@ def units_in(root: Element, path: str) -> dict[str, Quantity]:
 
 
 def enumerations_in(root: Element, path: str) -> dict[str, Items]:
-    """Return the items of each enumeration defined at an XML path in a file, by enumeration name.
+    """Read the enumerations at an XML path; return the items of each enumeration by its name.
 
     Raises:
         FormatError: Two enumerations, or two items of an enumeration, have the same name.
@@ -310,7 +310,7 @@ _READERS = {tag(f"ssv:{name}"): reader for name, reader in READERS.items()}
 
 
 def _set_of(binding: Element, location: Location) -> dict[str, Value]:
-    """Return the values in the parameter set of a binding, by name.
+    """Read the parameter set of a binding, and return the values by parameter name.
 
     The parameter set is inline or in a separate file.
     """

@@ -219,7 +219,7 @@ def _is_array(part: Part, port: Port) -> bool:
 
 
 def _version(parts: Iterable[Part]) -> str:
-    """Return the lowest SSP version, 1.0 or 2.0, that supports the arrays and types of parts."""
+    """Return the lowest SSP version, 1.0 or 2.0, that supports all arrays and types of `parts`."""
     ports = ((part, port) for part in parts for port in _ports(part, _KINDS))
     needs_2 = any(
         _is_array(part, port) or (port.type in _LARGE and port.name in part.start)
@@ -241,7 +241,7 @@ _KINDS = ("inputs", "outputs", "parameters", "states")
 
 
 def _ports(part: Part, kinds: Iterable[str]) -> Iterator[Port]:
-    """Yield the ports of a part; `kinds` contains attribute names, such as inputs."""
+    """Yield the ports of a part, for kinds such as `inputs` or `parameters`."""
     for kind in kinds:
         yield from getattr(part.component, kind, ())
 
@@ -312,9 +312,9 @@ _LISTED = (*TEXTUAL, "Enumeration")  # types of arrays with one XML element per 
 
 
 def _item(part: Part, port: Port, k: int, value: str) -> str:
-    """Return the name of the enumeration item with an integer value, for element k of a port.
+    """Return the name of the enumeration item with an integer value, which is given as text.
 
-    If the FMU does not define a name, the result is the value.
+    The items belong to element k of the port. If no item has this value, the result is `value`.
     """
     assert isinstance(part.component, Fmu)
     items = part.component.enumeration_items(port.name, k)
@@ -334,7 +334,7 @@ def _literal(value: float, of_type: str) -> str:
 
 
 def _connect(parent: Element, one: Connection, parts: Mapping[str, Part]) -> None:
-    """Add an XML element for each port element of a connection, or for each array variable."""
+    """Add the XML elements of a connection: one per scalar variable, or one per array variable."""
     (a, y), (b, u) = one.source, one.target
     ends = [(parts[a], parts[a].output(y), one.start), (parts[b], parts[b].input(u), one.to)]
     names = [_element_names(part, port, places) for part, port, places in ends]

@@ -48,7 +48,7 @@ OUR_SPACE = "urn:rigidblocks:ssp"
 
 
 class Files(Protocol):
-    """Files of a system, as bytes by name relative to the description."""
+    """Mapping from file names, relative to the description, to contents (bytes)."""
 
     def __contains__(self, name: object, /) -> bool: ...
 

@@ -73,7 +73,7 @@ class Connector(NamedTuple):
 
 
 class Hop(NamedTuple):
-    """Step of a value to the next connector on its path, with a transformation of the value.
+    """Section of a signal path: the next connector `to`, and the transformation on the way.
 
     `element` is the XML element of the connection or of the mapping entry.
     """
@@ -112,14 +112,14 @@ class Link(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """Start value of a variable of a component, from a parameter binding.
+    """Start value that a parameter binding specifies for a component variable.
 
     If several bindings set a variable, the value with the smallest `depth` takes precedence.
 
     Attributes:
         value: Value in the parameter binding.
-        hops: Path of the value. The first hop leads to the connector or variable that the binding
-            names.
+        hops: Sections of the signal path. The first section ends at the connector or variable in
+            the binding.
         depth: Number of systems that enclose the element with the binding.
     """
 
@@ -220,7 +220,7 @@ class Tree(NamedTuple):
 
     Attributes:
         places: Elements by path.
-        owners: Path of the owner of an element's connectors (`Node.path`), by path of the element.
+        owners: Path of the connector owner (`Node.path`), by element path.
     """
 
     places: Mapping[str, Place]
@@ -308,7 +308,7 @@ def _places(
 
 
 def _identity(system: Element) -> tuple[str, str]:
-    """Return the file name of a system and its XML path in the file, which identify the system."""
+    """Return the identity of a system: its file name, and its XML path in this file."""
     tree = system.getroottree()
     return posixpath.normpath(tree.docinfo.URL), tree.getpath(system)
 
@@ -360,11 +360,11 @@ def _children(places: Mapping[str, Place], path: str) -> Iterator[tuple[str, str
 def _dictionaries(
     places: Mapping[str, Place], path: str, visible: Mapping[str, tuple[str, Element]]
 ) -> Iterator[tuple[str, tuple[str, Element]]]:
-    """Yield each reference to a signal dictionary in the system at `path`, with the dictionary.
+    """Resolve all references to signal dictionaries in the system at `path` and in inner systems.
 
-    Each item has the path of the reference, the path of the system that defines the dictionary, and
-    the dictionary. A name refers to the dictionary in the innermost enclosing system that defines
-    this name. `visible` contains the dictionaries of the enclosing systems by name.
+    Yields (path of the reference, (path of the defining system, dictionary)). A name refers to the
+    dictionary in the innermost enclosing system that defines this name. `visible` contains the
+    dictionaries of the enclosing systems by name.
     """
     own = dict[str, Element]()
     for one in find_all(places[path].element, "ssd:SignalDictionaries/ssd:SignalDictionary"):
@@ -467,7 +467,7 @@ def _entries(
 ) -> Iterator[tuple[Node, Connector]]:
     """Yield the entries of a signal dictionary as connectors.
 
-    The entries are inline or in a separate file. `owner` is the `Node.path` of the connectors.
+    The entries are inline or in a separate file. `owner` becomes the path of the connectors.
     """
     kind, source = dictionary.get("type", _BUS_KIND), dictionary.get("source")
     if kind != _BUS_KIND:
@@ -504,14 +504,14 @@ class _End(NamedTuple):
 
     @property
     def gives(self) -> bool | None:
-        """True if the connector provides values within the system, or None if this is unknown."""
+        """True if the connector is a source within the system, False if a sink, None if unknown."""
         if self.kind is None or self.kind not in INWARD + OUTWARD:
             return None
         return (self.kind in INWARD) == self.is_system
 
 
 def _feeds(tree: Tree, connectors: Connectors) -> dict[Node, tuple[Node, Hop]]:
-    """Return the source of each connected connector, with the hop from the source.
+    """Map each target connector to its source and to the path section between them.
 
     In SSP, connections have no direction. The causalities of the two connectors determine the
     direction. If the causalities are unknown, a connector that is the target of another connection
@@ -551,7 +551,7 @@ _BOTH: Mapping[bool | None, str] = {True: "provide a value", False: "expect a va
 def _feed(
     feeds: dict[Node, tuple[Node, Hop]], connection: Element, source: _End, target: _End
 ) -> None:
-    """Add a connection to `feeds`; log a warning if SSP does not allow these causalities."""
+    """Add a connection to `feeds`; log a warning if SSP forbids the causalities of its ends."""
     if target.node in feeds:
         raise format_error(
             connection, f"{target.node} is connected twice; an input has only one connection"
@@ -593,7 +593,7 @@ _ALLOWED = {  # causalities of sources and targets, by `is_system` of the source
 
 
 def _end(connection: Element, side: str, path: str, tree: Tree, connectors: Connectors) -> _End:
-    """Return the start or end of an XML connection, as selected by `side`.
+    """Return one end of an XML connection; `side` is "start" or "end".
 
     `path` is the path of the system that contains the connection.
     """
@@ -610,7 +610,7 @@ def _end(connection: Element, side: str, path: str, tree: Tree, connectors: Conn
 
 
 def _signal_path(target: Node, feeds: Feeds, components: Mapping[str, Any]) -> Link:
-    """Return the path from the first source of a signal to the input `target` of a component."""
+    """Return the signal path to a component input, from the first source to `target`."""
     hops: list[Hop] = []
     node = target
     while node in feeds and (node == target or node.path not in components):
@@ -626,7 +626,7 @@ def _signal_path(target: Node, feeds: Feeds, components: Mapping[str, Any]) -> L
 def _starts(
     values: Mapping[Node, Bound], ways: list[Link], components: Mapping[str, Any]
 ) -> dict[Node, Bound]:
-    """Return the start values of component variables, including values of system connectors.
+    """Propagate bound values to component variables, and return these start values.
 
     If a variable has several values, the value of the outermost binding takes precedence. For
     bindings at the same depth, the value of the outermost connector takes precedence. A value that
@@ -664,7 +664,7 @@ def _starts(
 
 
 def _values(tree: Tree, connectors: Connectors) -> dict[Node, Bound]:
-    """Return the values in all parameter bindings, by connector or variable.
+    """Map connectors and variables to the values in all parameter bindings.
 
     Bindings of outer elements take precedence.
     """
@@ -681,10 +681,10 @@ def _values(tree: Tree, connectors: Connectors) -> dict[Node, Bound]:
 
 
 def _bound_values(place: Place) -> Iterable[tuple[str, Given]]:
-    """Return the names and values in the parameter bindings of an element.
+    """Return pairs (parameter name, value) from the parameter bindings of an element.
 
-    If a component refers to a system, the values of the component replace the values of the system
-    with the same names.
+    If a component refers to a system, the bindings of the component take precedence over the
+    bindings of the system.
     """
     (_, files, path, *_), element = place.document, place.element
     source = element.get("source") if element.tag == _COMPONENT else None
@@ -698,9 +698,9 @@ def _bound_values(place: Place) -> Iterable[tuple[str, Given]]:
 
 
 def _bind_value(node: Node, given: Given, depth: int, connectors: Connectors) -> Bound:
-    """Return the value of a binding for a connector or variable.
+    """Bind a parameter value to a connector or variable.
 
-    A value without a unit is in the unit of the connector.
+    A value without a unit receives the unit of the connector.
     """
     value, own = given.value, connectors.get(node)
     if own is not None and not value.unit:
