@@ -278,7 +278,7 @@ def test_names_with_markup_do_not_change_the_structure_of_pages_and_reports():
     hostile, plain = [], []
     for names, made in ((PARTS, hostile), (PLAIN_PARTS, plain)):
         result = simulate(wired(names, "rk4"), 0.1, 1e-2)
-        kept = [Always(f"{name}.u_y", low=0.5, high=2.0) for name in names]
+        kept = [Always(f"{name}.u_y", lower=0.5, upper=2.0) for name in names]
         checked = check_requirements(result, kept)
         made += [html_report(checked, result, names[0]), junit_report(checked, names[0])]
         made.append(wired(names, "rk4").draw())

@@ -44,9 +44,9 @@ SAMPLED = {
 DELAYS = {  # block, its delay [s] and the time between two of its samples [s]
     "unit": (UnitDelay(T), T, T),
     "three": (Delay(3, T), 3 * T, T),
-    "hold": (ZeroOrderHold(T), 0.0, T),
-    "to slower": (RateTransition(T, 2 * T), 0.0, 2 * T),
-    "to faster": (RateTransition(2 * T, T), 2 * T, 2 * T),
+    "no delay": (ZeroOrderHold(T), 0.0, T),
+    "to the double period": (RateTransition(T, 2 * T), 0.0, 2 * T),
+    "to half the period": (RateTransition(2 * T, T), 2 * T, 2 * T),
 }
 SCRIPT = """
 from rigidblocks.fmi.slave import BlockSlave
@@ -98,6 +98,8 @@ def run(block, dt, part=None, steps=24, name="part", kind=None, **options):
 def native(tmp_path_factory):
     """Return a function that exports a block as a native FMU of this FMI version once."""
     folder = tmp_path_factory.mktemp("sampled")
+
+    assert not SAMPLED.keys() & DELAYS.keys()
 
     def path(name, block, fmi):
         file = folder / f"{name} {fmi}.fmu"
