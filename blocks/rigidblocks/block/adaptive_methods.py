@@ -313,10 +313,10 @@ def vote_for_explicit(s: Array, h: float, eigenvalue_bound: float, relative_cost
 def select_cheaper_implicit_method(s: Array, h: float, window: float) -> None:
     """Switch between the two implicit methods to minimize the cost per simulated second.
 
-    The function adds up the costs of the steps in a window. After 3 to 64 windows, the steps of one
-    window use the other implicit method as a trial. If its cost is higher, the trial ends after
-    this window, and the number of windows until the next trial doubles. In the long term, trials
-    therefore take at most 1/64 of the computing time.
+    The function adds up the costs of the steps in a window. After 3 to 64 windows, the function
+    tries the other implicit method for the length of a window. If the cost of the other method is
+    higher, the trial ends after this window, and the number of windows until the next trial
+    doubles. In the long term, trials therefore take at most 1/64 of the computing time.
 
     Args:
         s: Step memory, changed in place. WINDOW_COST already includes the cost of the step.

@@ -210,7 +210,7 @@ def inner_step(evaluator: Evaluator, m: Array, t: Any, h: float, method: Integra
 
 
 def rates(evaluator: Evaluator, m: Array) -> Callable[[Any, Array], Array]:
-    """Return a function (t, x) that returns the state derivatives, for the inputs in m."""
+    """Return the state derivatives as a function of (t, x), for the inputs in m."""
     return lambda t, x: evaluator.derivative(_put_states(evaluator, m, t, x))
 
 

@@ -210,11 +210,11 @@ class SoftContact(StagedBlock):
     other material applies.
 
     Friction acts between two shapes as one patch per pair. Within the friction cone, the patch
-    sticks to both bodies by a spring K_t and a damper D_t. K_t defaults to K, and D_t to sqrt(K_t
-    m) with the smaller mass m of the two bodies. The patch also transmits a friction moment about
-    the normal. The moment is at most mu times the sum of f_n r over the points, with the normal
-    force f_n and the distance r of a point from the centre of pressure. If any mu is positive, the
-    displacements and angles of the patches are the states x (pairs, 4).
+    sticks to both bodies by a spring K_t and a damper D_t. The default of K_t is K. The default
+    of D_t is sqrt(K_t m) with the smaller mass m of the two bodies. The patch also transmits a
+    friction moment about the normal. The moment is at most mu times the sum of f_n r over the
+    points, with the normal force f_n and the distance r of a point from the centre of pressure. If
+    any mu is positive, the displacements and angles of the patches are the states x (pairs, 4).
 
     Outputs:
 

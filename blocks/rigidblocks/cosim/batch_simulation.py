@@ -52,7 +52,7 @@ class _Record(ctypes.Structure):
 
 @dataclass(frozen=True, eq=False)
 class BatchResult:
-    """Result of a batch: `result["robot.q"]` contains the signal of n runs, (n, samples, 2).
+    """Result of n runs: `result["robot.q"]` is an array (n, samples, 2) with one signal.
 
     `time` (samples,) contains the times [s]. `values` (n, samples, columns) contains one column for
     each element of all `ports`. `failed` (n,) contains the time of failure of each run [s]; it is
@@ -160,7 +160,7 @@ def _log_failures(failed: Array) -> None:
 
 
 class Batch:
-    """Block that is prepared for repeated batches with the communication step dt [s].
+    """Block prepared for repeated batches of runs with the communication step dt [s].
 
     `simulate_batch` describes the arguments. Raises ValueError for a block that cannot run in SIMD
     lanes, and KeyError for a pattern that matches no output.
@@ -201,11 +201,11 @@ class Batch:
 
     @cached_property
     def _run(self) -> Any:
-        """Compiled C function that takes all steps of all runs of a batch."""
+        """Compiled C function, which takes all steps of all runs."""
         return _loop(self._memory, self._method, self._h, self._dt, self.lanes)
 
     def compile(self) -> None:
-        """Compile the C function that takes all steps of all runs of a batch."""
+        """Compile the C function that executes all runs."""
         _ = self._run
 
     def simulate(
@@ -320,7 +320,7 @@ class _StartValues:
 
 
 def _loop(memory: Memory, method: Method, h: float, dt: float, lanes: int) -> Any:
-    """Return the C function `rb_run` of c/lanes/lane_library.c, compiled for a block."""
+    """Compile c/lanes/lane_library.c for a block, and return its C function `rb_run`."""
     generated = {"steps.h": steps_header(memory, method, h, dt)}
     run = lane_library(generated, lanes).rb_run
     run.restype = None

@@ -338,7 +338,7 @@ class Scene:
     equations: ContactEquations
 
     def check_start(self, q: Array, qd: Array) -> None:
-        """Raise ValueError if a contact penetrates at the initial positions."""
+        """Raise ValueError if the gap of a contact is negative at the initial positions."""
         gaps = self.equations.surfaces(q, qd).gap
         if gaps.min(initial=0.0) < -NEAR:
             i = int(np.argmin(gaps))

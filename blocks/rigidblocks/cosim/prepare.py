@@ -401,7 +401,7 @@ class Run(AttributeHints):
         return one.port, view
 
     def _read(self, name: str) -> Array:
-        """Return the values of a port or element that has no array view."""
+        """Return the values of a port or port element that has no array view."""
         one = self._kinds[name]
         values = self._network.read(one.whole)
         return values if one.place is None else values[one.place : one.place + 1]

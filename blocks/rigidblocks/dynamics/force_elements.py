@@ -256,10 +256,10 @@ class AgainstGravity(Line):
 
         s = -(g . r) / magnitude
 
-    g is the gravity of the plant, so the load of a force is proportional to g. `magnitude`
-    [m/s^2] is the gravity for which the load equals the force. The `point` (3,) [m] is in body
-    coordinates, and r is its position in base coordinates. The plant sets `gravity` (3,) [m/s^2].
-    The default is the gravity of the model.
+    g is the gravity of the plant. A force along the line causes a load that is proportional to g.
+    `magnitude` [m/s^2] is the gravity for which the load equals the force. The `point` (3,) [m] is
+    in body coordinates, and r is its position in base coordinates. The plant sets `gravity` (3,)
+    [m/s^2]. The default is the gravity of the model.
     """
 
     body: str | int

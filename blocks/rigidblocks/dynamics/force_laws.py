@@ -228,7 +228,7 @@ class Friction(Law):
     `coulomb` [N or N m] is the dry friction force. `backward` is the dry friction force for a
     decreasing length, by default equal to `coulomb`. `width` is the speed at which the dry friction
     reaches 76 % of `coulomb`. This friction cannot hold a load: under a load f0 below `coulomb` the
-    motion creeps at the speed width artanh(f0/coulomb). `viscous` is in N s/m or N m s/rad.
+    motion creeps at the speed `width` artanh(f0 / coulomb). `viscous` is in N s/m or N m s/rad.
     """
 
     coulomb: Any
@@ -262,7 +262,7 @@ class Stop(Law):
         f = max(0, K (lower - s) - D sd)        where s < lower
         f = -max(0, K (s - upper) + D sd)       where s > upper
 
-    A stop only pushes the length back towards its range; it never pulls the length outwards. An
+    A stop only pushes the length back between its limits; it never pulls the length outwards. An
     infinite limit has no stop and no parameter. Between two points, an upper stop acts like a rope,
     which pulls the points together when it is taut.
 

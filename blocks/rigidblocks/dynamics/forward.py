@@ -146,7 +146,7 @@ def forward_dynamics_crba(
 
 
 def inertia_times(model: Tree, q: Array, qdd: Array) -> Array:
-    """Return H(q) qdd (nv,), the joint forces at rest without gravity (RBDA Table 6.1).
+    """Return the product H(q) qdd (nv,): joint forces at rest without gravity (RBDA Table 6.1).
 
     Args:
         model: Tree of bodies.
@@ -535,8 +535,8 @@ def reduced_parent(parent: Sequence[int], fd: Mask) -> tuple[tuple[int, ...], tu
     """Return the parent array of the tree with only forward-dynamics joints (RBDA Fig 9.1).
 
     The two bodies at each other joint (`fd` is False) are merged. The parent array defines the
-    branch-induced zeros of H11; `expand_lambda` then expands joints with
-    several degrees of freedom.
+    branch-induced zeros of H11; `expand_lambda` then expands joints with several degrees of
+    freedom.
 
     Returns:
         The parent array, and for every body its index in the merged tree, -1 for the base.

@@ -218,11 +218,12 @@ def body_jacobian(model: Tree, q: Array, body: str | int) -> Array:
 
 
 def body_jacobian_rate(model: Tree, q: Array, qd: Array, body: str | int) -> Array:
-    """Return dJ/dt (6, nv) in body coordinates (RBDA Eq 2.57).
+    """Return the time derivative dJ/dt (6, nv) of a body Jacobian (RBDA Eq 2.57).
 
-    The spatial acceleration of the body is J qdd + dJ/dt qd. The columns are the derivatives of
-    moving vectors, S' + v x S, where S' contains the derivatives of the components of S. The
-    derivatives of the elements of J differ from dJ/dt by v x J, because the body coordinates move.
+    dJ/dt is in body coordinates. The spatial acceleration of the body is J qdd + dJ/dt qd. The
+    columns are the derivatives of moving vectors, S' + v x S, where S' contains the derivatives of
+    the components of S. The derivatives of the elements of J differ from dJ/dt by v x J, because
+    the body coordinates move.
 
     Args:
         model: Tree of bodies.
@@ -273,7 +274,9 @@ def point_jacobian(model: Model, q: Array, body: str | int, point: Array) -> Arr
 
 
 def point_jacobian_rate(model: Model, q: Array, qd: Array, body: str | int, point: Array) -> Array:
-    """Return dJ/dt (3, nv) of a point in base coordinates; its acceleration is J qdd + dJ/dt qd.
+    """Return the time derivative dJ/dt (3, nv) of a point Jacobian, in base coordinates.
+
+    The acceleration of the point is J qdd + dJ/dt qd.
 
     Args:
         model: Tree of bodies.
@@ -402,7 +405,7 @@ def forward_kinematics(robot: Model | Frames, q: ArrayLike) -> dict[str, Transfo
 
 
 def frame_pose(robot: Model | Frames, q: ArrayLike, frame: str | int) -> Transform:
-    """Return the transform from base to frame coordinates of one frame.
+    """Return the pose of a frame, the transform from base to frame coordinates.
 
     Args:
         robot: Model, or description of a robot from a file (`load_model`).
@@ -421,9 +424,10 @@ def frame_pose(robot: Model | Frames, q: ArrayLike, frame: str | int) -> Transfo
 def frame_jacobian(
     robot: Model | Frames, q: ArrayLike, frame: str | int, placement: Transform | None = None
 ) -> Array:
-    """Return the Jacobian (6, nv) of a frame: J qd is [w; velocity of its origin], in base axes.
+    """Return the Jacobian J (6, nv) of a frame, in base axes.
 
-    The Jacobian of a frame of the base is zero.
+    J qd = [w; v] are the angular velocity and the velocity of the frame origin. For a frame that is
+    fixed to the base, J is zero.
 
     Args:
         robot: Model, or description of a robot from a file (`load_model`).

@@ -249,7 +249,7 @@ def _check_handles(joints: Sequence[HandleJoint], keep: Sequence[int], count: in
 
 
 def inverse_inertia(model: Tree, q: Array, J: Array) -> Array:
-    """Return Phi = J H^-1 J^T (k, k), the inverse inertia of a task v = J qd (RBDA Eq 7.9).
+    """Return the inverse inertia Phi = J H^-1 J^T (k, k) of a task v = J qd (RBDA Eq 7.9).
 
     Phi is the acceleration of the task per unit force on it. It is symmetric positive semidefinite
     and has the rank of J (k, nv). With H = L^T L, Phi = Y^T Y for Y = L^-T J^T.
@@ -365,12 +365,12 @@ def split_along(parts: tuple[Array, ...], v: Array) -> tuple[Array, ...]:
 
 
 def split_force(I: Array, S: Array, f: Array) -> SplitForce:
-    """Split a force f (6,) into the component that moves a body and the joint load (RBDA Eq 3.28).
+    """Split a force f (6,) into the part that accelerates a body and the joint reaction force.
 
         move = I S (S^T I S)^-1 S^T f,  hold = f - move
 
-    S^T hold = 0, and at rest the acceleration is I^-1 move. I (6, 6) is the inertia of the body.
-    The result depends only on the column space of S, not on its basis.
+    This is RBDA Eq 3.28. S^T hold = 0, and at rest the acceleration is I^-1 move. I (6, 6) is the
+    inertia of the body. The result depends only on the column space of S, not on its basis.
 
     Args:
         I: Inertia of the body (6, 6).

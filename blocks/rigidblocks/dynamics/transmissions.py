@@ -129,10 +129,10 @@ def geared_inverse_dynamics(
     f_ext: Array | None = None,
     gravity: Array | None = None,
 ) -> Array:
-    """Return the forces u = G^T tau (ny,) at the independent variables for ydd (RBDA Eq 8.62).
+    """Return the forces u (ny,) at the independent variables that cause ydd (RBDA Eq 8.62).
 
-    Any joint forces tau with G^T tau = u produce these accelerations. A motor with the gear ratio
-    rho at an independent variable needs the torque u / rho.
+    Any joint forces tau with G^T tau = u cause the accelerations ydd (ny,). A motor with the gear
+    ratio rho at an independent variable needs the torque u / rho.
 
     Args:
         model: Model without loops.

@@ -216,7 +216,7 @@ _FREE = SixDoF()
 
 @dataclass(frozen=True)
 class _Rolling(Joint):
-    """Joint of a body that rolls on a plane; its contact point c(q) has zero velocity.
+    """Joint of a body that rolls on a plane; the contact point c(q) of the body has zero velocity.
 
     q = (unit quaternion, position of F_s in F_p [m]), as for SixDoF. qd is the angular velocity
     (3,) w of F_s in F_s coordinates. The velocity of the origin of F_s is c x w:
@@ -290,7 +290,7 @@ class _Rolling(Joint):
 
 @dataclass(frozen=True)
 class RollingBall(_Rolling):
-    """Ball of `radius` [m] that rolls on a plane; its centre is the origin of F_s.
+    """Ball of `radius` [m] that rolls on a plane; the centre of the ball is the origin of F_s.
 
     The ball can rotate about all axes, including the plane normal.
     """
@@ -301,9 +301,10 @@ class RollingBall(_Rolling):
 
 @dataclass(frozen=True)
 class RollingDisc(_Rolling):
-    """Thin disc of `radius` [m] whose rim rolls on a plane; its axis is the y axis of F_s.
+    """Thin disc of `radius` [m] whose rim rolls on a plane.
 
-    A disc that lies flat has no contact point; the results are then not finite.
+    The axis of the disc is the y axis of F_s. A disc that lies flat has no contact point; the
+    results are then not finite.
     """
 
     def contact(self, n: Array, w: Array) -> tuple[Array, Array]:

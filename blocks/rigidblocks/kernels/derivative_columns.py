@@ -414,7 +414,7 @@ def supported_twice(
 ) -> Results:
     """Return the results of `propagate_bias_and_derivative`, and the terms Z, M and N.
 
-    `_second_derivative_terms` defines Z, M and N.
+    The terms belong to second derivatives (`_second_derivative_terms`).
     """
     return *propagate_bias_and_derivative(
         model, i, S, I, B1, P, f, X, dS
@@ -435,7 +435,7 @@ def changed_twice(
 ) -> Results:
     """Return the results of `propagate_force_derivative`, and the terms Z, M and N.
 
-    `_second_derivative_terms` defines Z, M and N.
+    The terms belong to second derivatives (`_second_derivative_terms`).
     """
     return *propagate_force_derivative(model, i, S, I, B1, P, f, X, dS), *_second_derivative_terms(
         S, I, B1, P, X, V

@@ -44,7 +44,7 @@ NOTHING = 1e-12  # rows of K below this fraction of the largest element count as
 class LoopRows(NamedTuple):
     """C code of the loop constraints of a model, and the size of its workspace in doubles.
 
-    c/algorithms/closed_loops.h requires the C code.
+    c/algorithms/closed_loops.h uses the functions and tables of this code.
     """
 
     text: str
@@ -188,7 +188,7 @@ def _string_between(
 
 
 class _Expressions(NamedTuple):
-    """Expressions of the nonzero constraint rows as functions of the states of the e ends.
+    """Expressions of the nonzero constraint rows as functions of the states of e ends.
 
     `force` (6 e,) contains the constraint forces K^T lam on the ends. k (nc,) and `force` also
     depend on `change`, the infinitesimal changes of the ends. K (nc, 6 e) is evaluated at zero
@@ -296,7 +296,7 @@ def _forces(expressions: _Expressions, group: _Group, rows: range) -> list[ca.SX
 def _parts(
     expressions: _Expressions, group: _Group, rows: range, forces: list[ca.SX]
 ) -> list[_Part]:
-    """Return the terms -K^T, derivatives of k, and force of a constraint at each of its ends."""
+    """Return the terms of a constraint (`_Part`) at each of its ends."""
     k = expressions.k[rows.start : rows.stop]
     changes = _append_balancing_part([expressions.derivative_by(k, e, CHANGES) for e in group[:-1]])
     return [

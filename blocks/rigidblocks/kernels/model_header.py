@@ -401,7 +401,7 @@ def _tableau(memory: Memory, method: Method) -> Iterable[str]:
 
 
 def _explicit_tableau(memory: Memory, method: Integrator) -> Iterable[str]:
-    """Yield the C constants of an explicit Butcher tableau and of its tableau for positions.
+    """Yield the C constants of an explicit Butcher tableau, and of the tableau for position states.
 
     RB_POSITION is 1 for each continuous state that is a position, and 0 for other states.
     """

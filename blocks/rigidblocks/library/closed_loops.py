@@ -553,7 +553,7 @@ class LoopClosure(Block):
         )
 
     def longest_hold(self, u: Record, p: Record) -> float:
-        """Return T_stab [s], the longest communication step with stable constraint forces."""
+        """Return the longest communication step [s] for stable constraint forces: T_stab."""
         del u
         return float(p.T_stab)
 

@@ -496,7 +496,7 @@ def _values(of: tuple[float, ...], port: Port) -> Array:
 
 
 def _saturate(value: Any, one: Sensor) -> Any:
-    """Return the value of the sensor `one`, limited to the cutoff of the sensor.
+    """Limit a sensor value to the cutoff of the sensor.
 
     As in MuJoCo, the limit also applies to the value -1 of a range sensor without a hit.
     """
@@ -550,7 +550,7 @@ class _Motion:
         return [*body_accelerations(self.model, self.q, self.qd, self.qdd), np.zeros(6)]
 
     def value(self, one: Sensor) -> Any:
-        """Return the value of the sensor `one` without sensor errors."""
+        """Return the value of a sensor without sensor errors."""
         of: Any = getattr(self, f"_{one.quantity}")
         return of(one)
 
@@ -569,7 +569,10 @@ class _Motion:
         return (identity(), np.zeros(6)) if one.reference is None else self._frame(one.reference)
 
     def _classical(self, one: Sensor) -> tuple[Any, Any]:
-        """Return the pose of a sensor, and its classical acceleration (6,) in its coordinates."""
+        """Return the pose of a sensor, and its classical acceleration (6,).
+
+        The acceleration is in sensor coordinates.
+        """
         X, v = self._own(one)
         a = one.placement @ self._accelerations[self._index(one.body)]
         return X, classical_acceleration(a, v)

@@ -189,7 +189,7 @@ class JointMotors(Block):
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameter ports NAME_gain (3,) and NAME_bias (3,) for each actuator, named NAME."""
+        """Parameter ports NAME_gain (3,) and NAME_bias (3,) of each actuator; NAME is its name."""
         text = "by 1, its length and its velocity"
         return tuple(
             Port(f"{name}_{part}", (3,), "1", f"{part} of {a.name} {text}", values)

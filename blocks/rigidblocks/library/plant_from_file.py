@@ -153,7 +153,7 @@ def _acts_on_base(robot: RobotDescription, base: int, joint_friction: bool) -> b
 
 
 def _floating_start(robot: RobotDescription, base: int) -> dict[str, Any]:
-    """Return the start values of a FloatingBasePlant as keyword arguments of the class.
+    """Return the start values of a FloatingBasePlant as keyword arguments of its constructor.
 
     `base` is the index of the floating base body.
     """

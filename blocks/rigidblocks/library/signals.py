@@ -442,7 +442,7 @@ def sample_buffer(
 
 
 def shift_buffer(buffer: Any, u: Any) -> Any:
-    """Return the buffer (n, *shape) without its oldest sample, with the sample u at its end."""
+    """Remove the oldest sample from a buffer (n, *shape), and append the sample u."""
     return np.array([*buffer[1:], u])
 
 

@@ -85,7 +85,7 @@ class InverseKinematics(Block):
     a limit, the other joints minimize the error.
 
     If `rotation` is False, the orientation of the frame is free. `q0` is the initial configuration,
-    by default the neutral configuration. All joints must have one degree of freedom.
+    by default the neutral configuration. All joints must have a single degree of freedom.
     """
 
     model: Model

@@ -269,10 +269,10 @@ def check_resistance(
 def find_idle_joint(
     tree: Any, prescribed: Sequence[bool] | None = None, rotor_inertia: Array | None = None
 ) -> str | None:
-    """Return the name of a joint that moves no inertia in any configuration, or None.
+    """Return the name of a joint that can move without moving inertia, or None.
 
-    For such a joint, D = S^T IA S is singular. The function computes D at a random configuration,
-    where D is singular only if it is singular at all configurations.
+    For such a joint, D = S^T IA S is singular at all configurations. The function computes D at a
+    random configuration, where D is singular only if it is singular at all configurations.
     """
     if _all_move_their_own_body(tree):
         return None

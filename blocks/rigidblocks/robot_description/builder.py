@@ -196,7 +196,7 @@ class RobotBuilder:
         self._followings = [f for f in self._followings if {f.joint, f.source} <= kept]
 
     def description(self) -> RobotDescription:
-        """Return the robot with its frames, limits and couplings, as if read from a file.
+        """Return the description of the robot: model, frames, limits and couplings.
 
         Raises:
             ValueError: A body does not exist or is not connected to the base, or `Model` rejects

@@ -716,7 +716,7 @@ class _Reader:
         yield from zip(joints.tolist(), weights.tolist(), strict=True)
 
     def _loops(self) -> list[Connection]:
-        """Return the equality constraints between bodies as joints."""
+        """Convert the equality constraints between bodies to joints."""
         m, found = self.m, []
         for e in range(m.neq):
             known = m.eq_type[e] in (JOINT, TENDON) or (

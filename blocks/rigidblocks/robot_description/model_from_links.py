@@ -556,7 +556,7 @@ PARALLEL = 2e-5  # [rad] accumulated rounding error of angles with five digits
 def align_parallel_axes(
     connections: Sequence[Connection], turned: Mapping[str, Array]
 ) -> list[Connection]:
-    """Return the joints with exactly parallel axes if the axes differ by less than 2e-5 rad.
+    """Make joint axes that differ by less than 2e-5 rad exactly parallel; return the joints.
 
     A planar loop is mobile only if its axes are parallel. Rounding errors in a file make the axes
     nonparallel. The loop closure error then increases with the motion.

@@ -88,7 +88,7 @@ def _value(element: Element) -> str:
 
 
 def _label(element: Element) -> str:
-    """Return the tag of an element, with the name of the nearest enclosing named element."""
+    """Return the tag of an element with its name, or the name of its nearest named ancestor."""
     one = element
     while one is not None:
         name = one.get("name") or one.get("reference")

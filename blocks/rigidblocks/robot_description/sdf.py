@@ -408,8 +408,8 @@ class _Reader:
     def _model_pose(self, inside: Poses) -> Transform:
         """Return the pose of the model in its world.
 
-        The <pose> is the pose of the frame `placement_frame` of the model. `inside` contains the
-        poses of the frames in model coordinates.
+        The <pose> of the model defines the pose of its frame `placement_frame`. `inside` contains
+        the poses of the frames in model coordinates.
         """
         world = self.model.getparent()
         frames = {

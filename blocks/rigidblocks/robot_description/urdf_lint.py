@@ -143,7 +143,7 @@ def _urdf_problems(root: Element, path: Path) -> Iterator[Problem]:
 
 
 def _refusals(element: Element, path: Path, read: Callable[[Element], object]) -> Iterator[Problem]:
-    """Yield the problem if `read` rejects an element, or if the inertia of a link is impossible."""
+    """Yield a problem if `read` rejects an element, or if the inertia of a link is impossible."""
     try:
         part = read(element)
     except FormatError as error:

@@ -96,7 +96,7 @@ def format_error(element: Element, text: str) -> FormatError:
 
 
 def first_of_each(element: Element) -> Children:
-    """Return a dict with the tags of the children and the first child with each tag."""
+    """Return the first child with each tag, by tag."""
     found = {part.tag: part for part in element}
     if len(found) < len(element):
         found = {part.tag: part for part in reversed(element)}

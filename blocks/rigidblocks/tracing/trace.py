@@ -158,7 +158,8 @@ class Choice(NamedTuple):
         margin: Expression whose sign selects the branch.
         above: Expression of the branch for a positive margin.
         below: Expression of the branch for a margin that is zero or negative.
-        whole: Expression of the complete function, used outside model exchange.
+        whole: Expression of the complete function, used outside model exchange. Its value equals
+            the value of the active branch.
     """
 
     symbol: ca.SX
@@ -174,7 +175,10 @@ _tracing = threading.local()
 
 @contextmanager
 def choices_of_trace() -> Iterator[list[Choice]]:
-    """Collect the piecewise functions that are traced in this context, in a new list."""
+    """Collect the piecewise functions that are traced in this context.
+
+    The `with` statement provides the list of these functions.
+    """
     before: list[Choice] | None = getattr(_tracing, "found", None)
     _tracing.found = found = list[Choice]()
     try:
@@ -344,8 +348,9 @@ class Traced:
     def choice(self, above: Any, below: Any, whole: Any) -> Any:
         """Return the piecewise function whose margin is this value.
 
-        The function is `above` if the margin is positive, and otherwise `below`. `whole` is the
-        complete function. `rigidblocks.spatial.scalar.piecewise` calls this method.
+        The function is `above` if the margin is positive, and otherwise `below`. `whole` has the
+        same values and is used outside model exchange. `rigidblocks.spatial.scalar.piecewise` calls
+        this method.
         """
         law = (self.sx, _sx(above), _sx(below), _sx(whole))
         return _element(choose(Choice(ca.SX.sym("choice"), *law)))
@@ -467,10 +472,10 @@ class Graph:
 
     @cached_property
     def differentiable(self) -> "Graph":
-        """Variant of the graph for derivatives, which computes the same values.
+        """Variant of the graph for the computation of derivatives.
 
         Some functions omit terms that are currently zero but have nonzero derivatives. The variant
-        contains these terms.
+        contains these terms and computes the same values.
         """
         return self if self.retrace is None else self.retrace()
 

@@ -147,10 +147,10 @@ def add_wrench_inputs(system: System) -> System:
 
 
 def _pulls(system: System, memory: Memory) -> Iterator[dict[str, Any] | None]:
-    """Yield the data for pulling each robot with the mouse, such as the spring stiffness [N/m].
+    """Yield the data of the spring with which the mouse pulls a robot, for each robot.
 
-    The stiffness is five times the weight of the robot divided by its length. The factor was found
-    by trial. The function yields None for a robot whose wrench input is missing or connected.
+    The stiffness [N/m] is five times the weight of the robot divided by its length. The factor was
+    found by trial. The function yields None for a robot whose wrench input is missing or connected.
     """
     connected = {one.target for one in system.connections}
     for name, part in system.parts.items():

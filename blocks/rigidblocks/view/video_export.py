@@ -396,8 +396,8 @@ Row = tuple[float, float, float]  # left end, right end and baseline of a joint 
 def drawing(robots: Sequence[DrawnRobot]) -> str:
     """Return an SVG drawing of robots in their configurations.
 
-    The function draws each link as the outline of the convex hull, and a time-dependent model at
-    time 0. The result is an empty string for no robots or more than `MOST_BODIES` bodies.
+    The function draws each link as the outline of its convex hull. It draws a time-dependent model
+    at time 0. The result is an empty string for no robots or more than `MOST_BODIES` bodies.
     """
     bodies = sum(robot.model.nb for robot in robots)
     if not 0 < bodies <= MOST_BODIES:

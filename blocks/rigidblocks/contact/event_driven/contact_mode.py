@@ -252,8 +252,8 @@ def phase_forces(equation: PhaseEquation, phase: Phase) -> tuple[Array, Array]:
 
         (M G)_c y = -d_c
 
-    The function solves this equation by least squares. If contacts are dependent, the
-    result is the solution nearest to the forces `phase.near`.
+    The function solves this equation by least squares. If contacts are dependent, the result is the
+    solution nearest to the forces `phase.near`.
     """
     normal, tangent = _normal_columns(equation, phase), _tangent_columns(equation, phase)
     rows, columns, near = zip(*normal, *tangent, strict=True) if normal else ((), (), ())
@@ -313,11 +313,10 @@ def _friction_direction(begun: Array, xy: Array, slow: float) -> Array:
 def margin(here: Surfaces, phase: Phase, motion: Motion) -> float:
     """Return the margin of a contact mode, which is positive as long as the mode is valid.
 
-    The result is the smallest of several margins. The margins are the gaps of open contacts and
-    the normal forces of pressed contacts. A sticking
-    contact also has the friction reserve mu z - |t| as a margin, where t is the friction force. A
-    slipping contact has the velocity along its sliding direction as a margin. Each margin includes
-    its zero tolerance.
+    The result is the smallest of several margins: the gaps of open contacts and the normal forces
+    of pressed contacts. A sticking contact also has the friction reserve mu z - |t| as a margin,
+    where t is the friction force. A slipping contact has the velocity along its sliding direction
+    as a margin. Each margin includes its zero tolerance.
     """
     margins = [np.inf]
     for i, gap in enumerate(here.gap):

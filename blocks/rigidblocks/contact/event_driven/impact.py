@@ -36,7 +36,7 @@ TINY = 1e-200  # avoids a division by zero whose result is not used
 
 
 def passive_impulse(M: Array, w: Array, base: Array, lam: Array) -> Array:
-    """Reduce an impulse lam that would add energy, towards the passive impulse `base`.
+    """Reduce an impulse lam that would add energy, towards the plastic impulse `base`.
 
     The result is base + s (lam - base), with the largest s <= 1 that adds no kinetic energy.
 

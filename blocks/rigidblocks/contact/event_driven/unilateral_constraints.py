@@ -116,7 +116,7 @@ class ContactState(Enum):
 def contact_state(
     gap: float, rate: float, gap_tolerance: float = 0.0, rate_tolerance: float = 0.0
 ) -> ContactState:
-    """Return the state of a contact from its gap and the derivative of its gap (RBDA 11.4).
+    """Classify a contact by its gap and the time derivative of the gap (RBDA 11.4).
 
     Args:
         gap: Gap [m].
@@ -185,7 +185,7 @@ def check_contacts(model: Model, contacts: Sequence[AnyContact]) -> None:
 def plane_contacts(
     model: Model, q: Array, qd: Array, ground: Plane | None = None, mu: Any = 0.0
 ) -> list[PointContact]:
-    """Return the contacts of all contact points and spheres of a model with a fixed plane.
+    """Return the contacts between a fixed plane and all contact points and spheres of a model.
 
     The contact point of a sphere moves with the velocity of the sphere centre (RBDA 11.6).
 

@@ -202,7 +202,7 @@ class Clocks:
 
 
 class Partitions(Clocks):
-    """Clocks of an FMU for scheduled execution; a tick runs the model partition of the clock.
+    """Clocks of an FMU for scheduled execution. A tick of a clock runs its model partition.
 
     Partitions that are due at the same time run in the order of their priorities; 0 is the highest
     priority. A triggered input clock also runs a partition (`ScheduledInstance`).
@@ -286,7 +286,7 @@ class RunningFmu(Instance):
         self._t_start = 0.0
 
     def _new_clocks(self) -> Clocks:
-        """Return the clocks of the FMU at the beginning of a run."""
+        """Return the clocks of the FMU in their state before a run."""
         return Clocks(self.fmi, self.given, self.results, self._has_events)
 
     @property

@@ -125,7 +125,7 @@ def log_during_instantiation(log: FmuLog) -> Iterator[None]:
 
 
 def shared_logger() -> Any:
-    """Return the C function that formats the messages of all instances."""
+    """Return the C logger callback, which formats the messages of all instances."""
     return _callbacks().logger
 
 
@@ -162,7 +162,7 @@ _LOCK = "in_use.lock"
 
 
 class Unpacked:
-    """FMU that is unpacked to a temporary folder, and the loaded library of this FMU.
+    """Unpacked FMU in a temporary folder, with its loaded library.
 
     One or several instances use the library. When the last instance calls `release`, the library is
     unloaded and the folder is removed. The folder is locked while this process runs. An unlocked
@@ -547,7 +547,7 @@ class Interface(abc.ABC):
         raise FmuError(f"'{self.part.name}': {text}{self.log_text()}")
 
     def refuse(self, text: str) -> FmuError:
-        """Return an FmuError with a message: the part, `text`, the time and the latest log."""
+        """Return an FmuError; the message contains the part, `text`, the time and the last log."""
         return FmuError(f"'{self.part.name}': {text}{self.log.time_text}{self.log_text()}")
 
     def check_end(self, terminates: Any, said_by: str = "terminateSimulation") -> None:

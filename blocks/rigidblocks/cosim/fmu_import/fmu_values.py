@@ -273,7 +273,7 @@ class Group:
         self._buffer[...] = self._negate(values)
 
     def _negate(self, values: Array) -> Array:
-        """Return the values, negated for the variables that are negated aliases of FMI 1.0."""
+        """Change the sign of the values of negated aliases (FMI 1.0), and return all values."""
         if len(self._negated):
             values, k = values.astype(float), self._negated
             values[k] = 1.0 - values[k] if self.type == "Boolean" else -values[k]

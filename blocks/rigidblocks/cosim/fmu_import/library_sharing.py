@@ -45,7 +45,7 @@ Kind = tuple[str, Configuration]  # interface type, and configuration
 
 
 class Reuse(NamedTuple):
-    """Test results of an FMU: whether its library may be shared and its instances reset.
+    """Test results of an FMU: permission to share its library, permission to reset instances.
 
     `shares` means that two instances in one library are independent. `resets` means that an
     instance after a reset behaves like a new instance.
@@ -56,7 +56,7 @@ class Reuse(NamedTuple):
 
 
 class SharedLibraries:
-    """Unpacked FMUs of a run; several instances may share the library of one FMU.
+    """Unpacked FMUs of a run, for instances that share the library of an FMU.
 
     Args:
         parts: Parts of the run.
@@ -259,7 +259,7 @@ def _other_starts(fmu: Fmu) -> Iterator[Mapping[str, Any]]:
 
 
 def _changed_values(ports: Iterable[Port]) -> Iterator[tuple[str, Array]]:
-    """Yield the name and changed values of each numeric or Boolean port."""
+    """Yield the name of each numeric or Boolean port, with changed start values."""
     for port in ports:
         value = np.zeros(port.shape) if port.start is None else np.asarray(port.start)
         if port.type == "Boolean":

@@ -194,7 +194,7 @@ class StepEnding(NamedTuple):
 
 
 def check_method(method: Method | None) -> Method:
-    """Check the integration method of a model exchange FMU; replace None by the default method.
+    """Check and return the integration method of a model exchange FMU; None for the default.
 
     The default method takes implicit steps if the equations are stiff. Raises ValueError for an
     unsupported method, such as semi-implicit Euler, because an FMU does not declare which states
@@ -535,7 +535,7 @@ class ExchangeInstance(RunningFmu):
 
     @cached_property
     def _collocation(self) -> CollocationTable | None:
-        """Collocation method for the C loop, or None."""
+        """Coefficients of the collocation method for the C loop, or None without such a method."""
         method = self._method
         if not isinstance(method, Adaptive) or not method.collocates(self._model.size[0]):
             return None
@@ -608,7 +608,7 @@ class ExchangeInstance(RunningFmu):
 
     @property
     def _names(self) -> dict[int, str]:
-        """Mapping of call numbers in the C loop to names of FMI functions without prefix."""
+        """Mapping of call codes in the C loop to names of FMI functions without prefix."""
         first = SET_TIME, SET_STATES, GET_RATES, GET_INDICATORS
         calls = (*first, GET_STATES, GET_NOMINALS, COMPLETED_STEP, GET_DIRECTIONAL)
         return {

@@ -265,9 +265,10 @@ def _instance_request(part: Part, fmu: Fmu) -> dict[str, Any]:
 
 
 def _method_fields(method: Method) -> dict[str, Any]:
-    """Return the fields of a method as JSON values.
+    """Return the fields of an integration method as JSON values.
 
-    The name "radau" replaces a collocation method, because its coefficients are complex.
+    The name "radau" replaces the fields of a collocation method, because its coefficients are
+    complex.
     """
     fields = {"type": type(method).__name__, **asdict(method)}
     if fields["collocation"] is not None:
@@ -321,7 +322,7 @@ _GRACE = 5.0  # time after which a process that does not end is killed [s]
 
 
 def isolated_fmu(part: Part) -> RemoteInstance:
-    """Return an instance of the FMU of a part in a separate process on this machine."""
+    """Start a process on this machine for the FMU of a part, and return the instance."""
     if os.name != "posix":
         raise FmuError(f"'{part.name}': FMUs cannot be isolated on this platform")
     return RemoteInstance(part, OwnProcess())

@@ -1,1 +1,1 @@
-"""Systems: parts, connections between their ports, and systems that become one block."""
+"""Systems: parts, connections between ports, and conversion of a system to one block."""

@@ -124,7 +124,7 @@ class AlgebraicLoop:
         return w
 
     def _residual(self, w: Array, rest: Array) -> tuple[Array, Array]:
-        """Return the residual (n,) of the loop equations at the input values w, and its Jacobian.
+        """Return the residual (n,) of the loop equations for the input values w, and its Jacobian.
 
         The Jacobian (n, n) is the derivative with respect to w. `rest` contains the memory vectors
         of the parts.

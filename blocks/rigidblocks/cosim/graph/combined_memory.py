@@ -1,4 +1,4 @@
-"""Memory vectors and exposed ports of the parts of a system that is converted to one block."""
+"""Conversion of a system to one block: memory vectors and exposed ports of the parts."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -76,7 +76,7 @@ class WiredPart:
         return self.evaluate(self.memory)
 
     def rename_ports(self, ports: Iterable[Port]) -> tuple[Port, ...]:
-        """Return the ports with their names in the system and with the start values of the part."""
+        """Copy ports; the copies have the names in the system and the start values of the part."""
         return tuple(
             replace(
                 port,
@@ -198,10 +198,10 @@ class WiredParts:
 
     @cached_property
     def places(self) -> dict[str, dict[str, slice]]:
-        """Mapping of part names to the slices of their ports in the memory vector, by name.
+        """Slices of the ports in the memory vector of each part, as `places[part][port]`.
 
-        Each port has its name in the system. The unconnected elements of a partly connected input
-        have separate names.
+        The port names are the names in the system. The unconnected elements of a partly connected
+        input have separate names.
         """
         return {name: self._places(name) for name in self.by_name}
 
@@ -218,7 +218,7 @@ class WiredParts:
         return places
 
     def read_inputs(self, name: str, memories: Memories) -> Array:
-        """Return a copy of a part's memory vector with current values of the connected inputs."""
+        """Copy the memory vector of a part, and set its connected inputs to their sources."""
         m = memories[name].copy()
         where = self.by_name[name].memory.where
         for (a, y), (_, u), start, to, length in self.wiring.wires_to(name):

@@ -165,7 +165,7 @@ def interfaces_of(description: Any) -> dict[str, Any]:
 
 
 def chosen_kind(path: object, description: Any, wanted: str | None) -> str:
-    """Return the interface type of an FMU: `wanted`, or by default co-simulation if available.
+    """Return the interface type: `wanted`, by default co-simulation if the FMU supports it.
 
     Raises:
         FmuError: The file does not have a supported interface type.
@@ -229,7 +229,7 @@ def archive_names(path: Path) -> list[str]:
 
 
 def unpack_files(path: Path, folder: Path, beginnings: tuple[str, ...] = ("",)) -> None:
-    """Unpack the files of an archive whose names begin with one of `beginnings` into a folder.
+    """Unpack files of an archive into a folder, if their names begin with one of `beginnings`.
 
     Raises:
         FmuError: A file would be outside the folder, or the archive exceeds the limits.
@@ -243,7 +243,7 @@ def unpack_files(path: Path, folder: Path, beginnings: tuple[str, ...] = ("",)) 
 
 
 def library_in(names: Sequence[str], library: str) -> str | None:
-    """Return the path of the binary `library` in an archive, or of the best substitute, or None.
+    """Return the path of the binary `library`, or of a substitute, in an archive; None if missing.
 
     A substitute is a binary in another folder of the same platform. The name of this folder may
     follow another FMI version (`win64` instead of `x86_64-windows`) or differ in letter case. In
@@ -336,7 +336,7 @@ def check_compiler(path: Path) -> None:
 
 
 def compile_sources(path: Path, folder: Path, sets: Sequence[Any], name: str) -> bytes:
-    """Compile the binary of an FMU from its C sources, and return the bytes of the binary.
+    """Compile the C sources of an FMU to a binary, and return the bytes of the binary.
 
     The compiled binary is stored in the cache folder.
 

@@ -47,7 +47,7 @@ class Elements(NamedTuple):
 
 
 def elements_of(variables: Sequence[Any]) -> dict[str, Elements]:
-    """Return the variables of each port by port name.
+    """Group FMU variables to ports; return the variables of each port by port name.
 
     The variables `q[1]`, `q[2]`, ... of one causality and type that fill an array, in any order,
     form one port `q`. Any other variable is a separate port.
@@ -449,7 +449,7 @@ class Fmu:
 
     @cached_property
     def undeclared(self) -> frozenset[Element]:
-        """Output elements for which the model structure declares no dependencies."""
+        """Output elements without declared dependencies in the model structure."""
         return self._undeclared_elements(self.description.outputs)
 
     @cached_property
@@ -575,7 +575,7 @@ class Fmu:
         return min((interval for interval in known if interval), default=None)
 
     def references(self, name: str) -> list[int]:
-        """Return the value references of a port's variables, in C order of its elements.
+        """Return the value references of the variables of a port, in C order of its elements.
 
         An array variable has one value reference.
         """

@@ -38,7 +38,7 @@ ORDERS = (GAUSS_SEIDEL, JACOBI)
 
 
 class FusedSystem(PortsOfParts, Composite):
-    """System as one sampled block whose update is a communication step of `dt` [s].
+    """Sampled block that represents a system; its update is a communication step of `dt` [s].
 
     All states and outputs of the parts are sampled states of the block, with the names `part.port`.
     The block also contains the unconnected inputs and the parameters of the parts. `System.expose`

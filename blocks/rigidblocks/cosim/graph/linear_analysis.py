@@ -226,7 +226,7 @@ def stability_margins(
 def _extend_frequencies(
     response: Callable[[Array], Array], omega: Array, dt: float | None
 ) -> Array:
-    """Extend the frequencies at each end until the gain no longer approaches 1 there."""
+    """Extend a frequency grid at both ends until the gain at the end no longer approaches 1."""
 
     def slope_towards_one(w: float, factor: float) -> bool:
         here, there = np.abs(response(np.array([w, w * factor])))
@@ -279,10 +279,11 @@ def _smallest(value: Callable[[Array], float], low: float, high: float) -> float
 def step_response(
     A: Array, B: Array, C: Array, D: Array, dt: float | None, t: Array
 ) -> StepResponse:
-    """Return the response (n, outputs) to a unit step of the input with the column B (states, 1).
+    """Return the response (n, outputs) of a system with one input to a unit step.
 
-    The times t (n,) [s] are equally spaced; for a sampled system, they are multiples of dt. The
-    matrix exponential gives the exact states of a continuous system at these times.
+    B (states, 1) and D (outputs, 1) have one column. The times t (n,) [s] are equally spaced; for a
+    sampled system, they are multiples of dt. The matrix exponential gives the exact states of a
+    continuous system at these times.
     """
     n, h = len(A), float(t[1] - t[0]) if len(t) > 1 else 0.0
     F, G = A, B[:, 0]

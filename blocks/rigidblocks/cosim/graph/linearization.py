@@ -36,7 +36,8 @@ class Linearization(AttributeHints):
     the derivative of the states at the operating point, or the change of the states in one sample
     of a sampled system. The residual is zero at an equilibrium. An entry of C and D has the unit of
     its output divided by the unit of its state or input. An entry of A and B has the unit of its
-    row state, divided by the unit of its column and, if dt is None, by a second.
+    row state divided by the unit of its column. If dt is None, this unit is also divided by a
+    second.
 
     For a configuration q with quaternions, the states are the tangent coordinates q_tangent[1],
     q_tangent[2], ... These coordinates are zero at the operating point, and their derivative is qd.
@@ -206,7 +207,7 @@ class Linearization(AttributeHints):
     def _channel(
         self, u: str | None, y: str | None, *, all_outputs: bool = False
     ) -> "Linearization":
-        """Return the system with one input and, unless `all_outputs`, one output."""
+        """Return the system with one input, and one output or (if `all_outputs`) all outputs."""
         one = self.select(u, y)
         sides = [("input", "u", one.input_names)]
         sides += [("output", "y", one.output_names)] * (not all_outputs)
@@ -317,7 +318,7 @@ class _Disturbance(Block):
 def _open_loop(
     target: Block | System, cut: str, at: Mapping[str, Any] | None, t: float
 ) -> Linearization:
-    """Return the open loop of a system that is cut at an output of a part.
+    """Cut a loop of a system at an output of a part, and return the open loop.
 
     With a disturbance d added to this output y, the closed loop is
 
@@ -369,7 +370,7 @@ def _open_loop(
 
 
 def _traceable(target: Block | System) -> Block:
-    """Return the block to linearize, with an integrator that the tracer supports."""
+    """Return a block that the tracer supports, for a block or a system."""
     if isinstance(target, System):
         return ContinuousSystem(target)
     if not isinstance(target, Block):
@@ -449,12 +450,12 @@ def _check_linearizable(memory: Memory) -> None:
 
 
 def _spare(states: Iterable[Port], port: Port) -> bool:
-    """Return True if a state has more elements than degrees of freedom, such as a quaternion."""
+    """Return True if a state has more elements than its velocity, such as a quaternion."""
     return any(other.name == port.rate and other.size < port.size for other in states)
 
 
 class _Coordinates(NamedTuple):
-    """Independent coordinates z of the states x with dx = E dz.
+    """Independent coordinates z of the states x, defined by dx = E dz.
 
     `E_rate` is dE/dt. `names` and `units` describe the elements of z.
     """
@@ -512,7 +513,7 @@ def _rate_graph(memory: Memory, port: Port) -> Graph:
 
 
 def _step_graph(memory: Memory, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Graph:
-    """Return the expression graph of `dx` and the outputs `y` of a block.
+    """Return the expression graph of a block, with the results `dx` and `y` (outputs).
 
     `dx` contains the derivatives of the states, or the states after a sample. The graph input `x`
     contains the states, and the graph input `u` the selected inputs of the block.

@@ -309,7 +309,7 @@ def start_dependencies(part: Part) -> Dependencies:
 
 
 def start_port_dependencies(part: Part) -> tuple[set[tuple[str, str]], set[str]]:
-    """Return the port dependencies of the outputs of a part during initialization.
+    """Return the dependencies of output ports on input ports of a part at initialization.
 
     Returns:
         The pairs (input, output), and the outputs with undeclared dependencies.

@@ -518,7 +518,7 @@ def _open_ports(component: Any) -> frozenset[str]:
 
 
 class Diagram(str):
-    """Mermaid flowchart as a string, which notebooks display as a diagram."""
+    """String with a Mermaid flowchart, which notebooks display as a diagram."""
 
     __slots__ = ()
 

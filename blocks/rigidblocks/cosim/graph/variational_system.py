@@ -199,7 +199,7 @@ def with_sensitivities(wiring: Wiring, numbers: Iterable[Number], outputs: Itera
 
 
 def _dependent_parts(wiring: Wiring, parts: set[str]) -> set[str]:
-    """Return the names in `parts` and the names of all parts downstream of these parts."""
+    """Return the names of the given parts and of all parts downstream of them."""
     found, more = set(parts), list(parts)
     while more:
         name = more.pop()

@@ -160,7 +160,7 @@ class Wiring:
 
     @cached_property
     def wires(self) -> tuple[Wire, ...]:
-        """Connections as wires: each wire connects adjacent elements of two ports."""
+        """Wires of all connections; each wire connects adjacent elements of two ports."""
         return tuple(wire for connection in self.connections for wire in _runs(connection))
 
     def wires_to(self, part: str) -> Sequence[Wire]:
@@ -454,7 +454,10 @@ class Wiring:
 
     @property
     def undeclared_parts(self) -> tuple[str, ...]:
-        """Names of the FMUs with ignored undeclared dependencies, in stepping order."""
+        """Names of FMUs with undeclared dependencies that the stepping order ignores.
+
+        The names are in stepping order.
+        """
         names = self._ignored_dependencies
         return tuple(name for name in self.stepping_order if name in names) if names else ()
 
@@ -510,7 +513,7 @@ class Wiring:
 
     @property
     def start_loop(self) -> tuple[str, ...]:
-        """Outputs `part.port` of an algebraic loop at initialization, or an empty tuple."""
+        """Outputs `part.port` in an algebraic loop at initialization; empty without such a loop."""
         reads, components = self._start_components()
         loop = next((sorted(one) for one in components if _is_circle(one, reads)), [])
         names = (self.whole_name(part, y) for part, kind, y, _ in loop if kind == "output")
@@ -621,7 +624,7 @@ class Wiring:
         return found
 
     def _undeclared_sources(self) -> dict[str, set[str]]:
-        """Return the parts that each part reads through omitted undeclared dependencies."""
+        """Return the parts that each part reads through ignored undeclared dependencies."""
         read = {
             (name, u) for name, group in self._ignored_dependencies.items() for u, _ in group.inputs
         }
@@ -646,7 +649,9 @@ class Wiring:
 
 
 def strong_components(reads: Mapping[T, set[T]]) -> list[frozenset[T]]:
-    """Return the strongly connected components of a graph; each follows the components it reads.
+    """Return the strongly connected components of a graph, sorted by their dependencies.
+
+    Each component follows the components that it reads.
 
     Source: Tarjan, Depth-first search and linear graph algorithms, 1972.
     """

@@ -78,7 +78,7 @@ class HeldStep(Scheme):
 class EventStep:
     """Communication step with held inputs that stops at each event and records a sample there.
 
-    An event occurs when an event output of the plan falls through zero. Bisection locates the
+    An event occurs when an event indicator of the plan falls through zero. Bisection locates the
     event: the parts restore their saved states and repeat the step with a different length.
     """
 
@@ -125,7 +125,7 @@ class EventStep:
         self._scheme.step_within(whole, t, dt)
 
     def _downward_crossings(self, values_before: Array) -> Array:
-        """Return the indices of the event outputs that have fallen through zero in the step."""
+        """Return the indices of the event indicators that fell through zero in the step."""
         now = self._parts.row()[self._events]
         return np.asarray(self._events[(values_before > 0) & (now <= 0)])
 
@@ -156,7 +156,7 @@ class OutputHistory:
         self._next = t, row
 
     def copy(self) -> "OutputHistory":
-        """Return a copy of the history."""
+        """Return a copy of the output history."""
         other = OutputHistory(self.most)
         other.times, other.rows, other._next = self.times, self.rows, self._next
         return other
@@ -168,7 +168,7 @@ class Extrapolation:
 
     `c` (MAX_INPUT_ORDER + 1, n) contains the coefficients in powers of the time since the latest
     point. `end` (n,) contains the polynomial values at the end of a step of dt. `zero`
-    (MAX_INPUT_ORDER + 1,) contains the coefficients of a polynomial with the value 0 at the past
+    (MAX_INPUT_ORDER + 1,) contains the coefficients of a polynomial. Its value is 0 at the past
     points and 1 at the end of the step.
     """
 
@@ -662,7 +662,7 @@ class PowerBonds:
         )
 
     def _received_values(self, bond: Bond) -> tuple[Array, Array]:
-        """Return the force and the velocity that the parts received in the step."""
+        """Return the force and the velocity that the parts of a bond received in the step."""
         giver, mover = bond.parts
         to_mover, to_giver = bond.read
         return self._parts.by_name[mover].inputs[to_mover], self._parts.by_name[giver].inputs[

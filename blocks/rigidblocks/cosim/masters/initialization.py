@@ -148,7 +148,7 @@ class Initialization:
         return True
 
     def _evaluate(self, name: str, outputs: set[str]) -> None:
-        """Compute outputs of a part for its current inputs; store these inputs."""
+        """Compute outputs of a part for its current inputs, and store the inputs for comparison."""
         chosen: Collection[str] | None = None if outputs == self._ports[name] else outputs
         self._guarded(name, partial(self._parts[name].initialize, self._t, chosen))
         self._store_evaluation(name, outputs)
@@ -174,7 +174,7 @@ class Initialization:
             self._evaluate(name, self._ports[name])
 
     def _settle(self, group: StartGroup) -> None:
-        """Evaluate the parts of a group by fixed-point iteration, until no value changes."""
+        """Evaluate a group; solve its loop by fixed-point iteration, or else by Newton's method."""
         if not group.is_circle:
             self._refresh(group.parts[0])
             return

@@ -59,7 +59,7 @@ class Network(abc.ABC):
 
     @abc.abstractmethod
     def end(self) -> None:
-        """End a run. The caller then calls `restart` or `close`."""
+        """End the run of all parts. The caller then calls `restart` or `close`."""
 
     @abc.abstractmethod
     def view(self, name: str) -> Array | None:
@@ -316,7 +316,7 @@ class Instances(Network):
         )
 
     def call_and_name_errors(self, name: str, call: Callable[[], None]) -> None:
-        """Call a function of a part; on failure, add the part name to the error message."""
+        """Call a function of a part; if it fails, add the part name to the error message."""
         try:
             call()
         except (Exception, SystemExit) as error:

@@ -175,7 +175,7 @@ class Instance(abc.ABC):
 
     @abc.abstractmethod
     def end(self) -> None:
-        """End a run. The caller then calls `restart` or `close`."""
+        """End the run of the instance. The caller then calls `restart` or `close`."""
 
     def restart(self, part: Part) -> None:
         """Reset all values to the start values of a part, for another run."""

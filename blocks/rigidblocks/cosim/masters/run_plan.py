@@ -622,7 +622,10 @@ def with_default_method(
 def _set_model_exchange_options(
     wiring: Wiring, method: Method, h: float | None, named: dict[str, Any]
 ) -> Wiring:
-    """Apply the options that the caller has set to the FMUs for model exchange."""
+    """Set integration options of the FMUs for model exchange, and return the wiring.
+
+    `named` contains the options that the caller has set.
+    """
     wiring, unused = _set_tolerance(wiring, named)
     takers = [name for name, part in wiring.parts.items() if _needs_method(part)]
     if not any(isinstance(part.component, Block) for part in wiring.parts.values()):

@@ -296,7 +296,7 @@ def curves_of(result: Result, name: str) -> Array:
 
 
 def names_of(result: Result, name: str) -> list[str]:
-    """Return the names of all elements of a signal; for the name of an element, this name."""
+    """Return the element names of a signal, or the given name if it is the name of an element."""
     whole = name in {port.name for port in result.ports}
     return list(result.port(name).element_names) if whole else [name]
 

@@ -1,4 +1,4 @@
-"""Files with the state of a prepared run, for a restart in another process.
+"""State files: the saved state of a prepared run, for a restart in another process.
 
 A file is a NumPy archive (.npz) with the arrays of all parts, and a digest of the system.
 """
@@ -38,7 +38,7 @@ def write_state(path: Path, digest: str, k: int, arrays: Mapping[str, Array]) ->
 
 
 def read_state(path: Path, digest: str) -> tuple[int, dict[str, Array]]:
-    """Return the number of steps and the arrays of a state.
+    """Read a state file; return the number of steps since the start time, and the arrays.
 
     Raises:
         FileNotFoundError: The file does not exist.

@@ -162,6 +162,7 @@ def eliminate_constraints(
     largest constraint. It drops a constraint whose norm after orthogonalization is below the
     tolerance (RBDA 8.8). Such a constraint depends on constraints of earlier loops or on larger
     constraints of the loop.
+
     Rows of Y that later loops use retain only their component in the null space of the constraints.
     The number of operations for a chain of loops is proportional to its length.
 

@@ -5,7 +5,7 @@ K (nc, nv) is the constraint matrix of the loops.
 - Errors, rank, condition and singular configurations (`loop_diagnostics`, `singular_passages`).
 - Redundant constraints and their names (`redundant_constraints`).
 - Connectivity: structure of K, loop clusters and mobility (RBDA 8.2, 8.9, 8.10).
-- Infinitesimal mechanisms: loops with a first-order motion that no finite motion continues.
+- Infinitesimal mechanisms: loops that are mobile only to first order.
 """
 
 from collections.abc import Iterator, Sequence
@@ -113,8 +113,8 @@ def loop_diagnostics(
 ) -> LoopDiagnostics:
     """Return the errors, singular values, rank and mobility of the loops at (q, qd).
 
-    The function supports floats and traced scalars. For traced arguments, each sweep
-    of the singular value decomposition adds about 10 m^2 n operations for m constraints. Use traced
+    The function supports floats and traced scalars. For traced arguments, each sweep of the
+    singular value decomposition adds about 10 m^2 n operations for m constraints. Use traced
     arguments only for models with at most a dozen constraints.
 
     Args:
