@@ -160,6 +160,10 @@ def test_valid_requirement_files_are_loaded_and_invalid_entries_are_rejected(tmp
     for text, said in (
         ("{}", "needs a list"),
         ("- {kind: sometimes}", "unknown kind 'sometimes' of requirement 1"),
+        (
+            "- always: {signal: a.b, upper: 3}",
+            "requirement 1 of .* has no 'kind'; write for example",
+        ),
         ("- {kind: always, signal: a.b, top: 3}", "no 'top'; available: signal, lower, upper"),
         ("- {kind: always, signal: 3}", "invalid 'signal' of .*: expected str, not 3"),
         (

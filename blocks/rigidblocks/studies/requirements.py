@@ -384,6 +384,11 @@ def load_requirements(path: str | Path) -> tuple[Requirement, ...]:
 def _requirement(entry: Any, place: str) -> Requirement:
     given = entry.get("kind") if isinstance(entry, Mapping) else entry
     kind = KINDS.get(str(given).replace(" ", "_"))
+    if isinstance(entry, Mapping) and given is None:
+        raise ValueError(
+            f"{place} has no 'kind'; write for example {{kind: always, signal: robot.q[1], upper: "
+            f"1.5}}; available kinds: {', '.join(KINDS)}"
+        )
     if not isinstance(entry, Mapping) or kind is None:
         raise ValueError(f"unknown kind {given!r} of {place}; {argument_hint(str(given), KINDS)}")
     values = {str(name): value for name, value in entry.items() if name != "kind"}

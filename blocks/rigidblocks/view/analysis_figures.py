@@ -173,7 +173,7 @@ def plot_frequency_response(
     """
     f = usual_frequencies(linear) if frequencies is None else np.asarray(frequencies, dtype=float)
     G = frequency_response(linear, u, y, f)
-    figure, (above, below) = panels(2, f"{y} to {u}")
+    figure, (above, below) = panels(2, f"{u} to {y}")
     above.loglog(f, np.abs(G))
     below.semilogx(f, np.degrees(np.unwrap(np.angle(G))))
     units = (

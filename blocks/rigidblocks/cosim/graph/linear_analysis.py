@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _EPS = float(np.finfo(float).eps)
 _RANK = 1e-12  # singular values below this share of the largest count as zero in `zeros`
 _POINTS = 400  # number of frequencies of a default range
+_NYQUIST_VIEW = 5.0  # largest real and imaginary part in a Nyquist plot; the point -1 stays visible
 _DECADES = 14  # decades by which the search for crossovers extends the default range
 
 
@@ -84,12 +85,15 @@ class FrequencyResponse:
         Raises:
             ImportError: The package matplotlib is not installed.
         """
-        title = f"{self.output} to {self.input}"
+        title = f"{self.input} to {self.output}"
         if nyquist:
             figure, (axis,) = panels(1, title, 4.5)
             axis.plot(self.response.real, self.response.imag, label="0 to infinity")
             axis.plot(self.response.real, -self.response.imag, "--", label="mirrored")
             axis.plot([-1.0], [0.0], "r+")
+            # larger loop gains do not decide on stability, and would hide the point -1
+            view = min(1.1 * max(1.0, float(self.gain.max())), _NYQUIST_VIEW)
+            axis.set(xlim=(-view, view), ylim=(-view, view), aspect="equal")
             axis.set_xlabel("real part")
             axis.set_ylabel("imaginary part")
             return finished_figure(figure, path)
