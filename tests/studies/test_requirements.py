@@ -9,8 +9,10 @@ import pytest
 from lxml import etree
 from numpy.testing import assert_allclose
 
-from rigidblocks import Port, Result
+from rigidblocks import Port, Result, System, simulate
 from rigidblocks.cli import main
+from rigidblocks.common.package_info import __version__
+from rigidblocks.library import LowPass
 from rigidblocks.studies.requirements import (
     Always,
     Eventually,
@@ -103,6 +105,25 @@ SOME = (
     Always("plant.y", -1.0, 5.0),
     TrackingError("plant.y", "plant.r", 9),
 )
+
+
+@pytest.mark.slow
+def test_html_report_lists_the_version_the_step_and_the_parameters_of_the_run():
+    system = System()
+    system.add("low <pass>", LowPass(0.25), start={"u": 1.5})
+    result = simulate(system, 0.1, 0.01, progress=False)
+    page = html_report(check_requirements(result, [Always("low <pass>.y", lower=0.0)]), result)
+    assert f"rigidblocks {__version__}" in page
+    assert "t = 0 to 0.1 s" in page
+    assert "dt = 0.01 s" in page
+    assert "<td>low &lt;pass&gt;</td><td>LowPass</td><td>T = 0.25, u = 1.5</td>" in page
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parts", ["no JSON", "[1, 2]", '{"arm": 3}', 5])
+def test_html_report_of_a_record_of_another_program_has_no_parameters(parts):
+    foreign = Result.from_signals(T, [(Port("plant.y"), step_answer(T))], {"parts": parts})
+    assert "<table>" not in html_report(check_requirements(foreign, SOME[:1]), foreign)
 
 
 @pytest.mark.slow

@@ -1,11 +1,13 @@
 """Requirements on the signals of a run, their evaluation, and text, HTML and JUnit XML reports."""
 
 import abc
+import json
 import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from datetime import datetime
 from importlib import import_module
 from itertools import pairwise
 from math import inf
@@ -421,8 +423,11 @@ def _number(value: float) -> str:
 
 
 _MOST, _FEWEST = 800, 200  # maximum number of points per chart, minimum number per line
-_STYLE = """body { font: 15px sans-serif; max-width: 46em; margin: 2em auto; }
-h2 { font-size: 16px; margin: 1.5em 0 0.2em; } .kept { color: #2a7d2a; } .broken { color: #b3261e; }
+_STYLE = """body { font: 15px sans-serif; max-width: 46em; margin: 1em auto; padding: 0 1em 2em; }
+h1 { font-size: 24px; } h2 { font-size: 16px; margin: 1.5em 0 0.2em; } .kept { color: #2a7d2a; }
+.broken { color: #b3261e; } .run { color: #4d5a63; } table { border-collapse: collapse; }
+td, th { border: 1px solid #cfd6dc; padding: 0.2em 0.6em; text-align: left; vertical-align: top; }
+td:last-child { overflow-wrap: anywhere; }
 """
 
 
@@ -454,19 +459,28 @@ def junit_report(checked: Sequence[Checked], name: str = "rigidblocks") -> str:
     return xml_text(root)
 
 
-def html_report(checked: Sequence[Checked], result: Result, name: str = "rigidblocks") -> str:
-    """Return a self-contained HTML page with a plot of signal and bounds for each requirement."""
+def html_report(
+    checked: Sequence[Checked], result: Result, name: str = "rigidblocks", created: str = ""
+) -> str:
+    """Return a self-contained HTML page with a plot of signal and bounds for each requirement.
+
+    The page ends with a table of the parts of the run and their parameters, if the metadata of the
+    result contain the parts. `created` is the date of the report.
+    """
     broken = sum(not one.found.kept for one in checked)
     charts = [_chart(one, result) for one in checked]
     parts = [f"<h1>{html_text(name)}: {len(checked)} requirements, {broken} broken</h1>"]
+    parts.append(f"<p class=run>{html_text(_run_text(result, created))}</p>")
     for one, chart in zip(checked, charts, strict=True):
         word = "kept" if one.found.kept else "broken"
         parts.append(f"<h2><span class={word}>{word}</span> {html_text(one.name)}</h2>")
         parts.append(f"<p>{html_text(one.requirement.signal)} {html_text(_result_text(one))}</p>")
         parts.append(chart_svg(chart))
+    parts += _parameter_table(result)
     style = _STYLE + chart_style(max((chart.count for chart in charts), default=0))
     title = f"<title>{html_text(name)}</title><style>{style}</style>"
-    return f"<!doctype html><meta charset=utf-8>{title}\n" + "\n".join(parts) + "\n"
+    head = "<meta charset=utf-8><meta name=viewport content='width=device-width'>"
+    return f"<!doctype html><html lang=en>{head}{title}\n" + "\n".join(parts) + "\n"
 
 
 def save_report(
@@ -488,7 +502,7 @@ def save_report(
     path = Path(path)
     kinds = {
         ".txt": lambda: text_report(checked) + "\n",
-        ".html": lambda: html_report(checked, result, name),
+        ".html": lambda: html_report(checked, result, name, f"{datetime.now():%Y-%m-%d %H:%M}"),
         ".xml": lambda: junit_report(checked, name),
     }
     if path.suffix not in kinds:
@@ -501,6 +515,54 @@ def save_report(
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def _run_text(result: Result, created: str) -> str:
+    """Return date, software version, duration, step and digest of the run as one line."""
+    meta = result.meta
+    texts = [created] if created else []
+    texts += [f"{name} {one}" for name, one in _json_object(result, "versions").items()]
+    texts.append(f"t = {result.time[0]:g} to {result.time[-1]:g} s")
+    texts += [f"dt = {meta['dt']} s"] if "dt" in meta else []
+    texts += [f"system {meta['digest'][:12]}"] if "digest" in meta else []
+    return ", ".join(texts)
+
+
+def _json_object(result: Result, key: str) -> dict[str, Any]:
+    """Return an object of the metadata; empty for records of other programs."""
+    try:
+        found = json.loads(result.meta.get(key, "{}"))
+    except (TypeError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _parameter_table(result: Result) -> list[str]:
+    """Return the HTML lines of the table of parts, their blocks or FMUs, and their parameters."""
+    parts = _json_object(result, "parts")
+    rows = [
+        (
+            part,
+            str(about.get("block") or about.get("fmu") or ""),
+            ", ".join(
+                f"{name} = {value}"
+                for name, value in {**about.get("parameters", {}), **about.get("start", {})}.items()
+            ),
+        )
+        for part, about in parts.items()
+        if isinstance(about, dict)
+    ]
+    cells = ["".join(f"<td>{html_text(one)}</td>" for one in row) for row in rows]
+    if not cells:
+        return []
+    head = "<tr><th>part</th><th>block</th><th>parameters and start values</th></tr>"
+    return [
+        "<h2>Parameters</h2>",
+        "<table>",
+        head,
+        *(f"<tr>{row}</tr>" for row in cells),
+        "</table>",
+    ]
 
 
 def _result_text(checked: Checked) -> str:
@@ -548,7 +610,7 @@ def _few(y: Array, most: int) -> list[int]:
 def _levels(checked: Checked) -> dict[str, float]:
     asked = checked.requirement
     if isinstance(asked, Always | Eventually):
-        return {"least": asked.lower, "most": asked.upper}
+        return {"lower": asked.lower, "upper": asked.upper}
     if isinstance(asked, SettlingTime):
-        return {"least": asked.value - asked.within, "most": asked.value + asked.within}
+        return {"lower": asked.value - asked.within, "upper": asked.value + asked.within}
     return {"value": asked.value} if isinstance(asked, Overshoot) else {}
