@@ -135,7 +135,7 @@ def test_first_guess_works_or_its_error_names_the_right_call(guess, names):
     assert expected in str(caught.value)
 
 
-def test_error_inside_a_function_is_not_taken_for_a_wrong_call():
+def test_error_inside_a_function_is_not_reported_as_a_wrong_argument():
     with pytest.raises(TypeError, match="t_stop must be a number, not 'ten'"):
         rigidblocks.simulate(rigidblocks.System(), "ten", 1e-3)
 

@@ -187,7 +187,7 @@ def test_threads_use_different_sizes_of_one_fmu(path):
 
 
 @pytest.mark.slow
-def test_isolated_fmu_has_the_same_sizes(path):
+def test_isolated_fmu_with_array_sizes_matches_the_fmu_in_the_process(path):
     results = [simulate(system_of(path, START, isolated=one), 0.1, DT) for one in (False, True)]
     assert_array_equal(results[0].values, results[1].values)
 

@@ -105,7 +105,7 @@ def test_instances_that_share_a_library_match_instances_with_their_own_libraries
     assert_array_equal(simulate(many(path), 0.5, 0.1).values, expected.values)
 
 
-def test_instances_of_an_fmu_that_allows_sharing_load_one_library(tmp_path, monkeypatch):
+def test_instances_of_a_shareable_fmu_use_the_same_library(tmp_path, monkeypatch):
     unpacked = []
     init = fmu_interface.Unpacked.__init__
 

@@ -156,7 +156,7 @@ def test_reduced_parent_array_of_hybrid_dynamics_matches_rbda_figure_9_1():
     assert reduced == (-1, -1, 0, 0, 1)
 
 
-def test_supporting_joints_function_selects_the_subtrees_of_the_joints():
+def test_joint_supports_the_bodies_of_its_subtree():
     assert supporting_joints((-1, 0, 0, 1, 2), (0, 1, 0, 0, 0)) == (False, True, False, True, False)
     assert supporting_joints((-1, 0, 0, 1, 2), (1, 0, 0, 0, 0)) == (True,) * 5
 
@@ -168,7 +168,7 @@ def test_supporting_joints_function_selects_the_subtrees_of_the_joints():
     "fd", [[True], [True, False, 2], [0.5, 1, 0], ["yes", "no", "no"], [[1, 0, 1]]]
 )
 @pytest.mark.parametrize("method", METHODS)
-def test_hybrid_dynamics_rejects_a_mask_that_has_not_one_boolean_per_joint(fd, method):
+def test_hybrid_dynamics_rejects_a_joint_mask_of_wrong_length_or_type(fd, method):
     arm, zero = planar_n(3), np.zeros(3)
     with pytest.raises(
         ValueError, match="fd needs one boolean for each of the 3 joints of model 'planar3', not"

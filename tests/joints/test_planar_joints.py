@@ -50,6 +50,6 @@ def test_planar_joint_velocity_matches_the_transform_derivative(code):
     assert_allclose((ahead - behind) / (2 * step), -crm(vJ) @ XJ.matrix(), atol=FINITE)
 
 
-def test_planar_prismatic_joint_rejects_other_axes():
+def test_planar_prismatic_joint_rejects_axes_other_than_x_and_y():
     with pytest.raises(ValueError, match="slides along 'x' or 'y', not along 'z'"):
         PlanarPrismatic("z")

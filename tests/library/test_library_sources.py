@@ -402,8 +402,8 @@ def test_held_and_linear_waypoints_match_interpolation(rng):
 @pytest.mark.parametrize(
     ("t", "y", "kind", "text"),
     [
-        ([0.0, 0.0], [1.0, 2.0], "hold", r"must be two or more and increase, not \[0.0, 0.0\]"),
-        ([0.0], [1.0], "hold", "must be two or more"),
+        ([0.0, 0.0], [1.0, 2.0], "hold", r"two waypoints with increasing times, not \[0.0, 0.0\]"),
+        ([0.0], [1.0], "hold", "at least two waypoints"),
         ([0.0, 1.0], [1.0, 2.0, 3.0], "hold", r"2 waypoints need y of shape \(2, n\) or \(2,\)"),
         ([0.0, 1.0], [1.0, np.nan], "hold", "the waypoints must be finite"),
         ([0.0, 1.0], [1.0, 2.0], "cubics", r"unknown kind 'cubics' .*did you mean cubic\?"),

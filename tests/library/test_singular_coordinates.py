@@ -59,7 +59,7 @@ def test_error_for_nonfinite_values_near_a_singular_pitch_angle_names_the_joint(
 
 
 @pytest.mark.parametrize("kind", [ContactPlant, SoftContactPlant])
-def test_contact_plant_names_its_joints_with_singular_coordinates(kind):
+def test_log_of_a_contact_plant_lists_the_joints_with_singular_coordinates(kind):
     model = replace(top(EulerSpherical()), contact=((Sphere(0.1),),))
     plant = kind(RobotPlant(model, q0=[0.3, 1.0, 0.1]), 1e4, 10.0)
     states = {port.name: np.array(port.start) for port in plant.states}

@@ -194,7 +194,7 @@ def test_velocities_that_open_a_loop_are_projected_with_a_warning(name):
         assert_allclose(two, one, rtol=1e-10)
 
 
-def test_velocities_that_keep_the_loops_closed_give_no_warning():
+def test_velocities_consistent_with_the_loop_constraints_give_no_warning():
     model, state = loop_model("planar loops")
     assert_allclose(
         consistent_velocity(model, state.q, state.qd, strict=True), state.qd, atol=1e-12

@@ -24,7 +24,7 @@ def equal(actual, expected, atol=TIGHT):
     assert_allclose(actual, expected, rtol=1e-12, atol=atol)
 
 
-def test_auto_tree_p_has_the_dynamics_of_the_spatial_tree_without_skew(rng):
+def test_planar_auto_tree_matches_the_spatial_auto_tree_with_zero_skew_angle(rng):
     # RBDA 2.16: the planar quantities are the rows and columns 3, 4, 5
     for nb, bf, taper in ((1, 1.0, 1.0), (6, 2.0, 0.9), (9, 1.5, 1.1)):
         tree, full = auto_tree_p(nb, bf, taper), auto_tree(nb, bf, 0.0, taper)

@@ -82,7 +82,7 @@ _MANY = 2.0**20
 class Quantity(NamedTuple):
     """Physical quantity of a unit: its dimension and its conversion to SI base units.
 
-    A value in this unit is equal to `factor` value + `offset` in SI base units.
+    A value x in this unit equals `factor` * x + `offset` in SI base units.
 
     Attributes:
         exponents: Nonzero exponents of the base units and of rad, sorted by name.

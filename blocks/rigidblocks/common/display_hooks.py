@@ -1,4 +1,4 @@
-"""Web pages that show robots and runs, for the methods `show` and `animate`.
+"""Hooks through which the methods `show` and `animate` open web pages of robots and runs.
 
 The public functions `show` and `animate` belong to a higher layer of the package. This module
 therefore imports these functions by name from the top level of the package.

@@ -215,8 +215,8 @@ def _steps_from_csv(path: Path) -> Iterator[tuple[float, Values]]:
             yield cells.pop("time"), cells
         except (ValueError, KeyError):
             raise ValueError(
-                f"row {number} of '{path}' needs a time, and a number or an empty cell in each "
-                f"other column, not {row}"
+                f"invalid row {number} of '{path}': {row}; expected a time, and a number or an "
+                "empty cell in each other column"
             ) from None
 
 

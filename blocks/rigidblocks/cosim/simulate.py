@@ -600,7 +600,7 @@ def longest_stable_step(method: Integrator, modes: Array) -> float:
 def _upstream(wiring: Wiring, name: str, values: Callable[[str], Array]) -> Record:
     """Return the inputs of a part, and of upstream parts that affect it by direct feedthrough.
 
-    The record contains the inputs by name. If several parts have an input of the same name, the
+    The result maps input names to values. If several parts have an input of the same name, the
     result contains the input of the nearest part.
     """
     found: dict[str, Any] = {}

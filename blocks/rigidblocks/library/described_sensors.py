@@ -491,7 +491,7 @@ def _has_noise(one: Sensor) -> bool:
 
 
 def _values(of: tuple[float, ...], port: Port) -> Array:
-    """Reshape the values `of` to the shape of a port; return zeros if `of` is empty."""
+    """Return values in the shape of a port; return zeros if there are no values."""
     return np.array(of if len(of) else (0.0,) * port.size, dtype=float).reshape(port.shape)
 
 

@@ -298,8 +298,8 @@ def _tendon_elements(
 ) -> Iterator[ForceElement]:
     """Yield the force elements of the tendons.
 
-    If `joint_friction` is True, these are springs, dampers and dry friction. If `stops` is given,
-    they include stops at the limits of the tendons with this stiffness and damping.
+    If `joint_friction` is True, the elements include springs, dampers and dry friction. `stops` is
+    the stiffness and the damping of stops at the limits of the tendons; None for no stops.
     """
     for one in robot.tendons:
         line = JointSum(

@@ -56,7 +56,7 @@ class RepeatingSequence(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output ports for the value y (n,) and its time derivative slope (n,)."""
+        """Output ports `y` (n,) and `slope` (n,), the time derivative of `y`."""
         return _motion_ports(np.shape(self.y)[1], self.unit)[:2]
 
     @cached_property
@@ -260,7 +260,7 @@ class Waypoints(Block):
         y = finite(self.y, np.shape(self.y), "the waypoints")
         if t.ndim != 1 or len(t) < 2 or np.any(np.diff(t) <= 0):
             raise ValueError(
-                f"the times of the waypoints must be two or more and increase, not {t.tolist()}"
+                f"expected at least two waypoints with increasing times, not {t.tolist()}"
             )
         if y.ndim not in (1, 2) or len(y) != len(t) or not y.size:
             raise ValueError(
@@ -420,7 +420,7 @@ class Sine(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output ports for the value y (n,) and its time derivative slope (n,)."""
+        """Output ports `y` (n,) and `slope` (n,), the time derivative of `y`."""
         return _motion_ports(self._n, self.unit)[:2]
 
     @cached_property

@@ -338,8 +338,9 @@ _ENOUGH = 1e-9  # relative to the largest inertia; much larger than the bounds i
 def _is_regular(D: Array, size: Array, S: Array, rigid: Array) -> bool:
     """Return True if the joint-space inertia D of a joint is regular.
 
-    `size` is the diagonal of the composite inertia S^T Ic S with the rotor inertias. The elements
-    of `size` must not be near zero. D, scaled by `size`, must not have an eigenvalue near zero.
+    `size` is the diagonal of the composite inertia S^T Ic S with the rotor inertias. D is
+    regular if no element of `size` is near zero, and D, scaled by `size`, has no eigenvalue near
+    zero.
     """
     if np.any(size <= 1e-14 * np.abs(rigid).max() * (S * S).sum(axis=0)):
         return False

@@ -568,7 +568,7 @@ class _Reader:
         return [(names[a], names[b]) for a, b in none]
 
     def _add(self, b: int) -> None:
-        """Add body b and its joints; add massless bodies between several joints of the body."""
+        """Add body b and its joints; connect several joints with massless bodies."""
         m, parent = self.m, self.body[self.m.body_parentid[b]]
         X = placement(m.body_pos[b], m.body_quat[b])
         first, count = int(m.body_jntadr[b]), int(m.body_jntnum[b])

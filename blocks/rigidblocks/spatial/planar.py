@@ -289,5 +289,5 @@ class ArticulatedInertia:
 
 
 def outer(U: Array, W: Array) -> ArticulatedInertia:
-    """Return the articulated-body inertia U W^T of matrices (3, k) with a symmetric product."""
+    """Return U W^T as a planar articulated-body inertia; U W^T (3, 3) must be symmetric."""
     return ArticulatedInertia(_symmetric(U[1:] @ W[1:].T), U[1:] @ W[:1].T, U[:1] @ W[:1].T)

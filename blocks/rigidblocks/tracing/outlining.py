@@ -335,7 +335,7 @@ class _Use(NamedTuple):
         return self.function.work[self.start : self.stop]
 
     def from_elsewhere(self) -> list[str]:
-        """Return the names of the input values of the range, which other ranges compute."""
+        """Return the names of the values that this range reads and other ranges compute."""
         read = (x for one in self.statements for x in one.reads if x[0] in "vr")
         return list(dict.fromkeys(x for x in read if not self.locate(x, self.stop)))
 

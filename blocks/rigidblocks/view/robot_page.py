@@ -176,7 +176,7 @@ def robot_file(
 
 
 def _motionless(path: Path, floating: bool) -> RobotDescription | None:
-    """Load a URDF robot for drawing only, with tiny masses instead of missing masses.
+    """Load a URDF robot for drawing only, and replace missing masses with a small mass.
 
     If the robot has no movable joint, it gets a floating base. If loading fails, the result is
     None.

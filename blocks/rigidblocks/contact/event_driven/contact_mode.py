@@ -125,7 +125,7 @@ class Directions(NamedTuple):
 
 
 def directions(rubs: Sequence[bool], chosen: Sequence[int]) -> Directions:
-    """Number the directions of the contacts `chosen`: each normal, then its two tangents.
+    """Return the indices of the directions of the contacts `chosen`: normal, then two tangents.
 
     `rubs[i]` is True if contact i has friction. A contact without friction has no tangents.
     """

@@ -432,7 +432,7 @@ class Loop:
         early if the buffers are full, after `patience` [s] of wall-clock time, or after a failure.
 
         Returns:
-            DONE, FAILED or NOT_FINITE; the index of the reached communication point; and the number
+            DONE, FAILED or NOT_FINITE; the index of the last communication point; and the number
             of recorded samples.
         """
         loop, (time, rows) = self._loop, room
