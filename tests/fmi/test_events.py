@@ -11,6 +11,7 @@ import fmpy
 import numpy as np
 import pytest
 from fmpy.fmi1 import FMICallException
+from fmpy.fmi2 import FMU2Model, FMU2Slave
 from fmpy.validation import validate_fmu
 from numpy.testing import assert_allclose
 from scipy.integrate import solve_ivp
@@ -222,6 +223,36 @@ def test_model_exchange_run_that_starts_at_a_contact_event_has_the_correct_conta
     for start, rises in (({"z": 0.0, "v": 0.0}, False), ({"z": 0.0, "v": -1.0}, True)):
         rows = by_cvode(made("inelastic", fmi), 0.1, 0.01, start_values=start)
         assert (rows["z"].max() > 0.01) == rises
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [FMU2Model, FMU2Slave], ids=lambda kind: kind.__name__)
+def test_derivatives_before_and_during_a_run_have_the_contact_mode_of_the_configuration(
+    made, tmp_path, kind
+):
+    """The acceleration is K d - G at the depth d, and -G in flight."""
+    path = made("spring", 2)
+    description = fmpy.read_model_description(str(path))
+    number = {v.name: v.valueReference for v in description.modelVariables}
+    fmu = kind(
+        guid=description.guid,
+        unzipDirectory=fmpy.extract(str(path), str(tmp_path)),
+        modelIdentifier="spring",
+    )
+    fmu.instantiate()
+    fmu.setupExperiment()
+    fmu.enterInitializationMode()
+    for depth, acceleration in ((-0.2, -G), (0.01, 0.01 * K - G)):
+        fmu.setReal([number["q[1]"]], [RADIUS - depth])
+        assert_allclose(fmu.getReal([number["der(qd[1])"]]), acceleration, rtol=1e-9)
+    fmu.exitInitializationMode()
+    assert_allclose(fmu.getReal([number["der(qd[1])"]]), 0.01 * K - G, rtol=1e-9)
+    if kind is FMU2Slave:  # the body leaves the ground after about half a period of 31 ms
+        fmu.doStep(0.0, 0.05)
+        assert fmu.getReal([number["q[1]"]])[0] > RADIUS
+        assert_allclose(fmu.getReal([number["der(qd[1])"]]), -G, rtol=1e-9)
+    fmu.terminate()
+    fmu.freeInstance()
 
 
 # ---- FMI calls ----

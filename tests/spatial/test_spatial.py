@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 
 from rigidblocks.spatial.immutable_data import is_frozen, read_only
 from rigidblocks.spatial.spatial import (
+    Factor,
     RigidInertia,
     cross,
     cross_force,
@@ -139,3 +140,12 @@ def test_read_only_view_of_writable_memory_is_not_treated_as_frozen():
     of_bytes = np.frombuffer(bytearray(8))
     of_bytes.setflags(write=False)
     assert not is_frozen(of_bytes)
+
+
+@pytest.mark.parametrize("rotation", [rotx, roty, rotz])
+@pytest.mark.parametrize("angle", [0.0, 0.4, -2.0, np.pi / 2])
+def test_matrices_turned_by_an_axis_rotation_match_matrix_products(rotation, angle, rng):
+    X = Factor.from_transform(rotation(angle))
+    A = rng.uniform(-1.0, 1.0, (3, 3))
+    assert_allclose(X.turn_back(A), X.E.T @ A @ X.E, rtol=0.0, atol=TIGHT)
+    assert_allclose(X.turn_symmetric_back(A + A.T), X.E.T @ (A + A.T) @ X.E, rtol=0.0, atol=TIGHT)
