@@ -1,4 +1,5 @@
 import os
+import signal
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -53,6 +54,13 @@ def _kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         if "RIGIDBLOCKS_CACHE" not in os.environ:
             patch.setenv("RIGIDBLOCKS_CACHE", str(run / "kernels"))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _ctrl_c() -> None:
+    """Handle SIGINT, which processes in the background of a shell ignore; some tests raise it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
