@@ -218,6 +218,9 @@ class PolynomialStep(Scheme):
     def __init__(self, plan: Plan, network: Instances):
         self._parts, self._coupling, self._links = network, plan.coupling, plan.links
         self._simultaneous, n = plan.is_simultaneous, len(plan.links.owner)
+        # samplers read held outputs at the end of the step, or at its start in Jacobi order
+        is_ordered = self._coupling.iterate or not self._simultaneous
+        self._reads_new = plan.links.stateless if is_ordered else frozenset[str]()
         self._past = OutputHistory(self._coupling.extrapolate + 1)
         self._new, self._known = np.zeros(n), np.zeros(n, dtype=bool)
         self._groups = [plan.links.sort_by_feedthrough(group) for group in plan.links.groups]
@@ -366,8 +369,7 @@ class PolynomialStep(Scheme):
         c = self._ahead.coefficients(self._new, link.of, self._known[link.of])
         held = self._links.held[link.of]
         c[1:, held] = 0.0
-        # samplers read held outputs at the end of the step, or at its start in Jacobi order
-        if name in self._links.stateless and (self._coupling.iterate or not self._simultaneous):
+        if name in self._reads_new:
             new = held & self._known[link.of]
             c[0, new] = self._new[link.of[new]]
         course = np.zeros((len(c), len(inputs)))
