@@ -12,10 +12,8 @@ from rigidblocks.cosim.prepare import inner_steps
 from rigidblocks.cosim.results.recording import ZeroCrossing
 from rigidblocks.library import StateSpace
 from rigidblocks.view.analysis_figures import (
-    frequency_response,
     plot_contact,
     plot_energy,
-    plot_frequency_response,
     plot_phase,
     plot_steps,
     plot_tracking,
@@ -88,13 +86,13 @@ def test_plotted_frequency_response_of_a_first_order_lag_matches_its_transfer_fu
     u, y = linear.input_names[0], linear.output_names[0]
     f = np.array([0.1, 1.0, 10.0])
     s = 2j * np.pi * f
-    np.testing.assert_allclose(frequency_response(linear, u, y, f), 4 / (s + 4), rtol=1e-12)
-    gain, phase = curves(plot_frequency_response(linear, u, y))
+    np.testing.assert_allclose(linear.bode(u, y, s.imag).response, 4 / (s + 4), rtol=1e-12)
+    gain, phase = curves(linear.bode(u, y).plot())
     (values,) = gain.values()
-    assert values[0] == pytest.approx(1.0, abs=0.01)
+    assert values[0] == pytest.approx(0.0, abs=0.01)
     assert next(iter(phase.values()))[-1] == pytest.approx(-90.0, abs=6.0)
-    with pytest.raises(KeyError, match="unknown name x in the linearization"):
-        frequency_response(linear, "x", y, f)
+    with pytest.raises(KeyError, match="'x'"):
+        linear.bode("x", y)
 
 
 def test_figure_of_an_empty_result_has_empty_curves():
@@ -143,13 +141,13 @@ def test_figures_of_a_controlled_robot_have_titles_and_labels_and_are_saved_as_i
     result = simulate(system, 4.0, 1e-3, progress=False)
     balance = plot_energy(result, "robot.energy", [("pd.tau", "robot.q")])
     assert abs(curves(balance)[1]["not explained"]).max() < 1e-6  # of 8 J: error of RK4 at 1 ms
+    response = linearize(RobotPlant(planar2()), at={"q": [0.3, 0.4]}).bode("tau[1]", "q[1]")
+    assert response.plot().axes[0].get_ylabel() == "gain [dB re rad per N.m]"
     for figure in (
         result.plot(),
         plot_tracking(result, "command.y", "robot.q"),
         balance,
-        plot_frequency_response(
-            linearize(RobotPlant(planar2()), at={"q": [0.3, 0.4]}), "tau[1]", "q[1]"
-        ),
+        response.plot(),
     ):
         assert figure._repr_png_().startswith(b"\x89PNG")
         assert figure.get_suptitle()

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rigidblocks.cosim.graph.linear_analysis import response_at
-from rigidblocks.cosim.graph.linearization import Linearization
 from rigidblocks.cosim.results.result import Result, curves_of, finished_figure, names_of, panels
 from rigidblocks.spatial.spatial import Array
 
@@ -155,76 +153,6 @@ def plot_contact(
         axis.set_ylabel(f"{what} [{_unit(result, force)}]")
     _mark(result, (top, middle, low))
     return finished_figure(figure, path)
-
-
-def plot_frequency_response(
-    linear: Linearization, u: str, y: str, frequencies: ArrayLike | None = None, path: Target = None
-) -> "Figure":
-    """Plot the gain and the phase from an input to an output over the frequency.
-
-    Args:
-        linear: The linear system.
-        u: Name of the input.
-        y: Name of the output.
-        frequencies: Frequencies [Hz]. The default range begins at a tenth of the lowest pole
-            frequency. It ends at ten times the highest pole frequency, or at half the sampling
-            rate.
-        path: Path to save the figure, if given.
-    """
-    f = usual_frequencies(linear) if frequencies is None else np.asarray(frequencies, dtype=float)
-    G = frequency_response(linear, u, y, f)
-    figure, (above, below) = panels(2, f"{u} to {y}")
-    above.loglog(f, np.abs(G))
-    below.semilogx(f, np.degrees(np.unwrap(np.angle(G))))
-    units = (
-        dict(zip(linear.output_names, linear.output_units, strict=True)),
-        dict(zip(linear.input_names, linear.input_units, strict=True)),
-    )
-    above.set_ylabel(f"gain [{units[0][y]} per {units[1][u]}]")
-    below.set_ylabel("phase [deg]")
-    below.set_xlabel("frequency [Hz]")
-    return finished_figure(figure, path)
-
-
-def frequency_response(linear: Linearization, u: str, y: str, frequencies: Array) -> Array:
-    """Return the complex frequency response G (n,) from an input to an output.
-
-        G = C (s 1 - A)^-1 B + D,  s = 2 pi i f
-
-    For a sampled system, z = exp(s dt) replaces s.
-
-    Args:
-        linear: The linear system.
-        u: Name of the input.
-        y: Name of the output.
-        frequencies: Frequencies f (n,) [Hz].
-
-    Raises:
-        KeyError: A name does not exist.
-    """
-    for name, known in ((u, linear.input_names), (y, linear.output_names)):
-        if name not in known:
-            raise KeyError(f"unknown name {name} in the linearization; it has: {', '.join(known)}")
-    k, i = linear.input_names.index(u), linear.output_names.index(y)
-    omega = 2.0 * np.pi * np.asarray(frequencies)
-    A, B, C, D = linear.A, linear.B[:, [k]], linear.C[[i]], linear.D[[i]][:, [k]]
-    return response_at(A, B, C, D, linear.dt, omega)[:, 0, 0]
-
-
-def usual_frequencies(linear: Linearization, n: int = 400) -> Array:
-    """Return n logarithmically spaced frequencies [Hz] for a frequency response.
-
-    The range begins at a tenth of the lowest pole frequency. It ends at ten times the highest pole
-    frequency, or at half the sampling rate.
-    """
-    poles = np.linalg.eigvals(linear.A).astype(complex)
-    if linear.dt is not None:
-        poles = np.log(poles[np.abs(poles) > 1e-12]) / linear.dt
-    sizes = np.abs(poles) / (2 * np.pi)
-    sizes = sizes[sizes > 1e-6]
-    low, high = (sizes.min() / 10, sizes.max() * 10) if len(sizes) else (0.01, 100.0)
-    most = high if linear.dt is None else 0.5 / linear.dt
-    return np.geomspace(min(low, most / 10), min(high, most), n)
 
 
 def plot_steps(result: Result, path: Target = None) -> "Figure":

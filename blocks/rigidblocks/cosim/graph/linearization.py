@@ -143,7 +143,8 @@ class Linearization(AttributeHints):
         """
         one = self._channel(u, y)
         w = one._frequencies if omega is None else np.atleast_1d(np.asarray(omega, dtype=float))
-        return FrequencyResponse(w, one._response(w), one.input_names[0], one.output_names[0])
+        unit = f"{one.output_units[0] or '1'} per {one.input_units[0] or '1'}"
+        return FrequencyResponse(w, one._response(w), one.input_names[0], one.output_names[0], unit)
 
     def nyquist(
         self,
