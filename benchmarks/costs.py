@@ -58,7 +58,7 @@ def planar2ctrl(method: str) -> Case:
     return FusedSystem(system, DT), "rk4"
 
 
-def alone(block: Callable[[], Block]) -> Callable[[str], Case]:
+def separate(block: Callable[[], Block]) -> Callable[[str], Case]:
     """Return the case of a single block without connected inputs."""
     return lambda method: (block(), method)
 
@@ -70,10 +70,10 @@ def swinging(model: Model) -> RobotPlant:
 
 CASES: dict[str, Callable[[str], Case]] = {
     "planar2ctrl": planar2ctrl,
-    "planar2": alone(lambda: swinging(planar2())),
-    "7 joints": alone(lambda: swinging(auto_tree(7, skew=0.7))),
-    "quadruped": alone(lambda: FloatingBasePlant(quadruped(), q0=STANCE, qd0=0.5)),
-    "four-bars, N = 40": alone(lambda: ClosedLoopPlant(*n_four_bar(40))),
+    "planar2": separate(lambda: swinging(planar2())),
+    "7 joints": separate(lambda: swinging(auto_tree(7, skew=0.7))),
+    "quadruped": separate(lambda: FloatingBasePlant(quadruped(), q0=STANCE, qd0=0.5)),
+    "four-bars, N = 40": separate(lambda: ClosedLoopPlant(*n_four_bar(40))),
 }
 
 JACOBIANS: dict[str, Callable[[], Block]] = {

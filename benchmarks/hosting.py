@@ -270,10 +270,10 @@ def all_forms(name: str, folder: Path) -> dict[str, Stepped]:
     default = export_fmu(block, folder / "default.fmu", fmi=3, tunable=())
     script = folder / "timed_fmu.py"
     script.write_text(SCRIPT.format(model=MODELS[name]))
-    alone = kernel(block)
+    single = kernel(block)
     return {
-        "integers as long": integers(alone),
-        "kernel": alone,
+        "integers as long": integers(single),
+        "kernel": single,
         "native, FMI 2": co_simulated(FMU2Slave, fmus[2]),
         "native, FMI 3": co_simulated(FMU3Slave, fmus[3]),
         "native, FMI 3, default method": co_simulated(FMU3Slave, default),
@@ -292,9 +292,9 @@ def check_states(forms: dict[str, Stepped], block: RobotPlant) -> None:
 
     Raises: RuntimeError: If the states of an FMU differ.
     """
-    alone, nx = kernel(block), 2 * block.model.nv
-    alone.run(100)
-    expected = states(alone, nx)
+    single, nx = kernel(block), 2 * block.model.nv
+    single.run(100)
+    expected = states(single, nx)
     for name, form in forms.items():
         if form.loop not in ("integers", "kernel") and name != "FMPy's template":
             form.run(100)

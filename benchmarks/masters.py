@@ -316,15 +316,15 @@ def prepared_runs() -> None:
     run = prepare(closed_loop(), DT, form="fused")
     whole_run(run, 1000)
     pairs = [(whole_run(run, 10**6), kernel_time(run, 10**6)) for _ in range(5)]
-    whole, alone = (min(times) for times in zip(*pairs, strict=True))
+    whole, separate = (min(times) for times in zip(*pairs, strict=True))
     print(
-        f"1,000,000 fused steps: {whole:.3f} s, the kernel alone {alone:.3f} s: "
-        f"{whole / alone:.2f} x"
+        f"1,000,000 fused steps: {whole:.3f} s, the kernel separate {separate:.3f} s: "
+        f"{whole / separate:.2f} x"
     )
     shares = sorted(loop_share(run, 10**4) for _ in range(25))
     print(f"another run of 10,000 steps: {shares[len(shares) // 2]:.2f} x its loop")
     for name, walk in (("a step", stepped), ("a step, a read and a set", commanded)):
-        time = min(walk(run, 10**5) for _ in range(3)) - alone / 10
+        time = min(walk(run, 10**5) for _ in range(3)) - separate / 10
         print(f"{name} from Python: {time / 10**5 * 1e6:.2f} us above the kernel")
 
 

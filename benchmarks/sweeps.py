@@ -99,8 +99,8 @@ def main() -> None:
     print(f"| two workers against one | {one[0] / two[0]:.2f} x |")
     print(f"| two processes of the loop in C against one | {of_processes(2 * runs):.2f} x |")
     print(f"| processor's time of the two against the one | {two[1] / one[1]:.2f} x |")
-    alone, lanes = (of_threads(8 * runs, 1, method="rk4", lanes=n) for n in (1, None))
-    print(f"| processor's time one by one against in lanes | {alone[1] / lanes[1]:.1f} x |")
+    single, lanes = (of_threads(8 * runs, 1, method="rk4", lanes=n) for n in (1, None))
+    print(f"| processor's time one by one against in lanes | {single[1] / lanes[1]:.1f} x |")
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ def loop(sample_time=None):
     return system
 
 
-def alone(block):
+def single(block):
     """Return a system with only this block."""
     system = System()
     system.add("all", block, h=0.25e-3)
@@ -95,7 +95,7 @@ def draw(continuous, sampled, path):
 
 def main():
     """Run all controllers, print and check the differences, and draw."""
-    continuous = simulate(alone(ContinuousSystem(loop())), T_STOP, DT, progress=False)
+    continuous = simulate(single(ContinuousSystem(loop())), T_STOP, DT, progress=False)
     sampled = {
         Ts: simulate(loop(Ts), T_STOP, Ts, form="fused", progress=False) for Ts in SAMPLE_TIMES
     }

@@ -92,12 +92,12 @@ def does_what_it_must(result):
     # each sampled force is held from its time to the next sample
     work = np.sum(tau[:-1, FORCES] * np.diff(q[:, LENGTHS], axis=0))
     gained = result["platform.energy"][-1] - result["platform.energy"][0]
-    behind = np.abs(q[:, 4:7] - commanded_places(t))[t > 1].max()
+    lag = np.abs(q[:, 4:7] - commanded_places(t))[t > 1].max()
     opening = result["platform.loop_error"].max()
     print(f"loops open by {opening:.1e} m; rank {set(result['platform.rank'].astype(int))}")
     print(
         f"work of the legs {work:.6f} J, energy gained {gained:.6f} J; the platform is up to "
-        f"{behind * 1e3:.1f} mm away"
+        f"{lag * 1e3:.1f} mm away"
     )
     moves = np.abs(result["platform.qd"]).max() > 0.1
     return opening < 1e-10 and abs(work - gained) < 1e-5 and moves

@@ -108,9 +108,9 @@ def test_fmu_of_adaptive_parts_has_the_exposed_ports(tmp_path):
     description = fmpy.read_model_description(str(path))
     shown = [v.name for v in description.modelVariables if v.causality != "local"]
     assert shown == ["time", "angles[1]", "angles[2]"]
-    alone = System()
-    alone.add("arm", path)
-    run = simulate(alone, 0.1, 1e-3, progress=False)
+    single = System()
+    single.add("arm", path)
+    run = simulate(single, 0.1, 1e-3, progress=False)
     np.testing.assert_allclose(run["arm.angles"], expected["robot.q"], atol=1e-12)
 
 

@@ -128,7 +128,7 @@ def test_isolation_and_server_options_are_rejected_for_parts_that_are_not_fmus(f
 def test_tolerance_of_a_model_exchange_fmu_selects_the_adaptive_method(tmp_path, version, option):
     """x' = -x from 1 gives exp(-t), as with the method "adaptive"."""
     plain = any_fmu(tmp_path, DAHLQUIST, version)
-    alone = simulate(system_of(plain, kind=ME, **option), 1.0, 0.5)["part.x"]
+    single = simulate(system_of(plain, kind=ME, **option), 1.0, 0.5)["part.x"]
     named = simulate(system_of(plain, kind=ME, method="adaptive", **option), 1.0, 0.5)["part.x"]
-    assert list(alone) == list(named)
-    assert_allclose(alone, [1.0, 0.6065306597126334, 0.36787944117144233], rtol=1e-6)
+    assert list(single) == list(named)
+    assert_allclose(single, [1.0, 0.6065306597126334, 0.36787944117144233], rtol=1e-6)

@@ -120,9 +120,9 @@ def test_unstable_hold_of_spring_forces_is_reported_at_the_start_of_the_run(syst
     (text,) = messages_found(system, 1.02 * longest)
     assert text.startswith("'loop' holds its outputs for")
     assert text.endswith(f"use a step below {longest:.3g} s; a ContinuousSystem has no hold")
-    alone = System()
-    alone.add("whole", ContinuousSystem(system))
-    assert not messages_found(alone, 1.02 * longest)
+    single = System()
+    single.add("whole", ContinuousSystem(system))
+    assert not messages_found(single, 1.02 * longest)
 
 
 def test_undamped_sampled_springs_are_reported_as_unstable_at_any_step():

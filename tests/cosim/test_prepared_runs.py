@@ -129,7 +129,7 @@ def test_simulate_of_a_prepared_run_does_not_change_its_current_state():
 def test_prepared_runs_in_threads_match_the_results_of_sequential_runs(form):
     starts = [{"robot.q": [0.1 * k, -0.1 * k]} for k in range(8)]
     run = prepare(wired(parts()), 1e-3, form=form)
-    alone = [run.simulate(0.5, start=start).values for start in starts]
+    separate = [run.simulate(0.5, start=start).values for start in starts]
 
     def stepped(start):
         own = prepare(wired(parts()), 1e-3, form=form)
@@ -138,7 +138,7 @@ def test_prepared_runs_in_threads_match_the_results_of_sequential_runs(form):
         return run.simulate(0.5, start=start).values, own["robot.q"]
 
     with ThreadPoolExecutor(4) as pool:
-        for values, (found, q) in zip(alone, pool.map(stepped, starts), strict=True):
+        for values, (found, q) in zip(separate, pool.map(stepped, starts), strict=True):
             assert np.array_equal(values, found)
             assert q.tolist() in [row[:2].tolist() for row in (values[-1],)]
 
@@ -196,9 +196,9 @@ def test_fmu_runs_in_threads_match_the_results_of_sequential_runs(fmus):
         with prepare(wired(fmus), 1e-3) as own:
             return own.simulate(0.05, start={"robot.q": [0.1 * k, 0.0]}).values
 
-    alone = [run(k) for k in range(6)]
+    separate = [run(k) for k in range(6)]
     with ThreadPoolExecutor(6) as pool:
-        for values, found in zip(alone, pool.map(run, range(6)), strict=True):
+        for values, found in zip(separate, pool.map(run, range(6)), strict=True):
             assert np.array_equal(values, found)
     assert Path.cwd() == folder
 

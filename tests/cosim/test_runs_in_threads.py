@@ -42,7 +42,7 @@ def in_threads(action):
 @pytest.mark.slow
 @FORMS
 def test_steps_of_one_prepared_run_called_from_several_threads_are_sequential(form):
-    run, alone = (prepare(wired(parts()), 1e-3, form=form) for _ in range(2))
+    run, single = (prepare(wired(parts()), 1e-3, form=form) for _ in range(2))
     run.reset()
 
     def action():
@@ -51,10 +51,10 @@ def test_steps_of_one_prepared_run_called_from_several_threads_are_sequential(fo
             assert np.isfinite(run["robot.q"]).all()
 
     in_threads(action)
-    alone.step(THREADS * STEPS)
-    assert run.t == alone.t
+    single.step(THREADS * STEPS)
+    assert run.t == single.t
     for name in ("robot.q", "robot.qd", "pd.tau"):
-        assert_array_equal(run[name], alone[name])
+        assert_array_equal(run[name], single[name])
 
 
 @pytest.mark.slow

@@ -184,17 +184,17 @@ def test_implicit_steps_of_a_part_in_a_fused_system_match_the_results_of_its_blo
     system = System()
     system.add("tangle", replace(Tangle(), sample_time=2e-3), method=method, h=2e-3)
     fused = compiled_stepper(Memory(FusedSystem(system, 2e-3)))
-    alone = numpy_stepper(Memory(replace(Tangle(), sample_time=2e-3)), method, 2e-3)
-    m, own = fused.memory.start(), alone.memory.start()
+    single = numpy_stepper(Memory(replace(Tangle(), sample_time=2e-3)), method, 2e-3)
+    m, own = fused.memory.start(), single.memory.start()
     rows = []
-    for stepper, memory in ((fused, m), (alone, own)):
+    for stepper, memory in ((fused, m), (single, own)):
         stepper.initialize(memory, 0.0)
     for k in range(12):
         fused.step(m, k * 2e-3, 2e-3)
-        alone.step(own, k * 2e-3, 2e-3)
+        single.step(own, k * 2e-3, 2e-3)
         rows.append(
             [
-                np.concatenate([m[fused.memory.where[f"tangle.{n}"]], own[alone.memory.where[n]]])
+                np.concatenate([m[fused.memory.where[f"tangle.{n}"]], own[single.memory.where[n]]])
                 for n in ("a", "b", "v")
             ]
         )

@@ -1,4 +1,4 @@
-"""Thrown bricks come to rest in event-driven runs, in NumPy and compiled."""
+"""Thrown bricks stop moving in event-driven runs, in NumPy and compiled."""
 
 from functools import partial
 

@@ -77,9 +77,9 @@ def test_traced_runs_in_threads_match_the_results_of_sequential_runs():
     def last(q):
         return run.simulate(0.05, start={"robot.q": q}, progress=False)["robot.q"][-1]
 
-    alone = [last(q) for q in starts]
+    single = [last(q) for q in starts]
     with ThreadPoolExecutor(4) as pool:
-        assert_array_equal(list(pool.map(last, starts)), alone)
+        assert_array_equal(list(pool.map(last, starts)), single)
 
 
 @pytest.mark.usefixtures("_no_compiler")

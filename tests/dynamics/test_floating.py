@@ -83,7 +83,7 @@ def tree_on_chain(rng):
 MODELS = {
     "free joint": tree_on_free_joint,
     "chain": tree_on_chain,
-    "alone": lambda rng: floating_base(random_tree(rng, (-1,), (Revolute(),))),
+    "single": lambda rng: floating_base(random_tree(rng, (-1,), (Revolute(),))),
 }
 
 
@@ -295,10 +295,16 @@ def test_floating_base_jacobian_gives_the_body_velocities_at_zero_momentum(rng):
 
 
 def test_free_floating_body_accelerates_with_gravity(rng):
-    alone = floating_base(random_tree(rng, (-1,), (Revolute(),)))
+    single = floating_base(random_tree(rng, (-1,), (Revolute(),)))
     none = np.zeros(0)
     a, qdd = aba_floating(
-        alone, random_transform(rng), np.zeros(6), none, none, none, gravity=np.array([0, 0, -9.81])
+        single,
+        random_transform(rng),
+        np.zeros(6),
+        none,
+        none,
+        none,
+        gravity=np.array([0, 0, -9.81]),
     )
     close(a, [0, 0, 0, 0, 0, -9.81])
     assert qdd.shape == (0,)

@@ -157,11 +157,11 @@ def test_reset_fmu_repeats_its_run_bit_for_bit(host, rng, fmi):
 
 def test_interleaved_fmu_instances_match_the_results_of_separate_runs(host, rng, fmi):
     inputs = rng.normal(size=(3, 20, 2))
-    alone = []
+    separate = []
     for u in inputs:
         instance = host("planar2", fmi)
         instance.initialize()
-        alone.append(stepped(instance, u))
+        separate.append(stepped(instance, u))
     together = [host("planar2", fmi) for _ in inputs]
     for instance in together:
         instance.initialize()
@@ -169,7 +169,7 @@ def test_interleaved_fmu_instances_match_the_results_of_separate_runs(host, rng,
         [stepped(one, u[k : k + 1], k)[0] for one, u in zip(together, inputs, strict=True)]
         for k in range(20)
     ]
-    assert_array_equal(np.swapaxes(runs, 0, 1), alone)
+    assert_array_equal(np.swapaxes(runs, 0, 1), separate)
 
 
 # ---- rejected calls ----

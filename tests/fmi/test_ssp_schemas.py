@@ -1,6 +1,6 @@
 """Saved SSP files follow the XML schemas of SSP 1.0 and 2.0.
 
-FMPy contains the schemas of SSP 1.0, `pyssp_standard` those of SSP 2.0.
+FMPy contains the schemas of SSP 1.0, and `pyssp_standard` the schemas of SSP 2.0.
 """
 
 import importlib.util
@@ -208,7 +208,7 @@ class Content(NamedTuple):
 def test_ssp_reader_has_a_rule_for_every_element_and_attribute_of_the_schema(prefix, version):
     """Each rule lists the attributes and children that the schema permits.
 
-    It requires the attributes that the schema requires, except those in `OPTIONAL`.
+    It requires the attributes that the schema requires, except the attributes in `OPTIONAL`.
     """
     folder = folder_of(version)
     trees = {

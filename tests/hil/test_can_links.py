@@ -191,9 +191,9 @@ def test_generated_program_continues_with_safe_values_without_a_can_partner(dbc,
         counts = run(program, "--stop", "0.1", "--record", record)
     assert counts["received"] == 0
     assert (counts["watchdog events"], counts["steps with safe values"]) == (1, 100)
-    alone = System()
-    alone.add("robot", parts()["robot"], start={"tau": [0.0, -0.5]})
-    expected = simulate(alone, 0.1, DT, progress=False)
+    separate = System()
+    separate.add("robot", parts()["robot"], start={"tau": [0.0, -0.5]})
+    expected = simulate(separate, 0.1, DT, progress=False)
     with open(record) as file:
         head, *rows = csv.reader(file)
     column = head.index("robot.q[2]")

@@ -196,9 +196,9 @@ def test_batched_closed_loop_derivatives_match_derivatives_of_single_states(name
         for mine, theirs in zip(batches[0], other, strict=True):
             assert_array_equal(mine, theirs)
     for k in range(len(states)):
-        for batched, alone in zip(batches[0], one(*(a[k] for a in arguments)), strict=True):
+        for batched, single in zip(batches[0], one(*(a[k] for a in arguments)), strict=True):
             if k != 5:
-                close(batched[k], alone, RTOL, 10.0)
+                close(batched[k], single, RTOL, 10.0)
 
 
 @pytest.mark.slow

@@ -92,8 +92,8 @@ def test_batched_planar_derivatives_match_derivatives_of_single_states(rng):
             assert_array_equal(results[0], other)
     for k in range(len(q)):
         condition = np.linalg.cond(crba(model, q[k]))
-        for batched, alone in zip(batches[0], one(q[k], qd[k], tau[k]), strict=True):
-            close(batched[k], alone, condition)
+        for batched, single in zip(batches[0], one(q[k], qd[k], tau[k]), strict=True):
+            close(batched[k], single, condition)
 
 
 @pytest.mark.slow

@@ -242,10 +242,10 @@ def test_batched_second_derivatives_match_second_derivatives_of_single_states(al
     batches = [second_derivatives(model, algorithm, batch=True, lanes=n)(*rows) for n in (2, 8)]
     for one, same in zip(*batches, strict=True):
         assert_array_equal(one, same)
-    alone = second_derivatives(model, algorithm)
+    single = second_derivatives(model, algorithm)
     rtol = {"rnea": RTOL, "aba": RTOL * np.linalg.cond(crba(model, states[0].q))}[algorithm]
     for k in (n for n in range(11) if n != 5):
-        for batched, one in zip(batches[0], alone(*(part[k] for part in rows)), strict=True):
+        for batched, one in zip(batches[0], single(*(part[k] for part in rows)), strict=True):
             close(batched[k], one, rtol)
 
 

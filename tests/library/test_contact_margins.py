@@ -240,9 +240,9 @@ def test_contact_runs_of_fused_and_separate_parts_have_equal_results():
         system = System()
         system.add("ball", plant, method="adaptive")
         results.append(simulate(system, 1.0, 0.01, form=form))
-    alone, fused = results
-    assert np.ptp(np.sign(np.diff(alone["ball.q"][:, 0]))) == 2.0  # it bounces
-    assert_allclose(fused["ball.q"], alone["ball.q"], rtol=0, atol=1e-12)
+    single, fused = results
+    assert np.ptp(np.sign(np.diff(single["ball.q"][:, 0]))) == 2.0  # it bounces
+    assert_allclose(fused["ball.q"], single["ball.q"], rtol=0, atol=1e-12)
 
 
 def test_acceleration_jump_at_contact_does_not_increase_the_stiffness_estimate():

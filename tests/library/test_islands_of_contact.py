@@ -24,9 +24,9 @@ def test_distant_ball_of_any_speed_does_not_move_a_tower(speed):
     qd = np.zeros((11, 6))
     qd[-1, 3:] = speed, -speed, speed
     y = rigid_scenes.run(free_bodies([*shapes, BALL], [*places, FAR], qd), 1.0)
-    alone = rigid_scenes.run(free_bodies(shapes, places), 1.0)
-    assert np.array_equal(y.q[:, :70], alone.q)
-    assert np.abs(alone.q[-1].reshape(10, 7)[:, 4:] - places).max() < 1e-9
+    single = rigid_scenes.run(free_bodies(shapes, places), 1.0)
+    assert np.array_equal(y.q[:, :70], single.q)
+    assert np.abs(single.q[-1].reshape(10, 7)[:, 4:] - places).max() < 1e-9
 
 
 def test_falling_heap_does_not_move_a_tower():

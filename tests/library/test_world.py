@@ -59,13 +59,13 @@ def test_body_and_joint_names_are_prefixed_with_the_robot_name(tmp_path):
 @pytest.mark.slow
 def test_robots_of_a_world_without_contact_move_like_separate_plants(tmp_path):
     # without contact each member moves like a plant of its own
-    alone = RigidContactPlant(gripper(), ())
+    single = RigidContactPlant(gripper(), ())
     world = yard(tmp_path)
     y = simulate(_system(world.plant()), 0.4, dt=1e-2)
-    x = simulate(_system(alone), 0.4, dt=1e-2)
+    x = simulate(_system(single), 0.4, dt=1e-2)
     q = x["world.q"][-1].copy()
     here = y["world.hand_q"][-1]
-    n = alone.model.nq - 7
+    n = single.model.nq - 7
     assert_allclose(here[:n], q[:n], atol=1e-12)
     assert_allclose(here[n + 4 :], q[n + 4 :] + np.array([1, 0, 1]), atol=1e-12)
     assert y["world.ball_q"][-1, 6] == pytest.approx(2 - 9.81 / 2 * 0.16, abs=1e-9)

@@ -169,7 +169,7 @@ def fate(mutant: Mutant) -> str:
         text = (copy / mutant.path).read_text()
         (copy / mutant.path).write_text(text[: mutant.start] + mutant.new + text[mutant.end :])
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
-        # the long tests of the blocks take minutes; those of spatial algebra take seconds
+        # long tests of blocks take minutes, and long tests of spatial algebra take seconds
         long = mutant.path.startswith(("c/fmi", "spatial"))
         chosen = "not interop" if long else "not interop and not slow"
         command += ["-n", "auto", "-m", chosen, *TESTS[mutant.path]]

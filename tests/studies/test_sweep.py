@@ -72,15 +72,15 @@ def test_sweep_varies_arrays_and_single_elements_in_numpy_in_c_and_in_fused_syst
     }
     done = sweep(system, design, 0.05, DT, measures, form=form, progress=False)
     for k, (gravity, kp) in enumerate((g, kp) for g in gravities for kp in (500.0, 900.0)):
-        alone = wired(parts())
-        alone.parts.clear()
-        alone.connections.clear()
+        separate = wired(parts())
+        separate.parts.clear()
+        separate.connections.clear()
         start = {"robot": {"gravity": gravity}, "pd": {"kp": [1000.0, kp]}}
         for name, block in parts().items():
-            alone.add(name, block, start=start.get(name))
+            separate.add(name, block, start=start.get(name))
         for one in wired(parts()).connections:
-            alone.connect(*one.names)
-        result = simulate(alone, 0.05, DT, form=form, progress=False)
+            separate.connect(*one.names)
+        result = simulate(separate, 0.05, DT, form=form, progress=False)
         assert done["peak"][k] == np.abs(result["robot.q"][:, 1]).max()
         assert done["mine"][k] == result["robot.q"][-1] @ [1.0, 2.0]
 

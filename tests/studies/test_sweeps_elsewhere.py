@@ -45,7 +45,7 @@ def swept(system, **options):
 @pytest.mark.slow
 def test_sweep_repeats_the_runs_of_killed_child_processes(tmp_path):
     fmu = python_fmu(ROBOT, tmp_path / "robot.fmu")
-    alone = swept(held(fmu), threads=1)
+    single = swept(held(fmu), threads=1)
     ended, once = [], threading.Lock()
 
     def end_children(run):
@@ -62,7 +62,7 @@ def test_sweep_repeats_the_runs_of_killed_child_processes(tmp_path):
     assert not children()
     assert not killed.failures
     for name in MEASURES:
-        assert_array_equal(killed[name], alone[name])
+        assert_array_equal(killed[name], single[name])
 
 
 def children():

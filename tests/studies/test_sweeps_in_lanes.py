@@ -19,10 +19,10 @@ def both(system, design, t_stop, dt, measures, **options):
     return [sweep(*given, lanes=n, progress=False, **options) for n in (1, 4)]
 
 
-def same(alone, lanes):
-    for name, values in alone.measured.items():
+def same(separate, lanes):
+    for name, values in separate.measured.items():
         assert_allclose(lanes[name], values, rtol=RTOL, atol=RTOL)
-    assert dict(lanes.failures) == dict(alone.failures)
+    assert dict(lanes.failures) == dict(separate.failures)
 
 
 @pytest.mark.slow
@@ -51,8 +51,8 @@ def decays():
 @pytest.mark.filterwarnings("ignore:2 of 26 runs failed")
 def test_failed_sweep_run_in_simd_lanes_reports_the_same_error_as_a_single_run():
     rates = [1.0, 0.2, -1e160, 0.3, 0.5, -1e150, *np.linspace(0.0, 1.0, 20)]
-    alone, lanes = both(decays(), grid({"decay.k": rates}), 5.0, DT, {"end": "last decay.x"})
-    same(alone, lanes)
+    separate, lanes = both(decays(), grid({"decay.k": rates}), 5.0, DT, {"end": "last decay.x"})
+    same(separate, lanes)
     assert list(lanes.failures) == [2, 5]
     good = np.delete(lanes["end"], [2, 5])
     assert_allclose(good, 3.0 * np.exp(-5.0 * np.delete(rates, [2, 5])), rtol=1e-9)
@@ -63,8 +63,8 @@ def test_adaptive_sweep_runs_in_simd_lanes_match_the_results_of_single_runs():
     system = System()
     system.add("decay", Decay(), start={"x": 3.0})
     rates = np.linspace(0.0, 2.0, 11)
-    alone, lanes = both(system, grid({"decay.k": rates}), 1.0, DT, {"end": "last decay.x"})
-    same(alone, lanes)
+    separate, lanes = both(system, grid({"decay.k": rates}), 1.0, DT, {"end": "last decay.x"})
+    same(separate, lanes)
     assert_allclose(lanes["end"], 3.0 * np.exp(-rates), rtol=1e-6)
 
 
@@ -78,8 +78,8 @@ def test_failed_measure_in_simd_lanes_reports_the_same_error_as_in_a_single_run(
 
     design = grid({"decay.k": np.linspace(0.0, 2.0, 11)})
     path = tmp_path / "runs.csv"
-    alone, lanes = both(decays(), design, 1.0, DT, {"end": end})
-    same(alone, lanes)
+    separate, lanes = both(decays(), design, 1.0, DT, {"end": end})
+    same(separate, lanes)
     assert lanes.failures[10] == "ArithmeticError: too small at dt = 0.01"
     given = (decays(), design, 1.0, DT, {"end": end})
     saved = sweep(*given, lanes=4, save=path, progress=False)

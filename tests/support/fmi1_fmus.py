@@ -12,7 +12,7 @@ from rigidblocks.tracing.compiler import PORTABLE_FLAGS, shared_library
 
 
 class Variable(NamedTuple):
-    """Variable; `value` has the attributes of the element of its type, `more` those of the name.
+    """Variable; `value` is for the type element, `more` for ScalarVariable.
 
     `depends` has the inputs of DirectDependency, or None if it is not declared.
     """

@@ -106,7 +106,7 @@ def test_statements_repeated_in_several_functions_are_generated_once_with_equal_
     seed, request
 ):
     graphs, x = graphs_in_common(seed), np.random.default_rng(seed).normal(size=N)
-    alone = [compiled_form(graph, False) for graph in graphs]
+    single = [compiled_form(graph, False) for graph in graphs]
     request.getfixturevalue("short_pieces")
     text = c_functions(graphs, [{}] * 3, inline=True)
     separate = sum(c_function(graph).count(";\n") for graph in graphs)
@@ -120,7 +120,7 @@ def test_statements_repeated_in_several_functions_are_generated_once_with_equal_
     )
     path = shared_library({"all.c": f"#include <math.h>\n{text}{calls}"}, "all.c")
     library = ctypes.CDLL(str(path))
-    for graph, own in zip(graphs, alone, strict=True):
+    for graph, own in zip(graphs, single, strict=True):
         y = np.zeros(graph.outputs["y"])
         library[f"call_{graph.name}"](
             ctypes.c_void_p(x.ctypes.data), ctypes.c_void_p(y.ctypes.data)
@@ -136,9 +136,9 @@ def test_functions_divided_into_smaller_c_functions_give_bitwise_equal_results(s
     assert "left[at[" not in c_function(graph)
     request.getfixturevalue("short_pieces")
     assert "left[at[" in c_function(graph)
-    alone, batch = (compiled_form(graph, batch) for batch in (False, True))
+    single, batch = (compiled_form(graph, batch) for batch in (False, True))
     for row in x:
-        assert_array_equal(alone(row), whole[0](row))
+        assert_array_equal(single(row), whole[0](row))
     assert_array_equal(batch(x), whole[1](x))
 
 

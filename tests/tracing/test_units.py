@@ -51,9 +51,9 @@ def test_short_generated_code_is_one_translation_unit(graph):
 @pytest.mark.usefixtures("_short_units")
 def test_each_function_is_in_one_of_several_translation_units_of_similar_size(graph):
     text = c_function(graph)
-    texts, beside = split_translation_units({"function.c": text})
-    assert len(beside) == units.MOST - 1
-    assert set(texts) == {"function.c", *beside}
+    texts, added = split_translation_units({"function.c": text})
+    assert len(added) == units.MOST - 1
+    assert set(texts) == {"function.c", *added}
     there = [name for one in texts.values() for name in functions(one)]
     assert sorted(there) == sorted(functions(text))
     sizes = [one.count(";\n") for one in texts.values()]
@@ -64,8 +64,8 @@ def test_each_function_is_in_one_of_several_translation_units_of_similar_size(gr
 def test_functions_that_read_a_table_are_in_the_translation_unit_of_the_table(graph):
     text = c_function(graph)
     called = text.replace("sin(", f"entry_{'0' * 16}(")
-    texts, beside = split_translation_units({"a.c": called, "b.h": PUSHED + text + POPPED})
-    for name in beside:
+    texts, added = split_translation_units({"a.c": called, "b.h": PUSHED + text + POPPED})
+    for name in added:
         assert "entry_" not in texts[name]
         assert texts[name].count(PUSHED) == texts[name].count(POPPED) == 1
         assert texts[name].endswith(POPPED)

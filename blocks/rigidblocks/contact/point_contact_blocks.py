@@ -300,7 +300,7 @@ class GroundContact(CompliantPoints):
         """Return gaps and normals of the points on the ground, and the body velocities (n, 3).
 
         If `lead` is True, the function extrapolates the points to the middle of the hold interval.
-        The velocities [m/s] are those of the bodies at the points on the ground surface.
+        The velocities [m/s] are velocities of the bodies at the points on the ground surface.
         """
         p = u.p if self.sample_time is None or not self.lead else u.p + self.sample_time / 2 * u.v
         touching = contact(self.ground, p, self._points.reach)

@@ -237,7 +237,7 @@ class SoftWorldPlant(PlantOfMembers, StagedBlock):
         return found
 
     def _plant_records(self, x: Record, u: Record) -> tuple[Record, Record]:
-        """Concatenate the states and inputs of the member ports to those of the plant."""
+        """Concatenate the values of the member ports to states and inputs of the plant."""
         return self._plant_values(x, self.plant.states), self._plant_values(u, self.plant.inputs)
 
     @property

@@ -114,7 +114,7 @@ def _net_forces(
 def _motion(
     model: Tree, i: int, parent: _Motion, Xup: Any, S: Array, vJ: Array, qdd: Array
 ) -> _Motion:
-    """Return velocity, acceleration and their derivatives of body i from those of its parent."""
+    """Return the motion of body i and its derivatives from the motion of the parent."""
     crm = model.algebra.crm
     carried_v, carried_a = Xup @ parent.v, Xup @ parent.a
     v = carried_v + vJ

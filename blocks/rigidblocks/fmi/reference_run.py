@@ -271,7 +271,7 @@ def _manifest() -> str:
     )
     related = (
         ("application/xml", "experiments.xml", "experiment/smoke-test", "a run to be reproduced"),
-        ("text/html", f"{_DOCUMENTATION}/index.html", "document", "what the FMU is and does"),
+        ("text/html", f"{_DOCUMENTATION}/index.html", "document", "description of the FMU"),
     )
     for kind, source, role, description in related:
         SubElement(root, "Related", type=kind, source=source, role=role, description=description)

@@ -166,8 +166,8 @@ class Variables:
         Element (k, i) is True if the variable k depends on the start value i.
         """
         started = self._start_graph.depends
-        behind = (reads @ started for reads in (self._rate_reads, self.events.reads))
-        return np.vstack([started, *behind])
+        reads_of_outputs = (reads @ started for reads in (self._rate_reads, self.events.reads))
+        return np.vstack([started, *reads_of_outputs])
 
     @cached_property
     def _rate_reads(self) -> Array:

@@ -21,9 +21,9 @@ from rigidblocks.block.stepper import (
 )
 from rigidblocks.kernels.block_digest import fingerprint
 from rigidblocks.kernels.model_header import (
-    ABREAST,
     FUNCTIONS,
     KERNEL,
+    LANES,
     MOST_ON_STACK,
     PROJECTION,
     constants_text,
@@ -188,9 +188,9 @@ def _advance(memory: Memory, method: Method, h: float, dt: float) -> str:
 def _adaptive_lane_text(evaluator: TracedEvaluator, method: Method, h: float, dt: float) -> str:
     """Return the C code of adaptive steps of a block, for SIMD lanes and for a single lane."""
     files = (*(f"kernel/{name}" for name in KERNEL), "lanes/lane_step.h")
-    *alone, step = (c_text(name) for name in files)
+    *headers, step = (c_text(name) for name in files)
     functions = functions_text(evaluator, method, dt)
-    texts = model_header(evaluator, method, h), *alone, functions, step
+    texts = model_header(evaluator, method, h), *headers, functions, step
     return remove_includes("\n".join(texts))
 
 
@@ -227,7 +227,7 @@ def _inner_block_lane_text(
             "#define RB_ADAPTIVE 0",
             f"static const double RB_SAMPLE_TIME = {c_number(sample_time)};",
             constants_text(inner),
-            sample_text(inner, sample_time, block.simultaneous, "lane_update", ABREAST),
+            sample_text(inner, sample_time, block.simultaneous, "lane_update", LANES),
             c_function(output, inline=True, notation=IN_LANES),
             _step_text(block, dt),
             remove_includes(c_text("lanes/lane_step.h")),

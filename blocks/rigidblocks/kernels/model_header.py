@@ -67,13 +67,13 @@ class Numbers(NamedTuple):
     step: str
 
 
-ALONE = Numbers(
+SCALARS = Numbers(
     "double",
     "RB_LARGE",
     "memcpy(m{k}, RB_B{k}_CONSTANTS, RB_B{k}_SIZE * sizeof *m{k});",
     "b{k}_step(m{k}, in[RB_T] - {dt}, {dt}, NULL);",
 )
-ABREAST = Numbers(  # in SIMD lanes
+LANES = Numbers(  # in SIMD lanes
     "real",
     "RB_LARGE_LANES",
     "for (int i = 0; i < RB_B{k}_SIZE; i++)\n        m{k}[i] = lanes(RB_B{k}_CONSTANTS[i]);",
@@ -108,11 +108,11 @@ def constants_text(blocks: Sequence[InnerBlock]) -> str:
 
 def start_text(blocks: Sequence[InnerBlock], order: Sequence[int]) -> str:
     """Return the C function `initial` of a block, which initializes its inner blocks in order."""
-    lines = list(_memories(blocks, ALONE))
+    lines = list(_memories(blocks, SCALARS))
     for k in order:
-        lines += _copy_wired_inputs(k, blocks[k], ALONE)
+        lines += _copy_wired_inputs(k, blocks[k], SCALARS)
         lines.append(f"b{k}_initialize(m{k}, in[RB_T]);")
-    return _function("initial", [*lines, *_copy_to_outer_states(blocks, ALONE)], ALONE)
+    return _function("initial", [*lines, *_copy_to_outer_states(blocks, SCALARS)], SCALARS)
 
 
 def sample_text(
@@ -120,7 +120,7 @@ def sample_text(
     sample_time: float,
     simultaneous: bool,
     name: str = "update",
-    numbers: Numbers = ALONE,
+    numbers: Numbers = SCALARS,
 ) -> str:
     """Return the C function `update` of a block, which steps the inner blocks in sequence.
 
@@ -148,7 +148,7 @@ def _memories(blocks: Sequence[InnerBlock], numbers: Numbers) -> Iterator[str]:
     """
     for k, block in enumerate(blocks):
         yield f"/* {c_comment(block.name)} */"
-        for name in ("m", "next") if numbers is ABREAST else ("m",):
+        for name in ("m", "next") if numbers is LANES else ("m",):
             yield f"RB_WORKSPACE({numbers.large}, {numbers.real}, {name}{k}, RB_B{k}_SIZE);"
         yield numbers.begin.format(k=k)
         yield from _copy_statements(f"m{k}", "in", block.reads, numbers)

@@ -220,9 +220,9 @@ def described_motors(robot: RobotDescription, plant: Plant) -> JointMotors:
     if not robot.actuators:
         raise ValueError(f"robot '{robot.model.name}' has no supported actuators in its file")
     nv = next(port.shape[0] for port in plant.inputs if port.name == "tau")
-    joints, behind = list(robot.model.joint), robot.model.nv - nv
-    while behind > 0:
-        behind -= joints.pop(0).nv
+    joints, nv_left = list(robot.model.joint), robot.model.nv - nv
+    while nv_left > 0:
+        nv_left -= joints.pop(0).nv
     first = robot.model.nb - len(joints)
     there = tuple(a._replace(joint=a.joint - first) for a in robot.actuators)
     return JointMotors(tuple(joints), there, robot.joint_properties.effort[robot.model.nv - nv :])

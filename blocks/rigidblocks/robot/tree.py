@@ -277,12 +277,12 @@ def find_idle_joint(
     if _all_move_their_own_body(tree):
         return None
     rng = np.random.default_rng(0)
-    behind, rigid = ([body.matrix() for body in tree.inertia] for _ in range(2))
+    articulated, rigid = ([body.matrix() for body in tree.inertia] for _ in range(2))
     for i in reversed(range(tree.nb)):
         joint = tree.joint[i].at(0.0)
         XJ, S, *_ = joint.jcalc(joint.random(rng), np.zeros(joint.nv))
-        X, U = (XJ @ tree.Xtree[i]).matrix(), behind[i] @ S
-        IA = behind[i]
+        X, U = (XJ @ tree.Xtree[i]).matrix(), articulated[i] @ S
+        IA = articulated[i]
         if joint.nv and not (prescribed is not None and prescribed[i]):
             rotor = np.zeros(joint.nv) if rotor_inertia is None else rotor_inertia[tree.v_slices[i]]
             D = S.T @ U + np.diag(rotor)
@@ -290,7 +290,7 @@ def find_idle_joint(
                 return str(tree.joint_names[i])
             IA = IA - U @ np.linalg.solve(D, U.T)
         if (p := tree.parent[i]) >= 0:
-            behind[p] = behind[p] + X.T @ IA @ X
+            articulated[p] = articulated[p] + X.T @ IA @ X
             rigid[p] = rigid[p] + X.T @ rigid[i] @ X
     return None
 

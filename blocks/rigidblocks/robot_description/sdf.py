@@ -184,12 +184,12 @@ def _excluded_pairs(model: Element) -> list[tuple[str, str]]:
     The default of a link is <self_collide> of the model. The default of the model is false.
     """
     whole = _is_true(model, "self_collide", False)
-    alone = [
+    no_collision = [
         required_attribute(link, "name")
         for link in children(model, "link")
         if not _is_true(link, "self_collide", whole)
     ]
-    return list(combinations(alone, 2))
+    return list(combinations(no_collision, 2))
 
 
 def _is_true(element: Element, name: str, default: bool) -> bool:

@@ -186,7 +186,7 @@ class CompiledBatch:
     The function computes 2, 4 or 8 rows at once and divides the rows among threads. The results are
     bitwise identical for any number of lanes and threads. They differ from the results of
     `CompiledFunction` only by rounding errors. c/lanes/sine.h computes sine and cosine within
-    1 ulp. All other mathematical functions are those of the C library. A row with values that are
+    1 ulp. The C library computes all other mathematical functions. A row with values that are
     not finite does not affect other rows. Any number of threads may call the object at the same
     time.
 

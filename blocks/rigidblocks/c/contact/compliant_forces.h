@@ -33,7 +33,7 @@
 /* ---- pressure of two overlapping polytopes ----
 
    Each polytope has a pressure field p = k depth(x), which acts on the faces of the other one. The
-   depth of a point is its smallest distance behind the planes of the faces.
+   depth of a point is its smallest distance inside the planes of the faces.
 
    The potential energy is k times the integral of the depth over the overlap. The elastic force
    derives from it, so no closed motion gains energy. Each field contributes half of the energy;

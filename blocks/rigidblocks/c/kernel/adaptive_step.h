@@ -75,8 +75,8 @@ static inline double possible_dip(double g0, double d0, double g1, double d1)
     return 0.0 < s && s < 1.0 && g0 + s * d0 < 0.0 ? s : 1.0;
 }
 
-/* Return the fraction of the step until the first sign change or possible dip below zero; 1 if
-   there is none. `known` becomes 1 if a sign is different at the end. */
+/* Return the fraction of the step until the first sign change or possible dip below zero. The
+   result is 1 without sign change and dip. `known` becomes 1 if a sign is different at the end. */
 static inline double first_sign_change(const SwitchingValues *start, const SwitchingValues *end,
                                        int *known)
 {

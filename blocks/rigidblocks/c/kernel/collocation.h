@@ -310,8 +310,8 @@ static double try_stages(double *m, TrialStep *trial, Stages *stages,
 
 /* Store the stages of an accepted step. Returns the next step size; `next` is the step size that
    the error control proposes. The Jacobian is kept if the contraction was at most 1e-3. The step
-   size is kept if it would grow by less than 20 %, because new factors cost more. Both bounds are
-   those of RADAU5 (Hairer and Wanner). The contraction is proportional to the step size, so the
+   size is kept if it would grow by less than 20 %, because new factors cost more. RADAU5
+   (Hairer and Wanner) has the same bounds. The contraction is proportional to the step size, so the
    next step size is at most h RB_CONTRACTION / contraction. */
 RB_NOT_INLINED
 static double keep_stages(Stages *stages, double h, double next)
