@@ -299,3 +299,15 @@ def test_zeros_of_systems_with_several_channels_match_scipy():
         expected = in_order(expected[np.abs(expected) < 1e6])
         found = in_order(linearize(StateSpace(A, B, C, D)).zeros)
         assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("num", "den", "modulus"),
+    [
+        ([-1e3], [1.0, 1.0], 1.0),  # |1 + L|^2 = (w^2 + 999^2) / (w^2 + 1) decreases to 1
+        ([1.0], [1.0, 0.0], 1.0),  # |1 + L|^2 = 1 + 1 / w^2
+        ([-0.5], [1.0, 1.0], 0.5),  # at zero frequency
+    ],
+)
+def test_modulus_margin_includes_the_limits_at_zero_and_infinite_frequency(num, den, modulus):
+    assert linear(num, den).margins().modulus == pytest.approx(modulus, abs=1e-9)

@@ -232,9 +232,12 @@ def stability_margins(
     lags = [np.radians(a % 360.0) / w for a, w in zip(turned, at_gain, strict=True)]
     k = int(np.argmin(np.abs(1.0 + L)))
     bounds = omega[max(k - 1, 0)], omega[min(k + 1, len(L) - 1)]
-    modulus = optimize.minimize_scalar(
+    inner = optimize.minimize_scalar(
         lambda w: abs(1.0 + at(w)), bounds=bounds, options={"xatol": 1e-9 * bounds[1]}
     ).fun
+    # the infimum may be the limit at zero frequency, at infinity or at half the sampling rate
+    ends = response(np.array([0.0, omega[-1] / _EPS if dt is None else np.pi / dt]))
+    modulus = min(inner, *np.abs(1.0 + ends))
     delay = float(min(lags, default=np.inf))
     return Margins(float(gain), phase, delay, omega_gain, omega_phase, float(modulus))
 
