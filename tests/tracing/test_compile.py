@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -125,9 +126,12 @@ def test_long_compiled_function_lets_other_threads_run_during_a_call():
     f(q)
     interval = sys.getswitchinterval()
     try:
-        sys.setswitchinterval(60.0)  # [s] a thread switch needs a call that releases the lock
+        sys.setswitchinterval(1e4)  # [s] a thread switch needs a call that releases the lock
         lock.release()
-        switched = any(f(q) is None or done.is_set() for _ in range(1000))
+        deadline = time.monotonic() + 120.0  # the operating system may start the other thread late
+        while not done.is_set() and time.monotonic() < deadline:
+            f(q)
+        switched = done.is_set()
     finally:
         sys.setswitchinterval(interval)
     other.join()
