@@ -26,9 +26,9 @@ USES = {
     ],
     "view": [
         "view/test_meshes.py::test_drawn_mesh_has_the_pose_of_its_link",
-        "view/test_film.py::test_gif_video_has_a_frame_for_each_time",
+        "view/test_video_export.py::test_gif_video_has_a_frame_for_each_time",
     ],
-    "video": ["view/test_film.py::test_video_file_contains_the_drawn_frames_of_the_run"],
+    "video": ["view/test_video_export.py::test_video_file_contains_the_drawn_frames_of_the_run"],
     "notebook": ["test_example_notebooks.py::test_notebook_displays_robots_results_and_systems"],
     "units": ["cosim/test_fmu_units.py::test_pint_converts_units_that_the_fmu_does_not_define"],
     "sparse": ["loops/test_maximal_loops.py"],

@@ -31,7 +31,7 @@ TESTS = {
     "spatial/scalar.py": ("tests/dynamics/test_kinematics.py",),
     "spatial/spatial.py": ("tests/spatial",),
     "spatial/planar.py": ("tests/spatial",),
-    "block/port.py": ("tests/block/test_ports.py", "tests/block/test_wrong_blocks.py"),
+    "block/port.py": ("tests/block/test_ports.py", "tests/block/test_invalid_blocks.py"),
     "block/stepper.py": ("tests/block",),
     "robot/validation.py": (
         "tests/robot",
@@ -58,7 +58,7 @@ TESTS = {
         "tests/fmi/test_co_simulation.py",
         "tests/fmi/test_model_exchange.py",
         "tests/fmi/test_completed_step.py",
-        "tests/fmi/test_log_of_runs.py",
+        "tests/fmi/test_fmu_log_messages.py",
     ),
 }
 

@@ -31,7 +31,7 @@ ESSENTIAL = {
         "test_prepared_run_continues_from_a_saved_state_after_a_failed_step": ["compiled"],
         "test_prepared_run_restores_a_saved_state_any_number_of_times": ["compiled"],
     },
-    "kernels/test_held_laws.py": {
+    "kernels/test_fixed_branch_functions.py": {
         "test_fixed_branch_functions_match_the_block_functions_at_the_current_state": [
             "contact plant",
             "bouncing ball",
@@ -69,7 +69,7 @@ ESSENTIAL = {
         "test_zero_quaternion_state_is_rejected_at_initialization": ["numpy_stepper"],
         "test_states_are_projected_at_initialization_and_after_each_inner_step": ["numpy_stepper"],
     },
-    "block/test_stiff_set.py": {
+    "block/test_stiff_problems.py": {
         "test_stiff_problems_are_solved_to_ten_times_the_tolerance": [
             "van der Pol, 1e6-stiff-1e-06",
             "Robertson-adaptive or stiff-0.0001",
@@ -224,7 +224,7 @@ ESSENTIAL = {
             "plane",
         ],
     },
-    "cosim/test_any_fmu.py": {
+    "cosim/test_fmu_types.py": {
         "test_two_instances_of_one_fmu_are_independent": ["model exchange"],
     },
     "cosim/test_adaptive_runs.py": {

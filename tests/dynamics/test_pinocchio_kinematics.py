@@ -27,7 +27,7 @@ from rigidblocks.dynamics import (
 from rigidblocks.joints import EulerSpherical, Fixed, Revolute, Universal
 
 pin = pytest.importorskip("pinocchio", reason="Pinocchio is not installed (`pip install pin`)")
-from test_oracle import LINEAR_FIRST, Pinocchio, close, joints_of_both  # noqa: E402 - it needs Pinocchio too
+from test_pinocchio_dynamics import LINEAR_FIRST, Pinocchio, close, joints_of_both  # noqa: E402 - it needs Pinocchio too
 
 pytestmark = pytest.mark.interop
 
