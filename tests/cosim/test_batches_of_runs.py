@@ -103,12 +103,12 @@ def test_invalid_batch_arguments_are_rejected():
         (KeyError, "unknown start value 'pd.q'", {"pd.q": q}),
         (
             ValueError,
-            "must have the same number of runs: robot.q 3, pd.kp 2",
+            "need the same n: robot.q 3, pd.kp 2",
             {"robot.q": q, "pd.kp": q[:2]},
         ),
         (
             ValueError,
-            "must have the same number of runs: no start value has this dimension",
+            "need the same n: no start value has this shape",
             {"robot.q": q[0]},
         ),
         (

@@ -55,9 +55,9 @@ class BatchResult:
     """Result of n runs: `result["robot.q"]` is an array (n, samples, 2) with one signal.
 
     `time` (samples,) contains the times [s]. `values` (n, samples, columns) contains one column for
-    each element of all `ports`. `failed` (n,) contains the time of failure of each run [s]; it is
-    NaN for a successful run. A run fails when a value becomes infinite or NaN. The values of a
-    failed run are NaN from the time of failure on.
+    each element of the recorded outputs `ports`. `failed` (n,) contains the time of failure of each
+    run [s]; it is NaN for a successful run. A run fails when a value becomes infinite or NaN. The
+    values of a failed run are NaN from the time of failure on.
     """
 
     time: Array
@@ -223,7 +223,7 @@ class Batch:
         check_numbers({"t_stop": t_stop, "t_start": t_start})
         grid = communication_points(t_start, t_stop, self._dt)
         memories = self._starts.memories(start)
-        every = min(int(self._every), grid.n + 1)  # fits a C integer; same samples
+        every = min(int(self._every), grid.n + 1)  # limit for a C integer; the samples are equal
         n, times = len(memories), grid.times[::every]
         values = np.full((n, len(times), self.width), np.nan)
         failed = np.full(n, -1, _LONG)
@@ -287,9 +287,8 @@ class _StartValues:
         if len(set(counts.values())) != 1:
             given = ", ".join(f"{name} {n}" for name, n in counts.items())
             raise ValueError(
-                "start values with one more dimension than their port give each run its own value; "
-                "all of them must have the same number of runs: "
-                f"{given or 'no start value has this dimension'}"
+                "start values of shape (n, *shape of the port) define n runs and need the same n: "
+                f"{given or 'no start value has this shape'}"
             )
         memories = np.empty((next(iter(counts.values())), len(self._start)))
         memories[:] = self._start

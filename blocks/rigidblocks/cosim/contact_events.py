@@ -52,7 +52,7 @@ class ContactEquations(abc.ABC):
 
     @abc.abstractmethod
     def surfaces(self, q: Array, qd: Array) -> Surfaces:
-        """Return the gaps, the tangents and the friction coefficients of all contacts."""
+        """Return the gaps, tangent directions and friction coefficients of all contacts."""
 
     @abc.abstractmethod
     def equation(self, q: Array, qd: Array, tau: Array, closed: Sequence[int]) -> PhaseEquation:
@@ -68,8 +68,9 @@ class ContactEquations(abc.ABC):
 
             velocities after the impact = M impulses + w
 
-        w are the contact velocities before the impact. The fields d and `free` of the result are
-        zero.
+        M is the Delassus matrix, and w are the contact velocities before the impact. The fields d
+        (contact accelerations) and `free` (joint accelerations without contact forces) of the
+        result are zero.
         """
 
 
@@ -238,7 +239,7 @@ def simulate_contact(
         qd0: Initial velocities (nv,).
         t_stop: End time [s].
         dt: Time between two samples of the result [s].
-        e: Coefficient of restitution, for all contacts or for each contact.
+        e: Coefficient of restitution: one value for all contacts, or one value for each contact.
         law: Law of impact, as in `contact.event_driven.impact`.
         tau: Function tau(t, q, qd) that returns the joint forces (nv,), by default zero.
         method: Integration method.
@@ -441,7 +442,7 @@ class Scene:
 
 @dataclass(frozen=True, eq=False)
 class SmoothMotion(Block):
-    """Block without inputs: motion from the time t [s] on, in one contact mode."""
+    """Smooth motion from the time t [s] on, in one contact mode, as a block without inputs."""
 
     scene: Scene
     phase: Phase

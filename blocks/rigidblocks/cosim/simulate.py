@@ -469,7 +469,7 @@ def run_error(
         why = signal if isinstance(unsaved, KeyboardInterrupt) else error_text(unsaved)
         text += f"; it could not be saved to '{wanted.save}' ({why})"
     if unsaved is not None and wanted.log is not None and wanted.log.exists():
-        text += f"; its record is in '{wanted.log}'"
+        text += f"; the recorded samples are in '{wanted.log}'"
     interrupted = by_signal or isinstance(unsaved, KeyboardInterrupt)
     if interrupted:
         return Interrupted(text, result)

@@ -114,10 +114,10 @@ class ClosedLoopPlant(JointPlant):
     defaults to the gravity of the model. `method` is one of `loops.SOLVERS`. Use a method other
     than the default only for comparison.
 
-    A constraint counts as dependent if its component independent of the other constraints is below
-    `tolerance` times the largest constraint. Model values that are written with six digits have
-    relative errors of 1e-6. These errors make dependent constraints independent and lock a movable
-    mechanism. Such models need a larger tolerance.
+    A constraint counts as dependent if its remainder after orthogonalization against the other
+    constraints is below `tolerance` times the largest constraint. Model values that are written
+    with six digits have relative errors of 1e-6. These errors make dependent constraints
+    independent and lock a movable mechanism. Such models need a larger tolerance.
 
     Raises:
         ValueError: The model has no loops, or the initial configuration does not close a loop.

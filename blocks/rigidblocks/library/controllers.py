@@ -85,8 +85,8 @@ class PDController(Block):
     def sampled(self) -> tuple[Port, ...]:
         """Sampled state ports for tau, the last error, and `primed`.
 
-        `primed` is 1 if a last sample exists, and otherwise 0. A controller without a sample time
-        has no sampled states.
+        `primed` is 0 before the first sample, and then 1. A controller without a sample time has no
+        sampled states.
         """
         if self.sample_time is None:
             return ()

@@ -242,7 +242,7 @@ class Encoder(Block):
     def sampled(self) -> tuple[Port, ...]:
         """Sampled state ports for q_meas, qd_meas, and `primed`.
 
-        `primed` is 1 if a last sample exists, and otherwise 0.
+        `primed` is 0 before the first sample, and then 1.
         """
         return (*self.outputs, Port("primed", (), "1", "1 once there is a last sample", 0.0))
 

@@ -57,7 +57,7 @@ class Fmi1(Interface):
     def _instantiate(self) -> None:
         is_co_simulation = self.fmu.kind == CO_SIMULATION
         self._names = _NAMES_OF_SLAVES if is_co_simulation else _NAMES_OF_MODELS
-        self._initial: Update | None = None  # result of the initialization of a model
+        self._initial: Update | None = None  # event information from `fmiInitialize`
         _correct_signatures(self.slave)
         platform = self.slave.getTypesPlatform()
         if platform != _TYPES_PLATFORM:

@@ -79,7 +79,7 @@ class Clocks:
         return self._triggers_are_pending and any(np.any(one.values) for one in self._triggers)
 
     def set_intervals(self) -> None:
-        """Set the clock intervals of the FMU that the part defines, in initialization mode."""
+        """Set the clock intervals that the part defines; call this in initialization mode."""
         for clock in self._clocks:
             if clock.name in self._fmi.part.start:
                 reference = (ctypes.c_uint * 1)(clock.valueReference)
@@ -138,7 +138,7 @@ class Clocks:
 
     def _activate(self, clocks: Sequence[Any], t: float) -> None:
         """Activate the given clocks in the FMU at the time t [s]."""
-        del t  # the FMU has the time
+        del t  # the time is already set in the FMU
         n = len(clocks)
         references = (ctypes.c_uint * n)(*(clock.valueReference for clock in clocks))
         self._fmi.call("SetClock", references, n, (ctypes.c_bool * n)(*[True] * n))
@@ -522,8 +522,8 @@ class RunningFmu(Instance):
     def _iterate(self) -> tuple[bool, bool, float]:
         """Update the discrete states in event mode until convergence.
 
-        Returns a Boolean for a change of nominal values, a Boolean for a change of continuous
-        states, and the time of the next event [s].
+        Returns two Booleans and the time of the next event [s]. The first Boolean is True if
+        nominal values have changed, the second if continuous states have changed.
         """
         nominals = states = False
         for _ in range(EVENTS):
@@ -639,7 +639,7 @@ class FmuInstance(RunningFmu):
         )
 
     def judge(self, call: int, status: int, t: float, dt: float) -> None:
-        del t  # the log has the time
+        del t  # the log contains the time
         number, call = divmod(call, CALLS)
         if call in (SET, SET_DISCRETE, GET):
             self._judge_values(number, call, status)

@@ -410,12 +410,12 @@ class Interface(abc.ABC):
 
     @property
     def needs_completed_step(self) -> bool:
-        """True if the FMU needs a call after each integrator step."""
+        """True if the FMU requires a call of `completed_step` after each inner step."""
         return True
 
     @abc.abstractmethod
     def completed_step(self, may_return: bool) -> bool:
-        """Report a completed integrator step; return True if the FMU requests event mode.
+        """Report a completed inner step; return True if the FMU requests event mode.
 
         The master may roll back this step only if `may_return` is true.
         """
@@ -547,7 +547,7 @@ class Interface(abc.ABC):
         raise FmuError(f"'{self.part.name}': {text}{self.log_text()}")
 
     def refuse(self, text: str) -> FmuError:
-        """Return an FmuError; the message contains the part, `text`, the time and the last log."""
+        """Return an FmuError; the message contains part, `text`, time and last log messages."""
         return FmuError(f"'{self.part.name}': {text}{self.log.time_text}{self.log_text()}")
 
     def check_end(self, terminates: Any, said_by: str = "terminateSimulation") -> None:

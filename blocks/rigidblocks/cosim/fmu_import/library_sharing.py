@@ -70,7 +70,7 @@ class SharedLibraries:
         self._unpacked: dict[Fmu, Unpacked] = {}
 
     def shared_fmu(self, part: Part) -> Unpacked | None:
-        """Return the unpacked FMU that the instances of a part share, or None to use copies."""
+        """Return the unpacked FMU that instances of a part share, or None for separate copies."""
         fmu = part.component
         assert isinstance(fmu, Fmu)
         n = self._count[fmu]

@@ -194,7 +194,7 @@ class StepEnding(NamedTuple):
 
 
 def check_method(method: Method | None) -> Method:
-    """Check and return the integration method of a model exchange FMU; None for the default.
+    """Return the integration method of a model exchange FMU; None selects the default method.
 
     The default method takes implicit steps if the equations are stiff. Raises ValueError for an
     unsupported method, such as semi-implicit Euler, because an FMU does not declare which states
@@ -204,8 +204,8 @@ def check_method(method: Method | None) -> Method:
     if not _fits(method):
         names = ", ".join(name for name, one in METHODS.items() if _fits(one))
         raise ValueError(
-            f"a model exchange FMU cannot use the method '{method.name}', which needs to know the "
-            f"positions among the states; expected one of {names}"
+            f"the method '{method.name}' does not support a model exchange FMU; expected one of "
+            f"{names}"
         )
     if isinstance(method, Adaptive) and method.max_inner_steps is not None:
         raise ValueError("max_inner_steps is only for blocks; use h for a model exchange FMU")
@@ -480,7 +480,7 @@ class ExchangeInstance(RunningFmu):
         self._entered, self._refused = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
         self._longest = longest_step(self._method, part.h)
         self._compiled_step: Callable[[float, float], None] | None = None
-        self._has_c = True  # False if the first step finds that C code cannot step the FMU
+        self._has_c = True  # False after the first step if C code cannot step the FMU
         self._close = 0.0
 
     def _forget(self) -> None:
@@ -535,7 +535,7 @@ class ExchangeInstance(RunningFmu):
 
     @cached_property
     def _collocation(self) -> CollocationTable | None:
-        """Coefficients of the collocation method for the C loop, or None without such a method."""
+        """Coefficients of the collocation method for the C loop, or None for other methods."""
         method = self._method
         if not isinstance(method, Adaptive) or not method.collocates(self._model.size[0]):
             return None
@@ -619,7 +619,7 @@ class ExchangeInstance(RunningFmu):
         }
 
     def judge(self, call: int, status: int, t: float, dt: float) -> None:
-        del t  # the log has the time
+        del t  # the log contains the time
         number, which = divmod(call, CALLS)
         if which in (SET, SET_DISCRETE, GET):
             self._judge_values(number, which, status)

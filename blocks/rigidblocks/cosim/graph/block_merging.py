@@ -410,12 +410,12 @@ def merge_blocks(wiring: Wiring, form: str, transparent: bool) -> Wiring:
     """Return a wiring in which one part replaces each group of blocks that must be merged.
 
     If `transparent` is True, connected continuous blocks are merged, and the log lists these
-    blocks. For the form "fused", the continuous blocks of each algebraic loop are merged. The
+    blocks. If `form` is "fused", the continuous blocks of each algebraic loop are merged. The
     sampled blocks of a loop are always merged (`merge_synchronous_blocks`).
 
     Raises:
-        ValueError: `transparent` is True for the form "fused", or for a system in which no two
-            continuous blocks are connected. Also raised for an unsolvable loop in a fused run.
+        ValueError: `transparent` is True, but `form` is "fused" or no two continuous blocks are
+            connected. Also raised if `form` is "fused" and an algebraic loop cannot be solved.
     """
     if transparent:
         if form == "fused":

@@ -56,7 +56,7 @@ Memories = dict[str, Array]
 
 @dataclass(frozen=True, eq=False)
 class WiredPart:
-    """Part of a system that one block replaces: memory, options and port names of the part.
+    """Memory, options and port names of a part, in a system that is converted to one block.
 
     Later changes of the system do not affect the object.
     """

@@ -456,7 +456,7 @@ class Fmu:
     def start_dependencies(self) -> tuple[DependencyGroup, ...]:
         """Dependencies of outputs on inputs during initialization, from the model structure.
 
-        The dependency groups contain the dependencies of the initial unknowns and of the outputs.
+        The result contains the declared dependencies of the outputs and of the initial unknowns.
         """
         return self.dependencies + self._dependencies(self.description.initialUnknowns)
 
@@ -518,9 +518,9 @@ class Fmu:
     def only_samples(self) -> bool:
         """True if the FMU is sampled: it has discrete variables and no continuous states.
 
-        An example is the FMU of a delay, whose outputs or local variables are discrete. The model
-        description must list the continuous states only for model exchange. For co-simulation FMUs
-        of this package, a continuous variable with an exact start value counts as a continuous
+        An example is the FMU of a delay, whose outputs or local variables are discrete. FMI
+        requires a declaration of the continuous states only for model exchange. For co-simulation
+        FMUs of this package, a continuous variable with an exact start value counts as a continuous
         state. For other co-simulation FMUs, the result is True only if all outputs are discrete.
         """
         about = self.description
@@ -601,7 +601,7 @@ class Fmu:
         return any(v.variability == "discrete" for v in self._arrays[name].variables)
 
     def no_port(self, name: str) -> str | None:
-        """Return the reason why a variable is not available as a port, or None if it is unknown."""
+        """Return the reason why a variable is not a port, or None for an unknown variable."""
         for v in self.description.modelVariables:
             if v.name != name:
                 continue

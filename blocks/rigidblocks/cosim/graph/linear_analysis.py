@@ -28,7 +28,7 @@ _DECADES = 14  # decades by which the search for crossovers extends the default 
 
 
 class Margins(NamedTuple):
-    """Stability margins of a loop with the transfer function L; the closed loop is 1 / (1 + L).
+    """Stability margins of an open loop with the transfer function L and negative feedback.
 
     `gain` is the gain margin, the factor on L that leads to the stability limit. `phase` [deg] and
     `delay` [s] are the additional phase lag and the additional delay that lead to this limit.

@@ -162,7 +162,7 @@ class Linearization(AttributeHints):
         return self.bode(u, y, omega).plot(nyquist=True)
 
     def margins(self, u: str | None = None, y: str | None = None) -> Margins:
-        """Return the stability margins of one channel L; the closed loop is 1 / (1 + L).
+        """Return the stability margins of one channel L, which negative feedback closes.
 
         `linearize(system, cut="pd.tau")` returns the loop L of a closed system.
 
@@ -269,8 +269,8 @@ def linearize(
         inputs: Name or names of the input ports of the result. Default: all inputs.
         outputs: Name or names of the output ports of the result. Default: all outputs.
         cut: Output of a part, or elements of an output, such as "pd.tau[1]". The result is the open
-            loop L, cut at this signal, with the sign for negative feedback: the closed loop is 1 /
-            (1 + L). All other loops stay closed.
+            loop L, cut at this signal, with the sign for negative feedback: the closed-loop poles
+            are the zeros of 1 + L. All other loops stay closed.
 
     Raises:
         KeyError: A name in `at`, `inputs` or `outputs` is unknown.

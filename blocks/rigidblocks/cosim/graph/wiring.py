@@ -191,7 +191,8 @@ class Wiring:
     def _conversions(self) -> Mapping[tuple[str, str, int], tuple[Conversion, int]]:
         """Mapping of input elements (part, port, index) to conversions defined by the user.
 
-        Each value is a pair: the conversion of the connection, and the index of the element in it.
+        Each value is a pair: the conversion of a connection, and the index of the element in the
+        connection.
         """
         return {
             (*one.target, to): (one.conversion, k)
@@ -741,7 +742,7 @@ def _evaluations(
     known = [False] * len(components)
 
     def mark(found: list[int]) -> None:
-        """Mark components as known; also mark components without outputs that are now known."""
+        """Mark components as known, and components without outputs that only read known ones."""
         while found:
             k = found.pop()
             known[k] = True

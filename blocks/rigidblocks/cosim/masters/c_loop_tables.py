@@ -540,7 +540,7 @@ class Loop:
         return ctypes.addressof(table)
 
     def _tableau(self, one: Tableau | None) -> int | None:
-        """Return the address of the C struct of a method, or None without a method."""
+        """Return the address of the C struct of a method; None if `one` is None."""
         if one is None:
             return None
         arrays = (one.a, one.b, one.c, one.dense, one.error, one.coupling, one.time)

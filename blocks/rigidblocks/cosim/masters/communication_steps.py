@@ -168,8 +168,8 @@ class Extrapolation:
 
     `c` (MAX_INPUT_ORDER + 1, n) contains the coefficients in powers of the time since the latest
     point. `end` (n,) contains the polynomial values at the end of a step of dt. `zero`
-    (MAX_INPUT_ORDER + 1,) contains the coefficients of a polynomial. Its value is 0 at the past
-    points and 1 at the end of the step.
+    (MAX_INPUT_ORDER + 1,) contains the coefficients of the polynomial that is 0 at the past points
+    and 1 at the end of the step.
     """
 
     c: Array
@@ -331,7 +331,7 @@ class PolynomialStep(Scheme):
         self._sweep(group, t, dt, simultaneous)
 
     def _sweep(self, names: Sequence[str], t: float, dt: float, simultaneous: bool) -> None:
-        """Step each part once, in Gauss-Seidel order, or in Jacobi order for `simultaneous`."""
+        """Step each part once, in Jacobi order if `simultaneous`, else in Gauss-Seidel order."""
         for name in names:
             self._parts.call_and_name_errors(name, partial(self._follow, name, t, dt))
             if not simultaneous:
@@ -546,7 +546,7 @@ class StepSizeControl(Scheme):
 
 
 def _advice(coupling: Coupling) -> str:
-    """Return advice for the log message of a too large error: options that reduce the error."""
+    """Return options that reduce the coupling error, as text for a log message."""
     better = "a larger step_tol or a shorter step_min"
     if coupling.order >= 3:
         return f"use {better}"

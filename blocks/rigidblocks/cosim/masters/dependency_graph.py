@@ -319,11 +319,11 @@ class InterfaceEquations:
     """Equations w = y(w) for the values w (n,) that parts exchange, solved by Newton's method.
 
     The iteration first uses the Jacobian dy/dw that the parts provide. If this iteration does not
-    converge, difference quotients replace the Jacobian. For these, each evaluation perturbs several
-    elements of w that no part reads together. Broyden's method then updates the Jacobian, which
-    later calls of `solve` reuse. If the iteration with the updated Jacobian does not converge, the
-    difference quotients are computed anew. `readers` contains the parts that read each element of
-    w, and `owners` contains the part that computes each element.
+    converge, difference quotients replace the Jacobian. For a difference quotient, one evaluation
+    perturbs several elements of w, of which each part reads at most one. Broyden's method then
+    updates the Jacobian, which later calls of `solve` reuse. If the iteration with the updated
+    Jacobian does not converge, the difference quotients are computed anew. `readers` contains the
+    parts that read each element of w, and `owners` contains the part that computes each element.
     """
 
     def __init__(self, owners: Sequence[str], readers: Sequence[set[str]], name: str):

@@ -119,7 +119,7 @@ class Initialization:
                     changed.add(name)
 
     def _evaluate_known(self, name: str, outputs: set[str]) -> None:
-        """Evaluate outputs of a part, for its known inputs and start values of the others.
+        """Evaluate outputs of a part; inputs with unknown sources have their start values.
 
         A block evaluates all its outputs, also outputs that depend on an unknown input, so the
         evaluation may fail.
@@ -301,7 +301,7 @@ def _copy(wire: _StartWire, which: Array) -> None:
 
 
 def _start_names(part: Part) -> set[str]:
-    """Return the names of inputs, outputs and states with a declared or given start value."""
+    """Return the names of ports with a start value that the component or the user defines."""
     component = part.component
     states = getattr(component, "states", ())
     ports = (*component.inputs, *component.outputs, *states)

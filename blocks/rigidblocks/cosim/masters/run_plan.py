@@ -155,7 +155,7 @@ def with_defaults(
 
     Args:
         function: Called function, for the error messages.
-        given: Given options.
+        given: Options of the call.
         allowed: Typed dictionary of the allowed options.
         defaults: Default values of the options.
 

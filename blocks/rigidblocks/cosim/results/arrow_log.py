@@ -327,6 +327,6 @@ def check_room(folder: Path, size: float) -> None:
     if size > free:
         raise OSError(
             errno.ENOSPC,
-            f"the record needs about {size / 1e6:,.0f} MB, but '{folder}' has only "
+            f"the recorded samples need about {size / 1e6:,.0f} MB, but '{folder}' has only "
             f"{free / 1e6:,.0f} MB free; use `record` or `every` to record less",
         )
