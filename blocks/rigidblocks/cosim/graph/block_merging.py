@@ -25,6 +25,7 @@ from rigidblocks.cosim.graph.combined_memory import (
     WiredParts,
     values_of,
 )
+from rigidblocks.cosim.graph.directed_graphs import components_by_node, strong_components
 from rigidblocks.cosim.graph.part import Part, component_of
 from rigidblocks.cosim.graph.system import System, wiring_and_exposure
 from rigidblocks.cosim.graph.wiring import (
@@ -33,7 +34,6 @@ from rigidblocks.cosim.graph.wiring import (
     PartPort,
     Wiring,
     check_start,
-    strongly_connected_parts,
 )
 from rigidblocks.spatial.linear_algebra import linear_solver
 from rigidblocks.spatial.scalar import is_traced, less, select
@@ -177,7 +177,7 @@ class AlgebraicLoop:
 def evaluation(wiring: Wiring, parts: Mapping[str, WiredPart]) -> tuple["str | AlgebraicLoop", ...]:
     """Return the evaluation order of all outputs: part names and algebraic loops."""
     reads = wiring.element_reads()
-    circles = strongly_connected_parts(reads)
+    circles = components_by_node(reads)
     graph: dict[frozenset[Node], set[frozenset[Node]]] = {}
     for node, circle in circles.items():
         graph.setdefault(circle, set()).update(circles[one] for one in reads.get(node, ()))
@@ -464,10 +464,10 @@ def eliminate_algebraic_loops(wiring: Wiring) -> Wiring:
     Raises:
         ValueError: An algebraic loop goes through a sampled part or a part that is not a block.
     """
-    if not wiring.has_loops:
+    if not wiring.algebraic_loops:
         return wiring
     circles: list[set[str]] = []
-    for loop in wiring.algebraic_loops():
+    for loop in wiring.algebraic_loops:
         names = {str(node[0]) for node in loop}
         near = [one for one in circles if one & names]
         circles = [one for one in circles if one not in near] + [names.union(*near)]
@@ -492,11 +492,11 @@ def merge_synchronous_blocks(wiring: Wiring) -> Wiring:
         if a in samplers and b in samplers:
             reads[b].add(a)
     circles = {
-        tuple(sorted(c)) for c in strongly_connected_parts(reads).values() if _is_sampled(wiring, c)
+        tuple(sorted(c)) for c in components_by_node(reads).values() if _is_sampled(wiring, c)
     }
     circles = {c for c in circles if len(c) > 1 or c[0] in reads[c[0]]}
-    if circles and wiring.has_loops:  # SynchronousSystem does not solve algebraic loops
-        algebraic = {str(node[0]) for loop in wiring.algebraic_loops() for node in loop}
+    if circles:  # SynchronousSystem does not solve algebraic loops
+        algebraic = {str(node[0]) for loop in wiring.algebraic_loops for node in loop}
         circles = {c for c in circles if not algebraic & {*c}}
     return _join_parts(wiring, tuple(sorted(circles)), SynchronousSystem) if circles else wiring
 
@@ -544,20 +544,15 @@ def _join_parts(
 def _circles(wiring: Wiring) -> Iterator[tuple[str, ...]]:
     """Yield each maximal group of two or more connected continuous parts."""
     near: dict[str, set[str]] = {
-        name: set() for name, part in wiring.parts.items() if _is_continuous(part)
+        name: set() for name, part in sorted(wiring.parts.items()) if _is_continuous(part)
     }
     for (a, _), (b, _), *_ in wiring.connections:
         if a in near and b in near and a != b:
             near[a].add(b)
             near[b].add(a)
-    seen: set[str] = set()
-    for name in sorted(near):
-        found = {name}
-        while more := {b for a in found for b in near[a]} - found:
-            found |= more
-        if len(found) > 1 and name not in seen:
-            yield tuple(sorted(found))
-        seen |= found
+    for component in strong_components(near):
+        if len(component) > 1:
+            yield tuple(sorted(component))
 
 
 def _is_continuous(part: Part) -> bool:

@@ -18,7 +18,7 @@ from rigidblocks.block.adaptive_methods import (
 from rigidblocks.block.block import Block, Port
 from rigidblocks.block.external_functions import PythonBlock
 from rigidblocks.block.memory_layout import Memory
-from rigidblocks.block.port import TEXTUAL, decode_value, encode_value
+from rigidblocks.block.port import REAL, TEXTUAL, decode_value, encode_value
 from rigidblocks.block.units import Conversion, conversion
 from rigidblocks.common.name_hints import close_match_hint
 from rigidblocks.cosim.graph.fmu_file import MODEL_EXCHANGE
@@ -224,6 +224,18 @@ class Part:
             return component.only_samples
         assert isinstance(component, Block)
         return component.sample_time is not None and not component.states
+
+    def is_held(self, output: str) -> bool:
+        """Return True if an output changes only at samples and events."""
+        component = self.component
+        if isinstance(component, Fmu):
+            return self.output(output).type not in REAL or component.is_discrete(output)
+        assert isinstance(component, Block)
+        if component.sample_time is None and not component.sampled:
+            return False
+        if any(port.name == output for port in component.states):
+            return False
+        return not component.states or all(y != output for _, y in self.feedthrough)
 
     @property
     def tolerance(self) -> float | None:

@@ -1,12 +1,12 @@
 """Connections between parts, and the orders in which parts are evaluated and stepped."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,13 @@ from rigidblocks.block.block import Block, Port
 from rigidblocks.block.units import Conversion
 from rigidblocks.common.doc_links import with_doc_link
 from rigidblocks.common.name_hints import close_match_hint
+from rigidblocks.cosim.graph.directed_graphs import (
+    components_by_node,
+    contains_cycle,
+    has_cycle,
+    reachable,
+    strong_components,
+)
 from rigidblocks.cosim.graph.fmu_part import Fmu
 from rigidblocks.cosim.graph.part import (
     Dependencies,
@@ -35,7 +42,6 @@ from rigidblocks.kernels.traced_evaluator import DependencyGroup
 
 Node = tuple[Any, ...]  # (part, "input" or "output", port[, element])
 Reads = dict[Node, set[Node]]
-T = TypeVar("T")
 _SAME = (  # cached properties that do not depend on the start values
     "outputs",
     "wires",
@@ -366,9 +372,12 @@ class Wiring:
         """
         return self._graph(self._element_dependencies, self._ignored_dependencies)
 
+    @cached_property
     def algebraic_loops(self) -> tuple[frozenset[Node], ...]:
-        """Return the port elements of each algebraic loop of the system."""
-        circles = strongly_connected_parts(self.element_reads()).values()
+        """Port elements of each algebraic loop of the system."""
+        if not self.has_loops:
+            return ()
+        circles = components_by_node(self.element_reads()).values()
         return tuple(dict.fromkeys(circle for circle in circles if len(circle) > 1))
 
     @cached_property
@@ -431,7 +440,7 @@ class Wiring:
     def _ignored_dependencies(self) -> Mapping[str, DependencyGroup]:
         """Undeclared dependencies of each FMU that the stepping order ignores."""
         fmus = (one.component for one in self.parts.values() if isinstance(one.component, Fmu))
-        if not any(fmu.undeclared for fmu in fmus) or not _has_circle(self._reads()):
+        if not any(fmu.undeclared for fmu in fmus) or not has_cycle(self._reads()):
             return {}
         return self._undeclared_circles(self._element_dependencies)
 
@@ -473,7 +482,7 @@ class Wiring:
         dependencies affect the order only outside loops.
         """
         reads, components = self._start_components()
-        loops = {node[0] for c in components if _is_circle(c, reads) for node in c}
+        loops = {node[0] for c in components if contains_cycle(c, reads) for node in c}
         sources: dict[str, set[str]] = {name: set() for name in sorted(self.parts)}
         for (a, _), (b, _), *_ in self.connections:
             sources[b].add(a)
@@ -516,7 +525,7 @@ class Wiring:
     def start_loop(self) -> tuple[str, ...]:
         """Outputs `part.port` in an algebraic loop at initialization; empty without such a loop."""
         reads, components = self._start_components()
-        loop = next((sorted(one) for one in components if _is_circle(one, reads)), [])
+        loop = next((sorted(one) for one in components if contains_cycle(one, reads)), [])
         names = (self.whole_name(part, y) for part, kind, y, _ in loop if kind == "output")
         return tuple(dict.fromkeys(names))
 
@@ -528,7 +537,7 @@ class Wiring:
         """
         reads = self._graph(self._start_port_dependencies(), {}, by_element=False)
         components = strong_components(reads)
-        if any(_is_circle(c, reads) for c in components):
+        if any(contains_cycle(c, reads) for c in components):
             elements = {name: start_dependencies(part) for name, part in self.parts.items()}
             reads = self._graph(elements, self._undeclared_circles(elements))
             components = strong_components(reads)
@@ -649,64 +658,6 @@ class Wiring:
         return waits
 
 
-def strong_components(reads: Mapping[T, set[T]]) -> list[frozenset[T]]:
-    """Return the strongly connected components of a graph, sorted by their dependencies.
-
-    Each component follows the components that it reads.
-
-    Source: Tarjan, Depth-first search and linear graph algorithms, 1972.
-    """
-    order: Callable[[Iterable[T]], list[T]] = sorted  # type: ignore[assignment]
-    index: dict[T, int] = {}
-    lowest: dict[T, int] = {}
-    stack: list[T] = []
-    found: list[frozenset[T]] = []
-    placed = set[T]()
-    for root in reads:
-        work = [] if root in index else [(root, iter([root]))]
-        while work:
-            node, more = work[-1]
-            if node not in index:
-                index[node] = lowest[node] = len(index)
-                stack.append(node)
-                more = iter(order(reads.get(node, ())))
-                work[-1] = node, more
-            for other in more:
-                if other not in index:
-                    work.append((other, iter([other])))
-                    break
-                if other not in placed:
-                    lowest[node] = min(lowest[node], index[other])
-            else:
-                work.pop()
-                if work:
-                    lowest[work[-1][0]] = min(lowest[work[-1][0]], lowest[node])
-                if lowest[node] == index[node]:
-                    component = {stack.pop()}
-                    while node not in component:
-                        component.add(stack.pop())
-                    found.append(frozenset(component))
-                    placed |= component
-    return found
-
-
-def strongly_connected_parts(reads: Mapping[T, set[T]]) -> dict[T, frozenset[T]]:
-    """Map each node of the graph `reads` to its strongly connected component."""
-    order: Callable[[set[T]], list[T]] = sorted  # type: ignore[assignment]
-    nodes = dict.fromkeys(one for node, some in reads.items() for one in (node, *order(some)))
-    circle = {node: one for one in strong_components(reads) for node in one}
-    return {node: circle[node] for node in nodes}
-
-
-def _is_circle(component: frozenset[T], reads: Mapping[T, set[T]]) -> bool:
-    """Return True if a strongly connected component contains a cycle."""
-    return len(component) > 1 or any(node in reads.get(node, ()) for node in component)
-
-
-def _has_circle(reads: Mapping[T, set[T]]) -> bool:
-    return any(_is_circle(component, reads) for component in strong_components(reads))
-
-
 def _read_group(reads: Reads, name: str, group: DependencyGroup, number: tuple[str, int]) -> None:
     """Add a dependency group to the graph; use an extra node if this reduces the edges."""
     inputs = {(name, "input", u, i) for u, i in group.inputs}
@@ -780,19 +731,7 @@ def _parts_in_order(reads: Reads) -> list[str]:
 
 def _is_waited_for(name: str, waits: Mapping[str, set[str]], left: set[str]) -> bool:
     """Return True if all parts on which `name` depends also depend on `name`, even indirectly."""
-    return all(
-        name in _prerequisites(one, waits, left) for one in _prerequisites(name, waits, left)
-    )
-
-
-def _prerequisites(name: str, waits: Mapping[str, set[str]], left: set[str]) -> set[str]:
-    """Return the parts in `left` on which a part depends, directly or indirectly."""
-    found, more = set[str](), [name]
-    while more:
-        new = (waits[more.pop()] & left) - found
-        found |= new
-        more += new
-    return found
+    return all(name in reachable(one, waits, left) for one in reachable(name, waits, left))
 
 
 def _runs(connection: Connection) -> Iterator[Wire]:

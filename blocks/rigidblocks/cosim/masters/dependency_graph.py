@@ -3,11 +3,9 @@
 The values w that the parts of a loop exchange solve the interface equations w = y(w).
 """
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from graphlib import CycleError, TopologicalSorter
 
 import numpy as np
 
@@ -15,9 +13,8 @@ from rigidblocks.block.block import Block
 from rigidblocks.block.external_functions import BlockInC, PythonBlock
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.block.nested_blocks import Composite
-from rigidblocks.block.port import REAL
 from rigidblocks.block.units import Table, replace_values
-from rigidblocks.cosim.graph.fmu_part import Fmu
+from rigidblocks.cosim.graph.directed_graphs import ordered_components
 from rigidblocks.cosim.graph.part import Part, places
 from rigidblocks.cosim.graph.wiring import Wiring
 from rigidblocks.cosim.masters.part_instance import Instance
@@ -90,7 +87,7 @@ class Links:
             if isinstance(part.component, Block) and not part.component.states
         }
         self.by_part = {name: _link(wiring, name, where) for name in wiring.parts}
-        self.groups = groups(
+        self.groups = ordered_components(
             {
                 name: {self.owner[k] for k in link.of if not self.held[k]}
                 for name, link in self.by_part.items()
@@ -158,53 +155,13 @@ def _algebraic_loop_inputs(wiring: Wiring) -> dict[str, Array]:
         for u, y in part.feedthrough:
             reads.setdefault(f"{name}.{y}", set()).add(f"{name}.{u}")
     whole = {name: some & reads.keys() for name, some in reads.items()}
-    circles = {name for group in groups(whole) if len(group) > 1 for name in group}
+    circles = {name for group in ordered_components(whole) if len(group) > 1 for name in group}
     found = {}
     for name, part in wiring.parts.items():
         where = places(part.component.inputs)
         inside = [where[u] for u in where if f"{name}.{u}" in circles]
         found[name] = np.array([k for one in inside for k in range(one.start, one.stop)], dtype=int)
     return found
-
-
-def check_loops(wiring: Wiring) -> None:
-    """Raise ValueError for an algebraic loop through a held output.
-
-    A held output changes only at samples and events. Its new value exists only after the step, so
-    the other parts of the loop cannot read this value during the step.
-    """
-    try:
-        _ = wiring.evaluation_order
-    except ValueError:
-        if not wiring.parts:
-            raise
-        circles = wiring.algebraic_loops()
-    else:
-        return
-    for circle in circles:
-        ports = {(name, port) for name, kind, port, _ in circle if kind == "output"}
-        held = sorted(f"{a}.{y}" for a, y in ports if is_held(wiring.parts[a], y))
-        if held:
-            whole = sorted(f"{a}.{y}" for a, y in ports)
-            raise ValueError(
-                f"algebraic loop through the samples of {', '.join(whole)}: 'newton' cannot "
-                f"solve it, because {', '.join(held)} changes only at samples and events; insert a "
-                "UnitDelay into the loop"
-            )
-
-
-def is_held(part: Part, output: str) -> bool:
-    """Return True if an output changes only at samples and events."""
-    component = part.component
-    if isinstance(component, Fmu):
-        port = part.output(output)
-        return port.type not in REAL or component.is_discrete(output)
-    assert isinstance(component, Block)
-    if component.sample_time is None and not component.sampled:
-        return False
-    if any(port.name == output for port in component.states):
-        return False
-    return not component.states or all(y != output for _, y in part.feedthrough)
 
 
 def _held_outputs(wiring: Wiring) -> set[tuple[str, str]]:
@@ -217,7 +174,7 @@ def _held_outputs(wiring: Wiring) -> set[tuple[str, str]]:
         (name, port.name)
         for name, part in wiring.parts.items()
         for port in part.component.outputs
-        if is_held(part, port.name)
+        if part.is_held(port.name)
     }
     sources: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for (a, y), (b, u), *_ in wiring.connections:
@@ -247,42 +204,6 @@ def _reads_time(part: Part, output: str) -> bool:
     memory = Memory(part.component)
     depends = sample_graph(TracedEvaluator(memory)).depends
     return bool(depends[memory.where[output], 0].any())
-
-
-def groups(
-    reads: Mapping[str, set[str]], before: Mapping[str, set[str]] | None = None
-) -> tuple[tuple[str, ...], ...]:
-    """Return the strongly connected components of the graph `reads` of parts.
-
-    Each component follows the components that it reads. If possible, a component also follows the
-    parts that `before` lists for its members.
-    """
-    reached = {name: _transitive_reads(name, reads) for name in reads}
-    group_of = {
-        name: tuple(sorted({name} | {one for one in reached[name] if name in reached[one]}))
-        for name in reads
-    }
-    graph = {
-        group: {group_of[one] for name in group for one in reads[name]} - {group}
-        for group in sorted(set(group_of.values()))
-    }
-    wanted = {name: (before or {}).get(name, set()) & reads.keys() for name in reads}
-    ordered = {
-        group: some | {group_of[one] for name in group for one in wanted[name]} - {group}
-        for group, some in graph.items()
-    }
-    with contextlib.suppress(CycleError):
-        return tuple(TopologicalSorter(ordered).static_order())
-    return tuple(TopologicalSorter(graph).static_order())
-
-
-def _transitive_reads(name: str, reads: Mapping[str, set[str]]) -> set[str]:
-    found, more = set[str](), [name]
-    while more:
-        new = reads[more.pop()] - found
-        found |= new
-        more += new
-    return found
 
 
 def _link(wiring: Wiring, name: str, outputs: Mapping[str, slice]) -> Link:

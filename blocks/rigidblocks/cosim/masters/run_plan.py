@@ -42,7 +42,7 @@ from rigidblocks.cosim.graph.fused_system import GAUSS_SEIDEL, JACOBI, ORDERS, F
 from rigidblocks.cosim.graph.part import Part
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.graph.wiring import Wiring
-from rigidblocks.cosim.masters.dependency_graph import Links, check_loops
+from rigidblocks.cosim.masters.dependency_graph import Links
 from rigidblocks.cosim.results.provenance import provenance, start_content, system_content
 from rigidblocks.cosim.scenario import Scenario, start_of
 from rigidblocks.kernels.block_digest import content_digest
@@ -517,14 +517,12 @@ def make_plan(
             raise ValueError(f"{what} must be one of {', '.join(known)}, not {value!r}")
     bounds = {name: chosen[name] for name in ("rtol", "atol", "max_inner_steps")}
     method_of(method or DEFAULT_METHOD, **bounds)  # raises KeyError for an unknown method
-    wiring = merge_blocks(system.wiring(), form, transparent)
+    wiring = system.wiring()
+    wiring = merge_blocks(wiring, form, transparent)
     wiring = with_default_method(wiring, method, h, **bounds)
     _check_steps(wiring, t_start, dt)
     _ = wiring.open_inputs  # raises ValueError for an unconnected input without a start value
-    if coupling.solves:
-        check_loops(wiring)
-    else:
-        _ = wiring.stepping_order  # raises ValueError for an algebraic loop
+    _check_algebraic_loops(wiring, coupling)
     _check_events(wiring, events, form)
     coupling.check(wiring, form, events)
     if not coupling.iterate:
@@ -571,6 +569,27 @@ def _check_steps(wiring: Wiring, t_start: float, dt: float) -> None:
             raise ValueError(
                 f"'{name}': t_start = {t_start} s is not a multiple of its sample time "
                 f"{sample_time} s"
+            )
+
+
+def _check_algebraic_loops(wiring: Wiring, coupling: Coupling) -> None:
+    """Raise ValueError for an algebraic loop that the coupling does not solve.
+
+    No coupling solves a loop through a held output, which changes only at samples and events. Its
+    new value exists only after the step, so the other parts cannot read the value during the step.
+    """
+    if not (coupling.solves and wiring.algebraic_loops):
+        _ = wiring.evaluation_order  # raises ValueError for a loop, and for a system without parts
+        return
+    for loop in wiring.algebraic_loops:
+        ports = {(name, port) for name, kind, port, _ in loop if kind == "output"}
+        held = sorted(f"{a}.{y}" for a, y in ports if wiring.parts[a].is_held(y))
+        if held:
+            whole = sorted(f"{a}.{y}" for a, y in ports)
+            raise ValueError(
+                f"algebraic loop through the samples of {', '.join(whole)}: 'newton' cannot "
+                f"solve it, because {', '.join(held)} changes only at samples and events; insert a "
+                "UnitDelay into the loop"
             )
 
 
