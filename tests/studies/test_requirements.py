@@ -281,8 +281,8 @@ def test_check_command_rejects_records_without_requirements_and_other_files(tmp_
     robot = tmp_path / "arm.urdf"
     robot.write_text("<robot name='arm'><link name='base'/></robot>")
     for words, said in (
-        ([record], "is a record and needs requirements; add for example --require keep.yaml"),
-        ([robot, "--require", keep], "'{robot}' is not a record"),
+        ([record], "is a result file and needs requirements, such as --require keep.yaml"),
+        ([robot, "--require", keep], "'{robot}' is not a result file"),
         ([record, "--require", keep], "no signal 'a.y'"),
         ([record, "--require", keep, "--report", "keep.pdf"], ".txt, .html or .xml"),
     ):

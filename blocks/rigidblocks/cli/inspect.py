@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 @APP.command("info")
 def info(
-    file: Annotated[Path, Argument(help="Robot file, FMU, or record of a run.")],
+    file: Annotated[Path, Argument(help="Robot file, FMU, or result file of a run.")],
     floating: Floating = False,
     as_json: Json = False,
 ) -> None:
-    """Print the contents of a robot file, an FMU or a record."""
+    """Print the contents of a robot file, an FMU or a result file."""
     from rigidblocks.cosim.results.result_files import FORMATS
 
     if file.suffix in FORMATS:
@@ -50,7 +50,7 @@ def info(
 
 
 def _record(file: Path) -> dict[str, Any]:
-    """Summarize a record for printing: samples, start time, end time, events, signals."""
+    """Summarize a result file for printing: samples, start time, end time, events, signals."""
     result = _result(file)
     span = [float(t) for t in result.time[[0, -1]]] if len(result.time) else [None, None]
     return {
@@ -150,9 +150,9 @@ def _port(kind: str, port: dict[str, Any]) -> str:
 
 @APP.command("check")
 def check(
-    file: Annotated[Path, Argument(help="Robot file, FMU, or record of a run.")],
+    file: Annotated[Path, Argument(help="Robot file, FMU, or result file of a run.")],
     require: Annotated[
-        Path | None, Option(help="Requirements file for a record, .yaml or .json.")
+        Path | None, Option(help="Requirements file for a result file, .yaml or .json.")
     ] = None,
     report: Annotated[
         list[Path] | None,
@@ -160,23 +160,23 @@ def check(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Check a robot file, an FMU, or the requirements on a record.
+    """Check a robot file, an FMU, or the requirements on the signals in a result file.
 
     For an FMU, the command prints the acceptance report and the feature profiles. The exit code is
-    1 if the file has problems, or if the record violates a requirement of --require.
+    1 if the file has problems, or if the signals violate a requirement of --require.
     """
     from rigidblocks.cosim.results.result_files import FORMATS
 
     if file.suffix in FORMATS:
         if require is None:
             raise ValueError(
-                f"'{file}' is a record and needs requirements; add for example --require keep.yaml"
+                f"'{file}' is a result file and needs requirements, such as --require keep.yaml"
             )
         well = _record_is_kept(file, require, report, as_json)
     elif require is not None or report:
         raise ValueError(
-            f"--require and --report check a record, whose name ends in {', '.join(FORMATS)}; "
-            f"'{file}' is not a record"
+            f"--require and --report need a result file, whose name ends in {', '.join(FORMATS)}; "
+            f"'{file}' is not a result file"
         )
     elif file.suffix == ".fmu":
         well = _sheet(file, as_json)
@@ -194,7 +194,7 @@ def check(
 
 
 def _record_is_kept(file: Path, require: Path, report: list[Path] | None, as_json: bool) -> bool:
-    """Evaluate and print the requirements on a record; return True if all are satisfied."""
+    """Evaluate and print requirements on a result file; return True if all are satisfied."""
     asked_for = load_required(require, report)
     result = _result(file)
     kept = report_requirements(result, asked_for, report or [], file.stem, as_json)
@@ -230,14 +230,14 @@ def _sheet(file: Path, as_json: bool) -> bool:
 @APP.command("convert")
 def convert(
     file: Annotated[
-        Path, Argument(help="Record, such as run.csv.arrow of a killed run, or a robot file.")
+        Path, Argument(help="Result file, such as run.csv.arrow of a killed run, or robot file.")
     ],
     out: Annotated[
         Path, Argument(help="File to write: .arrow, .csv, .mf4 or .parquet; .json for a robot.")
     ],
     as_json: Json = False,
 ) -> None:
-    """Convert the complete samples of a record to another format, or a robot file to JSON."""
+    """Convert the samples in a result file to another format, or a robot file to JSON."""
     if out.suffix == ".json":
         from rigidblocks.robot_description.json_file import save_model
 
@@ -250,7 +250,7 @@ def convert(
             known = ", ".join(FORMATS)
             raise ValueError(
                 f"unknown format of '{out}'; the name must end in .json for a robot, or in "
-                f"{known} for a record"
+                f"{known} for a result file"
             )
         made = str(_result(file).save(out))
     print_text_or_json(made, {"file": made}, as_json)
@@ -258,13 +258,13 @@ def convert(
 
 @APP.command("plot")
 def plot(
-    results: Annotated[list[Path], Argument(help="Records to plot.")],
+    results: Annotated[list[Path], Argument(help="Result files to plot.")],
     signals: Annotated[
         str | None, Option(help="Signals to draw, comma-separated; default: all.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Plot the signals of each record over time, as a .png file next to the record."""
+    """Plot the signals in each result file over time, as a .png file next to the file."""
     from rigidblocks.cli.app import split_commas
 
     made = []
