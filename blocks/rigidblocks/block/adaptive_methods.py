@@ -436,7 +436,7 @@ def method_of(
     atol: float | None = None,
     max_inner_steps: int | None = None,
 ) -> Method:
-    """Return the integration method with a given name, with changed options.
+    """Return an integration method by name, with changed options.
 
     Args:
         method: Name of a method, or a method.

@@ -804,7 +804,7 @@ class AdaptiveStepper:
     def _carry_over(self, inner: InnerStep, h: float) -> None:
         """Store the collocation stages of an accepted step for the prediction of the next stages.
 
-        After an event or a switch of the method, discard the stages instead. The function also
+        After an event or a step of another method, the function discards the stored stages. It also
         limits the next step size near an event.
         """
         stages, approach, s = self.trial_stepper.stages, self.approach, inner.s

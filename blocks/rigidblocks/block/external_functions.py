@@ -320,7 +320,7 @@ class StagedBlock(BlockInC):
 
 
 class AfterStage(Block):
-    """Traceable variant of a `StagedBlock` with given results w of the C function.
+    """Traceable variant of a `StagedBlock` with known results w of the C function.
 
     Args:
         block: Block with a C function.

@@ -196,7 +196,7 @@ def explain_calls(options: type | None = None) -> Callable[[Callable[P, T]], Cal
 
 
 def _is_from_call(error: TypeError) -> bool:
-    """Return True if the call itself raised a TypeError, and not the code of the function."""
+    """Return True if the argument list, not the code of the function, caused a TypeError."""
     return error.__traceback__ is not None and error.__traceback__.tb_next is None
 
 

@@ -148,9 +148,9 @@ class SoftTables:
         ]
 
     def _polytopes(self) -> str:
-        """Return the C table of all polytopes, and the position of each shape's polytope in it.
+        """Return the C table of all polytopes, and the table index of each shape's polytope.
 
-        The position is -1 for shapes that are not polytopes.
+        The index is -1 for shapes that are not polytopes.
         """
         polytopes = [polytope_row(row) for _, row, _ in self.rows]
         sizes = [0 if row is None else len(row) for row in polytopes]
@@ -204,16 +204,16 @@ class SoftContact(StagedBlock):
     potential energy.
 
     Materials. K, D and mu apply to a pair of shapes without a `Material`. If the shapes have
-    materials, the springs of the two materials are in series, D dissipates as much power as both
-    dampers, and mu is the geometric mean. `material_pairs` overrides this rule for a pair of
+    materials, the springs of the two materials are in series, and mu is the geometric mean. D
+    dissipates as much power as both dampers. `material_pairs` overrides this rule for a pair of
     material names: (name, name, Material). If a material has no stiffness, the stiffness of the
     other material applies.
 
     Friction acts between two shapes as one patch per pair. Within the friction cone, the patch
-    sticks to both bodies by a spring K_t and a damper D_t. The default of K_t is K. The default
-    of D_t is sqrt(K_t m) with the smaller mass m of the two bodies. The patch also transmits a
+    sticks to both bodies by a spring K_t and a damper D_t. The default of K_t is K. The default of
+    D_t is sqrt(K_t m) with the smaller mass m of the two bodies. The patch also transmits a
     friction moment about the normal. The moment is at most mu times the sum of f_n r over the
-    points, with the normal force f_n and the distance r of a point from the centre of pressure. If
+    points. f_n is the normal force, and r the distance of a point from the centre of pressure. If
     any mu is positive, the displacements and angles of the patches are the states x (pairs, 4).
 
     Outputs:

@@ -399,7 +399,7 @@ class ForceElement:
         return self.law.numbers()
 
     def with_parameters(self, **values: Any) -> "ForceElement":
-        """Return an unchecked copy with the given parameter values (floats or traced values)."""
+        """Return a copy with new parameter values, floats or traced values, without checks."""
         return replace(self, law=self.law.with_parameters(**values))
 
 

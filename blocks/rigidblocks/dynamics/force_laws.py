@@ -101,7 +101,7 @@ class Numbers:
         return value is not None
 
     def with_parameters(self, **values: Any) -> Self:
-        """Return an unchecked copy with the given parameter values (floats or traced values)."""
+        """Return a copy with new parameter values, floats or traced values, without checks."""
         other = object.__new__(type(self))
         vars(other).update({**vars(self), **values})
         return other

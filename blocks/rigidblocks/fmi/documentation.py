@@ -244,7 +244,7 @@ def _wiring(run: ReferenceRun) -> Iterator[str]:
 
 
 def _limits(block: Block) -> Iterator[str]:
-    """Yield the HTML section about the limitations of a block; robots have additional ones."""
+    """Yield the HTML section about the general limitations, and the limitations of a robot."""
     rules = _LIMITS if not _is_robot(block) else (*_LIMITS, _ROBOT_LIMITS)
     yield "<h2>Limits of use</h2><ul>"
     yield from (f"<li>{rule}</li>" for rule in rules)

@@ -325,9 +325,8 @@ def native_fmu(
 
     Raises:
         ValueError: The name is not a C identifier, the FMI version is not supported, or a platform
-            is unknown. The error also occurs if XCP is combined with `sources` or with a platform
-            other than Linux, if the order `output_derivatives` is too high, or if the clock is not
-            possible.
+            is unknown. Also raised if XCP is combined with `sources` or with a platform other than
+            Linux, if `output_derivatives` is too high, or if the block does not support the clock.
         NotImplementedError, CompilerError: As in `binaries`.
     """
     runtime = runtime_of(fmi)

@@ -150,7 +150,7 @@ class Crossing:
     """Signals that a federate exchanges with other federates.
 
     `published` and `subscribed` map names `part.port` to ports. `published` contains all outputs of
-    the federate's own parts. `subscribed` contains the outputs that the federate reads from parts
+    the parts of this federate. `subscribed` contains the outputs that the federate reads from parts
     of other federates.
     """
 

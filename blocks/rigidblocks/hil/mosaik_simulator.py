@@ -9,7 +9,7 @@
 `system` is a `System`, or the path of a script that creates a `System`. The attributes are the
 unconnected inputs and all outputs, as `part.port`. A value is a number or a list of numbers.
 
-A step integrates from the previous time to the given time and holds the received inputs. If all
+A step integrates from the previous time to the requested time and holds the received inputs. If all
 connections between simulators are time-shifted, all simulators take Jacobi steps.
 """
 

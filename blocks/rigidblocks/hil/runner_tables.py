@@ -473,7 +473,7 @@ class SequentialParts:
         yield f"enum {{ RUNNER_GROUPS = {len(rows)} }};"
 
     def _unguarded_outputs(self) -> Iterator[str]:
-        """Yield the memory blocks of FMU outputs; the program checks them for infinity and NaN."""
+        """Yield the memory blocks of FMU outputs that the program checks for non-finite values."""
         for part in self.fmus:
             for port in carried_ports(part.component.outputs):
                 place = self.layout.where[f"{part.name}.{port.name}"]

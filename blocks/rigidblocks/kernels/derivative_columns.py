@@ -479,7 +479,8 @@ def _angular_momentum_map(I: RigidInertia, S: Array) -> Array:
 def _inertia_derivative(I: RigidInertia, B1: Array, P: Array, S: Array, dv: Array) -> Array:
     """Return M (6, 9), the change of [B I] of a subtree due to a motion S and a velocity dv.
 
-    The equations are in `_second_derivative_terms`.
+    [B I] maps X = [2 dw; da] to the force F = [B I] X (`_force`). The equations are in
+    `_second_derivative_terms`.
     """
     w, sO = S[:3], S[3:]
     W, U, h = skew(w), skew(sO), skew(I.h)

@@ -4,10 +4,10 @@ The trace of a constraint contains only the bodies at its ends. C loops along th
 bodies then compute the effect of the joints.
 
 An end is a body of a constraint, treated as a free body. Its pose X0, velocity v and acceleration a
-in base coordinates are known. A change of the end is relative to the end. It changes the pose by
-xi, the velocity by dv and the acceleration by da + dv x v. A common change of all ends of a
-constraint has no effect. The rows of a constraint therefore have no elements for the joints that
-support all ends of the constraint.
+in base coordinates are known. An infinitesimal change displaces the end by xi. It changes the
+velocity by dv and the acceleration by da + dv x v, in addition to the rotation of both vectors with
+the end. An equal change of all ends of a constraint has no effect on the constraint. The rows of a
+constraint therefore have no elements for the joints that support all ends of the constraint.
 """
 
 from collections.abc import Iterable
@@ -324,8 +324,8 @@ def _turns(expressions: _Expressions, group: _Group) -> dict[tuple[int, int], ca
 def _append_balancing_part(parts: list[ca.SX]) -> list[ca.SX]:
     """Append the expression of the last end, the negative sum of the other expressions.
 
-    The expressions of all ends of a constraint add up to zero, because a common change of all ends
-    has no effect.
+    The expressions of all ends of a constraint add up to zero, because an equal change of all ends
+    has no effect on the constraint.
     """
     return [*parts, -reduce(lambda x, y: x + y, parts)]
 

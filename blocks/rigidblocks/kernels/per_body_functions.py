@@ -150,7 +150,7 @@ ROWS_IN_PLANE = {
 
 
 def _size(places: list[Array]) -> int:
-    """Compute the number of doubles that a shared value occupies from its storage indices."""
+    """Return the number of doubles that a value with the storage indices `places` occupies."""
     return 1 + max(int(part.max()) for part in places)
 
 
@@ -224,7 +224,7 @@ class BodyType:
         make, parts = self._places(name)
         first = self.offsets[name]
         cells = [self.symbol(f"{owner}[{first + k}]") for k in range(_size(parts))]
-        elements = [*cells, 1.0, 0.0]  # _ONE and _ZERO index the last two
+        elements = [*cells, 1.0, 0.0]  # _ONE and _ZERO are the indices of the last two elements
         return make(
             *(_array([elements[k] for k in part.ravel()]).reshape(part.shape) for part in parts)
         )

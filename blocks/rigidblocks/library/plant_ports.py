@@ -193,12 +193,12 @@ class Elements:
 
     @cached_property
     def start_transmissions(self) -> Transmissions | None:
-        """Rotors and gears with initial parameter values, or None without rotors and gears."""
+        """Rotors and gears with initial parameter values; None if the plant has neither."""
         return self._transmissions(self.members)
 
     @property
     def rotor_inertia(self) -> Array | None:
-        """Initial values of the reflected rotor inertias (nv,) [kg m^2], or None without rotors."""
+        """Initial reflected rotor inertias (nv,) [kg m^2]; None if no rotor exists."""
         return None if self.start_transmissions is None else self.start_transmissions.rotor_inertia
 
     @cached_property
@@ -274,7 +274,7 @@ class Elements:
         return moved
 
     def element_effects(self, q: Array, qd: Array, x: Record, p: Record) -> ElementEffects | None:
-        """Return the loads and state derivatives of the force elements, or None without effects.
+        """Return the loads, energy, forces and state derivatives of the elements, or None.
 
         The loads include the bias forces of rotors. The result is None if the plant has neither
         force elements nor rotors with bias forces.

@@ -274,7 +274,7 @@ class RobotPlant(JointPlant):
         )
 
     def _reflected_inertia(self, transmissions: Transmissions | None) -> Any:
-        """Return the reflected inertias (nv,) of all rotors [kg m^2], or None without rotors."""
+        """Return the reflected rotor inertias (nv,) [kg m^2], or None if no rotor exists."""
         I_rot = self.rotor_inertia
         if transmissions is None:
             return I_rot

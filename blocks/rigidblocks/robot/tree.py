@@ -300,10 +300,10 @@ def _all_move_their_own_body(tree: Any) -> bool:
 
     The joint-space inertia D = S^T IA S of a joint is at least S^T I S, where I is the inertia of
     the body that the joint moves. The test compares S^T I S with the total mass m of all bodies
-    outboard of the joint, and with an upper bound s of the second moment of these bodies about the
-    joint origin. About the origin of the parent, at the distance d, the second moment is at most
-    (sqrt(s) + d sqrt(m))^2. The bounds also apply to an unphysical inertia if no motion has a
-    negative kinetic energy.
+    outboard of the joint. It also compares S^T I S with an upper bound s of the second moment of
+    these bodies about the joint origin. About the origin of the parent, at the distance d, the
+    second moment is at most (sqrt(s) + d sqrt(m))^2. The bounds also apply to an unphysical inertia
+    if no motion has a negative kinetic energy.
     """
     if not all(type(joint) in (Revolute, Prismatic) for joint in tree.joint):
         return False

@@ -311,7 +311,7 @@ def _check_ends(listed: Assembly) -> None:
 
 
 def _places(tree: Sequence[Connection]) -> dict[str, Place]:
-    """Return the placement of each link on the body that contains the link."""
+    """Return the body that contains each link, and the placement of the link on this body."""
     places, bodies = {WORLD: Place(-1, SAME)}, 0
     for c in tree:
         body, X = places[c.parent]

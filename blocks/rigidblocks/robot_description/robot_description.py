@@ -459,7 +459,7 @@ def _roots(d: Array, p: Array, square: float) -> list[Hit]:
 
 
 def _side(size: Sequence[float], p: Array, d: Array) -> Iterator[Hit]:
-    """Yield the intersections of a ray with the side of a cylinder.
+    """Yield the intersections of a ray with the lateral surface of a cylinder.
 
     `size` contains the radius and the half length [m].
     """

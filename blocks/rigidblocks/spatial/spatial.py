@@ -429,7 +429,7 @@ class ArticulatedInertia:
 
 
 def outer(U: Array, W: Array) -> ArticulatedInertia:
-    """Return the articulated-body inertia U W^T of matrices (6, k) with a symmetric product."""
+    """Return U W^T as an articulated-body inertia; U and W are (6, k), and U W^T is symmetric."""
     product = U @ W.T
     M, H, I = product[3:, 3:], product[:3, 3:], product[:3, :3]
     return ArticulatedInertia(symmetric(M), H, symmetric(I))

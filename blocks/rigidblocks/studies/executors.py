@@ -109,7 +109,7 @@ def fmus_of(system: System) -> dict[str, tuple[str, Path]]:
 def write_fmus(
     system: System, hashes: Mapping[str, str], fmus: Mapping[str, bytes], folder: Path
 ) -> None:
-    """Write FMUs to files with hashes as names, and let the parts of the system use these files."""
+    """Write FMUs to files with hashes as names; set the FMU paths of the parts to these files."""
     for name, sha in hashes.items():
         path = folder / f"{sha}.fmu"
         if not path.exists():

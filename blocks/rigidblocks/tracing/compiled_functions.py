@@ -180,8 +180,8 @@ enum {{ RB_IN = {numbers_in}, RB_OUT = {numbers_out} }};
 class CompiledBatch:
     """Traced function that is compiled to C for batches of arguments.
 
-    A call such as `f(q, qd, tau)` takes arrays (n, ...) and returns arrays (n, ...), with n rows
-    for n arguments.
+    A call such as `f(q, qd, tau)` takes arrays (n, ...) and returns arrays (n, ...). Row k of the
+    results is the value of the function for row k of the arguments.
 
     The function computes 2, 4 or 8 rows at once and divides the rows among threads. The results are
     bitwise identical for any number of lanes and threads. They differ from the results of

@@ -438,7 +438,7 @@ def _text_in_own_file(piece: _Piece, unit_of: Mapping[_Piece, int]) -> str:
 
 
 def _unit(text: str, pieces: Iterable[_Piece]) -> str:
-    """Return the C code of pieces, between the push and pop pragmas of their source `text`."""
+    """Return the C code of the functions `pieces`, enclosed by the pragmas of the source `text`."""
     defined = "".join(one.defined for one in pieces)
     pushed, popped = _PUSHED.search(text), _POPPED.search(text)
     if defined and pushed and popped:

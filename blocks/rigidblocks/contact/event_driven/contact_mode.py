@@ -105,9 +105,9 @@ def surfaces(model: Model, q: Array, contacts: Sequence[AnyContact]) -> Surfaces
 
 
 class Directions(NamedTuple):
-    """Numbers 0 to r - 1 of the directions (normals and tangents) of selected contacts.
+    """Indices 0 to r - 1 of the directions (normals and tangents) of selected contacts.
 
-    `z[i]` is the number of the normal of contact i. `xy[i]` is the slice of the tangents of contact
+    `z[i]` is the index of the normal of contact i. `xy[i]` is the slice of the tangents of contact
     i if the contact has friction.
     """
 
@@ -400,7 +400,10 @@ def select_contact_modes(equation: PhaseEquation, closed: Sequence[int], h: floa
 
 
 def _initial_phase(equation: PhaseEquation, closed: Sequence[int], h: float) -> Phase:
-    """Return the first mode of the search, in which all contacts press and moving ones slip."""
+    """Return the first mode of the search: all closed contacts transmit force, some slip.
+
+    A contact with friction slips if its sliding velocity does not count as zero.
+    """
     still = slow_contacts(equation, h)
     slip = {
         i: _tangent_direction(equation.surfaces.tangents[i], equation.w[xy])

@@ -40,8 +40,8 @@ class PointContact:
             to the predecessor.
 
     Raises:
-        ValueError: A shape is wrong, a value is not finite, the length of the normal is not 1, mu
-            is negative, or a body is in contact with itself.
+        ValueError: A shape is wrong, a value is not finite, or mu is negative. The length of the
+            normal is not 1, or a body is in contact with itself.
     """
 
     successor: int

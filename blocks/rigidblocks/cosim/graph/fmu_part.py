@@ -569,7 +569,7 @@ class Fmu:
 
     @cached_property
     def sample_time(self) -> float | None:
-        """Shortest interval [s] of the constant and fixed clocks, or None without such clocks."""
+        """Shortest interval [s] of the constant and fixed clocks; None if no such clock exists."""
         fixed = [v for v in self.clocks if v.intervalVariability in ("constant", "fixed")]
         known = (self.intervals[v.name][0] for v in fixed)
         return min((interval for interval in known if interval), default=None)

@@ -191,8 +191,8 @@ class Linearization(AttributeHints):
 
         Raises:
             KeyError: The name does not exist.
-            ValueError: The system has several inputs and no name is given, or the times do not
-                start at 0, have unequal distances or do not fit the sample time.
+            ValueError: The system has several inputs and no name is given. The times do not start
+                at 0, are not equally spaced, or are not multiples of the sample time.
             ImportError: The package SciPy is not installed.
         """
         one = self._channel(u, None, all_outputs=True)

@@ -523,7 +523,7 @@ class Wiring:
 
     @property
     def start_loop(self) -> tuple[str, ...]:
-        """Outputs `part.port` in an algebraic loop at initialization; empty without such a loop."""
+        """Outputs `part.port` in an algebraic loop at initialization; empty if no loop exists."""
         reads, components = self._start_components()
         loop = next((sorted(one) for one in components if contains_cycle(one, reads)), [])
         names = (self.whole_name(part, y) for part, kind, y, _ in loop if kind == "output")

@@ -100,8 +100,8 @@ class Links:
     def inputs_at_end(self) -> Mapping[str, Array]:
         """Indices of the inputs that a part without polynomial inputs reads at the end of a step.
 
-        These are the inputs in algebraic loops, whose values must be consistent at the end of the
-        step, and all inputs of parts that only sample.
+        These are the inputs in algebraic loops and all inputs of parts that only sample. The values
+        in an algebraic loop must be consistent at the end of the step.
         """
         looped = _algebraic_loop_inputs(self._wiring)
         for name in self.samplers:

@@ -59,8 +59,8 @@ def string_row(model: Tree, string: StringConstraint, motion: Any) -> StringRow:
     delta = sum |d| + 2 pi radius - length,   K qd = sum e . dv,   e = d/|d|
     k = length'' - sum (e . da + (dv . dv - (e . dv)^2)/|d|)
 
-    The sums are over the segments. d is the vector from the first to the second end of a segment,
-    and dv and da are its first and second time derivatives at qdd = 0.
+    The sums are over the segments. d is the vector from the first to the second end of a segment.
+    dv and da are the first and second time derivatives of d at qdd = 0.
     """
     X0 = [*base_transforms(model, motion.Xup[: model.nb]), model.algebra.identity()]
     linear = slice(1, 3) if len(model.gravity) == 2 else slice(3, 6)

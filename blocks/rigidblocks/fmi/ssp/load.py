@@ -79,8 +79,8 @@ def load_system(
         FormatError: A file does not conform to SSP, or rigidblocks cannot simulate the system. The
             message contains the file and line. Reasons are a component that is neither an FMU nor a
             system, and a start value that the FMU rejects. Other reasons are a transformation that
-            does not support the types of its connectors, and a connector with a unit of another
-            physical dimension than the unit of its FMU variable.
+            does not support the types of its connectors, and a connector whose unit and FMU
+            variable have different physical dimensions.
         KeyError: A name in `parameters` is unknown.
     """
     path = Path(path)

@@ -73,7 +73,7 @@ class Connector(NamedTuple):
 
 
 class Hop(NamedTuple):
-    """Section of a signal path: the next connector `to`, and the transformation on the way.
+    """Section of a signal path: the connector `to` at its end, and its transformation.
 
     `element` is the XML element of the connection or of the mapping entry.
     """
@@ -193,7 +193,7 @@ class Document(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Element in the tree of systems.
+    """System, component or reference in the hierarchy of a system structure.
 
     If a component refers to another system, this system replaces the component.
 
