@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from rigidblocks.fmi.ssp.save import save_system
     from rigidblocks.hil.build_runner import build_runner
     from rigidblocks.joints import Fixed, LoopJoint, Prismatic, Revolute, SixDoF, Spherical
+    from rigidblocks.kernels.casadi_functions import casadi_function, export_acados
     from rigidblocks.kernels.compiled_dynamics import compiled_dynamics, derivatives
     from rigidblocks.library import (
         ClosedLoopPlant,
@@ -110,10 +111,12 @@ __all__ = [
     "auto_tree",
     "box_inertia",
     "build_runner",
+    "casadi_function",
     "compiled_dynamics",
     "crba",
     "derivatives",
     "energy",
+    "export_acados",
     "export_fmu",
     "fit",
     "floating_base",
@@ -158,6 +161,7 @@ _NAMES = {
     "robot_description.json_file": "save_model",
     "robot_description.load": "load_model",
     "joints": "Fixed LoopJoint Prismatic Revolute SixDoF Spherical",
+    "kernels.casadi_functions": "casadi_function export_acados",
     "kernels.compiled_dynamics": "compiled_dynamics derivatives",
     "contact": "BouncingBall ContactPlant GroundContact RigidContactPlant SoftContactPlant World",
     "library": (

@@ -1,0 +1,404 @@
+"""CasADi functions of robot models and blocks, and C code of external models for acados."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from rigidblocks.block.block import Block
+from rigidblocks.block.evaluators import NumpyEvaluator
+from rigidblocks.block.external_functions import BlockInC
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.common.name_hints import explain_calls, suggestion
+from rigidblocks.dynamics import aba, crba, rnea
+from rigidblocks.dynamics.loops import closed_loop_dynamics
+from rigidblocks.dynamics.model_reduction import equivalent
+from rigidblocks.library.closed_loops import ClosedLoopPlant
+from rigidblocks.library.plants import RobotPlant
+from rigidblocks.robot.model import Model
+from rigidblocks.robot.tree import Tree, check_resistance
+from rigidblocks.spatial.spatial import Array
+from rigidblocks.tracing.ccode import c_function
+from rigidblocks.tracing.trace import Graph, Shapes, trace
+
+_MODEL_FUNCTIONS: dict[str, tuple[Callable[..., Array], tuple[str, ...], str]] = {
+    "aba": (aba, ("q", "qd", "tau"), "qdd"),
+    "rnea": (rnea, ("q", "qd", "qdd"), "tau"),
+    "crba": (crba, ("q",), "H"),
+    "closed_loop_dynamics": (
+        lambda *values: closed_loop_dynamics(*values).qdd,
+        ("q", "qd", "tau"),
+        "qdd",
+    ),
+}
+_BLOCK_FUNCTIONS = {"derivative": "xdot", "update": "x_next", "output": "y"}
+
+
+@explain_calls()
+def casadi_function(target: Tree | Block, function: str) -> ca.Function:
+    """Return a CasADi function of a robot model or a block.
+
+    CasADi differentiates the function exactly, and optimizers of CasADi call it with symbols of the
+    types SX and MX. The function contains only expressions, so it needs neither this package nor
+    Python at run time.
+
+    The functions of a model have the names and the arguments of `rigidblocks.dynamics`. "aba" and
+    "closed_loop_dynamics" map (q, qd, tau) to qdd, "rnea" maps (q, qd, qdd) to tau, and "crba" maps
+    q to H (nv, nv). "closed_loop_dynamics" does not stabilize the loops.
+
+    The functions of a block map (t, x, u, p) to one vector. x contains the states, u the inputs and
+    p the parameters, in the order of the ports and in C order within a port. "derivative" returns
+    the derivatives xdot of the continuous states, "update" the sampled states x_next after a
+    sample, and "output" all outputs y.
+
+    Args:
+        target: Robot model, or block. `ContinuousSystem(system)` and `FusedSystem(system, dt)` are
+            blocks of a system.
+        function: Name of the function.
+
+    Returns:
+        CasADi function, whose inputs and outputs have these names.
+
+    Raises:
+        ValueError: The function is unknown, the model has no loops, a joint moves no inertia, or
+            the block has no such function or needs C code.
+        TypeError: `target` is neither a model nor a block.
+        TraceError: A function of the block branches on a value.
+    """
+    graph = _graph(target, function).differentiable
+    symbols = [_symbol(name, shape) for name, shape in graph.inputs.items()]
+    result = graph.function(ca.vertcat(*(ca.vec(symbol.T) for symbol in symbols)))
+    outputs = list(_split(result, graph.outputs))
+    names = re.sub(r"\W", "_", graph.name), list(graph.inputs), list(graph.outputs)
+    return ca.Function(names[0], symbols, outputs, *names[1:])
+
+
+def _symbol(name: str, shape: tuple[int, ...]) -> ca.SX:
+    rows, columns = (*shape, 1, 1)[:2]
+    return ca.SX.sym(name, rows, columns)
+
+
+def _split(flat: ca.SX, shapes: Shapes) -> Iterator[ca.SX]:
+    """Yield the parts of a flat vector in C order as CasADi matrices of the given shapes."""
+    k = 0
+    for shape in shapes.values():
+        rows, columns = (*shape, 1, 1)[:2]
+        yield ca.reshape(flat[k : k + rows * columns, 0], columns, rows).T
+        k += rows * columns
+
+
+def _graph(target: Any, function: str) -> Graph:
+    if isinstance(target, Tree):
+        return _model_graph(target, function)
+    if isinstance(target, Block):
+        return _block_graph(target, function)
+    raise TypeError(
+        f"a CasADi function needs a robot model or a block, not a {type(target).__name__}; the "
+        "block of a System is ContinuousSystem(system) or FusedSystem(system, dt)"
+    )
+
+
+def _model_graph(model: Any, name: str) -> Graph:
+    if name not in _MODEL_FUNCTIONS:
+        raise ValueError(
+            f"unknown function '{name}' of model '{model.name}'; "
+            f"{suggestion(name, _MODEL_FUNCTIONS)}"
+        )
+    function, inputs, output = _MODEL_FUNCTIONS[name]
+    if name == "closed_loop_dynamics" and not model.has_constraints:
+        raise ValueError(f"model '{model.name}' has no loop joints; use 'aba' for a tree")
+    if name in ("aba", "closed_loop_dynamics"):
+        check_resistance(model)
+    tree = equivalent(model) if isinstance(model, Model) and not model.has_constraints else model
+    shapes = {key: (model.nq if key == "q" else model.nv,) for key in inputs}
+    return trace(name, lambda *values: {output: function(tree, *values)}, shapes)
+
+
+def _block_graph(block: Block, name: str) -> Graph:
+    kind = type(block).__name__
+    if name not in _BLOCK_FUNCTIONS:
+        raise ValueError(
+            f"unknown function '{name}' of block '{kind}'; {suggestion(name, _BLOCK_FUNCTIONS)}"
+        )
+    if isinstance(block, BlockInC):
+        raise ValueError(
+            f"block '{kind}' runs C code, which has no CasADi expressions; blocks of compliant or "
+            "point contact, such as ContactPlant, have expressions"
+        )
+    ports = {"derivative": block.states, "update": block.sampled, "output": block.outputs}[name]
+    if not ports:
+        kinds = {"derivative": "continuous states", "update": "sampled states", "output": "outputs"}
+        raise ValueError(f"block '{kind}' has no {kinds[name]}, so it has no function '{name}'")
+    memory = Memory(block)
+    evaluator = NumpyEvaluator(memory)
+    n, m, k = memory.z.stop - memory.x.start, memory.u, memory.p
+
+    def values(t: Array, x: Array, u: Array, p: Array) -> dict[str, Array]:
+        rest = np.zeros(memory.size - memory.p.stop)
+        vector = np.concatenate([np.atleast_1d(t), x, u, p, rest])
+        if name != "output":
+            return {_BLOCK_FUNCTIONS[name]: getattr(evaluator, name)(vector)}
+        vector[memory.y] = evaluator.output(vector)
+        return {"y": np.concatenate([vector[memory.where[port.name]] for port in ports])}
+
+    shapes = {"t": (), "x": (n,), "u": (m.stop - m.start,), "p": (k.stop - k.start,)}
+    return trace(f"{kind}_{name}", values, shapes)
+
+
+# --- acados ---
+
+_HEADER = """/* {title} of the model {name} for acados: {about} */
+#ifndef {guard}
+#define {guard}
+
+#ifndef casadi_real
+#define casadi_real double
+#endif
+#ifndef casadi_int
+#define casadi_int int
+#endif
+{prototypes}
+#endif
+"""
+_PROTOTYPES = """
+int {name}(const casadi_real **arg, casadi_real **res, casadi_int *iw, casadi_real *w, int mem);
+int {name}_work(casadi_int *sz_arg, casadi_int *sz_res, casadi_int *sz_iw, casadi_int *sz_w);
+const casadi_int *{name}_sparsity_in(casadi_int i);
+const casadi_int *{name}_sparsity_out(casadi_int i);
+casadi_int {name}_n_in(void);
+casadi_int {name}_n_out(void);
+"""
+_FUNCTION = """#include <math.h>
+
+#include "{header}"
+
+{body}
+static const casadi_int in_shapes[][3] = {{{in_shapes}}};
+static const casadi_int out_shapes[][3] = {{{out_shapes}}};
+
+/* A null pointer in `arg` stands for zeros, and a null pointer in `res` for an unused output. */
+int {name}(const casadi_real **arg, casadi_real **res, casadi_int *iw, casadi_real *w, int mem)
+{{
+    casadi_real *in = w, *out = w + {numbers_in};
+    casadi_int k = 0;
+    (void)iw;
+    (void)mem;
+    for (int i = 0; i < {n_in}; i++)
+        for (casadi_int j = 0; j < in_shapes[i][0] * in_shapes[i][1]; j++)
+            in[k++] = arg[i] ? arg[i][j] : 0.0;
+    {traced}(in, out);
+    k = 0;
+    for (int i = 0; i < {n_out}; i++)
+        for (casadi_int j = 0; j < out_shapes[i][0] * out_shapes[i][1]; j++, k++)
+            if (res[i])
+                res[i][j] = out[k];
+    return 0;
+}}
+
+int {name}_work(casadi_int *sz_arg, casadi_int *sz_res, casadi_int *sz_iw, casadi_int *sz_w)
+{{
+    if (sz_arg)
+        *sz_arg = {n_in};
+    if (sz_res)
+        *sz_res = {n_out};
+    if (sz_iw)
+        *sz_iw = 0;
+    if (sz_w)
+        *sz_w = {numbers};
+    return 0;
+}}
+
+const casadi_int *{name}_sparsity_in(casadi_int i)
+{{
+    return i >= 0 && i < {n_in} ? in_shapes[i] : 0;
+}}
+
+const casadi_int *{name}_sparsity_out(casadi_int i)
+{{
+    return i >= 0 && i < {n_out} ? out_shapes[i] : 0;
+}}
+
+casadi_int {name}_n_in(void)
+{{
+    return {n_in};
+}}
+
+casadi_int {name}_n_out(void)
+{{
+    return {n_out};
+}}
+"""
+
+
+@explain_calls()
+def export_acados(
+    target: Tree | Block, folder: str | Path, *, name: str | None = None, hessian: bool = False
+) -> list[Path]:
+    """Write the C code of an external model for acados, and return the paths of the files.
+
+    The files contain the functions that acados generates from an `AcadosModel`. The name of each
+    function begins with the name of the model. In the arguments, x are the states, u the inputs, p
+    the parameters, and lam the multipliers. For a continuous block with the state derivatives
+    f(x, u, p), the explicit functions compute
+
+        expl_ode_fun     f
+        expl_vde_forw    f,  A Sx,  A Su + B        with A = df/dx, B = df/du
+        expl_vde_adj     [A B]^T lam
+        expl_ode_hess    [A B]^T lam,  lower triangle of S^T W S
+
+    W is the Hessian of lam^T f with respect to (x, u), and S = [Sx Su; 0 1]. The functions
+    `impl_dae_fun` and `impl_dae_fun_jac_x_xdot_z` to `impl_dae_jac_x_xdot_u_z` compute the residual
+    xdot - f(x, u, p) and its Jacobians. The model has no algebraic variables z.
+
+    For a sampled block with the states phi(x, u, p) after a sample, `dyn_disc_phi_fun` computes
+    phi, `dyn_disc_phi_fun_jac` also the transposed Jacobian with respect to (u, x), and
+    `dyn_disc_phi_fun_jac_hess` also the Hessian of lam^T phi.
+
+    Each function has the C interface of CasADi (`_work`, `_n_in`, `_sparsity_in` and so on) with
+    dense matrices in column-major order, which `external_function_casadi` of acados reads. The code
+    is C99. A header declares all functions.
+
+    Args:
+        target: Block, or robot model. The block of a model is `RobotPlant(model)`, or
+            `ClosedLoopPlant(model)` for a model with loops.
+        folder: Folder of the files, which the function creates.
+        name: Name of the acados model, a C identifier. By default the name of the model or of the
+            class of the block.
+        hessian: True to write the functions with Hessians, which acados needs for
+            `hessian_approx = "EXACT"`.
+
+    Raises:
+        ValueError: `name` is not a C identifier; the block depends on the time, has no states or
+            has both continuous and sampled states; or `casadi_function` rejects the block.
+        TypeError: `target` is neither a model nor a block.
+    """
+    own = str(target.name) if isinstance(target, Tree) else type(target).__name__
+    chosen = re.sub(r"\W", "_", own, flags=re.ASCII) if name is None else name
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", chosen):
+        raise ValueError(f"the name of an acados model must be a C identifier, not '{chosen}'")
+    block: Any = target
+    if isinstance(target, Tree):
+        plant: Any = ClosedLoopPlant if target.has_constraints else RobotPlant
+        block = plant(target)
+    functions = dict(_acados_functions(block, hessian))
+    into, header = Path(folder), f"{chosen}_model.h"
+    into.mkdir(parents=True, exist_ok=True)
+    prototypes = "".join(_PROTOTYPES.format(name=f"{chosen}_{key}") for key in functions)
+    about = _port_summary(block)
+    texts = {
+        f"{chosen}_{key}.c": _c_text(f"{chosen}_{key}", header, function)
+        for key, function in functions.items()
+    }
+    texts[header] = _HEADER.format(
+        title="Functions",
+        name=chosen,
+        about=about,
+        guard=f"{chosen.upper()}_MODEL_H",
+        prototypes=prototypes,
+    )
+    for file, text in texts.items():
+        (into / file).write_text(text, encoding="utf-8")
+    return [into / file for file in texts]
+
+
+def _port_summary(block: Block) -> str:
+    kinds = {
+        "x": (*block.states, *block.sampled),
+        "u": block.inputs,
+        "p": block.parameters,
+    }
+    return "; ".join(
+        f"{key} = ({', '.join(f'{port.name} {port.size}' for port in ports) or 'empty'})"
+        for key, ports in kinds.items()
+    )
+
+
+def _acados_functions(block: Block, hessian: bool) -> Iterator[tuple[str, ca.Function]]:
+    """Yield the suffix of the name of each function of acados, and its CasADi function."""
+    kind = type(block).__name__ if isinstance(block, Block) else ""
+    if isinstance(block, Block) and block.states and block.sampled:
+        raise ValueError(
+            f"block '{kind}' has continuous and sampled states; export FusedSystem(system, dt) of "
+            "a system that contains it"
+        )
+    sampled = isinstance(block, Block) and bool(block.sampled)
+    function = casadi_function(block, "update" if sampled else "derivative")
+    sizes = {key: function.size1_in(key) for key in ("x", "u", "p")}
+    x, u, p = (ca.SX.sym(key, n) for key, n in sizes.items())
+    t, lam = ca.SX.sym("t"), ca.SX.sym("lam", x.numel())
+    f = function(t, x, u, p)
+    if ca.depends_on(f, t):
+        raise ValueError(
+            f"block '{kind}' depends on the time t, which explicit models of acados do not have; "
+            "make the time a state with the derivative 1, or an input"
+        )
+    yield from (_discrete if sampled else _continuous)(f, x, u, p, lam, hessian)
+
+
+def _discrete(
+    phi: ca.SX, x: ca.SX, u: ca.SX, p: ca.SX, lam: ca.SX, hessian: bool
+) -> Iterator[tuple[str, ca.Function]]:
+    ux = ca.vertcat(u, x)
+    J = ca.jacobian(phi, ux).T
+    yield "dyn_disc_phi_fun", ca.Function("f", [x, u, p], [phi])
+    yield "dyn_disc_phi_fun_jac", ca.Function("f", [x, u, p], [phi, J])
+    if hessian:
+        H = ca.jacobian(ca.jtimes(phi, ux, lam, True), ux)
+        yield "dyn_disc_phi_fun_jac_hess", ca.Function("f", [x, u, lam, p], [phi, J, H])
+
+
+def _continuous(
+    f: ca.SX, x: ca.SX, u: ca.SX, p: ca.SX, lam: ca.SX, hessian: bool
+) -> Iterator[tuple[str, ca.Function]]:
+    n, m = x.numel(), u.numel()
+    Sx, Su, xu = ca.SX.sym("Sx", n, n), ca.SX.sym("Su", n, m), ca.vertcat(x, u)
+    A, B = ca.jacobian(f, x), ca.jacobian(f, u)
+    adjoint = ca.jtimes(f, xu, lam, True)
+    forward = [f, A @ Sx, A @ Su + B]
+    yield "expl_ode_fun", ca.Function("f", [x, u, p], [f])
+    yield "expl_vde_forw", ca.Function("f", [x, Sx, Su, u, p], forward)
+    yield "expl_vde_adj", ca.Function("f", [x, lam, u, p], [adjoint])
+    if hessian:
+        S = ca.vertcat(ca.horzcat(Sx, Su), ca.horzcat(ca.SX(m, n), ca.SX.eye(m)))
+        H = S.T @ ca.jacobian(adjoint, xu) @ S
+        lower = ca.vertcat(*(H[i, j] for j in range(n + m) for i in range(j, n + m)))
+        yield "expl_ode_hess", ca.Function("f", [x, Sx, Su, lam, u, p], [adjoint, lower])
+    xdot, z, t = ca.SX.sym("xdot", n), ca.SX.sym("z", 0, 0), ca.SX.sym("t")
+    r, one, none = xdot - f, ca.SX.eye(n), ca.SX(n, 0)
+    arguments = [x, xdot, u, z, t, p]
+    for suffix, results in (
+        ("impl_dae_fun", [r]),
+        ("impl_dae_fun_jac_x_xdot_z", [r, -A, one, none]),
+        ("impl_dae_fun_jac_x_xdot_u", [r, -A, one, -B]),
+        ("impl_dae_fun_jac_x_xdot_u_z", [r, -A, one, -B, none]),
+        ("impl_dae_jac_x_xdot_u_z", [-A, one, -B, none]),
+    ):
+        yield suffix, ca.Function("f", arguments, results)
+
+
+def _c_text(name: str, header: str, function: ca.Function) -> str:
+    """Return the C code of a CasADi function, with the C interface of CasADi."""
+    sizes_in = [function.size_in(k) for k in range(function.n_in())]
+    sizes_out = [function.size_out(k) for k in range(function.n_out())]
+    symbols = [ca.SX.sym("x", rows, columns) for rows, columns in sizes_in]
+    results = function.call(symbols)
+    flat_in = ca.vertcat(*map(ca.vec, symbols))
+    flat_out = ca.cse(ca.vertcat(*(ca.vec(ca.densify(one)) for one in results)))
+    numbers = flat_in.numel(), flat_out.numel()
+    traced = ca.Function("values", [flat_in], [flat_out])
+    graph = Graph("values", {"in": numbers[:1]}, {"out": numbers[1:]}, traced)
+    return _FUNCTION.format(
+        header=header,
+        body=c_function(graph),
+        name=name,
+        in_shapes=", ".join(f"{{{rows}, {columns}, 1}}" for rows, columns in sizes_in),
+        out_shapes=", ".join(f"{{{rows}, {columns}, 1}}" for rows, columns in sizes_out),
+        n_in=len(sizes_in),
+        n_out=len(sizes_out),
+        numbers_in=numbers[0],
+        numbers=sum(numbers),
+        traced=graph.name,
+    )
