@@ -51,11 +51,13 @@ NAMES = {
     "cosim.graph.linear_analysis": "FrequencyResponse Margins StepResponse",
     "cosim.graph.linearization": "Linearization",
     "cosim.independent_motion": "move_independently",
+    "dynamics.drives": "Drive Elasticity Gearbox PositionServo VelocityServo",
     "dynamics.force_elements": (
         "AgainstGravity AlongFrame AlongJoint AlongVelocity Between JointSum"
     ),
-    "dynamics.force_laws": "ConstantForce Drag Stiction Stop",
+    "dynamics.force_laws": "ConstantForce Drag LuGre Stiction Stop",
     "dynamics.kinematics": "IKSolution",
+    "dynamics.motors": ("CurrentLoop DCMotor SynchronousMotor Thermal TorqueMotor bandwidth_gains"),
     "dynamics.transmissions": "Gear Rotor",
     "fmi.ssp.osp": "load_osp",
     "hil.can_link": "CanLink",

@@ -29,6 +29,9 @@ from rigidblocks.contact import (
     SoftContactPlant,
     Sphere,
 )
+from rigidblocks.dynamics.drives import Drive, Elasticity, Gearbox, PositionServo, VelocityServo
+from rigidblocks.dynamics.force_laws import Friction, LuGre
+from rigidblocks.dynamics.motors import CurrentLoop, DCMotor, SynchronousMotor, Thermal
 from rigidblocks.joints import Prismatic, Revolute, SixDoF, Spherical
 from rigidblocks.library import (
     IMU,
@@ -107,6 +110,28 @@ def _with_elements(name):
 
 
 # block, and its expected direct feedthrough
+DRIVES = (
+    Drive(
+        "hip",
+        "joint1",
+        DCMotor(0.5, 1e-3, 0.05, 1e-3, 24.0, Thermal(2.0, 10.0, coefficient=0.004)),
+        Gearbox(20.0, 0.9, 0.8, backlash=1e-2),
+        CurrentLoop(0.5, 200.0, 8.0),
+        PositionServo(50.0, 20.0, 5.0, 40.0),
+        Elasticity(500.0, 1.0, 1e3, 1e-3),
+        LuGre(0.5, 300.0, 3.0, 0.1, 0.8, 0.1),
+        Friction(0.01, width=1.0),
+    ),
+    Drive(
+        "knee",
+        "joint2",
+        SynchronousMotor(0.5, 1e-3, 2e-3, 0.01, 4.0, 1e-4, 24.0),
+        Gearbox(10.0, 0.9),
+        CurrentLoop(0.5, 200.0),
+        VelocityServo(5.0, 20.0, 9.0),
+        friction=Friction(1.0, 0.1, 0.1, static=1.5, stribeck=0.3),
+    ),
+)
 BLOCKS = {
     "step": (Step(0.012, before=(0.5, -1.0), after=2.0), set()),
     "sine": (Sine((1.0, 0.5), (1.0, 3.0), phase=0.3, offset=(0.1, 0.0), unit="N.m"), set()),
@@ -184,6 +209,11 @@ BLOCKS = {
             (50.0, 20.0), 3.0, 5e-3, viscous=0.4, coulomb=(1.0, 2.0), prismatic=(False, True)
         ),
         {("qd", "tau")},
+    ),
+    "drives": (
+        RobotPlant(MODELS["planar2"](), elements=DRIVES),
+        {("tau", "qdd"), ("hip_command", "hip_voltage")}
+        | {("knee_command", f"knee_applied_voltage_{axis}") for axis in "dq"},
     ),
     "encoder": (
         Encoder((1e-3, 2e-4), 2e-3, prismatic=(False, True)),

@@ -54,6 +54,8 @@ ROTATION = {
     "inertia": "kg.m2",
     "ratio": "1",
     "drag": "N.m.s2/rad2",
+    "cubic stiffness": "N.m/rad3",
+    "integral gain": "N.m/rad.s",
 }
 TRANSLATION = {
     "length": "m",
@@ -64,6 +66,8 @@ TRANSLATION = {
     "inertia": "kg.m2",
     "ratio": "rad/m",
     "drag": "N.s2/m2",
+    "cubic stiffness": "N/m3",
+    "integral gain": "N/m.s",
 }
 
 
@@ -221,26 +225,52 @@ class Drag(Law):
 
 @dataclass(frozen=True)
 class Friction(Law):
-    """Dry and viscous friction.
+    """Dry and viscous friction, with the Stribeck effect as an option.
 
-        f = -(coulomb tanh(sd / width) + viscous sd)
+        f = -(level tanh(sd / width) + viscous sd)
+        level = coulomb (1 + (static / coulomb - 1) exp(-(sd / stribeck)^2))
 
     `coulomb` [N or N m] is the dry friction force. `backward` is the dry friction force for a
     decreasing length, by default equal to `coulomb`. `width` is the speed at which the dry friction
-    reaches 76 % of `coulomb`. This friction cannot hold a load: under a load f0 below `coulomb` the
+    reaches 76 % of `level`. This friction cannot hold a load: under a load f0 below `coulomb` the
     motion creeps at the speed `width` artanh(f0 / coulomb). `viscous` is in N s/m or N m s/rad.
+
+    `static` [N or N m] is the dry friction at low speed, and `stribeck` the Stribeck velocity, at
+    which 37 % of the difference to `coulomb` remains. Without them, the level is `coulomb`. Choose
+    `width` well below `stribeck`.
+
+    Raises:
+        ValueError: Only one of `static` and `stribeck` is given, or both are given and not
+            0 < coulomb <= static.
     """
 
     coulomb: Any
     viscous: Any = 0.0
     width: Any = 0.01
     backward: Any = None
+    static: Any = None
+    stribeck: Any = None
     quantities: ClassVar = {
         "coulomb": Number("force", "dry friction", 0.0),
         "viscous": Number("damping", "viscous friction", 0.0),
         "width": Number("speed", "speed at 76 % of the dry friction", positive=True),
         "backward": Number("force", "dry friction for decreasing length", 0.0),
+        "static": Number("force", "dry friction at low speed", 0.0),
+        "stribeck": Number("speed", "Stribeck velocity", positive=True),
     }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.static is None) != (self.stribeck is None):
+            raise ValueError(
+                "a Friction needs both `static` and `stribeck` or neither, not static = "
+                f"{self.static} and stribeck = {self.stribeck}"
+            )
+        if self.static is not None and not 0.0 < self.coulomb <= self.static:
+            raise ValueError(
+                "a Friction with the Stribeck effect needs 0 < coulomb <= static, not coulomb = "
+                f"{self.coulomb} and static = {self.static}"
+            )
 
     def force(self, s: Any, sd: Any) -> Any:
         del s
@@ -248,10 +278,15 @@ class Friction(Law):
         if self.backward is not None:
             whole = select(less(sd, 0.0), self.backward, self.coulomb)
             level = piecewise(-sd, self.backward, self.coulomb, whole)
+        if self.static is not None:
+            ratio = self.static / self.coulomb - 1.0
+            level = level * (1.0 + ratio * np.exp(-((sd / self.stribeck) ** 2)))
         return coulomb_friction(sd, level, self.width) + viscous_friction(sd, self.viscous)
 
     def stiffest(self) -> tuple[float, float]:
         level = max(self.coulomb, self.backward or 0.0)
+        if self.static is not None:
+            level = level * self.static / self.coulomb
         return 0.0, level / self.width + self.viscous
 
 
@@ -428,6 +463,78 @@ class Stiction(Law):
 
     def decays(self) -> tuple[float, ...]:
         return (self.K / self.D,)
+
+
+@dataclass(frozen=True)
+class LuGre(Law):
+    """LuGre friction: elastic bristles with the Stribeck effect.
+
+        f = -(K bend + D d(bend)/dt + viscous sd)
+        d(bend)/dt = sd - K |sd| bend / g
+        g = coulomb + (static - coulomb) exp(-(sd / stribeck)^2)
+
+    The deflection `bend` of the bristles is a state of the plant with this element. K and D are the
+    stiffness [N/m or N m/rad] and the damping of the bristles, sigma_0 and sigma_1 in the
+    literature. `viscous` is sigma_2. At the constant speed sd the force is -(g sign(sd) + viscous
+    sd). `static` is by default equal to `coulomb`.
+
+    References:
+        C. Canudas de Wit, H. Olsson, K. J. Astrom, P. Lischinsky: A New Model for Control of
+        Systems with Friction. IEEE Transactions on Automatic Control 40 (1995), 419-425.
+
+    Raises:
+        ValueError: `static` is less than `coulomb`.
+    """
+
+    coulomb: Any
+    K: Any
+    D: Any
+    viscous: Any = 0.0
+    static: Any = None
+    stribeck: Any = 0.001
+    bend: Any = 0.0
+    quantities: ClassVar = {
+        "coulomb": Number("force", "dry friction", positive=True),
+        "K": Number("stiffness", "stiffness of the bristles", positive=True),
+        "D": Number("damping", "damping of the bristles", 0.0),
+        "viscous": Number("damping", "viscous friction", 0.0),
+        "static": Number("force", "dry friction at low speed", positive=True),
+        "stribeck": Number("speed", "Stribeck velocity", positive=True),
+    }
+    remembers: ClassVar = {"bend": Number("length", "deflection of the bristles")}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.static is not None and self.static < self.coulomb:
+            raise ValueError(
+                "static of a LuGre must be at least coulomb, not static = "
+                f"{self.static} and coulomb = {self.coulomb}"
+            )
+
+    def level(self, sd: Any) -> Any:
+        """Return the dry friction g [N or N m] at the constant speed sd."""
+        if self.static is None:
+            return self.coulomb
+        rise = self.static - self.coulomb
+        return self.coulomb + rise * np.exp(-((sd / self.stribeck) ** 2))
+
+    def _bend_rate(self, sd: Any) -> Any:
+        return sd - self.K * np.abs(sd) * self.bend / self.level(sd)
+
+    def force(self, s: Any, sd: Any) -> Any:
+        del s
+        return -(self.K * self.bend + self.D * self._bend_rate(sd) + self.viscous * sd)
+
+    def rates(self, s: Any, sd: Any) -> dict[str, Any]:
+        del s
+        return {"bend": self._bend_rate(sd)}
+
+    def energy(self, s: Any) -> Any:
+        del s
+        return self.K * self.bend * self.bend / 2
+
+    def stiffest(self) -> tuple[float, float]:
+        return self.K, self.D + self.viscous
 
 
 def stable_step(K: float, D: float, m_eff: float, *, lead: bool = False) -> float:

@@ -249,7 +249,7 @@ class Gear(Numbers):
         return {"ratio": "1" if driven == by else f"{driven}/{by}", "length": driven}
 
 
-class Drive(NamedTuple):
+class GearRelation(NamedTuple):
     """Ratio and offset of a gear q = ratio q_by + offset, with the independent variable q_by."""
 
     by: int
@@ -261,11 +261,11 @@ class Transmissions(NamedTuple):
     """Rotors and gears of a model.
 
     `rotor_inertia` (nv,) [kg m^2, kg] acts only at the joints. `driven` maps each driven variable
-    to its drive. Variables are given by their index in qd.
+    to its gear relation. Variables are given by their index in qd.
     """
 
     rotor_inertia: Array
-    driven: Mapping[int, Drive]
+    driven: Mapping[int, GearRelation]
 
     @property
     def matrix(self) -> Array:
@@ -280,7 +280,7 @@ class Transmissions(NamedTuple):
 
 
 def transmissions(model: Tree, parts: Iterable[Rotor | Gear]) -> Transmissions:
-    """Return the rotor inertias at the joints and the drives of the driven variables.
+    """Return the rotor inertias at the joints and the gear relations of the driven variables.
 
     `parts` contains the rotors and gears of the model.
 
@@ -288,7 +288,7 @@ def transmissions(model: Tree, parts: Iterable[Rotor | Gear]) -> Transmissions:
         ValueError: Two gears drive the same joint, or a joint drives itself through other joints.
     """
     inertia: Array = np.zeros(model.nv, dtype=object)
-    given: dict[int, Drive] = {}
+    given: dict[int, GearRelation] = {}
     for part in parts:
         if isinstance(part, Rotor):
             k = as_joint_line(part.joint).variables(model)[1]
@@ -299,14 +299,14 @@ def transmissions(model: Tree, parts: Iterable[Rotor | Gear]) -> Transmissions:
             raise ValueError(
                 f"{_joint_of(model, k)} is driven by two gears; at most one gear can drive a joint"
             )
-        given[k] = Drive(by, part.ratio, part.offset)
+        given[k] = GearRelation(by, part.ratio, part.offset)
     return Transmissions(
-        _as_floats(inertia), {k: _drive_from_independent(model, given, k) for k in given}
+        _as_floats(inertia), {k: _relation_to_independent(model, given, k) for k in given}
     )
 
 
 def project_onto_gears(
-    model: Tree, driven: Mapping[int, Drive], q: Array, qd: Array
+    model: Tree, driven: Mapping[int, GearRelation], q: Array, qd: Array
 ) -> tuple[Array, Array]:
     """Compute the driven variables from the independent variables; return q and qd."""
     positions, moved, speeds = _positions(model), list(q), list(qd)
@@ -316,7 +316,9 @@ def project_onto_gears(
     return np.array(moved), np.array(speeds)
 
 
-def gear_constraints(model: Tree, driven: Mapping[int, Drive], q: Array) -> tuple[Array, Array]:
+def gear_constraints(
+    model: Tree, driven: Mapping[int, GearRelation], q: Array
+) -> tuple[Array, Array]:
     """Return the gear constraints K qd = 0 and their position errors.
 
     Returns:
@@ -388,8 +390,10 @@ def _check_transmission(part: Rotor | Gear) -> None:
         raise ValueError(f"the ratio of the {type(part).__name__} '{part.name}' must not be zero")
 
 
-def _drive_from_independent(model: Tree, drives: Mapping[int, Drive], k: int) -> Drive:
-    """Combine a chain of gears: return the drive of variable k by its independent variable."""
+def _relation_to_independent(
+    model: Tree, drives: Mapping[int, GearRelation], k: int
+) -> GearRelation:
+    """Combine a chain of gears: return the relation of variable k to its independent variable."""
     drive, seen = drives[k], {k}
     while drive.by in drives:
         if drive.by in seen:
@@ -399,7 +403,7 @@ def _drive_from_independent(model: Tree, drives: Mapping[int, Drive], k: int) ->
         seen.add(drive.by)
         previous = drives[drive.by]
         offset = drive.ratio * previous.offset + drive.offset
-        drive = Drive(previous.by, drive.ratio * previous.ratio, offset)
+        drive = GearRelation(previous.by, drive.ratio * previous.ratio, offset)
     if drive.by in seen:
         raise ValueError(
             f"{_joint_of(model, k)} is driven by itself; a chain of gears must not be closed"

@@ -197,7 +197,7 @@ class ClosedLoopPlant(JointPlant):
         joints = set_nominal_values(
             motion_states(self.model.joint, self.q0, self.qd0), self.nominal
         )
-        motion = (*joints, *self._elements.states)
+        motion = (*joints, *self._elements.states(self.q0, self.qd0))
         if not self.keep_energy:
             return motion
         return (
@@ -208,7 +208,7 @@ class ClosedLoopPlant(JointPlant):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Input ports for the joint forces tau (nv,), and if requested, for f_ext and loop_tau."""
+        """Input ports for tau (nv,), if requested f_ext and loop_tau, and the drive commands."""
         ports = [*set_nominal_values([force_port(self.model.joint)], self.nominal)]
         if self.external_wrenches:
             ports.append(wrench_port(self.model))
@@ -218,7 +218,7 @@ class ClosedLoopPlant(JointPlant):
                 "forces of the loop joints' freedoms",
             )
             ports.append(force_port(loops, "loop_tau", text))
-        return tuple(ports)
+        return (*ports, *self._elements.inputs)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
@@ -263,7 +263,7 @@ class ClosedLoopPlant(JointPlant):
         if self._independent:
             q, qd, _ = self._dependent(t, x)
             x = Record({**vars(x), "q": q, "qd": qd})
-        acting = self._elements.element_effects(x.q, x.qd, x, p)
+        acting = self._elements.element_effects(x.q, x.qd, x, p, u)
         motion: dict[str, Any] = {"q": rate(self.model, x.q, x.qd)}
         motion["qd"] = self._motion(t, x, u, p, acting).qdd
         if self.keep_energy:
@@ -311,7 +311,7 @@ class ClosedLoopPlant(JointPlant):
         return x.qd @ tau
 
     def output(self, t: Any, x: Record, u: Record, p: Record) -> Values:
-        acting = self._elements.element_effects(x.q, x.qd, x, p)
+        acting = self._elements.element_effects(x.q, x.qd, x, p, u)
         qdd, lam, rank, condition = self._motion(t, x, u, p, acting)
         (model, _), error = self._models(t, p), 0.0
         for delta in position_constraints(model, x.q).delta:

@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.block.block import Port, Record, finite
+from rigidblocks.dynamics.drives import Drive
 from rigidblocks.dynamics.force_elements import (
     AlongVelocity,
     Compliance,
     ElementEffects,
     ForceElement,
+    Loads,
+    as_joint_line,
     compliance,
     element_effects,
     margins,
@@ -21,6 +24,7 @@ from rigidblocks.dynamics.force_elements import (
 )
 from rigidblocks.dynamics.force_laws import TRANSLATION
 from rigidblocks.dynamics.forward import crba
+from rigidblocks.dynamics.motors import Signal
 from rigidblocks.dynamics.transmissions import (
     Gear,
     Rotor,
@@ -139,13 +143,13 @@ def _payload_inertia(p: Record) -> RigidInertia:
     return RigidInertia(m, m * c, symmetric(I))
 
 
-Element = ForceElement | Rotor | Gear
+Element = ForceElement | Rotor | Gear | Drive
 GEAR_TOLERANCE = 1e-9  # [rad or m] largest gear error of an initial configuration
 
 
 @dataclass(frozen=True, eq=False)
 class Elements:
-    """Force elements, rotors and gears of a plant.
+    """Force elements, rotors, gears and drives of a plant.
 
     Attributes:
         model: Model of the plant.
@@ -162,7 +166,7 @@ class Elements:
     def __post_init__(self) -> None:
         if isinstance(self.members, Element) or not isinstance(self.members, Iterable):
             raise TypeError(
-                "`elements` must be a tuple of ForceElement, Rotor or Gear elements, not "
+                "`elements` must be a tuple of ForceElement, Rotor, Gear or Drive elements, not "
                 f"{self.members!r}"
             )
         object.__setattr__(self, "members", tuple(self.members))
@@ -170,7 +174,7 @@ class Elements:
         for element in self.members:
             if not isinstance(element, Element):
                 raise TypeError(
-                    f"an element must be a ForceElement, Rotor or Gear, not {element!r}"
+                    f"an element must be a ForceElement, Rotor, Gear or Drive, not {element!r}"
                 )
             if element.name in names:
                 raise ValueError(f"two elements have the name '{element.name}'")
@@ -185,6 +189,32 @@ class Elements:
     def forces(self) -> tuple[ForceElement, ...]:
         """Force elements, without the rotors and gears."""
         return tuple(element for element in self.members if isinstance(element, ForceElement))
+
+    @cached_property
+    def drives(self) -> tuple[Drive, ...]:
+        """Drives among the elements."""
+        return tuple(element for element in self.members if isinstance(element, Drive))
+
+    @cached_property
+    def inputs(self) -> tuple[Port, ...]:
+        """Ports of the commands of all drives, such as `knee_command`."""
+        return tuple(
+            self._drive_port(drive, signal, 0.0)
+            for drive in self.drives
+            for signal in drive.commands
+        )
+
+    def _drive_port(self, drive: Drive, signal: Signal, start: float | None = None) -> Port:
+        """Return the port of a signal of a drive; `start` is the start value, or None."""
+        return Port(
+            f"{drive.name}_{signal.name}",
+            (),
+            drive.units(self.model)[signal.kind],
+            f"{signal.doc} of {drive.name}",
+            start,
+            None if signal.rate is None else f"{drive.name}_{signal.rate}",
+            nominal=signal.nominal,
+        )
 
     @cached_property
     def has_gears(self) -> bool:
@@ -218,10 +248,16 @@ class Elements:
             for name, (value, about) in element.numbers().items()
         )
 
-    @cached_property
-    def states(self) -> tuple[Port, ...]:
-        """Ports of the states of all elements, such as `rub_bend`."""
-        return tuple(
+    def states(self, q0: Array, qd0: Any) -> tuple[Port, ...]:
+        """Return the ports of the states of all elements, such as `rub_bend`.
+
+        The rotors of elastic drives start with the motion of their joints.
+
+        Args:
+            q0: Initial configuration (nq,) of the model.
+            qd0: Initial velocities (nv,), or one number for all.
+        """
+        bristles = tuple(
             Port(
                 f"{element.name}_{name}",
                 (),
@@ -232,14 +268,23 @@ class Elements:
             for element in self.forces
             for name, about in element.law.remembers.items()
         )
+        if not self.drives:
+            return bristles
+        qd0 = np.broadcast_to(qd0, (self.model.nv,))
+        ports = list[Port]()
+        for drive in self.drives:
+            position, k = as_joint_line(drive.joint).variables(self.model)
+            for signal in drive.states(float(q0[position]), float(qd0[k])):
+                ports.append(self._drive_port(drive, signal, signal.start))
+        return (*bristles, *ports)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Ports of the forces of all force elements, such as `knee_force`.
+        """Ports of the forces of all force elements, such as `knee_force`, and of the drives.
 
         A positive force increases the length of the element.
         """
-        return tuple(
+        forces = tuple(
             Port(
                 f"{element.name}_force",
                 (),
@@ -248,6 +293,10 @@ class Elements:
             )
             for element in self.forces
         )
+        measured = (
+            self._drive_port(drive, signal) for drive in self.drives for signal in drive.outputs
+        )
+        return (*forces, *measured)
 
     def start(self, q0: Array, qd0: Any, is_given: bool) -> Array:
         """Return the initial configuration, projected onto the gear constraints.
@@ -273,27 +322,62 @@ class Elements:
                 )
         return moved
 
-    def element_effects(self, q: Array, qd: Array, x: Record, p: Record) -> ElementEffects | None:
+    def element_effects(
+        self, q: Array, qd: Array, x: Record, p: Record, u: Record
+    ) -> ElementEffects | None:
         """Return the loads, energy, forces and state derivatives of the elements, or None.
 
         The loads include the bias forces of rotors. The result is None if the plant has neither
-        force elements nor rotors with bias forces.
+        force elements nor drives nor rotors with bias forces.
 
         Args:
             q: Joint positions (nq,).
             qd: Joint velocities (nv,).
             x: States of the plant, with the states of the elements.
             p: Parameters of the plant.
+            u: Inputs of the plant, with the commands of the drives.
         """
-        if not self.forces and not self._has_rotor_bias:
+        if not self.forces and not self.drives and not self._has_rotor_bias:
             return None
         done = element_effects(self.model, _set_states(_set_parameters(self.forces, p), x), q, qd)
+        if self.drives:
+            done = self._add_drives(done, q, qd, x, p, u)
         if not self._has_rotor_bias:
             return done
         given = self.transmissions(p)
         assert given is not None
         tau = done.loads.tau - rotor_bias(self.model, given.rotor_inertia, qd)
         return done._replace(loads=done.loads._replace(tau=tau))
+
+    def _add_drives(
+        self, done: ElementEffects, q: Array, qd: Array, x: Record, p: Record, u: Record
+    ) -> ElementEffects:
+        """Add the loads, energies, outputs and state derivatives of the drives to `done`."""
+        tau, energy, rates = [0.0] * self.model.nv, done.energy, dict(done.rates)
+        force = [*done.force]
+        places = zip(self.drives, self._drives_at(p), self._drive_places, strict=True)
+        for drive, tuned, (position, k) in places:
+            effects = tuned.effects(
+                q[position],
+                qd[k],
+                _values_of(u, drive.name, drive.commands),
+                _values_of(x, drive.name, drive.states()),
+            )
+            tau[k] = tau[k] + effects.force
+            energy = energy + effects.energy
+            rates |= {f"{drive.name}_{name}": rate for name, rate in effects.rates.items()}
+            force += [effects.outputs[signal.name] for signal in drive.outputs]
+        loads = Loads(done.loads.tau + np.array(tau), done.loads.f_ext)
+        return ElementEffects(loads, energy, tuple(force), rates)
+
+    def _drives_at(self, p: Record) -> list[Drive]:
+        """Return the drives with the parameter values p."""
+        return _set_parameters(self.drives, p)
+
+    @cached_property
+    def _drive_places(self) -> tuple[tuple[int, int], ...]:
+        """Indices in q and in qd of the joint variable of each drive."""
+        return tuple(as_joint_line(drive.joint).variables(self.model) for drive in self.drives)
 
     @cached_property
     def _has_rotor_bias(self) -> bool:
@@ -309,9 +393,21 @@ class Elements:
 
         The arguments are as in `element_effects`.
         """
-        if not self.forces:
+        if not self.forces and not self.drives:
             return np.zeros(0)
-        return margins(self.model, _set_states(_set_parameters(self.forces, p), x), q, qd)
+        found = margins(self.model, _set_states(_set_parameters(self.forces, p), x), q, qd)
+        if not self.drives:
+            return found
+        of_drives = [
+            margin
+            for drive, tuned, (position, k) in zip(
+                self.drives, self._drives_at(p), self._drive_places, strict=True
+            )
+            for margin in tuned.margins(
+                q[position], qd[k], _values_of(x, drive.name, drive.states())
+            )
+        ]
+        return np.array([*found, *of_drives])
 
     def transmissions(self, p: Record) -> Transmissions | None:
         """Return the rotors and gears with the parameter values p, or None if none exist."""
@@ -343,7 +439,7 @@ class Elements:
         return {"q": moved, "qd": speeds} if self.has_gears else {"q": moved}
 
     def values(self, done: ElementEffects | None) -> dict[str, Any]:
-        """Return the force of each force element by output name.
+        """Return the outputs of the force elements and drives, by output name.
 
         `done` is the result of `element_effects`.
         """
@@ -379,6 +475,8 @@ class Elements:
         """
         model, given = self.model, self.transmissions(p)
         parts = [compliance(model, _set_parameters(self.forces, p), q), *([more] if more else [])]
+        if self.drives:
+            parts.append(self._drive_compliance(p))
         H = crba(model, q)
         free = np.eye(model.nv)
         if given is not None:
@@ -388,10 +486,19 @@ class Elements:
             free = free @ V[int(np.sum(sizes > 1e-9 * sizes.max(initial=0.0))) :].T
         motion = modes(H, Compliance(*map(np.concatenate, zip(*parts, strict=True))), free)
         laws = (element.law for element in _set_parameters(self.forces, p))
-        return np.concatenate([motion, [-rate for law in laws for rate in law.decays()]])
+        poles = (pole for drive in self._drives_at(p) for pole in drive.own_poles())
+        return np.concatenate([motion, [-rate for law in laws for rate in law.decays()], [*poles]])
+
+    def _drive_compliance(self, p: Record) -> Compliance:
+        """Return the stiffness and the damping of the drives, along their joints."""
+        rows = np.eye(self.model.nv)[[k for _, k in self._drive_places]]
+        stiffest = np.array([drive.stiffest() for drive in self._drives_at(p)]).reshape(-1, 2)
+        return Compliance(rows.reshape(-1, self.model.nv), *stiffest.T)
 
     def _transmissions(self, elements: Iterable[Element]) -> Transmissions | None:
         parts = [element for element in elements if isinstance(element, Rotor | Gear)]
+        rotors = (element.rotor for element in elements if isinstance(element, Drive))
+        parts += [rotor for rotor in rotors if rotor is not None]
         return transmissions(self.model, parts) if parts else None
 
 
@@ -406,6 +513,11 @@ def _set_parameters(elements: Iterable[Any], p: Record) -> list[Any]:
             given = given if along is given.along else replace(given, along=along)
         found.append(given)
     return found
+
+
+def _values_of(record: Record, name: str, signals: Iterable[Signal]) -> dict[str, Any]:
+    """Return the values of the signals of the drive `name` in a record, by signal name."""
+    return {signal.name: getattr(record, f"{name}_{signal.name}") for signal in signals}
 
 
 def _set_states(elements: Iterable[ForceElement], x: Record) -> list[ForceElement]:

@@ -74,7 +74,7 @@ class Plant(Block):
     @property
     @abc.abstractmethod
     def force_elements(self) -> Elements:
-        """Force elements, rotors and gears of the plant.
+        """Force elements, rotors, gears and drives of the plant.
 
         They act on the joints and bodies of `configuration_model`.
         """
@@ -103,7 +103,7 @@ class Plant(Block):
         function returns no eigenvalues.
         """
         q, elements = self.configuration(x)[0], self.force_elements
-        if not elements.forces and more is None:
+        if not (elements.forces or elements.drives) and more is None:
             return np.zeros(0)
         model = self.configuration_model
         K = position_constraints(model, q).K if model.has_constraints else None
@@ -122,7 +122,10 @@ class JointPlant(Plant):
     def states(self) -> tuple[Port, ...]:
         """State ports for q (nq,), qd (nv,), and the states of the force elements."""
         motion = motion_states(self.model.joint, self.q0, self.qd0)
-        return (*set_nominal_values(motion, self.nominal), *self._elements.states)
+        return (
+            *set_nominal_values(motion, self.nominal),
+            *self._elements.states(self.q0, self.qd0),
+        )
 
     @property
     def configuration_model(self) -> Tree:
@@ -164,11 +167,12 @@ class RobotPlant(JointPlant):
     the squared gear ratio times the inertia of the rotor (RBDA 9.6). The parameter `gravity`
     defaults to the gravity of the model.
 
-    `elements` are springs, dampers, friction and stops (`ForceElement`), rotors (`Rotor`) and gears
-    (`Gear`). The plant evaluates their forces at every stage of the integrator. Their coefficients
-    are parameters, and their forces are outputs. The output `energy` includes the energy of the
-    elements. For a joint that a gear drives, the gear determines the states. `inertias` adds
-    parameters for the masses of the links and for a payload (`TunableInertia`).
+    `elements` are springs, dampers, friction and stops (`ForceElement`), rotors (`Rotor`), gears
+    (`Gear`) and drives (`Drive`), whose commands are inputs. The plant evaluates their forces at
+    every stage of the integrator. Their coefficients are parameters, and their forces are outputs.
+    The output `energy` includes the energy of the elements. For a joint that a gear drives, the
+    gear determines the states. `inertias` adds parameters for the masses of the links and for a
+    payload (`TunableInertia`).
 
     `nominal` maps the ports q, qd and tau to their orders of magnitude, 1 by default. Tools and the
     tolerances of adaptive steps use these values.
@@ -204,9 +208,10 @@ class RobotPlant(JointPlant):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Input ports for the joint forces tau (nv,), and if requested, for f_ext (nb, 6)."""
+        """Input ports for tau (nv,), if requested f_ext (nb, 6), and the commands of drives."""
         tau = set_nominal_values([force_port(self.model.joint)], self.nominal)
-        return (*tau, wrench_port(self.model)) if self.external_wrenches else tau
+        wrench = (wrench_port(self.model),) if self.external_wrenches else ()
+        return (*tau, *wrench, *self._elements.inputs)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
@@ -223,7 +228,7 @@ class RobotPlant(JointPlant):
 
     def derivative(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         q, qd = self._elements.project_to_gears(x.q, x.qd, p)
-        acting = self._elements.element_effects(q, qd, x, p)
+        acting = self._elements.element_effects(q, qd, x, p, u)
         motion = {"q": rate(self.model, q, qd), "qd": self._qdd(t, q, qd, u, p, acting)}
         return motion | self._elements.rates(acting)
 
@@ -232,7 +237,7 @@ class RobotPlant(JointPlant):
 
     def output(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         q, qd = self._elements.project_to_gears(x.q, x.qd, p)
-        acting = self._elements.element_effects(q, qd, x, p)
+        acting = self._elements.element_effects(q, qd, x, p, u)
         E = energy(self._model_with_parameters(self._aligned_model, p).at(t), q, qd, p.gravity)
         if self.rotor_inertia is not None:
             E = E + self.rotor_inertia @ (qd * qd) / 2
@@ -361,12 +366,16 @@ class HybridPlant(Block):
             Port("q_ref", (len(units.q),), units.q, "prescribed positions", start),
             Port("qd_ref", (len(units.qd),), units.qd, "prescribed velocities", 0.0),
             Port("qdd_ref", (len(units.qdd),), units.qdd, "prescribed accelerations", 0.0),
+            *self._elements.inputs,
         )
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
         """State ports for q (nq,), qd (nv,), and the states of the force elements."""
-        return (*motion_states(self.model.joint, self.q0, self.qd0), *self._elements.states)
+        return (
+            *motion_states(self.model.joint, self.q0, self.qd0),
+            *self._elements.states(self.q0, self.qd0),
+        )
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
@@ -404,7 +413,7 @@ class HybridPlant(Block):
 
     def derivative(self, x: Record, u: Record, p: Record) -> Values:
         q, qd = self._elements.project_to_gears(x.q, x.qd, p)
-        acting = self._elements.element_effects(q, qd, x, p)
+        acting = self._elements.element_effects(q, qd, x, p, u)
         motion = {"q": rate(self.model, q, qd), "qd": self._dynamics(q, qd, u, p, acting)[0]}
         return motion | self._elements.rates(acting)
 
@@ -413,7 +422,7 @@ class HybridPlant(Block):
 
     def output(self, x: Record, u: Record, p: Record) -> Values:
         q, qd = self._elements.project_to_gears(x.q, x.qd, p)
-        acting = self._elements.element_effects(q, qd, x, p)
+        acting = self._elements.element_effects(q, qd, x, p, u)
         qdd, tau = self._dynamics(q, qd, u, p, acting)
         E = energy(self._model_with_parameters(p), q, qd, p.gravity) + self._elements.energy(
             acting, qd, p
@@ -431,7 +440,11 @@ class HybridPlant(Block):
 
     def modes(self, x: Record, p: Record) -> Array:
         follows = np.eye(self.model.nv)[list(self._prescribed_variables)]
-        return self._elements.modes(x.q, p, K=follows) if self._elements.forces else np.zeros(0)
+        return (
+            self._elements.modes(x.q, p, K=follows)
+            if self._elements.forces or self._elements.drives
+            else np.zeros(0)
+        )
 
     @cached_property
     def _elements(self) -> Elements:
@@ -596,11 +609,12 @@ class FloatingBasePlant(Plant):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Input ports for the joint forces tau (nv - 6,), and if requested, for f_ext (nb, 6)."""
+        """Input ports for tau (nv - 6,), if requested f_ext (nb, 6), and the commands of drives."""
         tau = set_nominal_values(
             [force_port(self._joints)] if self._has_joints else [], self.nominal
         )
-        return (*tau, wrench_port(self.model)) if self.external_wrenches else tau
+        wrench = (wrench_port(self.model),) if self.external_wrenches else ()
+        return (*tau, *wrench, *self._elements.inputs)
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
@@ -633,7 +647,10 @@ class FloatingBasePlant(Plant):
             ),
         )
         joints = motion_states(self._joints, self.q0, self.qd0) if self._has_joints else ()
-        return (*base, *set_nominal_values(joints, self.nominal), *self._elements.states)
+        q0 = np.concatenate([np.zeros(7), self.q0])
+        qd0 = np.concatenate([np.zeros(6), finite(self.qd0, (self.model.nv - 6,), "qd0")])
+        elements = self._elements.states(q0, qd0)
+        return (*base, *set_nominal_values(joints, self.nominal), *elements)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
@@ -663,7 +680,7 @@ class FloatingBasePlant(Plant):
     def derivative(self, x: Record, u: Record, p: Record) -> Values:
         w, v = x.velocity[:3], x.velocity[3:]
         q, qd = self._joint_motion(x, p)
-        acting = self._element_forces(x, q, qd, p)
+        acting = self._element_forces(x, q, qd, p, u)
         a, qdd = self._accelerations(x, q, qd, u, p, acting)
         # dv/dt = a in any frame, because v x v = 0
         rates = {
@@ -683,7 +700,7 @@ class FloatingBasePlant(Plant):
 
     def output(self, x: Record, u: Record, p: Record) -> Values:
         X, (q, qd) = _pose(x), self._joint_motion(x, p)
-        acting = self._element_forces(x, q, qd, p)
+        acting = self._element_forces(x, q, qd, p, u)
         a, qdd = self._accelerations(x, q, qd, u, p, acting)
         I0c, F, H = crba_floating(self.model, q)
         h = I0c @ x.velocity + F @ qd
@@ -732,9 +749,11 @@ class FloatingBasePlant(Plant):
     def _elements(self) -> Elements:
         return Elements(self.configuration_model, self.elements)
 
-    def _element_forces(self, x: Record, q: Array, qd: Array, p: Record) -> ElementEffects | None:
+    def _element_forces(
+        self, x: Record, q: Array, qd: Array, p: Record, u: Record
+    ) -> ElementEffects | None:
         whole = np.concatenate([x.quaternion, x.position, q]), np.concatenate([x.velocity, qd])
-        return self._elements.element_effects(*whole, x, p)
+        return self._elements.element_effects(*whole, x, p, u)
 
     def _accelerations(
         self, x: Record, q: Array, qd: Array, u: Record, p: Record, acting: ElementEffects | None

@@ -49,7 +49,7 @@ from rigidblocks.dynamics.loops.constraints import (
     position_constraints,
     string_places,
 )
-from rigidblocks.dynamics.transmissions import Drive, Transmissions, gear_constraints
+from rigidblocks.dynamics.transmissions import GearRelation, Transmissions, gear_constraints
 from rigidblocks.robot.configuration import integrate_unchecked
 from rigidblocks.robot.tree import Tree
 from rigidblocks.spatial.branch_sparsity import elimination_parent
@@ -83,7 +83,7 @@ class Geared:
     tolerance: float = TOLERANCE
 
     @property
-    def drives(self) -> Mapping[int, Drive]:
+    def drives(self) -> Mapping[int, GearRelation]:
         """Mapping from the index in qd of each driven variable to its drive."""
         return self.transmissions.driven if self.transmissions else {}
 

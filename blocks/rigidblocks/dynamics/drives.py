@@ -1,0 +1,585 @@
+"""Drives of joints: motor, current loop, servo, gearbox, elasticity and friction in one record.
+
+The motor and the gearbox of a drive are either rigidly connected to the joint or elastic:
+
+- A rigid drive has no states of its own for the rotor. Its rotor angle is ratio s, where s is the
+  position of the joint, and its rotor adds ratio^2 inertia to the joint (RBDA Eq 9.28).
+- An elastic drive has the rotor angle and the rotor speed as states. Its elasticity, with backlash
+  or without, transmits a torque between the gearbox and the joint.
+
+Quantities of the rotor are in rad, rad/s and N m. Quantities at the joint are in rad, rad/s and N m
+for a revolute joint, and in m, m/s and N for a prismatic joint.
+"""
+
+import abc
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from rigidblocks.dynamics.force_elements import AlongJoint, AlongVelocity, as_joint_line, check_name
+from rigidblocks.dynamics.force_laws import Law, Number, Numbers
+from rigidblocks.dynamics.motors import ROTOR, UNITS, CurrentLoop, Motor, RotorMotion, Signal
+from rigidblocks.dynamics.transmissions import Rotor
+from rigidblocks.robot.tree import Tree
+from rigidblocks.spatial.scalar import clip_with_events, less, maximum, minimum, piecewise, select
+
+
+class Servo(Numbers, abc.ABC):
+    """Base class of servos; a servo computes the reference torque of a motor.
+
+    A servo measures the motion of the rotor divided by the gear ratio, as the encoder of a motor
+    does. With `at_joint=True`, it measures the motion of the joint. The torque at the joint, before
+    the division by the gear ratio, is limited to [-force_max, force_max]. The servo reduces its
+    integral while the torque is limited (back-calculation), which prevents windup.
+    """
+
+    kp: Any
+    ki: Any
+    force_max: Any
+    at_joint: bool
+    command: ClassVar[Signal]
+
+    @abc.abstractmethod
+    def error(self, command: Any, s: Any, sd: Any) -> Any:
+        """Return the control error."""
+
+    @abc.abstractmethod
+    def damping(self, sd: Any) -> Any:
+        """Return the force of the derivative term, positive in the direction of sd."""
+
+    @property
+    def states(self) -> tuple[Signal, ...]:
+        """State of the integral term, if it has a gain."""
+        if self.ki is None:
+            return ()
+        return (Signal("servo_integral", "force", "integral term of the servo"),)
+
+    def force(
+        self, command: Any, s: Any, sd: Any, x: Mapping[str, Any]
+    ) -> tuple[Any, dict[str, Any]]:
+        """Return the reference force at the joint [N m or N] and the derivative of the integral."""
+        error = self.error(command, s, sd)
+        force = self.kp * error - self.damping(sd)
+        if self.ki is not None:
+            force = force + x["servo_integral"]
+        limited = force
+        if self.force_max is not None:
+            limited = clip_with_events(force, -self.force_max, self.force_max)
+        if self.ki is None:
+            return limited, {}
+        return limited, {"servo_integral": self.ki * error + self.ki / self.kp * (limited - force)}
+
+
+@dataclass(frozen=True)
+class PositionServo(Servo):
+    """Position servo (PID) at the joint.
+
+        force = kp (command - s) + ki integral of (command - s) - kd sd
+
+    The command is the position of the joint [rad or m]. `kp`, `ki` and `kd` are gains at the joint.
+    Without `ki`, the servo has no integral term.
+    """
+
+    kp: Any
+    ki: Any = None
+    kd: Any = 0.0
+    force_max: Any = None
+    at_joint: bool = False
+    command: ClassVar = Signal("command", "length", "reference position of the joint")
+    quantities: ClassVar = {
+        "kp": Number("stiffness", "proportional gain", positive=True),
+        "ki": Number("integral gain", "integral gain", 0.0),
+        "kd": Number("damping", "derivative gain", 0.0),
+        "force_max": Number("force", "largest reference force at the joint", positive=True),
+    }
+
+    def error(self, command: Any, s: Any, sd: Any) -> Any:
+        del sd
+        return command - s
+
+    def damping(self, sd: Any) -> Any:
+        return self.kd * sd
+
+
+@dataclass(frozen=True)
+class VelocityServo(Servo):
+    """Velocity servo (PI) at the joint.
+
+        force = kp (command - sd) + ki integral of (command - sd)
+
+    The command is the velocity of the joint [rad/s or m/s]. `kp` and `ki` are gains at the joint.
+    Without `ki`, the servo has no integral term.
+    """
+
+    kp: Any
+    ki: Any = None
+    force_max: Any = None
+    at_joint: bool = False
+    command: ClassVar = Signal("command", "speed", "reference velocity of the joint")
+    quantities: ClassVar = {
+        "kp": Number("damping", "proportional gain", positive=True),
+        "ki": Number("stiffness", "integral gain", 0.0),
+        "force_max": Number("force", "largest reference force at the joint", positive=True),
+    }
+
+    def error(self, command: Any, s: Any, sd: Any) -> Any:
+        del s
+        return command - sd
+
+    def damping(self, sd: Any) -> Any:
+        return 0.0 * sd
+
+
+@dataclass(frozen=True)
+class Gearbox(Numbers):
+    """Gearbox with a ratio, an efficiency in each direction of power flow, and backlash.
+
+    `ratio` is the speed of the rotor over the speed of the joint, in rad/m at a prismatic joint.
+
+    If the power flows from the motor to the joint, the gearbox transmits the fraction `efficiency`
+    of the torque. If it flows from the joint to the motor, the gearbox transmits the fraction
+    `back_efficiency`, by default equal to `efficiency`. The loss changes its sign with the speed of
+    the joint as tanh(speed / width). A rigid drive applies the efficiency to the motor torque, but
+    not to the inertia torque of its rotor.
+
+    `backlash` [rad or m] is the total play at the joint, which requires an elastic drive.
+
+    Raises:
+        ValueError: The ratio is zero, or an efficiency is above 1.
+    """
+
+    ratio: Any = 1.0
+    efficiency: Any = None
+    back_efficiency: Any = None
+    width: Any = 0.01
+    backlash: Any = None
+    quantities: ClassVar = {
+        "ratio": Number("ratio", "ratio of rotor speed to joint speed"),
+        "efficiency": Number("number", "efficiency from motor to joint", positive=True),
+        "back_efficiency": Number("number", "efficiency from joint to motor", positive=True),
+        "width": Number("speed", "joint speed at 76 % of the loss", positive=True),
+        "backlash": Number("length", "total backlash at the joint", 0.0),
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.ratio, float | int) and self.ratio == 0:
+            raise ValueError("the ratio of a Gearbox must not be zero")
+        for name in ("efficiency", "back_efficiency"):
+            value = getattr(self, name)
+            if value is not None and value > 1.0:
+                raise ValueError(f"{name} of a Gearbox must be at most 1, not {value}")
+        if self.efficiency is None and self.back_efficiency is not None:
+            raise ValueError("back_efficiency of a Gearbox needs an efficiency")
+
+    def numbers(self) -> dict[str, tuple[Any, Number]]:
+        found = super().numbers()
+        if self.efficiency is None:
+            del found["width"]  # without effect
+        return found
+
+    def joint_force(self, force: Any, speed: Any) -> Any:
+        """Return the force at the joint from the force before the loss, at the joint speed."""
+        if self.efficiency is None:
+            return force
+        loss = select(less(0.0, force * speed), 1.0 - self.efficiency, 1.0 / self._back - 1.0)
+        return force - np.abs(force) * np.tanh(speed / self.width) * loss
+
+    def motor_force(self, force: Any, speed: Any) -> Any:
+        """Return the force before the loss from the force at the joint, at the joint speed."""
+        if self.efficiency is None:
+            return force
+        loss = select(less(0.0, force * speed), 1.0 / self.efficiency - 1.0, 1.0 - self._back)
+        return force + np.abs(force) * np.tanh(speed / self.width) * loss
+
+    @property
+    def _back(self) -> Any:
+        return self.efficiency if self.back_efficiency is None else self.back_efficiency
+
+
+@dataclass(frozen=True)
+class Elasticity(Numbers):
+    """Elasticity between gearbox and joint: a series spring or a harmonic drive.
+
+        deflection = rotor angle / ratio + error sin(order rotor angle + phase) - s
+        force = K deflection + K3 deflection^3 + D d(deflection)/dt
+
+    K, K3 and D are at the joint. `error` [rad or m] is the amplitude of the kinematic error of a
+    harmonic drive. Its `order` is the number of periods per revolution of the rotor, 2 for the two
+    lobes of a wave generator.
+
+    With a backlash b, the force is zero while |deflection| < b / 2. Beyond, it follows the same law
+    in the compression |deflection| - b / 2, and never pulls the teeth together.
+    """
+
+    K: Any
+    D: Any = 0.0
+    K3: Any = None
+    error: Any = None
+    order: Any = 2.0
+    phase: Any = 0.0
+    quantities: ClassVar = {
+        "K": Number("stiffness", "stiffness", positive=True),
+        "D": Number("damping", "damping", 0.0),
+        "K3": Number("cubic stiffness", "cubic stiffness", 0.0),
+        "error": Number("length", "amplitude of the kinematic error"),
+        "order": Number("number", "periods of the kinematic error per revolution", positive=True),
+        "phase": Number("rotor length", "phase of the kinematic error"),
+    }
+
+    def numbers(self) -> dict[str, tuple[Any, Number]]:
+        found = super().numbers()
+        if self.error is None:
+            del found["order"], found["phase"]  # without effect
+        return found
+
+    def kinematics(self, rotor: RotorMotion, ratio: Any) -> tuple[Any, Any]:
+        """Return the output position of the gearbox, and its derivative by the rotor angle."""
+        if self.error is None:
+            return rotor.angle / ratio, 1.0 / ratio
+        angle = self.order * rotor.angle + self.phase
+        slope = 1.0 / ratio + self.error * self.order * np.cos(angle)
+        return rotor.angle / ratio + self.error * np.sin(angle), slope
+
+    def spring(self, deflection: Any) -> Any:
+        """Return the spring force at a deflection."""
+        force = self.K * deflection
+        return force if self.K3 is None else force + self.K3 * deflection**3
+
+    def force(self, deflection: Any, rate: Any, backlash: Any) -> Any:
+        """Return the force on the joint [N m or N]."""
+        if backlash is None:
+            return self.spring(deflection) + self.D * rate
+        up, down = (
+            self._push(sign * deflection - backlash / 2, sign * rate) for sign in (1.0, -1.0)
+        )
+        return up - down
+
+    def _push(self, compression: Any, rate: Any) -> Any:
+        push = self.spring(compression) + self.D * rate
+        whole = select(less(0.0, compression), maximum(0.0, push), 0.0)
+        return piecewise(self._margin(compression, rate), push, 0.0, whole)
+
+    def _margin(self, compression: Any, rate: Any) -> Any:
+        """Return a switching function [rad or m], positive while the teeth transmit a force."""
+        return minimum(compression, compression + self.D / self.K * rate)
+
+    def margins(self, deflection: Any, rate: Any, backlash: Any) -> tuple[Any, ...]:
+        """Return the switching functions of the two flanks of the backlash."""
+        if backlash is None:
+            return ()
+        return tuple(
+            self._margin(sign * deflection - backlash / 2, sign * rate) for sign in (1.0, -1.0)
+        )
+
+    def energy(self, deflection: Any, backlash: Any) -> Any:
+        """Return the potential energy [J]."""
+        if backlash is not None:
+            compression = maximum(np.abs(deflection) - backlash / 2, 0.0)
+        else:
+            compression = deflection
+        square = compression * compression
+        energy = self.K * square / 2
+        return energy if self.K3 is None else energy + self.K3 * square * square / 4
+
+
+class DriveEffects(NamedTuple):
+    """Effects of a drive on its joint.
+
+    `force` is the force on the joint [N m or N], `energy` the energy [J] of the elasticity, of the
+    rotor of an elastic drive and of bristles. `rates` contains the derivatives of the states, and
+    `outputs` the other outputs, by name.
+    """
+
+    force: Any
+    energy: Any
+    rates: dict[str, Any]
+    outputs: dict[str, Any]
+
+
+_FRICTIONS = {"friction": "friction", "motor_friction": "friction of the motor"}
+
+
+@dataclass(frozen=True)
+class Drive:
+    """Drive of a joint: motor, current loop, servo, gearbox, elasticity and friction.
+
+    A drive is an element of a plant. It adds its commands to the inputs of the plant, such as
+    `knee_command`, its states and measurements to the outputs, such as `knee_current`, and its
+    coefficients to the parameters, such as `knee_motor_R`. The input `tau` of the plant adds to the
+    forces of the drives.
+
+    Attributes:
+        name: Name of the drive, an identifier.
+        joint: Name or index of a joint with one degree of freedom, or `AlongJoint`.
+        motor: Motor, which receives the command if the drive has no servo.
+        gearbox: Ratio, efficiency and backlash of the gearbox.
+        current_loop: Controller of the current of an electric motor, or None.
+        servo: Position servo or velocity servo, or None.
+        elasticity: Elasticity between gearbox and joint, or None for a rigid drive.
+        friction: Law of the friction at the joint, or None.
+        motor_friction: Law of the friction at the rotor [N m, rad/s], or None.
+
+    Raises:
+        ValueError: An elastic drive has no rotor inertia, a rigid drive has backlash, a motor does
+            not support a current loop, or a servo of an electric motor has no current loop.
+    """
+
+    name: str
+    joint: str | int | AlongJoint
+    motor: Motor
+    gearbox: Gearbox = Gearbox()
+    current_loop: CurrentLoop | None = None
+    servo: Servo | None = None
+    elasticity: Elasticity | None = None
+    friction: Law | None = None
+    motor_friction: Law | None = None
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        whose, motor = f"drive '{self.name}'", type(self.motor).__name__
+        kinds = {
+            "motor": Motor,
+            "gearbox": Gearbox,
+            "current_loop": CurrentLoop,
+            "servo": Servo,
+            "elasticity": Elasticity,
+            "friction": Law,
+            "motor_friction": Law,
+        }
+        for field, kind in kinds.items():
+            value = getattr(self, field)
+            optional = field not in ("motor", "gearbox")
+            if not (isinstance(value, kind) or (optional and value is None)):
+                raise TypeError(f"{field} of {whose} must be a {kind.__name__}, not {value!r}")
+        inertia = self.motor.inertia
+        if self.elasticity is not None and (inertia is None or not inertia > 0.0):
+            raise ValueError(
+                f"{whose} is elastic and needs a positive rotor inertia, not {inertia}"
+            )
+        if self.elasticity is None and self.gearbox.backlash is not None:
+            raise ValueError(f"{whose} has backlash and needs an elasticity for its teeth")
+        electric = self.motor.supports_current_loop
+        if self.current_loop is not None and not electric:
+            raise ValueError(f"{whose} has a {motor}, which does not support a current loop")
+        if self.servo is not None and electric and self.current_loop is None:
+            raise ValueError(f"{whose} has a servo and a {motor}, which need a current_loop")
+
+    # ---- parameters ----
+
+    def _records(self) -> dict[str, Numbers]:
+        """Return the records of the drive that have parameters, by the prefix of their names."""
+        every = {
+            "motor": self.motor,
+            "thermal": getattr(self.motor, "thermal", None),
+            "current_loop": self.current_loop,
+            "servo": self.servo,
+            "gearbox": self.gearbox,
+            "elasticity": self.elasticity,
+            "friction": self.friction,
+            "motor_friction": self.motor_friction,
+        }
+        return {name: record for name, record in every.items() if record is not None}
+
+    def numbers(self) -> dict[str, tuple[Any, Number]]:
+        """Return the value and the description of each parameter, by name such as `motor_R`."""
+        found = {}
+        for prefix, record in self._records().items():
+            for name, (value, about) in record.numbers().items():
+                kind = f"{ROTOR}{about.kind}" if prefix == "motor_friction" else about.kind
+                text = f"{about.doc} ({prefix.replace('_', ' ')})"
+                found[f"{prefix}_{name}"] = value, about._replace(kind=kind, doc=text)
+        return found
+
+    def units(self, model: Tree) -> dict[str, str]:
+        """Return the units of all quantities; raise ValueError if the joint does not exist."""
+        line = as_joint_line(self.joint)
+        if isinstance(line, AlongVelocity):
+            raise ValueError("a drive needs the position of its joint, which AlongVelocity lacks")
+        return line.units(model) | UNITS
+
+    def with_parameters(self, **values: Any) -> Self:
+        """Return an unchecked copy with the given parameter values (floats or traced values)."""
+        changed: dict[str, Any] = {}
+        for prefix, record in self._records().items():
+            own = {
+                name: values[f"{prefix}_{name}"]
+                for name in record.numbers()
+                if f"{prefix}_{name}" in values
+            }
+            changed[prefix] = record.with_parameters(**own)
+        if "thermal" in changed:
+            changed["motor"] = changed["motor"].with_parameters(thermal=changed.pop("thermal"))
+        other = object.__new__(type(self))
+        vars(other).update({**vars(self), **changed})
+        return other
+
+    @property
+    def rotor(self) -> Rotor | None:
+        """Rotor of a rigid drive, which the plant adds to the inertia of the joint."""
+        if self.elasticity is not None or self.motor.inertia is None:
+            return None
+        found = object.__new__(Rotor)  # unchecked: the values may be traced
+        values = {"inertia": self.motor.inertia, "ratio": self.gearbox.ratio}
+        vars(found).update({"name": self.name, "joint": self.joint, **values})
+        return found
+
+    # ---- signals ----
+
+    @property
+    def commands(self) -> tuple[Signal, ...]:
+        """Commands, which are inputs of the plant."""
+        if self.servo is not None:
+            return (self.servo.command,)
+        return self.motor.commands(self.current_loop)
+
+    def states(self, s: float = 0.0, sd: float = 0.0) -> tuple[Signal, ...]:
+        """Return the states, with the start values for the joint position s and velocity sd."""
+        found = [*self.motor.states(self.current_loop)]
+        if self.servo is not None:
+            found += self.servo.states
+        if self.elasticity is not None:
+            ratio = float(self.gearbox.ratio)
+            scale = max(1.0, abs(ratio))
+            found += [
+                Signal("angle", "rotor length", "rotor angle", ratio * s, scale, "rotor_speed"),
+                Signal("rotor_speed", "rotor speed", "rotor speed", ratio * sd, scale),
+            ]
+        for field, text in _FRICTIONS.items():
+            law = getattr(self, field)
+            if law is not None:
+                prefix = ROTOR if field == "motor_friction" else ""
+                found += [
+                    Signal(f"{field}_{name}", f"{prefix}{about.kind}", f"{about.doc} ({text})")
+                    for name, about in law.remembers.items()
+                ]
+        return tuple(found)
+
+    @property
+    def outputs(self) -> tuple[Signal, ...]:
+        """Outputs of the plant besides the states."""
+        found = [
+            Signal("force", "force", "force on the joint"),
+            Signal("torque", "rotor force", "torque of the motor"),
+            *self.motor.outputs,
+        ]
+        if self.elasticity is not None:
+            found.append(Signal("deflection", "length", "deflection of the elasticity"))
+        return tuple(found)
+
+    # ---- equations ----
+
+    def _with_bristles(self, field: str, x: Mapping[str, Any]) -> Law | None:
+        """Return a friction law with the values of its states in x."""
+        law: Law | None = getattr(self, field)
+        if law is None or not law.remembers:
+            return law
+        return law.with_parameters(**{name: x[f"{field}_{name}"] for name in law.remembers})
+
+    def effects(
+        self, s: Any, sd: Any, command: Mapping[str, Any], x: Mapping[str, Any]
+    ) -> DriveEffects:
+        """Return the force on the joint, and the derivatives of the states of the drive.
+
+        Args:
+            s: Position of the joint [rad or m].
+            sd: Velocity of the joint [rad/s or m/s].
+            command: Values of the commands, by name.
+            x: Values of the states, by name.
+        """
+        N, elasticity = self.gearbox.ratio, self.elasticity
+        rotor = self._rotor_motion(s, sd, x)
+        torque, rates = None, dict[str, Any]()
+        if self.servo is not None:
+            at_joint = elasticity is None or self.servo.at_joint
+            measured = (s, sd) if at_joint else (rotor.angle / N, rotor.speed / N)
+            wanted, rates = self.servo.force(command["command"], *measured, x)
+            torque = wanted / N
+        motor = self.motor.respond(self.current_loop, command, torque, rotor, x)
+        rates |= motor.rates
+        net, energy = motor.torque, 0.0
+        law = self._with_bristles("motor_friction", x)
+        if law is not None:
+            net = net + law.force(rotor.angle, rotor.speed)
+            energy = energy + law.energy(rotor.angle)
+            rates |= _with_prefix("motor_friction", law.rates(rotor.angle, rotor.speed))
+        outputs = {"torque": motor.torque, **motor.outputs}
+        if elasticity is None:
+            force = self.gearbox.joint_force(N * net, sd)
+        else:
+            deflection, rate, slope = self._deflection(s, sd, rotor)
+            force = elasticity.force(deflection, rate, self.gearbox.backlash)
+            load = slope * self.gearbox.motor_force(force, slope * rotor.speed)
+            rates |= {"angle": rotor.speed, "rotor_speed": (net - load) / self.motor.inertia}
+            energy = energy + elasticity.energy(deflection, self.gearbox.backlash)
+            energy = energy + self.motor.inertia * rotor.speed * rotor.speed / 2
+            outputs["deflection"] = deflection
+        law = self._with_bristles("friction", x)
+        if law is not None:
+            force = force + law.force(s, sd)
+            energy = energy + law.energy(s)
+            rates |= _with_prefix("friction", law.rates(s, sd))
+        return DriveEffects(force, energy, rates, {"force": force, **outputs})
+
+    def _rotor_motion(self, s: Any, sd: Any, x: Mapping[str, Any]) -> RotorMotion:
+        if self.elasticity is None:
+            return RotorMotion(self.gearbox.ratio * s, self.gearbox.ratio * sd)
+        return RotorMotion(x["angle"], x["rotor_speed"])
+
+    def _deflection(self, s: Any, sd: Any, rotor: RotorMotion) -> tuple[Any, Any, Any]:
+        """Return the deflection, its derivative, and the derivative by the rotor angle."""
+        assert self.elasticity is not None
+        out, slope = self.elasticity.kinematics(rotor, self.gearbox.ratio)
+        return out - s, slope * rotor.speed - sd, slope
+
+    def margins(self, s: Any, sd: Any, x: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Return the switching functions of the backlash and of the friction laws."""
+        rotor, found = self._rotor_motion(s, sd, x), list[Any]()
+        if self.elasticity is not None:
+            deflection, rate, _ = self._deflection(s, sd, rotor)
+            found += self.elasticity.margins(deflection, rate, self.gearbox.backlash)
+        motions = {"friction": (s, sd), "motor_friction": rotor}
+        for field, motion in motions.items():
+            law = self._with_bristles(field, x)
+            if law is not None:
+                found += law.margins(*motion)
+        return tuple(found)
+
+    def stiffest(self) -> tuple[float, float]:
+        """Return the largest stiffness and damping that act on the motion of the joint."""
+        K, D = (0.0, 0.0) if self.friction is None else self.friction.stiffest()
+        if self.elasticity is not None:
+            return K + self.elasticity.K, D + self.elasticity.D
+        N2 = self.gearbox.ratio**2
+        if isinstance(self.servo, PositionServo):
+            K, D = K + self.servo.kp, D + self.servo.kd
+        elif self.servo is not None:
+            D = D + self.servo.kp
+        if self.motor_friction is not None:
+            k, d = self.motor_friction.stiffest()
+            K, D = K + N2 * k, D + N2 * d
+        return K, D
+
+    def own_poles(self) -> tuple[complex, ...]:
+        """Return the eigenvalues [1/s] of the motor, and of the rotor at a fixed joint."""
+        found = [*self.motor.poles(self.current_loop)]
+        if self.elasticity is not None:
+            J, N2 = self.motor.inertia, self.gearbox.ratio**2
+            K, D = self.elasticity.K / N2, self.elasticity.D / N2
+            if self.motor_friction is not None:
+                k, d = self.motor_friction.stiffest()
+                K, D = K + k, D + d
+            if isinstance(self.servo, PositionServo):
+                K, D = K + self.servo.kp / N2, D + self.servo.kd / N2
+            elif self.servo is not None:
+                D = D + self.servo.kp / N2
+            found += np.roots([J, D, K]).tolist()
+        for law in (self.friction, self.motor_friction):
+            found += [-rate for rate in (() if law is None else law.decays())]
+        return tuple(found)
+
+
+def _with_prefix(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{prefix}_{name}": value for name, value in values.items()}

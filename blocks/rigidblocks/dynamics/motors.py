@@ -1,0 +1,479 @@
+"""Electric motors and torque sources, their current loops and their thermal models."""
+
+import abc
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from rigidblocks.dynamics.force_laws import ROTATION, Number, Numbers
+from rigidblocks.spatial.scalar import clip_with_events, maximum, minimum
+
+ROTOR = "rotor "  # prefix of the kinds of quantities at the rotor
+_ELECTRICAL = {
+    "voltage": "V",
+    "current": "A",
+    "resistance": "V/A",
+    "inductance": "V.s/A",
+    "flux": "V.s",
+    "torque constant": "N.m/A",
+    "temperature": "K",
+    "thermal resistance": "K/W",
+    "heat capacity": "J/K",
+    "temperature coefficient": "1/K",
+    "current loop gain": "V/A",
+    "current loop integral gain": "V/A.s",
+    "time": "s",
+    "number": "1",
+}
+UNITS = {f"{ROTOR}{kind}": unit for kind, unit in ROTATION.items()} | _ELECTRICAL
+
+
+class Signal(NamedTuple):
+    """State, command or output of a drive: name, kind of quantity, text, and start value.
+
+    `nominal` is the order of magnitude. `rate` is the name of the state that is the derivative.
+    """
+
+    name: str
+    kind: str
+    doc: str
+    start: float = 0.0
+    nominal: float = 1.0
+    rate: str | None = None
+
+
+class Response(NamedTuple):
+    """Torque of a motor [N m], derivatives of its states, and its outputs, by name."""
+
+    torque: Any
+    rates: dict[str, Any]
+    outputs: dict[str, Any]
+
+
+class RotorMotion(NamedTuple):
+    """Angle [rad] and speed [rad/s] of a rotor."""
+
+    angle: Any
+    speed: Any
+
+
+@dataclass(frozen=True)
+class Thermal(Numbers):
+    """Thermal model of a winding with one heat capacity.
+
+        capacity dT/dt = P - (T - ambient) / resistance
+        R(T) = R (1 + coefficient (T - reference))
+
+    P [W] is the copper loss, and R(T) the resistance of the winding at its temperature T [K].
+    `resistance` is in K/W and `capacity` in J/K. The temperature starts at `ambient`.
+    `coefficient` [1/K] is 0.00393 for copper, and 0 by default.
+    """
+
+    resistance: Any
+    capacity: Any
+    ambient: Any = 293.15
+    coefficient: Any = 0.0
+    reference: Any = 293.15
+    quantities: ClassVar = {
+        "resistance": Number("thermal resistance", "thermal resistance to ambient", positive=True),
+        "capacity": Number("heat capacity", "heat capacity of the winding", positive=True),
+        "ambient": Number("temperature", "ambient temperature", positive=True),
+        "coefficient": Number(
+            "temperature coefficient", "temperature coefficient of the resistance", 0.0
+        ),
+        "reference": Number("temperature", "temperature of the rated resistance", positive=True),
+    }
+
+
+@dataclass(frozen=True)
+class CurrentLoop(Numbers):
+    """Proportional-integral controller of the current of a motor, with back-calculation.
+
+        v_ref = kp (i_ref - i) + z + k w,    v = v_ref limited to the voltage of the motor
+        dz/dt = ki (i_ref - i) + ki / kp (v - v_ref)
+
+    The loop limits i_ref to [-current_max, current_max], and compensates the back EMF k w. The
+    second term of dz/dt prevents windup. With kp = a L and ki = a R, the loop has the bandwidth
+    a [rad/s]; `bandwidth_gains` returns these gains. Motors without inductance do not need a loop.
+    """
+
+    kp: Any
+    ki: Any
+    current_max: Any = None
+    quantities: ClassVar = {
+        "kp": Number("current loop gain", "proportional gain of the current", positive=True),
+        "ki": Number("current loop integral gain", "integral gain of the current", 0.0),
+        "current_max": Number("current", "limit of the reference current", positive=True),
+    }
+
+    def limit(self, current: Any) -> Any:
+        """Return the reference current within its limits [A]."""
+        if self.current_max is None:
+            return current
+        return clip_with_events(current, -self.current_max, self.current_max)
+
+    def integral_rate(self, error: Any, excess: Any) -> Any:
+        """Return dz/dt [V/s] from the current error [A] and the voltage v - v_ref [V]."""
+        return self.ki * error + self.ki / self.kp * excess
+
+
+def bandwidth_gains(motor: "DCMotor | SynchronousMotor", bandwidth: float) -> CurrentLoop:
+    """Return the current loop whose zero cancels the electrical pole of a motor.
+
+        kp = bandwidth L,    ki = bandwidth R
+
+    L of a synchronous motor is the inductance of the quadrature axis.
+
+    Args:
+        motor: Motor with a resistance and an inductance.
+        bandwidth: Bandwidth of the closed loop [rad/s].
+
+    Raises:
+        ValueError: The bandwidth is not positive.
+    """
+    if not bandwidth > 0.0:
+        raise ValueError(f"the bandwidth of a current loop must be positive, not {bandwidth} rad/s")
+    L = motor.L if isinstance(motor, DCMotor) else motor.L_q
+    return CurrentLoop(bandwidth * L, bandwidth * motor.R)
+
+
+class Motor(Numbers, abc.ABC):
+    """Base class of motors; a motor converts commands to a torque at its rotor."""
+
+    inertia: Any
+    supports_current_loop: ClassVar[bool] = False
+
+    @abc.abstractmethod
+    def commands(self, loop: CurrentLoop | None) -> tuple[Signal, ...]:
+        """Return the commands of the motor if no servo computes its torque."""
+
+    @abc.abstractmethod
+    def states(self, loop: CurrentLoop | None) -> tuple[Signal, ...]:
+        """Return the states of the motor."""
+
+    @property
+    def outputs(self) -> tuple[Signal, ...]:
+        """Outputs of the motor besides its states and its torque."""
+        return ()
+
+    @abc.abstractmethod
+    def respond(
+        self,
+        loop: CurrentLoop | None,
+        command: Mapping[str, Any],
+        torque: Any,
+        rotor: RotorMotion,
+        x: Mapping[str, Any],
+    ) -> Response:
+        """Return the torque of the motor and the derivatives of its states.
+
+        Args:
+            loop: Current loop, or None.
+            command: Values of the commands, by name.
+            torque: Reference torque of a servo [N m], or None without a servo.
+            rotor: Motion of the rotor.
+            x: Values of the states, by name.
+        """
+
+    def poles(self, loop: CurrentLoop | None) -> tuple[complex, ...]:
+        """Return the electrical eigenvalues [1/s] with a rotor at rest."""
+        del loop
+        return ()
+
+
+@dataclass(frozen=True)
+class TorqueMotor(Motor):
+    """Torque source with a limit, a torque-speed envelope and a lag.
+
+        d(torque)/dt = (command within its limits - torque) / time_constant
+
+    The command [N m] is limited to [-torque_max, torque_max]. Above `corner_speed`, the limit in
+    the direction of the motion decreases linearly, to zero at `no_load_speed` [rad/s]:
+
+        limit = torque_max (no_load_speed - |w|) / (no_load_speed - corner_speed)
+
+    Without `time_constant` [s], the torque follows the command without a lag.
+
+    Raises:
+        ValueError: The speeds are given without `torque_max`, or are not both given, or
+            `no_load_speed` is not above `corner_speed`.
+    """
+
+    inertia: Any = None
+    torque_max: Any = None
+    time_constant: Any = None
+    corner_speed: Any = None
+    no_load_speed: Any = None
+    quantities: ClassVar = {
+        "inertia": Number("rotor inertia", "inertia of the rotor", 0.0),
+        "torque_max": Number("rotor force", "largest torque", positive=True),
+        "time_constant": Number("time", "time constant of the torque", positive=True),
+        "corner_speed": Number("rotor speed", "speed above which the torque decreases", 0.0),
+        "no_load_speed": Number("rotor speed", "speed without torque", positive=True),
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given = [self.corner_speed is not None, self.no_load_speed is not None]
+        if any(given) and not (all(given) and self.torque_max is not None):
+            raise ValueError(
+                "the torque-speed envelope of a TorqueMotor needs torque_max, corner_speed and "
+                f"no_load_speed, not {self.torque_max}, {self.corner_speed} and "
+                f"{self.no_load_speed}"
+            )
+        if all(given) and not self.corner_speed < self.no_load_speed:
+            raise ValueError(
+                "no_load_speed of a TorqueMotor must be above corner_speed, not "
+                f"{self.no_load_speed} and {self.corner_speed} rad/s"
+            )
+
+    def commands(self, loop: CurrentLoop | None) -> tuple[Signal, ...]:
+        del loop
+        nominal = 1.0 if self.torque_max is None else float(self.torque_max)
+        return (Signal("command", "rotor force", "torque command", nominal=nominal),)
+
+    def states(self, loop: CurrentLoop | None) -> tuple[Signal, ...]:
+        del loop
+        if self.time_constant is None:
+            return ()
+        nominal = 1.0 if self.torque_max is None else float(self.torque_max)
+        return (Signal("lagged_torque", "rotor force", "torque of the motor", nominal=nominal),)
+
+    def respond(
+        self,
+        loop: CurrentLoop | None,
+        command: Mapping[str, Any],
+        torque: Any,
+        rotor: RotorMotion,
+        x: Mapping[str, Any],
+    ) -> Response:
+        del loop
+        torque = self._limit(command["command"] if torque is None else torque, rotor.speed)
+        if self.time_constant is None:
+            return Response(torque, {}, {})
+        lagged = x["lagged_torque"]
+        return Response(lagged, {"lagged_torque": (torque - lagged) / self.time_constant}, {})
+
+    def _limit(self, torque: Any, speed: Any) -> Any:
+        if self.torque_max is None:
+            return torque
+        if self.no_load_speed is None:
+            return clip_with_events(torque, -self.torque_max, self.torque_max)
+        slope = self.torque_max / (self.no_load_speed - self.corner_speed)
+        upper = minimum(self.torque_max, maximum(0.0, slope * (self.no_load_speed - speed)))
+        lower = minimum(self.torque_max, maximum(0.0, slope * (self.no_load_speed + speed)))
+        return clip_with_events(torque, -lower, upper)
+
+    def poles(self, loop: CurrentLoop | None) -> tuple[complex, ...]:
+        del loop
+        return () if self.time_constant is None else (-1.0 / self.time_constant,)
+
+
+@dataclass(frozen=True)
+class DCMotor(Motor):
+    """Permanent-magnet DC motor.
+
+        L di/dt = v - R i - k w,    torque = k i
+
+    R [V/A] and L [V s/A] are the resistance and the inductance of the winding. `k` [N m/A] is the
+    torque constant, and [V s/rad] the constant of the back EMF. The voltage v is limited to
+    [-voltage_max, voltage_max]. The command is the current [A] with a `CurrentLoop`, else the
+    voltage [V]. The voltage limit and the back EMF determine the torque-speed envelope.
+    """
+
+    R: Any
+    L: Any
+    k: Any
+    inertia: Any = None
+    voltage_max: Any = None
+    thermal: Thermal | None = None
+    supports_current_loop: ClassVar[bool] = True
+    quantities: ClassVar = {
+        "R": Number("resistance", "resistance of the winding", positive=True),
+        "L": Number("inductance", "inductance of the winding", positive=True),
+        "k": Number("torque constant", "torque constant", positive=True),
+        "inertia": Number("rotor inertia", "inertia of the rotor", 0.0),
+        "voltage_max": Number("voltage", "largest voltage", positive=True),
+    }
+
+    def commands(self, loop: CurrentLoop | None) -> tuple[Signal, ...]:
+        if loop is None:
+            return (Signal("command", "voltage", "voltage"),)
+        return (Signal("command", "current", "reference current"),)
+
+    def states(self, loop: CurrentLoop | None) -> tuple[Signal, ...]:
+        found = [Signal("current", "current", "current of the motor")]
+        if loop is not None:
+            found.append(Signal("voltage_integral", "voltage", "integral of the current loop"))
+        return (*found, *_temperature(self.thermal))
+
+    @property
+    def outputs(self) -> tuple[Signal, ...]:
+        return (Signal("voltage", "voltage", "voltage"),)
+
+    def respond(
+        self,
+        loop: CurrentLoop | None,
+        command: Mapping[str, Any],
+        torque: Any,
+        rotor: RotorMotion,
+        x: Mapping[str, Any],
+    ) -> Response:
+        i, emf = x["current"], self.k * rotor.speed
+        R, rates = _resistance(self.R, self.thermal, x), dict[str, Any]()
+        if loop is None:
+            v = self._limit(command["command"])
+        else:
+            error = loop.limit(command["command"] if torque is None else torque / self.k) - i
+            v_ref = loop.kp * error + x["voltage_integral"] + emf
+            v = self._limit(v_ref)
+            rates["voltage_integral"] = loop.integral_rate(error, v - v_ref)
+        rates["current"] = (v - R * i - emf) / self.L
+        rates |= _temperature_rate(self.thermal, R * i * i, x)
+        return Response(self.k * i, rates, {"voltage": v})
+
+    def _limit(self, voltage: Any) -> Any:
+        if self.voltage_max is None:
+            return voltage
+        return clip_with_events(voltage, -self.voltage_max, self.voltage_max)
+
+    def poles(self, loop: CurrentLoop | None) -> tuple[complex, ...]:
+        return _electrical_poles(self.R, self.L, loop)
+
+
+@dataclass(frozen=True)
+class SynchronousMotor(Motor):
+    """Permanent-magnet synchronous motor in the dq frame of its rotor.
+
+        L_d di_d/dt = v_d - R i_d + w_e L_q i_q
+        L_q di_q/dt = v_q - R i_q - w_e (L_d i_d + flux),    w_e = pole_pairs w
+        torque = 3/2 pole_pairs (flux i_q + (L_d - L_q) i_d i_q)
+
+    The dq quantities are amplitudes of phase quantities. `flux` [V s] is the flux linkage of the
+    magnets. The length of the voltage vector is limited to `voltage_max`.
+
+    With a `CurrentLoop`, the command is the current i_q [A], the reference of i_d is `current_d`
+    (negative for field weakening), and the loop compensates the back EMF and the coupling of the
+    axes. Without a loop, the commands are v_d and v_q.
+    """
+
+    R: Any
+    L_d: Any
+    L_q: Any
+    flux: Any
+    pole_pairs: Any
+    inertia: Any = None
+    voltage_max: Any = None
+    current_d: Any = 0.0
+    thermal: Thermal | None = None
+    supports_current_loop: ClassVar[bool] = True
+    quantities: ClassVar = {
+        "R": Number("resistance", "resistance of a phase", positive=True),
+        "L_d": Number("inductance", "inductance of the direct axis", positive=True),
+        "L_q": Number("inductance", "inductance of the quadrature axis", positive=True),
+        "flux": Number("flux", "flux linkage of the magnets", positive=True),
+        "pole_pairs": Number("number", "number of pole pairs", positive=True),
+        "inertia": Number("rotor inertia", "inertia of the rotor", 0.0),
+        "voltage_max": Number("voltage", "largest length of the voltage vector", positive=True),
+        "current_d": Number("current", "reference of the direct current"),
+    }
+
+    def commands(self, loop: CurrentLoop | None) -> tuple[Signal, ...]:
+        if loop is not None:
+            return (Signal("command", "current", "reference of the quadrature current"),)
+        return (
+            Signal("voltage_d", "voltage", "voltage command of the direct axis"),
+            Signal("voltage_q", "voltage", "voltage command of the quadrature axis"),
+        )
+
+    def states(self, loop: CurrentLoop | None) -> tuple[Signal, ...]:
+        found = [
+            Signal("current_d", "current", "direct current"),
+            Signal("current_q", "current", "quadrature current"),
+        ]
+        if loop is not None:
+            text = "integral of the current loop of the"
+            found += [
+                Signal("voltage_integral_d", "voltage", f"{text} direct axis"),
+                Signal("voltage_integral_q", "voltage", f"{text} quadrature axis"),
+            ]
+        return (*found, *_temperature(self.thermal))
+
+    @property
+    def outputs(self) -> tuple[Signal, ...]:
+        return (
+            Signal("applied_voltage_d", "voltage", "voltage of the direct axis"),
+            Signal("applied_voltage_q", "voltage", "voltage of the quadrature axis"),
+        )
+
+    def respond(
+        self,
+        loop: CurrentLoop | None,
+        command: Mapping[str, Any],
+        torque: Any,
+        rotor: RotorMotion,
+        x: Mapping[str, Any],
+    ) -> Response:
+        i_d, i_q = x["current_d"], x["current_q"]
+        w_e = self.pole_pairs * rotor.speed
+        e_d, e_q = -w_e * self.L_q * i_q, w_e * (self.L_d * i_d + self.flux)
+        R, rates = _resistance(self.R, self.thermal, x), dict[str, Any]()
+        if loop is None:
+            v_d, v_q = self._limit(command["voltage_d"], command["voltage_q"])
+        else:
+            per_ampere = 1.5 * self.pole_pairs * self.flux  # torque of i_q at i_d = 0
+            reference = command["command"] if torque is None else torque / per_ampere
+            error_d, error_q = self.current_d - i_d, loop.limit(reference) - i_q
+            ref_d = loop.kp * error_d + x["voltage_integral_d"] + e_d
+            ref_q = loop.kp * error_q + x["voltage_integral_q"] + e_q
+            v_d, v_q = self._limit(ref_d, ref_q)
+            rates["voltage_integral_d"] = loop.integral_rate(error_d, v_d - ref_d)
+            rates["voltage_integral_q"] = loop.integral_rate(error_q, v_q - ref_q)
+        rates["current_d"] = (v_d - R * i_d - e_d) / self.L_d
+        rates["current_q"] = (v_q - R * i_q - e_q) / self.L_q
+        rates |= _temperature_rate(self.thermal, 1.5 * R * (i_d * i_d + i_q * i_q), x)
+        made = 1.5 * self.pole_pairs * (self.flux + (self.L_d - self.L_q) * i_d) * i_q
+        return Response(made, rates, {"applied_voltage_d": v_d, "applied_voltage_q": v_q})
+
+    def _limit(self, v_d: Any, v_q: Any) -> tuple[Any, Any]:
+        """Scale the voltage vector to the length `voltage_max`, if it is longer."""
+        if self.voltage_max is None:
+            return v_d, v_q
+        # without a root of zero, whose derivative is infinite
+        square = maximum((v_d * v_d + v_q * v_q) / (self.voltage_max * self.voltage_max), 1.0)
+        scale = 1.0 / np.sqrt(square)
+        return scale * v_d, scale * v_q
+
+    def poles(self, loop: CurrentLoop | None) -> tuple[complex, ...]:
+        return (
+            *_electrical_poles(self.R, self.L_d, loop),
+            *_electrical_poles(self.R, self.L_q, loop),
+        )
+
+
+def _temperature(thermal: Thermal | None) -> tuple[Signal, ...]:
+    if thermal is None:
+        return ()
+    text = "temperature of the winding"
+    return (Signal("temperature", "temperature", text, float(thermal.ambient), 100.0),)
+
+
+def _resistance(R: Any, thermal: Thermal | None, x: Mapping[str, Any]) -> Any:
+    if thermal is None:
+        return R
+    return R * (1.0 + thermal.coefficient * (x["temperature"] - thermal.reference))
+
+
+def _temperature_rate(thermal: Thermal | None, loss: Any, x: Mapping[str, Any]) -> dict[str, Any]:
+    if thermal is None:
+        return {}
+    out = (x["temperature"] - thermal.ambient) / thermal.resistance
+    return {"temperature": (loss - out) / thermal.capacity}
+
+
+def _electrical_poles(R: float, L: float, loop: CurrentLoop | None) -> tuple[complex, ...]:
+    if loop is None:
+        return (-R / L,)
+    return tuple(np.roots([L, R + loop.kp, loop.ki]).tolist())

@@ -1,0 +1,414 @@
+"""Drives in plants: closed forms of motors, servos, gearboxes, elasticities and friction."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.integrate import solve_ivp
+from scipy.linalg import expm
+
+from element_models import MODEL, PLANTS
+from library_runs import outputs, run
+from rigidblocks.block.evaluators import NumpyEvaluator
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.dynamics.drives import (
+    Drive,
+    Elasticity,
+    Gearbox,
+    PositionServo,
+    VelocityServo,
+)
+from rigidblocks.dynamics.force_laws import Friction, LuGre
+from rigidblocks.dynamics.motors import (
+    CurrentLoop,
+    DCMotor,
+    RotorMotion,
+    SynchronousMotor,
+    Thermal,
+    TorqueMotor,
+    bandwidth_gains,
+)
+from rigidblocks.joints import Prismatic, Revolute
+from rigidblocks.library import RobotPlant
+from rigidblocks.robot.model import Model
+from rigidblocks.robot.robots import planar2
+from rigidblocks.spatial.spatial import identity, mcI
+
+INERTIA = 0.3  # kg m^2 of the disc
+DISC = Model(
+    "disc", (-1,), (Revolute(),), (identity(),), (mcI(1.0, np.zeros(3), INERTIA * np.eye(3)),)
+)
+SLIDE = Model(
+    "slide",
+    (-1,),
+    (Prismatic((1.0, 0.0, 0.0)),),
+    (identity(),),
+    (mcI(1.0, np.zeros(3), np.eye(3)),),
+)
+DC = DCMotor(R=0.5, L=1e-3, k=0.05, inertia=2e-5)
+PMSM = SynchronousMotor(0.4, 0.8e-3, 1.2e-3, 0.01, 4.0, 2e-5)
+N = 50.0
+
+
+def plant(drive, model=DISC, **settings):
+    return RobotPlant(model, elements=(drive,), **settings)
+
+
+def derivatives(block, **values):
+    """Return the derivatives of all states by name, at the given states and inputs."""
+    flat = Memory(block)
+    m = flat.start()
+    for name, value in values.items():
+        m[flat.where[name]] = value
+    rates, found = NumpyEvaluator(flat).derivative(m), {}
+    for port in block.states:
+        at = flat.where[port.name]
+        found[port.name] = rates[at.start - flat.x.start : at.stop - flat.x.start]
+    return found
+
+
+# ---- motors ----
+
+
+def test_voltage_step_of_a_dc_motor_equals_the_matrix_exponential():
+    # x = (qd, i): (I + N^2 J) dqd/dt = N k i - d qd,  L di/dt = v - R i - k N qd
+    friction = Friction(0.0, viscous=0.2)
+    block = plant(Drive("a", "joint1", DC, Gearbox(N), friction=friction))
+    total, volts, t = INERTIA + N * N * DC.inertia, 12.0, 0.02
+    A = np.array([[-0.2 / total, N * DC.k / total], [-DC.k * N / DC.L, -DC.R / DC.L]])
+    b = np.array([0.0, volts / DC.L])
+    expected = np.linalg.solve(A, (expm(A * t) - np.eye(2)) @ b)
+    result = run(block, 1e-3, 20, h=2e-5, a_command=volts)
+    assert_allclose(result["qd"][-1, 0], expected[0], rtol=1e-9)
+    assert_allclose(result["a_current"][-1], expected[1], rtol=1e-9)
+
+
+@pytest.mark.parametrize("loop", [None, CurrentLoop(2.0, 300.0)])
+def test_electrical_power_of_a_dc_motor_is_heat_magnetic_and_mechanical_power(loop, rng):
+    block = plant(Drive("a", "joint1", DC, Gearbox(N), loop))
+    for qd, i, command in rng.uniform(-5, 5, (20, 3)):
+        values = {"qd": qd, "a_current": i, "a_command": command}
+        y, rates = outputs(block, **values), derivatives(block, **values)
+        magnetic, mechanical = DC.L * i * rates["a_current"][0], y["a_torque"] * N * qd
+        assert_allclose(y["a_voltage"] * i, DC.R * i * i + magnetic + mechanical, atol=1e-10)
+
+
+@pytest.mark.parametrize("limit", [None, 6.0])
+def test_electrical_power_of_a_synchronous_motor_is_heat_magnetic_and_mechanical_power(limit, rng):
+    motor = replace(PMSM, voltage_max=limit)
+    block = plant(Drive("a", "joint1", motor, Gearbox(N)))
+    for qd, i_d, i_q, v_d, v_q in rng.uniform(-9, 9, (20, 5)):
+        values = {"qd": qd, "a_current_d": i_d, "a_current_q": i_q}
+        values |= {"a_voltage_d": v_d, "a_voltage_q": v_q}
+        y, rates = outputs(block, **values), derivatives(block, **values)
+        applied = np.array([y["a_applied_voltage_d"], y["a_applied_voltage_q"]])
+        assert np.hypot(*applied) <= (limit or 20.0) * (1 + 1e-14)
+        current = np.array([i_d, i_q])
+        change = np.array([rates["a_current_d"][0], rates["a_current_q"][0]])
+        magnetic = current @ (np.array([motor.L_d, motor.L_q]) * change)
+        power = 1.5 * (motor.R * current @ current + magnetic) + y["a_torque"] * N * qd
+        assert_allclose(1.5 * applied @ current, power, atol=1e-9)
+
+
+def test_synchronous_motor_without_saliency_equals_the_equivalent_dc_motor():
+    # 3/2 p flux i_q = k i, and the q axis with i_d = 0: v = R i + L di/dt + p flux w
+    per_ampere = 1.5 * 4.0 * 0.01
+    pmsm = SynchronousMotor(0.5, 1e-3, 1e-3, 0.01, 4.0, 2e-5)
+    # the amplitude-invariant motor has 3/2 of the power of its q axis
+    dc = DCMotor(1.5 * 0.5, 1.5e-3, per_ampere, 2e-5)
+    loops = CurrentLoop(0.5, 100.0), CurrentLoop(0.75, 150.0)
+    blocks = [
+        plant(Drive("a", "joint1", motor, Gearbox(N), loop))
+        for motor, loop in zip((pmsm, dc), loops, strict=True)
+    ]
+    one, two = (run(block, 1e-3, 20, h=5e-5, a_command=3.0) for block in blocks)
+    assert_allclose(one["q"], two["q"], rtol=1e-12)
+    assert_allclose(one["a_current_q"], two["a_current"], rtol=1e-12)
+    assert_allclose(one["a_current_d"], 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("motor", [DC, PMSM], ids=["dc", "synchronous"])
+def test_current_loop_with_bandwidth_gains_is_a_first_order_lag(motor):
+    bandwidth, times = 2000.0, np.arange(21) * 1e-4
+    loop = bandwidth_gains(motor, bandwidth)
+    block = plant(Drive("a", "joint1", motor, Gearbox(N), loop))
+    result = run(block, 1e-4, 20, h=5e-6, a_command=3.0)
+    name = "a_current" if motor is DC else "a_current_q"
+    assert_allclose(result[name], 3.0 * (1.0 - np.exp(-bandwidth * times)), rtol=1e-8)
+
+
+def test_current_loop_in_voltage_limit_does_not_wind_up():
+    loop = replace(bandwidth_gains(DC, 2000.0), current_max=10.0)
+    block = plant(Drive("a", "joint1", replace(DC, voltage_max=6.0), Gearbox(1.0), loop))
+    result = run(block, 1e-3, 400, h=2e-5, a_command=25.0)
+    assert np.max(np.abs(result["a_voltage"])) == 6.0
+    assert_allclose(result["a_current"].max(), 10.0, rtol=1e-6)  # the limit, without overshoot
+    assert_allclose(result["a_current"][60], 10.0, rtol=1e-6)
+
+
+def test_torque_motor_follows_its_torque_speed_envelope():
+    motor = TorqueMotor(2e-5, 2.0, None, 100.0, 300.0)
+    cases = [(0, 9, 2), (100, 9, 2), (200, 9, 1), (300, 9, 0), (400, 9, 0), (200, -9, -2)]
+    for speed, command, expected in cases:
+        for sign in (1.0, -1.0):
+            rotor = RotorMotion(0.0, sign * speed)
+            response = motor.respond(None, {"command": sign * command}, None, rotor, {})
+            assert_allclose(response.torque, sign * expected, atol=1e-15)
+    result = run(plant(Drive("a", "joint1", motor, Gearbox(10.0))), 1e-2, 1000, a_command=5.0)
+    assert_allclose(result["qd"][-1, 0], 30.0, rtol=1e-6)
+
+
+def test_torque_lag_is_a_first_order_response():
+    drive = Drive("a", "joint1", TorqueMotor(1e-5, 3.0, 0.01), Gearbox(N))
+    result = run(plant(drive), 1e-3, 50, h=1e-4, a_command=9.0)
+    times = np.arange(51) * 1e-3
+    assert_allclose(result["a_torque"], 3.0 * (1.0 - np.exp(-times / 0.01)), rtol=1e-8)
+
+
+def test_winding_temperature_at_constant_current_equals_its_closed_form():
+    # C dT/dt = R0 (1 + a (T - T0)) i^2 - (T - T_a) / R_th
+    thermal, i = Thermal(2.0, 10.0, 300.0, 0.004, 295.0), 4.0
+    heavy = replace(DISC, inertia=(mcI(1.0, np.zeros(3), 1e12 * np.eye(3)),))
+    for alpha in (0.0, 0.004):
+        motor = replace(DC, thermal=replace(thermal, coefficient=alpha))
+        # a stiff loop holds the current against the slow change of the resistance
+        loop = bandwidth_gains(DC, 1e4)
+        block = plant(Drive("a", "joint1", motor, Gearbox(N), loop), heavy)
+        start = {"a_current": i, "a_command": i}
+        hot = DC.R * (1.0 + alpha * 5.0)
+        result = run(block, 0.1, 100, h=1e-4, a_voltage_integral=hot * i, **start)
+        P, slope = DC.R * i * i, alpha * DC.R * i * i
+        rate = (1.0 / 2.0 - slope) / 10.0
+        end = (P * (1.0 - alpha * 295.0) + 300.0 / 2.0) / (1.0 / 2.0 - slope)
+        times = np.arange(101) * 0.1
+        expected = end + (300.0 - end) * np.exp(-rate * times)
+        # while the resistance rises, the current lags by dR/dt i / ki, 3e-7 of its value
+        rtol = 1e-12 if alpha == 0 else 3e-8
+        assert_allclose(result["a_temperature"], expected, rtol=rtol)
+
+
+# ---- servos ----
+
+
+def test_integral_of_a_position_servo_removes_the_error_of_a_gravity_load():
+    servo = PositionServo(400.0, 800.0, 60.0)
+    drive = Drive("a", "joint1", TorqueMotor(1e-4), Gearbox(N), servo=servo)
+    hold = Drive("b", "joint2", TorqueMotor(1e-4), Gearbox(N), servo=servo)
+    model = planar2().with_gravity((0.0, -9.81, 0.0))
+    result = run(RobotPlant(model, elements=(drive, hold)), 0.05, 600, a_command=0.4)
+    assert_allclose(result["q"][-1], [0.4, 0.0], atol=1e-7)
+
+
+def test_velocity_servo_reaches_its_reference_without_windup():
+    # 4 N m accelerate 0.3 + 0.05 kg m^2 to 20 rad/s in 1.75 s
+    servo = VelocityServo(2.0, 6.0, 4.0)
+    drive = Drive("a", "joint1", TorqueMotor(2e-5), Gearbox(N), servo=servo)
+    result = run(plant(drive), 0.01, 800, a_command=20.0)
+    qd = result["qd"][:, 0]
+    assert_allclose(qd[100], 4.0 / 0.35 * 1.0, rtol=1e-9)
+    # with windup, the integral is 6 rad/s^2 times 17 rad, and the overshoot is 100 %
+    assert result["a_servo_integral"].max() <= 4.0
+    assert qd.max() < 20.0 * 1.1
+    assert_allclose(qd[-1], 20.0, rtol=1e-5)
+
+
+# ---- gearboxes ----
+
+
+def test_gear_loss_depends_on_the_direction_of_the_power_flow():
+    box = Gearbox(N, 0.9, 0.6)
+    assert_allclose(box.joint_force(10.0, 1.0), 9.0, rtol=1e-12)
+    assert_allclose(box.joint_force(10.0, -1.0), 10.0 / 0.6, rtol=1e-12)
+    assert_allclose(box.joint_force(-10.0, -1.0), -9.0, rtol=1e-12)
+    assert_allclose(box.joint_force(10.0, 0.0), 10.0, rtol=0)
+    assert_allclose(box.motor_force(9.0, 1.0), 10.0, rtol=1e-12)
+    assert_allclose(box.motor_force(10.0, -1.0), 6.0, rtol=1e-12)
+
+
+def test_gear_loss_never_generates_power(rng):
+    box = Gearbox(N, 0.7, 0.4, 0.1)
+    for force, speed in rng.uniform(-1, 1, (200, 2)):
+        assert box.joint_force(force, speed) * speed <= force * speed + 1e-15
+        assert box.motor_force(force, speed) * speed >= force * speed - 1e-15
+
+
+# ---- elasticity ----
+
+
+def test_elastic_drive_oscillates_at_the_frequency_of_two_inertias():
+    # w^2 = K (1 / I + 1 / (N^2 J)); the deflection starts at 0.01 rad
+    K = 200.0
+    drive = Drive("a", "joint1", TorqueMotor(2e-5), Gearbox(N), elasticity=Elasticity(K))
+    result = run(plant(drive), 1e-3, 300, h=1e-4, a_angle=0.01 * N)
+    w = np.sqrt(K * (1.0 / INERTIA + 1.0 / (N * N * 2e-5)))
+    expected = 0.01 * np.cos(w * np.arange(301) * 1e-3)
+    assert_allclose(result["a_deflection"], expected, atol=1e-8)
+
+
+ELASTIC = [
+    Elasticity(300.0),
+    Elasticity(300.0, K3=5e4),
+    Elasticity(300.0, 0.0, 5e4, 2e-3, 2.0, 0.3),
+]
+
+
+@pytest.mark.parametrize("elasticity", ELASTIC, ids=["linear", "cubic", "kinematic error"])
+@pytest.mark.parametrize("backlash", [None, 0.02])
+def test_elastic_drive_without_losses_conserves_energy(elasticity, backlash, rng):
+    # dE/dt = torque w + tau qd at random states, with dE/dt by central differences along the flow
+    box = Gearbox(N, backlash=backlash)
+    block = plant(Drive("a", "joint1", TorqueMotor(2e-5), box, elasticity=elasticity))
+    for q, qd, twist, w, torque, tau in rng.uniform(-1, 1, (20, 6)):
+        state = {"q": q, "qd": qd, "a_angle": N * (q + 0.05 * twist), "a_rotor_speed": 20 * w}
+        given = {"a_command": torque, "tau": tau}
+        rates = derivatives(block, **state, **given)
+        power = torque * 20 * w + tau * qd
+        h, ends = 1e-7, []
+        for sign in (1.0, -1.0):
+            moved = {name: value + sign * h * rates[name][0] for name, value in state.items()}
+            ends.append(outputs(block, **moved, **given)["energy"])
+        assert_allclose((ends[0] - ends[1]) / (2 * h), power, atol=2e-5)
+
+
+def test_stiff_elastic_drive_approaches_the_rigid_drive():
+    rigid = Drive("a", "joint1", TorqueMotor(2e-5), Gearbox(N))
+    expected = run(plant(rigid), 1e-3, 100, a_command=0.2)["q"][-1, 0]
+    errors = []
+    for K in (1e4, 1e5):
+        drive = replace(rigid, elasticity=Elasticity(K, 2 * np.sqrt(K * 0.05)))
+        q = run(plant(drive), 1e-3, 100, h=5e-5, a_command=0.2)["q"][-1, 0]
+        errors.append(abs(q - expected))
+    assert errors[0] < 1e-3 * abs(expected)
+    assert errors[1] < 0.2 * errors[0]  # proportional to 1 / K
+
+
+def test_rotor_of_an_elastic_drive_starts_with_its_joint():
+    drive = Drive("a", "joint1", TorqueMotor(2e-5), Gearbox(N), elasticity=Elasticity(1e3))
+    y = outputs(plant(drive, q0=[0.7], qd0=[0.2]))
+    assert_allclose([y["a_deflection"], y["a_force"]], 0.0, atol=1e-12)
+    assert_allclose(y["a_rotor_speed"], 0.2 * N, rtol=1e-15)
+
+
+def test_teeth_in_the_backlash_transmit_no_force_and_never_pull():
+    law, play = Elasticity(1e3, 5.0), 0.02
+    assert law.force(0.009, 3.0, play) == 0.0
+    assert_allclose(law.force(0.015, 0.0, play), 5.0, rtol=1e-12)
+    assert_allclose(law.force(-0.015, 0.0, play), -5.0, rtol=1e-12)
+    assert law.force(0.015, -9.0, play) == 0.0  # the damper would pull
+
+
+# ---- friction ----
+
+
+def test_stribeck_friction_equals_its_published_curve():
+    # Armstrong-Helouvry 1991: F = F_c + (F_s - F_c) exp(-(v / v_s)^2) + F_v v
+    law, v = Friction(1.0, 0.4, 1e-4, static=1.5, stribeck=0.01), np.geomspace(1e-3, 1.0, 30)
+    expected = 1.0 + 0.5 * np.exp(-((v / 0.01) ** 2)) + 0.4 * v
+    assert_allclose(-law.force(0.0, v), expected, rtol=1e-7)
+    assert_allclose(law.force(0.0, -v), expected, rtol=1e-7)
+
+
+# parameters of Table I in Canudas de Wit et al. 1995
+LUGRE = LuGre(1.0, 1e5, np.sqrt(1e5), 0.4, 1.5, 0.001)
+
+
+def test_lugre_friction_at_constant_velocity_equals_its_closed_form():
+    # bend = g / K (1 - exp(-K v t / g)), and at the end F = g + viscous v
+    for v in (1e-4, 1e-3, 1e-2):
+        g = 1.0 + 0.5 * np.exp(-((v / 0.001) ** 2))
+        for distance in (1e-6, 1e-5, 1e-4, 1e-3):
+            bend = g / 1e5 * (1.0 - np.exp(-1e5 * distance / g))
+            law = LUGRE.with_parameters(bend=bend)
+            rate = v * np.exp(-1e5 * distance / g)
+            assert_allclose(law.rates(0.0, v)["bend"], rate, rtol=1e-9, atol=1e-12)
+            expected = 1e5 * bend + np.sqrt(1e5) * rate + 0.4 * v
+            assert_allclose(law.force(0.0, v), -expected, rtol=1e-9)
+        assert_allclose(law.force(0.0, v), -(g + 0.4 * v), rtol=1e-9)
+
+
+@pytest.mark.slow
+def test_lugre_stick_slip_motion_equals_scipy_and_breaks_away_at_the_static_friction():
+    # Canudas de Wit et al. 1995, section IV: 1 kg, spring of 2 N/m, pulled at 0.1 m/s
+    drive = Drive("a", "joint1", TorqueMotor(), servo=VelocityServo(1e-9, 2.0), friction=LUGRE)
+    times = np.arange(0.0, 25.0, 0.05)
+    result = run(plant(drive, SLIDE), 0.05, 499, h=2e-5, a_command=0.1)
+
+    def rates(t, x):
+        q, v, z = x
+        law = LUGRE.with_parameters(bend=z)
+        return [v, 2.0 * (0.1 * t - q) + law.force(q, v), law.rates(q, v)["bend"]]
+
+    exact = solve_ivp(rates, (0, 25), np.zeros(3), "Radau", times, rtol=1e-10, atol=1e-13)
+    assert_allclose(result["q"][:500, 0], exact.y[0], atol=2e-4)
+    spring = 2.0 * (0.1 * times - result["q"][:500, 0])
+    assert_allclose(spring.max(), 1.5, rtol=0.02)
+    slow = np.abs(result["qd"][:, 0]) < 1e-3
+    assert 0.3 < slow.mean() < 0.95  # sticks and slips
+
+
+# ---- plants ----
+
+PLANT_MODELS = {"hybrid": MODEL, "contact": MODEL}  # plants without `configuration_model`
+
+
+@pytest.mark.parametrize("name", PLANTS)
+def test_drive_has_the_effect_of_its_force_in_every_plant(name):
+    drive = Drive(
+        "a", "hinge", DCMotor(0.5, 1e-3, 0.05), Gearbox(N, 0.8), friction=Friction(2.0, 0.3)
+    )
+    driven, free = PLANTS[name]((drive,)), PLANTS[name](())
+    y = outputs(driven, a_current=1.7)
+    model = getattr(free, "configuration_model", PLANT_MODELS.get(name))
+    k = model.v_slices[model.joint_names.index("hinge")].start
+    tau = np.zeros(next(port.size for port in free.inputs if port.name == "tau"))
+    tau[k - (6 if name == "floating" else 0)] = y["a_force"]
+    assert y["a_force"] != 0.0
+    assert_allclose(y["qdd"], outputs(free, tau=tau)["qdd"], rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", PLANTS)
+def test_eigenvalues_of_every_plant_with_an_elastic_drive_are_stable(name):
+    loop = CurrentLoop(1.0, 500.0)
+    drive = Drive("a", "hinge", DC, Gearbox(N), loop, elasticity=Elasticity(1e3, 1.0))
+    block = PLANTS[name]((drive,))
+    flat = Memory(block)
+    m = flat.start()
+    modes = block.modes(flat.argument("x", m), flat.argument("p", m))
+    assert np.all(np.isfinite(modes))
+    assert np.max(np.real(modes)) < 1e-6
+    assert np.max(np.abs(modes)) > 900.0
+
+
+BAD = [
+    (lambda: Drive("a b", 0, DC), "must be an identifier"),
+    (lambda: Drive("a", 0, 3.0), "motor of drive 'a' must be a Motor, not 3.0"),
+    (lambda: Drive("a", 0, DC, None), "gearbox of drive 'a' must be a Gearbox, not None"),
+    (
+        lambda: Drive("a", 0, TorqueMotor(), elasticity=Elasticity(1.0)),
+        "needs a positive rotor inertia, not None",
+    ),
+    (lambda: Drive("a", 0, DC, Gearbox(backlash=0.1)), "has backlash and needs an elasticity"),
+    (
+        lambda: Drive("a", 0, TorqueMotor(), current_loop=CurrentLoop(1.0, 1.0)),
+        "has a TorqueMotor, which does not support a current loop",
+    ),
+    (lambda: Drive("a", 0, DC, servo=PositionServo(1.0)), "which need a current_loop"),
+    (lambda: Gearbox(0.0), "the ratio of a Gearbox must not be zero"),
+    (lambda: Gearbox(1.0, 1.5), "efficiency of a Gearbox must be at most 1, not 1.5"),
+    (lambda: Gearbox(back_efficiency=0.5), "back_efficiency of a Gearbox needs an efficiency"),
+    (lambda: TorqueMotor(corner_speed=1.0), "envelope of a TorqueMotor needs torque_max"),
+    (lambda: TorqueMotor(None, 1.0, None, 2.0, 1.0), "must be above corner_speed"),
+    (lambda: bandwidth_gains(DC, 0.0), "bandwidth of a current loop must be positive"),
+    (lambda: Friction(1.0, static=2.0), "needs both `static` and `stribeck` or neither"),
+    (lambda: Friction(2.0, static=1.0, stribeck=0.1), "needs 0 < coulomb <= static"),
+    (lambda: LuGre(2.0, 1.0, 1.0, static=1.0), "static of a LuGre must be at least coulomb"),
+    (lambda: DCMotor(0.0, 1.0, 1.0), "R of a DCMotor must be positive"),
+    (lambda: plant(Drive("a", "elbow", DC)), "element 'a': model 'disc' has no joint 'elbow'"),
+]
+
+
+@pytest.mark.parametrize(("make", "message"), BAD, ids=[message for _, message in BAD])
+def test_invalid_drives_are_rejected_at_construction(make, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        make()
