@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rigidblocks.contact.hull_graph import hull_graph
 from rigidblocks.robot.material import Material, static_friction
 from rigidblocks.robot.model import Model
 from rigidblocks.robot.shapes import (
@@ -110,7 +111,7 @@ def polytope_row(row: Array) -> Array | None:
         signs = np.array(np.meshgrid(*[(-1, 1)] * 3)).reshape(3, 8).T
         corners = signs * row[1:4]
     elif row[0] == HULL and row[5] <= MOST_CORNERS:
-        corners = row[8:].reshape(-1, 3)
+        corners = _hull_vertices(row)
     else:
         return None
     planes = _planes(corners)
@@ -220,7 +221,7 @@ def shape_rows(shape: Shape | Surface) -> Iterator[tuple[Array, Transform]]:
 
 
 def _row(kind: int, half: ArrayLike, radius: float, size: float, vertices: ArrayLike = ()) -> Array:
-    """Return a shape table row: type, half sizes, radius, number of vertices, size and vertices.
+    """Return a shape table row: type, half sizes, radius, number of vertices, size, 0, vertices.
 
     `kind` is the shape type, `half` (3,) the half sizes [m], `size` the smallest width [m].
     """
@@ -243,14 +244,22 @@ def _plane(plane: Plane) -> Transform:
 def _hull(vertices: Array) -> tuple[Array, Transform]:
     """Return the table row of a hull, and the transform from body to shape coordinates.
 
-    The origin of the shape coordinates is the centre of the bounding box. The size in the row is
-    the smallest width along the principal axes of the vertices.
+    The origin of the shape coordinates is the centre of the bounding box, whose half lengths are
+    the half sizes of the row. The size in the row is the smallest width along the principal axes of
+    the vertices. The row ends with the graph of the hull (`hull_graph`).
     """
     middle = (vertices.min(axis=0) + vertices.max(axis=0)) / 2
     around = vertices - middle
-    axes = np.linalg.svd(around - around.mean(axis=0))[2]
+    axes = np.linalg.svd(around - around.mean(axis=0), full_matrices=False)[2]
     width = float(np.ptp(around @ axes.T, axis=0).min())
-    return _row(HULL, (0, 0, 0), 0.0, width, around), Transform(identity().E, middle)
+    row, graph = _row(HULL, np.abs(around).max(axis=0), 0.0, width, around), hull_graph(around)
+    row[7] = len(row) if len(graph) else 0
+    return np.concatenate([row, graph]), Transform(identity().E, middle)
+
+
+def _hull_vertices(row: Array) -> Array:
+    """Return the vertices (n, 3) [m] of the table row of a hull."""
+    return row[8 : 8 + 3 * int(row[5])].reshape(-1, 3)
 
 
 MOST_ON_STACK = 2**15  # largest workspace [bytes] on the stack, which may be only 128 kB
@@ -336,7 +345,7 @@ def _reach(row: Array, X: Transform) -> float:
     if kind in (HALF_SPACE, FIELD, MESH):
         return 0.0
     if kind == HULL:
-        far = float(np.linalg.norm(row[8:].reshape(-1, 3), axis=1).max())
+        far = float(np.linalg.norm(_hull_vertices(row), axis=1).max())
     elif kind == CYLINDER:
         far = float(np.hypot(half[0], half[2]))
     else:

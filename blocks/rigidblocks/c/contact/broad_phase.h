@@ -212,6 +212,17 @@ static inline void rb_widen_bounds(struct rb_bounds *bounds, double more)
     bounds->margin += more;
 }
 
+/* Return half the extent of a core along the unit vector `d` of its frame. For a hull or a mesh, it
+   is the extent of its bounding box. */
+static inline double half_extent(const double *shape, const double *d)
+{
+    double top[3];
+    if (rb_is_kind(shape, RB_HULL))
+        return shape[1] * fabs(d[0]) + shape[2] * fabs(d[1]) + shape[3] * fabs(d[2]);
+    rb_local_support(shape, d, top);
+    return rb_dot(d, top); /* these cores are symmetric */
+}
+
 /* Place the shapes and their bounds. The margin covers the displacement of a step, even if the
    fastest body hits the shape, but at least a small fraction of the size. Returns 1 if the margin
    of some shapes does not cover such a hit. */
@@ -241,17 +252,10 @@ static inline int rb_place_shapes(struct rb_scene *s, double h)
                 bounds->high[i] = INFINITY;
                 continue;
             }
-            const double *to = shape->r + 3 * i, back[3] = {-to[0], -to[1], -to[2]};
-            double top[3];
-            rb_local_support(shape->shape, to, top);
-            const double high = rb_dot(to, top);
-            double low = -high; /* all shapes except hulls are symmetric */
-            if (rb_is_kind(shape->shape, RB_HULL)) {
-                rb_local_support(shape->shape, back, top);
-                low = rb_dot(to, top);
-            }
+            const double *to = shape->r + 3 * i;
+            const double high = half_extent(shape->shape, to);
             bounds->high[i] = shape->p[i] + high + radius + bounds->margin;
-            bounds->low[i] = shape->p[i] + low - radius - bounds->margin;
+            bounds->low[i] = shape->p[i] - high - radius - bounds->margin;
         }
     }
     return far;

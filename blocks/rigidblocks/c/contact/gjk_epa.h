@@ -201,7 +201,7 @@ static inline void restart_simplex(struct rb_simplex *s)
 }
 
 /* Compute the simplex of A - B closest to the origin. Returns 1 if the cores are separate, 0 if
-   they overlap or touch.
+   they overlap or touch. The search ends early if the distance exceeds `reach`.
 
    v is the point of the simplex closest to the origin, w the support point of A - B along -v. An
    iteration adds w to the simplex. The distance lies between v . w / |v| and |v|, so v is exact up
@@ -212,7 +212,7 @@ static inline void restart_simplex(struct rb_simplex *s)
    A squared distance below `tiny` = (1e-14 |w_0|)^2 is a rounding error: the cores touch. The
    constant 1e-200 [m^2] keeps `tiny` positive if w_0 = 0. */
 static inline int rb_gjk(const struct rb_placed_shape *a, const struct rb_placed_shape *b,
-                         struct rb_simplex *s)
+                         double reach, struct rb_simplex *s)
 {
     struct rb_simplex best = {.n = 0};
     double d[3], before = INFINITY;
@@ -239,7 +239,9 @@ static inline int rb_gjk(const struct rb_placed_shape *a, const struct rb_placed
         best = *s;
         rb_scale(-1.0, s->v, d);
         support_corner(a, b, d, &next);
-        if (before - rb_dot(s->v, next.w) <= 1e-15 * before || is_corner(s, next.w))
+        const double along = rb_dot(s->v, next.w); /* at most |v| times the distance */
+        if (before - along <= 1e-15 * before || is_corner(s, next.w) ||
+            (along > 0.0 && along * along > reach * reach * before))
             return 1;
         s->at[s->n++] = next;
         reduce_simplex(s);

@@ -232,7 +232,7 @@ static inline void rb_push_cores(const struct rb_placed_shape *a, const struct r
     if (c->gap < -push)
         return;
     rb_axpy(b->p, c->gap + push, c->n, moved.p);
-    rb_proximity_of_cores(a, &moved, &deep);
+    rb_proximity_of_cores(a, &moved, INFINITY, &deep);
     if (!(deep.gap < 0.0))
         return;
     *c = deep;
@@ -346,7 +346,8 @@ static inline void rb_collide(const struct rb_placed_shape *a, const struct rb_p
             if (c.gap > margin)
                 return;
         } else {
-            rb_core_proximity(a, b, &c);
+            rb_core_proximity(a, b, margin + rb_shape_radius(a->shape) + rb_shape_radius(b->shape),
+                              &c);
             if (c.gap <= margin && !rb_is_line(a) && !rb_is_line(b))
                 rb_push_cores(a, b, &c);
         }
@@ -356,7 +357,7 @@ static inline void rb_collide(const struct rb_placed_shape *a, const struct rb_p
             return;
         rb_face_contacts(a, b, margin, m);
         if (m->count == 0 && !crossed) { /* boxes whose faces miss each other near an edge */
-            rb_proximity_of_cores(a, b, &c);
+            rb_proximity_of_cores(a, b, INFINITY, &c);
             memcpy(m->n, c.n, sizeof m->n);
             crossed = 1;
         }

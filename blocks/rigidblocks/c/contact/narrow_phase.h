@@ -475,7 +475,7 @@ static inline void proximity_of_touching_cores(const struct rb_placed_shape *a,
     struct rb_proximity deep = *c;
     double back[3], size;
     rb_axpy(b->p, c->gap + push, c->n, moved.p);
-    if (rb_gjk(a, &moved, &s) || !proximity_of_overlap(a, &moved, &s, &deep))
+    if (rb_gjk(a, &moved, INFINITY, &s) || !proximity_of_overlap(a, &moved, &s, &deep))
         return;
     refine_normal(a, &moved, deep.n, &deep.gap, deep.on_a, deep.on_b);
     deep.gap = gap_and_size(a, b, deep.n, &size);
@@ -487,14 +487,16 @@ static inline void proximity_of_touching_cores(const struct rb_placed_shape *a,
 }
 
 /* Compute the result for two cores by GJK, or by EPA if they overlap. If they touch without common
-   volume, the normal is along the line through their centres. */
+   volume, the normal is along the line through their centres. If the distance exceeds `reach`, the
+   result is an upper bound of the distance that also exceeds it. */
 static inline void rb_proximity_of_cores(const struct rb_placed_shape *a,
-                                         const struct rb_placed_shape *b, struct rb_proximity *c)
+                                         const struct rb_placed_shape *b, double reach,
+                                         struct rb_proximity *c)
 {
     const double push = RB_PUSH * fmin(a->shape[RB_SHAPE_SIZE], b->shape[RB_SHAPE_SIZE]);
     struct rb_simplex s;
     double size;
-    const int apart = rb_gjk(a, b, &s);
+    const int apart = rb_gjk(a, b, reach, &s);
     rb_subtract(a->p, b->p, c->n);
     rb_normalize(c->n);
     if (apart || s.n < 4)
@@ -503,6 +505,8 @@ static inline void rb_proximity_of_cores(const struct rb_placed_shape *a,
         proximity_of_points(c);
     else if (!proximity_of_overlap(a, b, &s, c))
         c->gap = 0.0;
+    if (c->gap > reach)
+        return;
     if (fabs(c->gap) <= push && gap_and_size(a, b, c->n, &size) < c->gap - 1e-15 * size)
         proximity_of_touching_cores(a, b, push, c);
     refine_normal(a, b, c->n, &c->gap, c->on_a, c->on_b);
@@ -536,8 +540,11 @@ static inline int is_block(const struct rb_placed_shape *a)
     return rb_is_kind(a->shape, RB_BOX) || rb_is_kind(a->shape, RB_CYLINDER);
 }
 
+/* Compute the result for two cores, A is no half-space. If the distance exceeds `reach`, the result
+   may be an upper bound. */
 static inline void rb_core_proximity(const struct rb_placed_shape *a,
-                                     const struct rb_placed_shape *b, struct rb_proximity *c)
+                                     const struct rb_placed_shape *b, double reach,
+                                     struct rb_proximity *c)
 {
     if (rb_is_kind(b->shape, RB_HALF_SPACE)) {
         proximity_of_half_space(a, b, c);
@@ -549,7 +556,7 @@ static inline void rb_core_proximity(const struct rb_placed_shape *a,
         proximity_of_point(b, a, c);
         swap_shapes(c);
     } else {
-        rb_proximity_of_cores(a, b, c);
+        rb_proximity_of_cores(a, b, reach, c);
     }
 }
 
@@ -567,10 +574,10 @@ static inline void rb_proximity(const struct rb_placed_shape *a, const struct rb
                                 struct rb_proximity *c)
 {
     if (rb_is_kind(a->shape, RB_HALF_SPACE)) {
-        rb_core_proximity(b, a, c);
+        rb_core_proximity(b, a, INFINITY, c);
         swap_shapes(c);
     } else {
-        rb_core_proximity(a, b, c);
+        rb_core_proximity(a, b, INFINITY, c);
     }
     rb_add_radii(a, b, c);
 }

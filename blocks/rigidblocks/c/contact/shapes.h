@@ -239,10 +239,14 @@ static inline void rb_axpy_n(int n, double s, const double *x, double *y)
 
 /* ---- shapes as rows of a table of doubles ----
 
-   A row is [kind, a, b, c, radius, number of vertices, size, 0 | vertices]. A shape is its core,
-   inflated by `radius`; a, b and c are the half lengths of the core along the axes of its frame.
-   `size` is the smallest length of the whole shape; tolerances are relative to it. Terrain rows
-   differ (terrain.h). */
+   A row is [kind, a, b, c, radius, number of vertices, size, graph | vertices]. A shape is its
+   core, inflated by `radius`; a, b and c are the half lengths of the core along the axes of its
+   frame. `size` is the smallest length of the whole shape; tolerances are relative to it. Terrain
+   rows differ (terrain.h).
+
+   `graph` is the index of the hull graph in the row, or 0 if there is none. The graph contains the
+   start vertex of each cell of directions, the start of each vertex in the list of neighbours, the
+   end of the list, and the list. Points inside the hull have no neighbours. */
 
 enum {
     RB_POINT,
@@ -256,7 +260,9 @@ enum {
     RB_MESH,
     RB_SHAPE_KINDS
 };
-enum { RB_SHAPE_RADIUS = 4, RB_SHAPE_COUNT = 5, RB_SHAPE_SIZE = 6, RB_SHAPE_VERTICES = 8 };
+enum { RB_SHAPE_RADIUS = 4, RB_SHAPE_COUNT, RB_SHAPE_SIZE, RB_SHAPE_GRAPH, RB_SHAPE_VERTICES };
+enum { RB_HULL_VERTICES = 256 };        /* largest number of vertices of a hull */
+enum { RB_START_CELLS = 4 };            /* cells of directions along each edge of a cube face */
 enum { RB_FACE = 12 };                  /* largest number of vertices of a clipped face */
 #define RB_HALF_ROOT 0.7071067811865476 /* sqrt(1/2) */
 /* A cap of a cylinder touches if the cosine of the angle between axis and normal is larger, else
@@ -306,14 +312,65 @@ static inline double rb_shape_radius(const double *shape)
     return shape[RB_SHAPE_RADIUS];
 }
 
-/* Return the index of the hull vertex farthest along d, the first one if there are several. */
+/* The neighbours of a hull vertex: a range of the list of neighbours. */
+struct rb_hull_neighbours {
+    const double *at, *end;
+};
+
+static inline const double *hull_vertex(const double *shape, int k)
+{
+    return shape + RB_SHAPE_VERTICES + 3 * k;
+}
+
+/* Cells of directions on the six faces of a cube. */
+enum { RB_ALL_CELLS = 6 * RB_START_CELLS * RB_START_CELLS };
+
+/* Return the neighbours of vertex k of a hull with a graph. */
+static inline struct rb_hull_neighbours hull_neighbours(const double *shape, int k)
+{
+    const double *start = shape + (int)shape[RB_SHAPE_GRAPH] + RB_ALL_CELLS,
+                 *list = start + (int)shape[RB_SHAPE_COUNT] + 1;
+    const struct rb_hull_neighbours found = {list + (int)start[k], list + (int)start[k + 1]};
+    return found;
+}
+
+static inline int direction_tick(double part)
+{
+    const int tick = (int)((part + 1.0) * (0.5 * RB_START_CELLS));
+    return tick < RB_START_CELLS - 1 ? tick : RB_START_CELLS - 1;
+}
+
+/* Return the cell of a direction: the face of the cube that it passes through, and the cell of that
+   face. */
+static inline int direction_cell(const double *d)
+{
+    const double x = fabs(d[0]), y = fabs(d[1]), z = fabs(d[2]);
+    const int i = x >= y && x >= z ? 0 : (y >= z ? 1 : 2);
+    const double most = i == 0 ? x : (i == 1 ? y : z), part = most > 0.0 ? 1.0 / most : 0.0;
+    const int u = direction_tick(part * d[(i + 1) % 3]), v = direction_tick(part * d[(i + 2) % 3]);
+    return ((2 * i + (d[i] < 0.0)) * RB_START_CELLS + u) * RB_START_CELLS + v;
+}
+
+/* Return the index of the hull vertex farthest along d, by hill climbing from the start vertex of
+   the cell of d. A vertex of a convex polytope without a higher neighbour is the highest one.
+   Without a graph, the function compares all vertices. */
 static inline int farthest_vertex(const double *shape, const double *d)
 {
-    const int n = (int)shape[RB_SHAPE_COUNT];
-    int best = 0;
-    double most = rb_dot(shape + RB_SHAPE_VERTICES, d);
-    for (int k = 1; k < n; k++) {
-        const double s = rb_dot(shape + RB_SHAPE_VERTICES + 3 * k, d);
+    const int n = (int)shape[RB_SHAPE_COUNT], graph = (int)shape[RB_SHAPE_GRAPH];
+    int best = graph > 0 ? (int)shape[graph + direction_cell(d)] : 0, from = graph > 0 ? -1 : best;
+    double most = rb_dot(hull_vertex(shape, best), d);
+    while (from != best) {
+        const struct rb_hull_neighbours next = hull_neighbours(shape, from = best);
+        for (const double *k = next.at; k < next.end; k++) {
+            const double s = rb_dot(hull_vertex(shape, (int)*k), d);
+            if (s > most) {
+                most = s;
+                best = (int)*k;
+            }
+        }
+    }
+    for (int k = 1; k < n && graph == 0; k++) {
+        const double s = rb_dot(hull_vertex(shape, k), d);
         if (s > most) {
             most = s;
             best = k;
@@ -372,27 +429,38 @@ static inline void rb_support(const struct rb_placed_shape *a, const double *d, 
     rb_axpy(out, 1.0, a->p, out);
 }
 
+/* Distance of a hull edge along -d per distance perpendicular to d, or along `side`. Returns
+   -infinity for coincident vertices, and for vertices that are not on the side `side`. */
+static inline double edge_slope(const double *shape, int from, int to, const double *d,
+                                const double *side)
+{
+    double way[3], flat[3];
+    rb_subtract(hull_vertex(shape, to), hull_vertex(shape, from), way);
+    const double drop = rb_dot(way, d);
+    rb_axpy(way, -drop, d, flat);
+    const double length = side ? rb_dot(way, side) : rb_norm(flat);
+    return length > RB_COINCIDENT * shape[RB_SHAPE_SIZE] ? drop / length : -INFINITY;
+}
+
 /* Return the other end of the hull edge from the vertex `from` that descends least along d. The
    slope is the distance along -d per distance perpendicular to d. If `side` is given, the function
    uses the distance along `side` and only vertices on that side. Returns -1 if no such vertex
    exists. */
-static inline int least_sloped_vertex(const double *shape, const double *from, const double *d,
+static inline int least_sloped_vertex(const double *shape, int from, const double *d,
                                       const double *side)
 {
+    static const struct rb_hull_neighbours none = {NULL, NULL};
+    const int graph = (int)shape[RB_SHAPE_GRAPH];
+    const struct rb_hull_neighbours near = graph > 0 ? hull_neighbours(shape, from) : none;
+    const int n = graph > 0 ? (int)(near.end - near.at) : (int)shape[RB_SHAPE_COUNT];
     int best = -1;
     double most = -INFINITY;
-    for (int k = 0; k < (int)shape[RB_SHAPE_COUNT]; k++) {
-        double way[3], flat[3];
-        rb_subtract(shape + RB_SHAPE_VERTICES + 3 * k, from, way);
-        const double drop = rb_dot(way, d);
-        rb_axpy(way, -drop, d, flat);
-        const double length = side ? rb_dot(way, side) : rb_norm(flat);
-        if (!(length > RB_COINCIDENT * shape[RB_SHAPE_SIZE]))
-            continue;
-        const double slope = drop / length;
+    for (int k = 0; k < n; k++) {
+        const int to = graph > 0 ? (int)near.at[k] : k;
+        const double slope = edge_slope(shape, from, to, d, side);
         if (slope > most) {
             most = slope;
-            best = k;
+            best = to;
         }
     }
     return best;
@@ -403,14 +471,12 @@ static inline int least_sloped_vertex(const double *shape, const double *from, c
    perpendicular to this edge, on one of the two sides (gift wrapping). */
 static inline void facet_normal(const double *shape, const double *d, double *out)
 {
-    const double *vertex = shape + RB_SHAPE_VERTICES,
-                 *from = vertex + 3 * farthest_vertex(shape, d);
-    const int other = least_sloped_vertex(shape, from, d, NULL);
+    const int from = farthest_vertex(shape, d), other = least_sloped_vertex(shape, from, d, NULL);
     double edge[3], up[3], side[3], best = -INFINITY;
     memcpy(out, d, 3 * sizeof *out);
     if (other < 0)
         return;
-    rb_subtract(vertex + 3 * other, from, edge);
+    rb_subtract(hull_vertex(shape, other), hull_vertex(shape, from), edge);
     rb_normalize(edge);
     rb_axpy(d, -rb_dot(d, edge), edge, up);
     if (!(rb_normalize(up) > 0.0))
@@ -422,7 +488,7 @@ static inline void facet_normal(const double *shape, const double *d, double *ou
         const int third = least_sloped_vertex(shape, from, up, side);
         if (third < 0)
             continue;
-        rb_subtract(vertex + 3 * third, from, arm);
+        rb_subtract(hull_vertex(shape, third), hull_vertex(shape, from), arm);
         rb_cross(edge, arm, n);
         rb_normalize(n);
         if (rb_dot(n, d) < 0.0)
@@ -434,19 +500,48 @@ static inline void facet_normal(const double *shape, const double *d, double *ou
     }
 }
 
+/* Collect the indices of the hull vertices that are not below `low` along d. With a graph, the
+   search spreads from the vertex `top` over the neighbours, because these vertices of a convex
+   polytope are connected. */
+static inline int vertices_above(const double *shape, const double *d, double low, int top,
+                                 int *out)
+{
+    const int count = (int)shape[RB_SHAPE_COUNT];
+    unsigned char known[RB_HULL_VERTICES];
+    int n = 0;
+    if ((int)shape[RB_SHAPE_GRAPH] == 0) {
+        for (int k = 0; k < count; k++)
+            if (!(rb_dot(hull_vertex(shape, k), d) < low))
+                out[n++] = k;
+        return n;
+    }
+    memset(known, 0, (size_t)count);
+    known[top] = 1;
+    out[n++] = top;
+    for (int i = 0; i < n; i++) {
+        const struct rb_hull_neighbours next = hull_neighbours(shape, out[i]);
+        for (const double *at = next.at; at < next.end; at++) {
+            const int k = (int)*at;
+            if (!known[k] && !(rb_dot(hull_vertex(shape, k), d) < low))
+                out[n++] = k;
+            known[k] = 1;
+        }
+    }
+    return n;
+}
+
 /* Collect the hull vertices that are less than `thick` below the support vertex along d, ordered by
    angle about d (insertion sort). If there are more than RB_FACE, keep the highest. */
 static inline int hull_face(const double *shape, const double *d, double thick, double (*out)[3])
 {
-    const double *vertex = shape + RB_SHAPE_VERTICES;
-    const double top = rb_dot(vertex + 3 * farthest_vertex(shape, d), d);
+    const int top = farthest_vertex(shape, d);
+    const double low = rb_dot(hull_vertex(shape, top), d) - thick;
     double u[3], v[3], middle[3] = {0.0, 0.0, 0.0}, angle[RB_FACE];
-    int n = 0;
-    for (int k = 0; k < (int)shape[RB_SHAPE_COUNT]; k++) {
-        const double *p = vertex + 3 * k, height = rb_dot(p, d);
+    int at_top[RB_HULL_VERTICES], n = 0;
+    const int count = vertices_above(shape, d, low, top, at_top);
+    for (int k = 0; k < count; k++) {
+        const double *p = hull_vertex(shape, at_top[k]);
         int lowest = 0;
-        if (height < top - thick)
-            continue;
         if (n < RB_FACE) {
             memcpy(out[n++], p, sizeof *out);
             continue;
@@ -454,7 +549,7 @@ static inline int hull_face(const double *shape, const double *d, double thick, 
         for (int i = 1; i < n; i++)
             if (rb_dot(out[i], d) < rb_dot(out[lowest], d))
                 lowest = i;
-        if (rb_dot(out[lowest], d) < height)
+        if (rb_dot(out[lowest], d) < rb_dot(p, d))
             memcpy(out[lowest], p, sizeof *out);
     }
     for (int k = 0; k < n; k++)
@@ -566,11 +661,11 @@ static inline int add_edge(const double *from, const double *to, const double *d
 static inline int hull_edges(const struct rb_placed_shape *a, const double *d, double most,
                              double (*edge)[3])
 {
-    const double *shape = a->shape, *vertex = shape + RB_SHAPE_VERTICES,
-                 *from = vertex + 3 * farthest_vertex(shape, d);
-    const int first = least_sloped_vertex(shape, from, d, NULL);
+    const double *shape = a->shape;
+    const int from = farthest_vertex(shape, d), first = least_sloped_vertex(shape, from, d, NULL);
+    const double *corner = hull_vertex(shape, from);
     double up[3], side[3];
-    int count = first < 0 ? 0 : add_edge(from, vertex + 3 * first, d, most, edge, 0);
+    int count = first < 0 ? 0 : add_edge(corner, hull_vertex(shape, first), d, most, edge, 0);
     if (count == 0)
         return 0;
     rb_axpy(d, -rb_dot(d, edge[0]), edge[0], up);
@@ -579,7 +674,7 @@ static inline int hull_edges(const struct rb_placed_shape *a, const double *d, d
     for (int way = 0; way < 2; way++) {
         const int next = least_sloped_vertex(shape, from, up, side);
         if (next >= 0)
-            count = add_edge(from, vertex + 3 * next, d, most, edge, count);
+            count = add_edge(corner, hull_vertex(shape, next), d, most, edge, count);
         rb_scale(-1.0, side, side);
     }
     for (int k = 0; k < count; k++)

@@ -502,7 +502,7 @@ static inline void segment_contacts(const struct rb_placed_shape *a,
 {
     struct rb_proximity c = {{0.0, 0.0, 1.0}, 0.0, {0.0, 0.0, 0.0}, {0.0, 0.0, 0.0}};
     m->count = 0;
-    rb_core_proximity(a, edge, &c);
+    rb_core_proximity(a, edge, INFINITY, &c);
     if (!rb_is_line(a) &&
         fabs(c.gap) <= 1e-3 * fmin(a->shape[RB_SHAPE_SIZE], edge->shape[RB_SHAPE_SIZE])) {
         memcpy(c.n, up, sizeof c.n);

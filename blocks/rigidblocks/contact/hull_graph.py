@@ -1,0 +1,147 @@
+"""Vertices and edges of convex hulls, for the support points of the C contact code.
+
+`c/contact/shapes.h` finds a support vertex by hill climbing from vertex to vertex. On a convex
+polytope, a vertex without a higher neighbour is the highest one.
+"""
+
+from functools import lru_cache
+from itertools import chain
+
+import numpy as np
+
+from rigidblocks.spatial.spatial import Array
+
+START_CELLS = 4  # cells along each edge of a cube face; found by trial
+# Longest rounding error of the sum of the three products, relative to the product of the lengths
+ROUNDING = 1e-14
+SHORT_EDGE = 1e-6  # relative to the largest extent; hulls with shorter edges have no graph
+
+
+def hull_graph(vertices: Array) -> Array:
+    """Return the start vertices and the neighbours of the hull of the points `vertices` (n, 3) [m].
+
+    The result contains the start vertex of each cell of direction (`start_directions`), then the
+    start index of each vertex in the list of neighbours and the end of the list (n + 1), and then
+    the list. Points that are no vertices of the hull have no neighbours. If the hull has edges
+    below `SHORT_EDGE`, the result is empty.
+    """
+    return _cached_graph(np.ascontiguousarray(vertices, dtype=float).tobytes())
+
+
+@lru_cache(maxsize=1024)
+def _cached_graph(data: bytes) -> Array:
+    vertices = np.frombuffer(data).reshape(-1, 3)
+    n, size = len(vertices), float(np.ptp(vertices, axis=0).max())
+    neighbours: list[set[int]] = [set() for _ in range(n)]
+    for triangle in hull_triangles(vertices):
+        for i in triangle:
+            neighbours[i] |= set(triangle) - {i}
+    corners = [k for k in range(n) if neighbours[k]]
+    for k in corners:
+        edges = vertices[sorted(neighbours[k])] - vertices[k]
+        if np.linalg.norm(edges, axis=1).min() < SHORT_EDGE * size:
+            return np.zeros(0)
+    highest = (vertices[corners] @ start_directions().T).argmax(axis=0)
+    ends = np.cumsum([0, *map(len, neighbours)])
+    lists = list(chain.from_iterable(map(sorted, neighbours)))
+    return np.concatenate([np.array(corners)[highest], ends, lists]).astype(float)
+
+
+def start_directions() -> Array:
+    """Return the central direction (3,) of each cell of the six faces of a cube.
+
+    The cells are ordered by the axis of the face, its sign (positive first), and the coordinates of
+    the next two axes in cyclic order.
+    """
+    ticks = (2.0 * np.arange(START_CELLS) + 1.0) / START_CELLS - 1.0
+    return np.array(
+        [
+            np.roll([sign, u, v], axis)
+            for axis in range(3)
+            for sign in (1.0, -1.0)
+            for u in ticks
+            for v in ticks
+        ]
+    )
+
+
+def hull_triangles(vertices: Array) -> list[tuple[int, int, int]]:
+    """Return the triangles of the convex hull of points (n, 3), counter-clockwise from outside.
+
+    The incremental algorithm adds one point after the other. It replaces the triangles that are
+    visible from the point by triangles between the point and their boundary. Orientations are
+    exact: a determinant that rounding errors could change is computed with integers.
+
+    Raises:
+        ValueError: All points lie in one plane.
+    """
+    points = vertices - vertices.mean(axis=0)
+    order = np.argsort(-np.linalg.norm(points, axis=1), kind="stable").tolist()
+    exact = _integers(vertices)
+    start = _first_tetrahedron(vertices, exact, order)
+    i, j, k, m = start
+    if _volume(exact, i, j, k, m) > 0:
+        j, k = k, j
+    faces = np.array([(i, j, k), (i, k, m), (i, m, j), (j, m, k)])
+    for point in order:
+        if point in start:
+            continue
+        visible = _visible(vertices, exact, faces, point)
+        if not visible.any():
+            continue
+        edges = faces[visible][:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2).tolist()
+        inner = {(b, a) for a, b in edges}
+        rim = [(a, b, point) for a, b in edges if (a, b) not in inner]
+        faces = np.vstack([faces[~visible], np.array(rim)])
+    return [(int(a), int(b), int(c)) for a, b, c in faces]
+
+
+def _integers(vertices: Array) -> list[list[int]]:
+    """Return the coordinates as integers: multiples of their smallest binary digit."""
+    pairs = [[float(x).as_integer_ratio() for x in point] for point in vertices]
+    whole = max(d for point in pairs for _, d in point)
+    return [[n * (whole // d) for n, d in point] for point in pairs]
+
+
+def _volume(exact: list[list[int]], i: int, j: int, k: int, m: int) -> int:
+    """Return the exact determinant of the edges from i to j, k and m.
+
+    It is positive if m is on the outer side of the triangle i, j, k.
+    """
+    (a, b, c), (d, e, f), (g, h, o) = (
+        [x - y for x, y in zip(exact[p], exact[i], strict=True)] for p in (j, k, m)
+    )
+    return a * (e * o - f * h) + b * (f * g - d * o) + c * (d * h - e * g)
+
+
+def _visible(vertices: Array, exact: list[list[int]], faces: Array, point: int) -> Array:
+    """Return a mask of the faces whose plane is below the point."""
+    corner = vertices[faces[:, 0]]
+    a, b, c = (
+        vertices[faces[:, 1]] - corner,
+        vertices[faces[:, 2]] - corner,
+        vertices[point] - corner,
+    )
+    volume = np.einsum("ij,ij->i", np.cross(a, b), c)
+    lengths = [np.abs(x).sum(axis=1) for x in (a, b, c)]
+    bound = ROUNDING * lengths[0] * lengths[1] * lengths[2]
+    visible: Array = volume > 0.0
+    for k in np.flatnonzero(np.abs(volume) <= bound):
+        i, j, m = faces[k].tolist()
+        visible[k] = _volume(exact, i, j, m, point) > 0
+    return visible
+
+
+def _first_tetrahedron(
+    vertices: Array, exact: list[list[int]], order: list[int]
+) -> tuple[int, int, int, int]:
+    """Return four points with a nonzero volume: each is farthest from the simplex so far."""
+    i = order[0]
+    arm = vertices - vertices[i]
+    j = int(np.linalg.norm(arm, axis=1).argmax())
+    area = np.cross(arm[j], arm)
+    k = int(np.linalg.norm(area, axis=1).argmax())
+    m = int(np.abs(arm @ area[k]).argmax())
+    if _volume(exact, i, j, k, m) == 0:
+        raise ValueError("the vertices of a hull are all in one plane, so it has no volume")
+    return i, j, k, m
