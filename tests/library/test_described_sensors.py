@@ -122,7 +122,8 @@ def test_range_sensor_near_a_height_field_is_reported(tmp_path):
     text = SLIDER.format('<rangefinder name="r" site="s"/>').replace("<worldbody>", mesh)
     robot = read(tmp_path, text.replace("<geom size", '<site name="s"/><geom size'))
     assert any(
-        "sensor 'r' is not read: rays do not hit height fields" in one for one in robot.warnings
+        "sensor 'r' is not read: rangefinders do not detect height fields" in one
+        for one in robot.warnings
     )
 
 

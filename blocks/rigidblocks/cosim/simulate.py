@@ -467,7 +467,7 @@ def run_error(
         text += f": {error_text(failure)}"
     if unsaved is not None and not (failure and error_text(failure) == error_text(unsaved)):
         why = signal if isinstance(unsaved, KeyboardInterrupt) else error_text(unsaved)
-        text += f"; it could not be saved to '{wanted.save}' ({why})"
+        text += f"; the result could not be saved to '{wanted.save}' ({why})"
     if unsaved is not None and wanted.log is not None and wanted.log.exists():
         text += f"; the recorded samples are in '{wanted.log}'"
     interrupted = by_signal or isinstance(unsaved, KeyboardInterrupt)

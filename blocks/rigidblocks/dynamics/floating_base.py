@@ -106,10 +106,10 @@ def floating_body(model: Model) -> int:
     body = floating_base_body(model)
     if body is None:
         raise ValueError(
-            f"model '{model.name}' has no floating base: its first joints must give one body "
-            "six degrees of freedom, with massless bodies in between, and all other bodies must "
-            "descend from it; "
-            "floating_base(model) makes such a model"
+            f"model '{model.name}' has no floating base: the first joints must give one body "
+            "six degrees of freedom, only massless bodies may lie between them, and all other "
+            "bodies must descend from that body; "
+            "floating_base(model) returns a model with a floating base"
         )
     return body
 

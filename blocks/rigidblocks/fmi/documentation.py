@@ -277,9 +277,10 @@ def _integration_text(run: ReferenceRun) -> str:
     most = "any number of inner steps"
     if bound is not None:
         most = (
-            f"at most {bound} inner steps, and one more, per communication step or sample time "
-            f"within it, at most {most_operations(run.evaluator, method, bound):.2g} arithmetic "
-            "operations; steps.cut_short counts the steps that used them up"
+            f"at most {bound} inner steps, and one step without error control, per communication "
+            "step or sample time within it: at most "
+            f"{most_operations(run.evaluator, method, bound):.2g} arithmetic "
+            "operations; steps.cut_short counts the steps that reached this limit"
         )
     return (
         f"The method '{method.name}' integrates the states with error control to the relative "

@@ -214,7 +214,7 @@ def curves(run: ReferenceRun) -> str:
     """
     if find_spec("pygal") is None:
         return (
-            "<p>The curves are left out, because pygal is not installed: "
+            "<p>The curves are omitted, because pygal is not installed: "
             f"<code>{install_command('pygal')}</code>.</p>"
         )
     charts = [*_charts(run)]

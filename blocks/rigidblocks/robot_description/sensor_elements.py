@@ -175,7 +175,9 @@ def _obstacles(m: Any, names: Names, body: int) -> Iterator[tuple[str, Obstacle]
         if m.geom_bodyid[g] == body or is_clear:
             continue
         if kind not in _KINDS:
-            raise _UnreadError("rays do not hit height fields and signed distance functions")
+            raise _UnreadError(
+                "rangefinders do not detect height fields or signed distance functions"
+            )
         if _KINDS[kind] == "mesh":
             size = _triangles(m, int(m.geom_dataid[g]))
             room -= len(size) // 9
@@ -217,7 +219,7 @@ def _joint_sum(m: Any, kind: str, number: int) -> tuple[list[int], tuple[float, 
     elif kind in _AT_TENDON:
         wraps = slice(m.tendon_adr[number], m.tendon_adr[number] + m.tendon_num[number])
         if np.any(m.wrap_type[wraps] != _AT_JOINT_WRAP):
-            raise _UnreadError("the length of a spatial tendon is not an output")
+            raise _UnreadError("length sensors support only fixed tendons, not spatial tendons")
         joints, weights = m.wrap_objid[wraps].tolist(), m.wrap_prm[wraps]
     else:
         joints, weights = _actuated_joint(m, kind, number)

@@ -203,7 +203,7 @@ class Eventually(Requirement):
         text = (
             "is never in the range"
             if longest < 0
-            else f"is for {longest:g} s, from t = {when:g} s on, in the range"
+            else f"stays for {longest:g} s, from t = {when:g} s, in the range"
         )
         bounds = f"{text} from {self.lower:g} to {self.upper:g}"
         return Found(

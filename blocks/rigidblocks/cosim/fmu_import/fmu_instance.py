@@ -103,8 +103,8 @@ class Clocks:
                 interval = float(self._fmi.part.start[clock.name])
             if interval is None and clock.intervalVariability == "fixed":
                 raise self._fmi.refuse(
-                    f"its clock {clock.name} has no interval; set it in System.add, as in "
-                    f"start={{'{clock.name}': 0.01}} in seconds"
+                    f"its clock {clock.name} has no interval; set the interval [s] in System.add, "
+                    f"for example start={{'{clock.name}': 0.01}}"
                 )
             if interval is None:
                 interval, qualifier = self._query_interval(clock)

@@ -345,7 +345,7 @@ class SynchronousSystem(PortsOfParts, Block):
                 "all parts must have the same sample time"
             )
         (self.sample_time,) = times
-        check_start(self._parts.wiring, ", which blocks that sample together do not solve")
+        check_start(self._parts.wiring, "; a synchronous system does not solve algebraic loops")
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:

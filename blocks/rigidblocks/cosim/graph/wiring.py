@@ -759,7 +759,7 @@ def check_start(wiring: Wiring, remedy: str) -> None:
     """
     if loop := wiring.start_loop:
         refused = ValueError(
-            f"algebraic loop at the start through {', '.join(loop)}: write the `initial` of one "
-            f"of the blocks such that it does not read its inputs{remedy}"
+            f"algebraic loop at the start through {', '.join(loop)}: change `initial` of one "
+            f"of the blocks such that it does not read the block's inputs{remedy}"
         )
         raise with_doc_link(refused, "algebraic loops")

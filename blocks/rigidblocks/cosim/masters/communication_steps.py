@@ -709,9 +709,9 @@ def bonds_of(wiring: Wiring, links: Links, given: Any) -> list[Bond]:
                 raise KeyError(f"unknown output '{name}' in bonds; {suggestion(name, known)}")
         if pair not in exchanged:
             raise ValueError(
-                f"{pair[0]} and {pair[1]} are not a power bond: each output must be connected as "
-                "a whole to the part with the other output, and both must have the same number of "
-                "elements"
+                f"{pair[0]} and {pair[1]} are not a power bond: the whole of each output must be "
+                "connected to the part with the other output, and both outputs must have the same "
+                "number of elements"
             )
     return [_bond(wiring, links, *pair) for pair in given]
 
