@@ -220,11 +220,11 @@ class RigidContactPlant(WrittenBlock):
         """
         of = "of each body, of the ground, of materials"
         texts = {
-            "mu": ("1", f"friction {of}"),
-            "e": ("1", "restitution of the same"),
-            "mu_static": ("1", "static friction of the same"),
-            "torsional": ("m", "largest moment about the normal per normal force, of the same"),
-            "rolling": ("m", "largest moment about the tangents per normal force, of the same"),
+            "mu": ("1", f"friction coefficient {of}"),
+            "e": ("1", f"restitution coefficient {of}"),
+            "mu_static": ("1", f"static friction coefficient {of}"),
+            "torsional": ("m", f"largest moment about the normal per normal force, {of}"),
+            "rolling": ("m", f"largest moment about the tangents per normal force, {of}"),
         }
         return (
             gravity_port(self.model),

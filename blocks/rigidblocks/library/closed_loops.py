@@ -202,8 +202,8 @@ class ClosedLoopPlant(JointPlant):
             return motion
         return (
             *motion,
-            Port("energy_due", (), "J", "energy at the start and work since", 0.0),
-            Port("energy_known", (), "1", "1 once the energy at the start is known", 0.0),
+            Port("energy_due", (), "J", "initial energy plus work of the forces", 0.0),
+            Port("energy_known", (), "1", "1 if the initial energy is known, else 0", 0.0),
         )
 
     @cached_property
@@ -215,7 +215,7 @@ class ClosedLoopPlant(JointPlant):
         if self.loop_forces:
             loops, text = (
                 [loop.joint for loop in self.model.loops],
-                "forces of the loop joints' freedoms",
+                "forces along the degrees of freedom of the loop joints",
             )
             ports.append(force_port(loops, "loop_tau", text))
         return (*ports, *self._elements.inputs)
@@ -239,7 +239,7 @@ class ClosedLoopPlant(JointPlant):
                 "condition",
                 (),
                 "1",
-                "ratio of the constraints' largest and smallest size: large near singular poses",
+                "condition number of the constraints: large near singular configurations",
             ),
             *(
                 (
@@ -247,7 +247,7 @@ class ClosedLoopPlant(JointPlant):
                         "coordinate_condition",
                         (),
                         "1",
-                        "condition number of the coordinates: large near a singular pose",
+                        "condition number of the coordinates: large near singular configurations",
                     ),
                 )
                 if self._independent
@@ -608,7 +608,7 @@ class CompliantLoopClosure(Block):
         wrenches, forces = wrench_port(self.model), constraint_units(self.model)
         return (
             Port("f_ext", wrenches.shape, wrenches.unit, wrenches.doc),
-            Port("lam", (self.model.nc,), forces, "forces of the loops' springs"),
+            Port("lam", (self.model.nc,), forces, "forces of the springs in the loops"),
             Port("delta", (self.model.nc,), _length_units(self.model), "loop errors"),
         )
 
@@ -627,11 +627,18 @@ class CompliantLoopClosure(Block):
                 "stiffness",
                 shape,
                 springs,
-                "stiffness of the loops' springs",
+                "stiffness of the springs in the loops",
                 self.stiffness,
                 min=0.0,
             ),
-            Port("damping", shape, dampers, "damping of the loops' dampers", self.damping, min=0.0),
+            Port(
+                "damping",
+                shape,
+                dampers,
+                "damping of the dampers in the loops",
+                self.damping,
+                min=0.0,
+            ),
         )
 
     def longest_hold(self, u: Record, p: Record) -> float:
@@ -729,7 +736,7 @@ def _closure_ports(model: Tree) -> tuple[Port, ...]:
             "b",
             (nc,),
             tuple(f"{unit}/s2" for unit in lengths),
-            "missing constraint accelerations",
+            "accelerations that the constraint forces must produce",
         ),
         Port("delta", (nc,), lengths, "loop errors"),
         Port("rate", (nc,), tuple(f"{unit}/s" for unit in lengths), "rates of the loop errors"),

@@ -93,7 +93,7 @@ class PDController(Block):
         return (
             *self.outputs,
             Port("e_last", (self.n,), self._units[0], "error at the last sample", 0.0),
-            Port("primed", (), "1", "1 once there is a last sample", 0.0),
+            Port("primed", (), "1", "1 after the first sample, else 0", 0.0),
         )
 
     @cached_property
@@ -222,7 +222,7 @@ class PID(Block):
 
         A controller with a sample time has no continuous states.
         """
-        x = Port("x", self._shape, self.unit_in, "c ref - meas after the lag", 0.0)
+        x = Port("x", self._shape, self.unit_in, "filtered c ref - meas", 0.0)
         lag = (x,) if self._differentiates else ()
         return () if self.sample_time else (*self._memories, *lag)
 
@@ -247,7 +247,11 @@ class PID(Block):
             ports.append(Port("ki", shape, "", "integral gain, per s", self.ki))
         if self._differentiates:
             ports.append(Port("kd", shape, "", "derivative gain, times s", self.kd))
-            ports.append(Port("Tf", (), "s", "lag of the derivative", self.Tf or 0.0, min=0.0))
+            ports.append(
+                Port(
+                    "Tf", (), "s", "time constant of the derivative filter", self.Tf or 0.0, min=0.0
+                )
+            )
         if self._winds_up:
             Tt = broadcast_start(self._anti_windup_time, shape)
             ports.append(Port("Tt", shape, "s", "time constant of anti-windup", Tt, positive=True))
@@ -487,7 +491,7 @@ def _force_ports(model: Model) -> tuple[Port, ...]:
     tau = joint_ports(model, tau="joint forces")
     if not model.has_constraints:
         return tau
-    units, text = joint_units(model.joint).qdd, "accelerations that the actuators cannot give"
+    units, text = joint_units(model.joint).qdd, "accelerations that the actuators cannot produce"
     return (*tau, Port("missed", (model.nv,), units, text))
 
 

@@ -43,7 +43,7 @@ class Quantity(NamedTuple):
 
 
 QUANTITIES = {
-    "accelerometer": Quantity((3,), "m/s2", "acceleration less gravity, sensor coordinates", 2),
+    "accelerometer": Quantity((3,), "m/s2", "acceleration minus gravity, sensor coordinates", 2),
     "velocimeter": Quantity((3,), "m/s", "velocity, sensor coordinates", 1),
     "gyro": Quantity((3,), "rad/s", "angular velocity, sensor coordinates", 1),
     "magnetic_field": Quantity((3,), "V.s/m2", "magnetic field, sensor coordinates", 0),
@@ -55,7 +55,7 @@ QUANTITIES = {
     "velocity": Quantity((3,), "m/s", "velocity of the origin", 1),
     "angular_velocity": Quantity((3,), "rad/s", "angular velocity", 1),
     "acceleration_without_gravity": Quantity(
-        (3,), "m/s2", "acceleration less gravity, base coordinates", 2
+        (3,), "m/s2", "acceleration minus gravity, base coordinates", 2
     ),
     "angular_acceleration": Quantity((3,), "rad/s2", "angular acceleration, base coordinates", 2),
     "range": Quantity((), "m", "distance along the z axis to the nearest shape, -1 if none", 0),
@@ -74,7 +74,7 @@ QUANTITIES = {
     "time": Quantity((), "s", "time", 0),
     "potential_energy": Quantity((), "J", "potential energy in gravity", 0),
     "kinetic_energy": Quantity((), "J", "kinetic energy, with the rotors", 1),
-    "altitude": Quantity((), "m", "altitude above the start", 0),
+    "altitude": Quantity((), "m", "height above the initial height", 0),
     "vertical_velocity": Quantity((), "m/s", "vertical velocity", 1),
 }
 
@@ -285,13 +285,13 @@ class SensedPlant(Plant):
             found.append(port)
             if one.sampling.delay:
                 shape = (one.sampling.delay, *port.shape)
-                text = "samples under way, the oldest first"
+                text = "delayed samples, oldest first"
                 found.append(Port(f"{port.name}_way", shape, port.unit, text, 0.0))
             if any(one.sampling.walk):
                 found.append(
-                    Port(f"{port.name}_walk", port.shape, port.unit, "walk of the bias", 0.0)
+                    Port(f"{port.name}_walk", port.shape, port.unit, "random walk of the bias", 0.0)
                 )
-        tick = Port(_TICK, (), "1", "number of the next sample of the sensors", 0.0)
+        tick = Port(_TICK, (), "1", "index of the next sample of the sensors", 0.0)
         return (*found, tick) if found else ()
 
     @cached_property

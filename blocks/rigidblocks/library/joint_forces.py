@@ -92,7 +92,7 @@ class JointActuator(Block):
         shape, (ratio, velocity, force, viscous) = (self._n,), self._units
         above: Any = {"min": 0.0, "positive": True}
         return (
-            Port("ratio", shape, ratio, "speed of the motor over speed of the joint", self.ratio),
+            Port("ratio", shape, ratio, "motor speed divided by joint speed", self.ratio),
             Port(
                 "tau_max", shape, "N.m", "limit of the motor torque command", self.tau_max, **above
             ),

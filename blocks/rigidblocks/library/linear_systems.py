@@ -49,7 +49,7 @@ class Integrator(SignalWithState):
     def inputs(self) -> tuple[Port, ...]:
         """Input ports for the signal u, and if the option is set, for `reset`."""
         u = Port("u", self._shape, _rate(self.unit), "signal")
-        reset = Port("reset", (), "1", "whether y is y0, 0 or 1", 0.0)
+        reset = Port("reset", (), "1", "reset of y to y0, 0 or 1", 0.0)
         return (u, reset) if self.reset else (u,)
 
     @property
@@ -144,7 +144,7 @@ class Derivative(Block):
     @cached_property
     def states(self) -> tuple[Port, ...]:
         """Port of the filter state x, or () if the block has a sample time."""
-        text = "signal after the lag"
+        text = "filtered signal"
         return () if self.sample_time else (Port("x", self._shape, self.unit_in, text, self.u0),)
 
     @cached_property
@@ -195,7 +195,7 @@ class LowPass(SignalWithState):
 
     @property
     def _y(self) -> Port:
-        return Port("y", self._shape, self.unit, "signal after the lag", self.y0)
+        return Port("y", self._shape, self.unit, "filtered signal", self.y0)
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:

@@ -122,7 +122,7 @@ class DeadZone(SignalWithLimits):
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
         """Port of the output signal y."""
-        return (Port("y", self._shape, self.unit, "signal less the zone"),)
+        return (Port("y", self._shape, self.unit, "signal outside the dead zone, else 0"),)
 
     def output(self, u: Record, p: Record) -> Values:
         return {"y": u.u - clip_with_events(u.u, p.lower, p.upper)}
@@ -167,7 +167,7 @@ class RateLimiter(SignalWithState):
     @property
     def _y(self) -> Port:
         start = broadcast_start(self.y0, self._shape)
-        return Port("y", self._shape, self.unit, "signal of limited rate", start)
+        return Port("y", self._shape, self.unit, "signal with limited rate of change", start)
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
@@ -184,7 +184,7 @@ class RateLimiter(SignalWithState):
                 "falling",
                 self._shape,
                 "",
-                "lowest rate",
+                "lowest rate of change",
                 broadcast_start(self.falling, self._shape),
             ),
         )
@@ -229,12 +229,12 @@ class Switch(Block):
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
         """Port of the output signal y."""
-        return (Port("y", as_shape(self.shape), self.unit, "signal chosen"),)
+        return (Port("y", as_shape(self.shape), self.unit, "selected signal"),)
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
         """Port of the parameter `threshold`."""
-        return (Port("threshold", (), "", "value of u2 from which on u1 is taken", self.threshold),)
+        return (Port("threshold", (), "", "smallest u2 that selects u1", self.threshold),)
 
     def output(self, u: Record, p: Record) -> Values:
         whole = select(p.threshold <= u.u2, u.u1, u.u3)
@@ -342,7 +342,7 @@ class Compare(Block):
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
         """Port of the output signal y."""
-        return (_truth("y", as_shape(self.shape), "whether u1 < u2"),)
+        return (_truth("y", as_shape(self.shape), "1 if u1 < u2, else 0"),)
 
     def output(self, u: Record) -> Values:
         return {"y": _is_less(u.u1, u.u2)}
@@ -418,7 +418,7 @@ class Hysteresis(Block):
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
         """Port of the sampled state y."""
-        return (_truth("y", (), "whether u has been above and not yet below", self.y0),)
+        return (_truth("y", (), "1 after u exceeds upper, 0 after u falls below lower", self.y0),)
 
     @property
     def outputs(self) -> tuple[Port, ...]:
@@ -429,8 +429,8 @@ class Hysteresis(Block):
     def parameters(self) -> tuple[Port, ...]:
         """Ports of the parameters `lower` and `upper`, the thresholds."""
         return (
-            Port("lower", (), self.unit, "where y becomes 0", self.lower),
-            Port("upper", (), self.unit, "where y becomes 1", self.upper),
+            Port("lower", (), self.unit, "threshold below which y becomes 0", self.lower),
+            Port("upper", (), self.unit, "threshold above which y becomes 1", self.upper),
         )
 
     def update(self, x: Record, u: Record, p: Record) -> Values:
@@ -542,7 +542,7 @@ class LookupTable(Block):
         names = ("u",) if len(self._axes) == 1 else ("u1", "u2")
         units = (self.unit_in,) * 2 if isinstance(self.unit_in, str) else self.unit_in
         return tuple(
-            Port(name, self._shape, unit, "where the table is read")
+            Port(name, self._shape, unit, "argument of the table")
             for name, unit in zip(names, units, strict=False)
         )
 

@@ -83,7 +83,7 @@ class Noise(Block):
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
         """Sampled state ports for the random values y, and the index of the next sample."""
-        return (*self.outputs, Port("k", (), "1", "number of the next sample", 0.0))
+        return (*self.outputs, Port("k", (), "1", "index of the next sample", 0.0))
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
@@ -233,7 +233,7 @@ class Encoder(Block):
                 "qd_meas",
                 (self._n,),
                 tuple(f"{unit}/s" for unit in self._units),
-                "velocities by difference",
+                "velocities by backward difference",
                 0.0,
             ),
         )
@@ -244,7 +244,7 @@ class Encoder(Block):
 
         `primed` is 0 before the first sample, and then 1.
         """
-        return (*self.outputs, Port("primed", (), "1", "1 once there is a last sample", 0.0))
+        return (*self.outputs, Port("primed", (), "1", "1 after the first sample, else 0", 0.0))
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
@@ -254,7 +254,7 @@ class Encoder(Block):
                 "resolution",
                 (self._n,),
                 self._units,
-                "size of a step",
+                "resolution of the position",
                 self.resolution,
                 positive=True,
             ),
@@ -303,7 +303,7 @@ class IMU(Block):
                 "accelerometer",
                 (3,),
                 "m/s2",
-                f"acceleration less gravity, coordinates of {self.frame.name}",
+                f"acceleration minus gravity, coordinates of {self.frame.name}",
             ),
         )
 
@@ -368,12 +368,12 @@ class Fault(Block):
     def outputs(self) -> tuple[Port, ...]:
         """Port of the output y, the faulty signal."""
         start = broadcast_start(self.y0, self._shape)
-        return (Port("y", self._shape, self.unit, "signal as it arrives", start),)
+        return (Port("y", self._shape, self.unit, "received signal", start),)
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
         """Sampled state ports for y, the sample index and the delayed samples."""
-        number = Port("k", (), "1", "number of the next sample", 0.0)
+        number = Port("k", (), "1", "index of the next sample", 0.0)
         buffer = sample_buffer(self.delay, self._shape, self.unit, self.y0, "way")
         return (*self.outputs, number, *buffer)
 

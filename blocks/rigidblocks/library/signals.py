@@ -118,7 +118,7 @@ class Sum(Block):
     def inputs(self) -> tuple[Port, ...]:
         """Ports of the input signals u1, u2, ..., one for each sign."""
         return tuple(
-            Port(f"u{k}", as_shape(self.shape), self.unit, f"counts with the sign {sign}", 0.0)
+            Port(f"u{k}", as_shape(self.shape), self.unit, f"summand with the sign {sign}", 0.0)
             for k, sign in enumerate(self.signs, 1)
         )
 

@@ -121,7 +121,7 @@ class Step(Block):
         return (
             Port("step_time", (), "s", "time of the step", self.time),
             Port("before", (self._n,), self.unit, "value before the step", self.before),
-            Port("after", (self._n,), self.unit, "value from the step on", self.after),
+            Port("after", (self._n,), self.unit, "value after the step", self.after),
         )
 
     def output(self, t: Any, p: Record) -> Values:
@@ -158,7 +158,7 @@ class Ramp(Block):
         """Parameter ports for rate (n,), begin [s], and the value y0 (n,) before the ramp."""
         return (
             Port("rate", (self._n,), rate_unit(self.unit), "rate of change", self.rate),
-            Port("begin", (), "s", "time at which it begins", self.begin),
+            Port("begin", (), "s", "start time", self.begin),
             Port("y0", (self._n,), self.unit, "value before the ramp", self.y0),
         )
 
@@ -485,16 +485,16 @@ class Chirp(Block):
         """Output ports for the value y, the slope, and the frequency [Hz], each (n,)."""
         return (
             *_motion_ports(self._n, self.unit)[:2],
-            Port("frequency", (self._n,), "Hz", "frequency of the instant"),
+            Port("frequency", (self._n,), "Hz", "current frequency"),
         )
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
         """Parameter ports for f0, f1, amplitude and offset, each (n,), and for duration [s]."""
         return (
-            Port("f0", (self._n,), "Hz", "frequency up to t = 0", self.f0),
-            Port("f1", (self._n,), "Hz", "frequency from the end of the sweep on", self.f1),
-            Port("duration", (), "s", "length of the sweep", self.duration, positive=True),
+            Port("f0", (self._n,), "Hz", "frequency until t = 0", self.f0),
+            Port("f1", (self._n,), "Hz", "frequency after the sweep", self.f1),
+            Port("duration", (), "s", "duration of the sweep", self.duration, positive=True),
             Port("amplitude", (self._n,), self.unit, "amplitude", self.amplitude),
             Port("offset", (self._n,), self.unit, "mean value", self.offset),
         )
@@ -584,8 +584,8 @@ class QuinticProfile(Block):
         return (
             Port("y0", (self._n,), self.unit, "value at the beginning", self.y0),
             Port("y1", (self._n,), self.unit, "value at the end", self.y1),
-            Port("begin", (), "s", "time at which it begins", self.begin),
-            Port("duration", (), "s", "time that it takes", self.duration, positive=True),
+            Port("begin", (), "s", "start time", self.begin),
+            Port("duration", (), "s", "duration of the motion", self.duration, positive=True),
         )
 
     def output(self, t: Any, p: Record) -> Values:
@@ -645,7 +645,7 @@ class TrapezoidalProfile(Block):
                 "the curvature",
                 self.curvature_max,
             ),
-            Port("begin", (), "s", "time at which it begins", self.begin),
+            Port("begin", (), "s", "start time", self.begin),
         )
 
     def output(self, t: Any, p: Record) -> Values:

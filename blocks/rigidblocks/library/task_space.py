@@ -300,8 +300,10 @@ class OperationalSpaceController(Block):
         return (
             Port("kp", (), _PER[0], "position gain", self.kp, min=0.0),
             Port("kd", (), _PER[1], "velocity gain", self.kd, min=0.0),
-            Port("damping", (), _PER[1], "damping of what else moves", self.damping, min=0.0),
-            Port("regularity", (), "1/kg", "added to the inverse inertia", self.regularity),
+            Port("damping", (), _PER[1], "damping of the null-space motion", self.damping, min=0.0),
+            Port(
+                "regularity", (), "1/kg", "regularization of the inverse inertia", self.regularity
+            ),
             gravity_port(self.model),
         )
 
