@@ -202,7 +202,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _name_of_subpackage(name: str) -> Any:
-    """Return a public name of the packages of blocks and algorithms, such as `Gain`."""
+    """Return the public object `name` of `library`, `contact`, `joints` or `dynamics`."""
     known = list(__all__)
     for subpackage in ("library", "contact", "joints", "dynamics"):
         face = import_module(f"rigidblocks.{subpackage}")

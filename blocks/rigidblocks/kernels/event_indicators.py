@@ -65,7 +65,7 @@ class Events:
 
     @property
     def staged(self) -> bool:
-        """True if the block has a C stage; its branches cannot be held."""
+        """True if the block has a C stage, whose branches cannot be held."""
         return isinstance(self.evaluator.memory.block, StagedBlock)
 
     @cached_property
@@ -362,7 +362,7 @@ class Tangents:
         """Graph of the directional derivative J v of the state derivatives and computed outputs.
 
         J is the Jacobian with respect to the memory vector. The inputs are the memory vector, the
-        direction v, and the sides of the event indicators.
+        direction v, and the selected branches of the piecewise functions.
         """
         return self._graph("tangent", ("rates", "outputs"), 1)
 

@@ -165,9 +165,10 @@ def _frames(model: Model, tree: Model) -> list[Transform]:
 def _loop_between(
     loop: LoopJoint, end_of_body: dict[int, int], frames: list[Transform]
 ) -> LoopJoint:
-    """Return a loop joint between the free bodies that replace its two bodies.
+    """Return a copy of a loop joint that connects free bodies instead of bodies of the model.
 
-    `end_of_body` maps body indices to indices of ends. `frames` contains the results of `_frames`.
+    `end_of_body` maps indices of bodies of the model to indices of free bodies. `frames` contains
+    the results of `_frames`.
     """
     s, p = loop.successor, loop.predecessor
     Xs, Xp = loop.Xs @ frames[s].inverse(), loop.Xp @ frames[p].inverse()

@@ -296,7 +296,7 @@ def find_idle_joint(
 
 
 def _all_move_their_own_body(tree: Any) -> bool:
-    """Return True if a fast test shows that every joint moves enough inertia.
+    """Return True if a fast test shows that the joint-space inertia of each joint is regular.
 
     The joint-space inertia D = S^T IA S of a joint is at least S^T I S, where I is the inertia of
     the body that the joint moves. The test compares S^T I S with the total mass m of all bodies

@@ -264,7 +264,7 @@ class Record:
         return k, Row(numbers[first - 1 :], cells[first + n])
 
     def _digest(self, cells: Sequence[str]) -> str:
-        """Return the checksum of a line; the record stores it as the last cell of the line."""
+        """Return the checksum of a line of the .csv file, which is the last cell of the line."""
         return hashlib.sha256(f"{self._key}\n{csv_line(cells)}".encode()).hexdigest()[:16]
 
 

@@ -294,7 +294,7 @@ def grounds(block: Any) -> Sequence[Surface | Shape]:
 
 
 def level_ground(robot: Any, up: ArrayLike) -> dict[str, Any]:
-    """Return the height of a horizontal ground as data for the page, or an empty dict."""
+    """Return {"ground": height [m]} for the highest horizontal plane; {} without such a plane."""
     heights = [
         float(np.asarray(one.normal) @ np.asarray(one.point))
         for one in grounds(robot)

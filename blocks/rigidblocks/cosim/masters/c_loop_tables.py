@@ -292,19 +292,20 @@ class Sparsity(NamedTuple):
 
     @property
     def n_colours(self) -> int:
-        """Number of colours."""
+        """Number of different colours, which is the number of groups of columns."""
         return int(self.colours.max(initial=-1)) + 1
 
 
 class Exchange(NamedTuple):
     """State equations of an FMU for model exchange, and the memory of its integrator.
 
-    `functions` contains the addresses of the FMI functions for time, states, derivatives, event
-    indicators, states (get), nominal values, completed steps and directional derivatives; the last
-    two are 0 if not used. `tolerances` is rtol, atol (NaN for rtol times the nominal value) and the
-    longest inner step [s]. `switching` contains the constants of the stiffness detection.
-    `references` (2, r) contains the value references of the derivatives and of the states. `memory`
-    contains a vector for each name in `EXCHANGE_MEMORY`, which the loop changes.
+    `functions` contains the addresses of eight FMI functions. They set the time and the states, and
+    get the derivatives, event indicators, states and nominal values. The last two complete an
+    integrator step and return directional derivatives; their addresses are 0 if they are not used.
+    `tolerances` is rtol, atol (NaN for rtol times the nominal value) and the longest inner step
+    [s]. `switching` contains the constants of the stiffness detection. `references` (2, r) contains
+    the value references of the derivatives and of the states. `memory` contains a vector for each
+    name in `EXCHANGE_MEMORY`, which the loop changes.
     """
 
     functions: Sequence[int]
