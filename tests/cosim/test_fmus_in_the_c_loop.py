@@ -9,11 +9,14 @@ from numpy.testing import assert_array_equal
 
 from any_models import (
     BOUNCING_BALL,
+    CLOCKS,
     DAHLQUIST,
     FEEDTHROUGH,
+    PARTITIONS,
     RESOURCE,
     STAIR,
     STATE_SPACE,
+    TICKS,
     VAN_DER_POL,
     any_fmu,
 )
@@ -27,10 +30,11 @@ from rigidblocks import (
     prepare,
     simulate,
 )
-from rigidblocks.cosim.fmu_import.fmu_instance import FmuInstance
+from rigidblocks.cosim.fmu_import.fmu_instance import FmuInstance, RunningFmu, ScheduledInstance
 from rigidblocks.cosim.fmu_import.model_exchange import ExchangeInstance
 
 EVENT_MODE = 'hasEventMode="true" mightReturnEarlyFromDoStep="true"'
+FIXED_STEPS = {"model exchange": {"method": "rk4", "h": 2e-3}}
 TYPES = [v.type for v in FEEDTHROUGH.variables if v.causality == "input"]
 
 
@@ -67,9 +71,21 @@ def only_in_c(monkeypatch):
             raise AssertionError(f"Python steps {self.fmi.part.name} at {times}")
 
         with monkeypatch.context() as patched:
-            patched.setattr(FmuInstance, "step", step)
-            patched.setattr(ExchangeInstance, "step", step)
+            for instance in (FmuInstance, ExchangeInstance, ScheduledInstance):
+                patched.setattr(instance, "step", step)
             return simulate(*arguments, form="compiled", **options)
+
+    return run
+
+
+@pytest.fixture
+def in_python(monkeypatch):
+    """Return a function that runs a system, with the master loop and all steps in Python."""
+
+    def run(*arguments, **options):
+        with monkeypatch.context() as patched:
+            patched.setattr(RunningFmu, "_c_step", lambda _: None)
+            return simulate(*arguments, form="numpy", **options)
 
     return run
 
@@ -91,17 +107,19 @@ def assert_equal_runs(result, expected):
 )
 @pytest.mark.parametrize("dt", [0.01, 0.37])
 def test_fmu_results_of_the_c_master_loop_match_the_python_master_loop(
-    fmu, only_in_c, model, version, dt
+    fmu, only_in_c, in_python, model, version, dt
 ):
     system = system_of(fmu(model, version))
     result = only_in_c(system, 20 * dt, dt)
-    assert_equal_runs(result, simulate(system, 20 * dt, dt, form="numpy"))
+    assert_equal_runs(result, in_python(system, 20 * dt, dt))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ["jacobi", "gauss-seidel"])
 @pytest.mark.parametrize("attributes", ["", EVENT_MODE])
-def test_c_master_loop_transfers_values_of_all_types_at_events(fmu, only_in_c, order, attributes):
+def test_c_master_loop_transfers_values_of_all_types_at_events(
+    fmu, only_in_c, in_python, order, attributes
+):
     """Discrete inputs change at every tenth communication point, the others at every point."""
     model = replace(FEEDTHROUGH, name=f"Values{len(attributes)}", attributes=attributes)
     system = System()
@@ -121,7 +139,7 @@ def test_c_master_loop_transfers_values_of_all_types_at_events(fmu, only_in_c, o
         "first.Binary_input": [b"", b"\x00\x01", b"\x00\x02", b"\x00"],
     }
     result = only_in_c(system, 5.0, 0.1, order=order, scenario=inputs)
-    expected = simulate(system, 5.0, 0.1, order=order, scenario=inputs, form="numpy")
+    expected = in_python(system, 5.0, 0.1, order=order, scenario=inputs)
     assert_equal_runs(result, expected)
     assert set(expected["second.Int32_output"]) >= {1, 2, 3, 4}
     assert expected["second.UInt64_output"].max() == 2**53
@@ -140,9 +158,11 @@ def test_c_master_loop_transfers_values_of_all_types_at_events(fmu, only_in_c, o
     ],
     ids=lambda model: model.name,
 )
-def test_error_reports_of_fmus_are_equal_in_the_c_and_python_master_loops(fmu, only_in_c, model):
+def test_error_reports_of_fmus_are_equal_in_the_c_and_python_master_loops(
+    fmu, only_in_c, in_python, model
+):
     messages, times = [], []
-    for run in (only_in_c, lambda *arguments: simulate(*arguments, form="numpy")):
+    for run in (only_in_c, in_python):
         with pytest.raises(SimulationError) as caught:
             run(system_of(fmu(model, 3)), 12.0, 0.1)
         messages.append(str(caught.value))
@@ -157,20 +177,20 @@ def test_error_reports_of_fmus_are_equal_in_the_c_and_python_master_loops(fmu, o
     [(0.5, "cannot be 0.5: it takes integers from -128 to 127"), (128, "cannot be 128")],
 )
 def test_c_master_loop_reports_a_value_outside_the_range_of_its_type(
-    fmu, only_in_c, value, message
+    fmu, only_in_c, in_python, value, message
 ):
     scenario = {"time": [0.0, 0.05], "part.Float64_input": [1.0, value]}
     system = system_of(fmu(FEEDTHROUGH, 3))
     system.add("other", fmu(FEEDTHROUGH, 3))
     system.connect("part.Float64_output", "other.Int8_input")
-    for run in (only_in_c, lambda *all, **more: simulate(*all, form="numpy", **more)):
+    for run in (only_in_c, in_python):
         with pytest.raises(SimulationError, match=message):
             run(system, 0.1, 0.01, scenario=scenario)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("arrays", [True, False])
-def test_c_master_loop_steps_exported_fmi_3_fmus(tmp_path, only_in_c, arrays):
+def test_c_master_loop_steps_exported_fmi_3_fmus(tmp_path, only_in_c, in_python, arrays):
     system = System()
     pd = PDController([60.0, 30.0], [8.0, 4.0], sample_time=0.01)
     for name, block in (("robot", RobotPlant(planar2())), ("pd", pd)):
@@ -180,7 +200,90 @@ def test_c_master_loop_steps_exported_fmi_3_fmus(tmp_path, only_in_c, arrays):
         for end in ("",) if arrays else ("[1]", "[2]"):
             system.connect(f"{source}{end}", f"{target}{end}")
     result = only_in_c(system, 0.5, 0.01)
-    assert_equal_runs(result, simulate(system, 0.5, 0.01, form="numpy"))
+    assert_equal_runs(result, in_python(system, 0.5, 0.01))
+
+
+# ---- clocks ----
+
+CLOCKED = {  # models and start values
+    "constant and countdown": (CLOCKS, {}),
+    "set, changing and triggered": (TICKS, {"fixed": 0.1, "tunable": 0.25}),
+    "partitions": (PARTITIONS, {"hit": 1, "u": 0.25}),
+}
+CLOCKED_KINDS = [
+    *((name, kind) for name in list(CLOCKED)[:2] for kind in ("co-simulation", "model exchange")),
+    ("partitions", "scheduled execution"),
+]
+
+
+@pytest.mark.parametrize(("name", "kind"), CLOCKED_KINDS)
+@pytest.mark.parametrize("dt", [0.01, 0.1, 0.5])
+def test_clocks_tick_in_the_c_master_loop_as_in_the_python_master_loop(
+    fmu, only_in_c, in_python, name, kind, dt
+):
+    model, start = CLOCKED[name]
+    system = System()
+    for part in ("a", "b"):
+        system.add(part, fmu(model, 3), kind=kind, start=start, **FIXED_STEPS.get(kind, {}))
+    if model is TICKS:
+        system.connect("a.out", "b.hit")
+    for order in ("gauss-seidel", "jacobi"):
+        result = only_in_c(system, 0.3 + 10 * dt, dt, order=order, t_start=0.3)
+        expected = in_python(system, 0.3 + 10 * dt, dt, order=order, t_start=0.3)
+        assert_close_runs(result, expected, 1e-12)
+        assert max(np.max(result[port.name]) for port in result.ports) >= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (PARTITIONS, "'part': its clocks tick more than 1000 times at the same time at t = 0.1 s"),
+        (
+            replace(CLOCKS, name="Impatient", interval="*value = 0.0; return r == 2 ? 2 : 0;"),
+            "'part': it has more than 1000 events in a step of 0.1 s",
+        ),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_endless_ticks_at_one_time_are_reported_in_c_and_in_python(
+    fmu, only_in_c, in_python, model, message
+):
+    """A countdown clock ticks again after 0 s, at each tick."""
+    starts = {"hit": 0, "u": 0.0} if model is PARTITIONS else {}
+    inputs = {"time": [0.0, 0.1], "part.u": [0.0, -1.0]}
+    for run in (only_in_c, in_python):
+        with pytest.raises(SimulationError, match=message):
+            run(system_of(fmu(model, 3), start=starts), 0.5, 0.1, scenario=inputs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dt", [0.02, 0.3])
+def test_clocks_stop_if_the_fmu_rejects_event_mode(fmu, only_in_c, in_python, caplog, dt):
+    """Only the tick at the start time is in the event mode after the initialization."""
+    model = replace(CLOCKS, name="Rejecting", without_events="enter")
+    for run in (only_in_c, in_python):
+        result = run(system_of(fmu(model, 3)), 10 * dt, dt)
+        assert_array_equal(result["part.ticks"], np.ones(11))
+    assert "rejects event mode" in caplog.text
+
+
+def test_countdown_clock_with_interval_zero_ticks_again_at_the_same_time(fmu, only_in_c, in_python):
+    """At each third tick of the constant clock, the countdown clock ticks after 0 s."""
+    known = "r == 2 && m->v[9][0] != 0 ? 2 : 0; m->v[9][0] = 0;"
+    interval = f"*value = 0.0; const int known = {known} return known;"
+    model = replace(CLOCKS, name="Immediate", interval=interval)
+    for kind in ("co-simulation", "model exchange"):
+        for run in (only_in_c, in_python):
+            result = run(system_of(fmu(model, 3), kind=kind), 1.0, 0.1)
+            assert_array_equal(result["part.ticks"], np.arange(1, 12))
+            assert_array_equal(result["part.rings"], np.arange(1, 12) // 3)
+            assert_array_equal(result["part.rang"][1:], np.arange(2, 12) % 3 == 0)
+
+
+def test_fmu_for_scheduled_execution_logs_no_warning_about_its_clocks(fmu, caplog):
+    simulate(system_of(fmu(PARTITIONS, 3), start={"hit": 0, "u": 0.0}), 0.2, 0.1)
+    assert "never tick" not in caplog.text
 
 
 # ---- model exchange ----
@@ -227,13 +330,12 @@ def assert_close_runs(result, expected, tolerance):
     ],
 )
 def test_model_exchange_results_of_the_c_master_loop_match_the_python_master_loop(
-    fmu, only_in_c, monkeypatch, model, version, method, dt
+    fmu, only_in_c, in_python, model, version, method, dt
 ):
     """Explicit steps in Python end at each communication point, adaptive steps in C need not."""
     system = system_of(fmu(model, version), kind="model exchange", **METHODS[method])
     result = only_in_c(system, 60 * dt if dt < 0.1 else 8 * dt, dt)
-    monkeypatch.setattr(ExchangeInstance, "_c_step", lambda _: None)
-    expected = simulate(system, result.time[-1], dt, form="numpy")
+    expected = in_python(system, result.time[-1], dt)
     if method == "adaptive":
         assert_close_runs(result, expected, 1e-5)
     else:
@@ -277,7 +379,7 @@ def test_model_exchange_error_reports_are_equal_in_the_c_and_python_master_loops
     fmu, only_in_c, model, version
 ):
     messages = []
-    for run in (only_in_c, lambda *arguments: simulate(*arguments, form="numpy")):
+    for run in (only_in_c, partial(simulate, form="numpy")):
         with pytest.raises(SimulationError) as caught:
             run(system_of(fmu(model, version), kind="model exchange"), 12.0, 0.1)
         messages.append(str(caught.value))

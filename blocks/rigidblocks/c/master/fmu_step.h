@@ -117,6 +117,185 @@ static inline int rb_move_all(const Loop *loop, const Part *part, const Variable
     return 1;
 }
 
+/* ---- clocks of FMI 3.0 ----
+
+   fmu_import/fmu_clocks.py makes the same calls. */
+
+enum { RB_INTERVAL_CHANGED = 2 }; /* fmi3IntervalChanged */
+
+/* Return the tolerance [s] within which two times near t count as equal, in steps of size dt. */
+static inline double rb_time_tolerance(double t, double dt)
+{
+    return 1e-9 * dt + 4.0 * DBL_EPSILON * fabs(t);
+}
+
+/* Return the time [s] of the next tick of a clock, without accumulated rounding errors. */
+static inline double rb_tick_time(const ClockTicks *clock)
+{
+    return clock->count == 0.0 ? clock->first : clock->first + clock->count * clock->interval;
+}
+
+static inline int rb_is_due(const ClockTicks *clock, double t, double close)
+{
+    const double scale = isfinite(clock->interval) ? clock->interval : 0.0;
+    return rb_tick_time(clock) <= t + fmax(rb_time_tolerance(t, fmax(scale, 1e-3)), close);
+}
+
+static inline void rb_find_next_tick(const Clocks *clocks)
+{
+    double next = INFINITY;
+    for (int64_t k = 0; k < clocks->n; k++)
+        next = fmin(next, rb_tick_time(clocks->ticks + k));
+    clocks->coming->next = next;
+}
+
+/* Return the time of the next tick of a part [s], or infinity. */
+static inline double rb_next_tick(const Part *part)
+{
+    return part->clocks ? part->clocks->coming->next : INFINITY;
+}
+
+/* Return 1 if a triggered input clock ticks at the beginning of the current step. */
+static inline int rb_has_trigger(const Clocks *clocks)
+{
+    if (!clocks || clocks->activate.fmi3_activate || clocks->coming->awaits_triggers == 0.0)
+        return 0;
+    for (int64_t k = 0; k < clocks->n_triggers; k++)
+        for (int64_t i = 0; i < clocks->triggers[k].n_values; i++)
+            if (clocks->triggers[k].values[clocks->triggers[k].places[i]] != 0.0)
+                return 1;
+    return 0;
+}
+
+/* Reset the ticks of the output clocks and of the triggered input clocks for a new step. */
+static inline void rb_begin_clock_step(const Clocks *clocks)
+{
+    if (!clocks)
+        return;
+    clocks->coming->awaits_triggers = 1.0;
+    for (int64_t k = 0; k < clocks->n_outputs; k++)
+        for (int64_t i = 0; i < clocks->outputs[k].n_values; i++)
+            clocks->outputs[k].values[clocks->outputs[k].places[i]] = 0.0;
+}
+
+/* Stop all clocks, because the FMU has rejected event mode. */
+static inline void rb_stop_clocks(const Clocks *clocks)
+{
+    if (!clocks)
+        return;
+    for (int64_t k = 0; k < clocks->n; k++)
+        clocks->ticks[k] = (ClockTicks){INFINITY, INFINITY, 0.0};
+    *clocks->coming = (ComingTicks){INFINITY, 0.0};
+}
+
+/* Send the triggered input clocks to the FMU. */
+static inline int rb_set_triggers(const Loop *loop, const Part *part, double t, double dt)
+{
+    for (int64_t k = 0; k < part->clocks->n_triggers; k++) {
+        const Variables *group = part->clocks->triggers + k;
+        _Bool *ticks = group->buffer;
+        for (int64_t i = 0; i < group->n_values; i++)
+            ticks[i] = group->values[group->places[i]] != 0.0;
+        if (!rb_is_accepted(loop, part, RB_SET_CLOCKS,
+                            group->function.fmi3_set_clocks(part->instance, group->references,
+                                                            (size_t)group->n, ticks),
+                            t, dt))
+            return 0;
+    }
+    return 1;
+}
+
+/* Activate the clocks that are due at the time `now`, or run their model partitions. */
+static inline int rb_activate_due(const Loop *loop, const Part *part, double now, double t,
+                                  double dt)
+{
+    const Clocks *clocks = part->clocks;
+    const double close = rb_time_tolerance(t, dt);
+    size_t n = 0;
+    for (int64_t k = 0; k < clocks->n; k++) {
+        clocks->due[k] = rb_is_due(clocks->ticks + k, now, close);
+        if (clocks->due[k])
+            clocks->due_references[n++] = clocks->references[k];
+    }
+    if (n == 0)
+        return 1;
+    if (!clocks->activate.fmi3_activate &&
+        !rb_is_accepted(loop, part, RB_SET_CLOCKS,
+                        clocks->set_clocks.fmi3_set_clocks(part->instance, clocks->due_references,
+                                                           n, clocks->active),
+                        t, dt))
+        return 0;
+    for (size_t i = 0; clocks->activate.fmi3_activate && i < n; i++)
+        if (!rb_is_accepted(
+                loop, part, RB_ACTIVATE_PARTITION,
+                clocks->activate.fmi3_activate(part->instance, clocks->due_references[i], now), t,
+                dt))
+            return 0;
+    for (int64_t k = 0; k < clocks->n; k++) {
+        if (clocks->due[k])
+            clocks->ticks[k].count += 1.0;
+        if (clocks->due[k] && clocks->kinds[k] == RB_COUNTDOWN)
+            clocks->ticks[k] = (ClockTicks){INFINITY, INFINITY, 0.0};
+    }
+    return 1;
+}
+
+/* Activate the clocks that are due or triggered at the time `now`. */
+static inline int rb_tick_clocks(const Loop *loop, const Part *part, double now, double t,
+                                 double dt)
+{
+    if (!part->clocks)
+        return 1;
+    if (rb_has_trigger(part->clocks) && !rb_set_triggers(loop, part, t, dt))
+        return 0;
+    part->clocks->coming->awaits_triggers = 0.0;
+    return rb_activate_due(loop, part, now, t, dt);
+}
+
+/* Get the output clocks that tick in the current event. Their values stay 1 until the next step. */
+static inline int rb_get_output_clocks(const Loop *loop, const Part *part, double t, double dt)
+{
+    for (int64_t k = 0; part->clocks && k < part->clocks->n_outputs; k++) {
+        const Variables *group = part->clocks->outputs + k;
+        _Bool *ticks = group->buffer;
+        if (!rb_is_accepted(loop, part, RB_GET_CLOCKS,
+                            group->function.fmi3_get_clocks(part->instance, group->references,
+                                                            (size_t)group->n, ticks),
+                            t, dt))
+            return 0;
+        for (int64_t i = 0; i < group->n_values; i++)
+            if (ticks[i])
+                group->values[group->places[i]] = 1.0;
+    }
+    return 1;
+}
+
+/* Get the new intervals of the clocks after an event at the time `now`. */
+static inline int rb_update_intervals(const Loop *loop, const Part *part, double now, double t,
+                                      double dt)
+{
+    const Clocks *clocks = part->clocks;
+    if (!clocks)
+        return 1;
+    for (int64_t k = 0; k < clocks->n; k++) {
+        const int64_t kind = clocks->kinds[k];
+        if (kind != RB_COUNTDOWN && !(kind == RB_CHANGING_INTERVAL && clocks->due[k]))
+            continue;
+        double interval = 0.0;
+        int qualifier = 0;
+        if (!rb_is_accepted(loop, part, RB_GET_INTERVAL,
+                            clocks->get_intervals.fmi3_get_intervals(
+                                part->instance, clocks->references + k, 1, &interval, &qualifier),
+                            t, dt))
+            return 0;
+        if (qualifier == RB_INTERVAL_CHANGED)
+            clocks->ticks[k] =
+                (ClockTicks){now + interval, kind == RB_COUNTDOWN ? INFINITY : interval, 0.0};
+    }
+    rb_find_next_tick(clocks);
+    return 1;
+}
+
 /* ---- steps of FMUs: of FMI 1.0 and 2.0, of FMI 3.0 without and with event mode ---- */
 
 /* FMI 1.0 cannot return to an earlier state, so each step is new. */
@@ -216,10 +395,13 @@ static inline void rb_store_discrete(const Events *events)
             *last++ = events->set[k].values[events->set[k].places[i]];
 }
 
-/* Return 1 if a discrete input has changed since the last event. */
-static inline int rb_has_news(const Events *events)
+/* Return 1 if a discrete input has changed since the last event, or if a clock is triggered. */
+static inline int rb_has_news(const Part *part)
 {
+    const Events *events = part->events;
     const double *last = events->last;
+    if (rb_has_trigger(part->clocks))
+        return 1;
     for (int64_t k = 0; k < events->n_set; k++)
         for (int64_t i = 0; i < events->set[k].n_values; i++)
             if (events->set[k].values[events->set[k].places[i]] != *last++)
@@ -227,9 +409,10 @@ static inline int rb_has_news(const Events *events)
     return 0;
 }
 
-/* Handle an event at t. An FMU that has rejected event mode only receives its discrete inputs. */
-static inline int rb_handle_event(const Loop *loop, const Part *part, EventResult *result, double t,
-                                  double dt)
+/* Handle an event at the time `now` in the step from t. An FMU that has rejected event mode only
+   receives its discrete inputs. */
+static inline int rb_handle_event(const Loop *loop, const Part *part, EventResult *result,
+                                  double now, double t, double dt)
 {
     const Events *events = part->events;
     if (!*events->refused && events->enter_event_mode.enter_mode) {
@@ -237,13 +420,19 @@ static inline int rb_handle_event(const Loop *loop, const Part *part, EventResul
         if (!rb_is_accepted(loop, part, RB_ENTER_EVENT_MODE, status, t, dt))
             return 0;
     }
+    if (!*events->refused && !rb_tick_clocks(loop, part, now, t, dt))
+        return 0;
     if (!rb_move_all(loop, part, events->set, events->n_set, RB_SET_DISCRETE, t, dt))
         return 0;
     rb_store_discrete(events);
-    if (*events->refused)
+    if (*events->refused) {
+        rb_stop_clocks(part->clocks);
         return 1;
+    }
     *events->entered = 1;
-    if (!rb_iterate_event(loop, part, result, t, dt))
+    /* an update may activate output clocks */
+    if (!rb_get_output_clocks(loop, part, t, dt) || !rb_iterate_event(loop, part, result, t, dt) ||
+        !rb_get_output_clocks(loop, part, t, dt) || !rb_update_intervals(loop, part, now, t, dt))
         return 0;
     return !events->enter_step_mode.enter_mode ||
            rb_is_accepted(loop, part, RB_ENTER_STEP_MODE,
@@ -253,25 +442,70 @@ static inline int rb_handle_event(const Loop *loop, const Part *part, EventResul
 /* Step an FMU with event mode from t to t + dt, and handle its events. */
 static inline int rb_step_through_events(const Loop *loop, const Part *part, double t, double dt)
 {
-    const double end = t + dt, close = 1e-9 * dt + 4.0 * DBL_EPSILON * fabs(t);
+    const double end = t + dt, close = rb_time_tolerance(t, dt);
     double now = t;
     EventResult result;
-    if (rb_has_news(part->events) && !rb_handle_event(loop, part, &result, t, dt))
+    rb_begin_clock_step(part->clocks);
+    if (rb_has_news(part) && !rb_handle_event(loop, part, &result, now, t, dt))
         return 0;
-    for (int k = 0; k < RB_EVENTS; k++) {
-        double reached;
-        _Bool event;
-        const int status =
-            rb_step_until_event(part, now, now == t ? dt : end - now, &reached, &event);
-        if (!rb_is_accepted(loop, part, RB_STEP, status, t, dt))
-            return 0;
-        now = end - reached <= close ? end : reached;
-        if (event && !rb_handle_event(loop, part, &result, now, dt))
-            return 0;
-        if (now == end)
+    for (int k = 0; k <= RB_EVENTS; k++) {
+        const double next = rb_next_tick(part), target = end - next <= close ? end : next;
+        _Bool event = 0;
+        if (now == end && next > now + close)
             return 1;
+        if (target > now + close) {
+            double reached;
+            const int is_whole = now == t && target == end;
+            const int status =
+                rb_step_until_event(part, now, is_whole ? dt : target - now, &reached, &event);
+            if (!rb_is_accepted(loop, part, RB_STEP, status, t, dt))
+                return 0;
+            now = target - reached <= close ? target : reached;
+        }
+        if ((event || rb_next_tick(part) <= now + close) &&
+            !rb_handle_event(loop, part, &result, now, t, dt))
+            return 0;
     }
     return rb_is_accepted(loop, part, RB_STEP, RB_MANY_EVENTS, t, dt);
+}
+
+/* Run the partitions of the active triggered input clocks at the time t. */
+static inline int rb_run_triggered(const Loop *loop, const Part *part, double t, double dt)
+{
+    const Clocks *clocks = part->clocks;
+    for (int64_t k = 0; k < clocks->n_triggers; k++)
+        for (int64_t i = 0; i < clocks->triggers[k].n_values; i++) {
+            const Variables *group = clocks->triggers + k;
+            if (group->values[group->places[i]] == 0.0)
+                continue;
+            const int status =
+                clocks->activate.fmi3_activate(part->instance, group->references[i], t);
+            if (!rb_is_accepted(loop, part, RB_ACTIVATE_PARTITION, status, t, dt) ||
+                !rb_get_output_clocks(loop, part, t, dt))
+                return 0;
+        }
+    return 1;
+}
+
+/* Step an FMU for scheduled execution: run the partitions whose clocks tick until t + dt. */
+static inline int rb_step_partitions(const Loop *loop, const Part *part, double t, double dt)
+{
+    const double end = t + dt, close = rb_time_tolerance(t, dt);
+    double now = t;
+    rb_begin_clock_step(part->clocks);
+    if (!rb_run_triggered(loop, part, t, dt))
+        return 0;
+    for (int again = 0; rb_next_tick(part) <= end + close;) {
+        const double due = fmin(fmax(rb_next_tick(part), now), end);
+        again = due == now ? again + 1 : 0;
+        if (again > RB_EVENTS)
+            return rb_is_accepted(loop, part, RB_ACTIVATE_PARTITION, RB_MANY_EVENTS, t, dt);
+        now = due;
+        if (!rb_activate_due(loop, part, now, t, dt) || !rb_get_output_clocks(loop, part, t, dt) ||
+            !rb_update_intervals(loop, part, now, t, dt))
+            return 0;
+    }
+    return 1;
 }
 
 static inline int rb_fmu_step(const Loop *loop, const Part *part, double t, double dt)
@@ -279,7 +513,10 @@ static inline int rb_fmu_step(const Loop *loop, const Part *part, double t, doub
     *part->clock = t;
     if (!rb_move_all(loop, part, part->set, part->n_set, RB_SET, t, dt))
         return 0;
-    if (part->events) {
+    if (part->clocks && part->clocks->activate.fmi3_activate) {
+        if (!rb_step_partitions(loop, part, t, dt))
+            return 0;
+    } else if (part->events) {
         if (!rb_step_through_events(loop, part, t, dt))
             return 0;
     } else {

@@ -52,7 +52,11 @@ enum {
     RB_GET_STATES = 12,
     RB_GET_NOMINALS = 13,
     RB_GET_DIRECTIONAL = 14,
-    RB_CALLS = 16
+    RB_SET_CLOCKS = 15,
+    RB_GET_CLOCKS = 16,
+    RB_GET_INTERVAL = 17,
+    RB_ACTIVATE_PARTITION = 18,
+    RB_CALLS = 32
 };
 
 /* Status of a call that FMI does not define. No FMU returns it. */
@@ -129,6 +133,11 @@ typedef union {
     int (*fmi3_directional)(void *fmu, const uint32_t *unknowns, size_t n_unknowns,
                             const uint32_t *knowns, size_t n_knowns, const double *seed,
                             size_t n_seed, double *sensitivity, size_t n_sensitivity);
+    int (*fmi3_set_clocks)(void *fmu, const uint32_t *references, size_t n, const _Bool *ticks);
+    int (*fmi3_get_clocks)(void *fmu, const uint32_t *references, size_t n, _Bool *ticks);
+    int (*fmi3_get_intervals)(void *fmu, const uint32_t *references, size_t n, double *intervals,
+                              int *qualifiers);
+    int (*fmi3_activate)(void *fmu, uint32_t clock, double t);
     int (*fmi3_update)(void *fmu, _Bool *again, _Bool *terminate, _Bool *nominals_changed,
                        _Bool *states_changed, _Bool *has_next, double *next);
 } Function;
@@ -167,6 +176,41 @@ typedef struct {
     int64_t *entered;       /* becomes 1 at the first event */
     const int64_t *refused; /* 1 if the FMU has rejected event mode at its first event */
 } Events;
+
+/* Kind of an input clock: the interval is fixed, may change at a tick, or is known for one tick. */
+enum { RB_FIXED_INTERVAL = 0, RB_CHANGING_INTERVAL = 1, RB_COUNTDOWN = 2 };
+
+/* Ticks of a clock: tick k is at first + k interval. The interval of a countdown clock is infinite. */
+typedef struct {
+    double first, interval; /* [s], infinite without a known tick */
+    double count;           /* number of ticks since `first` */
+} ClockTicks;
+
+typedef struct {
+    double next;            /* time of the next tick [s], or infinity */
+    double awaits_triggers; /* 1 until the triggered clocks have ticked in the step */
+} ComingTicks;
+
+/* Clocks of an FMU of FMI 3.0. In event mode, the loop activates the clocks that are due; in
+   scheduled execution, it runs their model partitions in the order of the table. */
+typedef struct {
+    Function set_clocks; /* fmi3SetClock */
+    Function get_intervals;
+    Function activate; /* fmi3ActivateModelPartition; NULL without scheduled execution */
+    int64_t n;
+    const uint32_t *references;
+    const int64_t *kinds;
+    ClockTicks *ticks;
+    ComingTicks *coming;
+    const Variables *triggers; /* triggered input clocks */
+    int64_t n_triggers;
+    const Variables *outputs; /* output clocks */
+    int64_t n_outputs;
+    /* work: 1 for the clocks that are due, their references, and n values `true` */
+    int64_t *due;
+    uint32_t *due_references;
+    const _Bool *active;
+} Clocks;
 
 /* Method of an integrator with `stages` stages k_i.
 
@@ -283,6 +327,7 @@ typedef struct {
     double *clock;              /* receives the time of the step, for the log of the FMU */
     const int32_t *may_go_back; /* 1 if the host may roll back to the start of the step */
     const Exchange *exchange;   /* NULL: not for model exchange */
+    const Clocks *clocks;       /* NULL: no clocks, or no event mode */
 } Part;
 
 typedef struct {

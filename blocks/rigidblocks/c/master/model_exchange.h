@@ -387,7 +387,7 @@ static inline int rb_exchange_event(const ExchangeStep *step, double s)
     const Exchange *model = step->model;
     EventResult result = {0, 0, INFINITY};
     *step->part->clock = step->t + s;
-    if (!rb_handle_event(step->loop, step->part, &result, step->t, step->dt))
+    if (!rb_handle_event(step->loop, step->part, &result, step->t + s, step->t, step->dt))
         return 0;
     model->control[RB_NEXT_EVENT] = result.next;
     model->control[RB_NEXT_STEP] = model->control[RB_RATES_KNOWN] = 0.0;
@@ -433,10 +433,12 @@ static inline int rb_complete_inner_step(const ExchangeStep *step, int *event)
                                            : 0);
 }
 
-/* Return the time of the next time event, or dt if it differs from dt only by rounding. */
+/* Return the time of the next time event or clock tick, or dt if it differs from dt only by
+   rounding. */
 static inline double rb_next_time_event(const ExchangeStep *step)
 {
-    const double due = step->model->control[RB_NEXT_EVENT] - step->t;
+    const double due =
+        fmin(step->model->control[RB_NEXT_EVENT], rb_next_tick(step->part)) - step->t;
     return fabs(due - step->dt) <= step->close ? step->dt : due;
 }
 
@@ -542,8 +544,7 @@ static inline int rb_start_exchange_step(ExchangeStep *step)
     const Exchange *model = step->model;
     const Part *part = step->part;
     double *control = model->control;
-    const int has_news = rb_has_news(part->events),
-              has_changed = rb_store_held_inputs(part, model->held);
+    const int has_news = rb_has_news(part), has_changed = rb_store_held_inputs(part, model->held);
     const int is_same =
                   !has_changed && !has_news && fabs(step->t - control[RB_POINT]) <= step->close,
               has_step = control[RB_HAS_STEP] != 0.0;
@@ -570,10 +571,10 @@ static inline int rb_start_exchange_step(ExchangeStep *step)
 /* Step an FMU for model exchange from t to t + dt. */
 static inline int rb_exchange_step(const Loop *loop, const Part *part, double t, double dt)
 {
-    ExchangeStep step = {loop, part, part->exchange, t, dt, 1e-9 * dt + 4.0 * DBL_EPSILON * fabs(t),
-                         0};
+    ExchangeStep step = {loop, part, part->exchange, t, dt, rb_time_tolerance(t, dt), 0};
     double *control = step.model->control, s = 0.0;
     *part->clock = t;
+    rb_begin_clock_step(part->clocks);
     if (!rb_start_exchange_step(&step))
         return 0;
     for (int k = 0;; k++) {

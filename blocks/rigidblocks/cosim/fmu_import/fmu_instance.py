@@ -1,9 +1,9 @@
-"""FMU instances that run in this process through FMPy, and FMI 3.0 clocks."""
+"""FMU instances that run in this process through FMPy."""
 
 import abc
 import ctypes
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -17,6 +17,7 @@ from rigidblocks.block.evaluators import MAX_INPUT_ORDER, evaluate_inputs, mean_
 from rigidblocks.block.port import texts_in
 from rigidblocks.block.stepper import time_tolerance
 from rigidblocks.cosim.fmu_import.fmi1_interface import Fmi1
+from rigidblocks.cosim.fmu_import.fmu_clocks import Clocks, Partitions
 from rigidblocks.cosim.fmu_import.fmu_interface import (
     WITHOUT_EVENT_MODE,
     Fmi2,
@@ -29,6 +30,7 @@ from rigidblocks.cosim.graph.fmu_file import MODEL_EXCHANGE
 from rigidblocks.cosim.graph.fmu_part import Fmu, FmuError
 from rigidblocks.cosim.graph.part import Part
 from rigidblocks.cosim.masters.c_loop_tables import (
+    ACTIVATE_PARTITION,
     CALLS,
     EARLY_RETURN,
     ENTER_EVENT_MODE,
@@ -38,191 +40,24 @@ from rigidblocks.cosim.masters.c_loop_tables import (
     FMI2,
     FMI3,
     GET,
+    GET_CLOCKS,
+    GET_INTERVAL,
     MANY_EVENTS,
     MANY_UPDATES,
     SET,
+    SET_CLOCKS,
     SET_DISCRETE,
     STEP,
     TERMINATES,
     UPDATE,
     Entry,
     Events,
+    Loop,
+    Row,
 )
 from rigidblocks.cosim.masters.part_instance import Instance
 from rigidblocks.spatial.spatial import Array
-
-_CHANGED = 2  # interval qualifier of a changed interval; 0 is an unknown interval
-
-
-class Clocks:
-    """Clocks of an FMU and their next ticks.
-
-    Tick k of a periodic clock is at t_start + shift + k interval. After each event, the FMU returns
-    the time until the next tick of a countdown clock. A triggered input clock is an input of the
-    part. If this input is true, the clock ticks once, at the beginning of the communication step.
-    """
-
-    def __init__(self, fmi: Interface, given: PortValues, results: PortValues, has_events: bool):
-        self._fmi, self._clocks = fmi, fmi.fmu.clocks if has_events else ()
-        self._outputs = [group for group in results.groups if group.type == "Clock"]
-        self._first: list[float] = [inf] * len(self._clocks)
-        self._interval: list[float] = [inf] * len(self._clocks)
-        self._ticks: list[int] = [0] * len(self._clocks)
-        self._due: list[int] = []  # clocks that tick in the current event
-        self._triggers = [group for group in given.groups if group.type == "Clock" and has_events]
-        self._triggers_are_pending = True
-        self.next = inf
-
-    @property
-    def are_triggered(self) -> bool:
-        """True if at least one triggered input clock ticks at the beginning of the current step."""
-        return self._triggers_are_pending and any(np.any(one.values) for one in self._triggers)
-
-    def set_intervals(self) -> None:
-        """Set the clock intervals that the part defines; call this in initialization mode."""
-        for clock in self._clocks:
-            if clock.name in self._fmi.part.start:
-                reference = (ctypes.c_uint * 1)(clock.valueReference)
-                interval = (ctypes.c_double * 1)(float(self._fmi.part.start[clock.name]))
-                self._fmi.call("SetIntervalDecimal", reference, 1, interval)
-
-    @property
-    def count(self) -> int:
-        """Number of FMU clocks that the importer activates."""
-        return len(self._clocks)
-
-    def start(self, t: float) -> None:
-        """Determine the interval and the first tick of each clock, for a run from the time t [s].
-
-        Call this method in the event mode that follows the initialization. Raises FmuError if an
-        interval is missing or not positive.
-        """
-        for k, clock in enumerate(self._clocks):
-            interval, shift = self._fmi.fmu.intervals.get(clock.name, (None, 0.0))
-            if interval is None and clock.name in self._fmi.part.start:
-                interval = float(self._fmi.part.start[clock.name])
-            if interval is None and clock.intervalVariability == "fixed":
-                raise self._fmi.refuse(
-                    f"its clock {clock.name} has no interval; set the interval [s] in System.add, "
-                    f"for example start={{'{clock.name}': 0.01}}"
-                )
-            if interval is None:
-                interval, qualifier = self._query_interval(clock)
-                interval = interval if qualifier else inf
-            if not interval > 0 and not _counts_down(clock):
-                raise self._fmi.refuse(
-                    f"its clock {clock.name} has the interval {interval} s; the interval must be "
-                    "positive"
-                )
-            if _counts_down(clock):
-                self._first[k], self._interval[k] = t + interval, inf
-            else:
-                self._first[k], self._interval[k] = t + shift, interval
-        self._find_next()
-
-    def tick(self, t: float) -> None:
-        """Activate the input clocks that are due or triggered at the time t [s]."""
-        if self.are_triggered:
-            for group in self._triggers:
-                group.set()
-        self._triggers_are_pending = False
-        due = [k for k in range(len(self._clocks)) if self._time(k) <= t + self._tolerance(k, t)]
-        self._due = due
-        if not due:
-            return
-        self._activate([self._clocks[k] for k in due], t)
-        for k in due:
-            self._ticks[k] += 1
-            if _counts_down(self._clocks[k]):
-                self._first[k], self._ticks[k] = inf, 0
-
-    def _activate(self, clocks: Sequence[Any], t: float) -> None:
-        """Activate the given clocks in the FMU at the time t [s]."""
-        del t  # the time is already set in the FMU
-        n = len(clocks)
-        references = (ctypes.c_uint * n)(*(clock.valueReference for clock in clocks))
-        self._fmi.call("SetClock", references, n, (ctypes.c_bool * n)(*[True] * n))
-
-    def look_ahead(self, t: float) -> None:
-        """Query the new intervals of clocks after an event at the time t [s].
-
-        The interval of a clock with the variability `changing` changes only when the clock ticks.
-        """
-        for k, clock in enumerate(self._clocks):
-            ticks = clock.intervalVariability == "changing" and k in self._due
-            if ticks or _counts_down(clock):
-                interval, qualifier = self._query_interval(clock)
-                if qualifier == _CHANGED:
-                    self._first[k], self._ticks[k] = t + interval, 0
-                    self._interval[k] = inf if _counts_down(clock) else interval
-        self._find_next()
-
-    def begin_step(self) -> None:
-        """Reset the ticks of the output clocks and of the triggered input clocks for a new step."""
-        self._triggers_are_pending = True
-        for group in self._outputs:
-            group.values = np.zeros(group.n)
-
-    def read(self) -> None:
-        """Query the FMU for the output clocks that tick in the current event."""
-        for group in self._outputs:
-            ticked = group.values.copy()
-            group.get()
-            group.values = np.maximum(ticked, group.values)
-
-    def state(self) -> Any:
-        """Return the current state of the clocks."""
-        pending = self._triggers_are_pending
-        return list(self._first), list(self._interval), list(self._ticks), self.next, pending
-
-    def restore_state(self, state: Any) -> None:
-        """Restore a state of the clocks that the method `state` has returned."""
-        first, interval, ticks, self.next, self._triggers_are_pending = state
-        self._first, self._interval, self._ticks = list(first), list(interval), list(ticks)
-
-    def _query_interval(self, clock: Any) -> tuple[float, int]:
-        """Query the FMU for the interval of a clock [s] and the interval qualifier; return both."""
-        reference = (ctypes.c_uint * 1)(clock.valueReference)
-        interval, qualifier = (ctypes.c_double * 1)(), (ctypes.c_int * 1)()
-        self._fmi.call("GetIntervalDecimal", reference, 1, interval, qualifier)
-        return float(interval[0]), int(qualifier[0])
-
-    def _time(self, k: int) -> float:
-        """Return the time [s] of the next tick of clock k, without accumulated rounding errors."""
-        if self._ticks[k] == 0:
-            return self._first[k]
-        return self._first[k] + self._ticks[k] * self._interval[k]
-
-    def _tolerance(self, k: int, t: float) -> float:
-        scale = self._interval[k] if np.isfinite(self._interval[k]) else 0.0
-        return time_tolerance(t, max(scale, 1e-3))
-
-    def _find_next(self) -> None:
-        self.next = min((self._time(k) for k in range(len(self._clocks))), default=inf)
-
-
-class Partitions(Clocks):
-    """Clocks of an FMU for scheduled execution. A tick of a clock runs its model partition.
-
-    Partitions that are due at the same time run in the order of their priorities; 0 is the highest
-    priority. A triggered input clock also runs a partition (`ScheduledInstance`).
-    """
-
-    def __init__(self, fmi: Interface, given: PortValues, results: PortValues, has_events: bool):
-        super().__init__(fmi, given, results, has_events)
-        self._triggers = []
-
-    def _activate(self, clocks: Sequence[Any], t: float) -> None:
-        for clock in sorted(clocks, key=lambda clock: int(clock.priority or 0)):
-            self.run(clock.valueReference, t)
-
-    def run(self, clock: int, t: float) -> None:
-        """Run the model partition of a clock at the time t [s]."""
-        self._fmi.call("ActivateModelPartition", ctypes.c_uint(clock), ctypes.c_double(t))
-
-
-def _counts_down(clock: Any) -> bool:
-    return bool(clock.intervalVariability == "countdown")
+from rigidblocks.tracing.compiler import CacheError, CompilerError
 
 
 def interface_of(part: Part, shared: Unpacked | None = None) -> Interface:
@@ -275,19 +110,21 @@ class RunningFmu(Instance):
             raise
         self.given = PortValues(self.fmi, self._fmu.inputs)
         self.results = PortValues(self.fmi, self._fmu.outputs)
-        values = [group for group in self.given.groups if group.type != "Clock"]
+        values = self.given.variable_groups
         self._discrete = [group for group in values if self._has_events and group.is_discrete]
         self._held = [group for group in values if group not in self._discrete]
         self._clocks = self._new_clocks()
-        if len(values) < len(self.given.groups) and not self._has_events:
+        if len(values) < len(self.given.groups) and not self._has_clocks:
             self.fmi.log.warn("its input clocks never tick, because it runs without event mode")
         # values of the discrete inputs at the last event
         self._last = np.zeros(sum(group.n for group in self._discrete))
         self._t_start = 0.0
+        self._compiled_step: Callable[[float, float], None] | None = None
+        self._has_c = True  # False if the first step finds no C compiler
 
     def _new_clocks(self) -> Clocks:
         """Return the clocks of the FMU in their state before a run."""
-        return Clocks(self.fmi, self.given, self.results, self._has_events)
+        return Clocks(self.fmi, self.given, self.results, self._has_clocks)
 
     @property
     def restarts(self) -> bool:
@@ -309,12 +146,17 @@ class RunningFmu(Instance):
         self.given.restart()
         self.results.restart()
         self._last[:] = 0.0
-        self._clocks = self._new_clocks()
+        self._clocks.restart()
 
     @property
     def _has_events(self) -> bool:
         """True if the importer handles the events of the FMU in event mode."""
         return self._fmu.kind == MODEL_EXCHANGE or self.fmi.uses_events
+
+    @property
+    def _has_clocks(self) -> bool:
+        """True if the importer activates the clocks of the FMU."""
+        return self._has_events
 
     def input(self, name: str) -> Array:
         return self.given.flat[self.given.where[name]]
@@ -412,6 +254,43 @@ class RunningFmu(Instance):
         ports = (*self._fmu.parameters, *self._fmu.states)
         return next(port for port in ports if port.name == name)
 
+    def step(self, t: float, dt: float) -> None:
+        if self._compiled_step is None and self._has_c:
+            self._compiled_step = self._c_step()
+            self._has_c = self._compiled_step is not None
+        (self._step_in_python if self._compiled_step is None else self._compiled_step)(t, dt)
+
+    def _c_step(self) -> Callable[[float, float], None] | None:
+        """Return a function that steps the instance in C, or None without a C compiler."""
+        errors = list[BaseException]()
+
+        def judge(part: int, call: int, status: int, t: float, dt: float) -> bool:
+            del part  # the instance is the only part
+            try:
+                self.judge(call, status, t, dt)
+            except BaseException as error:
+                errors.append(error)
+                return True
+            return False
+
+        def host(*arguments: float) -> bool:
+            raise AssertionError(f"no part of the loop steps in Python, but got {arguments}")
+
+        try:
+            loop = Loop([Row(self.entry())], (), False, judge, host)
+        except (CompilerError, CacheError):
+            return None
+
+        def step(t: float, dt: float) -> None:
+            if loop.step(t, dt):
+                raise errors.pop()
+
+        return step
+
+    @abc.abstractmethod
+    def _step_in_python(self, t: float, dt: float) -> None:
+        """Step the instance in Python, as the C loop does; for machines without a C compiler."""
+
     def save(self) -> None:
         self.save_state(_STEP)
 
@@ -481,12 +360,6 @@ class RunningFmu(Instance):
             self.free_state(number)
         self.fmi.close(self._runs)
 
-    @property
-    def _steps_in_c(self) -> bool:
-        """True if the C master loop supports the clocks and the variables of the FMU."""
-        groups = (*self.given.groups, *self.results.groups)
-        return self._clocks.count == 0 and all(one.runs_in_c for one in groups)
-
     def _set_held(self) -> None:
         """Set the inputs that can change without an event.
 
@@ -507,9 +380,12 @@ class RunningFmu(Instance):
         """Return the current values of the discrete inputs in one array."""
         return np.concatenate([np.zeros(0), *(group.values for group in self._discrete)])
 
-    def _handle_event(self, t: float) -> tuple[bool, bool, float]:
-        """Handle an event at the time t [s] in event mode; return the result of `_iterate`."""
-        self._clocks.tick(t)
+    def _handle_event(self, t: float, close: float = 0.0) -> tuple[bool, bool, float]:
+        """Handle an event at the time t [s] in event mode; return the result of `_iterate`.
+
+        `close` is the time [s] by which a clock that is due may be late.
+        """
+        self._clocks.tick(t, close)
         for group in self._discrete:
             group.set()
         self._last[:] = self._discrete_values()
@@ -542,9 +418,18 @@ class RunningFmu(Instance):
     def _judge_values(self, number: int, call: int, status: int) -> None:
         """Raise FmuError if the C loop failed to set or get a group of values."""
         if call == GET:
-            self.results.groups[number].judge("Get", status)
+            self.results.variable_groups[number].judge("Get", status)
         else:
             (self._held if call == SET else self._discrete)[number].judge("Set", status)
+
+    def _judge_clocks(self, call: int, status: int) -> None:
+        """Raise FmuError for the status of a C call that concerns clocks."""
+        if status == MANY_EVENTS:
+            raise self._many_ticks()
+        self.fmi.judge(self.fmi.prefix + CLOCK_CALLS[call], status)
+
+    def _many_ticks(self) -> FmuError:
+        return self.fmi.refuse(f"its clocks tick more than {EVENTS} times at the same time")
 
     def _many_events(self, dt: float) -> FmuError:
         return self.fmi.refuse(f"it has more than {EVENTS} events in a step of {dt:g} s")
@@ -558,6 +443,12 @@ _EVENT_CALLS = {
     ENTER_EVENT_MODE: "EnterEventMode",
     UPDATE: "UpdateDiscreteStates",
     ENTER_STEP_MODE: "EnterStepMode",
+}
+CLOCK_CALLS = {  # functions of FMI 3.0, without prefix
+    SET_CLOCKS: "SetClock",
+    GET_CLOCKS: "GetClock",
+    GET_INTERVAL: "GetIntervalDecimal",
+    ACTIVATE_PARTITION: "ActivateModelPartition",
 }
 
 
@@ -583,7 +474,7 @@ class FmuInstance(RunningFmu):
             self._handle_event(self._t_start)
             self.fmi.call("EnterStepMode")
 
-    def step(self, t: float, dt: float) -> None:
+    def _step_in_python(self, t: float, dt: float) -> None:
         self.fmi.log.clock[0] = t
         if self._has_events:
             self._step_through_events(t, dt)
@@ -613,17 +504,16 @@ class FmuInstance(RunningFmu):
                     group.set_derivatives(k, factorial(k) * course[k][group.where])
 
     def entry(self) -> Entry:
-        if not self._steps_in_c:
-            return super().entry()
         return Entry(
             FMI_KINDS[self._fmu.version],
             self.fmi.bound("DoStep")[2],
             self._address("DoStep"),
             [group.variables("Set") for group in self._held],
-            [group.variables("Get") for group in self.results.groups],
+            [group.variables("Get") for group in self.results.variable_groups],
             self._events() if self._has_events else None,
             self.fmi.log.clock,
             self.may_return,
+            clocks=self._clocks.table(),
         )
 
     def _events(self) -> Events:
@@ -647,6 +537,8 @@ class FmuInstance(RunningFmu):
             self._judge_step(status, dt)
         elif status == MANY_UPDATES:
             raise self._many_updates()
+        elif call in CLOCK_CALLS:
+            self._judge_clocks(call, status)
         else:
             self.fmi.check_end(status == TERMINATES)
             name = _EVENT_CALLS[call]
@@ -666,30 +558,32 @@ class FmuInstance(RunningFmu):
         self._clocks.begin_step()
         self._set_held()
         if self._has_discrete_news():
-            self._event(t)
+            self._event(t, time_tolerance(t, dt))
         now, end, close = t, t + dt, time_tolerance(t, dt)
-        for _ in range(EVENTS):
-            target = min(end, self._clocks.next)
-            target = end if end - target <= close else target
-            whole = target == end and now == t
-            reached, event = self.fmi.do_step(
-                now, dt if whole else target - now, bool(self.may_return[0])
-            )
-            now = target if target - reached <= close else reached
-            if event or self._clocks.next <= now + close:
-                self._event(now)
-            if now == end:
+        for _ in range(EVENTS + 1):
+            due, event = self._clocks.next, False
+            target = end if end - due <= close else due
+            if now == end and due > now + close:
                 return
+            if target > now + close:
+                whole = target == end and now == t
+                reached, event = self.fmi.do_step(
+                    now, dt if whole else target - now, bool(self.may_return[0])
+                )
+                now = target if target - reached <= close else reached
+            if event or self._clocks.next <= now + close:
+                self._event(now, close)
         raise self._many_events(dt)
 
-    def _event(self, t: float) -> None:
+    def _event(self, t: float, close: float) -> None:
         if not self._refused[0]:
             self._judge_event_mode(partial(self.fmi.call, "EnterEventMode"))
         if not self._refused[0]:
             self._entered[0] = 1
-            self._handle_event(t)
+            self._handle_event(t, close)
             self.fmi.call("EnterStepMode")
             return
+        self._clocks.stop()
         for group in self._discrete:
             group.set()
         self._last[:] = self._discrete_values()
@@ -721,44 +615,39 @@ class ScheduledInstance(FmuInstance):
     _clocks: Partitions
 
     def _new_clocks(self) -> Clocks:
-        return Partitions(self.fmi, self.given, self.results, True)
+        return Partitions(self.fmi, self.given, self.results, self._has_clocks)
+
+    @property
+    def _has_clocks(self) -> bool:
+        return True
 
     def _begin(self) -> None:
         self._clocks.start(self._t_start)
         self._tick(self._t_start)
 
-    def step(self, t: float, dt: float) -> None:
+    def _step_in_python(self, t: float, dt: float) -> None:
         self.fmi.log.clock[0] = t
         self._clocks.begin_step()
         self._set_held()
-        self._run_triggered(t)
+        self._clocks.run_triggered(t)
         now, end, close, again = t, t + dt, time_tolerance(t, dt), 0
         while self._clocks.next <= end + close:
             due = min(max(self._clocks.next, now), end)
             again = again + 1 if due == now else 0
             if again > EVENTS:
-                raise self.fmi.refuse(f"its clocks tick more than {EVENTS} times at the same time")
+                raise self._many_ticks()
             now = due
-            self._tick(now)
+            self._tick(now, close)
         self.results.get()
 
-    def entry(self) -> Entry:
-        return Instance.entry(self)
+    def _tick(self, t: float, close: float = 0.0) -> None:
+        """Run the partitions that are due at the time t [s].
 
-    def _tick(self, t: float) -> None:
-        """Run the partitions that are due at the time t [s]."""
-        self._clocks.tick(t)
+        `close` is the time [s] by which a partition that is due may be late.
+        """
+        self._clocks.tick(t, close)
         self._clocks.read()
         self._clocks.look_ahead(t)
-
-    def _run_triggered(self, t: float) -> None:
-        """Run the partitions of the active triggered input clocks at the time t [s]."""
-        for port in self._fmu.inputs:
-            if port.type == "Clock":
-                references = np.array(self._fmu.references(port.name))
-                for reference in references[self.input(port.name) != 0.0]:
-                    self._clocks.run(int(reference), t)
-                    self._clocks.read()
 
 
 def follows(fmu: Fmu) -> bool:

@@ -38,14 +38,17 @@ _C_TYPES = (
 
 
 class PortValues:
-    """Port values of an FMU. The array `flat` contains all values; its address never changes."""
+    """Port values of an FMU. The array `flat` contains all values; its address never changes.
+
+    `groups` contains the groups of all ports, and `variable_groups` the groups without clocks.
+    """
 
     def __init__(self, fmi: Interface, ports: tuple[Port, ...]):
         self.flat, self.where = np.zeros(sum(port.size for port in ports)), places(ports)
         self._fmi, self._ports = fmi, ports
         self.restart()
         self.groups = self._group_ports(ports)
-        self._all = [group for group in self.groups if group.type != "Clock"]
+        self.variable_groups = [group for group in self.groups if group.type != "Clock"]
         self._groups_by_names: dict[frozenset[str], list[Group]] = {}
 
     def restart(self) -> None:
@@ -73,12 +76,12 @@ class PortValues:
 
     def set(self) -> None:
         """Send the values of all ports except clocks to the FMU."""
-        for group in self._all:
+        for group in self.variable_groups:
             group.set()
 
     def get(self, names: Collection[str] | None = None) -> None:
         """Get the values of ports from the FMU; None selects all ports except clocks."""
-        for group in self._all if names is None else self._groups_of(frozenset(names)):
+        for group in self.variable_groups if names is None else self._groups_of(frozenset(names)):
             group.get()
 
 
@@ -109,11 +112,6 @@ class Group:
         self._buffer = self._make_buffer()
         self._moves = {name: fmi.bound(name + self._function) for name in ("Get", "Set")}
         self._arguments = self._make_arguments()
-
-    @property
-    def runs_in_c(self) -> bool:
-        """True if the C master loop can set and get the values of the group."""
-        return self.type != "Clock"
 
     def variables(self, which: str) -> Variables:
         """Return the data for the C loop to set or get the group; `which` is "Set" or "Get"."""

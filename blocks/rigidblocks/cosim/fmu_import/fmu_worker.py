@@ -32,11 +32,8 @@ from rigidblocks.cosim.graph.ipc_messages import (
     TextError,
 )
 from rigidblocks.cosim.graph.part import Part
-from rigidblocks.cosim.masters.c_loop_tables import HOSTED, Loop, Row
-from rigidblocks.cosim.masters.masters import collect_errors
 from rigidblocks.cosim.signal_handling import exit_with_parent
 from rigidblocks.spatial.spatial import Array
-from rigidblocks.tracing.compiler import CacheError, CompilerError
 
 LOG = logging.getLogger("rigidblocks")
 _NONE = np.zeros(0)
@@ -65,7 +62,6 @@ class Service:
         self._channel, self._find = channel, find
         self._instance: RunningFmu | None = None
         self._step = self._values = Recurring("start", 0)  # placeholder before the instantiation
-        self._take_step: Callable[[float, float], None] | None = None
         self._has_texts = False
         self._log = _Messages()
 
@@ -91,8 +87,8 @@ class Service:
             self._channel.send("error", text={"error": str(error)})
             return isinstance(error, TextError)
         try:
-            if self._take_step is not None and message is self._step.message:
-                return self._answer_step(self._take_step, message.numbers)
+            if self._instance is not None and message is self._step.message:
+                return self._answer_step(message.numbers)
             numbers, text = self._perform(message)
         except Exception as error:
             said = str(error) or type(error).__name__
@@ -109,11 +105,11 @@ class Service:
         self._send((*self._instance.values(), numbers), self._add_log(text))
         return True
 
-    def _answer_step(self, step: Callable[[float, float], None], numbers: Array) -> bool:
+    def _answer_step(self, numbers: Array) -> bool:
         """Answer a step request, which contains the inputs, the time and the step size."""
         assert self._instance is not None
         self._instance.inputs[:] = numbers[:-2]
-        step(*_numbers("step", numbers[-2:], 2))
+        self._instance.step(*_numbers("step", numbers[-2:], 2))
         text: dict[str, Any] = {"texts": self._texts()} if self._has_texts else {}
         self._send((*self._instance.values(), _NONE), self._add_log(text))
         return True
@@ -147,7 +143,6 @@ class Service:
                 raise ValueError("an instance exists; a connection can have only one instance")
             part = self._part(text)
             self._instance = running_fmu(part)
-            self._take_step = _step_of(self._instance)
             self._has_texts = any(port.type in TEXTUAL for port in part.component.outputs)
             n, m = map(len, self._instance.values())
             self._step, self._values = Recurring("step", n + 2), Recurring("answer", n + m)
@@ -187,29 +182,6 @@ class Service:
 
 def _reshape(values: Any, port: Port) -> Array:
     return np.reshape(np.array(values, dtype=float), port.shape)
-
-
-def _step_of(instance: RunningFmu) -> Callable[[float, float], None]:
-    """Return a function that steps an instance, in C if possible."""
-    entry, errors = instance.entry(), list[BaseException]()
-    if entry.kind == HOSTED:
-        return instance.step
-
-    def judge(part: int, call: int, status: int, t: float, dt: float) -> None:
-        del part  # the instance is the only part
-        instance.judge(call, status, t, dt)
-
-    try:
-        judged = collect_errors(judge, errors)
-        loop = Loop([Row(entry)], (), False, judged, judged)
-    except (CompilerError, CacheError):
-        return instance.step
-
-    def step(t: float, dt: float) -> None:
-        if loop.step(t, dt):
-            raise errors.pop()
-
-    return step
 
 
 def _call(instance: RunningFmu, call: str, numbers: Array, text: Mapping[str, Any]) -> Array:

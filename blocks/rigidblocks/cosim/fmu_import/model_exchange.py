@@ -32,6 +32,7 @@ from rigidblocks.block.radau import (
 )
 from rigidblocks.block.stepper import inner_steps, time_tolerance
 from rigidblocks.cosim.fmu_import.fmu_instance import (
+    CLOCK_CALLS,
     FMI_KINDS,
     FmuInstance,
     Moment,
@@ -62,7 +63,6 @@ from rigidblocks.cosim.masters.c_loop_tables import (
     GET_RATES,
     GET_STATES,
     HAS_STEP,
-    HOSTED,
     MANY_EVENTS,
     MANY_UPDATES,
     NEXT_EVENT,
@@ -81,13 +81,10 @@ from rigidblocks.cosim.masters.c_loop_tables import (
     Entry,
     Events,
     Exchange,
-    Loop,
-    Row,
     Sparsity,
     Tableau,
 )
 from rigidblocks.spatial.spatial import Array
-from rigidblocks.tracing.compiler import CacheError, CompilerError
 
 
 class ExchangeModel:
@@ -479,8 +476,6 @@ class ExchangeInstance(RunningFmu):
         # set by the C loop; an FMU for model exchange cannot reject event mode
         self._entered, self._refused = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
         self._longest = longest_step(self._method, part.h)
-        self._compiled_step: Callable[[float, float], None] | None = None
-        self._has_c = True  # False after the first step if C code cannot step the FMU
         self._close = 0.0
 
     def _forget(self) -> None:
@@ -499,8 +494,6 @@ class ExchangeInstance(RunningFmu):
         self._forget()
 
     def entry(self) -> Entry:
-        if not self._steps_in_c:
-            return super().entry()
         method = self._method
         rtol, atol = (method.rtol, method.atol) if isinstance(method, Adaptive) else (0.0, 0.0)
         sparsity = self._sparsity
@@ -509,7 +502,7 @@ class ExchangeInstance(RunningFmu):
             self.fmi.bound("SetTime")[2],
             0,
             [group.variables("Set") for group in self._held],
-            [group.variables("Get") for group in self.results.groups],
+            [group.variables("Get") for group in self.results.variable_groups],
             Events(
                 self._address("EnterEventMode"),
                 self._address(self._names[UPDATE]),
@@ -531,6 +524,7 @@ class ExchangeInstance(RunningFmu):
                 self._references,
                 self._memory,
             ),
+            self._clocks.table(),
         )
 
     @cached_property
@@ -629,6 +623,8 @@ class ExchangeInstance(RunningFmu):
             raise self._many_events(dt)
         elif status == MANY_UPDATES:
             raise self._many_updates()
+        elif which in CLOCK_CALLS:
+            self._judge_clocks(which, status)
         else:
             self.fmi.check_end(status == TERMINATES)
             self.fmi.judge(self.fmi.bound(self._names[which])[0], status)
@@ -637,46 +633,10 @@ class ExchangeInstance(RunningFmu):
         self._clocks.start(self._t_start)
         self._update(self._t_start, first=True)
 
-    def step(self, t: float, dt: float) -> None:
-        if self._compiled_step is None and self._has_c:
-            self._compiled_step = self._c_step()
-            self._has_c = self._compiled_step is not None
-        (self._step_in_python if self._compiled_step is None else self._compiled_step)(t, dt)
-
-    def _c_step(self) -> Callable[[float, float], None] | None:
-        """Return a function that steps the instance in C, or None if C code cannot step it."""
-        entry, errors = self.entry(), list[BaseException]()
-        if entry.kind == HOSTED:
-            return None
-
-        def judge(part: int, call: int, status: int, t: float, dt: float) -> bool:
-            del part  # the instance is the only part
-            try:
-                self.judge(call, status, t, dt)
-            except BaseException as error:
-                errors.append(error)
-                return True
-            return False
-
-        def host(*arguments: float) -> bool:
-            raise AssertionError(f"no part of the loop steps in Python, but got {arguments}")
-
-        try:
-            loop = Loop([Row(entry)], (), False, judge, host)
-        except (CompilerError, CacheError):
-            return None
-
-        def step(t: float, dt: float) -> None:
-            if loop.step(t, dt):
-                raise errors.pop()
-
-        return step
-
     def _step_in_python(self, t: float, dt: float) -> None:
         """Step the instance in Python with the explicit integrator of the method.
 
-        The Python step is used for polynomial inputs, for FMUs with clocks, and on machines
-        without a C compiler.
+        The Python step is used for polynomial inputs, and on machines without a C compiler.
         """
         self.fmi.log.clock[0] = t
         self._clocks.begin_step()
@@ -761,7 +721,7 @@ class ExchangeInstance(RunningFmu):
 
     def _update(self, t: float, first: bool = False) -> None:
         """Handle an event in event mode, and return to continuous-time mode."""
-        nominals, states, next_event = self._handle_event(t)
+        nominals, states, next_event = self._handle_event(t, self._close)
         self.fmi.call("EnterContinuousTimeMode")
         if nominals or first:
             self._nominals[:] = self._model.nominals

@@ -18,7 +18,9 @@ BLOCK, FMI2, FMI3, HOSTED, FMI1 = range(5)
 SET, STEP, GET, ENTER_EVENT_MODE, SET_DISCRETE, UPDATE, ENTER_STEP_MODE = range(7)
 SET_TIME, SET_STATES, GET_RATES, GET_INDICATORS, COMPLETED_STEP = range(7, 12)
 GET_STATES, GET_NOMINALS, GET_DIRECTIONAL = range(12, 15)
-CALLS = 16  # call `c` for the variable group k has the number c + CALLS k
+SET_CLOCKS, GET_CLOCKS, GET_INTERVAL, ACTIVATE_PARTITION = range(15, 19)
+FIXED_INTERVAL, CHANGING_INTERVAL, COUNTDOWN = range(3)  # kinds of clocks
+CALLS = 32  # call `c` for the variable group k has the number c + CALLS k
 DONE, FAILED, NOT_FINITE = range(3)
 # status codes that FMI does not define
 EARLY_RETURN, TERMINATES, DOES_NOT_FIT, MANY_UPDATES, MANY_EVENTS, SHORT_STEP = range(100, 106)
@@ -94,6 +96,19 @@ class _Events(Structure):
     )
 
 
+class _Clocks(Structure):
+    _fields_ = (
+        *((name, c_void_p) for name in ("set_clocks", "get_intervals", "activate")),
+        ("n", c_int64),
+        *((name, c_void_p) for name in ("references", "kinds", "ticks", "coming")),
+        ("triggers", c_void_p),
+        ("n_triggers", c_int64),
+        ("outputs", c_void_p),
+        ("n_outputs", c_int64),
+        *((name, c_void_p) for name in ("due", "due_references", "active")),
+    )
+
+
 class _Tableau(Structure):
     _fields_ = (
         *((name, c_int64) for name in ("stages", "degree")),
@@ -148,6 +163,7 @@ class _Part(Structure):
         ("clock", c_void_p),
         ("may_go_back", c_void_p),
         ("exchange", c_void_p),
+        ("clocks", c_void_p),
     )
 
 
@@ -231,6 +247,31 @@ class Events(NamedTuple):
     last: Array
     entered: Array
     refused: Array
+
+
+class ClockTable(NamedTuple):
+    """Clocks of an FMU of FMI 3.0, which the loop activates at their ticks.
+
+    The addresses of the FMI functions that set clocks and get intervals come first. `activate` is
+    the address of the function that runs a model partition, or 0 without scheduled execution.
+    `references` (n,) contains the value references as unsigned 32-bit integers, and `kinds` (n,)
+    the kinds of the clocks in `c/master/loop_tables.h`.
+
+    The loop changes two arrays. `ticks` (n, 3) contains the time of the first tick [s], the
+    interval [s] and the number of ticks. `coming` (2,) contains the time of the next tick [s], and
+    1 until the triggered clocks have ticked in the step. `triggers` and `outputs` are the triggered
+    input clocks and the output clocks.
+    """
+
+    set_clocks: int
+    get_intervals: int
+    activate: int
+    references: Array
+    kinds: Array
+    ticks: Array
+    coming: Array
+    triggers: Sequence[Variables]
+    outputs: Sequence[Variables]
 
 
 class Tableau(NamedTuple):
@@ -326,7 +367,7 @@ class Entry:
     For an FMU, `set` and `get` contain the variables to set and to get; `events` exists only if the
     FMU supports event mode. `clock` (1,) is the current time of the FMU for messages [s].
     `may_go_back` (1,) is a 32-bit integer: 1 if the master may repeat the current step. For a model
-    exchange FMU, `exchange` replaces the step function.
+    exchange FMU, `exchange` replaces the step function. `clocks` is None for an FMU without clocks.
     """
 
     kind: int
@@ -338,6 +379,7 @@ class Entry:
     clock: Array | None = None
     may_go_back: Array | None = None
     exchange: Exchange | None = None
+    clocks: ClockTable | None = None
 
 
 Wire = tuple[Array, Array]  # views of the source values and of the target values
@@ -468,6 +510,7 @@ class Loop:
             clock=None if entry.clock is None else entry.clock.ctypes.data,
             may_go_back=None if entry.may_go_back is None else entry.may_go_back.ctypes.data,
             exchange=self._exchange(entry.exchange),
+            clocks=self._clocks(entry.clocks),
         )
 
     def _variables(self, groups: Sequence[Variables]) -> int:
@@ -514,6 +557,25 @@ class Loop:
             events.refused.ctypes.data,
         )
         self._alive.append(table)
+        return ctypes.addressof(table)
+
+    def _clocks(self, one: ClockTable | None) -> int | None:
+        """Return the address of the C struct for the clocks of a part; None without clocks."""
+        if one is None:
+            return None
+        n = len(one.references)
+        work = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.uint32), np.ones(n, dtype=bool)
+        table = _Clocks(
+            *one[:3],
+            n,
+            *(values.ctypes.data for values in one[3:7]),
+            self._variables(one.triggers),
+            len(one.triggers),
+            self._variables(one.outputs),
+            len(one.outputs),
+            *(values.ctypes.data for values in work),
+        )
+        self._alive += [table, work, one]
         return ctypes.addressof(table)
 
     def _exchange(self, one: Exchange | None) -> int | None:
