@@ -4,6 +4,7 @@ A sample at t_k uses the input at t_k if its source steps first, otherwise the i
 the communication step.
 """
 
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from foreign_fmu import foreign_fmu
 from library_blocks import BLOCKS
 from rigidblocks import Block, Port, System, export_fmu, simulate
 from rigidblocks.cosim.graph.fmu_part import fmu_at
@@ -239,6 +241,39 @@ def test_fmu_without_discrete_variables_or_with_states_does_not_count_as_sampled
     for name, (block, samples) in blocks.items():
         for fmi in (2, 3):
             assert fmu_at(native(name, block, fmi), None).only_samples == samples
+
+
+UNDECLARED = {  # declaration of the output, and the number of steps by which it is late
+    "feedthrough": ("", "", 0),  # without declared dependencies, feedthrough is assumed
+    "discrete": (' variability="discrete"', ' dependencies=""', 0),
+    "continuous": ("", ' dependencies=""', 1),
+}
+
+
+@pytest.mark.parametrize("declaration", UNDECLARED)
+def test_foreign_delay_steps_after_its_source_if_its_description_shows_a_need(
+    declaration, tmp_path
+):
+    """The FMU samples in each step, without a declaration: y_k = u_(k - 1 - late)."""
+    variability, dependencies, late = UNDECLARED[declaration]
+    step = "i->r[1] = i->r[2]; i->r[2] = i->r[0];"
+    path = foreign_fmu(tmp_path / "delay.fmu", step=step)
+    with zipfile.ZipFile(path) as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    text = content["modelDescription.xml"].decode()
+    for old, new in (
+        ('causality="output"', f'causality="output"{variability}'),
+        (' dependencies=""', dependencies),
+    ):
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in content.items():
+            archive.writestr(name, text if name.endswith(".xml") else data)
+    for order, steps in (("gauss-seidel", 1 + late), ("jacobi", 2)):
+        t, y = run(UnitDelay(T), T, path, name="a_delay", order=order)
+        expected = wave(t[2 - steps : -steps])  # the first sample is at the end of the first step
+        assert_allclose(y[2:, 0], expected, rtol=0.0, atol=SAME)
 
 
 CHAIN = {
