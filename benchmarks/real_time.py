@@ -42,7 +42,7 @@ def run(program: Path, seconds: float, priority: int) -> dict[str, Any]:
     fifo = ["--fifo", str(priority)] if priority else []
     command = [str(program), "--stop", str(seconds), "--empty", str(STEP), *fifo]
     reported = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
-    report: dict[str, Any] = json.loads(reported)
+    report: dict[str, Any] = json.loads(reported.removeprefix("ready\n"))
     return report
 
 

@@ -59,7 +59,7 @@ def pd(values):
 
 def run(program, *options):
     done = subprocess.run([program, *options], capture_output=True, text=True, check=True, **PASSED)
-    return json.loads(done.stdout)["links"]["link"]
+    return json.loads(done.stdout.removeprefix("ready\n"))["links"]["link"]
 
 
 @pytest.mark.parametrize("kind", interfaces())

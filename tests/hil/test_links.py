@@ -45,7 +45,7 @@ def programs(tmp_path_factory):
 
 def run(program, *options):
     done = subprocess.run([program, *options], capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
+    return json.loads(done.stdout.removeprefix("ready\n"))
 
 
 def columns(path, *names):
@@ -115,7 +115,7 @@ def test_udp_link_outputs_received_values_after_a_restart_of_the_controller(prog
         with partner(peer, 4, pd):
             time.sleep(0.8)
         time.sleep(0.4)
-    report = json.loads(running.communicate(timeout=60)[0])
+    report = json.loads(running.communicate(timeout=60)[0].removeprefix("ready\n"))
     link = report["links"]["link"]
     assert report["steps"] == 3000
     assert link["restarts of the partner"] == 1
@@ -200,7 +200,7 @@ def test_random_udp_packets_do_not_change_the_link_outputs(programs):
 
     thread = threading.Thread(target=shout)
     thread.start()
-    report = json.loads(running.communicate(timeout=30)[0])
+    report = json.loads(running.communicate(timeout=30)[0].removeprefix("ready\n"))
     over.set()
     thread.join()
     link = report["links"]["link"]
@@ -258,3 +258,117 @@ def test_block_with_direct_feedthrough_from_a_link_output_to_a_link_input_is_rej
         system.connect(*wire)
     with pytest.raises(ValueError, match=r"pd\.q_ref reads link\.q_ref without delay"):
         build_runner(system, "never", DT)
+
+
+def stepped(link, t):
+    """Call the link at time t and return the torque."""
+    return link.function(t=t, q=np.zeros(2), qd=np.zeros(2))["tau"]
+
+
+@pytest.mark.parametrize("lost", ["hold", "safe"])
+def test_missed_answer_in_lock_step_holds_or_replaces_the_received_values(lost):
+    peer, listen = free_ports(2)
+    safe = {"tau": [0.25, -0.5]}
+    options = {"lock_step": True, "timeout": 0.01, "lost": lost, "safe": safe}
+    link = UdpLink([Q, QD], [TAU], peer=peer, listen=listen, **options)
+    assert_array_equal(stepped(link, 0.0), safe["tau"])  # before the first answer
+    reply = pack_packet(Packet(1, 2, 0.1, (1.0, 2.0)))  # the answer to the next packet
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own:
+        own.sendto(reply, link.addresses.parse("listen"))
+    assert_array_equal(stepped(link, 0.1), [1.0, 2.0])
+    assert_array_equal(stepped(link, 0.2), [1.0, 2.0] if lost == "hold" else safe["tau"])
+    link.close()
+    assert link.counts["watchdog events"] == 2
+
+
+def test_answer_to_an_earlier_packet_counts_as_late_in_lock_step():
+    peer, listen = free_ports(2)
+    options = {"lock_step": True, "timeout": 0.01, "lost": "hold"}
+    link = UdpLink([Q, QD], [TAU], peer=peer, listen=listen, **options)
+    stepped(link, 0.0)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own:
+        for number, echo in ((1, 1), (2, 2)):
+            reply = pack_packet(Packet(number, echo, 0.0, (float(echo), 0.0)))
+            own.sendto(reply, link.addresses.parse("listen"))
+    assert_array_equal(stepped(link, 0.1), [2.0, 0.0])
+    link.close()
+    assert (link.counts["late"], link.counts["received"]) == (1, 2)
+
+
+def test_missed_answer_in_lock_step_ends_a_run(capsys):
+    """The partner receives packets but does not answer."""
+    peer, listen = free_ports(2)
+    system, link = linked((peer, listen), lock_step=True, start_timeout=1.1)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+        silent.bind(link.addresses.parse("peer"))
+        with pytest.raises(SimulationError, match=f"no answer from {peer} within 1.1 s at t = 0 s"):
+            simulate(system, 1.0, DT, progress=False)
+    link.close()
+    assert f"UdpLink is waiting for {peer}\n" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def strict_program(tmp_path_factory):
+    """Build a program in lock-step that waits 1.1 s for an answer."""
+    addresses = free_ports(2)
+    system, _ = linked(addresses, lock_step=True, timeout=1.1, start_timeout=60.0)
+    return build_runner(system, tmp_path_factory.mktemp("strict") / "plant", DT), addresses
+
+
+def test_missed_answer_in_lock_step_ends_a_program_with_exit_code_1(strict_program):
+    """The partner answers three packets and then is silent."""
+    program, (peer, _) = strict_program
+    with partner(peer, 4, pd, lambda packet, data: [data] if packet.sequence < 4 else []):
+        done = subprocess.run([program, "--rate", "0"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    ready, _, report = done.stdout.partition("\n")
+    assert ready == "ready"
+    counts = json.loads(report)
+    assert counts["ended"] == "a partner has not answered"
+    assert counts["steps"] <= 3
+    assert f"link 'link' is waiting for {peer}\n" in done.stderr
+    assert f"received no answer from {peer} within 1.1 s at t = " in done.stderr
+
+
+def test_program_in_lock_step_waits_for_a_partner_that_starts_later(programs):
+    """A network rejects packets to a closed port; the program sends them again."""
+    program, (peer, _) = programs["lock"]
+    command = [program, "--stop", "0.05", "--rate", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        with partner(peer, 4, pd) as came:
+            report = json.loads(process.communicate(timeout=60)[0])
+    assert process.returncode == 0
+    assert report["links"]["link"]["sent"] == 50
+    assert sorted({packet.sequence for packet in came}) == list(range(1, 51))
+
+
+def test_program_in_lock_step_ends_on_a_termination_signal_while_it_waits(programs):
+    program, _ = programs["lock"]
+    with subprocess.Popen([program], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.terminate()
+        report = json.loads(process.communicate(timeout=60)[0])
+    assert (process.returncode, report["ended"], report["steps"]) == (0, "by a signal", 0)
+
+
+def test_build_writes_the_packet_module_next_to_the_program(programs, tmp_path):
+    program, _ = programs["free"]
+    text = program.with_name("packet.py").read_text()
+    names = {}
+    exec(text, names)
+    assert names["HEADER_SIZE"] == len(pack_packet(Packet(1, 0, 0.0, ())))
+    (tmp_path / "packet.py").write_text("mine = 1\n")
+    system, _ = linked(free_ports(2))
+    with pytest.raises(FileExistsError, match="build the program in another folder"):
+        build_runner(system, tmp_path / "plant", DT)
+    assert (tmp_path / "packet.py").read_text() == "mine = 1\n"
+
+
+def test_reaction_to_missed_answers_is_checked():
+    with pytest.raises(ValueError, match="lost must be 'end', 'hold' or 'safe', not 'wait'"):
+        UdpLink([Q], [TAU], lock_step=True, lost="wait")
+    with pytest.raises(ValueError, match="lost='hold' needs lock_step=True"):
+        UdpLink([Q], [TAU], lost="hold")
+    with pytest.raises(ValueError, match="start_timeout of a link must be positive, not 0 s"):
+        UdpLink([Q], [TAU], lock_step=True, start_timeout=0)

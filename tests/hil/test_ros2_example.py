@@ -79,7 +79,7 @@ def test_ros2_hardware_interface_controls_the_robot_of_a_program(tmp_path):
         options = ["--stop", "0.499", "--rate", "0", "--record", tmp_path / "run.csv"]
         done = subprocess.run([program, *options], capture_output=True, text=True, check=True)
         assert controller.wait(timeout=60) in (0, 3)
-    report = json.loads(done.stdout)["links"]["link"]
+    report = json.loads(done.stdout.removeprefix("ready\n"))["links"]["link"]
     assert report["received"] == report["sent"] == 499
     with open(tmp_path / "run.csv") as file:
         head, *rows = csv.reader(file)

@@ -26,7 +26,7 @@ def program(tmp_path_factory):
 
 def run(program, *options):
     done = subprocess.run([program, *options], capture_output=True, text=True, check=False)
-    return done.returncode, json.loads(done.stdout) if done.stdout else {}, done.stderr
+    return done.returncode, json.loads(done.stdout.removeprefix("ready\n") or "{}"), done.stderr
 
 
 def recorded(path):
@@ -80,7 +80,7 @@ def test_generated_program_decimates_its_record_and_ends_on_a_termination_signal
     endless = subprocess.Popen([program], stdout=subprocess.PIPE, text=True)
     time.sleep(0.3)
     endless.send_signal(signal.SIGTERM)
-    report = json.loads(endless.communicate(timeout=60)[0])
+    report = json.loads(endless.communicate(timeout=60)[0].removeprefix("ready\n"))
     assert report["ended"] == "by a signal"
     assert report["steps"] > 0
 
@@ -212,3 +212,47 @@ def test_generated_program_has_equal_results_on_an_emulated_arm_processor_and_on
     (names, here), (same, there) = map(recorded, paths)
     assert names == same
     assert_allclose(there, here, rtol=1e-12, atol=1e-12)
+
+
+SCENARIO = """time, "pd.kp[1]" , pd.kd
+0,,20
+0.0105,500,
+
+0.1,  700.5 ,15
+0.1,,16.25
+5,1,1
+"""
+
+
+def test_scenario_of_a_generated_program_gives_the_results_of_simulate(program, tmp_path):
+    scenario, path = tmp_path / "scenario.csv", tmp_path / "run.csv"
+    scenario.write_text(SCENARIO)
+    command = ["--stop", "0.3", "--rate", "0", "--record", path, "--scenario", scenario]
+    code, _, said = run(program, *command)
+    assert (code, said) == (0, "")
+    names, rows = recorded(path)
+    result = simulate(wired(parts()), 0.3, DT, scenario=scenario, progress=False)
+    fixed = simulate(wired(parts()), 0.3, DT, progress=False)
+    assert np.abs(result.values[-1] - fixed.values[-1]).max() > 1e-3
+    for k, name in enumerate(names[1:], 1):
+        assert_array_equal(rows[:, k], result.values[:, list(result.columns).index(name)])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("t,pd.kp\n0,1\n", "cannot set 't'; the program has command.table[1,1]"),
+        ("pd.kp\n1\n", "needs a column 'time'"),
+        ("time,pd.kp\n0,x\n", "line 2 of the scenario: unexpected cell 'x'"),
+        ("time,pd.kp\n0,1,2\n", "line 2 of the scenario: unexpected cell '2'"),
+        ("time,pd.kp\n1,1\n0,1\n", "line 3 of the scenario needs 2 cells, and a time that does"),
+        ("time,pd.kp\n0,nan\n", "pd.kp[1] must be from"),
+        ("time,robot.tau\n0,1\n", "cannot set 'robot.tau'"),
+    ],
+)
+def test_generated_program_rejects_invalid_scenarios(program, tmp_path, text, message):
+    (tmp_path / "scenario.csv").write_text(text)
+    code, report, said = run(program, "--scenario", tmp_path / "scenario.csv")
+    assert (code, report) == (2, {})
+    assert message in said

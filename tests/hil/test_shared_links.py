@@ -89,7 +89,7 @@ def test_program_with_a_lock_step_shared_memory_link_matches_the_results_of_simu
     command = [program, "--stop", "0.5", "--rate", "0", "--record", record]
     with partner(name, pd) as came:
         done = subprocess.run(command, capture_output=True, text=True, check=True)
-    counts = json.loads(done.stdout)["links"]["link"]
+    counts = json.loads(done.stdout.removeprefix("ready\n"))["links"]["link"]
     assert counts["received"] == counts["sent"] == len(came) == 500
     assert counts["steps with safe values"] == 0
     assert [packet.sequence for packet in came] == list(range(1, 501))
@@ -124,7 +124,7 @@ def test_generated_program_reuses_the_shared_memory_of_a_killed_program(name, tm
     record = tmp_path / "run.csv"
     command = [program, "--stop", "0.2", "--record", record]
     second = subprocess.run(command, capture_output=True, text=True, check=True)
-    counts = json.loads(second.stdout)["links"]["link"]
+    counts = json.loads(second.stdout.removeprefix("ready\n"))["links"]["link"]
     assert counts["received"] == 0
     assert counts["steps with safe values"] == 200
     assert not side.is_open

@@ -21,7 +21,7 @@ def program(tmp_path_factory):
 
 def run(program, *options):
     done = subprocess.run([program, *options], capture_output=True, text=True, check=False)
-    return json.loads(done.stdout) if done.stdout else {}, done.stderr
+    return json.loads(done.stdout.removeprefix("ready\n") or "{}"), done.stderr
 
 
 @pytest.mark.slow

@@ -43,7 +43,7 @@ def running(program, *options):
             yield address, report
         finally:
             process.terminate()
-            report |= json.loads(process.communicate(timeout=60)[0])
+            report |= json.loads(process.communicate(timeout=60)[0].removeprefix("ready\n"))
 
 
 @pytest.mark.slow
@@ -175,7 +175,7 @@ def test_invalid_or_occupied_xcp_address_is_reported(program, tmp_path):
     done = subprocess.run(
         [path, "--stop", "0.01", "--xcp", "off"], capture_output=True, text=True, check=True
     )
-    assert "xcp" not in json.loads(done.stdout)
+    assert "xcp" not in json.loads(done.stdout.removeprefix("ready\n"))
     with pytest.raises(ValueError, match="must be an address such as"):
         build_runner(wired(parts()), tmp_path / "never", DT, xcp="elsewhere")
 

@@ -71,7 +71,8 @@ def plan_text(
     """
     cycle, unit = period(dt)
     rows = "".join(
-        f"    {{{one.place}, {_bound(one.low)}, {_bound(one.high)}}}, /* {c_comment(one.name)} */\n"
+        f"    {{{one.place}, {c_bound(one.low)}, {c_bound(one.high)}}}, "
+        f"/* {c_comment(one.name)} */\n"
         for one in tunables
     )
     plan = f'{{{c_string(name)}, "step", {cycle}, {unit}, {size}, {len(tunables)}, TUNABLES}}'
@@ -81,7 +82,8 @@ def plan_text(
     )
 
 
-def _bound(value: float) -> str:
+def c_bound(value: float) -> str:
+    """Return a bound as a finite number in C."""
     return c_number(max(min(value, LARGEST), -LARGEST))
 
 

@@ -17,8 +17,8 @@ from rigidblocks.cosim.graph.fused_system import GAUSS_SEIDEL, JACOBI, FusedSyst
 from rigidblocks.cosim.graph.part import Part
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.masters.c_loop_tables import SOURCES
-from rigidblocks.fmi.xcp import Element, a2l_text, elements_of, plan_text
-from rigidblocks.hil.links import Addresses, Link
+from rigidblocks.fmi.xcp import Element, a2l_text, c_bound, elements_of, plan_text
+from rigidblocks.hil.links import Addresses, Link, PacketLink, SharedLink
 from rigidblocks.hil.runner_tables import (
     Layout,
     Linked,
@@ -40,7 +40,7 @@ CORE = ("bare_metal_step.c", "bare_metal_step.h")
 # used instead of CORE in a program with FMUs
 PARTS = ("system_step.c", "bare_metal_step.h")
 PROGRAM = ("runner.c", "link.c", "recorder.c")  # C files of each program
-HEADERS = ("link.h", "packet.h", "recorder.h", "shared_memory.h")
+HEADERS = ("link.h", "packet.h", "recorder.h", "scenario.h", "shared_memory.h")
 XCP = ("xcp.h", "xcp_udp.h")
 SOURCE = "source"
 _FLAGS = (*PORTABLE_FLAGS, "-pthread")
@@ -60,8 +60,9 @@ def build_runner(
     Parts of the types `UdpLink`, `SharedLink` and `CanLink` become links of the program, which
     exchange their signals at each communication point. FMUs for co-simulation are unpacked to the
     folder PROGRAM.fmus next to the program, and the program loads the FMU libraries from this
-    folder. In lock-step, the results equal the results of `simulate` to the last bit. `--help`
-    lists the options of the program.
+    folder. In lock-step, the results equal the results of `simulate` to the last bit. If the system
+    has a `UdpLink` or `SharedLink`, the build also writes `packet.py`, which packs and unpacks the
+    packets, next to the program. `--help` lists the options of the program.
 
     Args:
         system: System of blocks, links and FMUs for co-simulation.
@@ -83,6 +84,7 @@ def build_runner(
             needs a `UnitDelay`, because a link holds its values during a step.
         FmuError: An FMU has no library for the platform.
         CompilerError: No compiler is available.
+        FileExistsError: Another file `packet.py` exists next to the program.
 
     Also raises the exceptions of `FusedSystem`.
     """
@@ -104,6 +106,8 @@ def build_runner(
         _write(sources, path)
         _put_fmus(fmus, path / _folder(path.stem), target)
         return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _put_partner_files(system, path.parent)
     _put_fmus(fmus, path.with_name(_folder(path.stem)), target)
     _compile(sources, path, platform, with_fmus=bool(fmus))
     if xcp_at:
@@ -126,7 +130,6 @@ def _compile(
         core = ("system_step.c", "master.c") if with_fmus else ("bare_metal_step.c",)
         out = (*PROGRAM, *core, "-o", "program", "-lm", *["-ldl"] * with_fmus, "-s")
         run_compiler((*command, *_FLAGS, *out), folder)
-        path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(Path(folder, "program"), path)
 
 
@@ -177,14 +180,40 @@ def runner_sources(
     linked = [link_with_places(key, link, system, memory) for key, link in links.items()]
     sources = core | {file: c_text(f"runner/{file}") for file in (*PROGRAM, *HEADERS, *XCP)}
     sources["system.h"] = _system_header(name, dt, memory)
-    sources["links.h"] = links_header(linked)
     signals = list(elements_of(memory.outputs, memory.where))
     tunables = _tunables(memory, linked)
+    sources["links.h"] = links_header(linked)
     sources["xcp_plan.h"] = _xcp_header(name, dt, memory, tunables, xcp)
     sources["a2l"] = a2l_text(name, signals, tunables, dt, xcp)
-    for file, module in (("packet.py", "udp_packet.py"), ("shared.py", "shared_memory.py")):
-        sources[file] = files("rigidblocks.hil").joinpath(module).read_text()
-    return sources
+    return sources | _partner_files()
+
+
+def _partner_files() -> dict[str, str]:
+    """Return the Python files for communication partners."""
+    modules = {"packet.py": "udp_packet.py", "shared.py": "shared_memory.py"}
+    folder = files("rigidblocks.hil")
+    return {name: folder.joinpath(module).read_text() for name, module in modules.items()}
+
+
+def _put_partner_files(system: System, folder: Path) -> None:
+    """Write the Python files for the partners of the packet links next to a program.
+
+    Raises FileExistsError if a file of the same name exists and was not written by a build.
+    """
+    links = [p.component for p in system.parts.values() if isinstance(p.component, PacketLink)]
+    names = ["packet.py"] * bool(links) + ["shared.py"] * any(
+        isinstance(link, SharedLink) for link in links
+    )
+    texts = _partner_files()
+    for name in names:
+        path, first_line = folder / name, texts[name].partition("\n")[0]
+        if path.exists() and not path.read_text(errors="replace").startswith(first_line):
+            raise FileExistsError(
+                f"the build must write '{path}' for the partner of a link, but another file of "
+                "this name exists; build the program in another folder"
+            )
+    for name in names:
+        (folder / name).write_text(texts[name])
 
 
 def _fused_sources(fused: FusedSystem) -> tuple[dict[str, str], Layout]:
@@ -275,12 +304,19 @@ def _tunables(memory: Layout, linked: list[Linked]) -> list[Element]:
 
 
 def _xcp_header(name: str, dt: float, memory: Layout, tunables: list[Element], address: str) -> str:
-    """Return the text of xcp_plan.h: signals, parameters and address of the XCP server."""
+    """Return the text of xcp_plan.h: settable values, and the address of the XCP server."""
+    rows = "".join(
+        f"    {{{c_string(one.name)}, {one.place}, {c_bound(one.low)}, {c_bound(one.high)}}},\n"
+        for one in tunables
+    )
     return "\n".join(
         [
             "#ifndef RB_XCP_PLAN_H\n#define RB_XCP_PLAN_H\n",
             f"#define RUNNER_XCP {c_string(address)}",
             *plan_text("RUNNER_XCP_PLAN", name, memory.size, tunables, dt),
+            f"enum {{ RUNNER_N_SETTABLE = {len(tunables)} }};",
+            "/* the values that a scenario can set */",
+            f"static const Settable RUNNER_SETTABLE[] = {{\n{rows}    {{0}}}};",
             "\n#endif\n",
         ]
     )

@@ -17,7 +17,7 @@ import numpy as np
 from rigidblocks.block.port import Port
 from rigidblocks.common.name_hints import suggestion
 from rigidblocks.common.optional_imports import module_of
-from rigidblocks.hil.links import Ends, Link, Transport
+from rigidblocks.hil.links import HOLD, Ends, Link, Transport, Waits
 from rigidblocks.spatial.spatial import Array
 
 _FLOATS = {32: ("<f", "<I"), 64: ("<d", "<Q")}
@@ -439,8 +439,12 @@ class CanLink(Link):
         send: Messages to send; the signals of these messages are inputs.
         receive: Messages to receive; the signals of these messages are outputs.
         timeout: Time [s] without a frame after which the signals of a message have their safe
-            values. The default is three cycles, or 10 ms for messages without a cycle time.
-        lock_step: Wait in each step for a new frame of each received message.
+            values. The default is three cycles, or 10 ms for messages without a cycle time; in
+            lock-step, the default is 10 s.
+        lock_step: Wait in each step for a new frame of each received message, at most `timeout`.
+        lost: Reaction to a missing frame in lock-step. "end", the default, ends the run with an
+            error. "hold" holds the last received values, and "safe" sets the safe values.
+        start_timeout: Longest time [s] to wait for the first frames in lock-step, if lost="end".
         safe: Safe values by port name.
         counter: Name of the signals that count the frames of a message. Counters are not ports.
         checksum: Name of the signals with the SAE J1850 CRC-8 of the other bytes of a message.
@@ -462,6 +466,8 @@ class CanLink(Link):
         *,
         timeout: float | None = None,
         lock_step: bool = False,
+        lost: str | None = None,
+        start_timeout: float = Waits.start_timeout,
         safe: Mapping[str, Any] | None = None,
         counter: str | None = None,
         checksum: str | None = None,
@@ -471,7 +477,9 @@ class CanLink(Link):
         self.interface = interface
         database = Database(dbc)
         names, theirs = tuple(send), tuple(receive)
-        known = database.messages((*names, *theirs), timeout, counter, checksum)
+        waits = Waits(timeout, lock_step, lost, start_timeout)
+        limit = waits.seconds if lock_step else timeout
+        known = database.messages((*names, *theirs), limit, counter, checksum)
         self.sent, self.received = known[: len(names)], known[len(names) :]
         inputs = tuple(port for one in self.sent for port in database.ports(one))
         outputs = tuple(
@@ -481,7 +489,7 @@ class CanLink(Link):
             raise ValueError("a CAN link must receive one or more signals")
         longest = max(one.timeout for one in self.received)
         self._state = _State(self.sent, self.received)
-        super().__init__(inputs, outputs, longest, lock_step, safe)
+        super().__init__(inputs, outputs, replace(waits, timeout=longest), safe)
 
     @property
     def ends(self) -> Ends:
@@ -563,10 +571,10 @@ class CanLink(Link):
         state, now, is_safe = self._state, time.monotonic(), False
         for k, message in enumerate(self.received):
             silent = now - state.heard[k] > message.timeout
-            if silent or (self.lock_step and not state.is_new[k]):
+            if not state.is_new[k] if self.lock_step else silent:
                 self.counts["watchdog events"] += not state.is_safe[k]
                 state.is_safe[k] = True
-            if state.is_safe[k] or state.last[k] is None:
+            if (state.is_safe[k] and self.lost != HOLD) or state.last[k] is None:
                 is_safe = True
                 self._values = self._values.copy()
                 self._values[_places(self.received, k)] = self.safe[_places(self.received, k)]

@@ -1,9 +1,11 @@
 """Link blocks, which exchange signals as packets over UDP or shared memory."""
 
 import abc
+import contextlib
 import re
 import select
 import socket
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,9 +29,50 @@ from rigidblocks.hil.udp_packet import (
 )
 from rigidblocks.spatial.spatial import Array
 
+END, HOLD, SAFE = "end", "hold", "safe"  # reactions to a missed answer in lock-step
+_SILENCE = 1.0  # time without an answer after which a link prints a message [s]
+_RESENT = 0.02  # interval of repeated packets that nobody has received [s]
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Timeouts of a link [s], and its reaction `lost` to a missed answer in lock-step."""
+
+    timeout: float | None = None
+    lock_step: bool = False
+    lost: str | None = None
+    start_timeout: float = 60.0
+
+    def __post_init__(self) -> None:
+        for name in ("timeout", "start_timeout"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"the {name} of a link must be positive, not {value} s")
+        if self.lost is not None and not self.lock_step:
+            raise ValueError(
+                f"lost={self.lost!r} needs lock_step=True; without lock-step, the outputs have "
+                "their safe values after the timeout"
+            )
+        if self.lost not in (None, END, HOLD, SAFE):
+            raise ValueError(f"lost must be '{END}', '{HOLD}' or '{SAFE}', not {self.lost!r}")
+
+    @property
+    def seconds(self) -> float:
+        """Timeout [s]; by default 10 s in lock-step and 10 ms otherwise."""
+        if self.timeout is not None:
+            return float(self.timeout)
+        return 10.0 if self.lock_step else 0.01
+
+    @property
+    def reaction(self) -> str:
+        """Reaction to a missed answer: "end", "hold" or "safe"; "end" in lock-step by default."""
+        return self.lost or (END if self.lock_step else SAFE)
+
 
 class Transport(abc.ABC):
     """Base class of transports, which send and receive packets or CAN frames."""
+
+    is_undelivered = False  # True if the network has rejected the last packet
 
     @abc.abstractmethod
     def send(self, data: bytes) -> None:
@@ -62,22 +105,21 @@ class Link(PythonBlock, abc.ABC):
     The outputs hold the last received values. Before the first packet, and after `timeout` [s]
     without a packet, the outputs have their safe values. `safe` maps port names to safe
     values; the default is the value nearest to zero within the bounds of the port. In lock-step,
-    each step waits for new values, for at most `timeout`. `counts` contains the numbers of sent,
-    received and faulty packets or messages.
+    each step waits for new values, for at most `timeout`; `lost` is the reaction to a missed
+    answer. `counts` contains the numbers of sent, received and faulty packets or messages.
     """
 
     def __init__(
         self,
         send: Iterable[Port],
         receive: Iterable[Port],
-        timeout: float,
-        lock_step: bool,
+        waits: "Waits",
         safe: Mapping[str, Any] | None,
     ):
         sent, received = tuple(send), tuple(receive)
-        if not timeout > 0:
-            raise ValueError(f"the timeout of a link must be positive, not {timeout} s")
-        self.timeout, self.lock_step = float(timeout), lock_step
+        self.timeout, self.start_timeout = waits.seconds, float(waits.start_timeout)
+        self.lock_step, self.lost = waits.lock_step, waits.reaction
+        self._is_met = False
         self.safe = _safe_values(received, safe or {})
         self.counts: Counter[str] = Counter()
         self._transport: Transport | None = None
@@ -104,6 +146,7 @@ class Link(PythonBlock, abc.ABC):
         if self._transport is not None:
             self._transport.close()
             self._transport = None
+        self._is_met = False
 
     def _called_at(self, t: float, **signals: Any) -> dict[str, Any]:
         self._transport = self._transport or self._open()
@@ -119,16 +162,39 @@ class Link(PythonBlock, abc.ABC):
 
     def _exchange(self, link: Transport, t: float, values: Array) -> None:
         """Send the input values at the time t [s], and store the values that have arrived."""
-        began = time.monotonic()
         self._send(link, t, values)
         self._receive(link)
-        while self.lock_step and not self._is_answered:
-            left = self.timeout - (time.monotonic() - began)
-            if left <= 0:
-                break
-            link.wait(left)
-            self._receive(link)
+        if self.lock_step:
+            self._wait_for_answer(link, t)
         self._watch()
+
+    def _wait_for_answer(self, link: Transport, t: float) -> None:
+        """Wait for the answer to the values of the time t [s]; raise TimeoutError if lost="end"."""
+        began, is_silent = time.monotonic(), False
+        is_first = self.lost == END and not self._is_met
+        limit = self.start_timeout if is_first else self.timeout
+        while not self._is_answered:
+            waited = time.monotonic() - began
+            if waited >= _SILENCE and not is_silent:
+                is_silent = True
+                print(f"{self.name} is waiting for {self.ends.peer}", file=sys.stderr, flush=True)
+            if waited >= limit:
+                break
+            link.wait(min(limit - waited, _RESENT))
+            self._receive(link)
+            if link.is_undelivered:
+                time.sleep(min(limit, _RESENT))
+                self._repeat(link)
+        if self._is_answered:
+            self._is_met = True
+        elif self.lost == END:
+            raise TimeoutError(
+                f"{self.name} has received no answer from {self.ends.peer} within {limit:g} s at "
+                f't = {t:.9g} s; start the partner, or set a longer timeout or lost="hold"'
+            )
+
+    def _repeat(self, link: Transport) -> None:
+        """Send the last packet again, after the network has rejected it."""
 
     @abc.abstractmethod
     def _send(self, link: Transport, t: float, values: Array) -> None:
@@ -181,8 +247,7 @@ class PacketLink(Link):
         self,
         send: Iterable[Port],
         receive: Iterable[Port],
-        timeout: float,
-        lock_step: bool,
+        waits: Waits,
         safe: Mapping[str, Any] | None,
     ):
         sent, received = tuple(send), tuple(receive)
@@ -190,16 +255,23 @@ class PacketLink(Link):
             raise ValueError(f"a link transfers at most {MOST_VALUES} values in each direction")
         self._sequence, self._last, self._answered, self._heard = 0, 0, 0, time.monotonic()
         self._is_safe = False
-        super().__init__(sent, received, timeout, lock_step, safe)
+        self._packet = b""
+        super().__init__(sent, received, waits, safe)
 
     def _send(self, link: Transport, t: float, values: Array) -> None:
         self._sequence = self._sequence % 0xFFFFFFFF + 1
-        packet = Packet(self._sequence, self._last, t, tuple(values.tolist()))
+        self._packet = pack_packet(Packet(self._sequence, self._last, t, tuple(values.tolist())))
+        link.is_undelivered = False
         try:
-            link.send(pack_packet(packet))
+            link.send(self._packet)
             self.counts["sent"] += 1
         except OSError:
             self.counts["unsent"] += 1
+
+    def _repeat(self, link: Transport) -> None:
+        link.is_undelivered = False
+        with contextlib.suppress(OSError):
+            link.send(self._packet)
 
     @property
     def _is_answered(self) -> bool:
@@ -207,10 +279,10 @@ class PacketLink(Link):
 
     def _watch(self) -> None:
         silent = time.monotonic() - self._heard > self.timeout
-        if silent or (self.lock_step and not self._is_answered):
+        if not self._is_answered if self.lock_step else silent:
             self.counts["watchdog events"] += not self._is_safe
             self._is_safe = True
-        if self._is_safe or not self._last:
+        if (self._is_safe and self.lost != HOLD) or not self._last:
             self.counts["steps with safe values"] += 1
             self._values = self.safe
 
@@ -225,15 +297,19 @@ class PacketLink(Link):
     def _accept(self, packet: Packet) -> None:
         """Store the values of a packet, unless the packet is a duplicate or late.
 
-        After a timeout, a packet with an older sequence number counts as a restart of the peer.
+        After a timeout, a packet with an older sequence number counts as a restart of the peer. In
+        lock-step, the answer to the current packet may have any sequence number.
         """
         ahead = (packet.sequence - self._last) % (1 << 32)
-        if self._last and ahead == 0:
+        is_answer = self.lock_step and packet.echo == self._sequence
+        if self.lock_step and not is_answer:
+            self.counts["late"] += 1
+        if self._last and ahead == 0 and not (is_answer and not self._is_answered):
             self.counts["doubled"] += 1
             return
-        if self._last and ahead >= _HALF:
-            if time.monotonic() - self._heard <= self.timeout:
-                self.counts["late"] += 1
+        if self._last and (ahead == 0 or ahead >= _HALF):
+            if not is_answer and time.monotonic() - self._heard <= self.timeout:
+                self.counts["late"] += not self.lock_step
                 return
             self.counts["restarts of the partner"] += 1
         elif self._last:
@@ -292,8 +368,12 @@ class UdpLink(PacketLink):
         receive: Ports to receive, the outputs of the block.
         peer: Address of the peer.
         listen: Address at which the link receives packets.
-        timeout: Time [s] without a packet after which the outputs have their safe values.
+        timeout: Time [s] without a packet after which the outputs have their safe values. The
+            default is 10 ms, or 10 s in lock-step.
         lock_step: Wait in each step for the reply to the sent packet, at most `timeout`.
+        lost: Reaction to a missed reply in lock-step. "end", the default, ends the run with an
+            error. "hold" holds the last received values, and "safe" sets the safe values.
+        start_timeout: Longest time [s] to wait for the first reply, if lost="end".
         safe: Safe values by names of received ports. The default is the value nearest to zero
             within the bounds of the port.
 
@@ -309,23 +389,29 @@ class UdpLink(PacketLink):
         *,
         peer: str = Addresses.peer,
         listen: str = Addresses.listen,
-        timeout: float = 0.01,
+        timeout: float | None = None,
         lock_step: bool = False,
+        lost: str | None = None,
+        start_timeout: float = Waits.start_timeout,
         safe: Mapping[str, Any] | None = None,
     ):
         self.addresses = Addresses(peer, listen)
-        super().__init__(send, receive, timeout, lock_step, safe)
+        super().__init__(send, receive, Waits(timeout, lock_step, lost, start_timeout), safe)
 
     @property
     def ends(self) -> Ends:
         return Ends("LINK_UDP", self.addresses.peer, self.addresses.listen)
 
     def _open(self) -> Transport:
-        return _Datagrams(self.addresses)
+        return _Datagrams(self.addresses, reports_errors=self.lock_step)
+
+
+_IP_RECVERR = 11  # Linux: report network errors of sent packets (no constant before Python 3.14)
+_MOST_ERRORS = 100  # each call of recv returns one error
 
 
 class _Datagrams(Transport):
-    def __init__(self, addresses: Addresses):
+    def __init__(self, addresses: Addresses, *, reports_errors: bool = False):
         self._peer = addresses.parse("peer")
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
@@ -338,15 +424,32 @@ class _Datagrams(Transport):
                 "program may use this address"
             ) from error
 
+        if reports_errors and sys.platform == "linux":
+            self._socket.setsockopt(socket.IPPROTO_IP, _IP_RECVERR, 1)
+
     def send(self, data: bytes) -> None:
-        self._socket.sendto(data, self._peer)
+        try:
+            self._socket.sendto(data, self._peer)
+        except ConnectionRefusedError:  # error of an earlier packet
+            self._socket.sendto(data, self._peer)
 
     def receive(self) -> Iterator[bytes]:
-        while True:
+        errors = 0
+        while errors < _MOST_ERRORS:
             try:
                 yield self._socket.recv(1 << 16)
-            except OSError:  # no packet is left
+            except BlockingIOError:  # no packet is left
                 return
+            except OSError:  # the network has rejected a packet
+                errors += 1
+                self.is_undelivered = True
+                self._drop_errors()
+
+    def _drop_errors(self) -> None:
+        if sys.platform == "linux":
+            with contextlib.suppress(OSError):
+                while True:
+                    self._socket.recvmsg(1 << 16, 0, socket.MSG_ERRQUEUE)
 
     def wait(self, seconds: float) -> None:
         select.select([self._socket], [], [], seconds)
@@ -368,14 +471,18 @@ class SharedLink(PacketLink):
     run creates the shared memory, and `close` removes it. The peer opens it with
     `hil.shared_memory`, or in C with `c/runner/shared_memory.h`. For each direction, the shared
     memory contains the last packet and a lock counter. Neither side waits for the other side. The
-    packet format, `timeout`, `lock_step`, `safe` and `counts` are as in `UdpLink`.
+    packet format, the timeouts, `lock_step`, `lost`, `safe` and `counts` are as in `UdpLink`.
 
     Args:
         memory: Name of the shared memory: letters, digits, '_', '.' and '-'.
         send: Ports to send, the inputs of the block.
         receive: Ports to receive, the outputs of the block.
-        timeout: Time [s] without a packet after which the outputs have their safe values.
+        timeout: Time [s] without a packet after which the outputs have their safe values. The
+            default is 10 ms, or 10 s in lock-step.
         lock_step: Wait in each step for the reply to the sent packet, at most `timeout`.
+        lost: Reaction to a missed reply in lock-step. "end", the default, ends the run with an
+            error. "hold" holds the last received values, and "safe" sets the safe values.
+        start_timeout: Longest time [s] to wait for the first reply, if lost="end".
         safe: Safe values by names of received ports.
 
     Raises:
@@ -389,8 +496,10 @@ class SharedLink(PacketLink):
         send: Iterable[Port],
         receive: Iterable[Port],
         *,
-        timeout: float = 0.01,
+        timeout: float | None = None,
         lock_step: bool = False,
+        lost: str | None = None,
+        start_timeout: float = Waits.start_timeout,
         safe: Mapping[str, Any] | None = None,
     ):
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}", memory):
@@ -398,7 +507,7 @@ class SharedLink(PacketLink):
                 f"invalid name {memory!r} of shared memory; use letters, digits, '_', '.' and '-'"
             )
         self.memory = memory
-        super().__init__(send, receive, timeout, lock_step, safe)
+        super().__init__(send, receive, Waits(timeout, lock_step, lost, start_timeout), safe)
 
     @property
     def ends(self) -> Ends:

@@ -673,7 +673,8 @@ def links_header(linked: list[Linked]) -> str:
         kind, *ends = link.ends
         texts = c_string(name), kind, *map(c_string, ends)
         numbers = (
-            f"{_nanoseconds(link.timeout)}, {int(link.lock_step)}, {len(sent)}, "
+            f"{_nanoseconds(link.timeout)}, {_nanoseconds(link.start_timeout)}, "
+            f"{int(link.lock_step)}, LOST_{link.lost.upper()}, {len(sent)}, "
             f"{link.safe.size}, {len(targets)}"
         )
         tables = ", ".join(f"{one}_{k}" for one in ("SENT", "TARGETS", "VALUES", "SAFE", "OPEN"))

@@ -27,6 +27,10 @@ enum { MOST_VALUES = 8000, MOST_BYTES = RB_PACKET_HEADER + 8 * MOST_VALUES };
    sleeping thread wakes up about this much late */
 enum { POLLED = 50000 };
 
+/* [ns] interval of repeated packets that nobody has received, longest wait before the link tests
+   for a termination signal, and silence after which the link prints a message */
+enum { RESENT = 20000000, WATCHED = 100000000, SILENCE = 1000000000 };
+
 int64_t rb_clock_nanoseconds(void)
 {
     struct timespec time;
@@ -60,6 +64,59 @@ void rb_set_inputs(const LinkPlan *plan, const double *values, double *m)
 {
     for (int k = 0; k < plan->n_targets; k++)
         m[plan->targets[k]] = values[plan->values[k]];
+}
+
+/* ---- wait for answers in lock-step ---- */
+
+typedef struct {
+    int64_t began, sent; /* [ns] time of the first and of the last packet of this step */
+    int64_t limit;       /* [ns] longest wait */
+    int is_silent;       /* 1 after the message about the silence */
+} Wait;
+
+/* Return 1 if the link holds the last received values after a missed answer. */
+static int holds(const LinkPlan *plan)
+{
+    return plan->lock_step && plan->lost == LOST_HOLD;
+}
+
+static Wait begin_wait(const Link *link)
+{
+    const LinkPlan *plan = link->plan;
+    const int64_t now = rb_clock_nanoseconds();
+    const int is_first = plan->lost == LOST_END && !link->is_met;
+    return (Wait){now, now, is_first ? plan->start_timeout : plan->timeout, 0};
+}
+
+/* Return the time [ns] until the link must test again for an answer; 0 if the wait is over. After
+   1 s of silence, print a message. */
+static int64_t time_left(const Link *link, Wait *wait)
+{
+    const int64_t waited = rb_clock_nanoseconds() - wait->began, left = wait->limit - waited;
+    if (waited >= SILENCE && !wait->is_silent) {
+        wait->is_silent = 1;
+        (void)fprintf(stderr, "link '%s' is waiting for %s\n", link->plan->name, link->plan->peer);
+    }
+    if (*link->stop || left <= 0)
+        return 0;
+    return left < WATCHED ? left : WATCHED;
+}
+
+/* End an exchange. Returns LINK_LOST if the answer is missing and ends the run. */
+static int end_wait(Link *link, const Wait *wait, int is_answered, double t)
+{
+    const LinkPlan *plan = link->plan;
+    if (!plan->lock_step || plan->lost != LOST_END || *link->stop)
+        return LINK_OK;
+    if (is_answered) {
+        link->is_met = 1;
+        return LINK_OK;
+    }
+    (void)fprintf(stderr,
+                  "link '%s' has received no answer from %s within %g s at t = %.9g s; start the "
+                  "partner, or build the link with a longer timeout or with lost=\"hold\"\n",
+                  plan->name, plan->peer, 1e-9 * (double)wait->limit, t);
+    return LINK_LOST;
 }
 
 /* ---- CAN ---- */
@@ -270,11 +327,11 @@ static void watch_messages(Can *can, const LinkPlan *plan, LinkCounts *counts)
     for (int k = 0; k < plan->can->n_received; k++) {
         const FrameMessage *message = &plan->can->received[k];
         CanHeard *heard = &can->heard[k];
-        if (time - heard->heard > message->timeout || (plan->lock_step && !heard->is_new)) {
+        if (plan->lock_step ? !heard->is_new : time - heard->heard > message->timeout) {
             counts->watchdog += !heard->is_safe;
             heard->is_safe = 1;
         }
-        if (heard->is_safe || !heard->is_known) {
+        if ((heard->is_safe && !holds(plan)) || !heard->is_known) {
             is_safe = 1;
             memcpy(can->values + plan->n_sent + message->first, plan->safe + message->first,
                    (size_t)message->n * sizeof(double));
@@ -285,22 +342,26 @@ static void watch_messages(Can *can, const LinkPlan *plan, LinkCounts *counts)
 
 /* Send the messages at t and receive. In lock-step, wait for a new message of each kind. `m` is the
    memory of the system. */
-static void can_exchange(Can *can, const LinkPlan *plan, LinkCounts *counts, double *m, double t)
+static int can_exchange(Link *link, double *m, double t)
 {
-    const int64_t began = rb_clock_nanoseconds();
+    Can *can = link->can;
+    const LinkPlan *plan = link->plan;
+    Wait wait = begin_wait(link);
     for (int k = 0; k < plan->can->n_received; k++)
         can->heard[k].is_new = 0;
-    send_due(can, plan, counts, m, t);
-    receive_frames(can, plan, counts);
-    while (plan->lock_step && !all_are_new(can, plan->can) &&
-           rb_clock_nanoseconds() - began < plan->timeout) {
+    send_due(can, plan, &link->counts, m, t);
+    receive_frames(can, plan, &link->counts);
+    while (plan->lock_step && !all_are_new(can, plan->can)) {
+        const int64_t left = time_left(link, &wait);
+        if (left <= 0)
+            break;
         struct pollfd ready = {can->socket, POLLIN, 0};
-        (void)poll(&ready, 1,
-                   (int)((plan->timeout - (rb_clock_nanoseconds() - began)) / 1000000) + 1);
-        receive_frames(can, plan, counts);
+        (void)poll(&ready, 1, (int)(left / 1000000) + 1);
+        receive_frames(can, plan, &link->counts);
     }
-    watch_messages(can, plan, counts);
+    watch_messages(can, plan, &link->counts);
     rb_set_inputs(plan, can->values + plan->n_sent, m);
+    return end_wait(link, &wait, all_are_new(can, plan->can), t);
 }
 
 /* ---- UDP and shared memory ---- */
@@ -322,6 +383,9 @@ static int open_socket(Link *link)
                       strerror(errno));
         return -1;
     }
+    const int on = 1; /* in lock-step, report packets that nobody has received */
+    if (plan->lock_step)
+        (void)setsockopt(link->socket, IPPROTO_IP, IP_RECVERR, &on, sizeof on);
     return 0;
 }
 
@@ -337,10 +401,11 @@ static int open_shared(Link *link)
     return -1;
 }
 
-int rb_link_open(Link *link, const LinkPlan *plan)
+int rb_link_open(Link *link, const LinkPlan *plan, const volatile int *stop)
 {
     memset(link, 0, sizeof *link);
     link->plan = plan;
+    link->stop = stop;
     link->values = malloc(MOST_VALUES * sizeof *link->values);
     link->bytes = malloc(MOST_BYTES + 1);
     link->heard = rb_clock_nanoseconds();
@@ -359,7 +424,10 @@ static int send_bytes(Link *link, size_t size)
     const struct sockaddr *peer = (const struct sockaddr *)&link->peer;
     if (link->plan->kind == LINK_SHARED)
         return rb_shared_write(&link->shared, link->bytes, size) == 0;
-    return sendto(link->socket, link->bytes, size, 0, peer, sizeof link->peer) == (ssize_t)size;
+    ssize_t sent = -1;
+    for (int k = 0; k < 2 && sent < 0; k++) /* the first call may return an earlier error */
+        sent = sendto(link->socket, link->bytes, size, 0, peer, sizeof link->peer);
+    return sent == (ssize_t)size;
 }
 
 /* Return the size of the next received packet; -1 if no packet has arrived. */
@@ -367,17 +435,28 @@ static ptrdiff_t take_bytes(Link *link)
 {
     if (link->plan->kind == LINK_SHARED)
         return rb_shared_read(&link->shared, link->bytes, MOST_BYTES + 1);
-    return recv(link->socket, link->bytes, MOST_BYTES + 1, 0);
+    enum { ERRORS = 100 }; /* errors in one call; each call of recv returns one */
+    for (int k = 0; k < ERRORS; k++) {
+        const ssize_t size = recv(link->socket, link->bytes, MOST_BYTES + 1, 0);
+        if (size >= 0 || errno == EAGAIN || errno == EWOULDBLOCK)
+            return size;
+        if (errno == EINTR)
+            continue;
+        link->is_undelivered = 1;
+        while (recv(link->socket, link->bytes, MOST_BYTES + 1, MSG_ERRQUEUE) >= 0)
+            ;
+    }
+    return -1;
 }
 
-/* Wait for a packet, at most until the timeout after `began`. */
-static void wait_for_bytes(const Link *link, int64_t began)
+/* Wait for a packet, at most for `left` [ns]. */
+static void wait_for_bytes(const Link *link, const Wait *wait, int64_t left)
 {
-    const int64_t waited = rb_clock_nanoseconds() - began;
     if (link->plan->kind == LINK_UDP) {
         struct pollfd ready = {link->socket, POLLIN, 0};
-        (void)poll(&ready, 1, (int)((link->plan->timeout - waited) / 1000000) + 1);
-    } else if (waited > POLLED) { /* before that, polling is fastest */
+        (void)poll(&ready, 1, (int)(left / 1000000) + 1);
+    } else if (rb_clock_nanoseconds() - wait->began >
+               POLLED) { /* before that, polling is fastest */
         const struct timespec pause = {0, POLLED / 4};
         (void)nanosleep(&pause, NULL);
     }
@@ -394,18 +473,21 @@ void rb_link_close(Link *link)
 }
 
 /* Accept a packet and set the inputs. A partner that was silent for longer than the timeout may
-   restart its sequence numbers. */
+   restart its sequence numbers. In lock-step, a partner may do so with each answer. */
 static void accept_packet(Link *link, const RbPacket *packet, double *m)
 {
     const LinkPlan *plan = link->plan;
     const uint32_t ahead = packet->sequence - link->last;
-    if (link->last && ahead == 0) {
+    const int is_answer = plan->lock_step && packet->echo == link->sequence;
+    if (plan->lock_step && !is_answer)
+        link->counts.late++;
+    if (link->last && ahead == 0 && !(is_answer && link->answered != link->sequence)) {
         link->counts.doubled++;
         return;
     }
-    if (link->last && ahead > UINT32_MAX / 2) {
-        if (rb_clock_nanoseconds() - link->heard <= plan->timeout) {
-            link->counts.late++;
+    if (link->last && (ahead == 0 || ahead > UINT32_MAX / 2)) {
+        if (!is_answer && rb_clock_nanoseconds() - link->heard <= plan->timeout) {
+            link->counts.late += !plan->lock_step;
             return;
         }
         link->counts.restarts++;
@@ -436,44 +518,59 @@ static void receive(Link *link, double *m)
     }
 }
 
-/* Send the signals at t and receive. In lock-step, wait for the answer. */
-static void exchange_packets(Link *link, double *m, double t)
+/* Send the signals at t with the current sequence number. Returns 1 on success. */
+static int send_packet(Link *link, const double *m, double t)
+{
+    const LinkPlan *plan = link->plan;
+    const RbPacket packet = {link->sequence, link->last, t};
+    for (int k = 0; k < plan->n_sent; k++)
+        link->values[k] = rb_sent_value(plan, k, m);
+    link->is_undelivered = 0;
+    return send_bytes(link, rb_packet_write(link->bytes, &packet, link->values, plan->n_sent));
+}
+
+/* Send the signals at t and receive. In lock-step, wait for the answer. If nobody has received the
+   packet, send it again. */
+static int exchange_packets(Link *link, double *m, double t)
 {
     const LinkPlan *plan = link->plan;
     if (++link->sequence == 0)
         link->sequence = 1;
-    const RbPacket packet = {link->sequence, link->last, t};
-    for (int k = 0; k < plan->n_sent; k++)
-        link->values[k] = rb_sent_value(plan, k, m);
-    const size_t size = rb_packet_write(link->bytes, &packet, link->values, plan->n_sent);
-    const int64_t began = rb_clock_nanoseconds();
-    if (send_bytes(link, size))
+    Wait wait = begin_wait(link);
+    if (send_packet(link, m, t))
         link->counts.sent++;
     else
         link->counts.unsent++;
     receive(link, m);
-    while (plan->lock_step && link->answered != link->sequence &&
-           rb_clock_nanoseconds() - began < plan->timeout) {
-        wait_for_bytes(link, began);
+    while (plan->lock_step && link->answered != link->sequence) {
+        const int64_t left = time_left(link, &wait);
+        if (left <= 0)
+            break;
+        wait_for_bytes(link, &wait, left);
         receive(link, m);
+        if (link->is_undelivered && rb_clock_nanoseconds() - wait.sent > RESENT) {
+            wait.sent = rb_clock_nanoseconds();
+            (void)send_packet(link, m, t);
+        } else if (link->is_undelivered) {
+            const struct timespec pause = {0, RESENT / 4};
+            (void)nanosleep(&pause, NULL);
+        }
     }
-    if (rb_clock_nanoseconds() - link->heard > plan->timeout ||
-        (plan->lock_step && link->answered != link->sequence)) {
+    const int is_answered = link->answered == link->sequence;
+    if (plan->lock_step ? !is_answered : rb_clock_nanoseconds() - link->heard > plan->timeout) {
         link->counts.watchdog += !link->is_safe;
         link->is_safe = 1;
     }
-    if (link->is_safe || !link->last) {
+    if ((link->is_safe && !holds(plan)) || !link->last) {
         link->counts.safe_steps++;
         rb_set_inputs(plan, plan->safe, m);
     }
+    return end_wait(link, &wait, is_answered, t);
 }
 
-void rb_link_exchange(Link *link, double *m, double t)
+int rb_link_exchange(Link *link, double *m, double t)
 {
-    if (link->plan->kind == LINK_CAN)
-        can_exchange(link->can, link->plan, &link->counts, m, t);
-    else
-        exchange_packets(link, m, t);
+    return link->plan->kind == LINK_CAN ? can_exchange(link, m, t) : exchange_packets(link, m, t);
 }
 
 void rb_link_report(FILE *file, const Link *link, int is_last)

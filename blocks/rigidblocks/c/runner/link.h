@@ -182,6 +182,13 @@ typedef struct {
 /* Kinds of links. */
 enum { LINK_UDP, LINK_SHARED, LINK_CAN };
 
+/* Reactions to a missed answer in lock-step: end the run, hold the last received values, or set the
+   safe values. */
+enum { LOST_END, LOST_HOLD, LOST_SAFE };
+
+/* Results of an exchange. */
+enum { LINK_OK, LINK_LOST };
+
 /* Configuration of a link, fixed when the program is built. It includes the positions of the values
    in the memory of the system. */
 typedef struct {
@@ -189,10 +196,12 @@ typedef struct {
     int kind;
     /* addresses such as 127.0.0.1:5005; `peer` may be a shared memory or a CAN interface */
     const char *peer, *listen;
-    /* [ns] timeout after which inputs get their safe values */
-    int64_t timeout;
+    /* [ns] timeout after which inputs get their safe values; longest wait for the first answer in
+       lock-step with LOST_END */
+    int64_t timeout, start_timeout;
     /* 1: each step waits for the answer to its packet, at most for the timeout */
     int lock_step;
+    int lost; /* reaction to a missed answer in lock-step */
     int n_sent, n_received, n_targets;
     const int *sent, *targets, *values; /* targets[k] receives the value with index values[k] */
     const double *safe;
@@ -211,6 +220,9 @@ typedef struct {
 typedef struct {
     const LinkPlan *plan;
     int socket, is_safe;
+    int is_met;               /* 1 after the first answer in lock-step */
+    int is_undelivered;       /* 1 if the network has rejected the last packet */
+    const volatile int *stop; /* becomes 1 on a termination signal */
     struct sockaddr_in peer;
     RbShared shared;
     struct Can *can;         /* only for CAN */
@@ -235,11 +247,12 @@ double rb_sent_value(const LinkPlan *plan, int k, const double *m);
 /* Set the inputs of the system to received or safe values. */
 void rb_set_inputs(const LinkPlan *plan, const double *values, double *m);
 
-/* Open a link. Prints a message and returns -1 on failure. */
-int rb_link_open(Link *link, const LinkPlan *plan);
+/* Open a link. A wait ends if `stop` becomes 1. Prints a message and returns -1 on failure. */
+int rb_link_open(Link *link, const LinkPlan *plan, const volatile int *stop);
 
-/* Send the signals at t and receive. In lock-step, wait for the answer. */
-void rb_link_exchange(Link *link, double *m, double t);
+/* Send the signals at t and receive. In lock-step, wait for the answer. Returns LINK_OK, or
+   LINK_LOST with a message if the answer is missing and ends the run. */
+int rb_link_exchange(Link *link, double *m, double t);
 
 /* Write the counters of a link to the report. */
 void rb_link_report(FILE *file, const Link *link, int is_last);

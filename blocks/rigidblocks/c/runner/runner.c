@@ -20,6 +20,7 @@
 #include "bare_metal_step.h"
 #include "link.h"
 #include "recorder.h"
+#include "scenario.h"
 #include "xcp_udp.h"
 
 #include "links.h"
@@ -146,10 +147,12 @@ static void report_times(FILE *file, const char *name, const Times *times)
 
 enum { CATCH_UP, SKIP, STOP };
 
+enum { NOT_ANSWERED = RUNNER_FAILED + 1 }; /* status of a run: the partner of a link is silent */
+
 typedef struct {
     double stop, rate; /* [s] stop time; simulated seconds per second, 0: as fast as possible */
     int every, overrun, priority, processor;
-    const char *record, *report, *xcp, *tap;
+    const char *record, *report, *scenario, *xcp, *tap;
     double tap_rate; /* [1/s] rows per second of simulation time */
     double
         empty; /* [us] duration of empty work next to each step, to measure the machine; 0: none */
@@ -167,6 +170,7 @@ typedef struct {
     Link links[RUNNER_LINKS + 1];
     XcpServer xcp;
     Tap tap;
+    Scenario scenario;
 } Run;
 
 static volatile int stopped;
@@ -188,6 +192,7 @@ static void usage(FILE *stream, const char *program)
         "  --overrun WHAT  after a missed deadline: catch-up (default), skip or stop\n"
         "  --fifo P        priority of SCHED_FIFO, with locked memory\n"
         "  --cpu N         processor on which the program runs\n"
+        "  --scenario FILE CSV file of new values: time, and inputs and parameters by name\n"
         "  --record FILE   CSV file of the signals\n"
         "  --every N       record every N-th step; default 1\n"
         "  --report FILE   report as JSON; default: standard output\n"
@@ -239,6 +244,7 @@ static int parse(int argc, char **argv, Options *options)
                                           {"overrun", required_argument, 0, 'o'},
                                           {"fifo", required_argument, 0, 'f'},
                                           {"cpu", required_argument, 0, 'c'},
+                                          {"scenario", required_argument, 0, 'S'},
                                           {"record", required_argument, 0, 'w'},
                                           {"report", required_argument, 0, 'j'},
                                           {"xcp", required_argument, 0, 'x'},
@@ -263,6 +269,7 @@ static int parse(int argc, char **argv, Options *options)
         case 'o': options->overrun = overrun_duration(optarg, &bad); break;
         case 'f': options->priority = (int)parse_number(optarg, 1.0, &bad); break;
         case 'c': options->processor = (int)parse_number(optarg, 0.0, &bad); break;
+        case 'S': options->scenario = optarg; break;
         case 'w': options->record = optarg; break;
         case 'j': options->report = optarg; break;
         case 'i': options->empty = parse_number(optarg, 0.0, &bad); break;
@@ -279,10 +286,12 @@ static int parse(int argc, char **argv, Options *options)
     return 2;
 }
 
+/* Exchange the signals of all links. Sets the status if a partner did not answer. */
 static void exchange_all(Run *run, double t)
 {
-    for (int k = 0; k < RUNNER_LINKS; k++)
-        rb_link_exchange(&run->links[k], rb_runner_memory(), t);
+    for (int k = 0; k < RUNNER_LINKS && run->status == 0; k++)
+        if (rb_link_exchange(&run->links[k], rb_runner_memory(), t) != LINK_OK)
+            run->status = NOT_ANSWERED;
 }
 
 static void keep_row(Run *run, const Options *options, double t)
@@ -311,8 +320,12 @@ static int64_t timed_step(Run *run, int64_t due, int paced)
     if (stopped)
         return began;
     serve_xcp(&run->xcp);
-    if (run->steps > 0)
+    if (run->steps > 0) {
+        rb_scenario_apply(&run->scenario, run->steps, RUNNER_DT, rb_runner_memory());
         exchange_all(run, t);
+    }
+    if (stopped || run->status)
+        return began;
     time_nothing(run, 0);
     const int64_t computes = rb_clock_nanoseconds();
     run->status = rb_runner_step(t);
@@ -362,6 +375,8 @@ static void run_steps(Run *run, const Options *options)
 
 static const char *end_reason(int status)
 {
+    if (status == NOT_ANSWERED)
+        return "a partner has not answered";
     if (status == RUNNER_FAILED)
         return "a part has failed";
     if (status != RUNNER_OK)
@@ -422,8 +437,11 @@ static int start_server(XcpServer *server, const char *address)
 
 static int open_all(Run *run, const Options *options)
 {
+    if (options->scenario && rb_scenario_read(&run->scenario, options->scenario, RUNNER_SETTABLE,
+                                              RUNNER_N_SETTABLE) != 0)
+        return -1;
     for (int k = 0; k < RUNNER_LINKS; k++)
-        if (rb_link_open(&run->links[k], &RUNNER_LINK_PLANS[k]) != 0)
+        if (rb_link_open(&run->links[k], &RUNNER_LINK_PLANS[k], &stopped) != 0)
             return -1;
     if (options->xcp[0] && start_server(&run->xcp, options->xcp) != 0)
         return -1;
@@ -459,6 +477,7 @@ static int close_all(Run *run, const Options *options)
         (void)fclose(file);
     for (int k = 0; k < RUNNER_LINKS; k++)
         rb_link_close(&run->links[k]);
+    free(run->scenario.changes);
     rb_runner_end();
     return options->overrun == STOP && run->missed ? 1 : code;
 }
@@ -480,8 +499,11 @@ int main(int argc, char **argv)
     ask_for_real_time(options.priority, options.processor, stderr);
     run.rounds = options.empty > 0.0 ? spin_rounds(options.empty) : 0;
     run.status = rb_runner_start(0.0);
+    (void)printf("ready\n");
+    (void)fflush(stdout);
+    rb_scenario_apply(&run.scenario, 0, RUNNER_DT, rb_runner_memory());
     exchange_all(&run, 0.0);
-    if (RUNNER_LINKS && run.status == 0)
+    if ((RUNNER_LINKS || options.scenario) && run.status == 0)
         run.status = rb_runner_outputs(0.0);
     if (run.status == 0)
         run.status = rb_runner_begin();
