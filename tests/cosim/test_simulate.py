@@ -198,8 +198,8 @@ def test_run_with_nonfinite_values_saves_the_samples_before_them(form, tmp_path)
     system.add("runaway", Runaway())
     with pytest.raises(
         SimulationError,
-        match=r"run stopped at t = 1(\.\d+)? s: .* not finite .*: (runaway\.)?x( \(.*)?\n"
-        r".* is about numbers that are not finite$",
+        match=r"run stopped at t = 1(\.\d+)? s: .* not finite .*: (runaway\.)?x( \(.*)?; "
+        r"runaway\.x grew first, to .*\n.* is about numbers that are not finite$",
     ) as caught:
         simulate(system, 2.0, 1e-2, form=form, save=tmp_path / "partial.csv")
     result = caught.value.result

@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import logging
+import shlex
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -27,6 +28,7 @@ from rigidblocks.block.external_functions import WrittenBlock
 from rigidblocks.block.integrators import Integrator
 from rigidblocks.common.doc_links import with_doc_link
 from rigidblocks.common.name_hints import explain_calls
+from rigidblocks.cosim.divergence import explain_divergence
 from rigidblocks.cosim.graph.fmu_part import FmuError
 from rigidblocks.cosim.graph.part import Part
 from rigidblocks.cosim.graph.system import System
@@ -277,7 +279,8 @@ def execute_run(
         result, unwritten = rows.finish()
         if pace is not None:
             result = replace(result, meta={**result.meta, **pace.metadata()})
-        unsaved = save_result(result, wanted, unwritten, interrupts)
+        is_terminated = isinstance(failure, KeyboardInterrupt) and interrupts.name == "SIGTERM"
+        unsaved = save_result(result, wanted, unwritten, interrupts, is_terminated=is_terminated)
         if view is not None:
             view.end(result)
     if failure is None and interrupts.is_pending:  # an interrupt was delayed until after the run
@@ -285,7 +288,11 @@ def execute_run(
     if failure is not None or unsaved is not None:
         if is_kept:
             master.network.close()
-        raise run_error(failure, unsaved, wanted, interrupts.name, rows.t, result) from (
+        # repeated runs, such as sweeps, omit the linearization because of its computing time
+        cause = (
+            explain_divergence(plan, result, linearizes=idle is None) if _is_lost(failure) else ""
+        )
+        raise run_error(failure, unsaved, wanted, interrupts.name, rows.t, result, cause) from (
             failure or unsaved
         )
     result = replace(result, meta={**result.meta, **master.report()})
@@ -424,18 +431,37 @@ def block_remarks(wiring: Wiring, result: Result) -> Iterator[tuple[int, str]]:
                 yield logging.WARNING, f"'{name}' {text}{advice}"
 
 
+MOST_CONVERTED = 200_000  # values that a run converts after SIGTERM, in less than a second
+
+
+class _NotConvertedError(Exception):
+    """A run has not converted its log, because a supervisor soon kills a terminated process."""
+
+
 def save_result(
-    result: Result, wanted: RecordOptions, unwritten: Exception | None, interrupts: Interrupts
+    result: Result,
+    wanted: RecordOptions,
+    unwritten: Exception | None,
+    interrupts: Interrupts,
+    *,
+    is_terminated: bool,
 ) -> BaseException | None:
     """Write the result to its file, and return the exception of a failed write, or None.
 
     If the result file is the log, the run has already written the data. `unwritten` is then the
-    exception of a failed write to the log, or None.
+    exception of a failed write to the log, or None. If a signal has terminated the run, a large log
+    is not converted.
     """
     if wanted.save is None:
         return None
     if wanted.save == wanted.log:
         return unwritten
+    is_large = len(result.time) * len(result.columns) > MOST_CONVERTED
+    if is_terminated and is_large and wanted.log is not None and unwritten is None:
+        return _NotConvertedError(
+            f"'{wanted.save}' is not written; convert the log with: "
+            f"rigidblocks convert {shlex.quote(str(wanted.log))} {shlex.quote(str(wanted.save))}"
+        )
     try:
         if wanted.log is not None:  # the log is complete, so an interrupt may stop the conversion
             interrupts.release()
@@ -458,13 +484,19 @@ def run_error(
     signal: str,
     t: float,
     result: Result,
+    cause: str,
 ) -> SimulationError | Interrupted:
-    """Return the exception for a failed run, or for a result that is not completely saved."""
+    """Return the exception for a failed run, or for a result that is not completely saved.
+
+    `cause` is a text about the cause of the failure, or "".
+    """
     by_signal = isinstance(failure, KeyboardInterrupt)
     ended = f"{signal} ended the run" if by_signal else "the run stopped"
     text = f"{ended} at t = {t:g} s" if failure else f"the run ended at t = {t:g} s"
     if failure is not None and not by_signal:
-        text += f": {error_text(failure)}"
+        text += f": {error_text(failure)}{cause}"
+    if isinstance(unsaved, _NotConvertedError):
+        return Interrupted(f"{text}; {unsaved}", result)
     if unsaved is not None and not (failure and error_text(failure) == error_text(unsaved)):
         why = signal if isinstance(unsaved, KeyboardInterrupt) else error_text(unsaved)
         text += f"; the result could not be saved to '{wanted.save}' ({why})"
@@ -476,8 +508,12 @@ def run_error(
     error = SimulationError(text, result)
     for note in getattr(failure, "__notes__", ()):
         error.add_note(note)
-    is_lost = failure is not None and "finite" in error_text(failure)
-    return with_doc_link(error, "numbers that are not finite") if is_lost else error
+    return with_doc_link(error, "numbers that are not finite") if _is_lost(failure) else error
+
+
+def _is_lost(failure: BaseException | None) -> bool:
+    """Return True if a run has failed because a value is not finite."""
+    return isinstance(failure, Exception) and "finite" in error_text(failure)
 
 
 def check_watcher(watcher: Any) -> None:

@@ -1,6 +1,6 @@
 """Linearisation of blocks and systems at an operating point."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -534,6 +534,17 @@ def _step_graph(memory: Memory, inputs: tuple[Port, ...], outputs: tuple[Port, .
     n = memory.z.stop - memory.x.start
     shapes = {"t": (1,), "x": (n,), "rest": (memory.size - 1 - n,), "u": (len(places),)}
     return trace("after", values_after, shapes)
+
+
+def state_matrix_function(memory: Memory) -> Callable[[Array], Array]:
+    """Return a function of the memory vector m that returns the Jacobian of the states.
+
+    The Jacobian is the derivative of dx/dt, or of the states after a sample, with respect to the
+    states. Its coordinates may be dependent, such as the elements of quaternions.
+    """
+    derivatives = jacobian(_step_graph(memory, (), ()), ("dx",), ("x",))
+    n = memory.z.stop - memory.x.start
+    return lambda m: np.reshape(derivatives(m), (n, n))
 
 
 def _matrices(graph: Graph, values: Array) -> Iterator[Array]:
