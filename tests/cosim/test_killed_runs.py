@@ -128,7 +128,8 @@ def test_interrupted_save_leaves_either_the_log_or_the_complete_result_file(numb
             rows = int(said[-1].split()[1]) if said[-1].startswith("interrupted") else whole
             check(Result.load(tmp_path / "run.csv"), rows, rows)
         elif number == signal.SIGTERM:
-            check(Result.load(log), finished, finished)
+            rows = int(said[-1].split()[1]) if said[-1].startswith("interrupted") else finished
+            check(Result.load(log), rows, rows)
         else:
             check(loaded(log), finished, finished + CHUNK)
         for path in tmp_path.iterdir():

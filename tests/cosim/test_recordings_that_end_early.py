@@ -4,6 +4,7 @@ The exception contains the result up to the end.
 """
 
 import errno
+import re
 import signal
 from dataclasses import dataclass, field
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+import rigidblocks.cosim.simulate as simulate_module
 from recorded_waves import waves
 from rigidblocks import Block, Port, Result, SimulationError, System, simulate
 from rigidblocks.cosim.results import recording
@@ -150,3 +152,25 @@ class Terminated(Block):
         if isinstance(t, float):
             signal.raise_signal(signal.SIGTERM)
         return {"y": 1.0 * t}
+
+
+@pytest.mark.parametrize("extension", [".csv", ".mf4", ".parquet"])
+def test_large_log_is_not_converted_after_a_termination_signal(extension, tmp_path, monkeypatch):
+    """The largest number of values to convert is 40 here; the run records 21 rows of 2 values."""
+    monkeypatch.setattr(simulate_module, "MOST_CONVERTED", 40)
+    broken = {**files.FORMATS, extension: files.Format(pytest.fail, pytest.fail, {})}
+    monkeypatch.setattr(files, "FORMATS", broken)
+    add = recording.Recording.add
+
+    def add_and_terminate(self, row):
+        add(self, row)
+        if self.k == 20:
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(recording.Recording, "add", add_and_terminate)
+    path = tmp_path / f"the run{extension}"
+    message = f"'{path}' is not written; convert the log with: rigidblocks convert '{path}.arrow'"
+    with pytest.raises(Interrupted, match=re.escape(message)):
+        simulate(waves(), 1.0, 1e-2, form="numpy", save=path)
+    assert not path.exists()
+    assert len(Result.load(f"{path}.arrow").time) == 21

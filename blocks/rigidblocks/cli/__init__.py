@@ -33,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             warnings.showwarning = _print_warning
             APP(args=None if arguments is None else list(arguments), prog_name="rigidblocks")
     except SystemExit as end:
+        _print_interrupt(end)
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except Exception as error:
         # one line, with the notes of the error; the message of a FormatError contains the location
@@ -41,6 +42,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"rigidblocks: {text}", *notes, sep="\n", file=sys.stderr)
         return 2 if isinstance(error, _INPUT) else 1
     return 0
+
+
+def _print_interrupt(end: SystemExit) -> None:
+    """Print the message of the interrupt that has ended the command; typer discards it."""
+    cause: BaseException | None = end
+    while cause is not None and not isinstance(cause, KeyboardInterrupt):
+        cause = cause.__cause__ or cause.__context__
+    if cause is not None and str(cause):
+        print(f"rigidblocks: {cause}", file=sys.stderr)
 
 
 def _error_text(error: Exception) -> str:

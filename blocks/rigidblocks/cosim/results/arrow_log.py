@@ -62,11 +62,13 @@ class LoggedValues:
         if places.ndim == 0:
             one: Array = self.column(int(places) + 1)[rows]
             return one
-        picked = np.empty((len(self), len(places)))
+        if not isinstance(rows, slice):
+            every: Array = self[:, columns][rows]
+            return every
+        picked = np.empty((len(range(len(self))[rows]), len(places)))
         for k, place in enumerate(places.tolist()):
-            picked[:, k] = self.column(place + 1)
-        some: Array = picked[rows]
-        return some
+            picked[:, k] = self.column(place + 1)[rows]
+        return picked
 
     @property
     def table(self) -> Any:
