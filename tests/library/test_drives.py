@@ -10,6 +10,7 @@ from scipy.linalg import expm
 
 from element_models import MODEL, PLANTS
 from library_runs import outputs, run
+from rigidblocks.block.adaptive_methods import longest_step, memory_for, method_of
 from rigidblocks.block.evaluators import NumpyEvaluator
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.dynamics.drives import (
@@ -30,9 +31,11 @@ from rigidblocks.dynamics.motors import (
     bandwidth_gains,
 )
 from rigidblocks.joints import Prismatic, Revolute
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
+from rigidblocks.kernels.traced_evaluator import TracedEvaluator
 from rigidblocks.library import RobotPlant
 from rigidblocks.robot.model import Model
-from rigidblocks.robot.robots import planar2
+from rigidblocks.robot.robots import auto_tree, planar2
 from rigidblocks.spatial.spatial import identity, mcI
 
 INERTIA = 0.3  # kg m^2 of the disc
@@ -111,6 +114,7 @@ def test_electrical_power_of_a_synchronous_motor_is_heat_magnetic_and_mechanical
         assert_allclose(1.5 * applied @ current, power, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_synchronous_motor_without_saliency_equals_the_equivalent_dc_motor():
     # 3/2 p flux i_q = k i, and the q axis with i_d = 0: v = R i + L di/dt + p flux w
     per_ampere = 1.5 * 4.0 * 0.01
@@ -166,6 +170,7 @@ def test_torque_lag_is_a_first_order_response():
     assert_allclose(result["a_torque"], 3.0 * (1.0 - np.exp(-times / 0.01)), rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_winding_temperature_at_constant_current_equals_its_closed_form():
     # C dT/dt = R0 (1 + a (T - T0)) i^2 - (T - T_a) / R_th
     thermal, i = Thermal(2.0, 10.0, 300.0, 0.004, 295.0), 4.0
@@ -271,6 +276,7 @@ def test_elastic_drive_without_losses_conserves_energy(elasticity, backlash, rng
         assert_allclose((ends[0] - ends[1]) / (2 * h), power, atol=2e-5)
 
 
+@pytest.mark.slow
 def test_stiff_elastic_drive_approaches_the_rigid_drive():
     rigid = Drive("a", "joint1", TorqueMotor(2e-5), Gearbox(N))
     expected = run(plant(rigid), 1e-3, 100, a_command=0.2)["q"][-1, 0]
@@ -296,6 +302,42 @@ def test_teeth_in_the_backlash_transmit_no_force_and_never_pull():
     assert_allclose(law.force(0.015, 0.0, play), 5.0, rtol=1e-12)
     assert_allclose(law.force(-0.015, 0.0, play), -5.0, rtol=1e-12)
     assert law.force(0.015, -9.0, play) == 0.0  # the damper would pull
+
+
+def bounces(method, rtol, count):
+    """Return energy errors and deflections after each period of teeth without damping.
+
+    The relative motion is periodic: half a period is the flight through the backlash at the
+    relative speed v, and half an oscillation of the teeth, b / v + pi / w.
+    """
+    K, J, play, speed = 2e4, 2e-5, 2e-3, 50.0
+    drive = Drive("a", 0, TorqueMotor(J), Gearbox(N, backlash=play), elasticity=Elasticity(K))
+    qd0 = -J * N * speed / INERTIA  # total momentum I qd + N J w = 0
+    chosen = method_of(method, rtol)
+    memory = memory_for(plant(drive, qd0=qd0), chosen)
+    stepper, m = compiled_stepper(memory, chosen, longest_step(chosen)), memory.start()
+    m[memory.where["a_rotor_speed"]] = speed
+    v, w = speed / N - qd0, np.sqrt(K * (1.0 / INERTIA + 1.0 / (N * N * J)))
+    period = 2.0 * (play / v + np.pi / w)
+    stepper.initialize(m, 0.0)
+    rows = np.zeros((count, memory.size))
+    assert stepper.run(m, 0.0, period, rows) == count
+    energy = rows[:, memory.where["energy"]][:, 0]
+    E0 = J * speed**2 / 2 + INERTIA * qd0**2 / 2
+    return energy / E0 - 1.0, rows[:, memory.where["a_deflection"]][:, 0] / v
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "rtol", "energy", "phase"),
+    [("radau", 1e-13, 1e-11, 1e-10), ("adaptive or stiff", 1e-10, 1e-6, 1e-7)],
+)
+def test_a_thousand_tooth_contacts_conserve_the_energy_and_keep_their_period(
+    method, rtol, energy, phase
+):
+    error, late = bounces(method, rtol, 500)
+    assert np.abs(error).max() < energy
+    assert np.abs(late).max() < phase  # [s] after 500 periods
 
 
 # ---- friction ----
@@ -331,17 +373,17 @@ def test_lugre_friction_at_constant_velocity_equals_its_closed_form():
 def test_lugre_stick_slip_motion_equals_scipy_and_breaks_away_at_the_static_friction():
     # Canudas de Wit et al. 1995, section IV: 1 kg, spring of 2 N/m, pulled at 0.1 m/s
     drive = Drive("a", "joint1", TorqueMotor(), servo=VelocityServo(1e-9, 2.0), friction=LUGRE)
-    times = np.arange(0.0, 25.0, 0.05)
-    result = run(plant(drive, SLIDE), 0.05, 499, h=2e-5, a_command=0.1)
+    times = np.arange(0.0, 12.0, 0.05)
+    result = run(plant(drive, SLIDE), 0.05, 239, h=2e-5, a_command=0.1)
 
     def rates(t, x):
         q, v, z = x
         law = LUGRE.with_parameters(bend=z)
         return [v, 2.0 * (0.1 * t - q) + law.force(q, v), law.rates(q, v)["bend"]]
 
-    exact = solve_ivp(rates, (0, 25), np.zeros(3), "Radau", times, rtol=1e-10, atol=1e-13)
-    assert_allclose(result["q"][:500, 0], exact.y[0], atol=2e-4)
-    spring = 2.0 * (0.1 * times - result["q"][:500, 0])
+    exact = solve_ivp(rates, (0, 12), np.zeros(3), "Radau", times, rtol=1e-10, atol=1e-13)
+    assert_allclose(result["q"][:, 0], exact.y[0], atol=2e-4)
+    spring = 2.0 * (0.1 * times - result["q"][:, 0])
     assert_allclose(spring.max(), 1.5, rtol=0.02)
     slow = np.abs(result["qd"][:, 0]) < 1e-3
     assert 0.3 < slow.mean() < 0.95  # sticks and slips
@@ -378,6 +420,40 @@ def test_eigenvalues_of_every_plant_with_an_elastic_drive_are_stable(name):
     assert np.all(np.isfinite(modes))
     assert np.max(np.real(modes)) < 1e-6
     assert np.max(np.abs(modes)) > 900.0
+
+
+@pytest.mark.slow
+def test_arm_of_seven_drives_with_the_default_method_equals_radau_of_scipy():
+    # L / R = 0.2 ms, current loops, servos, and harmonic drives with backlash
+    motor = DCMotor(0.5, 1e-4, 0.05, 2e-5, 48.0)
+    loop, servo = bandwidth_gains(motor, 2000.0), PositionServo(500.0, 300.0, 30.0)
+    spring = Elasticity(1e4, 3.0, 1e7, 1e-4)
+    rub = Friction(0.01, 1e-5, 5.0)
+    drives = tuple(
+        Drive(f"d{k}", k, motor, Gearbox(100.0, 0.9, backlash=2e-4), loop, servo, spring, None, rub)
+        for k in range(7)
+    )
+    method = method_of("adaptive or stiff")
+    memory = memory_for(RobotPlant(auto_tree(7, skew=0.7), elements=drives), method)
+    evaluator, m = TracedEvaluator(memory), memory.start()
+    for k in range(7):
+        m[memory.where[f"d{k}_command"]] = 0.02 * (-1) ** k
+    still = m.copy()
+
+    def rates(t, x):
+        still[0], still[memory.x] = t, x
+        return evaluator.derivative(still)
+
+    start, end = m[memory.x].copy(), 0.02
+    exact = solve_ivp(rates, (0, end), start, "Radau", rtol=1e-9, atol=1e-11).y[:, -1]
+    stepper = compiled_stepper(memory, method, longest_step(method))
+    stepper.initialize(m, 0.0)
+    rows = np.zeros((20, memory.size))
+    assert stepper.run(m, 0.0, 1e-3, rows) == 20
+    found = rows[-1][memory.x]
+    touched = [abs(rows[-1][memory.where[f"d{k}_deflection"]][0]) > 1e-4 for k in range(7)]
+    assert any(touched)
+    assert_allclose(found, exact, rtol=1e-6, atol=1e-6)
 
 
 BAD = [
