@@ -16,6 +16,7 @@ from rigidblocks import (
     RobotPlant,
     Sine,
     auto_tree,
+    load_model,
     planar2,
 )
 from rigidblocks.block.adaptive_methods import ADAPTIVE, STIFF
@@ -23,11 +24,15 @@ from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.common import package_info
 from rigidblocks.cosim.graph.part import component_of
+from rigidblocks.fmi.native_fmu import native_fmu
 from rigidblocks.kernels import block_digest
 from rigidblocks.kernels import compiled_stepper as stepper
 from rigidblocks.kernels.block_digest import INTERVAL, fingerprint
 from rigidblocks.kernels.compiled_stepper import kernel_library
+from rigidblocks.kernels.traced_evaluator import TracedEvaluator
+from rigidblocks.library.plant_from_file import described_plant
 from rigidblocks.tracing import compiler
+from urdf_text import ARM
 
 
 def no_trace(*_):
@@ -149,3 +154,34 @@ def test_many_equal_blocks_read_their_library_once(monkeypatch):
     for _ in range(50):
         kernel_library(Memory(Sine()), ADAPTIVE, 0.01)
     assert len(checked) == len(set(checked)) == 2  # the library, and the text with its key
+
+
+def test_robot_files_with_equal_content_have_equal_digests(tmp_path):
+    file = tmp_path / "arm.urdf"
+
+    def digest(text=ARM):
+        file.write_text(text)
+        return fingerprint(described_plant(load_model(file)))
+
+    assert digest() == digest() is not None
+    assert digest(ARM.replace('mass value="', 'mass value="1')) != digest()
+
+
+@pytest.mark.usefixtures("fresh_cache")
+@pytest.mark.parametrize("fmi", [2, 3])
+def test_second_export_of_a_block_traces_nothing_and_writes_the_same_bytes(
+    tmp_path, monkeypatch, fmi
+):
+    def export(**options):
+        plant = RobotPlant(planar2())
+        return native_fmu(plant, tmp_path / "a.fmu", fmi=fmi, **options).read_bytes()
+
+    first = export()
+    with monkeypatch.context() as patch:
+        patch.setattr(compiler, "cache_folder", lambda: tmp_path / "other cache")
+        assert export() == first
+    monkeypatch.setattr(TracedEvaluator, "_trace_function", no_trace)
+    assert export() == first
+    for options in ({"h": 5e-4}, {"tunable": ()}, {"name": "other"}, {"method": RK4}):
+        with pytest.raises(pytest.fail.Exception, match="something is traced"):
+            export(**options)

@@ -4,6 +4,8 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import version
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,8 +18,10 @@ from rigidblocks.common.package_info import __version__
 from rigidblocks.cosim.graph.combined_memory import PortsOfParts
 from rigidblocks.fmi.docstring_html import as_html
 from rigidblocks.fmi.reference_run import ReferenceRun, curves, related_content
+from rigidblocks.kernels.block_digest import cached_texts
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator, feedthrough
 from rigidblocks.spatial.spatial import Array
+from rigidblocks.tracing.slow_operation_log import log_if_slow
 
 if TYPE_CHECKING:
     from rigidblocks.view.drawn_robot import DrawnRobot
@@ -79,14 +83,27 @@ def documentation_content(
     Returns:
         File content (bytes) by path in the FMU.
     """
+    charts = version("pygal") if find_spec("pygal") else None
+    files = cached_texts(
+        lambda: _documentation_texts(evaluator, identifier, method, h),
+        *("documentation of an FMU", charts, evaluator.memory, identifier, method, h),
+    )
+    return {name: text.encode() for name, text in files.items()}
+
+
+def _documentation_texts(
+    evaluator: TracedEvaluator, identifier: str, method: Method, h: float
+) -> dict[str, str]:
+    """Return the documentation files as text; the arguments are as in `documentation_content`."""
     run = ReferenceRun(evaluator, method, h)
-    content = {"index.html": page(run, identifier)}
+    with log_if_slow(f"computing the reference run of {evaluator.memory.name}"):
+        content = {"index.html": page(run, identifier)}
     if len(run.rows):
         content[f"{identifier}_ref.csv"] = run.csv(run.output_columns)
         content[f"{identifier}_ref.opt"] = run.options
         if run.input_columns:
             content[f"{identifier}_in.csv"] = run.csv(run.input_columns)
-    files = {f"documentation/{name}": text.encode() for name, text in content.items()}
+    files = {f"documentation/{name}": text for name, text in content.items()}
     return files | related_content(run, identifier) if len(run.rows) else files
 
 

@@ -50,6 +50,7 @@ from rigidblocks.fmi.variables import Variable, Variables, sparsity_header
 from rigidblocks.fmi.xcp import FILES as XCP_FILES
 from rigidblocks.fmi.xcp import FLAGS as XCP_FLAGS
 from rigidblocks.fmi.xcp import XcpAddress, check_platforms, plan_header, xcp_content
+from rigidblocks.kernels.block_digest import cached_texts
 from rigidblocks.kernels.event_indicators import Tangents, events_header, tangent_header
 from rigidblocks.kernels.model_header import KERNEL, model_header
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator
@@ -61,6 +62,7 @@ from rigidblocks.tracing.compiler import (
     shared_library,
     straight_line_compiler,
 )
+from rigidblocks.tracing.slow_operation_log import log_if_slow
 
 ALL = "all"
 
@@ -373,7 +375,7 @@ def native_fmu(
     if sources:
         content |= source_content(texts, runtime.main, identifier, fmi)
         description = add_source_files(description, runtime.main) if fmi == 2 else description
-    content["modelDescription.xml"] = description.encode()
+    content[_DESCRIPTION] = description.encode()
     return write_archive(path, content, deflate=deflate)
 
 
@@ -450,21 +452,55 @@ def fmu_sources(
     sources |= {
         name: files("fmpy").joinpath(f"c-code/{name}").read_text() for name in runtime.headers
     }
-    sources["model.h"] = model_header(variables.evaluator, method, h)
-    sources["events.h"] = events_header(variables.events)
-    tangents = Tangents(variables.events)
-    order = 0
-    if interval is None:
-        order = tangents.output_order(output_derivatives, has_input_rates=fmi == 2)
-    elif output_derivatives:
-        raise ValueError("FMUs for scheduled execution do not support output derivatives")
-    sources["tangent.h"] = tangent_header(tangents, order)
-    if fmi == 3:
-        sources["sparsity.h"] = sparsity_header(variables)
     if xcp:
         sources |= {Path(path).name: c_text(path) for path in XCP_FILES}
-        sources["xcp_plan.h"] = plan_header(variables, identifier, xcp)
-    content = (part.encode() for item in sorted(sources.items()) for part in item)
+    options = identifier, method, h, fmi, metadata, xcp, output_derivatives, interval, clock
+    ports = variables.memory, variables.arrays, variables.binary, variables.resizable
+    texts = cached_texts(
+        lambda: _generated_texts(variables, sources, *options),
+        *("sources of a native FMU", fmpy.__version__, ports, options),
+    )
+    return texts.pop(_DESCRIPTION), sources | texts
+
+
+_DESCRIPTION = "modelDescription.xml"
+
+
+def _generated_texts(
+    variables: Variables,
+    handwritten: dict[str, str],
+    identifier: str,
+    method: Method,
+    h: float,
+    fmi: int,
+    metadata: Metadata,
+    xcp: XcpAddress | None,
+    output_derivatives: int | None,
+    interval: float | None,
+    clock: str | None,
+) -> dict[str, str]:
+    """Return the model description and the generated headers of a native FMU by file name.
+
+    `handwritten` contains the other C sources by file name. The other arguments are as in
+    `fmu_sources`.
+    """
+    texts = {
+        "model.h": model_header(variables.evaluator, method, h),
+        "events.h": events_header(variables.events),
+    }
+    tangents = Tangents(variables.events)
+    order = 0
+    with log_if_slow(f"differentiating {variables.memory.name}"):
+        if interval is None:
+            order = tangents.output_order(output_derivatives, has_input_rates=fmi == 2)
+        elif output_derivatives:
+            raise ValueError("FMUs for scheduled execution do not support output derivatives")
+        texts["tangent.h"] = tangent_header(tangents, order)
+    if fmi == 3:
+        texts["sparsity.h"] = sparsity_header(variables)
+    if xcp:
+        texts["xcp_plan.h"] = plan_header(variables, identifier, xcp)
+    content = (part.encode() for item in sorted((handwritten | texts).items()) for part in item)
     if fmi == 3:
         has_fixed_steps = variables.memory.block.states and not isinstance(method, Adaptive)
         inner_step = h if has_fixed_steps else None
@@ -487,7 +523,7 @@ def fmu_sources(
     header = fmu_header(
         variables, guid, fmi, scheduled=interval is not None, clocked=clock is not None
     )
-    return description, {**sources, "fmu.h": header}
+    return texts | {"fmu.h": header, _DESCRIPTION: description}
 
 
 def _check_interval(

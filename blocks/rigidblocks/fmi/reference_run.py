@@ -242,7 +242,7 @@ _NAMESPACE = "http://fmi-standard.org/fmi-ls-manifest"
 _DOCUMENTATION = "../../documentation"  # path relative to FOLDER
 
 
-def related_content(run: ReferenceRun, identifier: str) -> dict[str, bytes]:
+def related_content(run: ReferenceRun, identifier: str) -> dict[str, str]:
     """Return the manifest and the experiment of the layered standard FMI-LS-REF.
 
     Args:
@@ -250,11 +250,11 @@ def related_content(run: ReferenceRun, identifier: str) -> dict[str, bytes]:
         identifier: Model identifier of the FMU.
 
     Returns:
-        File content (bytes) by path in the FMU.
+        Text of the files by path in the FMU.
     """
     return {
-        f"{FOLDER}/fmi-ls-manifest.xml": _manifest().encode(),
-        f"{FOLDER}/experiments.xml": _experiments(run, identifier).encode(),
+        f"{FOLDER}/fmi-ls-manifest.xml": _manifest(),
+        f"{FOLDER}/experiments.xml": _experiments(run, identifier),
     }
 
 

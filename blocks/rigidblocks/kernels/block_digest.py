@@ -11,12 +11,13 @@ different values have different content digests.
 import _thread
 import dis
 import hashlib
+import json
 import os
 import platform
 import sys
 import sysconfig
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache, cached_property
 from importlib.metadata import version
@@ -38,6 +39,8 @@ from rigidblocks.block.block import FUNCTIONS, Block
 from rigidblocks.block.integrators import INTEGRATORS, RADAU
 from rigidblocks.common import package_info
 from rigidblocks.common.package_info import FOLDER
+from rigidblocks.spatial.immutable_data import LazyTuple
+from rigidblocks.tracing.compiler import keep_text, known_text
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
@@ -62,6 +65,26 @@ def fingerprint(*things: Any) -> str | None:
         return _Digest(_integrator_digests()).digest((sources, *things)).hex()
     except _UnknownError:
         return None
+
+
+def cached_texts(generate: Callable[[], dict[str, str]], *things: Any) -> dict[str, str]:
+    """Return the texts that `generate` returns, from the cache if possible.
+
+    The fingerprint of `things` is the key in the cache. Objects without fingerprint have no entry
+    in the cache.
+
+    Args:
+        generate: Function that generates the texts by name.
+        things: Objects that determine the texts.
+    """
+    key = fingerprint(*things)
+    if key and (known := known_text(key)) is not None:
+        texts: dict[str, str] = json.loads(known)
+        return texts
+    texts = generate()
+    if key:
+        keep_text(key, json.dumps(texts))
+    return texts
 
 
 @cache
@@ -122,7 +145,7 @@ class _Digest:
             yield repr(thing).encode()
         elif isinstance(thing, np.generic | np.ndarray):
             yield from self._numbers(np.asarray(thing))
-        elif isinstance(thing, tuple | list):
+        elif isinstance(thing, tuple | list | LazyTuple):
             yield from map(self.digest, thing)
         elif isinstance(thing, Mapping):
             yield from map(self.digest, (one for item in thing.items() for one in item))
