@@ -13,6 +13,7 @@ from rigidblocks.dynamics.joint_kinematics import (
     check_lengths,
     joint_kinematics,
     per_body,
+    to_body,
     transforms_and_subspaces,
 )
 from rigidblocks.dynamics.kinematics import body_poses
@@ -70,6 +71,22 @@ def energy(model: Tree, q: Array, qd: Array, gravity: Array | None = None) -> An
         gravity: Gravity (3,) [m/s^2] in base coordinates; by default model.gravity.
     """
     return kinetic_energy(model, q, qd) + potential_energy(model, q, gravity)
+
+
+def body_energy(
+    model: Tree, i: int, q: Array, qd: Array, v_p: Array, X0_p: Any, gravity: Array
+) -> tuple[Any, Array, Any]:
+    """Return the velocity v, the pose X0 and the energy [J] of body i in a pass over the bodies.
+
+        E = v . I v / 2 - g . (m r + R h)
+
+    I is the inertia, m the mass, h = m c the first moment, r the position and R the rotation of the
+    body. `v_p` and `X0_p` are the velocity and the pose of the parent, and `gravity` is g (3,).
+    """
+    XJ, _, vJ, _ = model.joint[i].jcalc(q, qd)
+    X = to_body(model, i, XJ, q)
+    v, X0, body = X @ v_p + vJ, X @ X0_p, model.inertia[i]
+    return v, X0, v @ (body @ v) / 2 - gravity @ (body.m * X0.r + X0.E.T @ body.h)
 
 
 def total_mass(model: Model) -> Any:

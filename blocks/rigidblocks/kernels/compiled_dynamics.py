@@ -66,10 +66,11 @@ def body_sweeps(
     text = [structure_header(model, own, in_plane)] if algorithm.columns else []
     text += [loops.text] if loops else []
     text += map(c_text, algorithm.texts)
-    text += _tables(model, place, [pattern for _, pattern in types])
+    prefix = f"RB_{name.upper()}_" if algorithm.has_gravity else ""  # unique names in a kernel
+    text += _tables(model, place, [pattern for _, pattern in types], prefix)
     text += [leaf for k, body in enumerate(bodies) for leaf in _leaves(name, k, body)]
     cells = max(body.cells for body in bodies)  # known after the leaf functions are traced
-    text += _body(model, algorithm, name, bodies, cells, notation)
+    text += _body(model, algorithm, name, bodies, cells, notation, prefix)
     work = model.nb * cells + n * (sum(algorithm.columns.values()) + algorithm.scratch * n)
     shapes = _shapes(model, algorithm)
     work += loops.room if loops else 0
@@ -81,6 +82,8 @@ def body_sweeps(
 def _shapes(model: Model, algorithm: Algorithm) -> tuple[Shapes, Shapes]:
     """Return the shapes of the inputs of an algorithm by name, and the shapes of its outputs."""
     inputs = {key: (model.nq if key == "q" else model.nv,) for key in algorithm.inputs}
+    if algorithm.has_gravity:
+        inputs["gravity"] = (3,)
     outputs: dict[str, tuple[int, ...]] = {}
     if algorithm.output:
         outputs[algorithm.output] = (model.nv,)
@@ -109,18 +112,22 @@ def _parameters(algorithm: Algorithm, real: str) -> str:
     inputs = "".join(f", const {real} *{name}" for name in algorithm.inputs)
     output = f", {real} *{algorithm.output}" if algorithm.output else ""
     columns = f", {real} *m" if algorithm.columns else ""
-    return f"const double *k, {real} *w, {real} *p{inputs}{output}{columns}"
+    gravity = f", const {real} *gravity" if algorithm.has_gravity else ""
+    return f"const double *k, {real} *w, {real} *p{inputs}{output}{columns}{gravity}"
 
 
-def _tables(model: Model, place: list[int], patterns: list[np.ndarray]) -> Iterator[str]:
+def _tables(
+    model: Model, place: list[int], patterns: list[np.ndarray], prefix: str
+) -> Iterator[str]:
     """Yield the C tables of body parameters, parents, body types and indices of variables.
 
+    The names of the tables begin with `prefix`.
     The table of body parameters contains the parameters that are NaN in the pattern of the body
     type.
     """
     open_numbers = [body_numbers(model, i)[np.isnan(patterns[k])] for i, k in enumerate(place)]
     starts = list(accumulate(map(len, open_numbers), initial=0))[:-1]
-    yield _table("double", "K", map(c_number, np.concatenate([*open_numbers, [0.0]])))
+    yield _table("double", f"{prefix}K", map(c_number, np.concatenate([*open_numbers, [0.0]])))
     parents = [max(p, 0) for p in model.parent]  # bodies on the base read no values of a parent
     variables = [s.start for s in model.q_slices], [s.start for s in model.v_slices]
     for name, column in zip(
@@ -128,7 +135,7 @@ def _tables(model: Model, place: list[int], patterns: list[np.ndarray]) -> Itera
         (parents, place, starts, *variables),
         strict=True,
     ):
-        yield _table("int", name, map(str, column))
+        yield _table("int", prefix + name, map(str, column))
 
 
 def _table(kind: str, name: str, values: Iterable[str]) -> str:
@@ -142,18 +149,24 @@ def _body(
     types: list[BodyType],
     cells: int,
     notation: Notation,
+    prefix: str,
 ) -> Iterator[str]:
-    """Yield the C code of the function `name`, which loops over the bodies once per pass."""
+    """Yield the C code of the function `name`, which loops over the bodies once per pass.
+
+    The names of the tables begin with `prefix`.
+    """
     real, nb = notation.real, model.nb
     yield f"\nstatic void {name}(const {real} *in, {real} *cells, {real} *out)\n{{"
     yield from _places(model, algorithm, nb * cells, real)
     names = (*algorithm.inputs, algorithm.output, "m" if algorithm.columns else "")
-    at = [f"{key} + {'Q_AT' if key == 'q' else 'V_AT'}[i]" for key in names if key]
-    of_body = "K + K_AT[i]", f"cells + i * {cells}", f"cells + PARENT[i] * {cells}"
-    arguments = ", ".join((*of_body, *at))
+    at = [f"{key} + {prefix}{'Q_AT' if key == 'q' else 'V_AT'}[i]" for key in names if key]
+    values = f"{prefix}K + {prefix}K_AT[i]"
+    of_body = values, f"cells + i * {cells}", f"cells + {prefix}PARENT[i] * {cells}"
+    gravity = ["gravity"] if algorithm.has_gravity else []
+    arguments = ", ".join((*of_body, *at, *gravity))
     for k, step in enumerate(algorithm.passes):
         sweep = f"i = 0; i < {nb}; i++" if step.outward else f"i = {nb - 1}; i >= 0; i--"
-        yield f"    for (int {sweep})\n        switch (TYPE[i]) {{"
+        yield f"    for (int {sweep})\n        switch ({prefix}TYPE[i]) {{"
         for number in range(len(types)):
             label = f"case {number}:" if number < len(types) - 1 else "default:"
             call = f"{name}_{k}_{number}({arguments});"
@@ -172,6 +185,8 @@ def _places(model: Model, algorithm: Algorithm, columns: int, real: str) -> Iter
     for key in algorithm.inputs:
         yield f"    const {real} *{key} = in + {start};"
         start += model.nq if key == "q" else model.nv
+    if algorithm.has_gravity:
+        yield f"    const {real} *gravity = in + {start};"
     if algorithm.output:
         yield f"    {real} *{algorithm.output} = out;"
     if algorithm.columns:

@@ -190,7 +190,8 @@ def _adaptive_lane_text(evaluator: TracedEvaluator, method: Method, h: float, dt
     files = (*(f"kernel/{name}" for name in KERNEL), "lanes/lane_step.h")
     *headers, step = (c_text(name) for name in files)
     functions = functions_text(evaluator, method, dt)
-    texts = model_header(evaluator, method, h), *headers, functions, step
+    header = model_header(evaluator, method, h, in_lanes=True)
+    texts = header, *headers, functions, step
     return remove_includes("\n".join(texts))
 
 

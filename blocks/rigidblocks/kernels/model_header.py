@@ -39,6 +39,7 @@ from rigidblocks.block.radau import (
     MAX_ITERATIONS,
     newton_tolerance,
 )
+from rigidblocks.kernels.plant_loops import LOOPED, PlantLoops
 from rigidblocks.kernels.traced_evaluator import C_NAMES, SWITCHING, TracedEvaluator
 from rigidblocks.tracing.c_notation import c_comment
 from rigidblocks.tracing.ccode import c_functions, c_number, c_text
@@ -189,13 +190,17 @@ FUNCTIONS = ("derivative", "initial", "update", "output")
 PROJECTION = "project"  # additional function of blocks with a projection
 
 
-def model_header(evaluator: TracedEvaluator, method: Method, h: float) -> str:
+def model_header(
+    evaluator: TracedEvaluator, method: Method, h: float, *, in_lanes: bool = False
+) -> str:
     """Return the C header model.h of a block: layout, constants, integrator and functions.
 
     Args:
         evaluator: Traced functions of the block.
         method: Integration method.
         h: Largest inner step [s], positive.
+        in_lanes: True if the functions must return the same bits as functions in SIMD lanes, which
+            contain no loops over the bodies.
     """
     longest_step(method, h)  # rejects an h that is not positive
     memory, projects = evaluator.memory, evaluator.has_projection
@@ -207,11 +212,18 @@ def model_header(evaluator: TracedEvaluator, method: Method, h: float) -> str:
     own |= {"initial"} if written or starting else set()
     names = [name for name in FUNCTIONS if name not in own]
     margins = evaluator.switching_count if chooses_steps(method, block) else 0
-    large = _workspace(evaluator, method) > MOST_ON_STACK
+    loops = None if in_lanes else evaluator.loops
+    large = _workspace(evaluator, method, loops) > MOST_ON_STACK
     names += [PROJECTION] * projects + [SWITCHING] * bool(margins)
     staged = STAGED if isinstance(block, StagedBlock) else ()
-    graphs = [evaluator.stage_numbers] if staged else []
-    graphs += [evaluator.after_stage(n) if n in staged else evaluator.graph(n) for n in names]
+    graphs = [evaluator.stage_numbers] if staged else [loops.arguments] if loops else []
+    for name in names:
+        if name in staged:
+            graphs.append(evaluator.after_stage(name))
+        elif loops and name in LOOPED:
+            graphs.append(evaluator.after_loops(name))
+        else:
+            graphs.append(evaluator.graph(name))
     graphs += [evaluator.rate_slopes] if needs_exact_jacobian(method, block) else []
     counts = ", ".join(f"{graph.name} {graph.operation_count}" for graph in graphs)
     with log_if_slow(f"writing the C code of {memory.name}, operations: {counts}"):
@@ -225,7 +237,7 @@ def model_header(evaluator: TracedEvaluator, method: Method, h: float) -> str:
             "#ifndef RB_MODEL_H\n#define RB_MODEL_H\n\n#include <math.h>\n",
             _layout(memory),
             f"#define RB_LARGE {int(large)}",
-            *[c_text("kernel/workspace.h")] * bool(large or inner or staged),
+            *[c_text("kernel/workspace.h")] * bool(large or inner or staged or loops),
             f"#define RB_PROJECTS {int(projects)}",
             *[f"#define RB_MARGINS {margins}"] * bool(margins),
             f"static const double RB_SAMPLE_TIME = {c_number(memory.block.sample_time or 0.0)};",
@@ -236,12 +248,13 @@ def model_header(evaluator: TracedEvaluator, method: Method, h: float) -> str:
             *_inner_text(inner, block, starting),
             *_written_text(memory),
             *_staged_text(evaluator, names),
+            *(loops.text() if loops else ()),
             "#endif\n",
         ]
     )
 
 
-def _workspace(evaluator: TracedEvaluator, method: Method) -> int:
+def _workspace(evaluator: TracedEvaluator, method: Method, loops: PlantLoops | None) -> int:
     """Return an upper bound [bytes] of the arrays that a step needs at the same time."""
     memory, block = evaluator.memory, evaluator.memory.block
     nx = memory.x.stop - memory.x.start
@@ -250,6 +263,8 @@ def _workspace(evaluator: TracedEvaluator, method: Method) -> int:
         numbers += 8 * nx * nx
     if isinstance(block, StagedBlock):
         numbers += memory.size + evaluator.stage_numbers.function.nnz_out() + block.stage_size
+    if loops:
+        numbers += 2 * memory.size + loops.work
     if isinstance(block, Composite):
         numbers += 2 * sum(inner.memory.size for inner in block.inner_blocks(memory))
     return 8 * int(numbers)
@@ -339,17 +354,20 @@ def _element_names(memory: Memory, function: str) -> dict[str, str]:
     x, z, y = elements[memory.x], elements[memory.z], elements[memory.y]
     rates = [f"der({name})" for name in x]
     function = function.removesuffix("_after")
-    out = {
-        "stage_numbers": [],
-        "derivative": rates,
-        PROJECTION: x,
-        C_NAMES[SWITCHING]: [],
-        "initial": z,
-        "update": z,
-        "output": y,
-        "rate_slopes": [f"d {rate} / d {name}" for rate in rates for name in x]
-        + [f"d {rate} / d t" for rate in rates],
-    }[function]
+    if function == "rate_slopes":
+        out: Sequence[str] = [f"d {rate} / d {name}" for rate in rates for name in x]
+        out = [*out, *(f"d {rate} / d t" for rate in rates)]
+    else:
+        out = {
+            "stage_numbers": [],
+            "tree_arguments": [],
+            "derivative": rates,
+            PROJECTION: x,
+            C_NAMES[SWITCHING]: [],
+            "initial": z,
+            "update": z,
+            "output": y,
+        }[function]
     return named_elements("in", elements) | named_elements("out", out)
 
 

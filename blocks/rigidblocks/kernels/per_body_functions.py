@@ -8,7 +8,7 @@ A C table contains the parameters that are neither 0 nor 1.
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import reduce
 from inspect import signature
 from itertools import takewhile
@@ -18,6 +18,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from rigidblocks.dynamics.energy_momentum import body_energy
 from rigidblocks.dynamics.forward import acceleration, articulated_step, outward_step
 from rigidblocks.dynamics.inverse import net_force, transmitted_force
 from rigidblocks.dynamics.joint_kinematics import minus_gravity
@@ -41,10 +42,10 @@ class Pass:
     """Pass of an algorithm over the bodies, with the step function and the names of its results.
 
     `step` is a function of (model, i, ...). The names of its other arguments define their values:
-    q, qd, qdd and tau are the variables of joint i. A name with the suffix `_p` is a value of the
-    parent. Any other name is a value of body i. The pass adds a result with the suffix `_p` to the
-    value of the parent, and discards a result with an empty name. The results qdd and tau are the
-    output of the algorithm.
+    q, qd, qdd and tau are the variables of joint i. `gravity` is an input for all bodies. A name
+    with the suffix `_p` is a value of the parent. Any other name is a value of body i. The pass
+    adds a result with the suffix `_p` to the value of the parent, and discards a result with an
+    empty name. The results qdd and tau are the output of the algorithm.
 
     `after` is a C statement that follows the pass. In this statement, {cells} is the number of
     values that a body stores in the array `cells`. {f} is the index of the body force in these
@@ -60,6 +61,8 @@ class Pass:
 @dataclass(frozen=True)
 class Algorithm:
     """Recursive algorithm: its passes, inputs and output, and the values that bodies share.
+
+    If `has_gravity` is true, gravity (3,) is a further input. Otherwise, it is a constant.
 
     `columns` contains the results that have one column per velocity variable, with the number of
     rows of each result. From these columns the C files `texts` compute the `matrices` (nv, nv) and
@@ -78,6 +81,7 @@ class Algorithm:
     texts: tuple[str, ...] = ()
     scratch: int = 0
     in_plane: bool = False
+    has_gravity: bool = False
 
 
 ALGORITHMS = {
@@ -99,6 +103,26 @@ ALGORITHMS = {
             Pass(net_force, ("Xup", "S", "v", "a", "f")),
             Pass(transmitted_force, ("tau", "f_p"), outward=False),
         ),
+    ),
+}
+
+
+def _energy_of_joint(
+    model: Model, i: int, q: Array, qd: Array, v_p: Array, X0_p: Any, gravity: Array
+) -> tuple[Any, Array, Array]:
+    """Return v, X0 and the energy of body i, in an array (nv,) whose other elements are zero."""
+    v, X0, E = body_energy(model, i, q, qd, v_p, X0_p, gravity)
+    return v, X0, np.array([E, *[0.0] * (model.joint[i].nv - 1)], dtype=object)
+
+
+ALGORITHMS |= {
+    "tree_aba": replace(ALGORITHMS["aba"], has_gravity=True),
+    "tree_energy": Algorithm(
+        inputs=("q", "qd", "tau"),
+        output="E",
+        shared=("v", "X0"),
+        passes=(Pass(_energy_of_joint, ("v", "X0", "E")),),
+        has_gravity=True,
     ),
 }
 
@@ -194,6 +218,11 @@ class BodyType:
         self.names[sx.element_hash()] = name
         return Traced(sx)
 
+    @property
+    def gravity(self) -> Array:
+        """New symbols (3,) for gravity."""
+        return _array([self.symbol(f"gravity[{k}]") for k in range(3)])
+
     def leaf(self, step: Pass) -> str:
         """Return the C statements of one pass of the algorithm for bodies of this type."""
         model = SimpleNamespace(
@@ -212,6 +241,8 @@ class BodyType:
         return _assignment_statements(function, places, list(assignments), self.notation)
 
     def _argument(self, name: str) -> Any:
+        if name == "gravity":
+            return self.gravity
         if name in ("q", "qd", "qdd", "tau"):
             size = self.joint.nq if name == "q" else self.joint.nv
             return _array([self.symbol(f"{name}[{k}]") for k in range(size)])
@@ -426,4 +457,7 @@ def traced_body(
         if model.parent[i] >= 0
         else {"X0": identity(), "v": np.zeros(6), "a": minus_gravity(model, None)}
     )
-    return BodyType(algorithm, joint, inertia, Xtree, names, notation, base, symbols=symbols)
+    body = BodyType(algorithm, joint, inertia, Xtree, names, notation, base, symbols=symbols)
+    if base and algorithm.has_gravity:
+        body.base = base | {"a": minus_gravity(model, body.gravity)}
+    return body

@@ -18,6 +18,7 @@ from rigidblocks.block.external_functions import STAGED, BlockInC, StagedBlock, 
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.block.nested_blocks import Composite
 from rigidblocks.kernels.block_digest import fingerprint
+from rigidblocks.kernels.plant_loops import PlantLoops, plant_loops, structure
 from rigidblocks.spatial.spatial import Array
 from rigidblocks.tracing.compiler import keep_text, known_text
 from rigidblocks.tracing.slow_operation_log import log_if_slow
@@ -168,6 +169,26 @@ class TracedEvaluator(Evaluator):
             else results(self.memory.block, name)
         )
         check_purity(function, graph, self.memory.start(), ports, title)
+        return graph
+
+    @cached_property
+    def loops(self) -> PlantLoops | None:
+        """Stages of the functions of a plant with many bodies, or None for other blocks."""
+        return plant_loops(self.memory)
+
+    def after_loops(self, name: str) -> Graph:
+        """Return the graph of the last stage of a plant function with loops over the bodies.
+
+        Raises:
+            ImpureBlockError: The stages return other values than the function.
+        """
+        assert self.loops is not None
+        title = f"{self.memory.name}.{name}"
+        with log_if_slow(f"tracing {title}"):
+            graph = self.loops.last_stage(name)
+        ports = results(self.memory.block, name)
+        function = getattr(self._functions, name)
+        check_purity(function, self.loops.function(graph), self.memory.start(), ports, title)
         return graph
 
     @cached_property
@@ -416,10 +437,11 @@ def _update_graph(evaluator: Evaluator, sample: str) -> Graph:
 def _traceable(evaluator: Evaluator) -> Evaluator:
     """Return an evaluator that can be traced.
 
-    For a composite block or a block in C, the evaluator runs the block's `structure`, a block for
-    the analysis of dependencies.
+    For a composite block, a block in C, or a plant with loops over the bodies, the evaluator runs a
+    block for the analysis of dependencies (`structure`).
     """
     block = evaluator.memory.block
-    if isinstance(block, Composite | BlockInC):
-        return NumpyEvaluator(replace(evaluator.memory, block=block.structure()))
+    analysed = block.structure() if isinstance(block, Composite | BlockInC) else structure(block)
+    if analysed is not None:
+        return NumpyEvaluator(replace(evaluator.memory, block=analysed))
     return evaluator

@@ -238,7 +238,8 @@ class RobotPlant(JointPlant):
     def output(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         q, qd = self._elements.project_to_gears(x.q, x.qd, p)
         acting = self._elements.element_effects(q, qd, x, p, u)
-        E = energy(self._model_with_parameters(self._aligned_model, p).at(t), q, qd, p.gravity)
+        model = self._model_with_parameters(self.aligned_model, p).at(t)
+        E = self.tree_energy(model, q, qd, p.gravity)
         if self.rotor_inertia is not None:
             E = E + self.rotor_inertia @ (qd * qd) / 2
         return {
@@ -247,21 +248,36 @@ class RobotPlant(JointPlant):
             **self._elements.values(acting),
         }
 
+    def tree_accelerations(
+        self, model: Model, q: Array, qd: Array, tau: Array, f_ext: Array | None, gravity: Array
+    ) -> Array:
+        """Return the joint accelerations (nv,) of the tree, as `aba`.
+
+        For plants with many bodies, `kernels/plant_loops.py` replaces this method and `tree_energy`
+        by C loops over the bodies.
+        """
+        return aba(model, q, qd, tau, f_ext, gravity)
+
+    def tree_energy(self, model: Model, q: Array, qd: Array, gravity: Array) -> Any:
+        """Return the energy of the bodies [J], as `dynamics.energy`."""
+        return energy(model, q, qd, gravity)
+
     @cached_property
-    def _aligned_model(self) -> Model:
+    def aligned_model(self) -> Model:
+        """Model for `tree_energy`, whose general joint axes are z axes."""
         return align_joint_axes(self.model)
 
     @cached_property
-    def _equivalent(self) -> Model:
+    def equivalent_model(self) -> Model:
         """Dynamically equivalent model, for which the algorithms need the fewest operations."""
-        return equivalent(self._aligned_model) if isinstance(self.model, Model) else self.model
+        return equivalent(self.aligned_model) if isinstance(self.model, Model) else self.model
 
     def _qdd(
         self, t: Any, q: Array, qd: Array, u: Record, p: Record, acting: ElementEffects | None
     ) -> Any:
         tau, f_ext = add_loads(acting, u.tau, u.f_ext if self.external_wrenches else None)
         model, given = (
-            self._model_with_parameters(self._equivalent, p).at(t),
+            self._model_with_parameters(self.equivalent_model, p).at(t),
             self._elements.transmissions(p),
         )
         I_rot = self._reflected_inertia(given)
@@ -269,7 +285,7 @@ class RobotPlant(JointPlant):
             given, none = given._replace(rotor_inertia=I_rot), np.zeros(model.nv)
             return geared_accelerations(model, given, q, qd, none, tau, (), f_ext, p.gravity).qdd
         if I_rot is None:
-            return aba(model, q, qd, tau, f_ext, p.gravity)
+            return self.tree_accelerations(model, q, qd, tau, f_ext, p.gravity)
         return aba_with_rotors(model, q, qd, tau, I_rot, f_ext, p.gravity)
 
     def _model_with_parameters(self, model: Model, p: Record) -> Model:

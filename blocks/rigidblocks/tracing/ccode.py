@@ -3,6 +3,7 @@
 The code of a graph is a straight-line function of flat vectors and includes only <math.h>.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -115,7 +116,7 @@ def c_functions(
         if len(assignments) > LONG:
             long[graph.name] = Function(assignments, own)
         else:
-            lines = list(assignment_texts(assignments, dict(own)))
+            lines = list(_lines(assignments, dict(own)))
             arguments = f"const {notation.real} *in, {notation.real} *out"
             short.append(definition(graph.name, arguments, lines, ("in", "out"), inline))
     text = outline_functions(long, inline, notation.real) if long else ""
@@ -123,6 +124,42 @@ def c_functions(
     if "RB_WORKSPACE(" in text:
         head += "#define RB_LARGE_FUNCTION\n" + c_text("kernel/workspace.h")
     return head + "\n".join(short) + text
+
+
+LEAST_COPIES = 50  # smallest number of copied elements for a loop; a copy takes 1 ms to compile
+_COPY = re.compile(r"out\[(\d+)\] = in\[(\d+)\];")
+
+
+def _lines(assignments: Sequence[Assignment], names: dict[str, str]) -> Iterator[str]:
+    """Yield the C code of statements; loops copy many consecutive elements of `in` to `out`.
+
+    The comment of a loop contains the descriptions of its first and its last element.
+    """
+    for run in _copy_runs(assignments):
+        texts = list(assignment_texts(run, names))
+        found = _COPY.match(texts[0])
+        if found is None or len(run) < LEAST_COPIES:
+            yield from texts
+            continue
+        comments = [text.partition(";")[2].strip(" /*") for text in (texts[0], texts[-1])]
+        yield f"for (int k = 0; k < {len(run)}; k++) /* {' ... '.join(comments)} */"
+        yield f"    out[{found[1]} + k] = in[{found[2]} + k];"
+
+
+def _copy_runs(assignments: Iterable[Assignment]) -> Iterator[list[Assignment]]:
+    """Yield the statements in groups; consecutive copies of consecutive elements are one group."""
+    run: list[Assignment] = []
+    expected = None  # indices of the elements that continue the run
+    for one in assignments:
+        found = _COPY.fullmatch(one.text) if one.form == "%s = %s;" else None
+        places = (int(found[1]), int(found[2])) if found else None
+        if run and (places is None or places != expected):
+            yield run
+            run = []
+        run.append(one)
+        expected = (places[0] + 1, places[1] + 1) if places else None
+    if run:
+        yield run
 
 
 def _all_assignments(

@@ -1,0 +1,237 @@
+"""C loops over the bodies for plants with many bodies.
+
+The kernel of such a plant computes the derivatives and outputs in three stages:
+
+1. a traced function computes the arguments of the forward dynamics from the memory vector m
+2. C loops over the bodies compute the joint accelerations and the energy of the bodies
+3. a traced function computes the derivatives or outputs from m and these results
+
+The graphs of stages 1 and 3 come from the NumPy functions of the plant. The size of the C code does
+not depend on the number of bodies, except for tables and for operations on vectors.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from rigidblocks.block.block import Block
+from rigidblocks.block.evaluators import NumpyEvaluator
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.dynamics import aba, energy
+from rigidblocks.kernels.compiled_dynamics import body_sweeps
+from rigidblocks.library.plants import RobotPlant
+from rigidblocks.robot.model import Model
+from rigidblocks.spatial.spatial import Array
+from rigidblocks.tracing.ccode import WrittenFunction
+from rigidblocks.tracing.trace import Graph, Traced, trace
+
+# Smallest number of bodies for loops. Straight-line code of smaller plants compiles in about a
+# second, and its steps take less time.
+LEAST_BODIES = 51
+LOOPED = ("derivative", "output")  # functions of a plant that call the loops
+
+
+class _Arguments(NamedTuple):
+    """Arguments of the forward dynamics: q (nq,), qd (nv,), tau (nv,) and gravity (3,)."""
+
+    q: Array
+    qd: Array
+    tau: Array
+    gravity: Array
+
+
+class _WrenchesError(Exception):
+    """Error for a plant with external wrenches on its bodies, which the loops do not support."""
+
+
+class _BeforeLoops(RobotPlant):
+    """Variant of a plant that stores the arguments of the forward dynamics."""
+
+    arguments: _Arguments | None
+
+    def tree_accelerations(
+        self, model: Model, q: Array, qd: Array, tau: Array, f_ext: Array | None, gravity: Array
+    ) -> Array:
+        if f_ext is not None and any(_is_nonzero(element) for element in f_ext.ravel()):
+            raise _WrenchesError
+        vars(self)["arguments"] = _Arguments(q, qd, tau, gravity)
+        return np.zeros(model.nv)
+
+    def tree_energy(self, model: Model, q: Array, qd: Array, gravity: Array) -> Any:
+        del model, q, qd, gravity
+        return 0.0
+
+
+class _AfterLoops(RobotPlant):
+    """Variant of a plant with given joint accelerations and a given energy of the bodies."""
+
+    results: Array  # (nv + 1,) joint accelerations and energy
+
+    def tree_accelerations(
+        self, model: Model, q: Array, qd: Array, tau: Array, f_ext: Array | None, gravity: Array
+    ) -> Array:
+        del q, qd, tau, f_ext, gravity
+        return self.results[: model.nv]
+
+    def tree_energy(self, model: Model, q: Array, qd: Array, gravity: Array) -> Any:
+        del q, qd, gravity
+        return self.results[model.nv]
+
+
+class _Structure(_AfterLoops):
+    """Variant of a plant for dependency analysis.
+
+    Each joint acceleration depends on all arguments of the forward dynamics.
+    """
+
+    def tree_accelerations(
+        self, model: Model, q: Array, qd: Array, tau: Array, f_ext: Array | None, gravity: Array
+    ) -> Array:
+        del f_ext
+        return np.full(model.nv, np.sum(np.concatenate([q, qd, tau, gravity])))
+
+    def tree_energy(self, model: Model, q: Array, qd: Array, gravity: Array) -> Any:
+        del model
+        return np.sum(np.concatenate([q, qd, gravity]))
+
+
+_Variant = TypeVar("_Variant", bound=RobotPlant)
+
+
+def _variant(plant: RobotPlant, cls: type[_Variant], **attributes: Any) -> _Variant:
+    """Return an object of class `cls` with the attributes of the plant and further attributes."""
+    made = object.__new__(cls)
+    vars(made).update(vars(plant) | attributes)
+    return made
+
+
+def _is_nonzero(element: Any) -> bool:
+    return isinstance(element, Traced) or element != 0.0
+
+
+def structure(block: Block) -> Block | None:
+    """Return the variant of a plant for dependency analysis, or None for blocks without loops."""
+    return _variant(block, _Structure) if isinstance(block, RobotPlant) and _fits(block) else None
+
+
+def _fits(block: Block) -> bool:
+    """Return True if loops over the bodies can compute the forward dynamics of a block."""
+    return (
+        type(block) is RobotPlant
+        and type(block.model) is Model
+        and block.model.nb >= LEAST_BODIES
+        and not (block.external_wrenches or block.inertias or block.model.rheonomic)
+        and block.force_elements.start_transmissions is None
+        and block.rotor_inertia is None
+        and all(joint.nv for joint in block.model.joint)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class PlantLoops:
+    """Stages of the functions of a plant with many bodies.
+
+    Attributes:
+        memory: Memory layout of the plant.
+        arguments: Graph from the memory vector to the arguments of the forward dynamics.
+    """
+
+    memory: Memory
+    arguments: Graph
+
+    @property
+    def plant(self) -> RobotPlant:
+        """The plant."""
+        assert isinstance(self.memory.block, RobotPlant)
+        return self.memory.block
+
+    @cached_property
+    def _sweeps(self) -> tuple[WrittenFunction, WrittenFunction]:
+        """C code of the joint accelerations and of the energies."""
+        return (
+            body_sweeps(self.plant.equivalent_model, "tree_aba"),
+            body_sweeps(self.plant.aligned_model, "tree_energy"),
+        )
+
+    @property
+    def work(self) -> int:
+        """Number of doubles of the workspace."""
+        return max(sweep.work for sweep in self._sweeps)
+
+    def last_stage(self, name: str) -> Graph:
+        """Return the graph of a plant function from the memory vector and the loop results."""
+        memory = self.memory
+
+        def function(m: Array, results: Array) -> dict[str, Array]:
+            after = _variant(self.plant, _AfterLoops, results=results)
+            return {"out": getattr(NumpyEvaluator(replace(memory, block=after)), name)(m)}
+
+        inputs = {"memory": (memory.size,), "results": (self.plant.model.nv + 1,)}
+        return trace(f"{name}_after", function, inputs)
+
+    def function(self, after: Graph) -> Callable[[Array], Array]:
+        """Return a plant function with NumPy instead of the C loops; `after` is its last stage."""
+        plant, nv = self.plant, self.plant.model.nv
+
+        def evaluate(m: Array) -> Array:
+            values = self.arguments(m)
+            q, qd, tau, gravity = np.split(values, np.cumsum([plant.model.nq, nv, nv]))
+            qdd = aba(plant.equivalent_model, q, qd, tau, None, gravity)
+            E = energy(plant.aligned_model, q, qd, gravity)
+            return after(np.concatenate([m, qdd, [E]]))
+
+        return evaluate
+
+    def text(self) -> Iterator[str]:
+        """Yield the C functions `derivative` and `output`, which call the three stages."""
+        yield from (sweep.text for sweep in self._sweeps)
+        nv, size = self.plant.model.nv, self.arguments.function.nnz_out()
+        for name in LOOPED:
+            calls = ["tree_aba(arguments, cells, results);"]
+            if name == "output":
+                calls += [
+                    f"RB_WORKSPACE(RB_LARGE, double, energies, {nv});",
+                    "tree_energy(arguments, cells, energies);",
+                    f"results[{nv}] = 0.0;",
+                    f"for (int k = 0; k < {nv}; k++)",
+                    f"    results[{nv}] += energies[k];",
+                ]
+            yield "\n".join(
+                [
+                    f"static inline void {name}(const double *in, double *out)\n{{",
+                    f"    RB_WORKSPACE(RB_LARGE, double, whole, RB_SIZE + {nv + 1});",
+                    f"    RB_WORKSPACE(RB_LARGE, double, arguments, {size});",
+                    f"    RB_WORKSPACE(RB_LARGE, double, cells, {self.work});",
+                    "    memcpy(whole, in, RB_SIZE * sizeof *in);",
+                    "    double *const results = whole + RB_SIZE;",
+                    "    tree_arguments(in, arguments);",
+                    *(f"    {call}" for call in calls),
+                    f"    {name}_after(whole, out);\n}}\n",
+                ]
+            )
+
+
+def plant_loops(memory: Memory) -> PlantLoops | None:
+    """Return the stages of a plant with many bodies, or None if its functions need no loops.
+
+    A plant has loops if it is a `RobotPlant` with a spatial model of at least `LEAST_BODIES`
+    bodies, and without external wrenches, rotors, gears, tunable inertias and joints that depend on
+    time.
+    """
+    block = memory.block
+    if not (isinstance(block, RobotPlant) and _fits(block)):
+        return None
+
+    def arguments(m: Array) -> dict[str, Array]:
+        before = _variant(block, _BeforeLoops)
+        NumpyEvaluator(replace(memory, block=before)).derivative(m)
+        assert before.arguments is not None
+        return {"out": np.concatenate(before.arguments)}
+
+    try:
+        return PlantLoops(memory, trace("tree_arguments", arguments, {"memory": (memory.size,)}))
+    except _WrenchesError:
+        return None
