@@ -22,6 +22,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from rigidblocks import Model, Prismatic, Revolute, RobotPlant, aba
+from rigidblocks.block.adaptive_methods import DEFAULT_METHOD
 from rigidblocks.cosim.batch_simulation import Batch
 from rigidblocks.spatial.spatial import mcI, xlt
 
@@ -54,52 +55,59 @@ class CartPoles(VectorEnv):
     An observation is [x, x', theta, theta'] in m and rad. An episode terminates when cart or pole
     exceeds its bound, and is truncated after LONGEST steps. The next step restarts the environment
     and ignores its action (`AutoresetMode.NEXT_STEP`). `wide` is the range of initial states.
+    `method` and `h` [s] are the integration method and its longest step.
     """
 
     metadata: ClassVar = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}
 
-    def __init__(self, num_envs, wide=WIDE):
-        self.num_envs, self.wide = num_envs, wide
+    def __init__(self, num_envs, wide=WIDE, method=DEFAULT_METHOD, h=None):
+        self.num_envs, self.spread = num_envs, wide * np.concatenate([FAR, [1.0, 1.0]])
         bound = np.array([2 * FAR[0], np.inf, 2 * FAR[1], np.inf])
         self.single_observation_space = Box(-bound, bound, dtype=np.float64)
         self.single_action_space = Discrete(2)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self.batch = Batch(RobotPlant(cart_pole()), DT, record=["q", "qd"])
-        self.q, self.qd = np.zeros((2, num_envs, 2))
+        batch = Batch(RobotPlant(cart_pole()), DT, record=["q", "qd"], method=method, h=h)
+        self.run = batch.start({"q": np.zeros((num_envs, 2))})
+        self.tau = np.zeros((num_envs, 2))
         self.steps, self.ended = np.zeros(num_envs, int), np.zeros(num_envs, bool)
 
     def reset(self, *, seed=None, options=None):
         """Start all environments."""
         super().reset(seed=seed, options=options)
         self._start(np.ones(self.num_envs, bool))
+        self.ended = np.zeros(self.num_envs, bool)
         return self._observed(), {}
 
     def step(self, actions):
         """Push all carts for DT, except the carts of restarting environments."""
-        anew = self.ended.copy()
-        tau = np.zeros((self.num_envs, 2))
-        tau[:, 0] = np.where(np.asarray(actions) == 1, PUSH, -PUSH)
-        run = self.batch.simulate(DT, {"q": self.q, "qd": self.qd, "tau": tau})
-        self.q, self.qd = run["q"][:, -1].copy(), run["qd"][:, -1].copy()
+        anew = self.ended
+        self.tau[:, 0] = (2.0 * PUSH) * np.asarray(actions) - PUSH
+        self.run.set("tau", self.tau)
+        self.run.step()
         self.steps += 1
-        self._start(anew)
-        terminated = (np.abs(self.q) > FAR).any(axis=1) & ~anew
+        rewards = np.ones(self.num_envs)
+        if anew.any():
+            rewards[anew] = 0.0
+            self._start(anew)
+        seen = self._observed()
+        x, angle = seen[:, 0], seen[:, 2]
+        terminated = (np.abs(x) > FAR[0]) | (np.abs(angle) > FAR[1])  # False after a restart
         truncated = (self.steps >= LONGEST) & ~terminated
         self.ended = terminated | truncated
-        return self._observed(), np.where(anew, 0.0, 1.0), terminated, truncated, {}
+        return seen, rewards, terminated, truncated, {}
 
     def _start(self, which):
         """Set the environments `which` to initial states near upright."""
-        spread = self.wide * np.concatenate([FAR, [1.0, 1.0]])
-        state = self.np_random.uniform(-spread, spread, (self.num_envs, 4))
-        self.q = np.where(which[:, None], state[:, :2], self.q)
-        self.qd = np.where(which[:, None], state[:, 2:], self.qd)
+        state = self.np_random.random((np.count_nonzero(which), 4)) * 2.0 - 1.0
+        state *= self.spread
+        self.run.restart(which, {"q": state[:, :2], "qd": state[:, 2:]})
         self.steps[which] = 0
-        self.ended[which] = False
 
     def _observed(self):
-        return np.stack([self.q[:, 0], self.qd[:, 0], self.q[:, 1], self.qd[:, 1]], axis=1)
+        seen = np.empty((self.num_envs, 4))
+        seen[:, 0::2], seen[:, 1::2] = self.run["q"], self.run["qd"]
+        return seen
 
 
 def off_gymnasium(rng):

@@ -8,6 +8,7 @@ from planar2ctrl import parts, wired
 from rigidblocks import (
     FloatingBasePlant,
     FusedSystem,
+    RobotPlant,
     System,
     auto_tree,
     floating_base,
@@ -15,6 +16,7 @@ from rigidblocks import (
     simulate_batch,
 )
 from rigidblocks.contact import RigidContactPlant
+from rigidblocks.cosim.batch_simulation import Batch
 from rigidblocks.robot.robots import gripper
 from rigidblocks.tracing.compiled_functions import LANES
 
@@ -145,3 +147,73 @@ def test_batch_without_runs_has_empty_results():
         method="rk4",
     )
     assert batch["robot.q"].shape == (0, 11, 2)
+
+
+# --- runs that step one by one ---
+
+
+@pytest.mark.parametrize("method", ["rk4", "adaptive or stiff"])
+def test_steps_of_batch_runs_have_the_same_bits_as_whole_runs(rng, method):
+    block = FusedSystem(wired(parts(), method=method), DT)
+    batch, n = Batch(block, DT, lanes=4, method=method), 11
+    start = starts(rng, n)
+    expected = batch.simulate(5 * DT, start)
+    run = batch.start(start)
+    for k in range(6):
+        for name in ("robot.q", "pd.tau"):
+            assert_array_equal(run[name], expected[name][:, k])
+        assert_allclose(run.time, expected.time[k], rtol=1e-15)
+        run.step(threads=2 if k % 2 else None)
+    assert not run.failed.any()
+
+
+def test_restarted_runs_begin_anew_and_other_runs_continue(rng):
+    batch, n = Batch(RobotPlant(auto_tree(2)), DT, method="rk4"), 9
+    q0, tau = rng.normal(size=(n, 2)), rng.normal(size=(n, 2))
+    run, other = (batch.start({"q": q0}) for _ in range(2))
+    which = np.arange(n) % 3 == 0
+    for one in (run, other):
+        one.set("tau", tau)
+        for _ in range(3):
+            one.step()
+    run.restart(which, {"q": q0[which], "tau": tau[which], "qd": [0.0, 0.0]})
+    assert_array_equal(run.time, np.where(which, 0.0, 3 * DT))
+    assert_array_equal(run["q"], np.where(which[:, None], q0, other["q"]))
+    for _ in range(3):
+        run.step()
+    assert_array_equal(run["q"][which], other["q"][which])
+
+
+def test_failed_batch_run_is_flagged_until_it_restarts():
+    batch = Batch(RobotPlant(auto_tree(2)), DT)
+    run = batch.start({"q": np.zeros((10, 2))})
+    huge = np.zeros((10, 2))
+    huge[4] = 1e160  # its square is infinite
+    run.set("qd", huge)
+    for _ in range(3):
+        run.step()
+    assert np.flatnonzero(run.failed).tolist() == [4]
+    assert np.isfinite(np.delete(run["q"], 4, axis=0)).all()
+    run.restart(run.failed.copy(), {"q": np.zeros((1, 2))})
+    run.step()
+    assert not run.failed.any()
+    assert np.isfinite(run["q"]).all()
+
+
+def test_batch_runs_reject_unknown_ports_and_wrong_shapes():
+    run = Batch(RobotPlant(auto_tree(2)), DT).start({"q": np.zeros((3, 2))})
+    assert len(run) == 3
+    with pytest.raises(KeyError, match=r"unknown start value 'tua'.*did you mean tau\?"):
+        run.set("tua", 0.0)
+    with pytest.raises(KeyError, match="unknown port 'p'"):
+        run["p"]
+    with pytest.raises(ValueError, match="tau has values for 4 runs; expected 3"):
+        run.set("tau", np.zeros((4, 2)))
+    with pytest.raises(ValueError, match="start values of tau are not finite or out of bounds"):
+        run.set("tau", [0.0, np.nan])
+    with pytest.raises(ValueError, match=r"the shape \(2,\); expected bool and \(3,\)"):
+        run.restart([0, 1], {})
+    with pytest.raises(ValueError, match="start value q has values for 3 runs; expected 2"):
+        run.restart(np.array([True, True, False]), {"q": np.zeros((3, 2))})
+    with pytest.raises(ValueError, match="read-only"):
+        run["q"][0] = 1.0

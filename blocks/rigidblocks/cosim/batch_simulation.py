@@ -36,9 +36,10 @@ from rigidblocks.tracing.compiled_functions import lane_count, lane_library, run
 
 LOG = logging.getLogger("rigidblocks")
 _STEPS = 200_000  # steps per C call, summed over all runs; Ctrl-C is handled between the calls
+_SMALL = 2**18  # number of values up to which a second thread would not save time in a single step
 _FEWEST = 256  # number of steps up to which a second thread would not save time
 _NAMED = 8  # maximum number of failed runs that a message lists
-_LONG = np.dtype(ctypes.c_long)
+_LONG, _DOUBLE = np.dtype(ctypes.c_long), np.dtype(float)
 
 
 class _Record(ctypes.Structure):
@@ -173,9 +174,10 @@ class Batch:
         record: Sequence[str] = ("*",),
         every: int = 1,
         lanes: int | None = None,
-        method: Method = DEFAULT_METHOD,
+        method: Method | str = DEFAULT_METHOD,
         h: float | None = None,
     ):
+        method = method_of(method, None, None, None)
         check_numbers({"dt": dt})
         check_names({"record": record})
         check_count("every", every)
@@ -200,13 +202,21 @@ class Batch:
         return len(self._places)
 
     @cached_property
-    def _run(self) -> Any:
-        """Compiled C function, which takes all steps of all runs."""
+    def _library(self) -> ctypes.CDLL:
+        """Compiled C functions for all runs."""
         return _loop(self._memory, self._method, self._h, self._dt, self.lanes)
 
     def compile(self) -> None:
-        """Compile the C function that executes all runs."""
-        _ = self._run
+        """Compile the C functions that execute all runs."""
+        _ = self._library
+
+    def start(self, start: Mapping[str, Any], t_start: float = 0.0) -> "BatchRun":
+        """Initialize one run for each set of start values, for steps with `BatchRun.step`.
+
+        The arguments and the exceptions are as in `simulate_batch`.
+        """
+        check_numbers({"t_start": t_start})
+        return BatchRun(self._library, self._starts, start, t_start, self._dt)
 
     def simulate(
         self,
@@ -231,7 +241,9 @@ class Batch:
         kept = _Record(*sizes, *(one.ctypes.data for one in (self._places, values, failed)))
 
         def work(first: int, last: int) -> None:
-            self._run(memories.ctypes.data, first, last, t_start, grid.n, ctypes.byref(kept))
+            self._library.rb_run(
+                memories.ctypes.data, first, last, t_start, grid.n, ctypes.byref(kept)
+            )
 
         if threads is None and n * grid.n <= _FEWEST:
             threads = 1
@@ -241,6 +253,129 @@ class Batch:
             values[k, -(-failed[k] // every) :] = np.nan
             ended[k] = t_start + self._dt * failed[k]
         return BatchResult(times, self._ports, values, ended)
+
+
+class BatchRun:
+    """Runs of a `Batch` that take one communication step per call.
+
+        run = batch.start({"q": q0, "qd": qd0})      # q0 (n, nq), qd0 (n, nv)
+        run.set("tau", tau)                          # tau (n, nv)
+        run.step()
+        run["q"]                                     # (n, nq)
+
+    A vector environment for reinforcement learning steps all its environments in this way. The
+    results have the same bits as the results of `Batch.simulate`. `failed` (n,) is True for each
+    run whose values have become infinite or NaN; `restart` clears this flag.
+    """
+
+    def __init__(
+        self,
+        library: ctypes.CDLL,
+        starts: "_StartValues",
+        start: Mapping[str, Any],
+        t_start: float,
+        dt: float,
+    ):
+        self._library, self._starts = library, starts
+        self._t_start, self._dt = t_start, dt
+        self._memories = self._initialize_memories(start)
+        self._address = self._memories.ctypes.data
+        n = len(self._memories)
+        self.failed = np.zeros(n, bool)
+        self._failed_address = self.failed.ctypes.data
+        self._steps = np.zeros(n)
+        self._views = {
+            port.name: self._memories[:, place].reshape(n, *port.shape)
+            for port, place in starts.places.items()
+        }
+        for view in self._views.values():
+            view.flags.writeable = False
+
+    def __len__(self) -> int:
+        return len(self._memories)
+
+    def __getitem__(self, name: str) -> Array:
+        """Return the values (n, *shape) of a port in all runs.
+
+        The array is a read-only view, whose values change in the next step.
+        """
+        if name not in self._views:
+            raise KeyError(f"unknown port '{name}'; {suggestion(name, self._views)}")
+        return self._views[name]
+
+    @property
+    def time(self) -> Array:
+        """Time of each run (n,) [s]."""
+        return self._t_start + self._dt * self._steps
+
+    def set(self, name: str, value: Any) -> None:
+        """Set an input, a state or a tunable parameter of all runs.
+
+        The outputs do not change before the next step.
+
+        Args:
+            name: Name of the port.
+            value: Values (n, *shape), or one value (*shape) for all runs.
+
+        Raises:
+            KeyError: The name is unknown.
+            ValueError: The shape is wrong, or a value is not finite or out of bounds.
+        """
+        place, flat = self._starts.value(name, value)
+        if flat.ndim > 1 and len(flat) != len(self):
+            raise ValueError(f"{name} has values for {len(flat)} runs; expected {len(self)}")
+        self._memories[:, place] = flat
+
+    def step(self, threads: int | None = None) -> None:
+        """Step all runs by dt.
+
+        Args:
+            threads: Number of threads, by default one per processor. The option does not affect
+                the results.
+        """
+        n = len(self)
+        self._memories[:, 0] = self.time
+
+        def work(first: int, last: int) -> None:
+            self._library.rb_step(self._address, first, last, self._failed_address)
+
+        if threads == 1 or (threads is None and self._memories.size <= _SMALL):
+            work(0, n)
+        else:
+            run_in_threads(work, n, threads, _STEPS)
+        self._steps += 1.0
+
+    def restart(self, which: Any, start: Mapping[str, Any]) -> None:
+        """Initialize selected runs again, at the start time.
+
+        Args:
+            which: Mask (n,) of the selected runs.
+            start: Start values of the k selected runs, as in `Batch.start`: (k, *shape), or one
+                value for all selected runs.
+
+        Raises:
+            KeyError: A name is unknown.
+            ValueError: The mask or a value has a wrong shape, or a value is not finite or out of
+                bounds.
+        """
+        chosen = np.asarray(which)
+        if chosen.dtype != bool or chosen.shape != (len(self),):
+            raise ValueError(
+                f"the mask of runs has the type {chosen.dtype} and the shape {chosen.shape}; "
+                f"expected bool and ({len(self)},)"
+            )
+        places = np.flatnonzero(chosen)
+        if len(places):
+            self._memories[places] = self._initialize_memories(start, len(places))
+            self._steps[places] = 0.0
+            self.failed[places] = False
+
+    def _initialize_memories(self, start: Mapping[str, Any], n: int | None = None) -> Array:
+        """Return the initialized memory vectors (n, size) for start values."""
+        memories = self._starts.memories(start, n)
+        memories[:, 0] = self._t_start
+        self._library.rb_begin(memories.ctypes.data, 0, len(memories))
+        return memories
 
 
 def _block(
@@ -272,25 +407,45 @@ class _StartValues:
             name: (np.ravel(np.maximum(port.lowest, -finite)), np.ravel(port.max).clip(max=finite))
             for name, port in self.ports.items()
         }
+        self._unbounded = {
+            name
+            for name, (low, high) in self._bounds.items()
+            if np.all(low == -finite) and np.all(high == finite)
+        }
         self._where, self._start = memory.where, memory.start()
+        self.places = {port: memory.where[port.name] for port in memory.ports}
 
-    def memories(self, start: Mapping[str, Any]) -> Array:
-        """Return the initial memory vectors (n, size) of n runs for the given start values."""
+    def value(self, name: str, given: Any) -> tuple[slice, Array]:
+        """Return the place of a port in the memory vector, and its value as a flat array.
+
+        The array has the shape (size,) for all runs, or (n, size) for n runs.
+        """
+        if name not in self.ports:
+            raise KeyError(f"unknown start value '{name}'; {suggestion(name, self.ports)}")
+        return self._where[name], self._value(self.ports[name], given)
+
+    def memories(self, start: Mapping[str, Any], n: int | None = None) -> Array:
+        """Return the initial memory vectors (n, size) of n runs for the given start values.
+
+        If n is None, the start values determine the number of runs.
+        """
         values: dict[str, Array] = {}
         counts: dict[str, int] = {}
         for name, given in start.items():
-            if name not in self.ports:
-                raise KeyError(f"unknown start value '{name}'; {suggestion(name, self.ports)}")
-            values[name] = value = self._value(self.ports[name], given)
+            values[name] = value = self.value(name, given)[1]
             if value.ndim > 1:
                 counts[name] = len(value)
-        if len(set(counts.values())) != 1:
+        if n is not None and (wrong := [name for name, count in counts.items() if count != n]):
+            raise ValueError(
+                f"start value {wrong[0]} has values for {counts[wrong[0]]} runs; expected {n}"
+            )
+        if n is None and len(set(counts.values())) != 1:
             given = ", ".join(f"{name} {n}" for name, n in counts.items())
             raise ValueError(
                 "start values of shape (n, *shape of the port) define n runs and need the same n: "
                 f"{given or 'no start value has this shape'}"
             )
-        memories = np.empty((next(iter(counts.values())), len(self._start)))
+        memories = np.empty((n or next(iter(counts.values())), len(self._start)))
         memories[:] = self._start
         for name, value in values.items():
             memories[:, self._where[name]] = value
@@ -302,7 +457,8 @@ class _StartValues:
         Raises ValueError for a wrong shape, and for values that are not finite or are out of
         bounds.
         """
-        value = numbers_of(given, f"the start value of {port.name}")
+        is_plain = type(given) is np.ndarray and given.dtype is _DOUBLE
+        value = given if is_plain else numbers_of(given, f"the start value of {port.name}")
         if value.shape != port.shape and value.shape[1:] != port.shape:
             raise ValueError(
                 f"the start value of {port.name} has the shape {value.shape}; expected "
@@ -310,6 +466,8 @@ class _StartValues:
             )
         flat = value.reshape(-1 if value.shape == port.shape else (len(value), port.size))
         low, high = self._bounds[port.name]
+        if port.name in self._unbounded and np.isfinite(flat).all():
+            return flat
         fits = (low <= flat) & (flat <= high)  # False for NaN
         if not fits.all():
             raise ValueError(
@@ -318,17 +476,16 @@ class _StartValues:
         return flat
 
 
-def _loop(memory: Memory, method: Method, h: float, dt: float, lanes: int) -> Any:
-    """Compile c/lanes/lane_library.c for a block, and return its C function `rb_run`."""
+def _loop(memory: Memory, method: Method, h: float, dt: float, lanes: int) -> ctypes.CDLL:
+    """Compile c/lanes/lane_library.c for a block; return rb_begin, rb_step and rb_run."""
     generated = {"steps.h": steps_header(memory, method, h, dt)}
-    run = lane_library(generated, lanes).rb_run
-    run.restype = None
-    run.argtypes = (
-        ctypes.c_void_p,
-        ctypes.c_long,
-        ctypes.c_long,
-        ctypes.c_double,
-        ctypes.c_long,
-        ctypes.c_void_p,
-    )
-    return run
+    library = lane_library(generated, lanes)
+    memories_of_runs = ctypes.c_void_p, ctypes.c_long, ctypes.c_long
+    for name, more in (
+        ("rb_begin", ()),
+        ("rb_step", (ctypes.c_void_p,)),
+        ("rb_run", (ctypes.c_double, ctypes.c_long, ctypes.c_void_p)),
+    ):
+        function = getattr(library, name)
+        function.restype, function.argtypes = None, (*memories_of_runs, *more)
+    return library

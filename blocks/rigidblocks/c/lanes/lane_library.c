@@ -108,6 +108,41 @@ static inline int still_finite(const struct record *record, long run, int count,
     return good;
 }
 
+RB_EXPORT void rb_begin(double *memories, long first, long last);
+
+/* Initialize the runs from `first` to `last` - 1; their memories begin with the time. */
+RB_EXPORT void rb_begin(double *memories, long first, long last)
+{
+    RB_WORKSPACE(RB_LARGE_LANES, real, m, RB_SIZE);
+    RB_WORKSPACE(RB_LARGE_LANES, real, next, RB_SIZE);
+    for (long at = first; at < last; at += RB_LANES) {
+        const int count = last - at < RB_LANES ? (int)(last - at) : RB_LANES;
+        read_rows(memories + at * RB_SIZE, RB_SIZE, count, m);
+        begin(m, next);
+        write_rows(memories + at * RB_SIZE, RB_SIZE, count, next);
+    }
+}
+
+RB_EXPORT void rb_step(double *memories, long first, long last, unsigned char *failed);
+
+/* Step the runs from `first` to `last` - 1 once, and set `failed` of runs that are not finite. */
+RB_EXPORT void rb_step(double *memories, long first, long last, unsigned char *failed)
+{
+    RB_WORKSPACE(RB_LARGE_LANES, real, m, RB_SIZE);
+    RB_WORKSPACE(RB_LARGE_LANES, real, next, RB_SIZE);
+    for (long at = first; at < last; at += RB_LANES) {
+        const int count = last - at < RB_LANES ? (int)(last - at) : RB_LANES;
+        read_rows(memories + at * RB_SIZE, RB_SIZE, count, m);
+        advance(m, next);
+        const bits bad = is_nan(not_finite(next));
+        if (any(bad))
+            for (int k = 0; k < count; k++)
+                if (bad[k])
+                    failed[at + k] = 1;
+        write_rows(memories + at * RB_SIZE, RB_SIZE, count, next);
+    }
+}
+
 RB_EXPORT void rb_run(double *memories, long first, long last, double t, long steps,
                       const struct record *record);
 
