@@ -414,6 +414,8 @@ def test_coupled_run_from_a_saved_state_matches_the_results_of_an_uninterrupted_
 def test_incompatible_coupling_options_are_rejected(options, message):
     with pytest.raises((ValueError, KeyError), match=message):
         simulate(oscillator().system(), 1.0, 0.1, **{"form": "numpy", **options})
+    with pytest.raises((ValueError, KeyError), match=message):
+        prepare(oscillator().system(), 0.1, **{"form": "numpy", **options})
 
 
 def test_transparent_coupling_without_connected_blocks_is_rejected():

@@ -24,7 +24,6 @@ from rigidblocks import (
     simulate,
 )
 from rigidblocks.cosim.graph.variational_system import SUFFIX, Number, with_sensitivities
-from rigidblocks.cosim.scenario import numbers_of
 from rigidblocks.dynamics.force_elements import AlongJoint
 from rigidblocks.library import Gain, Sum, UnitDelay
 from rigidblocks.library.plant_ports import TunableInertia
@@ -330,7 +329,7 @@ def test_fit_estimates_ten_arm_parameters_from_noisy_motion():
     guess, truth = {}, {}
     for names, low, high in ((MOMENTS, 0.6, 1.05), (INERTIAS, 1.0, 1.6), (FRICTIONS, 0.5, 1.6)):
         for name in names:
-            _, chosen = numbers_of(system.wiring(), f"robot.{name}")
+            _, chosen = system.wiring().locate_elements(f"robot.{name}")
             truth[f"robot.{name}"] = np.ravel(chosen.port.start)[chosen.places[0]]
             guess[f"robot.{name}"] = truth[f"robot.{name}"] * rng.uniform(low, high)
     found = fit(system, guess, data, level=0.999)

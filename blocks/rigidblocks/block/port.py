@@ -159,6 +159,16 @@ class Port:
                 return array
         return finite(value, shape, what, allow_booleans=truth)
 
+    def encode(self, value: Any, shape: tuple[int, ...], what: str) -> Array:
+        """Convert a value of the port to doubles of shape `shape`, as the port stores them.
+
+        Raises the exceptions of `encode_value` and `numbers`; the messages contain `what`, the name
+        of the value.
+        """
+        if self.type != "Real":
+            value = encode_value(value, self.type, shape, what)
+        return self.numbers(value, shape, what)
+
     def _check_start(self) -> None:
         ports = zip(
             self.element_names,

@@ -1,23 +1,21 @@
-"""Scenarios, which set inputs and parameters during a run; selection of start values by name."""
+"""Scenarios, which set inputs and parameters during a run."""
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rigidblocks.block.block import Port
-from rigidblocks.block.port import TEXTUAL, decode_value, encode_value
 from rigidblocks.block.stepper import count_tolerance
 from rigidblocks.common.name_hints import suggestion
 from rigidblocks.common.optional_imports import module_of
 from rigidblocks.common.regular_files import check_regular_file
 from rigidblocks.cosim.graph.fmu_file import WORKING_FOLDER
-from rigidblocks.cosim.graph.part import Selection, select_all, select_elements, split_name
 from rigidblocks.cosim.graph.wiring import Wiring
 from rigidblocks.kernels.block_digest import content_digest
 from rigidblocks.spatial.spatial import Array
@@ -59,21 +57,19 @@ class Scenario:
                 return cls(tuple(_read(Path(given))))
         return cls(tuple(_steps_from_columns(given, "the scenario")))
 
-    def start(self, t_start: float) -> list[tuple[str, Any]]:
-        """Return the names and values that apply at the start time [s] of the run."""
-        early = [values for t, values in self.steps if t <= t_start]
-        return [pair for values in early for pair in values.items()]
-
-    def check(self, wiring: Wiring) -> None:
-        """Check all names and values of the scenario.
+    def schedule(self, wiring: Wiring, t_start: float) -> "Schedule":
+        """Return the schedule of the new values for a run of a system from t_start [s].
 
         Raises KeyError for an unknown name. Raises ValueError for a connected or computed port, and
         for values with a wrong shape or outside the bounds of their port.
         """
-        for t, values in self.steps:
-            for name, value in values.items():
-                _settable(wiring, name)
-                _numbers(wiring, name, value, t)
+        steps = (
+            (t, tuple(_new_values(wiring, name, value, t) for name, value in values.items()))
+            for t, values in self.steps
+        )
+        checked = tuple(steps)
+        early = (pair for t, values in self.steps if t <= t_start for pair in values.items())
+        return Schedule(self, t_start, wiring.start_by_port(early), checked)
 
     def text(self) -> str:
         """Return the scenario as JSON."""
@@ -85,32 +81,55 @@ class Scenario:
         text = self.text()
         return {**meta, "digest": content_digest(meta["digest"], text), "scenario": text}
 
-    def changes(
-        self, wiring: Wiring, t_start: float, dt: float, n: int
-    ) -> Iterator[tuple[int, Values]]:
+
+class NewValues(NamedTuple):
+    """New values of elements of one port.
+
+    `port` and `elements` are the names of the port and of the elements in the system. `places` are
+    the indices of the elements in the port. `values` (n,) contains one value for each element.
+    """
+
+    port: str
+    elements: tuple[str, ...]
+    places: tuple[int, ...]
+    values: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """Scenario for the runs of a system from the time `t_start` [s].
+
+    `start` contains the start values by `part.port`. `steps` contains times [s], and the new values
+    that apply from these times on.
+    """
+
+    scenario: Scenario
+    t_start: float
+    start: Mapping[str, Any]
+    steps: tuple[tuple[float, tuple[NewValues, ...]], ...]
+
+    def changes(self, dt: float, n: int) -> Iterator[tuple[int, tuple[NewValues, ...]]]:
         """Yield communication points at which values change: index of the point, and new values.
 
         A value is set at the first communication point at its time or later. The last item contains
         the index of the end of the run and no values.
 
         Args:
-            wiring: Wiring of the run.
-            t_start: Start time of the run [s].
             dt: Communication step [s].
             n: Number of communication steps.
         """
         last = 0
         for t, values in self.steps:
-            k = int(np.ceil((t - t_start) / dt - count_tolerance(t / dt)))
-            if t > t_start and last <= k < n:
+            k = int(np.ceil((t - self.t_start) / dt - count_tolerance(t / dt)))
+            if t > self.t_start and last <= k < n:
                 last = k
-                yield k, {name: _numbers(wiring, name, v, t) for name, v in values.items()}
-        yield n, {}
+                yield k, values
+        yield n, ()
 
 
-def _settable(wiring: Wiring, name: str) -> None:
-    """Raise KeyError for an unknown name, and ValueError for a connected or computed port."""
-    part, chosen = numbers_of(wiring, name)
+def _new_values(wiring: Wiring, name: str, value: Any, t: float) -> NewValues:
+    """Check the name and the value of a scenario at the time t [s]; return the new values."""
+    part, chosen = wiring.locate_elements(name)
     component: Any = wiring.parts[part].component
     inputs = {port.name for port in component.inputs}
     if chosen.port.name not in inputs | {port.name for port in component.parameters}:
@@ -121,24 +140,14 @@ def _settable(wiring: Wiring, name: str) -> None:
     for one in wiring.connections:
         if one.target == (part, chosen.port.name) and set(one.to) & set(chosen.places):
             raise ValueError(f"a scenario cannot set {name}: it is connected to {one.names[0]}")
-
-
-def _numbers(wiring: Wiring, name: str, value: Any, t: float) -> Array:
-    """Return a scenario value as a flat array; raise ValueError for a value out of bounds."""
-    _, chosen = numbers_of(wiring, name)
     where = f"{name} at t = {t:g} s of the scenario"
-    if chosen.port.type != "Real":
-        value = encode_value(value, chosen.port.type, chosen.shape, where)
-    given = np.ravel(chosen.port.numbers(value, chosen.shape, where))
-    low, high = (np.ravel(b)[list(chosen.places)] for b in _bounds(chosen))
+    given = np.ravel(chosen.port.encode(value, chosen.shape, where))
+    port: Port = replace(chosen.port, start=None)
+    low, high = (np.ravel(bound)[list(chosen.places)] for bound in (port.lowest, port.max))
     if not np.all((low <= given) & (given <= high)):
         raise ValueError(f"{where} must be from {low.tolist()} to {high.tolist()}, not {value}")
-    return given
-
-
-def _bounds(chosen: Selection) -> tuple[Array, Array]:
-    port: Port = replace(chosen.port, start=None)
-    return port.lowest, port.max
+    elements = (wiring.whole_name(part, port.element_names[k]) for k in chosen.places)
+    return NewValues(wiring.whole_name(part, port.name), tuple(elements), chosen.places, given)
 
 
 def _steps_from_columns(table: Mapping[str, Any], where: str) -> Iterator[tuple[float, Values]]:
@@ -218,72 +227,3 @@ def _steps_from_csv(path: Path) -> Iterator[tuple[float, Values]]:
                 f"invalid row {number} of '{path}': {row}; expected a time, and a number or an "
                 "empty cell in each other column"
             ) from None
-
-
-def start_of(wiring: Wiring, given: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Convert start values of ports and of port elements to start values by `part.port`.
-
-    The value of an element such as `pd.kp[1]` replaces this element in the start value of its port;
-    the other elements are unchanged. An unknown name stays in the result; the run then raises an
-    error that lists the known names.
-    """
-    start: dict[str, Any] = {}
-    for name, value in given:
-        part, rest = wiring.locate_port(name)
-        port_name, index = split_name(rest)
-        ports = () if index is None else _ports(wiring, part)
-        port = next((port for port in ports if port.name == port_name), None)
-        if index is None or port is None:
-            start[name] = value
-            continue
-        key = wiring.whole_name(part, port_name)
-        base = wiring.parts[part].start.get(port_name, port.start)
-        carrier = np.zeros(port.shape) if base is None else np.asarray(base, dtype=float)
-        is_text = port.type in TEXTUAL
-        before = decode_value(carrier, port.type) if is_text else carrier
-        values = np.array(start.get(key, before), dtype=object if is_text else float)
-        values.reshape(-1)[list(select_elements(port, index, name).places)] = np.ravel(value)
-        start[key] = values
-    return start
-
-
-def settable_start_values(wiring: Wiring, part: str) -> dict[str, Port]:
-    """Return the ports of a part that accept start values, by name.
-
-    The start value of each port is the value in the system. The result is empty for an unknown
-    part.
-    """
-    return {
-        port.name: _set_start(port, wiring.parts[part].start.get(port.name))
-        for port in _ports(wiring, part)
-    }
-
-
-def _ports(wiring: Wiring, part: str) -> Iterator[Port]:
-    """Yield the ports of a part that accept start values, with their declared start values."""
-    if part in wiring.parts:
-        of = wiring.parts[part].component
-        yield from of.inputs
-        for kind in ("states", "sampled", "parameters"):
-            yield from getattr(of, kind, ())
-
-
-def numbers_of(wiring: Wiring, name: str) -> tuple[str, Selection]:
-    """Find the port elements for a name such as `pd.kp` or `pd.kp[1]`; return part and elements.
-
-    Raises:
-        KeyError: The part or port is unknown, or has no start value.
-        ValueError: The elements do not exist.
-    """
-    part, rest = wiring.locate_port(name)
-    ports = settable_start_values(wiring, part)
-    port_name, index = split_name(rest)
-    if port_name not in ports:
-        wiring.with_start_values({name: 0.0})  # raises an error that lists the known names
-        raise KeyError(f"'{name}' has no start value")
-    port = ports[port_name]
-    return part, select_all(port) if index is None else select_elements(port, index, name)
-
-
-def _set_start(port: Port, start: Any) -> Port:
-    return port if start is None else replace(port, start=start)

@@ -354,14 +354,14 @@ def _steps(
     pace: StepTiming | None,
 ) -> Iterator[int]:
     """Take the steps of a run, and set the scenario values between the steps."""
-    if plan.scenario is None:
+    if plan.schedule is None:
         yield from master.go(rows, interrupts.delayed_interrupts, pace)
         return
     whole = rows.grid
-    for k, values in plan.scenario.changes(plan.wiring, whole.t_start, whole.dt, whole.n):
+    for k, values in plan.schedule.changes(whole.dt, whole.n):
         rows.grid = replace(whole, n=k)
         yield from master.go(rows, interrupts.delayed_interrupts, pace)
-        master.network.set_values(plan.wiring, values)
+        master.network.set_values(values)
 
 
 @contextlib.contextmanager

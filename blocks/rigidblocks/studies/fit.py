@@ -21,7 +21,6 @@ from rigidblocks.cosim.graph.variational_system import SUFFIX, Number, with_sens
 from rigidblocks.cosim.graph.wiring import Wiring
 from rigidblocks.cosim.prepare import Run, prepare
 from rigidblocks.cosim.results.result import Result
-from rigidblocks.cosim.scenario import numbers_of, settable_start_values, start_of
 from rigidblocks.spatial.spatial import Array
 
 if TYPE_CHECKING:
@@ -294,7 +293,7 @@ class Replay:
         """Lower and upper bounds (n,) of the parameters, as declared by their ports."""
         ends = []
         for one in self.numbers:
-            port = settable_start_values(self.wiring, one.part)[one.port]
+            port = self.wiring.parts[one.part].start_ports[one.port]
             ends.append((np.ravel(port.lowest)[one.place], np.ravel(port.max)[one.place]))
         low, high = np.array(ends).T
         return low, high
@@ -371,7 +370,7 @@ class Replay:
         first = [
             (name, table[0].reshape(self._shapes[name])) for name, table in self.rows.given.items()
         ]
-        run.reset(start_of(self.wiring, [*first, *pairs]))
+        run.reset(self.wiring.start_by_port([*first, *pairs]))
         kept = [[np.ravel(run[name])] for name in names]
         steps = self.rows.steps(self.dt)
         for k, n in enumerate(steps):
@@ -388,7 +387,7 @@ class Replay:
         return {f"{part}.{port.name}": port.shape for part, port in self.wiring.open_inputs}
 
     def _name(self, number: Number) -> str:
-        port = settable_start_values(self.wiring, number.part)[number.port]
+        port = self.wiring.parts[number.part].start_ports[number.port]
         return f"{number.part}.{port.element_names[number.place]}"
 
 
@@ -596,7 +595,7 @@ def _numbers(
         raise ValueError(f"a fit needs the names of the parameters to estimate, not {parameters!r}")
     names, numbers, first = [], [], []
     for name, value in given.items():
-        part, selected = numbers_of(wiring, name)
+        part, selected = wiring.locate_elements(name)
         port = selected.port
         start = np.zeros(port.size) if port.start is None else np.ravel(port.start)
         values = start[list(selected.places)] if value is None else np.ravel(value)

@@ -14,7 +14,7 @@ from rigidblocks.cosim.masters.run_plan import check_numbers, communication_poin
 from rigidblocks.cosim.prepare import Run, prepare
 from rigidblocks.cosim.results.recording import select_ports
 from rigidblocks.cosim.results.result import Result
-from rigidblocks.cosim.scenario import Scenario, start_of
+from rigidblocks.cosim.scenario import Scenario
 from rigidblocks.spatial.spatial import Array
 from rigidblocks.studies.experiment_design import Design
 
@@ -99,10 +99,11 @@ class Task:
         Raises the exceptions that a run raises for invalid arguments.
         """
         check_numbers({"t_stop": self.t_stop})
-        communication_points(self.options.get("t_start", 0.0), self.t_stop, self.dt)
+        t_start = self.options.get("t_start", 0.0)
+        communication_points(t_start, self.t_stop, self.dt)
         wiring.with_start_values(start)
         if self.scenario is not None:
-            self.scenario.check(wiring)
+            self.scenario.schedule(wiring, t_start)  # raises an error for invalid names and values
         ports = select_ports(wiring.outputs, self.options.get("record", ("*",)))
         nothing = np.zeros((1, sum(port.size for port in ports)))
         for one in self.measures.values():
@@ -125,4 +126,4 @@ class Task:
 
 def run_start_values(wiring: Wiring, design: Design, numbers: Array) -> dict[str, Any]:
     """Convert the table row `numbers` of a design to the start values of a run by name."""
-    return start_of(wiring, design.values(numbers))
+    return wiring.start_by_port(design.values(numbers))

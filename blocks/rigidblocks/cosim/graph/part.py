@@ -18,7 +18,7 @@ from rigidblocks.block.adaptive_methods import (
 from rigidblocks.block.block import Block, Port
 from rigidblocks.block.external_functions import PythonBlock
 from rigidblocks.block.memory_layout import Memory
-from rigidblocks.block.port import REAL, TEXTUAL, decode_value, encode_value
+from rigidblocks.block.port import REAL, TEXTUAL, decode_value
 from rigidblocks.block.units import Conversion, conversion
 from rigidblocks.common.name_hints import close_match_hint
 from rigidblocks.cosim.graph.fmu_file import MODEL_EXCHANGE
@@ -274,6 +274,19 @@ class Part:
         sampled = getattr(of, "sampled", ())
         return tuple(dict.fromkeys(p.name for ports in (*groups, sampled) for p in ports))
 
+    @cached_property
+    def start_ports(self) -> Mapping[str, Port]:
+        """Ports that accept start values, by name, each with its start value in the system."""
+        of = self.component
+        groups = (getattr(of, kind, ()) for kind in ("inputs", "states", "sampled", "parameters"))
+        ports = (port for ports in groups for port in ports)
+        return {
+            port.name: replace(port, start=self.start[port.name])
+            if self.start.get(port.name) is not None
+            else port
+            for port in ports
+        }
+
     def selected_input(self, name: str) -> Selection:
         """Return an input port by name, or an element of a port for a name such as `q[1]`.
 
@@ -508,10 +521,8 @@ def start_values(name: str, component: Any, start: Mapping[str, Any]) -> dict[st
         )
     values = {}
     for key, value in start.items():
-        where = f"the start value of {name}.{key}"
-        if ports[key].type != "Real":
-            value = encode_value(value, ports[key].type, ports[key].shape, where)
-        port, given = ports[key], ports[key].numbers(value, ports[key].shape, where)
+        port = ports[key]
+        given = port.encode(value, port.shape, f"the start value of {name}.{key}")
         if not np.all((port.lowest <= given) & (given <= port.max)):
             replace(port, name=f"{name}.{key}", rate=None, start=given)  # raises ValueError
         values[key] = given

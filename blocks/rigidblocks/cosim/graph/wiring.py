@@ -1,6 +1,6 @@
 """Connections between parts, and the orders in which parts are evaluated and stepped."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.block.adaptive_methods import Method
-from rigidblocks.block.block import Block, Port
+from rigidblocks.block.block import Port
+from rigidblocks.block.port import TEXTUAL, decode_value
 from rigidblocks.block.units import Conversion
 from rigidblocks.common.doc_links import with_doc_link
 from rigidblocks.common.name_hints import close_match_hint
@@ -26,6 +26,7 @@ from rigidblocks.cosim.graph.fmu_part import Fmu
 from rigidblocks.cosim.graph.part import (
     Dependencies,
     Part,
+    Selection,
     check_configuration,
     conversion_between,
     element_dependencies,
@@ -33,6 +34,8 @@ from rigidblocks.cosim.graph.part import (
     name_list,
     port_elements,
     port_pairs,
+    select_all,
+    select_elements,
     split_name,
     start_dependencies,
     start_port_dependencies,
@@ -207,19 +210,6 @@ class Wiring:
             for k, to in enumerate(one.to)
         }
 
-    def with_method(self, method: Method, h: float | None) -> "Wiring":
-        """Return a copy of the wiring in which blocks without a method have the given method.
-
-        h is the longest inner step [s] of these blocks, unless they have their own value.
-        """
-        parts = {
-            name: part
-            if part.method is not None or not isinstance(part.component, Block)
-            else replace(part, method=method, h=h if part.h is None else part.h)
-            for name, part in self.parts.items()
-        }
-        return Wiring(parts, self.connections, self.merged)
-
     def with_start_values(self, start: Mapping[str, Any]) -> "Wiring":
         """Return a copy of the wiring with other start values.
 
@@ -259,6 +249,46 @@ class Wiring:
         other = Wiring(parts, self.connections, self.merged)
         vars(other).update({name: known for name, known in vars(self).items() if name in _SAME})
         return other
+
+    def start_by_port(self, given: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+        """Convert start values of ports and of port elements to start values by `part.port`.
+
+        The value of an element such as `pd.kp[1]` replaces this element in the start value of its
+        port; the other elements are unchanged. An unknown name stays in the result, and
+        `with_start_values` then raises an error that lists the known names.
+        """
+        start: dict[str, Any] = {}
+        for name, value in given:
+            part, rest = self.locate_port(name)
+            port_name, index = split_name(rest)
+            ports = self.parts[part].start_ports if part in self.parts else {}
+            if index is None or port_name not in ports:
+                start[name] = value
+                continue
+            port, key = ports[port_name], self.whole_name(part, port_name)
+            carrier = np.zeros(port.shape) if port.start is None else np.asarray(port.start, float)
+            is_text = port.type in TEXTUAL
+            before = decode_value(carrier, port.type) if is_text else carrier
+            values = np.array(start.get(key, before), dtype=object if is_text else float)
+            values.reshape(-1)[list(select_elements(port, index, name).places)] = np.ravel(value)
+            start[key] = values
+        return start
+
+    def locate_elements(self, name: str) -> tuple[str, Selection]:
+        """Return the part and the port elements for a name such as `pd.kp` or `pd.kp[1]`.
+
+        Raises:
+            KeyError: The part or port is unknown, or has no start value.
+            ValueError: The elements do not exist.
+        """
+        part, rest = self.locate_port(name)
+        port_name, index = split_name(rest)
+        ports = self.parts[part].start_ports if part in self.parts else {}
+        if port_name not in ports:
+            self.with_start_values({name: 0.0})  # raises an error that lists the known names
+            raise KeyError(f"'{name}' has no start value")
+        port = ports[port_name]
+        return part, select_all(port) if index is None else select_elements(port, index, name)
 
     @cached_property
     def open_inputs(self) -> tuple[tuple[str, Port], ...]:

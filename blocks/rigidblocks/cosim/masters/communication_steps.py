@@ -5,18 +5,14 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import floor, inf, log2
+from math import inf
 from typing import Any
 
 import numpy as np
 
 from rigidblocks.block.evaluators import MAX_INPUT_ORDER, evaluate_inputs, mean_inputs
-from rigidblocks.block.stepper import fits_sample_time, time_tolerance
-from rigidblocks.common.name_hints import suggestion
-from rigidblocks.cosim.graph.part import places
-from rigidblocks.cosim.graph.wiring import Wiring
-from rigidblocks.cosim.masters.dependency_graph import InterfaceSlopes, Links
-from rigidblocks.cosim.masters.initialization import equations_of
+from rigidblocks.block.stepper import time_tolerance
+from rigidblocks.cosim.masters.dependency_graph import Bond, InterfaceSlopes, Links, equations_of
 from rigidblocks.cosim.masters.network import Instances
 from rigidblocks.cosim.masters.run_plan import Coupling, Plan
 from rigidblocks.cosim.results.recording import Recording
@@ -27,7 +23,6 @@ CLOSE = 1e-12  # tolerance of the event time, relative to dt
 EVENTS = 100  # maximum number of events in one step of dt
 
 _WHOLE = -3  # key of the state that step size control saves at the beginning of a step
-_MOST_HALVINGS = 16  # the default minimum step is the longest step / 2^16
 _SAFETY = 0.9  # double the step if the predicted error is below 0.9 tol (found by trial)
 _NO_LESS, _ENOUGH = 0.7, 3  # stop after 3 successive halvings that leave over 70 % of the error
 
@@ -416,18 +411,9 @@ class StepSizeControl(Scheme):
         self._parts, self._scheme, self._tol = network, scheme, coupling.step_tol
         self._factor, self._p = 2.0**coupling.order - 1.0, coupling.order
         self._advice = _advice(coupling)
-        self._spans = spans_between_samples(plan)
-        self._dt, longest = plan.dt, plan.dt / self._spans
-        most = _MOST_HALVINGS
-        if coupling.step_min is not None:
-            most = floor(log2(longest / coupling.step_min) + 1e-9)
-            if most < 1:
-                raise ValueError(
-                    f"step_min = {coupling.step_min} s is too large: it must be at most half "
-                    f"of the longest step of {longest:g} s, because the step size control compares "
-                    "a step with two half steps"
-                )
-        self._most = most - 1  # one halving fewer, because each step consists of two half steps
+        self._spans, self._dt = plan.spans, plan.dt
+        # one halving fewer, because each step consists of two half steps
+        self._most = plan.halvings - 1
         self._halvings = 0
         self._nominal, self._judged = plan.links.nominal, ~plan.links.held
         self._algebraic = plan.links.algebraic
@@ -554,51 +540,7 @@ def _advice(coupling: Coupling) -> str:
     return f"use {more}, whose error falls with a higher power of the step, or {better}"
 
 
-def spans_between_samples(plan: Plan) -> int:
-    """Return the number of equal time spans into which sample instants divide a step of dt.
-
-    Raises ValueError for a sample time that is neither a multiple nor a divisor of dt. Also raises
-    ValueError for sample times below dt that are not multiples of the shortest sample time.
-    """
-    times = {
-        name: float(part.component.sample_time)  # type: ignore[attr-defined]
-        for name, part in plan.wiring.parts.items()
-        if getattr(part.component, "sample_time", None) is not None
-    }
-    for name, one in times.items():
-        if not fits_sample_time(one, plan.dt):
-            raise ValueError(
-                "with step_tol, dt must be a multiple of each sample time or divide it; dt is "
-                f"{plan.dt:g} s, and the sample time of '{name}' is {one:g} s"
-            )
-    shortest = min(times.values(), default=plan.dt)
-    if shortest >= plan.dt:
-        return 1
-    for name, one in times.items():
-        if abs(one / shortest - round(one / shortest)) > 1e-6:
-            raise ValueError(
-                f"with step_tol, sample times must be multiples of the shortest one, {shortest:g} "
-                f"s; the sample time of '{name}' is {one:g} s"
-            )
-    return round(plan.dt / shortest)
-
-
 _MUCH = 0.01  # ratio of generated to transmitted energy for a warning (found by trial)
-
-
-@dataclass(frozen=True, eq=False)
-class Bond:
-    """Power bond: one part outputs a force and reads the velocity that the other part outputs.
-
-    `parts` contains the names of the force part and of the velocity part. `given` contains the
-    indices of force and velocity in the array of all outputs. `read` contains the indices of the
-    connected inputs: the force input of the velocity part and the velocity input of the force part.
-    """
-
-    name: str
-    parts: tuple[str, str]
-    given: tuple[Array, Array]
-    read: tuple[Array, Array]
 
 
 class PowerBonds:
@@ -616,7 +558,7 @@ class PowerBonds:
     def __init__(self, plan: Plan, network: Instances):
         self._parts, self._weight = network, 1.0 / (plan.coupling.extrapolate + 2.0)
         self._sees_new = not plan.is_simultaneous
-        self.bonds = bonds_of(plan.wiring, plan.links, plan.coupling.bonds)
+        self.bonds = plan.bonds
         self.made, self.through = np.zeros(len(self.bonds)), np.zeros(len(self.bonds))
 
     def measure(self, scheme: Scheme) -> Scheme:
@@ -689,66 +631,3 @@ class _MeasuredScheme(Scheme):
     def restore_state(self, kept: Any) -> None:
         self._bonds.made[:], self._bonds.through[:], inner = kept
         self._scheme.restore_state(inner)
-
-
-def bonds_of(wiring: Wiring, links: Links, given: Any) -> list[Bond]:
-    """Return the power bonds for pairs of a force output and a velocity output.
-
-    `given` contains the pairs, or is True for all pairs whose product is a power.
-
-    Raises KeyError for an unknown output, and ValueError for a pair that is not a power bond.
-    """
-    exchanged = {(a, b) for a, b in _exchanged_pairs(wiring)}
-    if given is True:
-        pairs = [pair for pair in sorted(exchanged) if _is_power(wiring, *pair)]
-        return [_bond(wiring, links, *pair) for pair in pairs]
-    known = [port.name for port in wiring.outputs]
-    for pair in given:
-        for name in pair:
-            if name not in known:
-                raise KeyError(f"unknown output '{name}' in bonds; {suggestion(name, known)}")
-        if pair not in exchanged:
-            raise ValueError(
-                f"{pair[0]} and {pair[1]} are not a power bond: the whole of each output must be "
-                "connected to the part with the other output, and both outputs must have the same "
-                "number of elements"
-            )
-    return [_bond(wiring, links, *pair) for pair in given]
-
-
-def _exchanged_pairs(wiring: Wiring) -> Iterator[tuple[str, str]]:
-    """Yield pairs of whole outputs that two parts exchange: each part reads one of them."""
-    whole = {
-        (one.source, one.target[0])
-        for one in wiring.connections
-        if len(one.start) == wiring.parts[one.source[0]].output(one.source[1]).size
-    }
-    for (a, y), b in whole:
-        for (other, z), to in whole:
-            if (other, to) != (b, a) or a == b:
-                continue
-            if wiring.parts[a].output(y).size == wiring.parts[b].output(z).size:
-                yield wiring.whole_name(a, y), wiring.whole_name(b, z)
-
-
-_FORCES = {"N": "m/s", "N.m": "rad/s"}
-
-
-def _is_power(wiring: Wiring, force: str, speed: str) -> bool:
-    """Return True if force unit times velocity unit is a unit of power for each element."""
-    units = {port.name: port.units for port in wiring.outputs}
-    return all(
-        _FORCES.get(one) == other for one, other in zip(units[force], units[speed], strict=True)
-    )
-
-
-def _bond(wiring: Wiring, links: Links, force: str, speed: str) -> Bond:
-    where = places(wiring.outputs)
-    columns = [np.arange(where[name].start, where[name].stop) for name in (force, speed)]
-    giver, mover = (str(links.owner[some[0]]) for some in columns)
-    read = []
-    for some, reader in zip(columns, (mover, giver), strict=True):
-        link = links.by_part[reader]
-        read.append(np.array([link.to[np.flatnonzero(link.of == k)[0]] for k in some]))
-    given = columns[0], columns[1]
-    return Bond(f"{force} and {speed}", (giver, mover), given, (read[0], read[1]))

@@ -1,9 +1,9 @@
-"""Signal links between the parts of a system, and interface equations of loops.
+"""Signal links and power bonds between the parts of a system, interface equations of loops.
 
 The values w that the parts of a loop exchange solve the interface equations w = y(w).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -14,6 +14,7 @@ from rigidblocks.block.external_functions import BlockInC, PythonBlock
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.block.nested_blocks import Composite
 from rigidblocks.block.units import Table, replace_values
+from rigidblocks.common.name_hints import suggestion
 from rigidblocks.cosim.graph.directed_graphs import ordered_components
 from rigidblocks.cosim.graph.part import Part, places
 from rigidblocks.cosim.graph.wiring import Wiring
@@ -56,17 +57,18 @@ class Link:
 class Links:
     """Signal links of a system with n output elements, and properties of these elements.
 
-    `held` (n,) marks the outputs that change only at samples and events, or depend only on such
-    outputs. `algebraic` (n,) marks the outputs with direct feedthrough. `owner` contains the part
-    of each output. `nominal` contains the nominal value of each output. `groups` contains the
-    strongly connected components of the parts; each component follows the components that it reads.
-    `samplers` contains the parts that only sample. `stateless` contains the parts that only sample
-    and the blocks without continuous states. These parts read held outputs at the end of a step.
+    `where` maps each output to the slice of its elements. `held` (n,) marks the outputs that change
+    only at samples and events, or depend only on such outputs. `algebraic` (n,) marks the outputs
+    with direct feedthrough. `owner` contains the part of each output, and `nominal` its nominal
+    value. `groups` contains the strongly connected components of the parts; each component follows
+    the components that it reads. `samplers` contains the parts that only sample. `stateless`
+    contains the parts that only sample and the blocks without continuous states. These parts read
+    held outputs at the end of a step.
     """
 
     def __init__(self, wiring: Wiring):
         outputs = wiring.outputs
-        where = places(outputs)
+        self.where = places(outputs)
         names = [name for name, part in wiring.parts.items() for _ in part.component.outputs]
         sizes = [port.size for port in outputs]
         self.owner = np.repeat(np.array(names, dtype=object), sizes)
@@ -86,7 +88,7 @@ class Links:
             for name, part in parts
             if isinstance(part.component, Block) and not part.component.states
         }
-        self.by_part = {name: _link(wiring, name, where) for name in wiring.parts}
+        self.by_part = {name: _link(wiring, name, self.where) for name in wiring.parts}
         self.groups = ordered_components(
             {
                 name: {self.owner[k] for k in link.of if not self.held[k]}
@@ -378,6 +380,12 @@ class InterfaceEquations:
         return np.asarray(slopes - np.eye(len(w)))
 
 
+def equations_of(links: Links, group: tuple[str, ...], columns: Array) -> InterfaceEquations:
+    """Return the interface equations for the outputs `columns`, which parts of a group exchange."""
+    readers = [links.readers(k) & set(group) for k in columns]
+    return InterfaceEquations(list(links.owner[columns]), readers, " and ".join(map(repr, group)))
+
+
 _DIFFERENCE = 1e-7  # perturbation for difference quotients, relative to the scale of each value
 
 
@@ -439,3 +447,85 @@ class InterfaceSlopes:
                     np.nan if derivatives is None else weight[k] * derivatives[outputs, k]
                 )
         return slopes
+
+
+@dataclass(frozen=True, eq=False)
+class Bond:
+    """Power bond: one part outputs a force and reads the velocity that the other part outputs.
+
+    `parts` contains the names of the force part and of the velocity part. `given` contains the
+    indices of force and velocity in the array of all outputs. `read` contains the indices of the
+    connected inputs: the force input of the velocity part and the velocity input of the force part.
+    """
+
+    name: str
+    parts: tuple[str, str]
+    given: tuple[Array, Array]
+    read: tuple[Array, Array]
+
+
+def bonds_of(
+    wiring: Wiring, links: Links, given: bool | Sequence[tuple[str, str]]
+) -> tuple[Bond, ...]:
+    """Return the power bonds for pairs of a force output and a velocity output.
+
+    `given` contains the pairs. True selects all pairs whose product is a power, False no pair.
+
+    Raises KeyError for an unknown output, and ValueError for a pair that is not a power bond.
+    """
+    exchanged = {(a, b) for a, b in _exchanged_pairs(wiring)}
+    if given is False:
+        return ()
+    if given is True:
+        pairs = [pair for pair in sorted(exchanged) if _is_power(wiring, *pair)]
+        return tuple(_bond(links, *pair) for pair in pairs)
+    known = [port.name for port in wiring.outputs]
+    for pair in given:
+        for name in pair:
+            if name not in known:
+                raise KeyError(f"unknown output '{name}' in bonds; {suggestion(name, known)}")
+        if pair not in exchanged:
+            raise ValueError(
+                f"{pair[0]} and {pair[1]} are not a power bond: the whole of each output must be "
+                "connected to the part with the other output, and both outputs must have the same "
+                "number of elements"
+            )
+    return tuple(_bond(links, *pair) for pair in given)
+
+
+def _exchanged_pairs(wiring: Wiring) -> Iterator[tuple[str, str]]:
+    """Yield pairs of whole outputs that two parts exchange: each part reads one of them."""
+    whole = {
+        (one.source, one.target[0])
+        for one in wiring.connections
+        if len(one.start) == wiring.parts[one.source[0]].output(one.source[1]).size
+    }
+    for (a, y), b in whole:
+        for (other, z), to in whole:
+            if (other, to) != (b, a) or a == b:
+                continue
+            if wiring.parts[a].output(y).size == wiring.parts[b].output(z).size:
+                yield wiring.whole_name(a, y), wiring.whole_name(b, z)
+
+
+_FORCES = {"N": "m/s", "N.m": "rad/s"}
+
+
+def _is_power(wiring: Wiring, force: str, speed: str) -> bool:
+    """Return True if force unit times velocity unit is a unit of power for each element."""
+    units = {port.name: port.units for port in wiring.outputs}
+    return all(
+        _FORCES.get(one) == other for one, other in zip(units[force], units[speed], strict=True)
+    )
+
+
+def _bond(links: Links, force: str, speed: str) -> Bond:
+    where = [links.where[name] for name in (force, speed)]
+    columns = [np.arange(some.start, some.stop) for some in where]
+    giver, mover = (str(links.owner[some[0]]) for some in columns)
+    read = []
+    for some, reader in zip(columns, (mover, giver), strict=True):
+        link = links.by_part[reader]
+        read.append(np.array([link.to[np.flatnonzero(link.of == k)[0]] for k in some]))
+    given = columns[0], columns[1]
+    return Bond(f"{force} and {speed}", (giver, mover), given, (read[0], read[1]))

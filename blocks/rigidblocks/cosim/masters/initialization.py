@@ -11,7 +11,7 @@ from rigidblocks.block.units import Conversion
 from rigidblocks.common.doc_links import with_doc_link
 from rigidblocks.cosim.graph.part import Part
 from rigidblocks.cosim.graph.wiring import StartGroup
-from rigidblocks.cosim.masters.dependency_graph import InterfaceEquations, InterfaceSlopes, Links
+from rigidblocks.cosim.masters.dependency_graph import InterfaceSlopes, Links, equations_of
 from rigidblocks.cosim.masters.part_instance import BlockInstance, Instance
 from rigidblocks.cosim.masters.run_plan import Plan
 from rigidblocks.spatial.spatial import Array
@@ -285,12 +285,6 @@ class Initialization:
 
     def _all_outputs(self) -> Array:
         return np.concatenate([np.zeros(0), *(part.outputs() for part in self._parts.values())])
-
-
-def equations_of(links: Links, group: tuple[str, ...], columns: Array) -> InterfaceEquations:
-    """Return the interface equations for the outputs `columns`, which parts of a group exchange."""
-    readers = [links.readers(k) & set(group) for k in columns]
-    return InterfaceEquations(list(links.owner[columns]), readers, " and ".join(map(repr, group)))
 
 
 def _copy(wire: _StartWire, which: Array) -> None:

@@ -16,12 +16,11 @@ from rigidblocks.cosim.fmu_import.remote_instance import isolated_fmu, served_fm
 from rigidblocks.cosim.graph.fmu_part import Fmu, FmuError
 from rigidblocks.cosim.graph.part import Part
 from rigidblocks.cosim.graph.remote_fmu import RemoteFile
-from rigidblocks.cosim.graph.wiring import Wiring
 from rigidblocks.cosim.masters.c_loop_tables import BLOCK, Entry, Row, Scale, Wire
 from rigidblocks.cosim.masters.initialization import Initialization
 from rigidblocks.cosim.masters.part_instance import BlockInstance, Instance
 from rigidblocks.cosim.masters.run_plan import Plan, make_for_part
-from rigidblocks.cosim.scenario import numbers_of
+from rigidblocks.cosim.scenario import NewValues
 from rigidblocks.spatial.spatial import Array
 
 
@@ -127,24 +126,21 @@ class Network(abc.ABC):
     def close(self) -> None:
         """Free the resources of the parts."""
 
-    def set_values(self, wiring: Wiring, values: Mapping[str, Array]) -> None:
-        """Set values of ports and of port elements by name; `wiring` is the wiring of the run."""
-        for name, value in values.items():
-            part, chosen = numbers_of(wiring, name)
-            whole, places = wiring.whole_name(part, chosen.port.name), list(chosen.places)
-            view = self.view(whole)
+    def set_values(self, changes: Iterable[NewValues]) -> None:
+        """Set new values of ports and of port elements."""
+        for port, elements, places, values in changes:
+            view = self.view(port)
             if view is not None:
-                view[places] = value
+                view[list(places)] = values
                 continue
-            names = [wiring.whole_name(part, chosen.port.element_names[k]) for k in places]
-            opened = [self.view(one) for one in names]
+            opened = [self.view(one) for one in elements]
             if all(one is not None for one in opened):
-                for one, number in zip(opened, value, strict=True):
+                for one, number in zip(opened, values, strict=True):
                     one[:] = number  # type: ignore[index]
                 continue
-            all_values = self.read(whole).copy()
-            all_values[places] = value
-            self.change(whole, all_values)
+            all_values = self.read(port).copy()
+            all_values[list(places)] = values
+            self.change(port, all_values)
 
     def row(self) -> Array:
         """Return all outputs of all parts in one array."""

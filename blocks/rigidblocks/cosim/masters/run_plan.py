@@ -9,7 +9,7 @@ import numbers
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
-from math import isfinite
+from math import floor, isfinite, log2
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypedDict, get_type_hints
@@ -31,6 +31,7 @@ from rigidblocks.block.stepper import (
     Stepper,
     check_resolution,
     count_tolerance,
+    fits_sample_time,
     sample_spans,
 )
 from rigidblocks.common.name_hints import argument_hint, suggestion
@@ -42,9 +43,9 @@ from rigidblocks.cosim.graph.fused_system import GAUSS_SEIDEL, JACOBI, ORDERS, F
 from rigidblocks.cosim.graph.part import Part
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.graph.wiring import Wiring
-from rigidblocks.cosim.masters.dependency_graph import Links
+from rigidblocks.cosim.masters.dependency_graph import Bond, Links, bonds_of
 from rigidblocks.cosim.results.provenance import provenance, start_content, system_content
-from rigidblocks.cosim.scenario import Scenario, start_of
+from rigidblocks.cosim.scenario import Scenario, Schedule
 from rigidblocks.kernels.block_digest import content_digest
 from rigidblocks.kernels.compiled_stepper import compiled_stepper, numpy_stepper, traced_stepper
 from rigidblocks.spatial.spatial import Array
@@ -348,6 +349,7 @@ def _pairs(given: Any) -> tuple[tuple[str, str], ...]:
     return pairs
 
 
+_MOST_HALVINGS = 16  # the default minimum step is the longest step / 2^16
 FORMS = ("compiled", "numpy", "fused", "traced")
 
 
@@ -355,7 +357,7 @@ FORMS = ("compiled", "numpy", "fused", "traced")
 class Plan:
     """Plan of a run: the wiring of a system, and the options.
 
-    The communication step `dt` and the start time `t_start` are in seconds. `scenario` contains the
+    The communication step `dt` and the start time `t_start` are in seconds. `schedule` contains the
     values that are set during the run. Plans that differ only in their start values and their
     scenarios share the compiled code.
     """
@@ -367,7 +369,7 @@ class Plan:
     form: str
     events: tuple[str, ...] = ()
     coupling: Coupling = field(default_factory=Coupling)
-    scenario: Scenario | None = None
+    schedule: Schedule | None = None
 
     @property
     def is_simultaneous(self) -> bool:
@@ -391,6 +393,37 @@ class Plan:
         return Links(self.wiring)
 
     @cached_property
+    def bonds(self) -> tuple[Bond, ...]:
+        """Power bonds whose coupling energy is measured."""
+        return bonds_of(self.wiring, self.links, self.coupling.bonds)
+
+    @cached_property
+    def spans(self) -> int:
+        """Number of equal time spans into which sample instants divide a step of dt.
+
+        No step of the step size control is longer than a span.
+        """
+        return _spans_between_samples(self.wiring, self.dt)
+
+    @cached_property
+    def halvings(self) -> int:
+        """Number of halvings that reduce a span to the minimum step of the step size control.
+
+        Raises ValueError if the minimum step is longer than half a span.
+        """
+        if self.coupling.step_min is None:
+            return _MOST_HALVINGS
+        longest = self.dt / self.spans
+        halvings = floor(log2(longest / self.coupling.step_min) + 1e-9)
+        if halvings < 1:
+            raise ValueError(
+                f"step_min = {self.coupling.step_min} s is too large: it must be at most half "
+                f"of the longest step of {longest:g} s, because the step size control compares "
+                "a step with two half steps"
+            )
+        return halvings
+
+    @cached_property
     def steppers(self) -> Mapping[str, Stepper]:
         """Steppers of the blocks by part name."""
         return {
@@ -411,7 +444,9 @@ class Plan:
 
         Two runs have the same `digest` only if all data that affect the results are equal.
         """
-        return self._meta if self.scenario is None else self.scenario.metadata(self._meta)
+        if self.schedule is None:
+            return self._meta
+        return self.schedule.scenario.metadata(self._meta)
 
     @cached_property
     def _meta(self) -> dict[str, str]:
@@ -456,17 +491,17 @@ class Plan:
     def with_scenario(self, scenario: Scenario) -> "Plan":
         """Return a copy of this plan with a scenario and its values at the start time.
 
-        Raises the exceptions of `Scenario.check`.
+        Raises the exceptions of `Scenario.schedule`.
         """
-        scenario.check(self.wiring)
-        if start := start_of(self.wiring, scenario.start(self.t_start)):
-            wiring = self.wiring.with_start_values(start)
-            return self._share_code(replace(self, wiring=wiring, scenario=scenario))
-        return self._share_code(replace(self, scenario=scenario), "_meta", "_computed")
+        schedule = scenario.schedule(self.wiring, self.t_start)
+        if not schedule.start:
+            return self._share_code(replace(self, schedule=schedule), "_meta", "_computed")
+        wiring = self.wiring.with_start_values(schedule.start)
+        return self._share_code(replace(self, wiring=wiring, schedule=schedule))
 
     def _share_code(self, plan: "Plan", *others: str) -> "Plan":
         """Copy the compiled code and other cached properties to another plan; return that plan."""
-        for name in ("steppers", "fused", "links", "content", *others):
+        for name in ("steppers", "fused", "links", "bonds", "spans", "content", *others):
             if name in vars(self):
                 vars(plan)[name] = vars(self)[name]
         return plan
@@ -531,6 +566,10 @@ def make_plan(
     if coupling.iterate:
         circles = [group for group in plan.links.groups if len(plan.links.interface(group))]
         check_state_restoration(wiring, (name for group in circles for name in group), "iterate")
+    _ = plan.bonds  # raises an error for unknown outputs, and for pairs that are no power bonds
+    if coupling.step_tol is not None:
+        _ = plan.halvings
+        _ = plan.spans  # raises ValueError for sample times that do not fit
     return plan
 
 
@@ -593,6 +632,35 @@ def _check_algebraic_loops(wiring: Wiring, coupling: Coupling) -> None:
             )
 
 
+def _spans_between_samples(wiring: Wiring, dt: float) -> int:
+    """Return the number of equal time spans into which sample instants divide a step of dt.
+
+    Raises ValueError for a sample time that is neither a multiple nor a divisor of dt. Also raises
+    ValueError for sample times below dt that are not multiples of the shortest sample time.
+    """
+    times = {
+        name: float(part.component.sample_time)  # type: ignore[attr-defined]
+        for name, part in wiring.parts.items()
+        if getattr(part.component, "sample_time", None) is not None
+    }
+    for name, one in times.items():
+        if not fits_sample_time(one, dt):
+            raise ValueError(
+                "with step_tol, dt must be a multiple of each sample time or divide it; dt is "
+                f"{dt:g} s, and the sample time of '{name}' is {one:g} s"
+            )
+    shortest = min(times.values(), default=dt)
+    if shortest >= dt:
+        return 1
+    for name, one in times.items():
+        if abs(one / shortest - round(one / shortest)) > 1e-6:
+            raise ValueError(
+                f"with step_tol, sample times must be multiples of the shortest one, {shortest:g} "
+                f"s; the sample time of '{name}' is {one:g} s"
+            )
+    return round(dt / shortest)
+
+
 def _check_events(wiring: Wiring, events: Sequence[str], form: str) -> None:
     if not events:
         return
@@ -631,63 +699,50 @@ def with_default_method(
     named = {name: value for name, value in given.items() if value is not None}
     own = method_of(method or DEFAULT_METHOD, **bounds)
     longest_step(own, h)  # raises ValueError for an invalid step size
-    if named and any(isinstance(part.component, Fmu) for part in wiring.parts.values()):
-        wiring = _set_model_exchange_options(
-            wiring, method_of(method or DEFAULT_METHOD, **bounds), h, named
-        )
-    return wiring.with_method(own, h)
+    _check_use(wiring, own, named)
+    exchanges = bool(named) and _supports_model_exchange(own)
 
+    def with_options(part: Part) -> Part:
+        if _is_co_simulation(part):
+            return replace(part, rtol=float(named["rtol"])) if _takes_rtol(part, named) else part
+        takes = isinstance(part.component, Block) or (exchanges and _is_exchanged(part))
+        if part.method is not None or not takes:
+            return part
+        return replace(part, method=own, h=h if part.h is None else part.h)
 
-def _set_model_exchange_options(
-    wiring: Wiring, method: Method, h: float | None, named: dict[str, Any]
-) -> Wiring:
-    """Set integration options of the FMUs for model exchange, and return the wiring.
-
-    `named` contains the options that the caller has set.
-    """
-    wiring, unused = _set_tolerance(wiring, named)
-    takers = [name for name, part in wiring.parts.items() if _needs_method(part)]
-    if not any(isinstance(part.component, Block) for part in wiring.parts.values()):
-        if not takers and unused:
-            what = ", ".join(f"{name}={value!r}" for name, value in unused.items())
-            raise ValueError(f"no part supports {what}: {_reason(wiring, unused)}")
-        if takers:
-            check_method(method)
-    if not _supports_model_exchange(method):  # this method applies only to blocks
-        return wiring
-    parts = {
-        name: replace(part, method=method, h=h if part.h is None else part.h)
-        if name in takers
-        else part
-        for name, part in wiring.parts.items()
-    }
+    parts = {name: with_options(part) for name, part in wiring.parts.items()}
     return Wiring(parts, wiring.connections, wiring.merged)
 
 
-def _set_tolerance(wiring: Wiring, named: dict[str, Any]) -> tuple[Wiring, dict[str, Any]]:
-    """Set rtol for the co-simulation FMUs; return the wiring and the remaining options."""
-    takers = [
-        name
-        for name, part in wiring.parts.items()
-        if _is_co_simulation(part) and part.rtol is None and "rtol" in named
-    ]
-    if not takers:
-        return wiring, named
-    parts = {
-        name: replace(part, rtol=float(named["rtol"])) if name in takers else part
-        for name, part in wiring.parts.items()
-    }
-    unused = {name: value for name, value in named.items() if name != "rtol"}
-    return Wiring(parts, wiring.connections, wiring.merged), unused
+def _check_use(wiring: Wiring, method: Method, named: Mapping[str, Any]) -> None:
+    """Raise ValueError if no part uses an integration option `named` that the caller has set.
+
+    Blocks use all options, so the check concerns systems in which all parts are FMUs.
+    """
+    parts = wiring.parts.values()
+    if not all(isinstance(part.component, Fmu) for part in parts):
+        return
+    if any(_is_exchanged(part) and part.method is None for part in parts):
+        if named:
+            check_method(method)
+        return
+    if any(_takes_rtol(part, named) for part in parts):
+        named = {name: value for name, value in named.items() if name != "rtol"}
+    if named and parts:
+        what = ", ".join(f"{name}={value!r}" for name, value in named.items())
+        raise ValueError(f"no part supports {what}: {_reason(wiring, named)}")
 
 
 def _is_co_simulation(part: Part) -> bool:
     return isinstance(part.component, Fmu) and part.component.kind == CO_SIMULATION
 
 
-def _needs_method(part: Part) -> bool:
-    is_exchanged = isinstance(part.component, Fmu) and part.component.kind == MODEL_EXCHANGE
-    return is_exchanged and part.method is None
+def _takes_rtol(part: Part, named: Mapping[str, Any]) -> bool:
+    return "rtol" in named and _is_co_simulation(part) and part.rtol is None
+
+
+def _is_exchanged(part: Part) -> bool:
+    return isinstance(part.component, Fmu) and part.component.kind == MODEL_EXCHANGE
 
 
 def _supports_model_exchange(method: Method) -> bool:
