@@ -204,7 +204,7 @@ def test_event_at_a_communication_point_is_located_once():
 
 
 def test_too_many_events_in_one_communication_step_end_the_run(monkeypatch):
-    monkeypatch.setattr("rigidblocks.cosim.masters.communication_steps.EVENTS", 1)
+    monkeypatch.setattr("rigidblocks.cosim.masters.masters.EVENTS", 1)
     with pytest.raises(
         SimulationError, match="more than 1 events occurred within one communication step"
     ) as caught:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import threading
 import weakref
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -21,6 +23,7 @@ from rigidblocks.block.adaptive_methods import STEP_PORTS
 from rigidblocks.block.block import Port, check_count
 from rigidblocks.block.port import TEXTUAL, TRUTH_TYPES, decode_value, encode_value, numbers_of
 from rigidblocks.common.name_hints import AttributeHints, explain_calls, suggestion
+from rigidblocks.common.regular_files import check_regular_file
 from rigidblocks.cosim.graph.part import element_port
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.graph.wiring import Wiring
@@ -38,7 +41,6 @@ from rigidblocks.cosim.masters.run_plan import (
 )
 from rigidblocks.cosim.results.recording import RecordOptions, check_finite, select_ports
 from rigidblocks.cosim.results.result import Result
-from rigidblocks.cosim.results.state_files import read_state, write_state
 from rigidblocks.cosim.scenario import Scenario
 from rigidblocks.cosim.simulate import (
     Watcher,
@@ -282,7 +284,9 @@ class Run(AttributeHints):
         weakref.finalize(state, _forget, self._turn, network, state.number)
         if path is not None:
             self._check_state_file()
-            write_state(Path(path), self._state_digest, self._k, network.saved_arrays(state.number))
+            _write_state(
+                Path(path), self._state_digest, self._k, network.saved_arrays(state.number)
+            )
         return state
 
     @_serialize_calls
@@ -295,7 +299,7 @@ class Run(AttributeHints):
         """
         if isinstance(state, str | Path):
             self._check_state_file()
-            k, arrays = read_state(Path(state), self._state_digest)
+            k, arrays = _read_state(Path(state), self._state_digest)
             network, number = self._network, next(_numbers)
             network.load_arrays(number, arrays)
             network.restore_state(number)
@@ -445,6 +449,54 @@ def _forget(turn: AbstractContextManager[bool], network: Network, number: int) -
     """Free the saved state `number` under the lock `turn` of the run."""
     with turn:
         network.free_state(number)
+
+
+_STATE_HEADER = "rigidblocks_state"  # entry with the digest; the entries of parts contain a dot
+
+
+def _write_state(path: Path, digest: str, k: int, arrays: Mapping[str, Array]) -> None:
+    """Write a state atomically to a NumPy archive (.npz) with the arrays of all parts.
+
+    Args:
+        path: Path of the file.
+        digest: Digest of the system and the options of the run.
+        k: Number of steps since the start time.
+        arrays: Arrays of the parts by name.
+    """
+    entries: dict[str, Any] = {
+        _STATE_HEADER: np.array(json.dumps({"digest": digest, "k": k})),
+        **arrays,
+    }
+    part = path.with_name(f"{path.name}.part")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with open(part, "wb") as file:
+            np.savez(file, **entries)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _read_state(path: Path, digest: str) -> tuple[int, dict[str, Array]]:
+    """Read a state file; return the number of steps since the start time, and the arrays.
+
+    Raises:
+        FileNotFoundError: The file does not exist.
+        ValueError: The file is damaged, or its state belongs to another system.
+    """
+    check_regular_file(path)
+    try:
+        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        header = json.loads(str(arrays.pop(_STATE_HEADER)))
+    except (zipfile.BadZipFile, ValueError, KeyError, EOFError, TypeError) as error:
+        raise ValueError(f"'{path}' is damaged, or is not a state of `run.save(path)`") from error
+    if header["digest"] != digest:
+        raise ValueError(
+            f"the state '{path}' belongs to another system, to another version of rigidblocks, or "
+            "to a run with another dt, order, form or start time"
+        )
+    return int(header["k"]), arrays
 
 
 class _Value(NamedTuple):

@@ -52,12 +52,10 @@ from rigidblocks.cosim.masters.c_loop_tables import (
     UPDATE,
     Entry,
     Events,
-    Loop,
-    Row,
+    single_part_step,
 )
 from rigidblocks.cosim.masters.part_instance import Instance
 from rigidblocks.spatial.spatial import Array
-from rigidblocks.tracing.compiler import CacheError, CompilerError
 
 
 def interface_of(part: Part, shared: Unpacked | None = None) -> Interface:
@@ -262,30 +260,7 @@ class RunningFmu(Instance):
 
     def _c_step(self) -> Callable[[float, float], None] | None:
         """Return a function that steps the instance in C, or None without a C compiler."""
-        errors = list[BaseException]()
-
-        def judge(part: int, call: int, status: int, t: float, dt: float) -> bool:
-            del part  # the instance is the only part
-            try:
-                self.judge(call, status, t, dt)
-            except BaseException as error:
-                errors.append(error)
-                return True
-            return False
-
-        def host(*arguments: float) -> bool:
-            raise AssertionError(f"no part of the loop steps in Python, but got {arguments}")
-
-        try:
-            loop = Loop([Row(self.entry())], (), False, judge, host)
-        except (CompilerError, CacheError):
-            return None
-
-        def step(t: float, dt: float) -> None:
-            if loop.step(t, dt):
-                raise errors.pop()
-
-        return step
+        return single_part_step(self.entry(), self.judge)
 
     @abc.abstractmethod
     def _step_in_python(self, t: float, dt: float) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from rigidblocks.block.units import Conversion
 from rigidblocks.spatial.spatial import Array
 from rigidblocks.tracing.ccode import c_text
-from rigidblocks.tracing.compiler import shared_library
+from rigidblocks.tracing.compiler import CacheError, CompilerError, shared_library
 
 BLOCK, FMI2, FMI3, HOSTED, FMI1 = range(5)
 SET, STEP, GET, ENTER_EVENT_MODE, SET_DISCRETE, UPDATE, ENTER_STEP_MODE = range(7)
@@ -411,9 +411,9 @@ class Loop:
     """C loop that steps all parts, in the order of the table `parts`.
 
     `checked` contains views of the outputs that the parts do not check; the loop checks them for
-    infinite values and NaN. `judge(part, call, status, t, dt)` returns True if the status of an FMU
-    call ends the run. `host(part, t, dt)` steps a part that has no C function, and returns True if
-    the step failed. Parts are numbered in stepping order.
+    infinite values and NaN. `judge(part, call, status, t, dt)` raises an exception if the status of
+    an FMU call ends the run. `host(part, t, dt)` steps a part that has no C function. The loop ends
+    after an exception, and `raise_collected_error` raises it. Parts are numbered in stepping order.
     """
 
     def __init__(
@@ -421,9 +421,10 @@ class Loop:
         parts: Sequence[Row],
         checked: Iterable[Array],
         simultaneous: bool,
-        judge: Callable[..., bool],
-        host: Callable[..., bool],
+        judge: Callable[[int, int, int, float, float], None],
+        host: Callable[[int, float, float], None],
     ):
+        self._errors: list[BaseException] = []
         self._alive: list[Any] = [parts]
         table = (_Part * len(parts))(*(self._part(k, *part) for k, part in enumerate(parts)))
         self._alive.append(table)
@@ -434,12 +435,19 @@ class Loop:
             simultaneous=simultaneous,
             checked=checks[0],
             n_checked=checks[1],
-            judge=_Judge(judge),
-            host=_Host(host),
+            judge=_Judge(_collect_errors(judge, self._errors)),
+            host=_Host(_collect_errors(host, self._errors)),
         )
         address = ctypes.addressof(self._loop)
         self._run = partial(library().rb_master_run, address)
         self._step = partial(library().rb_master_step, address)
+
+    def raise_collected_error(self) -> None:
+        """Raise the exception of `judge` or `host` that has ended the loop, if any."""
+        if self._errors:
+            error = self._errors.pop()
+            self._errors.clear()
+            raise error
 
     def set_recorded_outputs(self, outputs: Iterable[Array]) -> None:
         """Set the views of the outputs to record."""
@@ -679,3 +687,49 @@ def _addresses(view: Array) -> list[int]:
         np.zeros(view.shape, dtype=int),
     )
     return [view.ctypes.data + int(offset) for offset in np.ravel(offsets)]
+
+
+def _collect_errors(
+    function: Callable[..., None], errors: list[BaseException]
+) -> Callable[..., bool]:
+    """Return a callback for C that calls `function`; it returns True after an exception.
+
+    The callback stores the exception in `errors`.
+    """
+
+    def call(*arguments: float) -> bool:
+        try:
+            function(*arguments)
+        except BaseException as error:
+            errors.append(error)
+            return True
+        return False
+
+    return call
+
+
+def single_part_step(
+    entry: Entry, judge: Callable[[int, int, float, float], None]
+) -> Callable[[float, float], None] | None:
+    """Return a function that steps one FMU in C from t to t + dt [s]; None without a C compiler.
+
+    `judge(call, status, t, dt)` raises an exception if the status of an FMU call is an error.
+    """
+
+    def judge_part(part: int, call: int, status: int, t: float, dt: float) -> None:
+        del part  # the loop has only one part
+        judge(call, status, t, dt)
+
+    def host(*arguments: float) -> None:
+        raise AssertionError(f"no part of the loop steps in Python, but got {arguments}")
+
+    try:
+        loop = Loop([Row(entry)], (), False, judge_part, host)
+    except (CompilerError, CacheError):
+        return None
+
+    def step(t: float, dt: float) -> None:
+        if loop.step(t, dt):
+            loop.raise_collected_error()
+
+    return step

@@ -494,10 +494,10 @@ class Plan:
         Raises the exceptions of `Scenario.schedule`.
         """
         schedule = scenario.schedule(self.wiring, self.t_start)
-        if not schedule.start:
-            return self._share_code(replace(self, schedule=schedule), "_meta", "_computed")
-        wiring = self.wiring.with_start_values(schedule.start)
-        return self._share_code(replace(self, wiring=wiring, schedule=schedule))
+        start = schedule.start
+        wiring = self.wiring.with_start_values(start) if start else self.wiring
+        unchanged = () if start else ("_meta", "_computed")
+        return self._share_code(replace(self, wiring=wiring, schedule=schedule), *unchanged)
 
     def _share_code(self, plan: "Plan", *others: str) -> "Plan":
         """Copy the compiled code and other cached properties to another plan; return that plan."""
