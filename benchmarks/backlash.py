@@ -21,8 +21,8 @@ from rigidblocks import Model, RobotPlant
 from rigidblocks.block.adaptive_methods import longest_step, memory_for, method_of
 from rigidblocks.dynamics.drives import Drive, Elasticity, Gearbox
 from rigidblocks.dynamics.motors import TorqueMotor
-from rigidblocks.joints import Revolute
 from rigidblocks.kernels.compiled_stepper import compiled_stepper
+from rigidblocks.robot.joints import Revolute
 from rigidblocks.spatial.spatial import identity, mcI
 
 I, J, N, K, PLAY = 0.3, 2e-5, 50.0, 2e4, 2e-3

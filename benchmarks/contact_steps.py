@@ -14,9 +14,9 @@ from rigidblocks import Block, Model
 from rigidblocks.block.adaptive_methods import longest_step, memory_for, method_of
 from rigidblocks.contact import ContactPlant, PointSet, Sphere, plane_contacts
 from rigidblocks.cosim.contact_events import simulate_contact
-from rigidblocks.joints import Joint, Prismatic, SixDoF
 from rigidblocks.kernels.compiled_stepper import CompiledStepper, compiled_stepper
 from rigidblocks.library import RobotPlant
+from rigidblocks.robot.joints import Joint, Prismatic, SixDoF
 from rigidblocks.spatial.spatial import mcI, xlt
 
 G, R = 9.81, 0.1

@@ -38,7 +38,7 @@ WIDTH, LONG = 100, 40  # characters of a line, and of an argument that is not sh
 MAX_LINKS = 4  # pages listed under "In use"
 SUPPORT = Path(__file__).parents[1] / "tests/support"
 # packages that collect their public names
-FACES = ("", "contact", "dynamics", "joints", "library", "dynamics.loops")
+FACES = ("", "contact", "dynamics", "library", "dynamics.loops", "robot.joints")
 MODULES = ("robot.robots", "spatial.spatial", "spatial.planar")
 # public names of modules that also have other names
 NAMES = {

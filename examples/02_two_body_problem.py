@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rigidblocks import Model, Revolute, aba
-from rigidblocks.joints import SixDoF
+from rigidblocks.robot.joints import SixDoF
 from rigidblocks.spatial.spatial import Transform, identity, mcI, outer, skew
 
 RTOL = 1e-12  # relative tolerance for linear equations with six unknowns

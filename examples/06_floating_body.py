@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from rigidblocks import Model, System, simulate
-from rigidblocks.joints import SixDoF
 from rigidblocks.library import FloatingBasePlant
+from rigidblocks.robot.joints import SixDoF
 from rigidblocks.spatial.spatial import identity, mcI
 
 BUILD = Path("build/floating_body")

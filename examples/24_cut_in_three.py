@@ -21,7 +21,7 @@ from rigidblocks.dynamics import (
     body_velocities,
     handle_equation,
 )
-from rigidblocks.joints import SixDoF
+from rigidblocks.robot.joints import SixDoF
 from rigidblocks.spatial.spatial import cross_motion, identity
 
 ARM = auto_tree(6, skew=0.7)

@@ -1,8 +1,8 @@
 """Two floating links of the planar robot: the first is the base, a joint connects the second."""
 
 from rigidblocks.fmi.slave import BlockSlave
-from rigidblocks.joints import Revolute, SixDoF
 from rigidblocks.library import FloatingBasePlant
+from rigidblocks.robot.joints import Revolute, SixDoF
 from rigidblocks.robot.model import Model
 from rigidblocks.robot.robots import planar2
 

@@ -71,7 +71,7 @@ def test_each_function_of_spatial_v1_has_a_counterpart():
 def test_counterpart_of_a_spatial_v1_function_exists_and_is_documented(matlab, name):
     value = resolved(name)
     assert callable(value), f"{name}, which is to be {matlab}"
-    interface = resolved("joints.Joint.jcalc")  # only the interface has a docstring
+    interface = resolved("robot.joints.Joint.jcalc")  # only the interface has a docstring
     assert value.__doc__ or (name.endswith(".jcalc") and interface.__doc__)
 
 

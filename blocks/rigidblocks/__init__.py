@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from rigidblocks.fmi.ssp.load import load_system
     from rigidblocks.fmi.ssp.save import save_system
     from rigidblocks.hil.build_runner import build_runner
-    from rigidblocks.joints import Fixed, LoopJoint, Prismatic, Revolute, SixDoF, Spherical
     from rigidblocks.kernels.casadi_functions import casadi_function, export_acados
     from rigidblocks.kernels.compiled_dynamics import compiled_dynamics, derivatives
     from rigidblocks.library import (
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
         Sine,
         Step,
     )
+    from rigidblocks.robot.joints import Fixed, LoopJoint, Prismatic, Revolute, SixDoF, Spherical
     from rigidblocks.robot.model import Model, PlanarModel, box_inertia, sphere_inertia
     from rigidblocks.robot.robots import auto_tree, planar2
     from rigidblocks.robot_description.builder import RobotBuilder
@@ -160,7 +160,7 @@ _NAMES = {
     "fmi.export": "export_fmu",
     "robot_description.json_file": "save_model",
     "robot_description.load": "load_model",
-    "joints": "Fixed LoopJoint Prismatic Revolute SixDoF Spherical",
+    "robot.joints": "Fixed LoopJoint Prismatic Revolute SixDoF Spherical",
     "kernels.casadi_functions": "casadi_function export_acados",
     "kernels.compiled_dynamics": "compiled_dynamics derivatives",
     "contact": "BouncingBall ContactPlant GroundContact RigidContactPlant SoftContactPlant World",
@@ -204,7 +204,7 @@ def __getattr__(name: str) -> Any:
 def _name_of_subpackage(name: str) -> Any:
     """Return the public object `name` of `library`, `contact`, `joints` or `dynamics`."""
     known = list(__all__)
-    for subpackage in ("library", "contact", "joints", "dynamics"):
+    for subpackage in ("library", "contact", "robot.joints", "dynamics"):
         face = import_module(f"rigidblocks.{subpackage}")
         if name in face.__all__:
             return getattr(face, name)

@@ -18,7 +18,6 @@ from rigidblocks.block.stepper import StepError, initialize
 from rigidblocks.cosim.graph.fused_system import FusedSystem
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.fmi.python_fmu import python_fmu
-from rigidblocks.joints import Reversed, Revolute, SixDoF, Spherical
 from rigidblocks.kernels.compiled_stepper import compiled_stepper, numpy_stepper
 from rigidblocks.kernels.model_header import model_header
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator
@@ -29,6 +28,7 @@ from rigidblocks.robot.configuration import (
     random_configuration,
     rate,
 )
+from rigidblocks.robot.joints import Reversed, Revolute, SixDoF, Spherical
 from rigidblocks.robot.model import Model
 from rigidblocks.robot.robots import planar2
 from rigidblocks.spatial.spatial import identity, mcI
@@ -202,7 +202,7 @@ SCRIPT = '''
 import numpy as np
 
 from rigidblocks.fmi.slave import BlockSlave
-from rigidblocks.joints import Revolute, SixDoF, Spherical
+from rigidblocks.robot.joints import Revolute, SixDoF, Spherical
 from rigidblocks.library import RobotPlant
 from rigidblocks.robot.model import Model
 from rigidblocks.spatial.spatial import mcI, xlt

@@ -13,7 +13,7 @@ from rigidblocks.contact import (
     projected_sweeps,
     pyramid_forces,
 )
-from rigidblocks.joints import SixDoF
+from rigidblocks.robot.joints import SixDoF
 from rigidblocks.robot.model import Model
 from rigidblocks.spatial.spatial import RigidInertia, identity, mcI
 

@@ -33,9 +33,9 @@ from rigidblocks.contact import (
     sphere_contacts,
 )
 from rigidblocks.dynamics import aba, bias_force, crba, energy, kinetic_energy, point_position
-from rigidblocks.joints import Spherical
 from rigidblocks.kernels.compiled_stepper import compiled_stepper
 from rigidblocks.robot.configuration import integrate, neutral, unit_quaternions
+from rigidblocks.robot.joints import Spherical
 from rigidblocks.spatial.scalar import maximum, minimum
 from rigidblocks.spatial.spatial import RigidInertia, identity, mcI, rotx, xlt
 

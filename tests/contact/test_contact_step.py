@@ -25,8 +25,8 @@ from rigidblocks.contact import (
     pyramid_forces,
 )
 from rigidblocks.dynamics import aba, crba, energy, kinetic_energy, point_position, point_velocity
-from rigidblocks.joints import Prismatic
 from rigidblocks.robot.configuration import integrate
+from rigidblocks.robot.joints import Prismatic
 from rigidblocks.robot.model import Model
 from rigidblocks.spatial.spatial import identity, mcI
 from rigidblocks.tracing.compiled_functions import compile_function

@@ -18,7 +18,7 @@ from rigidblocks.contact import (
     pyramid_forces,
 )
 from rigidblocks.dynamics import crba, kinetic_energy, momentum
-from rigidblocks.joints import Prismatic
+from rigidblocks.robot.joints import Prismatic
 from rigidblocks.robot.model import Model
 from rigidblocks.spatial.spatial import identity, mcI
 from rigidblocks.tracing.trace import trace

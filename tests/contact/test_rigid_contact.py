@@ -28,8 +28,8 @@ from rigidblocks.dynamics import (
     point_velocity,
     rnea,
 )
-from rigidblocks.joints import Prismatic, Revolute, SixDoF
 from rigidblocks.robot.configuration import neutral
+from rigidblocks.robot.joints import Prismatic, Revolute, SixDoF
 from rigidblocks.robot.model import Model
 from rigidblocks.spatial.spatial import crf, identity, mcI, xlt
 

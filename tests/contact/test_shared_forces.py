@@ -7,7 +7,7 @@ from scipy.optimize import LinearConstraint, minimize
 
 from rigidblocks.contact import complementarity, rigid_contact, shared_forces
 from rigidblocks.contact.event_driven.unilateral_constraints import PointContact
-from rigidblocks.joints import SixDoF
+from rigidblocks.robot.joints import SixDoF
 from rigidblocks.robot.model import Model
 from rigidblocks.spatial.spatial import identity, mcI
 

@@ -25,9 +25,9 @@ from rigidblocks.block.memory_layout import Memory
 from rigidblocks.cosim.graph.block_merging import ContinuousSystem
 from rigidblocks.cosim.graph.linearization import linearize
 from rigidblocks.dynamics import crba
-from rigidblocks.joints import Reversed, SixDoF, Spherical, Universal
 from rigidblocks.kernels.compiled_stepper import compiled_stepper
 from rigidblocks.robot.configuration import difference, integrate
+from rigidblocks.robot.joints import Reversed, SixDoF, Spherical, Universal
 from rigidblocks.robot.robots import planar_n
 
 RTOL = 1e-11  # exact derivatives; rounding with a well-conditioned H

@@ -11,10 +11,10 @@ from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.contact import RigidContactPlant
 from rigidblocks.cosim.graph.fused_system import FusedSystem
-from rigidblocks.joints import Prismatic
 from rigidblocks.kernels.model_header import model_header
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator
 from rigidblocks.library import Playback, StateSpace
+from rigidblocks.robot.joints import Prismatic
 from rigidblocks.robot.model import Model
 from rigidblocks.robot.shapes import Plane, Sphere
 from rigidblocks.spatial.spatial import mcI, xlt

@@ -28,7 +28,7 @@ from rigidblocks.dynamics import (
     operational_inertia,
 )
 from rigidblocks.dynamics.joint_kinematics import joint_kinematics
-from rigidblocks.joints import SixDoF
+from rigidblocks.robot.joints import SixDoF
 from rigidblocks.robot.robots import planar_n
 from rigidblocks.spatial.spatial import crf, mcI
 

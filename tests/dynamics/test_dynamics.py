@@ -18,8 +18,8 @@ from rigidblocks.dynamics import (
     potential_energy,
     rnea,
 )
-from rigidblocks.joints import Helical, Prismatic, Revolute
 from rigidblocks.robot.configuration import integrate
+from rigidblocks.robot.joints import Helical, Prismatic, Revolute
 from rigidblocks.robot.model import Model
 from rigidblocks.robot.robots import planar2
 from rigidblocks.spatial.spatial import Array, RigidInertia, Transform, rotx, roty, xlt

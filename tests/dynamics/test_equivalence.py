@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from random_models import joints_of_all_types, random_parents, random_state, random_tree
 from rigidblocks.dynamics import aba, crba, rnea
 from rigidblocks.dynamics.model_reduction import equivalent, split_inertia
-from rigidblocks.joints import Prismatic, Revolute, Spherical
+from rigidblocks.robot.joints import Prismatic, Revolute, Spherical
 from rigidblocks.robot.robots import auto_tree, planar_n
 from rigidblocks.spatial.spatial import crf, rotx, rotz, xlt
 

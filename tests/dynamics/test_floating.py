@@ -34,7 +34,7 @@ from rigidblocks.dynamics.floating_base import (
     floating_base_coordinates,
     floating_base_kinematics,
 )
-from rigidblocks.joints import (
+from rigidblocks.robot.joints import (
     Cylindrical,
     EulerSpherical,
     Planar,

@@ -18,8 +18,8 @@ from rigidblocks.dynamics import (
     projected_dynamics,
     viscous_friction,
 )
-from rigidblocks.joints import Planar, Prismatic, Revolute, SixDoF, Spherical
 from rigidblocks.robot.configuration import random_configuration
+from rigidblocks.robot.joints import Planar, Prismatic, Revolute, SixDoF, Spherical
 from rigidblocks.robot.model import Model
 from rigidblocks.robot.robots import planar_n
 from rigidblocks.spatial.spatial import mcI, xlt

@@ -20,7 +20,7 @@ from rigidblocks.dynamics import (
 )
 from rigidblocks.dynamics.forward import crba_of, reduced_parent
 from rigidblocks.dynamics.joint_kinematics import supporting_joints
-from rigidblocks.joints import Revolute
+from rigidblocks.robot.joints import Revolute
 from rigidblocks.robot.model import Model
 from rigidblocks.robot.robots import auto_tree, planar_n
 from rigidblocks.spatial.spatial import RigidInertia, mcI, xlt

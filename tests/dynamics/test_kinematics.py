@@ -28,9 +28,16 @@ from rigidblocks.dynamics import (
     spatial_acceleration,
     specific_force,
 )
-from rigidblocks.joints import EulerSpherical, RackAndPinion, Reversed, Revolute, SixDoF, Universal
-from rigidblocks.joints.base import subspace_rate
 from rigidblocks.robot.configuration import integrate
+from rigidblocks.robot.joints import (
+    EulerSpherical,
+    RackAndPinion,
+    Reversed,
+    Revolute,
+    SixDoF,
+    Universal,
+)
+from rigidblocks.robot.joints.base import subspace_rate
 from rigidblocks.robot.robots import planar_n
 from rigidblocks.spatial.scalar import Dual
 from rigidblocks.spatial.spatial import crm, xlt

@@ -9,7 +9,8 @@ from numpy.testing import assert_allclose
 
 from random_models import joints_of_all_types, random_parents, random_state, random_tree
 from rigidblocks.dynamics import aba, bias_force, crba, kinetic_energy, potential_energy, rnea
-from rigidblocks.joints import (
+from rigidblocks.robot.configuration import difference, integrate, neutral
+from rigidblocks.robot.joints import (
     Cylindrical,
     EulerSpherical,
     Fixed,
@@ -21,7 +22,6 @@ from rigidblocks.joints import (
     Spherical,
     Universal,
 )
-from rigidblocks.robot.configuration import difference, integrate, neutral
 from rigidblocks.spatial.spatial import xlt
 
 pin = pytest.importorskip("pinocchio", reason="Pinocchio is not installed (`pip install pin`)")

@@ -24,7 +24,7 @@ from rigidblocks.dynamics import (
     joint_wrenches,
     total_mass,
 )
-from rigidblocks.joints import EulerSpherical, Fixed, Revolute, Universal
+from rigidblocks.robot.joints import EulerSpherical, Fixed, Revolute, Universal
 
 pin = pytest.importorskip("pinocchio", reason="Pinocchio is not installed (`pip install pin`)")
 from test_pinocchio_dynamics import LINEAR_FIRST, Pinocchio, close, joints_of_both  # noqa: E402 - it needs Pinocchio too

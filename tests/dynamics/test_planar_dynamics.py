@@ -22,7 +22,7 @@ from rigidblocks.dynamics import (
     rnea,
 )
 from rigidblocks.dynamics.kinematics import body_velocities
-from rigidblocks.joints import (
+from rigidblocks.robot.joints import (
     Joint,
     JointMotion,
     PlanarPrismatic,

@@ -32,9 +32,9 @@ from rigidblocks.block.integrators import RK4
 from rigidblocks.dynamics.force_laws import Stiction, Stop
 from rigidblocks.fmi.native_fmu import fmu_sources
 from rigidblocks.fmi.variables import Variables
-from rigidblocks.joints import Spherical
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator
 from rigidblocks.library import Delay
+from rigidblocks.robot.joints import Spherical
 from sample import soft_heap
 
 CODE = Path(__file__).with_name("fuzz")

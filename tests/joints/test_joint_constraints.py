@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from exponentials import moved, planar_moved
 from loop_models import LOOP_JOINTS, PLANAR_LOOP_JOINTS
 from random_models import random_transform
-from rigidblocks.joints import (
+from rigidblocks.robot.joints import (
     Cylindrical,
     Fixed,
     Prismatic,

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from random_models import joints_of_all_types
-from rigidblocks.joints import (
+from rigidblocks.robot.joints import (
     Cylindrical,
     EulerSpherical,
     Fixed,

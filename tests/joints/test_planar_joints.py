@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from rigidblocks.joints import (
+from rigidblocks.robot.joints import (
     PlanarPrismatic,
     PlanarRevolute,
     planar_joint_from_code,

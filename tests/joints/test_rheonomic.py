@@ -17,7 +17,10 @@ from rigidblocks.dynamics.loops import (
     loop_constraints,
     project_velocity,
 )
-from rigidblocks.joints import (
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
+from rigidblocks.library import FloatingBasePlant, HybridPlant
+from rigidblocks.robot.configuration import integrate
+from rigidblocks.robot.joints import (
     Cylindrical,
     Fixed,
     LoopJoint,
@@ -30,9 +33,6 @@ from rigidblocks.joints import (
     Rheonomic,
     Spherical,
 )
-from rigidblocks.kernels.compiled_stepper import compiled_stepper
-from rigidblocks.library import FloatingBasePlant, HybridPlant
-from rigidblocks.robot.configuration import integrate
 from rigidblocks.robot.model import Model
 from rigidblocks.robot.robots import in_space, slider_crank
 from rigidblocks.spatial import planar, spatial

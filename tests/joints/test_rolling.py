@@ -8,7 +8,8 @@ from scipy.integrate import solve_ivp
 from rigidblocks import ClosedLoopPlant, RobotPlant, System, simulate
 from rigidblocks.dynamics import aba, energy
 from rigidblocks.dynamics.loops import closed_loop_dynamics
-from rigidblocks.joints import (
+from rigidblocks.robot.configuration import rate
+from rigidblocks.robot.joints import (
     Blade,
     LoopJoint,
     PlanarPrismatic,
@@ -18,7 +19,6 @@ from rigidblocks.joints import (
     RollingDisc,
     SixDoF,
 )
-from rigidblocks.robot.configuration import rate
 from rigidblocks.robot.model import Model, PlanarModel
 from rigidblocks.spatial import planar, spatial
 from rigidblocks.spatial.spatial import crm, identity, mcI, rotx

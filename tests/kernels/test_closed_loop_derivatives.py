@@ -16,7 +16,9 @@ from loop_models import (
 from pinocchio_trees import in_pinocchio
 from rigidblocks.dynamics import crba
 from rigidblocks.dynamics.loops import closed_loop_dynamics, loop_constraints, project
-from rigidblocks.joints import (
+from rigidblocks.kernels.compiled_dynamics import derivatives
+from rigidblocks.robot.configuration import difference, integrate
+from rigidblocks.robot.joints import (
     Fixed,
     Helical,
     LoopJoint,
@@ -27,8 +29,6 @@ from rigidblocks.joints import (
     StringConstraint,
     Universal,
 )
-from rigidblocks.kernels.compiled_dynamics import derivatives
-from rigidblocks.robot.configuration import difference, integrate
 from rigidblocks.robot.robots import auto_tree, bennett, stewart_platform
 from rigidblocks.spatial.spatial import rotx, xlt
 from rigidblocks.tracing.compiled_functions import LANES

@@ -11,9 +11,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pinocchio_trees import in_pinocchio
 from random_models import random_parents, random_state, random_tree
 from rigidblocks.dynamics import aba, crba, energy, kinetic_energy, potential_energy, rnea
-from rigidblocks.joints import Helical, Prismatic, Revolute, Spherical
 from rigidblocks.kernels.compiled_dynamics import derivatives
 from rigidblocks.robot.configuration import integrate
+from rigidblocks.robot.joints import Helical, Prismatic, Revolute, Spherical
 from rigidblocks.robot.robots import auto_tree
 from rigidblocks.spatial.scalar import clip
 from rigidblocks.tracing.compiled_functions import CompiledFunction

@@ -6,13 +6,13 @@ from pinocchio_trees import in_pinocchio
 from random_models import joints_of_all_types, random_parents, random_state, random_tree
 from rigidblocks.dynamics import aba, crba, rnea
 from rigidblocks.dynamics.model_reduction import equivalent
-from rigidblocks.joints import Helical, Revolute
 from rigidblocks.kernels.compiled_dynamics import (
     MOST_BODIES_IN_A_LINE,
     body_sweeps,
     compiled_dynamics,
     straight_line,
 )
+from rigidblocks.robot.joints import Helical, Revolute
 from rigidblocks.robot.robots import auto_tree
 from rigidblocks.tracing.ccode import WrittenFunction
 from rigidblocks.tracing.compiled_functions import CompiledFunction

@@ -8,8 +8,8 @@ import pytest
 from random_models import random_inertia, random_transform
 from rigidblocks.dynamics import aba, aba_floating, hybrid_dynamics
 from rigidblocks.dynamics.floating_base import floating_base
-from rigidblocks.joints import Revolute
 from rigidblocks.kernels.compiled_dynamics import straight_line
+from rigidblocks.robot.joints import Revolute
 from rigidblocks.robot.model import Model
 from rigidblocks.spatial.spatial import Transform, rx, xlt
 from rigidblocks.tracing.ccode import c_function

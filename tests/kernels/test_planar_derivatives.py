@@ -7,9 +7,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from planar_models import embedded, random_planar_state, random_planar_tree
 from rigidblocks.dynamics import aba, crba, rnea
 from rigidblocks.dynamics.loops import closed_loop_dynamics, loop_constraints
-from rigidblocks.joints import PlanarPrismatic, PlanarRevolute, Reversed, Rheonomic
-from rigidblocks.joints.planar import spatial_joint
 from rigidblocks.kernels.compiled_dynamics import derivatives, second_derivatives
+from rigidblocks.robot.joints import PlanarPrismatic, PlanarRevolute, Reversed, Rheonomic
+from rigidblocks.robot.joints.planar import spatial_joint
 from rigidblocks.robot.model import PlanarModel
 from rigidblocks.robot.robots import five_bar, four_bar, slider_crank
 from rigidblocks.spatial.planar import identity, mcI, xlt

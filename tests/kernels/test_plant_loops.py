@@ -12,7 +12,6 @@ from rigidblocks.block.memory_layout import Memory, assign
 from rigidblocks.dynamics.force_elements import Between, ForceElement
 from rigidblocks.dynamics.force_laws import Spring
 from rigidblocks.fmi.native_fmu import native_fmu
-from rigidblocks.joints import Revolute
 from rigidblocks.kernels import plant_loops
 from rigidblocks.kernels.compiled_stepper import compiled_stepper, numpy_stepper
 from rigidblocks.kernels.model_header import model_header
@@ -21,6 +20,7 @@ from rigidblocks.kernels.traced_evaluator import (
     TracedEvaluator,
     feedthrough,
 )
+from rigidblocks.robot.joints import Revolute
 
 DT = 1e-4
 

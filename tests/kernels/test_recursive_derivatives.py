@@ -11,7 +11,9 @@ from planar_models import random_planar_state, random_planar_tree
 from random_models import joints_of_all_types, random_state, random_transform, random_tree
 from rigidblocks.dynamics import body_jacobian, crba, rnea
 from rigidblocks.dynamics.recursive_derivatives import jacobian_derivatives, rnea_derivatives
-from rigidblocks.joints import (
+from rigidblocks.kernels.compiled_dynamics import derivatives
+from rigidblocks.robot.configuration import integrate
+from rigidblocks.robot.joints import (
     Cylindrical,
     Fixed,
     Helical,
@@ -22,8 +24,6 @@ from rigidblocks.joints import (
     Spherical,
     Universal,
 )
-from rigidblocks.kernels.compiled_dynamics import derivatives
-from rigidblocks.robot.configuration import integrate
 from rigidblocks.spatial.spatial import cross_force, cross_motion
 from rigidblocks.tracing.trace import trace
 

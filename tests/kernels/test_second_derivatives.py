@@ -12,7 +12,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from random_models import joints_of_all_types, random_parents, random_state, random_tree
 from rigidblocks.dynamics import aba, crba, rnea
 from rigidblocks.dynamics.recursive_derivatives import rnea_derivatives
-from rigidblocks.joints import (
+from rigidblocks.kernels.compiled_dynamics import derivatives, second_derivatives
+from rigidblocks.robot.configuration import integrate
+from rigidblocks.robot.joints import (
     Cylindrical,
     Fixed,
     Helical,
@@ -23,8 +25,6 @@ from rigidblocks.joints import (
     SixDoF,
     Spherical,
 )
-from rigidblocks.kernels.compiled_dynamics import derivatives, second_derivatives
-from rigidblocks.robot.configuration import integrate
 from rigidblocks.robot.robots import auto_tree
 from rigidblocks.tracing.trace import jacobian, trace
 

@@ -24,9 +24,9 @@ from rigidblocks.cosim.graph.block_merging import ContinuousSystem
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.simulate import simulate
 from rigidblocks.dynamics import body_poses, momentum
-from rigidblocks.joints import Prismatic, SixDoF
 from rigidblocks.library import RobotPlant
 from rigidblocks.robot.configuration import integrate
+from rigidblocks.robot.joints import Prismatic, SixDoF
 from rigidblocks.robot.model import Model
 from rigidblocks.robot.robots import gripper, planar2
 from rigidblocks.spatial.spatial import identity, mcI

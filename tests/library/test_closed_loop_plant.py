@@ -15,9 +15,9 @@ from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.simulate import simulate
 from rigidblocks.dynamics import body_jacobian, kinetic_energy
 from rigidblocks.dynamics.loops import SOLVERS, loop_constraints, loop_joint_motion
-from rigidblocks.joints import LoopJoint, PlanarPrismatic, PlanarRevolute
 from rigidblocks.kernels.compiled_stepper import compiled_stepper
 from rigidblocks.library import ClosedLoopPlant, FloatingBasePlant, HybridPlant, RobotPlant
+from rigidblocks.robot.joints import LoopJoint, PlanarPrismatic, PlanarRevolute
 from rigidblocks.robot.model import PlanarModel
 from rigidblocks.robot.robots import five_bar, four_bar, in_space, planar2
 from rigidblocks.spatial import planar

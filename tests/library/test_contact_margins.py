@@ -18,9 +18,9 @@ from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.simulate import simulate
 from rigidblocks.dynamics.force_elements import ForceElement
 from rigidblocks.dynamics.force_laws import Stop
-from rigidblocks.joints import Prismatic, SixDoF
 from rigidblocks.kernels.compiled_stepper import compiled_stepper, numpy_stepper
 from rigidblocks.library import RobotPlant
+from rigidblocks.robot.joints import Prismatic, SixDoF
 from rigidblocks.robot.model import Model
 from rigidblocks.spatial.scalar import maximum, minimum
 from rigidblocks.spatial.spatial import mcI, xlt

@@ -24,7 +24,6 @@ from rigidblocks.contact import (
 from rigidblocks.cosim.graph.block_merging import ContinuousSystem
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.simulate import simulate
-from rigidblocks.joints import Prismatic, Revolute, SixDoF
 from rigidblocks.kernels.compiled_stepper import compiled_stepper
 from rigidblocks.library import (
     ClosedLoopPlant,
@@ -34,6 +33,7 @@ from rigidblocks.library import (
     RobotPlant,
     Step,
 )
+from rigidblocks.robot.joints import Prismatic, Revolute, SixDoF
 from rigidblocks.robot.model import Model
 from rigidblocks.robot.robots import four_bar, in_space, quadruped
 from rigidblocks.spatial.spatial import mcI, xlt

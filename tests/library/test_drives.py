@@ -30,10 +30,10 @@ from rigidblocks.dynamics.motors import (
     TorqueMotor,
     bandwidth_gains,
 )
-from rigidblocks.joints import Prismatic, Revolute
 from rigidblocks.kernels.compiled_stepper import compiled_stepper
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator
 from rigidblocks.library import RobotPlant
+from rigidblocks.robot.joints import Prismatic, Revolute
 from rigidblocks.robot.model import Model
 from rigidblocks.robot.robots import auto_tree, planar2
 from rigidblocks.spatial.spatial import identity, mcI

@@ -17,9 +17,9 @@ from rigidblocks.block.memory_layout import Memory
 from rigidblocks.dynamics import aba, energy, point_jacobian, point_position
 from rigidblocks.dynamics.force_elements import Between, ForceElement
 from rigidblocks.dynamics.force_laws import Friction, Spring, Stop
-from rigidblocks.joints import Prismatic
 from rigidblocks.library import ClosedLoopPlant, RobotPlant
 from rigidblocks.robot.configuration import random_configuration
+from rigidblocks.robot.joints import Prismatic
 from rigidblocks.robot.model import Model
 from rigidblocks.robot.robots import planar2
 from rigidblocks.spatial.spatial import mcI, xlt

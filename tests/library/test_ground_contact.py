@@ -16,8 +16,8 @@ from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.simulate import simulate
 from rigidblocks.dynamics import aba, point_jacobian
 from rigidblocks.fmi.export import export_fmu
-from rigidblocks.joints import Planar
 from rigidblocks.library import RobotPlant
+from rigidblocks.robot.joints import Planar
 from rigidblocks.robot.model import Model
 from rigidblocks.robot.robots import planar2
 from rigidblocks.spatial.spatial import identity, mcI

@@ -11,9 +11,9 @@ from library_blocks import FLOATING, FLOATING_BODY
 from library_runs import outputs, run
 from random_models import MODELS, random_state, random_tree
 from rigidblocks.dynamics import aba, bias_force, crba, energy, rnea
-from rigidblocks.joints import Revolute, SixDoF
 from rigidblocks.library import FloatingBasePlant, HybridPlant, RobotPlant
 from rigidblocks.robot.configuration import integrate, random_configuration
+from rigidblocks.robot.joints import Revolute, SixDoF
 from rigidblocks.robot.robots import planar2
 from rigidblocks.spatial.spatial import identity, mcI
 

@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose
 
 from on_the_ground import M, free, lift, run, start_up
 from rigidblocks.contact import Box, GroundContact, PointSet, stable_step
-from rigidblocks.joints import Prismatic
 from rigidblocks.library import RobotPlant
+from rigidblocks.robot.joints import Prismatic
 from rigidblocks.robot.model import Model
 from rigidblocks.spatial.spatial import RigidInertia, identity, mcI
 

@@ -17,7 +17,6 @@ from rigidblocks.block.memory_layout import Memory
 from rigidblocks.block.stepper import initialize
 from rigidblocks.dynamics import aba
 from rigidblocks.dynamics.loops import closed_loop_dynamics, loop_constraints
-from rigidblocks.joints import LoopJoint, PlanarPrismatic
 from rigidblocks.kernels.traced_evaluator import feedthrough
 from rigidblocks.library import (
     ClosedLoopPlant,
@@ -26,6 +25,7 @@ from rigidblocks.library import (
     LoopClosure,
     RobotPlant,
 )
+from rigidblocks.robot.joints import LoopJoint, PlanarPrismatic
 from rigidblocks.robot.model import PlanarModel
 from rigidblocks.robot.robots import (
     Mechanism,

@@ -31,9 +31,9 @@ from rigidblocks.dynamics import bias_force
 from rigidblocks.dynamics.kinematics import point_position
 from rigidblocks.dynamics.loops import loop_constraints
 from rigidblocks.dynamics.loops.assembly import assemble, closure_errors
-from rigidblocks.joints import Cylindrical, Planar, Universal
 from rigidblocks.library import ClosedLoopPlant
 from rigidblocks.robot.configuration import neutral
+from rigidblocks.robot.joints import Cylindrical, Planar, Universal
 from rigidblocks.robot.robots import five_bar, four_bar, in_space
 from rigidblocks.robot.shapes import PointSet
 from rigidblocks.robot_description.load import load_model

@@ -15,9 +15,17 @@ from rigidblocks.contact import PointContact, RigidContactPlant, contact_step, p
 from rigidblocks.contact.joint_tables import TreeTables, neighbours
 from rigidblocks.dynamics import aba, momentum, point_position
 from rigidblocks.dynamics.forward import expanded_parent
-from rigidblocks.joints import Fixed, Planar, Prismatic, Revolute, SixDoF, Spherical, Universal
 from rigidblocks.kernels.compiled_stepper import numpy_stepper
 from rigidblocks.robot.configuration import neutral, normalize_quaternions, rate
+from rigidblocks.robot.joints import (
+    Fixed,
+    Planar,
+    Prismatic,
+    Revolute,
+    SixDoF,
+    Spherical,
+    Universal,
+)
 from rigidblocks.robot.robots import auto_tree, gripper, quadruped
 from rigidblocks.robot.shapes import Box, Plane, PointSet, Sphere
 from rigidblocks.robot_description.robot_description import JointProperties

@@ -12,9 +12,9 @@ from scipy.integrate import quad
 
 from rigidblocks.block.adaptive_methods import DEFAULT_METHOD, memory_for
 from rigidblocks.contact import ContactPlant, PointSet
-from rigidblocks.joints import SixDoF
 from rigidblocks.kernels.compiled_stepper import compiled_stepper
 from rigidblocks.library import RobotPlant
+from rigidblocks.robot.joints import SixDoF
 from rigidblocks.robot.model import Model
 from rigidblocks.spatial.spatial import mcI, xlt
 

@@ -19,7 +19,7 @@ from rigidblocks.block.block import Record
 from rigidblocks.block.integrators import RK4
 from rigidblocks.block.stepper import NumpyStepper, StepError
 from rigidblocks.contact import ContactPlant, SoftContactPlant, Sphere
-from rigidblocks.joints import EulerSpherical, Reversed
+from rigidblocks.robot.joints import EulerSpherical, Reversed
 from rigidblocks.spatial.spatial import identity, mcI
 
 

@@ -12,9 +12,9 @@ from rigidblocks.block.evaluators import NumpyEvaluator
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.dynamics.force_elements import ForceElement
 from rigidblocks.dynamics.force_laws import Stiction
-from rigidblocks.joints import Prismatic
 from rigidblocks.kernels.compiled_stepper import compiled_stepper
 from rigidblocks.library import RobotPlant
+from rigidblocks.robot.joints import Prismatic
 from rigidblocks.robot.model import Model
 from rigidblocks.spatial.spatial import identity, mcI
 

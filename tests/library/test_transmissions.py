@@ -13,9 +13,9 @@ from rigidblocks.block.evaluators import NumpyEvaluator
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.dynamics import bias_force, crba
 from rigidblocks.dynamics.transmissions import Gear, Rotor
-from rigidblocks.joints import Prismatic, Revolute
 from rigidblocks.library import FloatingBasePlant, HybridPlant, RobotPlant
 from rigidblocks.robot.configuration import random_configuration
+from rigidblocks.robot.joints import Prismatic, Revolute
 from rigidblocks.robot.model import Model
 from rigidblocks.robot.robots import planar2, planar_n
 from rigidblocks.spatial.spatial import mcI, xlt

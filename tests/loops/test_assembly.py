@@ -18,7 +18,8 @@ from rigidblocks.dynamics.loops import (
     position_constraints,
 )
 from rigidblocks.dynamics.loops.assembly import cut_tree
-from rigidblocks.joints import (
+from rigidblocks.robot.configuration import integrate
+from rigidblocks.robot.joints import (
     Fixed,
     LoopJoint,
     PlanarPrismatic,
@@ -27,7 +28,6 @@ from rigidblocks.joints import (
     Spherical,
     Universal,
 )
-from rigidblocks.robot.configuration import integrate
 from rigidblocks.robot.model import PlanarModel
 from rigidblocks.spatial import spatial
 from rigidblocks.spatial.planar import mcI, xlt, xpln

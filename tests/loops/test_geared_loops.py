@@ -17,8 +17,8 @@ from rigidblocks.dynamics.loops import (
     project_position,
 )
 from rigidblocks.dynamics.transmissions import Gear, Rotor, gear_constraints, transmissions
-from rigidblocks.joints import Prismatic, Revolute, SixDoF, Spherical
 from rigidblocks.robot.configuration import integrate, neutral
+from rigidblocks.robot.joints import Prismatic, Revolute, SixDoF, Spherical
 
 EXACT = 1e-9  # relative error of linear systems with condition numbers up to 1e5
 PARENT = (-1, 0, 1, 2, 1, 0, 5, 6, 5, 2)

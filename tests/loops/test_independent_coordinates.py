@@ -27,8 +27,8 @@ from rigidblocks.dynamics.loops.independent_coordinates import (
     partitioned_coordinates,
     tangent_coordinates,
 )
-from rigidblocks.joints import Fixed, LoopJoint, Prismatic, Revolute, RollingBall, Spherical
 from rigidblocks.robot.configuration import random_configuration
+from rigidblocks.robot.joints import Fixed, LoopJoint, Prismatic, Revolute, RollingBall, Spherical
 from rigidblocks.robot.model import Model
 from rigidblocks.spatial import spatial
 from thesis_mechanisms import Arc, cartesian_pendulum, parallelogram

@@ -9,8 +9,8 @@ from rigidblocks.dynamics import bias_force, crba
 from rigidblocks.dynamics.loops import loop_constraints
 from rigidblocks.dynamics.loops.constraint_solvers import SOLVERS, loop_function
 from rigidblocks.dynamics.loops.constraints import loop_closure
-from rigidblocks.joints import LoopJoint, Prismatic, Revolute, SixDoF, Spherical
 from rigidblocks.robot.configuration import integrate
+from rigidblocks.robot.joints import LoopJoint, Prismatic, Revolute, SixDoF, Spherical
 from rigidblocks.robot.model import Model
 from rigidblocks.spatial.scalar import less, select
 from rigidblocks.spatial.spatial import Transform, identity, mcI, rx, xlt

@@ -19,8 +19,8 @@ from rigidblocks.dynamics.loops.constraints import (
     loop_joint_motion,
     nearest_common_ancestor,
 )
-from rigidblocks.joints import Reversed
 from rigidblocks.robot.configuration import integrate
+from rigidblocks.robot.joints import Reversed
 from rigidblocks.spatial.spatial import Transform, xlt
 from rigidblocks.tracing.trace import trace
 

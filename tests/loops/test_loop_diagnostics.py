@@ -23,7 +23,7 @@ from rigidblocks.dynamics.loops.diagnostics import (
     redundant_constraints,
     singular_passages,
 )
-from rigidblocks.joints import (
+from rigidblocks.robot.joints import (
     Cylindrical,
     LoopJoint,
     PlanarRevolute,

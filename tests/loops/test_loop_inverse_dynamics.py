@@ -13,7 +13,7 @@ from rigidblocks.dynamics.loops import (
     closed_loop_inverse_dynamics,
     loop_constraints,
 )
-from rigidblocks.joints import LoopJoint, PlanarPrismatic, PlanarRevolute
+from rigidblocks.robot.joints import LoopJoint, PlanarPrismatic, PlanarRevolute
 from rigidblocks.robot.model import Model, PlanarModel
 from rigidblocks.spatial.planar import mcI, xlt
 from rigidblocks.spatial.spatial import identity

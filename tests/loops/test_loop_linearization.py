@@ -17,8 +17,8 @@ from rigidblocks.dynamics.loops import (
     loop_linearization,
     position_constraints,
 )
-from rigidblocks.joints import Cylindrical, Helical, LoopJoint, Prismatic, Revolute
 from rigidblocks.robot.configuration import random_configuration
+from rigidblocks.robot.joints import Cylindrical, Helical, LoopJoint, Prismatic, Revolute
 from rigidblocks.robot.model import Model
 from rigidblocks.spatial.spatial import identity, mcI, xlt
 from rigidblocks.tracing.trace import jacobian, trace

@@ -11,7 +11,7 @@ from rigidblocks.dynamics.joint_kinematics import velocity_names
 from rigidblocks.dynamics.loops import loop_constraints
 from rigidblocks.dynamics.loops.constraint_solvers import SOLVERS, solver, svd_null_space
 from rigidblocks.dynamics.loops.loop_dynamics import closed_loop_dynamics
-from rigidblocks.joints import LoopJoint, Revolute, Spherical
+from rigidblocks.robot.joints import LoopJoint, Revolute, Spherical
 from rigidblocks.robot.model import Model
 from rigidblocks.spatial.linear_algebra import null_space, reduction, svd
 from rigidblocks.spatial.spatial import identity, mcI, xlt

@@ -19,8 +19,8 @@ from rigidblocks.dynamics.loops.maximal_coordinates import (
     sparse_maximal_dynamics,
     sparse_solution,
 )
-from rigidblocks.joints import Revolute, Spherical
 from rigidblocks.robot.configuration import random_configuration
+from rigidblocks.robot.joints import Revolute, Spherical
 from rigidblocks.robot.robots import n_four_bar
 
 # systems of up to 80 equations: the rounding error grows with the condition number, up to 1e4

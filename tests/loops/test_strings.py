@@ -19,7 +19,10 @@ from rigidblocks.dynamics.loops import (
     project,
 )
 from rigidblocks.dynamics.model_reduction import align_joint_axes
-from rigidblocks.joints import (
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
+from rigidblocks.library import ClosedLoopPlant, RobotPlant
+from rigidblocks.robot.configuration import integrate, random_configuration
+from rigidblocks.robot.joints import (
     PlanarPrismatic,
     PlanarRevolute,
     Prismatic,
@@ -27,9 +30,6 @@ from rigidblocks.joints import (
     Spherical,
     StringConstraint,
 )
-from rigidblocks.kernels.compiled_stepper import compiled_stepper
-from rigidblocks.library import ClosedLoopPlant, RobotPlant
-from rigidblocks.robot.configuration import integrate, random_configuration
 from rigidblocks.robot.model import Model, PlanarModel
 from rigidblocks.robot.robots import four_bar
 from rigidblocks.spatial import planar

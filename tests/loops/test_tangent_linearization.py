@@ -19,7 +19,8 @@ from rigidblocks.dynamics.loops import (
     position_constraints,
 )
 from rigidblocks.dynamics.loops.linearization import tangent_linearization
-from rigidblocks.joints import (
+from rigidblocks.robot.configuration import difference, integrate_unchecked, random_configuration
+from rigidblocks.robot.joints import (
     EulerSpherical,
     Prismatic,
     RackAndPinion,
@@ -29,7 +30,6 @@ from rigidblocks.joints import (
     Spherical,
     Universal,
 )
-from rigidblocks.robot.configuration import difference, integrate_unchecked, random_configuration
 
 # rounding error times the condition numbers of H and of the coordinates, about 1e3
 SAME = 1e-9

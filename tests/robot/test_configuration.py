@@ -13,7 +13,6 @@ from maximal import forward_dynamics, jacobians, poses
 from random_models import random_axis, random_parents, random_state, random_tree
 from rigidblocks.dynamics import aba, bias_force, crba, energy, kinetic_energy, rnea
 from rigidblocks.dynamics.model_reduction import align_joint_axes
-from rigidblocks.joints import Cylindrical, Fixed, Reversed, Revolute, SixDoF, Spherical, Universal
 from rigidblocks.robot.configuration import (
     as_configuration,
     difference,
@@ -22,6 +21,15 @@ from rigidblocks.robot.configuration import (
     normalize_quaternions,
     random_configuration,
     rate,
+)
+from rigidblocks.robot.joints import (
+    Cylindrical,
+    Fixed,
+    Reversed,
+    Revolute,
+    SixDoF,
+    Spherical,
+    Universal,
 )
 from rigidblocks.robot.model import Model
 from rigidblocks.robot.robots import planar2

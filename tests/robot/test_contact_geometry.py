@@ -28,8 +28,8 @@ from rigidblocks.contact import (
 from rigidblocks.dynamics import point_position
 from rigidblocks.dynamics.floating_base import floating_base
 from rigidblocks.dynamics.model_reduction import align_joint_axes
-from rigidblocks.joints import Helical, Prismatic, Revolute, SixDoF
 from rigidblocks.robot.configuration import rate
+from rigidblocks.robot.joints import Helical, Prismatic, Revolute, SixDoF
 from rigidblocks.robot.robots import auto_tree, planar2
 from rigidblocks.tracing.trace import trace
 

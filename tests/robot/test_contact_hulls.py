@@ -17,7 +17,7 @@ from rigidblocks.contact import (
     wrench,
 )
 from rigidblocks.dynamics import aba, point_acceleration
-from rigidblocks.joints import SixDoF
+from rigidblocks.robot.joints import SixDoF
 from rigidblocks.robot.model import Model
 from rigidblocks.robot.robots import planar2
 from rigidblocks.spatial.spatial import identity, mcI

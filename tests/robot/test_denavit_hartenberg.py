@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from maximal import poses
 from random_models import random_inertia
-from rigidblocks.joints import Cylindrical, Helical, Prismatic, Revolute, Spherical
+from rigidblocks.robot.joints import Cylindrical, Helical, Prismatic, Revolute, Spherical
 from rigidblocks.robot.robots import DHRow, dh_chain
 from rigidblocks.spatial.spatial import rotx, rotz, xlt
 

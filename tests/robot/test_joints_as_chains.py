@@ -13,7 +13,8 @@ from integration import states
 from maximal import jacobians, poses
 from random_models import random_axis, random_inertia, random_state, random_transform
 from rigidblocks.dynamics import aba, crba, rnea
-from rigidblocks.joints import (
+from rigidblocks.robot.configuration import neutral, normalize_quaternions, rate
+from rigidblocks.robot.joints import (
     Cylindrical,
     EulerSpherical,
     Fixed,
@@ -27,7 +28,6 @@ from rigidblocks.joints import (
     Spherical,
     Universal,
 )
-from rigidblocks.robot.configuration import neutral, normalize_quaternions, rate
 from rigidblocks.robot.model import Model
 from rigidblocks.spatial.spatial import Array, RigidInertia, identity
 

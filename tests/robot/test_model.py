@@ -11,7 +11,8 @@ from rigidblocks import HybridPlant, RobotPlant, compiled_dynamics, derivatives
 from rigidblocks.block.evaluators import NumpyEvaluator
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.dynamics import aba, hybrid_dynamics, rnea
-from rigidblocks.joints import (
+from rigidblocks.robot.configuration import neutral
+from rigidblocks.robot.joints import (
     Fixed,
     Joint,
     JointMotion,
@@ -23,7 +24,6 @@ from rigidblocks.joints import (
     SixDoF,
     Spherical,
 )
-from rigidblocks.robot.configuration import neutral
 from rigidblocks.robot.model import Model, PlanarModel
 from rigidblocks.robot.robots import auto_tree, auto_tree_p, bennett, planar2, quadruped
 from rigidblocks.spatial import planar

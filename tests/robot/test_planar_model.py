@@ -8,7 +8,7 @@ from planar_models import PLANE
 from rigidblocks.dynamics import (
     rnea,
 )
-from rigidblocks.joints import (
+from rigidblocks.robot.joints import (
     PlanarRevolute,
     Revolute,
 )

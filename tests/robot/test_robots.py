@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from rigidblocks.dynamics import crba
-from rigidblocks.joints import Revolute
+from rigidblocks.robot.joints import Revolute
 from rigidblocks.robot.robots import auto_tree, planar2, planar3, planar_n
 
 RTOL = 1e-12  # a few rounding errors

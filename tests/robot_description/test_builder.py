@@ -17,7 +17,7 @@ from rigidblocks import (
 )
 from rigidblocks.dynamics.kinematics import point_position
 from rigidblocks.dynamics.loops import closed_loop_dynamics
-from rigidblocks.joints import Reversed
+from rigidblocks.robot.joints import Reversed
 from rigidblocks.robot.robots import planar_n
 from rigidblocks.spatial.spatial import mcI, rotz, xlt
 

@@ -12,8 +12,8 @@ from jsonschema import Draft202012Validator
 from loop_models import LOOP_MODELS, loop_model
 from planar_models import random_planar_tree
 from random_models import joints_of_all_types, random_inertia, random_transform, random_tree
-from rigidblocks.joints import Joint, Revolute, StringConstraint
 from rigidblocks.robot.configuration import random_configuration
+from rigidblocks.robot.joints import Joint, Revolute, StringConstraint
 from rigidblocks.robot.material import Material
 from rigidblocks.robot.robots import planar2, quadruped
 from rigidblocks.robot.shapes import (

@@ -17,7 +17,6 @@ from rigidblocks.contact.world import World, joined_description
 from rigidblocks.dynamics import aba_with_rotors, crba, rnea
 from rigidblocks.dynamics.kinematics import body_poses, body_velocities
 from rigidblocks.dynamics.loops.assembly import closure_errors
-from rigidblocks.joints import SixDoF
 from rigidblocks.kernels.compiled_stepper import compiled_stepper
 from rigidblocks.library.plant_from_file import (
     described_elements,
@@ -26,6 +25,7 @@ from rigidblocks.library.plant_from_file import (
 )
 from rigidblocks.library.plants import RobotPlant
 from rigidblocks.robot.configuration import integrate, neutral, random_configuration
+from rigidblocks.robot.joints import SixDoF
 from rigidblocks.robot.shapes import Plane
 from rigidblocks.robot_description.format_error import FormatError
 from rigidblocks.robot_description.json_file import save_model

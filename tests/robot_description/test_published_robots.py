@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose
 
 from published import published
 from rigidblocks.dynamics import aba, crba, rnea
-from rigidblocks.joints import Revolute, SixDoF
 from rigidblocks.robot.configuration import random_configuration
+from rigidblocks.robot.joints import Revolute, SixDoF
 from rigidblocks.robot_description.format_error import FormatError
 from rigidblocks.robot_description.load import load_model
 

@@ -16,10 +16,10 @@ from rigidblocks.block.block import Record
 from rigidblocks.dynamics import rnea
 from rigidblocks.dynamics.kinematics import body_poses
 from rigidblocks.dynamics.loops.constraints import loop_constraints
-from rigidblocks.joints import Helical, Prismatic, Revolute, Spherical, Universal
 from rigidblocks.kernels.compiled_stepper import compiled_stepper
 from rigidblocks.library.plant_from_file import described_plant
 from rigidblocks.robot.configuration import neutral
+from rigidblocks.robot.joints import Helical, Prismatic, Revolute, Spherical, Universal
 from rigidblocks.robot_description.format_error import FormatError
 from rigidblocks.robot_description.load import load_model
 from rigidblocks.spatial.spatial import rx, ry, rz

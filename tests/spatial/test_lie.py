@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy.linalg import expm
 
 from random_models import random_transform
-from rigidblocks.joints import SixDoF
+from rigidblocks.robot.joints import SixDoF
 from rigidblocks.spatial.rigid_motion import Ad, ad, dexp, displacement, dlog, exp, log
 from rigidblocks.spatial.spatial import crm, cross_motion, identity
 from rigidblocks.tracing.compiled_functions import compile_function

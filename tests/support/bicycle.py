@@ -6,7 +6,7 @@ steer about straight riding.
 
 import numpy as np
 
-from rigidblocks.joints import LoopJoint, Revolute, RollingDisc, SixDoF
+from rigidblocks.robot.joints import LoopJoint, Revolute, RollingDisc, SixDoF
 from rigidblocks.robot.model import Model
 from rigidblocks.robot.robots import Mechanism
 from rigidblocks.spatial.spatial import mcI, xlt

@@ -5,7 +5,7 @@ Its five bars of 1 m and 1 kg and the ground start as the edges of a cube.
 
 import numpy as np
 
-from rigidblocks.joints import LoopJoint, Revolute
+from rigidblocks.robot.joints import LoopJoint, Revolute
 from rigidblocks.robot.model import Model
 from rigidblocks.robot.robots import Mechanism
 from rigidblocks.spatial.spatial import identity, mcI, xlt

@@ -4,8 +4,8 @@ import numpy as np
 
 from rigidblocks.contact import PointContact
 from rigidblocks.dynamics import point_position
-from rigidblocks.joints import Prismatic, SixDoF
 from rigidblocks.robot.configuration import neutral
+from rigidblocks.robot.joints import Prismatic, SixDoF
 from rigidblocks.robot.model import Model
 from rigidblocks.spatial.spatial import identity, mcI
 

@@ -17,13 +17,13 @@ from rigidblocks.dynamics.force_elements import Between, ForceElement
 from rigidblocks.dynamics.force_laws import Friction, Spring, Stop
 from rigidblocks.dynamics.loops import project
 from rigidblocks.dynamics.transmissions import Gear, Rotor, transmissions
-from rigidblocks.joints import Helical, Prismatic, Revolute, SixDoF, Spherical
 from rigidblocks.library import (
     ClosedLoopPlant,
     FloatingBasePlant,
     HybridPlant,
     RobotPlant,
 )
+from rigidblocks.robot.joints import Helical, Prismatic, Revolute, SixDoF, Spherical
 from rigidblocks.robot.robots import five_bar, in_space
 
 NAMES = {

@@ -6,7 +6,7 @@ import numpy as np
 
 from random_models import MODELS, SIDEWAYS_GRAVITY, random_tree
 from rigidblocks import Block, PDController, Port, RepeatingSequence, RobotPlant, planar2
-from rigidblocks.joints import SixDoF, Spherical
+from rigidblocks.robot.joints import SixDoF, Spherical
 
 FREE_BODIES = random_tree(np.random.default_rng(5), (-1, 0), (SixDoF(), Spherical()))
 

@@ -32,7 +32,6 @@ from rigidblocks.contact import (
 from rigidblocks.dynamics.drives import Drive, Elasticity, Gearbox, PositionServo, VelocityServo
 from rigidblocks.dynamics.force_laws import Friction, LuGre
 from rigidblocks.dynamics.motors import CurrentLoop, DCMotor, SynchronousMotor, Thermal
-from rigidblocks.joints import Prismatic, Revolute, SixDoF, Spherical
 from rigidblocks.library import (
     IMU,
     Chirp,
@@ -67,6 +66,7 @@ from rigidblocks.library import (
     Waypoints,
     WrenchSum,
 )
+from rigidblocks.robot.joints import Prismatic, Revolute, SixDoF, Spherical
 from rigidblocks.robot.material import Material
 from rigidblocks.robot.robots import five_bar, four_bar, gripper, in_space
 from rigidblocks.robot_description.robot_description import Actuator

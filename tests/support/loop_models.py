@@ -9,7 +9,8 @@ from planar_models import random_planar_tree
 from random_models import joints_of_all_types, random_transform, random_tree
 from rigidblocks.dynamics import body_poses
 from rigidblocks.dynamics.loops import loop_constraints
-from rigidblocks.joints import (
+from rigidblocks.robot.configuration import integrate, random_configuration
+from rigidblocks.robot.joints import (
     Fixed,
     LoopJoint,
     PlanarPrismatic,
@@ -20,7 +21,6 @@ from rigidblocks.joints import (
     Spherical,
     Universal,
 )
-from rigidblocks.robot.configuration import integrate, random_configuration
 from rigidblocks.robot.model import Model, PlanarModel
 from rigidblocks.spatial.planar import xpln
 from rigidblocks.spatial.spatial import Transform, identity, mcI, xlt

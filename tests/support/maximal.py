@@ -11,7 +11,7 @@ import numpy as np
 from numpy.linalg import inv, solve
 from scipy.linalg import block_diag, null_space
 
-from rigidblocks.joints import JointMotion
+from rigidblocks.robot.joints import JointMotion
 from rigidblocks.robot.model import Model
 from rigidblocks.spatial.spatial import Array, crf, crm
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rigidblocks.joints import (
+from rigidblocks.robot.joints import (
     Fixed,
     PlanarPrismatic,
     PlanarRevolute,

@@ -8,7 +8,7 @@ import pytest
 from rigidblocks.contact import PointKinematics, PointSet
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.simulate import simulate
-from rigidblocks.joints import Prismatic, SixDoF
+from rigidblocks.robot.joints import Prismatic, SixDoF
 from rigidblocks.robot.model import Model
 from rigidblocks.spatial.spatial import identity, mcI
 

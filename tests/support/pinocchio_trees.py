@@ -3,7 +3,7 @@
 import numpy as np
 
 from rigidblocks import Prismatic, Revolute, Spherical
-from rigidblocks.joints import Helical
+from rigidblocks.robot.joints import Helical
 
 
 def in_pinocchio(pin, model):

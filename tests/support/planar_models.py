@@ -3,7 +3,7 @@
 import numpy as np
 
 from random_models import State
-from rigidblocks.joints import PlanarPrismatic, PlanarRevolute, Prismatic, Revolute
+from rigidblocks.robot.joints import PlanarPrismatic, PlanarRevolute, Prismatic, Revolute
 from rigidblocks.robot.model import Model, PlanarModel
 from rigidblocks.spatial import spatial
 from rigidblocks.spatial.planar import mcI, xpln

@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rigidblocks.joints import (
+from rigidblocks.robot.configuration import random_configuration
+from rigidblocks.robot.joints import (
     Cylindrical,
     EulerSpherical,
     Fixed,
@@ -19,7 +20,6 @@ from rigidblocks.joints import (
     Spherical,
     Universal,
 )
-from rigidblocks.robot.configuration import random_configuration
 from rigidblocks.robot.model import Model
 from rigidblocks.robot.robots import auto_tree, planar2, planar_n
 from rigidblocks.spatial.spatial import Array, RigidInertia, Transform, mcI, rx, ry, rz

@@ -11,7 +11,7 @@ import numpy as np
 
 from rigidblocks.dynamics.force_elements import Between, ForceElement
 from rigidblocks.dynamics.force_laws import Spring
-from rigidblocks.joints import LoopJoint
+from rigidblocks.robot.joints import LoopJoint
 from rigidblocks.robot.model import PlanarModel
 from rigidblocks.robot.robots import PIN
 from rigidblocks.spatial import planar

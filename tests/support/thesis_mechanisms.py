@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rigidblocks.joints import LoopJoint, PlanarPrismatic, PlanarRevolute
+from rigidblocks.robot.joints import LoopJoint, PlanarPrismatic, PlanarRevolute
 from rigidblocks.robot.model import PlanarModel
 from rigidblocks.spatial.planar import mcI, xlt
 

@@ -10,7 +10,7 @@ from test_pages import data, numbers
 from rigidblocks import Model, Revolute, RobotPlant, System, animate, show, simulate
 from rigidblocks.dynamics.kinematics import body_poses
 from rigidblocks.dynamics.loops.constraints import position_constraints
-from rigidblocks.joints import Fixed, Prismatic, Rheonomic
+from rigidblocks.robot.joints import Fixed, Prismatic, Rheonomic
 from rigidblocks.robot.robots import in_space, slider_crank
 from rigidblocks.spatial.spatial import mcI, xlt
 from rigidblocks.view.drawn_robot import DrawnRobot, pose_numbers

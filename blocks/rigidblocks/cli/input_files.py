@@ -311,9 +311,9 @@ def _controller(robot: "RobotDescription") -> Any:
     import numpy as np
 
     from rigidblocks.dynamics import crba
-    from rigidblocks.joints import Prismatic
     from rigidblocks.library.controllers import PDController
     from rigidblocks.robot.configuration import neutral
+    from rigidblocks.robot.joints import Prismatic
 
     model = robot.model
     if model.nq != model.nv or any(joint.nv != 1 for joint in model.joint):

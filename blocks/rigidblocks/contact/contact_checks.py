@@ -8,8 +8,8 @@ import numpy as np
 
 from rigidblocks.contact.joint_tables import LoopTables, check_kinds, free_bodies, neighbours
 from rigidblocks.dynamics.loops.assembly import closure_errors, consistent_velocity
-from rigidblocks.joints import SixDoF
 from rigidblocks.library.common_ports import check_open
+from rigidblocks.robot.joints import SixDoF
 from rigidblocks.robot.model import Model
 from rigidblocks.robot.shapes import Shape, Sphere, Surface
 from rigidblocks.robot_description.robot_description import JointProperties

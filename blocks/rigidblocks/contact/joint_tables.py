@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from rigidblocks.contact.shape_tables import body_centre, table
-from rigidblocks.joints import (
+from rigidblocks.robot.joints import (
     Cylindrical,
     Fixed,
     Helical,

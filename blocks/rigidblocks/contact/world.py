@@ -19,11 +19,11 @@ from rigidblocks.contact.contact_sensors import ContactSensor
 from rigidblocks.contact.rigid_contact_plant import RigidContactPlant
 from rigidblocks.contact.soft_contact_blocks import SoftContactPlant
 from rigidblocks.contact.world_plant import Member, SoftWorldPlant, WorldPlant
-from rigidblocks.joints import Fixed, Joint, LoopJoint, SixDoF
 from rigidblocks.library.closed_loops import ClosedLoopPlant
 from rigidblocks.library.common_ports import start_configuration
 from rigidblocks.library.plant_from_file import described_elements, described_scales
 from rigidblocks.library.plants import RobotPlant
+from rigidblocks.robot.joints import Fixed, Joint, LoopJoint, SixDoF
 from rigidblocks.robot.model import STANDARD_GRAVITY, Model
 from rigidblocks.robot.shapes import Plane, Shape, Surface
 from rigidblocks.robot_description.robot_description import (

@@ -38,7 +38,7 @@ from rigidblocks.dynamics.joint_kinematics import (
     support,
 )
 from rigidblocks.dynamics.kinematics import classical_acceleration, spatial_acceleration
-from rigidblocks.joints import Prismatic, Revolute
+from rigidblocks.robot.joints import Prismatic, Revolute
 from rigidblocks.robot.model import Model
 from rigidblocks.spatial.branch_sparsity import solve_ltdl
 from rigidblocks.spatial.linear_algebra import positive_solution

@@ -16,7 +16,7 @@ from rigidblocks.dynamics.force_laws import ROTATION, TRANSLATION, Law, Number
 from rigidblocks.dynamics.inverse import rnea
 from rigidblocks.dynamics.joint_kinematics import body_number, joint_number
 from rigidblocks.dynamics.kinematics import body_poses, body_velocities
-from rigidblocks.joints import SixDoF, Spherical
+from rigidblocks.robot.joints import SixDoF, Spherical
 from rigidblocks.robot.tree import Tree
 from rigidblocks.spatial.immutable_data import read_only
 from rigidblocks.spatial.rigid_motion import quaternion_rotation

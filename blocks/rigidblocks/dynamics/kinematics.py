@@ -34,13 +34,13 @@ from rigidblocks.dynamics.joint_kinematics import (
     joint_kinematics,
     support,
 )
-from rigidblocks.joints.base import subspace_rate
 from rigidblocks.robot.configuration import (
     as_configuration,
     integrate,
     neutral,
     random_configuration,
 )
+from rigidblocks.robot.joints.base import subspace_rate
 from rigidblocks.robot.model import Model
 from rigidblocks.robot.tree import Tree
 from rigidblocks.spatial.linear_algebra import positive_solution

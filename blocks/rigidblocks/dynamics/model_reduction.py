@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rigidblocks.joints import (
+from rigidblocks.robot.joints import (
     Helical,
     Joint,
     JointMotion,
@@ -15,7 +15,7 @@ from rigidblocks.joints import (
     Spherical,
     StringConstraint,
 )
-from rigidblocks.joints.holonomic import Z, onto_z
+from rigidblocks.robot.joints.holonomic import Z, onto_z
 from rigidblocks.robot.model import Model
 from rigidblocks.robot.shapes import Shape
 from rigidblocks.spatial.spatial import Array, RigidInertia, Transform, identity, rotz, xlt

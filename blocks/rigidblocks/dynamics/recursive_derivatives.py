@@ -23,7 +23,7 @@ from rigidblocks.dynamics.joint_kinematics import (
     minus_gravity,
     per_body,
 )
-from rigidblocks.joints.base import subspace_rate
+from rigidblocks.robot.joints.base import subspace_rate
 from rigidblocks.robot.tree import Tree
 from rigidblocks.spatial.spatial import Array
 

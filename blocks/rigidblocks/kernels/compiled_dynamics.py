@@ -12,8 +12,6 @@ import numpy as np
 
 from rigidblocks.dynamics import aba, crba, rnea
 from rigidblocks.dynamics.model_reduction import align_axes_with_z, equivalent
-from rigidblocks.joints import Joint
-from rigidblocks.joints.base import subspace_rate
 from rigidblocks.kernels.derivative_columns import MATRICES, TENSORS, structure_header
 from rigidblocks.kernels.loop_constraint_c import LoopRows, loop_rows
 from rigidblocks.kernels.per_body_functions import (
@@ -25,6 +23,8 @@ from rigidblocks.kernels.per_body_functions import (
     body_types,
     traced_body,
 )
+from rigidblocks.robot.joints import Joint
+from rigidblocks.robot.joints.base import subspace_rate
 from rigidblocks.robot.model import Model, PlanarModel
 from rigidblocks.robot.tree import Tree, check_resistance
 from rigidblocks.spatial.spatial import Array

@@ -20,8 +20,8 @@ import casadi as ca
 import numpy as np
 
 from rigidblocks.dynamics.joint_kinematics import to_body
-from rigidblocks.joints import Joint
 from rigidblocks.kernels.per_body_functions import Algorithm, Pass
+from rigidblocks.robot.joints import Joint
 from rigidblocks.robot.model import Model
 from rigidblocks.spatial.spatial import (
     Array,

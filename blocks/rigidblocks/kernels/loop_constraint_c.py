@@ -27,9 +27,9 @@ from rigidblocks.dynamics.loops.constraints import (
     nearest_common_ancestor,
     tree_constraints,
 )
-from rigidblocks.joints import LoopJoint, StringConstraint
 from rigidblocks.kernels.derivative_columns import last_variables, traced_elements
 from rigidblocks.robot.configuration import neutral, random_configuration
+from rigidblocks.robot.joints import LoopJoint, StringConstraint
 from rigidblocks.robot.model import Model
 from rigidblocks.spatial.spatial import Array, Factor, Transform, cross, cross_motion, skew
 from rigidblocks.tracing.c_notation import SCALAR, Notation

@@ -50,7 +50,6 @@ from rigidblocks.dynamics.loops import (
 from rigidblocks.dynamics.loops.constraint_solvers import TOLERANCE
 from rigidblocks.dynamics.model_reduction import align_joint_axes, align_loop_joints
 from rigidblocks.dynamics.operational_space import inverse_inertia
-from rigidblocks.joints import LoopJoint
 from rigidblocks.library.common_ports import (
     acceleration_port,
     check_model,
@@ -68,6 +67,7 @@ from rigidblocks.library.common_ports import (
 from rigidblocks.library.plant_ports import Element, TunableInertia, add_loads
 from rigidblocks.library.plants import JointPlant
 from rigidblocks.robot.configuration import rate, unit_quaternions
+from rigidblocks.robot.joints import LoopJoint
 from rigidblocks.robot.model import Model
 from rigidblocks.robot.tree import Tree, check_resistance
 from rigidblocks.spatial.scalar import less, maximum, minimum, select

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rigidblocks.block.block import Port, finite
-from rigidblocks.joints import Joint
 from rigidblocks.robot.configuration import neutral, normalize_quaternions, singular_joints
+from rigidblocks.robot.joints import Joint
 from rigidblocks.robot.tree import Tree
 from rigidblocks.spatial.spatial import Array
 

@@ -11,9 +11,9 @@ from rigidblocks.block.block import Block, Port, Record, Values
 from rigidblocks.dynamics import coulomb_friction, viscous_friction
 from rigidblocks.dynamics.force_laws import stable_step, stop_push
 from rigidblocks.dynamics.operational_space import inverse_inertia
-from rigidblocks.joints import Joint
 from rigidblocks.library.common_ports import joint_ports, joint_units
 from rigidblocks.library.sources import signal_count
+from rigidblocks.robot.joints import Joint
 from rigidblocks.robot.tree import Tree
 from rigidblocks.robot_description.robot_description import Actuator
 from rigidblocks.spatial.scalar import clip_with_events, less, select

@@ -30,13 +30,13 @@ from rigidblocks.dynamics.force_laws import (
 from rigidblocks.dynamics.joint_kinematics import floating_base_body
 from rigidblocks.dynamics.kinematics import body_poses, body_velocities
 from rigidblocks.dynamics.transmissions import Gear, Rotor
-from rigidblocks.joints import Prismatic, SixDoF, Spherical
 from rigidblocks.library.closed_loops import ClosedLoopPlant
 from rigidblocks.library.described_sensors import SensedPlant
 from rigidblocks.library.joint_forces import JointMotors
 from rigidblocks.library.plant_ports import TunableInertia
 from rigidblocks.library.plants import FloatingBasePlant, Plant, RobotPlant
 from rigidblocks.robot.configuration import neutral
+from rigidblocks.robot.joints import Prismatic, SixDoF, Spherical
 from rigidblocks.robot.model import STANDARD_GRAVITY, Model
 from rigidblocks.robot_description.robot_description import (
     JointProperties,

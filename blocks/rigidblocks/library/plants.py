@@ -21,7 +21,6 @@ from rigidblocks.dynamics.joint_kinematics import joint_number
 from rigidblocks.dynamics.loops import position_constraints
 from rigidblocks.dynamics.model_reduction import align_joint_axes
 from rigidblocks.dynamics.transmissions import Transmissions, geared_accelerations
-from rigidblocks.joints import Joint, SixDoF
 from rigidblocks.library.common_ports import (
     acceleration_port,
     check_open,
@@ -36,6 +35,7 @@ from rigidblocks.library.common_ports import (
 )
 from rigidblocks.library.plant_ports import Element, Elements, TunableInertia, add_loads
 from rigidblocks.robot.configuration import rate, singular_joints
+from rigidblocks.robot.joints import Joint, SixDoF
 from rigidblocks.robot.model import Model
 from rigidblocks.robot.tree import Tree, check_resistance
 from rigidblocks.spatial.rigid_motion import (

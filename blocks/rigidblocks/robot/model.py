@@ -18,8 +18,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rigidblocks.joints import Joint, LoopJoint, StringConstraint
-from rigidblocks.joints.planar import spatial_joint
+from rigidblocks.robot.joints import Joint, LoopJoint, StringConstraint
+from rigidblocks.robot.joints.planar import spatial_joint
 from rigidblocks.robot.shapes import Shape
 from rigidblocks.robot.tree import Tree, complete, freeze
 from rigidblocks.robot.validation import check_planar_model, check_spatial_model

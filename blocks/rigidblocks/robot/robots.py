@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rigidblocks.common.display_hooks import Picture, picture
-from rigidblocks.joints import (
+from rigidblocks.robot.joints import (
     Cylindrical,
     Helical,
     Joint,

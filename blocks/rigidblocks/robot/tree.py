@@ -17,7 +17,7 @@ import numpy as np
 
 from rigidblocks.common.display_hooks import Picture, html_table, picture
 from rigidblocks.common.name_hints import AttributeHints, HintedType
-from rigidblocks.joints import LoopJoint, Prismatic, Revolute, StringConstraint
+from rigidblocks.robot.joints import LoopJoint, Prismatic, Revolute, StringConstraint
 from rigidblocks.spatial.immutable_data import is_frozen, read_only
 from rigidblocks.spatial.spatial import Array
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.joints import Joint, LoopJoint, Prismatic, Revolute, StringConstraint
+from rigidblocks.robot.joints import Joint, LoopJoint, Prismatic, Revolute, StringConstraint
 from rigidblocks.robot.shapes import Shape
 from rigidblocks.robot.tree import Tree
 from rigidblocks.spatial import planar
@@ -255,7 +255,9 @@ def _check_sizes(model: Any, i: int) -> None:
 
 def _check_joint(joint: Any, place: str) -> None:
     if not isinstance(joint, Joint):
-        raise TypeError(f"joint{place} is {joint!r}; it must be a joint of rigidblocks.joints")
+        raise TypeError(
+            f"joint{place} is {joint!r}; it must be a joint of rigidblocks.robot.joints"
+        )
     sizes = (
         (len(joint.neutral()), joint.nq, len(joint.q_units)),
         (joint.nv, len(joint.qd_units), len(joint.tau_units)),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rigidblocks.joints import Fixed, Joint, Reversed
+from rigidblocks.robot.joints import Fixed, Joint, Reversed
 from rigidblocks.robot.model import STANDARD_GRAVITY, Model
 from rigidblocks.robot.shapes import Shape
 from rigidblocks.robot_description.model_from_links import describe_robot

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks import joints as joints
-from rigidblocks.joints import Joint, LoopJoint, StringConstraint
+from rigidblocks.robot import joints as joints
 from rigidblocks.robot.configuration import check_quaternions
+from rigidblocks.robot.joints import Joint, LoopJoint, StringConstraint
 from rigidblocks.robot.material import Material
 from rigidblocks.robot.model import Model, PlanarModel
 from rigidblocks.robot.shapes import (

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rigidblocks.common.optional_imports import install_command
-from rigidblocks.joints import Fixed, Joint, Prismatic, Revolute, SixDoF, Spherical
+from rigidblocks.robot.joints import Fixed, Joint, Prismatic, Revolute, SixDoF, Spherical
 from rigidblocks.robot.material import Material
 from rigidblocks.robot.shapes import (
     MOST_VERTICES,

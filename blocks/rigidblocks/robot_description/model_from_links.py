@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from rigidblocks.joints import Fixed, LoopJoint, Prismatic, Revolute
 from rigidblocks.robot.configuration import neutral
+from rigidblocks.robot.joints import Fixed, LoopJoint, Prismatic, Revolute
 from rigidblocks.robot.model import STANDARD_GRAVITY, Model
 from rigidblocks.robot.shapes import Shape
 from rigidblocks.robot.validation import ImmobileError, inertia_defect

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.joints import Joint
+from rigidblocks.robot.joints import Joint
 from rigidblocks.robot.model import STANDARD_GRAVITY
 from rigidblocks.robot.shapes import Plane, Shape
 from rigidblocks.robot_description.robot_description import (

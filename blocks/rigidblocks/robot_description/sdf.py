@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.joints import (
+from rigidblocks.robot.joints import (
     Fixed,
     Helical,
     Joint,

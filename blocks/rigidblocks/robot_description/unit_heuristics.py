@@ -5,7 +5,7 @@ from math import pi
 
 import numpy as np
 
-from rigidblocks.joints import Prismatic, Revolute
+from rigidblocks.robot.joints import Prismatic, Revolute
 from rigidblocks.robot_description.parsed_links import Connection, Link
 from rigidblocks.robot_description.xml_reader import Element
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from lxml import etree
 
-from rigidblocks.joints import Fixed, Joint, Planar, Prismatic, Revolute, SixDoF, Spherical
-from rigidblocks.joints.holonomic import X, Y, Z
+from rigidblocks.robot.joints import Fixed, Joint, Planar, Prismatic, Revolute, SixDoF, Spherical
+from rigidblocks.robot.joints.holonomic import X, Y, Z
 from rigidblocks.robot.shapes import Box, Capsule, Cylinder, Shape, Sphere
 from rigidblocks.robot_description.model_from_links import align_parallel_axes
 from rigidblocks.robot_description.parsed_links import (

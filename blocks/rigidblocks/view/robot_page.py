@@ -30,9 +30,9 @@ from rigidblocks.cosim.graph.fmu_part import Fmu
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.results.result import Result, curves_of, names_of
 from rigidblocks.dynamics.floating_base import floating_body
-from rigidblocks.joints import Fixed
 from rigidblocks.library.frames import FrameKinematics
 from rigidblocks.library.plants import FloatingBasePlant, Plant
+from rigidblocks.robot.joints import Fixed
 from rigidblocks.robot.model import Model
 from rigidblocks.robot.robots import Mechanism
 from rigidblocks.robot.tree import Tree

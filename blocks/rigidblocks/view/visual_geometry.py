@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from rigidblocks.common.optional_imports import install_command
 from rigidblocks.cosim.graph.system import System
-from rigidblocks.joints import Joint
+from rigidblocks.robot.joints import Joint
 from rigidblocks.robot.shapes import (
     Box,
     Capsule,

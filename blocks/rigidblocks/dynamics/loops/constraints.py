@@ -15,8 +15,8 @@ import numpy as np
 
 from rigidblocks.dynamics import check_lengths
 from rigidblocks.dynamics.joint_kinematics import base_transforms, joint_kinematics
-from rigidblocks.joints import StringConstraint
 from rigidblocks.robot.configuration import difference
+from rigidblocks.robot.joints import StringConstraint
 from rigidblocks.robot.tree import Tree
 from rigidblocks.spatial.linear_algebra import small_inverse
 from rigidblocks.spatial.scalar import Dual

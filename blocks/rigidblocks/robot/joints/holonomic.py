@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rigidblocks.joints.base import Joint, JointMotion
+from rigidblocks.robot.joints.base import Joint, JointMotion
 from rigidblocks.spatial.immutable_data import read_only
 from rigidblocks.spatial.rigid_motion import (
     IDENTITY,

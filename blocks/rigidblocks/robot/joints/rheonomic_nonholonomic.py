@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.joints.base import DerivedJoint, Joint, JointConstraint, JointMotion
-from rigidblocks.joints.holonomic import SixDoF
+from rigidblocks.robot.joints.base import DerivedJoint, Joint, JointConstraint, JointMotion
+from rigidblocks.robot.joints.holonomic import SixDoF
 from rigidblocks.spatial import planar, spatial
 from rigidblocks.spatial.planar import Transform as PlanarTransform
 from rigidblocks.spatial.planar import rz

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.joints.base import Joint, JointConstraint, JointMotion, Reversed
-from rigidblocks.joints.holonomic import Prismatic, Revolute
-from rigidblocks.joints.rheonomic_nonholonomic import Rheonomic
+from rigidblocks.robot.joints.base import Joint, JointConstraint, JointMotion, Reversed
+from rigidblocks.robot.joints.holonomic import Prismatic, Revolute
+from rigidblocks.robot.joints.rheonomic_nonholonomic import Rheonomic
 from rigidblocks.spatial.planar import xlt, xpln
 from rigidblocks.spatial.rigid_motion import planar_displacement
 from rigidblocks.spatial.spatial import Array

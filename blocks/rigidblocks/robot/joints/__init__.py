@@ -9,8 +9,8 @@ coordinates, and the velocity variables contain the velocity in F_s coordinates.
 constant, and `rate` converts the velocity variables to derivatives of the position variables.
 """
 
-from rigidblocks.joints.base import Joint, JointConstraint, JointMotion, LoopJoint, Reversed
-from rigidblocks.joints.holonomic import (
+from rigidblocks.robot.joints.base import Joint, JointConstraint, JointMotion, LoopJoint, Reversed
+from rigidblocks.robot.joints.holonomic import (
     Cylindrical,
     EulerSpherical,
     Fixed,
@@ -24,8 +24,8 @@ from rigidblocks.joints.holonomic import (
     Universal,
     joint_from_pitch,
 )
-from rigidblocks.joints.planar import PlanarPrismatic, PlanarRevolute, planar_joint_from_code
-from rigidblocks.joints.rheonomic_nonholonomic import (
+from rigidblocks.robot.joints.planar import PlanarPrismatic, PlanarRevolute, planar_joint_from_code
+from rigidblocks.robot.joints.rheonomic_nonholonomic import (
     Blade,
     Rheonomic,
     RollingBall,
