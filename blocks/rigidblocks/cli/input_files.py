@@ -190,7 +190,7 @@ def check_tunable(plant: Any, names: Sequence[str] | None) -> None:
     known = [port.name for port in plant.parameters]
     for name in names or ():
         if name not in known:
-            from rigidblocks.robot_description.xml_reader import nearest
+            from rigidblocks.common.xml_reader import nearest
 
             word = name.removeprefix("robot.")
             raise ValueError(
@@ -240,7 +240,11 @@ def wire_robot(
     from rigidblocks.cosim.graph.system import System
     from rigidblocks.library.described_sensors import SensedPlant
     from rigidblocks.library.frames import FrameKinematics, FrameWrenches
-    from rigidblocks.library.plant_from_file import described_motors, described_scales
+    from rigidblocks.library.plant_from_file import (
+        described_controller,
+        described_motors,
+        described_scales,
+    )
     from rigidblocks.library.plants import FloatingBasePlant, RobotPlant
 
     if plant.sample_time is not None:
@@ -268,7 +272,7 @@ def wire_robot(
         system.connect("robot.q", "frames.q")
         system.connect("robot.qd", "frames.qd")
     if controller == "pd":
-        system.add("pd", _controller(robot), start={"q_ref": plant.q0})
+        system.add("pd", described_controller(robot), start={"q_ref": plant.q0})
     elif controller:
         system.add(controller, described_motors(robot, plant))
     if controller:
@@ -279,8 +283,8 @@ def wire_robot(
 
 
 def _frames(robot: "RobotDescription", names: Sequence[str]) -> tuple["Frame", ...]:
+    from rigidblocks.common.xml_reader import nearest
     from rigidblocks.library.frames import Frame
-    from rigidblocks.robot_description.xml_reader import nearest
 
     frames = []
     for name in names:
@@ -297,30 +301,3 @@ def _frames(robot: "RobotDescription", names: Sequence[str]) -> tuple["Frame", .
             )
         frames.append(Frame(as_identifier(name), body, placement))
     return tuple(frames)
-
-
-BANDWIDTH = 10.0  # bandwidth of the joint control loops [rad/s]; found by trial
-
-
-def _controller(robot: "RobotDescription") -> Any:
-    """Return a critically damped PD controller: kp = w^2 diag H and kd = 2 w diag H.
-
-    H is the inertia matrix in the initial configuration. The initial reference is the initial
-    configuration.
-    """
-    import numpy as np
-
-    from rigidblocks.dynamics import crba
-    from rigidblocks.library.controllers import PDController
-    from rigidblocks.robot.configuration import neutral
-    from rigidblocks.robot.joints import Prismatic
-
-    model = robot.model
-    if model.nq != model.nv or any(joint.nv != 1 for joint in model.joint):
-        raise ValueError(
-            "--controller pd needs a fixed base and only joints with one degree of freedom"
-        )
-    q0 = neutral(model) if robot.q0 is None else robot.q0
-    inertia = np.diag(crba(model, q0)) + robot.joint_properties.armature
-    slides = tuple(isinstance(joint, Prismatic) for joint in model.joint)
-    return PDController(BANDWIDTH**2 * inertia, 2 * BANDWIDTH * inertia, prismatic=slides)

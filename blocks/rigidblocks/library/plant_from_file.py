@@ -27,10 +27,12 @@ from rigidblocks.dynamics.force_laws import (
     Spring,
     Stop,
 )
+from rigidblocks.dynamics.forward import crba
 from rigidblocks.dynamics.joint_kinematics import floating_base_body
 from rigidblocks.dynamics.kinematics import body_poses, body_velocities
 from rigidblocks.dynamics.transmissions import Gear, Rotor
 from rigidblocks.library.closed_loops import ClosedLoopPlant
+from rigidblocks.library.controllers import PDController
 from rigidblocks.library.described_sensors import SensedPlant
 from rigidblocks.library.joint_forces import JointMotors
 from rigidblocks.library.plant_ports import TunableInertia
@@ -226,6 +228,29 @@ def described_motors(robot: RobotDescription, plant: Plant) -> JointMotors:
     first = robot.model.nb - len(joints)
     there = tuple(a._replace(joint=a.joint - first) for a in robot.actuators)
     return JointMotors(tuple(joints), there, robot.joint_properties.effort[robot.model.nv - nv :])
+
+
+BANDWIDTH = 10.0  # bandwidth of the joint control loops [rad/s]; found by trial
+
+
+def described_controller(robot: RobotDescription) -> PDController:
+    """Return a critically damped PD controller: kp = w^2 diag H and kd = 2 w diag H.
+
+    H is the inertia matrix in the initial configuration, and w the bandwidth of 10 rad/s.
+
+    Raises:
+        ValueError: The base is floating, or a joint has several degrees of freedom.
+    """
+    model = robot.model
+    if model.nq != model.nv or any(joint.nv != 1 for joint in model.joint):
+        raise ValueError(
+            f"a PD controller for '{model.name}' needs a fixed base, and only joints with one "
+            "degree of freedom"
+        )
+    q0 = neutral(model) if robot.q0 is None else robot.q0
+    inertia = np.diag(crba(model, q0)) + robot.joint_properties.armature
+    slides = tuple(isinstance(joint, Prismatic) for joint in model.joint)
+    return PDController(BANDWIDTH**2 * inertia, 2 * BANDWIDTH * inertia, prismatic=slides)
 
 
 def described_elements(
