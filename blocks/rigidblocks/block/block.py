@@ -13,8 +13,7 @@ import numpy as np
 from rigidblocks.block.port import Port, Record, Values, finite, flatten, record
 from rigidblocks.common.display_hooks import html_table
 from rigidblocks.common.name_hints import HintedType, close_match_hint, suggestion
-from rigidblocks.robot.tree import Tree
-from rigidblocks.spatial.immutable_data import is_frozen, read_only
+from rigidblocks.spatial.immutable_data import Immutable, is_frozen, read_only
 from rigidblocks.spatial.spatial import Array
 
 __all__ = [
@@ -100,7 +99,7 @@ def _immutable_value(value: Any, what: str) -> Any:
         owned = tuple(_immutable_value(one, what) for one in value)
         same = type(value) is tuple and all(map(is_, owned, value))
         return value if same else owned
-    if is_dataclass(value) and not isinstance(value, type | Tree):
+    if is_dataclass(value) and not isinstance(value, type | Immutable):
         return _immutable_record(value, what)
     return value
 

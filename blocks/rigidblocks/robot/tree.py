@@ -18,11 +18,11 @@ import numpy as np
 from rigidblocks.common.display_hooks import Picture, html_table, picture
 from rigidblocks.common.name_hints import AttributeHints, HintedType
 from rigidblocks.robot.joints import LoopJoint, Prismatic, Revolute, StringConstraint
-from rigidblocks.spatial.immutable_data import is_frozen, read_only
+from rigidblocks.spatial.immutable_data import Immutable, is_frozen, read_only
 from rigidblocks.spatial.spatial import Array
 
 
-class Tree(AttributeHints, metaclass=HintedType):
+class Tree(Immutable, AttributeHints, metaclass=HintedType):
     """Kinematic tree of bodies 0 .. nb-1.
 
     Joint i connects body `parent[i]` with body i; parent -1 is the fixed base. The algorithms use

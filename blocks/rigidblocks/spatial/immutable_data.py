@@ -39,6 +39,12 @@ def is_frozen(*values: Any) -> bool:
     return True
 
 
+class Immutable:
+    """Base class of objects whose arrays are read-only; a block stores such objects unchanged."""
+
+    __slots__ = ()
+
+
 class LazyTuple(Sequence[Any]):
     """Tuple whose elements are the result of `make(*arguments)`, called at first use.
 
