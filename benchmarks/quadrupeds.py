@@ -16,7 +16,7 @@ from typing import NamedTuple
 import mujoco
 import numpy as np
 
-from rigidblocks import sphere_inertia
+from rigidblocks import load_model, sphere_inertia
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.contact.world import World
 from rigidblocks.dynamics import energy
@@ -25,7 +25,6 @@ from rigidblocks.kernels.compiled_stepper import compiled_stepper
 from rigidblocks.robot.configuration import integrate
 from rigidblocks.robot.model import Model
 from rigidblocks.robot.shapes import Sphere
-from rigidblocks.robot_description.load import load_model
 from rigidblocks.spatial.rigid_motion import quaternion_rotation
 
 T, RADIUS, MASS = 1.0, 0.2, 10.0

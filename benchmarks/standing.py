@@ -19,11 +19,10 @@ import gymnasium
 import mujoco
 import numpy as np
 
-from rigidblocks import RigidContactPlant
+from rigidblocks import RigidContactPlant, load_model
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.kernels.compiled_stepper import compiled_stepper
 from rigidblocks.robot.shapes import Plane
-from rigidblocks.robot_description.load import load_model
 
 H, T, G = 1e-3, 2.0, 9.81
 

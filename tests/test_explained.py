@@ -18,11 +18,11 @@ from rigidblocks import (
     simulate,
 )
 from rigidblocks.common.doc_links import PAGES
+from rigidblocks.common.format_error import FormatError
 from rigidblocks.cosim.graph.fmu_file import FmuError
 from rigidblocks.dynamics.loops.assembly import AssemblyError, assemble
 from rigidblocks.library import Gain
 from rigidblocks.robot.robots import four_bar
-from rigidblocks.robot_description.format_error import FormatError
 from rigidblocks.tracing.trace import TraceError, trace
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -40,6 +40,7 @@ def subfolders():
 ROOMS = rooms()
 # external packages that a subpackage may import at top level, in addition to numpy
 PACKAGES = {
+    "common": {"lxml"},
     "tracing": {"casadi", "platformdirs"},
     "robot_description": {"lxml"},
     "kernels": {"casadi"},

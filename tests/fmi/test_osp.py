@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose
 from hosts import run_osp_in_libcosim
 from rigidblocks import Block, Port, export_fmu, simulate
 from rigidblocks.cli import main
+from rigidblocks.common.format_error import FormatError
 from rigidblocks.fmi.ssp.osp import load_osp
-from rigidblocks.robot_description.format_error import FormatError
 
 DT, STEPS = 1e-3, 400
 SAME = 1e-12

@@ -15,8 +15,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from foreign_fmu import foreign_fmu
 from rigidblocks import System, load_system, save_system, simulate
 from rigidblocks.block.units import Conversion
+from rigidblocks.common.format_error import FormatError
 from rigidblocks.fmi.ssp.schema import SPACES, STRUCTURE, read
-from rigidblocks.robot_description.format_error import FormatError
 from ssp_archive import (
     MM,
     SSD_SPACES,

@@ -23,8 +23,8 @@ from rigidblocks import (
 )
 from rigidblocks.block.units import Conversion
 from rigidblocks.cli import main
+from rigidblocks.common.format_error import FormatError
 from rigidblocks.fmi.ssp.schema import STRUCTURE, read
-from rigidblocks.robot_description.format_error import FormatError
 from ssp_archive import NS, archive
 
 STARTS = {"robot": {"q": [0.3, -0.2], "gravity": [0.0, 0.0, -5.0]}, "pd": {"kp": [800.0, 900.0]}}

@@ -11,8 +11,8 @@ from lxml import etree
 from campaign import sized
 from foreign_fmu import foreign_fmu
 from rigidblocks import load_system
+from rigidblocks.common.format_error import FormatError
 from rigidblocks.fmi.ssp.osp import load_osp
-from rigidblocks.robot_description.format_error import FormatError
 from ssp_archive import archive
 
 VALUES = (

@@ -19,8 +19,8 @@ from any_models import FEEDTHROUGH, RESIZABLE, AnyModel, Variable, any_fmu
 from planar2ctrl import CONNECTIONS, parts
 from rigidblocks import PDController, System, export_fmu, save_system
 from rigidblocks.block.units import Conversion
+from rigidblocks.common.format_error import FormatError
 from rigidblocks.fmi.ssp.schema import DICTIONARY, MAPPING, RULES, SPACES, STRUCTURE, VALUES, read
-from rigidblocks.robot_description.format_error import FormatError
 from ssp_archive import NS
 
 ROOTS = {

@@ -11,7 +11,7 @@ from foreign_fmu import foreign_fmu
 from rigidblocks import System, load_system, save_system, simulate
 from rigidblocks.block.port import decode_value
 from rigidblocks.cli import main
-from rigidblocks.robot_description.format_error import FormatError
+from rigidblocks.common.format_error import FormatError
 from ssp_archive import archive
 
 MM = '<ssc:Unit name="mm"><ssc:BaseUnit m="1" factor="0.001"/></ssc:Unit>'

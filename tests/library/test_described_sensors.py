@@ -8,11 +8,11 @@ from rigidblocks import System, export_fmu, simulate
 from rigidblocks.block.block import Record, call
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.cli import main
+from rigidblocks.common.format_error import FormatError
 from rigidblocks.dynamics import aba, crba
 from rigidblocks.kernels.compiled_stepper import compiled_stepper, numpy_stepper
 from rigidblocks.library.plant_from_file import described_plant
 from rigidblocks.library.plant_ports import TunableInertia
-from rigidblocks.robot_description.format_error import FormatError
 from rigidblocks.robot_description.json_file import save_model
 from rigidblocks.robot_description.load import load_model
 from rigidblocks.robot_description.robot_description import NO_HIT, Obstacle, ray_distance

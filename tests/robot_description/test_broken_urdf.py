@@ -8,7 +8,7 @@ import pytest
 
 from broken_urdf import BOMB, BROKEN
 from mutated_text import JUNK, mutated_pieces
-from rigidblocks.robot_description.format_error import FormatError
+from rigidblocks.common.format_error import FormatError
 from rigidblocks.robot_description.load import load_model
 from urdf_text import ARM, line_of
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from rigidblocks.common.format_error import FormatError
 from rigidblocks.contact.rigid_contact_plant import RigidContactPlant
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.simulate import simulate
 from rigidblocks.robot.material import Material
 from rigidblocks.robot.shapes import Box, Capsule, ConvexHull, Ellipsoid, Plane
-from rigidblocks.robot_description.format_error import FormatError
 from rigidblocks.robot_description.load import load_model
 from rigidblocks.spatial.rigid_motion import quaternion_rotation
 

@@ -9,8 +9,9 @@ from lxml import etree
 from numpy.testing import assert_allclose
 
 from rigidblocks.cli import main
+from rigidblocks.common.format_error import FormatError
+from rigidblocks.common.xml_reader import parse_xml, roll_pitch_yaw, rotation
 from rigidblocks.dynamics import rnea
-from rigidblocks.robot_description.format_error import FormatError
 from rigidblocks.robot_description.load import load_model
 from rigidblocks.robot_description.schema_coverage import (
     MJCF,
@@ -21,7 +22,6 @@ from rigidblocks.robot_description.schema_coverage import (
     unread_elements,
 )
 from rigidblocks.robot_description.urdf_lint import problems
-from rigidblocks.robot_description.xml_reader import parse_xml, roll_pitch_yaw, rotation
 from rigidblocks.spatial.spatial import rx
 
 ARM = """<robot name="arm">

@@ -12,6 +12,7 @@ from jsonschema import Draft202012Validator
 from loop_models import LOOP_MODELS, loop_model
 from planar_models import random_planar_tree
 from random_models import joints_of_all_types, random_inertia, random_transform, random_tree
+from rigidblocks.common.format_error import FormatError
 from rigidblocks.robot.configuration import random_configuration
 from rigidblocks.robot.joints import Joint, Revolute, StringConstraint
 from rigidblocks.robot.material import Material
@@ -28,7 +29,6 @@ from rigidblocks.robot.shapes import (
     Polyline,
     Sphere,
 )
-from rigidblocks.robot_description.format_error import FormatError
 from rigidblocks.robot_description.json_file import SCHEMA, document, save_model
 from rigidblocks.robot_description.load import load_model
 from rigidblocks.robot_description.robot_description import (

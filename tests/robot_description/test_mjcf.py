@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from rigidblocks.block.adaptive_methods import memory_for, method_of
 from rigidblocks.block.block import Record, call
+from rigidblocks.common.format_error import FormatError
 from rigidblocks.contact.world import World, joined_description
 from rigidblocks.dynamics import aba_with_rotors, crba, rnea
 from rigidblocks.dynamics.kinematics import body_poses, body_velocities
@@ -27,7 +28,6 @@ from rigidblocks.library.plants import RobotPlant
 from rigidblocks.robot.configuration import integrate, neutral, random_configuration
 from rigidblocks.robot.joints import SixDoF
 from rigidblocks.robot.shapes import Plane
-from rigidblocks.robot_description.format_error import FormatError
 from rigidblocks.robot_description.json_file import save_model
 from rigidblocks.robot_description.load import load_model
 from rigidblocks.robot_description.schema_coverage import (

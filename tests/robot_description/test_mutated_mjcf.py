@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from mutated_text import JUNK, mutated_pieces
+from rigidblocks.common.format_error import FormatError
 from rigidblocks.robot_description.external_parsers import is_installed
-from rigidblocks.robot_description.format_error import FormatError
 from rigidblocks.robot_description.load import load_model
 
 pytestmark = pytest.mark.slow

@@ -7,12 +7,12 @@ import pytest
 
 from rigidblocks import Result, System, load_model
 from rigidblocks.cli import main
+from rigidblocks.common.format_error import FormatError
 from rigidblocks.cosim.graph.fmu_file import FmuError
 from rigidblocks.cosim.scenario import read_data_file
 from rigidblocks.fmi.ssp.load import load_system
 from rigidblocks.library import Playback
 from rigidblocks.robot_description import external_parsers
-from rigidblocks.robot_description.format_error import FormatError
 from rigidblocks.studies.requirements import load_requirements
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no FIFOs")

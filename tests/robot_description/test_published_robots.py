@@ -10,10 +10,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from published import published
+from rigidblocks.common.format_error import FormatError
 from rigidblocks.dynamics import aba, crba, rnea
 from rigidblocks.robot.configuration import random_configuration
 from rigidblocks.robot.joints import Revolute, SixDoF
-from rigidblocks.robot_description.format_error import FormatError
 from rigidblocks.robot_description.load import load_model
 
 pin = pytest.importorskip("pinocchio", reason="Pinocchio is not installed (`pip install pin`)")

@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from published import published
 from rigidblocks.block.adaptive_methods import memory_for, method_of
 from rigidblocks.block.block import Record
+from rigidblocks.common.format_error import FormatError
 from rigidblocks.dynamics import rnea
 from rigidblocks.dynamics.kinematics import body_poses
 from rigidblocks.dynamics.loops.constraints import loop_constraints
@@ -20,7 +21,6 @@ from rigidblocks.kernels.compiled_stepper import compiled_stepper
 from rigidblocks.library.plant_from_file import described_plant
 from rigidblocks.robot.configuration import neutral
 from rigidblocks.robot.joints import Helical, Prismatic, Revolute, Spherical, Universal
-from rigidblocks.robot_description.format_error import FormatError
 from rigidblocks.robot_description.load import load_model
 from rigidblocks.spatial.spatial import rx, ry, rz
 from urdf_text import line_of

@@ -11,11 +11,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from rigidblocks.block.block import Record
+from rigidblocks.common.format_error import FormatError
 from rigidblocks.dynamics.kinematics import body_poses
 from rigidblocks.library.plant_from_file import described_plant
 from rigidblocks.robot.joints import Planar, Prismatic, Revolute, SixDoF
 from rigidblocks.robot.shapes import Box, Capsule, Sphere
-from rigidblocks.robot_description.format_error import FormatError
 from rigidblocks.robot_description.load import load_model
 from rigidblocks.spatial.spatial import mcI, rx, ry, rz
 from urdf_text import ARM, line_of

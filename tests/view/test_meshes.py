@@ -8,8 +8,8 @@ from test_pages import data
 
 from published import published
 from rigidblocks import load_model, show
+from rigidblocks.common.format_error import FormatError
 from rigidblocks.dynamics.kinematics import body_poses
-from rigidblocks.robot_description.format_error import FormatError
 from rigidblocks.view.visual_geometry import coarse, meshes
 
 # a mesh on a link that is fixed to a moving link; link and mesh have their own poses

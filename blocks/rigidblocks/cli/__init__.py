@@ -7,7 +7,7 @@ from typing import TextIO
 
 from rigidblocks.cli import fmu, hil, inspect, run, view
 from rigidblocks.cli.app import APP
-from rigidblocks.robot_description.format_error import FormatError
+from rigidblocks.common.format_error import FormatError
 
 __all__ = ["fmu", "hil", "inspect", "main", "run", "view"]
 

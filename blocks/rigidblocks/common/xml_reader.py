@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from lxml import etree
 
-from rigidblocks.robot_description.format_error import FormatError, file_error
+from rigidblocks.common.format_error import FormatError, file_error
 from rigidblocks.spatial.immutable_data import floats_of_shape, read_only
 from rigidblocks.spatial.spatial import STRAIGHT, Array, Transform
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rigidblocks.common.xml_reader import nearest
 from rigidblocks.robot.joints import Fixed, Joint, Reversed
 from rigidblocks.robot.model import STANDARD_GRAVITY, Model
 from rigidblocks.robot.shapes import Shape
@@ -22,7 +23,6 @@ from rigidblocks.robot_description.parsed_links import (
     ParsedMimicJoint,
 )
 from rigidblocks.robot_description.robot_description import JointProperties, RobotDescription
-from rigidblocks.robot_description.xml_reader import nearest
 from rigidblocks.spatial.spatial import RigidInertia, Transform, check_frame, xlt
 
 BASE = "base"

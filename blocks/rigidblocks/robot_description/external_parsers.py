@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from rigidblocks.common.format_error import file_error
 from rigidblocks.common.optional_imports import install_command
-from rigidblocks.robot_description.format_error import file_error
 
 TIME_LIMIT = 60.0  # [s] per file
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from rigidblocks.common.format_error import FormatError, file_error
 from rigidblocks.robot import joints as joints
 from rigidblocks.robot.configuration import check_quaternions
 from rigidblocks.robot.joints import Joint, LoopJoint, StringConstraint
@@ -28,7 +29,6 @@ from rigidblocks.robot.shapes import (
     Shape,
     Sphere,
 )
-from rigidblocks.robot_description.format_error import FormatError, file_error
 from rigidblocks.robot_description.robot_description import (
     Actuator,
     BodyDrag,

@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rigidblocks.common.format_error import FormatError, file_error
 from rigidblocks.common.optional_imports import install_command
+from rigidblocks.common.xml_reader import Element
 from rigidblocks.robot.joints import Fixed, Joint, Prismatic, Revolute, SixDoF, Spherical
 from rigidblocks.robot.material import Material
 from rigidblocks.robot.shapes import (
@@ -25,7 +27,6 @@ from rigidblocks.robot.shapes import (
     Sphere,
 )
 from rigidblocks.robot_description.external_parsers import compiled_model, is_installed
-from rigidblocks.robot_description.format_error import FormatError, file_error
 from rigidblocks.robot_description.parsed_links import (
     WORLD,
     Assembly,
@@ -45,7 +46,6 @@ from rigidblocks.robot_description.robot_description import (
 from rigidblocks.robot_description.schema_coverage import MJCF, unread_elements
 from rigidblocks.robot_description.sensor_elements import Names, read_sensors, sensor_names
 from rigidblocks.robot_description.unit_heuristics import suspicious_numbers
-from rigidblocks.robot_description.xml_reader import Element
 from rigidblocks.spatial.rigid_motion import (
     IDENTITY,
     quaternion_rotation,

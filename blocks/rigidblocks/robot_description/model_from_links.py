@@ -12,12 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
+from rigidblocks.common.format_error import file_error
+from rigidblocks.common.xml_reader import SAME, nearest
 from rigidblocks.robot.configuration import neutral
 from rigidblocks.robot.joints import Fixed, LoopJoint, Prismatic, Revolute
 from rigidblocks.robot.model import STANDARD_GRAVITY, Model
 from rigidblocks.robot.shapes import Shape
 from rigidblocks.robot.validation import ImmobileError, inertia_defect
-from rigidblocks.robot_description.format_error import file_error
 from rigidblocks.robot_description.parsed_links import (
     NOTHING,
     WORLD,
@@ -43,7 +44,6 @@ from rigidblocks.robot_description.robot_description import (
     Weightless,
 )
 from rigidblocks.robot_description.spanning_tree import spanning_tree, split_bodies
-from rigidblocks.robot_description.xml_reader import SAME, nearest
 from rigidblocks.spatial.immutable_data import LazyTuple, read_only
 from rigidblocks.spatial.spatial import STRAIGHT, Array, RigidInertia, Transform
 

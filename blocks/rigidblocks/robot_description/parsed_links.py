@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rigidblocks.common.xml_reader import SAME, Element, Origin, format_error, rotation
 from rigidblocks.robot.joints import Joint
 from rigidblocks.robot.model import STANDARD_GRAVITY
 from rigidblocks.robot.shapes import Plane, Shape
@@ -19,7 +20,6 @@ from rigidblocks.robot_description.robot_description import (
     Sensor,
     Weightless,
 )
-from rigidblocks.robot_description.xml_reader import SAME, Element, Origin, format_error, rotation
 from rigidblocks.spatial.immutable_data import floats_of_shape, read_only
 from rigidblocks.spatial.spatial import (
     STRAIGHT,

@@ -11,7 +11,7 @@ checks the elements that default classes or included files define.
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from rigidblocks.robot_description.xml_reader import Element
+from rigidblocks.common.xml_reader import Element
 
 
 class ReportedElement(NamedTuple):

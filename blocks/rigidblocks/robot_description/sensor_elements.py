@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rigidblocks.common.xml_reader import Element, floats, format_error
 from rigidblocks.robot_description.parsed_links import WORLD, ParsedSensor
 from rigidblocks.robot_description.robot_description import Obstacle, Sampling, Sensor, unused_name
-from rigidblocks.robot_description.xml_reader import Element, floats, format_error
 from rigidblocks.spatial.rigid_motion import quaternion_rotation
 from rigidblocks.spatial.spatial import Array, Transform, identity
 

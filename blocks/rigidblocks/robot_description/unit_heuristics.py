@@ -5,9 +5,9 @@ from math import pi
 
 import numpy as np
 
+from rigidblocks.common.xml_reader import Element
 from rigidblocks.robot.joints import Prismatic, Revolute
 from rigidblocks.robot_description.parsed_links import Connection, Link
-from rigidblocks.robot_description.xml_reader import Element
 
 LONG = 20.0  # [m] larger than usual distances between joints and sizes of robot parts
 TURNS = 4 * pi  # [rad] a limit above two turns belongs to a winch or is in degrees

@@ -8,6 +8,26 @@ from pathlib import Path
 import numpy as np
 from lxml import etree
 
+from rigidblocks.common.xml_reader import (
+    HERE,
+    SAME,
+    Children,
+    Element,
+    Origin,
+    first_of_each,
+    floats,
+    format_error,
+    namespace_warnings,
+    number,
+    numbers,
+    origins,
+    place,
+    placement,
+    placements,
+    required_attribute,
+    roll_pitch_yaw,
+    table,
+)
 from rigidblocks.robot.joints import Fixed, Joint, Planar, Prismatic, Revolute, SixDoF, Spherical
 from rigidblocks.robot.joints.holonomic import X, Y, Z
 from rigidblocks.robot.shapes import Box, Capsule, Cylinder, Shape, Sphere
@@ -28,26 +48,6 @@ from rigidblocks.robot_description.robot_description import Sensor, Weightless, 
 from rigidblocks.robot_description.schema_coverage import URDF, unread_elements
 from rigidblocks.robot_description.sdf import extension_sensors, loop_joints
 from rigidblocks.robot_description.unit_heuristics import suspicious_units
-from rigidblocks.robot_description.xml_reader import (
-    HERE,
-    SAME,
-    Children,
-    Element,
-    Origin,
-    first_of_each,
-    floats,
-    format_error,
-    namespace_warnings,
-    number,
-    numbers,
-    origins,
-    place,
-    placement,
-    placements,
-    required_attribute,
-    roll_pitch_yaw,
-    table,
-)
 from rigidblocks.spatial.immutable_data import LazyTuple
 from rigidblocks.spatial.rigid_motion import normalized_quaternion, quaternion_rotation
 from rigidblocks.spatial.spatial import Array, RigidInertia, Transform, xlt

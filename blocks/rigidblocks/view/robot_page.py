@@ -22,7 +22,9 @@ from numpy.typing import ArrayLike
 from rigidblocks.block.block import Block, Record
 from rigidblocks.block.port import TEXTUAL
 from rigidblocks.common.escaping import html_text
+from rigidblocks.common.format_error import FormatError
 from rigidblocks.common.name_hints import suggestion
+from rigidblocks.common.xml_reader import parse_xml
 from rigidblocks.contact.compliant_contact import CompliantPlant
 from rigidblocks.contact.rigid_contact_plant import RigidContactPlant
 from rigidblocks.contact.world_plant import PlantOfMembers
@@ -36,12 +38,10 @@ from rigidblocks.robot.joints import Fixed
 from rigidblocks.robot.model import Model
 from rigidblocks.robot.robots import Mechanism
 from rigidblocks.robot.tree import Tree
-from rigidblocks.robot_description.format_error import FormatError
 from rigidblocks.robot_description.load import load_model, read_file
 from rigidblocks.robot_description.model_from_links import describe_robot
 from rigidblocks.robot_description.robot_description import RobotDescription
 from rigidblocks.robot_description.urdf import read_urdf
-from rigidblocks.robot_description.xml_reader import parse_xml
 from rigidblocks.spatial.spatial import Array, mcI
 from rigidblocks.view.drawn_robot import (
     CameraSetup,

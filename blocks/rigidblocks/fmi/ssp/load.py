@@ -10,6 +10,7 @@ import numpy as np
 from rigidblocks.block.port import REAL, TEXTUAL, Port, decode_value
 from rigidblocks.block.units import Conversion, Quantity, Table, conversion, quantity_of
 from rigidblocks.common.regular_files import check_regular_file
+from rigidblocks.common.xml_reader import format_error
 from rigidblocks.cosim.graph.fmu_part import Fmu, FmuError
 from rigidblocks.cosim.graph.part import (
     Selection,
@@ -41,7 +42,6 @@ from rigidblocks.fmi.ssp.system_structure import (
     Structure,
     structure_of,
 )
-from rigidblocks.robot_description.xml_reader import format_error
 
 _LOG = logging.getLogger("rigidblocks")
 

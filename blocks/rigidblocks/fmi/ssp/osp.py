@@ -11,6 +11,12 @@ import numpy as np
 from rigidblocks.block.port import TEXTUAL, Port
 from rigidblocks.block.units import Conversion
 from rigidblocks.common.name_hints import suggestion
+from rigidblocks.common.xml_reader import (
+    format_error,
+    number,
+    parse_xml,
+    required_attribute,
+)
 from rigidblocks.cosim.graph.fmu_part import Fmu, FmuError
 from rigidblocks.cosim.graph.part import Selection
 from rigidblocks.cosim.graph.system import System
@@ -18,12 +24,6 @@ from rigidblocks.fmi.ssp.load import part_names, port_of, put_start
 from rigidblocks.fmi.ssp.parameter_sets import READERS, Value
 from rigidblocks.fmi.ssp.schema import Rules, check_content, declare_prefixes, local_name, place_of
 from rigidblocks.fmi.ssp.system_structure import Bound, Loaded, Node, Structure
-from rigidblocks.robot_description.xml_reader import (
-    format_error,
-    number,
-    parse_xml,
-    required_attribute,
-)
 
 LOG = logging.getLogger("rigidblocks")
 FILE = "OspSystemStructure.xml"

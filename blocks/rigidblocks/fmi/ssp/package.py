@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 
+from rigidblocks.common.format_error import file_error
 from rigidblocks.cosim.graph.fmu_file import check_archive
-from rigidblocks.robot_description.format_error import file_error
 
 DESCRIPTION = "SystemStructure.ssd"
 

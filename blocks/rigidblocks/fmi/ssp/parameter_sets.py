@@ -11,6 +11,7 @@ import numpy as np
 
 from rigidblocks.block.units import Quantity, Table
 from rigidblocks.common.name_hints import suggestion
+from rigidblocks.common.xml_reader import format_error
 from rigidblocks.fmi.ssp.package import Package, read_archive
 from rigidblocks.fmi.ssp.schema import (
     MAPPING,
@@ -23,7 +24,6 @@ from rigidblocks.fmi.ssp.schema import (
     read,
     tag,
 )
-from rigidblocks.robot_description.xml_reader import format_error
 
 _LOG = logging.getLogger("rigidblocks")
 _SET, _MAP = "application/x-ssp-parameter-set", "application/x-ssp-parameter-mapping"

@@ -15,8 +15,8 @@ from urllib.request import url2pathname
 import fmpy.ssp.ssd
 from lxml import etree
 
-from rigidblocks.robot_description.format_error import file_error
-from rigidblocks.robot_description.xml_reader import format_error, parse_xml
+from rigidblocks.common.format_error import file_error
+from rigidblocks.common.xml_reader import format_error, parse_xml
 
 Element = Any  # element of lxml, which has no type annotations
 

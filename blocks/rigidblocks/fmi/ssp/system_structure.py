@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urldefrag
 
 from rigidblocks.block.units import Quantity
+from rigidblocks.common.xml_reader import format_error, number
 from rigidblocks.cosim.graph.fused_system import ORDERS
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.fmi.ssp.package import DESCRIPTION, Package, Subfolder, read_archive
@@ -37,7 +38,6 @@ from rigidblocks.fmi.ssp.schema import (
     read,
     tag,
 )
-from rigidblocks.robot_description.xml_reader import format_error, number
 
 
 class Node(NamedTuple):
