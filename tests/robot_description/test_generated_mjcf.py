@@ -8,13 +8,14 @@ on the rounding errors of both libraries; the largest difference in 599 files wa
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from test_mjcf import mjcf, mujoco, our_acceleration, their_motion
+from test_mjcf import mjcf, mujoco
 
 from rigidblocks.block.block import Record
 from rigidblocks.library.plant_from_file import described_elements
 from rigidblocks.library.plants import RobotPlant
 from rigidblocks.robot.configuration import random_configuration
 from rigidblocks.robot_description.load import load_model
+from robots_of_peers import acceleration_from_mujoco, mujoco_state
 
 pytestmark = pytest.mark.interop
 RTOL = 1e-9
@@ -105,8 +106,8 @@ def test_accelerations_of_generated_mjcf_files_match_mujoco(seed, tmp_path):
     assert there.nv == model.nv
     for scale in (0.0, 1.0, 3.0):
         q, qd = random_configuration(model, rng), scale * rng.normal(size=model.nv)
-        data.qpos[:], data.qvel[:] = their_motion(model, there, q, qd)
+        data.qpos[:], data.qvel[:] = mujoco_state(model, there, q, qd)
         mujoco.mj_forward(there, data)
-        theirs = our_acceleration(model, q, qd, data.qacc)
+        theirs = acceleration_from_mujoco(model, there, q, qd, data.qacc)
         ours = plant.derivative(0.0, Record({"q": q, "qd": qd}), u, p)["qd"]
         assert_allclose(ours, theirs, rtol=0, atol=RTOL * np.abs([*theirs, 1.0]).max())

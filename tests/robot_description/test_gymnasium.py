@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from test_mjcf import mujoco, our_acceleration, their_motion
+from test_mjcf import mujoco
 
 from rigidblocks.block.block import Record
 from rigidblocks.dynamics import aba_with_rotors, crba, rnea
 from rigidblocks.library.plant_from_file import described_plant
 from rigidblocks.robot.configuration import random_configuration
 from rigidblocks.robot_description.load import load_model
+from robots_of_peers import acceleration_from_mujoco, mujoco_state
 
 FOUND = find_spec("gymnasium")
 FOLDER = Path(FOUND.origin).parent / "envs/mujoco/assets" if FOUND and FOUND.origin else Path("no")
@@ -42,10 +43,10 @@ def test_accelerations_of_gymnasium_files_match_mujoco(name, rng, tmp_path, monk
     data = mujoco.MjData(there)
     for _ in range(3):
         q, qd = random_configuration(model, rng), rng.normal(size=model.nv)
-        data.qpos[:], data.qvel[:] = their_motion(model, there, q, qd)
+        data.qpos[:], data.qvel[:] = mujoco_state(model, there, q, qd)
         mujoco.mj_forward(there, data)
         ours = aba_with_rotors(model, q, qd, np.zeros(model.nv), armature)
-        theirs = our_acceleration(model, q, qd, data.qacc_smooth)
+        theirs = acceleration_from_mujoco(model, there, q, qd, data.qacc_smooth)
         assert_allclose(ours, theirs, rtol=0, atol=RTOL * np.abs(theirs).max())
         H = crba(model, q) + np.diag(armature)
         back = rnea(model, q, qd, theirs) + armature * theirs
@@ -62,7 +63,7 @@ def test_accelerations_of_a_swimmer_in_its_fluid_match_mujoco(rng, tmp_path, mon
     p = Record({port.name: port.start for port in plant.parameters})
     for _ in range(5):
         q, qd = 0.5 * rng.normal(size=model.nv), rng.normal(size=model.nv)
-        data.qpos[:], data.qvel[:] = their_motion(model, there, q, qd)
+        data.qpos[:], data.qvel[:] = mujoco_state(model, there, q, qd)
         mujoco.mj_forward(there, data)
         x, u = Record({"q": q, "qd": qd}), Record({"tau": np.zeros(model.nv)})
         ours = plant.derivative(0.0, x, u, p)["qd"]

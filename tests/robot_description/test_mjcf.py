@@ -37,7 +37,7 @@ from rigidblocks.robot_description.schema_coverage import (
     unread_elements,
 )
 from rigidblocks.spatial.rigid_motion import quaternion_rotation
-from rigidblocks.spatial.spatial import cross
+from robots_of_peers import acceleration_from_mujoco, mujoco_state
 
 mujoco = pytest.importorskip("mujoco", reason="MuJoCo is not installed (`pip install mujoco`)")
 pytestmark = pytest.mark.interop
@@ -79,37 +79,6 @@ def read(tmp_path):
     return read_text
 
 
-def their_motion(model, there, q, qd):
-    """Convert q and qd to MuJoCo's qpos and qvel."""
-    qpos, qvel = there.qpos0.copy(), np.zeros(there.nv)
-    for i, joint in enumerate(model.joint):
-        j = mujoco.mj_name2id(there, mujoco.mjtObj.mjOBJ_JOINT, model.joint_names[i])
-        j = int(model.joint_names[i].removeprefix("joint")) if j < 0 else j
-        at, dof = there.jnt_qposadr[j], there.jnt_dofadr[j]
-        mine, mine_d = q[model.q_slices[i]], qd[model.v_slices[i]]
-        if isinstance(joint, SixDoF):
-            E = quaternion_rotation(mine[:4])
-            qpos[at : at + 7] = [*mine[4:], *mine[:4]]
-            qvel[dof : dof + 6] = [*(E.T @ mine_d[3:]), *mine_d[:3]]
-        elif joint.nq == 4:
-            qpos[at : at + 4], qvel[dof : dof + 3] = mine, mine_d
-        else:
-            qpos[at] += mine[0]
-            qvel[dof] = mine_d[0]
-    return qpos, qvel
-
-
-def our_acceleration(model, q, qd, qacc):
-    """Convert MuJoCo's qacc; accelerations of a free joint change to body coordinates."""
-    ours = qacc.copy()
-    for joint, at, of in zip(model.joint, model.q_slices, model.v_slices, strict=True):
-        if isinstance(joint, SixDoF):
-            E, (w, v) = quaternion_rotation(q[at][:4]), qd[of].reshape(2, 3)
-            linear, angular = qacc[of].reshape(2, 3)
-            ours[of] = [*angular, *(E @ linear - cross(w, v))]
-    return ours
-
-
 @pytest.mark.parametrize("name", ROBOTS)
 def test_accelerations_of_mjcf_robots_match_mujoco(name, read, tmp_path, rng):
     robot = read(mjcf(ROBOTS[name]))
@@ -119,10 +88,10 @@ def test_accelerations_of_mjcf_robots_match_mujoco(name, read, tmp_path, rng):
     data = mujoco.MjData(there)
     for _ in range(5):
         q, qd = random_configuration(model, rng), rng.normal(size=model.nv)
-        data.qpos[:], data.qvel[:] = their_motion(model, there, q, qd)
+        data.qpos[:], data.qvel[:] = mujoco_state(model, there, q, qd)
         mujoco.mj_forward(there, data)
         ours = aba_with_rotors(model, q, qd, np.zeros(model.nv), robot.joint_properties.armature)
-        theirs = our_acceleration(model, q, qd, data.qacc)
+        theirs = acceleration_from_mujoco(model, there, q, qd, data.qacc)
         assert_allclose(ours, theirs, rtol=0, atol=RTOL * np.abs(theirs).max())
         back = rnea(model, q, qd, theirs) + robot.joint_properties.armature * theirs
         assert_allclose(back, 0.0, atol=RTOL * np.abs(crba(model, q)).max() * np.abs(theirs).max())
@@ -261,12 +230,12 @@ def test_passive_forces_and_armature_of_mjcf_robots_match_mujoco(name, read, tmp
     for scale in (0.0, 1e-3, 1.0, 1.0, 10.0):
         q, qd = random_configuration(model, rng), scale * rng.normal(size=model.nv)
         q = integrate(model, robot.q0 if robot.q0 is not None else neutral(model), qd)
-        data.qpos[:], data.qvel[:] = their_motion(model, there, q, qd)
+        data.qpos[:], data.qvel[:] = mujoco_state(model, there, q, qd)
         mujoco.mj_forward(there, data)
         x = Record({"q": q, "qd": qd})
         u = Record({"tau": np.zeros(model.nv)})
         ours = plant.derivative(0.0, x, u, p)["qd"]
-        theirs = our_acceleration(model, q, qd, data.qacc)
+        theirs = acceleration_from_mujoco(model, there, q, qd, data.qacc)
         assert_allclose(ours, theirs, rtol=0, atol=RTOL * np.abs(theirs).max())
 
 
@@ -333,11 +302,11 @@ def test_gravity_compensation_fluids_and_fixed_tendons_match_mujoco(name, read, 
     p = Record({port.name: port.start for port in plant.parameters})
     for scale in (0.0, 1.0, 3.0):
         q, qd = random_configuration(model, rng), scale * rng.normal(size=model.nv)
-        data.qpos[:], data.qvel[:] = their_motion(model, there, q, qd)
+        data.qpos[:], data.qvel[:] = mujoco_state(model, there, q, qd)
         mujoco.mj_forward(there, data)
         u = Record({"tau": np.zeros(model.nv)})
         ours = plant.derivative(0.0, Record({"q": q, "qd": qd}), u, p)["qd"]
-        theirs = our_acceleration(model, q, qd, data.qacc)
+        theirs = acceleration_from_mujoco(model, there, q, qd, data.qacc)
         assert_allclose(ours, theirs, rtol=0, atol=RTOL * np.abs([*theirs, 1.0]).max())
 
 

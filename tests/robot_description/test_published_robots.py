@@ -15,6 +15,7 @@ from rigidblocks.dynamics import aba, crba, rnea
 from rigidblocks.robot.configuration import random_configuration
 from rigidblocks.robot.joints import Revolute, SixDoF
 from rigidblocks.robot_description.load import load_model
+from robots_of_peers import pinocchio_state
 
 pin = pytest.importorskip("pinocchio", reason="Pinocchio is not installed (`pip install pin`)")
 ROBOTS = published(".urdf")
@@ -48,30 +49,12 @@ def both(path, floating):
     return ours, theirs
 
 
-def in_pinocchios_order(ours, theirs, q):
-    """Return Pinocchio's configuration and the indices of its velocities in rigidblocks order."""
-    there, order = np.zeros(theirs.nq), np.zeros(ours.nv, dtype=int)
-    for i, (name, joint) in enumerate(zip(ours.joint_names, ours.joint, strict=True)):
-        k = theirs.getJointId(name)
-        at, mine = theirs.idx_qs[k], q[ours.q_slices[i]]
-        order[ours.v_slices[i]] = theirs.idx_vs[k] + np.arange(joint.nv)
-        match joint:
-            case SixDoF():
-                there[at : at + 7] = [*mine[4:], *mine[1:4], mine[0]]
-                order[ours.v_slices[i]] = theirs.idx_vs[k] + np.array([3, 4, 5, 0, 1, 2])
-            case Revolute() if theirs.nqs[k] == 2:
-                there[at : at + 2] = [np.cos(mine[0]), np.sin(mine[0])]
-            case _:
-                there[at : at + theirs.nqs[k]] = mine
-    return there, order
-
-
 def differences(path, floating, rng):
     ours, theirs = both(path, floating)
     assert ours.nv == theirs.nv
     q = random_configuration(ours, rng)
     qd, qdd, tau = rng.normal(size=(3, ours.nv))
-    there, order = in_pinocchios_order(ours, theirs, q)
+    there, order = pinocchio_state(ours, theirs, q)
     data = theirs.createData()
 
     def given(values):
