@@ -68,7 +68,9 @@ NAMES = {
     "robot.model": "capsule_inertia cylinder_inertia",
     "robot_description.load": "puma560",
     "spatial.scalar": "clip less maximum minimum piecewise",
+    "studies.exciting_motion": "ExcitingMotion exciting_motion",
     "studies.experiment_design": "table_design",
+    "studies.identification": "BaseParameters Identification base_parameters identify",
     "tracing.compiled_functions": "compile_function",
     "tracing.trace": "jacobian",
 }

@@ -93,6 +93,11 @@ from rigidblocks.dynamics.recursive_derivatives import (
     jacobian_derivatives,
     rnea_derivatives,
 )
+from rigidblocks.dynamics.regressor import (
+    inertial_parameters,
+    regressor,
+    with_inertial_parameters,
+)
 from rigidblocks.dynamics.transmissions import (
     Gears,
     aba_with_rotors,
@@ -169,6 +174,7 @@ __all__ = [
     "hybrid_dynamics",
     "hybrid_dynamics_crba",
     "inertia_times",
+    "inertial_parameters",
     "inverse_inertia",
     "jacobian_derivatives",
     "joint_space_floating",
@@ -192,6 +198,7 @@ __all__ = [
     "point_velocity",
     "potential_energy",
     "projected_dynamics",
+    "regressor",
     "rnea",
     "rnea_derivatives",
     "rnea_floating",
@@ -203,4 +210,5 @@ __all__ = [
     "split_force",
     "total_mass",
     "viscous_friction",
+    "with_inertial_parameters",
 ]

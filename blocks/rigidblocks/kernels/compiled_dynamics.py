@@ -10,7 +10,7 @@ from typing import Literal, overload
 
 import numpy as np
 
-from rigidblocks.dynamics import aba, crba, rnea
+from rigidblocks.dynamics import aba, crba, regressor, rnea
 from rigidblocks.dynamics.model_reduction import align_axes_with_z, equivalent
 from rigidblocks.kernels.derivative_columns import MATRICES, TENSORS, structure_header
 from rigidblocks.kernels.loop_constraint_c import LoopRows, loop_rows
@@ -200,17 +200,30 @@ def _places(model: Model, algorithm: Algorithm, columns: int, real: str) -> Iter
 MOST_BODIES_IN_A_LINE = 20
 MOST_BODIES_IN_LANES = 14  # limit for a batch, because operations in lanes take longer
 
-_FUNCTIONS: dict[str, Callable[..., Array]] = {"rnea": rnea, "crba": crba, "aba": aba}
-_INPUTS = {"rnea": ("q", "qd", "qdd"), "crba": ("q",), "aba": ("q", "qd", "tau")}
-_OUTPUT = {"rnea": "tau", "crba": "H", "aba": "qdd"}
+_FUNCTIONS: dict[str, Callable[..., Array]] = {
+    "rnea": rnea,
+    "crba": crba,
+    "aba": aba,
+    "regressor": regressor,
+}
+_INPUTS = {
+    "rnea": ("q", "qd", "qdd"),
+    "crba": ("q",),
+    "aba": ("q", "qd", "tau"),
+    "regressor": ("q", "qd", "qdd"),
+}
+_OUTPUT = {"rnea": "tau", "crba": "H", "aba": "qdd", "regressor": "Y"}
 
 
 def straight_line(model: Tree, algorithm: str) -> Graph:
     """Return the graph of a dynamics algorithm with unrolled passes over the bodies.
 
-    For a spatial model, the graph belongs to its `equivalent` model.
+    For a spatial model, the graph belongs to its `equivalent` model. The parameters of a regressor
+    are the parameters of the model itself.
     """
-    traced = equivalent(model) if isinstance(model, Model) else model
+    traced = model
+    if isinstance(model, Model) and algorithm != "regressor":
+        traced = equivalent(model)
     shapes = {name: (model.nq if name == "q" else model.nv,) for name in _INPUTS[algorithm]}
     return trace(
         algorithm, lambda *a: {_OUTPUT[algorithm]: _FUNCTIONS[algorithm](traced, *a)}, shapes
@@ -240,11 +253,13 @@ def compiled_dynamics(
 
     The compiled function uses the `equivalent` model. For up to `MOST_BODIES_IN_A_LINE` bodies, or
     `MOST_BODIES_IN_LANES` in a batch, the C code is straight-line code. For more bodies, the C code
-    loops over the bodies. The loops compile in a second for any number of bodies.
+    loops over the bodies. The loops compile in a second for any number of bodies. The code of
+    the regressor is always straight-line code.
 
     Args:
         model: The model.
-        algorithm: "rnea" (q, qd, qdd -> tau), "crba" (q -> H) or "aba" (q, qd, tau -> qdd).
+        algorithm: "rnea" (q, qd, qdd -> tau), "crba" (q -> H), "aba" (q, qd, tau -> qdd) or
+            "regressor" (q, qd, qdd -> Y).
         batch: True to compile for arrays (n, nq), (n, nv), ... in SIMD lanes and threads
             (`CompiledBatch`).
         lanes: Number of SIMD lanes of a batch.
@@ -260,7 +275,7 @@ def compiled_dynamics(
     if algorithm == "aba":
         check_resistance(model)
     most = MOST_BODIES_IN_LANES if batch else MOST_BODIES_IN_A_LINE
-    if model.nb > most and isinstance(model, Model):
+    if model.nb > most and isinstance(model, Model) and algorithm != "regressor":
         notation = IN_LANES if batch else SCALAR
         return compiled_form(body_sweeps(equivalent(model), algorithm, notation), batch, lanes)
     return compiled_form(straight_line(model, algorithm), batch, lanes)

@@ -1,0 +1,715 @@
+"""Identification of inertial and friction parameters of robots from measured joint forces.
+
+The joint forces are linear in the parameters: tau = Y(q, qd, qdd) phi (`dynamics.regressor`). Only
+some linear combinations of the parameters affect tau, the base parameters (Gautier 1990). Weighted
+least squares estimates the base parameters. A convex problem then yields physically possible
+inertias with base parameters near the estimates (Lee, Wensing and Park 2020).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rigidblocks.common.name_hints import explain_calls, suggestion
+from rigidblocks.common.optional_imports import module_of
+from rigidblocks.dynamics import inertial_parameters, regressor, with_inertial_parameters
+from rigidblocks.dynamics.loops import AssemblyError, assemble, loop_constraints
+from rigidblocks.dynamics.regressor import PLANAR_PARAMETERS, parameter_names
+from rigidblocks.robot.configuration import random_configuration
+from rigidblocks.robot.tree import Tree
+from rigidblocks.spatial.spatial import Array
+from rigidblocks.tracing.compiled_functions import CompiledBatch, compile_function
+
+JOINT_TERMS = ("viscous", "coulomb", "offset", "rotor")
+"""Terms of a joint force in addition to the bodies.
+
+They are b qd, c sign(qd), a constant, and the reflected rotor inertia I_r qdd.
+"""
+
+_RANK = 1e-8  # relative distance of a column to the previous ones below which it is dependent
+_ZERO = 1e-9  # relative size below which a coefficient of a base parameter is rounding error
+_SAMPLES = 4  # rows of the stacked regressor for each column
+_CHUNK = 4096  # samples in one call of the compiled regressor
+# order in which parameters of one body are preferred as names of base parameters: the parameters
+# at the end are grouped with parameters of previous bodies, as in the rules of Gautier and Khalil
+_PREFERENCE = ("Izz", "I", "Ixx", "Ixy", "Ixz", "Iyz", "hx", "hy", "hz", "Iyy", "m")
+_UNITS = {"m": "kg", "h": "kg.m", "I": "kg.m2"}
+
+
+@dataclass(frozen=True, eq=False)
+class BaseParameters:
+    """Base parameters of a robot: the identifiable combinations of its parameters.
+
+        tau = Y phi = Y_b (B phi)
+
+    Y_b consists of the columns `independent` of the regressor Y.
+
+    Attributes:
+        parameters: Names of all parameters phi (n,), such as "m of link2".
+        independent: Indices (r,) of the parameters that represent the base parameters.
+        matrix: Matrix B (r, n) of the combinations.
+        units: Units of the base parameters.
+    """
+
+    parameters: tuple[str, ...]
+    independent: Array
+    matrix: Array
+    units: tuple[str, ...]
+
+    def __len__(self) -> int:
+        """Return the number r of base parameters."""
+        return len(self.independent)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Combinations as text, such as "Izz of link1 + 0.25 m of link2"."""
+        return tuple(
+            _combination(self.parameters, row, int(k))
+            for row, k in zip(self.matrix, self.independent, strict=True)
+        )
+
+    @cached_property
+    def unidentifiable(self) -> tuple[str, ...]:
+        """Names of the parameters that do not affect the joint forces."""
+        unused = ~np.any(self.matrix, axis=0)
+        return tuple(name for name, one in zip(self.parameters, unused, strict=True) if one)
+
+
+def _combination(parameters: Sequence[str], row: Array, own: int) -> str:
+    text = parameters[own]
+    for k in map(int, np.flatnonzero(row)):
+        if k != own:
+            size = abs(row[k])
+            factor = "" if abs(size - 1.0) < 1e-9 else f"{size:.6g} "
+            text += f" {'-' if row[k] < 0 else '+'} {factor}{parameters[k]}"
+    return text
+
+
+def check_terms(joint_terms: Iterable[str]) -> tuple[str, ...]:
+    """Return the joint terms as a tuple; raise ValueError for an unknown term."""
+    terms = (joint_terms,) if isinstance(joint_terms, str) else tuple(joint_terms)
+    for term in terms:
+        if term not in JOINT_TERMS:
+            raise ValueError(f"unknown joint term '{term}'; {suggestion(term, JOINT_TERMS)}")
+    return terms
+
+
+def _all_names(model: Tree, terms: Sequence[str]) -> tuple[str, ...]:
+    names: Sequence[str] = model.body_names
+    bodies = [f"{key} of {body}" for body in names for key in parameter_names(model)]
+    joints: list[str] = [
+        name if joint.nv == 1 else f"{name}[{k + 1}]"
+        for name, joint in zip(model.joint_names, model.joint, strict=True)
+        for k in range(joint.nv)
+    ]
+    return (*bodies, *(f"{term} of {joint}" for term in terms for joint in joints))
+
+
+def _unit(model: Tree, name: str) -> str:
+    """Return the unit of a parameter; joint terms have the units of rotating joints."""
+    kind, _, owner = name.partition(" of ")
+    if kind not in JOINT_TERMS:
+        return _UNITS[kind[0]]
+    joints = dict(zip(model.joint_names, model.joint, strict=True))
+    joint = joints.get(owner)
+    moves = joint is not None and type(joint).__name__ == "Prismatic"
+    units = ("N.s/m", "N", "N", "kg") if moves else ("N.m.s/rad", "N.m", "N.m", "kg.m2")
+    return dict(zip(JOINT_TERMS, units, strict=True))[kind]
+
+
+def full_regressor(model: Tree, terms: Sequence[str], q: Array, qd: Array, qdd: Array) -> Array:
+    """Return the regressor Y (nv, n) of the bodies, followed by the columns of the joint terms."""
+    columns = {"viscous": qd, "coulomb": _signs(qd), "offset": 1.0 + 0.0 * qd, "rotor": qdd}
+    diagonals = [np.diag(columns[term]) for term in terms]
+    return np.concatenate([regressor(model, q, qd, qdd), *diagonals], axis=1)
+
+
+def _signs(qd: Array) -> Array:
+    if qd.dtype != object:
+        return np.sign(qd)
+    return np.array([1.0 * (one > 0.0) - 1.0 * (one < 0.0) for one in qd], dtype=object)
+
+
+@explain_calls()
+def base_parameters(
+    model: Tree, *, joint_terms: Iterable[str] = (), seed: int = 0
+) -> BaseParameters:
+    """Return the base parameters of a robot, from the rank of its stacked regressor.
+
+    The function stacks the regressor for random motions. Column by column, it finds the columns
+    that are linear combinations of the previous columns. For loops, the rows are the projections
+    of the regressor onto the motions that the loops allow.
+
+    Args:
+        model: Robot model.
+        joint_terms: Additional parameters of each joint: "viscous", "coulomb", "offset" and "rotor"
+            (`JOINT_TERMS`).
+        seed: Seed of the random motions.
+
+    Raises:
+        ValueError: A joint term is unknown.
+        AssemblyError: The loops do not close in random configurations.
+
+    References:
+        Gautier, Numerical calculation of the base inertial parameters of robots, 1990.
+    """
+    terms = check_terms(joint_terms)
+    names = _all_names(model, terms)
+    rng = np.random.default_rng(seed)
+    rows: list[Array] = []
+    while sum(map(len, rows)) < _SAMPLES * len(names):
+        q, qd, qdd = _random_motion(model, rng)
+        Y = full_regressor(model, terms, q, qd, qdd)
+        rows.append(_allowed_motions(model, q).T @ Y)
+    return _base_of(model, names, np.concatenate(rows))
+
+
+def _random_motion(model: Tree, rng: np.random.Generator) -> tuple[Array, Array, Array]:
+    """Return a random motion (q, qd, qdd) that satisfies the loop constraints."""
+    for attempt in range(50):
+        q = random_configuration(model, rng)
+        qd, qdd = rng.normal(size=model.nv), rng.normal(size=model.nv)
+        if not model.has_constraints:
+            return q, qd, qdd
+        try:
+            q = assemble(model, q)
+        except AssemblyError:
+            if attempt == 49:
+                raise
+            continue
+        N = _allowed_motions(model, q)
+        qd = N @ (N.T @ qd)
+        c = loop_constraints(model, q, qd)
+        particular = np.linalg.lstsq(c.K, c.k, rcond=1e-9)[0]
+        return q, qd, particular + N @ (N.T @ qdd)
+    raise AssertionError  # the last attempt returns or raises
+
+
+def _allowed_motions(model: Tree, q: Array) -> Array:
+    """Return an orthonormal basis N (nv, k) of the velocities that the loops allow."""
+    if not model.has_constraints:
+        return np.eye(model.nv)
+    K = loop_constraints(model, q, np.zeros(model.nv)).K
+    _, sizes, V = np.linalg.svd(K)
+    rank = int(np.sum(sizes > 1e-8 * sizes.max(initial=0.0)))
+    return np.asarray(V[rank:].T)
+
+
+def _base_of(model: Tree, names: Sequence[str], W: Array) -> BaseParameters:
+    """Return the base parameters for a stacked regressor W (rows, n).
+
+    Gram-Schmidt with reorthogonalization measures the distance of each column, scaled to unit
+    length, to the space of the previous independent columns.
+    """
+    sizes = np.linalg.norm(W, axis=0)
+    largest = sizes.max(initial=0.0)
+    nonzero = sizes > 1e-12 * largest
+    scaled = W / np.where(nonzero, sizes, 1.0)
+    n, order = len(parameter_names(model)), [_PREFERENCE.index(k) for k in parameter_names(model)]
+    bodies = [n * i + k for i in range(model.nb) for k in np.argsort(order)]
+    basis = np.zeros((len(W), 0))
+    chosen: list[int] = []
+    for k in (*bodies, *range(n * model.nb, len(names))):
+        if not nonzero[k]:
+            continue
+        rest = scaled[:, k]
+        for _ in range(2):
+            rest = rest - basis @ (basis.T @ rest)
+        if (size := np.linalg.norm(rest)) > _RANK:
+            chosen.append(int(k))
+            basis = np.column_stack([basis, rest / size])
+    matrix = np.linalg.lstsq(scaled[:, chosen], scaled, rcond=None)[0]
+    matrix[np.abs(matrix) < _ZERO] = 0.0
+    matrix = matrix * sizes / sizes[chosen][:, None]
+    matrix[:, chosen] = np.eye(len(chosen))
+    matrix[:, ~nonzero] = 0.0
+    rows = np.argsort(chosen)
+    return BaseParameters(
+        tuple(names),
+        np.array(chosen)[rows],
+        matrix[rows],
+        tuple(_unit(model, names[chosen[k]]) for k in rows),
+    )
+
+
+# --- estimation ---
+
+
+@dataclass(frozen=True, eq=False)
+class Identification:
+    """Result of an identification.
+
+    Attributes:
+        model: Robot model, with its original inertias.
+        base: Base parameters.
+        values: Estimates (r,) of the base parameters.
+        deviations: Standard deviations (r,) of the estimates.
+        intervals: Confidence intervals (r, 2).
+        level: Probability with which an interval contains the true value.
+        covariance: Covariance matrix (r, r) of the estimates.
+        noise: Standard deviation (nv,) of the noise of each joint force, estimated from the
+            residuals; of the projected joint forces for a model with loops.
+        condition: Condition number of the weighted stacked regressor with columns of unit length.
+        terms: Joint terms.
+    """
+
+    model: Tree
+    base: BaseParameters
+    values: Array
+    deviations: Array
+    intervals: Array
+    level: float
+    covariance: Array
+    noise: Array
+    condition: float
+    terms: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        width = max(map(len, self.base.names))
+        lines = [
+            f"  {name:{width}}  {value:12.6g} {unit:9}  from {low:.6g} to {high:.6g}"
+            for name, value, unit, (low, high) in zip(
+                self.base.names, self.values, self.base.units, self.intervals, strict=True
+            )
+        ]
+        head = f"<Identification: {len(self.base)} base parameters, {self.level:.0%} intervals>"
+        return "\n".join((head, *lines))
+
+    @cached_property
+    def _physical(self) -> Array:
+        return physical_parameters(
+            self.model, self.base, self.values, np.linalg.inv(self.covariance), self.terms
+        )
+
+    @property
+    def physical_model(self) -> Any:
+        """Model with physically possible inertias that have the estimated base parameters.
+
+        Where the estimates and the data leave inertias open, they stay near the original inertias.
+        """
+        n = len(parameter_names(self.model)) * self.model.nb
+        return with_inertial_parameters(self.model, self._physical[:n])
+
+    @property
+    def joint_parameters(self) -> Mapping[str, float]:
+        """Estimates of the joint terms by name; friction and rotor inertia are not negative."""
+        n = len(parameter_names(self.model)) * self.model.nb
+        names = self.base.parameters[n:]
+        return dict(zip(names, self._physical[n:].tolist(), strict=True))
+
+
+@explain_calls()
+def identify(
+    model: Tree,
+    q: ArrayLike,
+    qd: ArrayLike,
+    qdd: ArrayLike,
+    tau: ArrayLike,
+    *,
+    joint_terms: Iterable[str] = (),
+    base: BaseParameters | None = None,
+    level: float = 0.95,
+) -> Identification:
+    """Estimate the base parameters of a robot from a measured motion and its joint forces.
+
+        min over beta of the sum of ((tau - Y_b beta) / noise)^2
+
+    The noise of the joint forces is white, with an unknown standard deviation for each joint. The
+    motion is free of noise; filter measured positions before you differentiate them. For a model
+    with loops, the function projects the equations onto the motions that the loops allow, so tau
+    contains the forces of the actuators, and zero for other joints.
+
+    Args:
+        model: Robot model.
+        q: Joint positions (n, nq) [rad or m].
+        qd: Joint velocities (n, nv).
+        qdd: Joint accelerations (n, nv).
+        tau: Joint forces (n, nv) [N m or N].
+        joint_terms: Additional parameters of each joint (`JOINT_TERMS`).
+        base: Result of `base_parameters` for the same joint terms, by default computed.
+        level: Probability of the confidence intervals.
+
+    Raises:
+        ValueError: An array has a wrong shape or values that are not finite, there are not enough
+            samples, or the motion does not excite all base parameters. The message lists these base
+            parameters.
+
+    References:
+        Atkeson, An and Hollerbach 1986; Gautier, 1990.
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"the confidence level must be between 0 and 1, not {level}")
+    terms = check_terms(joint_terms)
+    motion = _motion_arrays(model, q=q, qd=qd, qdd=qdd, tau=tau)
+    base = base_parameters(model, joint_terms=terms) if base is None else base
+    if base.parameters != _all_names(model, terms):
+        raise ValueError("the base parameters belong to another model or to other joint terms")
+    stacked = _StackedRegressor(model, base, terms, motion)
+    G, g, squares, counts = stacked.normal_equations()
+    scale = np.sqrt(np.einsum("jkk->k", G))
+    _check_excitation(base, scale, G)
+    noise = np.ones(len(G))
+    weights = np.ones(len(G))
+    for _ in range(3):
+        normal, right = np.tensordot(weights, G, 1), weights @ g
+        beta = _solve(normal, right)
+        rest = squares - 2 * g @ beta + np.einsum("i,kij,j->k", beta, G, beta)
+        noise = _noise(rest, counts, len(beta), squares)
+        weights = 1.0 / noise**2
+    normal = np.tensordot(weights, G, 1)
+    beta = _solve(normal, weights @ g)
+    correction, rest = stacked.residual_equations(beta)  # one step of iterative refinement
+    beta = beta + _solve(normal, weights @ correction)
+    noise = _noise(rest, counts, len(beta), squares)
+    covariance = _inverse(normal) * np.mean((noise**2 * weights)[counts > 0])
+    deviations = np.sqrt(np.diag(covariance))
+    stats = module_of("scipy.stats", "an identification")
+    half = stats.t.ppf((1 + level) / 2, max(int(counts.sum()) - len(beta), 1)) * deviations
+    size = np.sqrt(np.diag(normal))
+    return Identification(
+        model,
+        base,
+        beta,
+        deviations,
+        np.stack([beta - half, beta + half], axis=1),
+        level,
+        covariance,
+        noise,
+        float(np.sqrt(np.linalg.cond(normal / np.outer(size, size)))),
+        terms,
+    )
+
+
+def _motion_arrays(model: Tree, **values: ArrayLike) -> dict[str, Array]:
+    """Return the measured arrays, and raise ValueError for wrong shapes and values."""
+    arrays = {name: np.ascontiguousarray(value, dtype=float) for name, value in values.items()}
+    n = len(arrays["q"]) if arrays["q"].ndim else 0
+    for name, array in arrays.items():
+        shape = (n, model.nq if name == "q" else model.nv)
+        if array.shape != shape:
+            raise ValueError(
+                f"{name} of the motion of model '{model.name}' has the shape {array.shape}; "
+                f"expected {shape}, one row for each sample"
+            )
+        if not np.isfinite(array).all():
+            row = int(np.argmin(np.isfinite(array).all(axis=1)))
+            raise ValueError(f"{name} of the motion has values that are not finite in row {row}")
+    return arrays
+
+
+def compiled_base_regressor(
+    model: Tree, base: BaseParameters, terms: Sequence[str]
+) -> CompiledBatch:
+    """Return the compiled columns `independent` of the regressor, for batches of (q, qd, qdd)."""
+
+    def columns(q: Array, qd: Array, qdd: Array) -> dict[str, Array]:
+        return {"Y": full_regressor(model, terms, q, qd, qdd)[:, base.independent]}
+
+    shapes = {"q": (model.nq,), "qd": (model.nv,), "qdd": (model.nv,)}
+    return compile_function("base_regressor", columns, shapes, batch=True)
+
+
+@dataclass(eq=False)
+class _StackedRegressor:
+    """Normal equations of the stacked regressor of a motion, evaluated in chunks."""
+
+    model: Tree
+    base: BaseParameters
+    terms: tuple[str, ...]
+    motion: Mapping[str, Array]
+
+    @cached_property
+    def _compiled(self) -> CompiledBatch:
+        return compiled_base_regressor(self.model, self.base, self.terms)
+
+    def _chunks(self) -> Iterator[tuple[Array, Array]]:
+        """Yield regressors (c, k, r) and joint forces (c, k), projected for loops."""
+        n = len(self.motion["q"])
+        for start in range(0, n, _CHUNK):
+            q, qd, qdd, tau = (
+                self.motion[key][start : start + _CHUNK] for key in ("q", "qd", "qdd", "tau")
+            )
+            Y = self._compiled(q, qd, qdd)
+            if self.model.has_constraints:
+                bases = [_allowed_motions(self.model, one) for one in q]
+                k = max(N.shape[1] for N in bases)
+                N = np.array([np.pad(one, ((0, 0), (0, k - one.shape[1]))) for one in bases])
+                # rows beyond the degrees of freedom stay zero
+                full = np.zeros((len(q), self.model.nv, self.model.nv))
+                full[:, :, :k] = N
+                Y, tau = np.einsum("cik,cir->ckr", full, Y), np.einsum("cik,ci->ck", full, tau)
+            yield Y, tau
+
+    def normal_equations(self) -> tuple[Array, Array, Array, Array]:
+        """Return Y^T Y, Y^T tau, tau^2 and the number of nonzero equations for each joint."""
+        nv, r = self.model.nv, len(self.base)
+        G, g, squares, counts = np.zeros((nv, r, r)), np.zeros((nv, r)), np.zeros(nv), np.zeros(nv)
+        for Y, tau in self._chunks():
+            squares += np.einsum("cj,cj->j", tau, tau)
+            for j in range(nv):
+                used = np.flatnonzero(Y[:, j].any(axis=0))
+                own = np.ascontiguousarray(Y[:, j, used])
+                G[j][np.ix_(used, used)] += own.T @ own
+                g[j, used] += own.T @ tau[:, j]
+                counts[j] += len(own) if len(used) else 0
+        return G, g, squares, counts
+
+    def residual_equations(self, beta: Array) -> tuple[Array, Array]:
+        """Return Y^T r and r^2 for each joint, with the residual r = tau - Y beta."""
+        nv, r = self.model.nv, len(self.base)
+        g, squares = np.zeros((nv, r)), np.zeros(nv)
+        for Y, tau in self._chunks():
+            rest = tau - Y @ beta
+            squares += np.einsum("cj,cj->j", rest, rest)
+            g += np.einsum("cjr,cj->jr", Y, rest, optimize=True)
+        return g, squares
+
+
+def _solve(normal: Array, right: Array) -> Array:
+    scale = np.sqrt(np.diag(normal))
+    solution: Array = np.linalg.solve(normal / np.outer(scale, scale), right / scale) / scale
+    return solution
+
+
+def _inverse(normal: Array) -> Array:
+    scale = np.sqrt(np.diag(normal))
+    inverse: Array = np.linalg.inv(normal / np.outer(scale, scale)) / np.outer(scale, scale)
+    return inverse
+
+
+def _noise(rest: Array, counts: Array, parameters: int, squares: Array) -> Array:
+    """Return the standard deviation of the noise of each joint force from its residuals."""
+    share = parameters * counts / max(counts.sum(), 1.0)
+    variance = np.maximum(rest, 0.0) / np.maximum(counts - share, 1.0)
+    floor = np.sqrt(squares.max(initial=0.0) / max(counts.max(initial=1.0), 1.0))
+    return np.asarray(np.maximum(np.sqrt(variance), 1e-12 * floor + np.finfo(float).tiny))
+
+
+def _check_excitation(base: BaseParameters, scale: Array, G: Array) -> None:
+    """Raise ValueError if the motion does not determine all base parameters."""
+    silent = scale <= 1e-9 * scale.max(initial=0.0)
+    problems = [f"{base.names[k]} does not affect the joint forces" for k in np.flatnonzero(silent)]
+    if not problems:
+        values, vectors = np.linalg.eigh(G.sum(axis=0) / np.outer(scale, scale))
+        weak = vectors[:, values < 1e-13 * values[-1]]
+        share = np.sum(weak**2, axis=1)
+        if weak.shape[1]:
+            names = [base.names[k] for k in np.flatnonzero(share > 1e-3)]
+            count = len(names) - weak.shape[1]
+            problems = [f"of {', '.join(names[:6])} only {count} combinations are determined"]
+    if problems:
+        raise ValueError(
+            f"the motion does not determine all {len(base)} base parameters: "
+            f"{'; '.join(problems[:3])}; use a motion of all joints, such as `exciting_motion`"
+        )
+
+
+# --- physically possible inertias ---
+
+_STAGES = 12  # number of weights of the data, from the prior to the full weight
+_NEWTON = 30  # largest number of Newton steps of one stage; about four are necessary
+_LOAD = 1e-3  # smallest relative eigenvalue of the pseudo-inertia of the prior
+
+
+def physical_parameters(
+    model: Any, base: BaseParameters, values: Array, information: Array, terms: Sequence[str]
+) -> Array:
+    """Return physically possible parameters phi (n,) with base parameters near the estimates.
+
+        min over phi of (B phi - values)^T information (B phi - values) / 2 + d(phi, phi_0)
+
+    d is the sum of tr(J_0^-1 J) - log det J over all bodies, with the pseudo-inertia J
+    (`pseudo_inertia`). phi_0 are the original inertias. d is finite only for physically possible
+    inertias, so every result is physically possible. The problem is convex. Newton's method solves
+    it for increasing weights of the data. For viscous friction, Coulomb friction and rotor inertia,
+    which are positive, d contains x / x_0 - log x.
+
+    Args:
+        model: Model with the original inertias.
+        base: Base parameters.
+        values: Estimates (r,) of the base parameters.
+        information: Inverse covariance matrix (r, r) of the estimates.
+        terms: Joint terms.
+
+    References:
+        Lee, Wensing and Park, Geometric Robot Dynamic Identification: A Convex Programming
+        Approach, 2020.
+    """
+    n = len(parameter_names(model)) * model.nb
+    bodies = np.concatenate(list(_possible_bodies(model)))
+    positive = np.array([term != "offset" for term in terms for _ in range(model.nv)], dtype=bool)
+    joint = np.linalg.lstsq(base.matrix[:, n:], values - base.matrix[:, :n] @ bodies, rcond=None)[0]
+    joint = np.where(positive, np.maximum(joint, 1e-3 * np.abs(joint).max(initial=1e-3)), joint)
+    prior = _Divergence(model, np.concatenate([bodies, joint]), positive)
+    factor = np.linalg.cholesky(information).T
+    A, b = factor @ base.matrix, factor @ values
+    phi = prior.center
+    strongest = max(float(np.sum((A @ phi - b) ** 2)), 1.0)
+    for weight in np.geomspace(1.0 / strongest, 1.0, _STAGES):
+        phi = _minimize(prior, A, b, float(weight), phi)
+    return phi
+
+
+def _minimize(prior: _Divergence, A: Array, b: Array, weight: float, phi: Array) -> Array:
+    """Minimize weight |A phi - b|^2 / 2 + d(phi) by Newton's method with a line search."""
+
+    def cost(x: Array) -> float:
+        rest = A @ x - b
+        return float(weight * (rest @ rest) / 2 + prior.value(x))
+
+    now = cost(phi)
+    for _ in range(_NEWTON):
+        gradient, H = prior.derivatives(phi)
+        gradient = gradient + weight * A.T @ (A @ phi - b)
+        H = H + weight * A.T @ A
+        scale = np.sqrt(np.diag(H))
+        step = -np.linalg.solve(H / np.outer(scale, scale), gradient / scale) / scale
+        slope = float(gradient @ step)
+        length = 1.0
+        while not (later := cost(phi + length * step)) <= now + 0.1 * length * slope:
+            length /= 2
+            if length < 1e-10:
+                return phi
+        phi, now = phi + length * step, later
+        if -slope < 1e-10 * max(1.0, abs(now)):
+            break
+    return phi
+
+
+@dataclass(eq=False)
+class _Divergence:
+    """Distance d(phi, phi_0) of physically possible parameters from the parameters `center`.
+
+    `positive` marks the joint parameters that are positive. The other joint parameters have the
+    penalty 1e-6 (x - x_0)^2 / 2.
+    """
+
+    model: Any
+    center: Array
+    positive: Array
+
+    @cached_property
+    def _basis(self) -> Array:
+        n = len(parameter_names(self.model))
+        return np.array([pseudo_inertia(unit) for unit in np.eye(n)])
+
+    @cached_property
+    def _inverses(self) -> Array:
+        """Inverses of the pseudo-inertias of the prior (nb, k, k)."""
+        return np.asarray(np.linalg.inv(self._matrices(self.center)))
+
+    @property
+    def _bodies(self) -> int:
+        return int(self.model.nb * len(self._basis))
+
+    def _matrices(self, phi: Array) -> Array:
+        """Return the pseudo-inertias (nb, k, k) of all bodies."""
+        J: Array = np.einsum(
+            "ia,akl->ikl", phi[: self._bodies].reshape(self.model.nb, -1), self._basis
+        )
+        return J
+
+    def _split(self, phi: Array) -> tuple[Array, Array, Array]:
+        x, x0 = phi[self._bodies :], self.center[self._bodies :]
+        return x[self.positive], x0[self.positive], (x - x0)[~self.positive]
+
+    def value(self, phi: Array) -> float:
+        """Return d, or infinity for parameters that are physically impossible."""
+        J = self._matrices(phi)
+        x, x0, free = self._split(phi)
+        try:
+            factors = np.linalg.cholesky(J)
+        except np.linalg.LinAlgError:
+            return float("inf")
+        if np.any(x <= 0):
+            return float("inf")
+        logarithm = 2 * np.log(np.einsum("ikk->ik", factors)).sum()
+        own = np.sum(x / x0 - np.log(x)) + 5e-7 * np.sum(free**2)
+        return float(np.einsum("ikl,ikl->", self._inverses, J) - logarithm + own)
+
+    def derivatives(self, phi: Array) -> tuple[Array, Array]:
+        """Return the gradient (n,) and the Hessian (n, n) of d."""
+        inverses = np.linalg.inv(self._matrices(phi))
+        n, k = len(phi), len(self._basis)
+        gradient, H = np.zeros(n), np.zeros((n, n))
+        gradient[: self._bodies] = np.einsum(
+            "ikl,akl->ia", self._inverses - inverses, self._basis
+        ).ravel()
+        products = np.einsum("ikl,alm->iakm", inverses, self._basis)
+        blocks = np.einsum("iakm,ibmk->iab", products, products)
+        for i, block in enumerate(blocks):
+            H[k * i : k * i + k, k * i : k * i + k] = block
+        x, x0, free = self._split(phi)
+        marked = self._bodies + np.flatnonzero(self.positive)
+        gradient[marked], H[marked, marked] = 1 / x0 - 1 / x, 1 / x**2
+        other = self._bodies + np.flatnonzero(~self.positive)
+        gradient[other], H[other, other] = 1e-6 * free, 1e-6
+        return gradient, H
+
+
+def pseudo_inertia(phi: ArrayLike) -> Array:
+    """Return the pseudo-inertia [[Sigma, h], [h^T, m]] (4, 4) of a body, Sigma = tr(I)/2 1 - I.
+
+    A body is physically possible if and only if its pseudo-inertia is positive semidefinite. `phi`
+    contains the inertial parameters (10,) of the body. For a planar body (4,), the matrix is
+    [[I, h^T], [h, m 1]] (3, 3).
+
+    References:
+        Wensing, Kim and Slotine, Linear Matrix Inequalities for Physically Consistent Inertial
+        Parameter Identification, 2018.
+    """
+    values = np.asarray(phi, dtype=float)
+    if len(values) == len(PLANAR_PARAMETERS):
+        m, hx, hy, I = values
+        return np.array([[I, hx, hy], [hx, m, 0.0], [hy, 0.0, m]])
+    m, hx, hy, hz, xx, yy, zz, xy, xz, yz = values
+    half = (xx + yy + zz) / 2
+    return np.array(
+        [
+            [half - xx, -xy, -xz, hx],
+            [-xy, half - yy, -yz, hy],
+            [-xz, -yz, half - zz, hz],
+            [hx, hy, hz, m],
+        ]
+    )
+
+
+def _parameters_of(J: Array) -> Array:
+    """Return the inertial parameters of a pseudo-inertia, the inverse of `pseudo_inertia`."""
+    if len(J) == 3:
+        return np.array([J[1, 1], J[0, 1], J[0, 2], J[0, 0]])
+    trace = J[0, 0] + J[1, 1] + J[2, 2]
+    diagonal = [trace - J[k, k] for k in range(3)]
+    return np.array([J[3, 3], *J[:3, 3], *diagonal, -J[0, 1], -J[0, 2], -J[1, 2]])
+
+
+def _possible_bodies(model: Any) -> Iterator[Array]:
+    """Yield the parameters of each body.
+
+    For point masses, massless bodies and physically impossible inertias, the function yields the
+    parameters of a nearby inertia that is physically possible.
+    """
+    n = len(parameter_names(model))
+    phi = inertial_parameters(model).reshape(-1, n)
+    mass = max(float(phi[:, 0].sum()), 1e-9)
+    moment = max(
+        float(phi[:, 3 if n == len(PLANAR_PARAMETERS) else slice(4, 7)].sum()), 1e-9 * mass
+    )
+    planar = n == len(PLANAR_PARAMETERS)
+    scale = np.sqrt([moment, mass, mass] if planar else [moment] * 3 + [mass])
+    for body in phi:
+        sizes, V = np.linalg.eigh(pseudo_inertia(body) / np.outer(scale, scale))
+        if sizes[0] > _LOAD:
+            yield body
+            continue
+        lifted = (V * np.maximum(sizes, _LOAD)) @ V.T * np.outer(scale, scale)
+        if planar:  # the two masses on the diagonal stay equal
+            lifted[1, 1] = lifted[2, 2] = max(lifted[1, 1], lifted[2, 2])
+            lifted[1, 2] = lifted[2, 1] = 0.0
+        yield _parameters_of(lifted)
