@@ -103,12 +103,6 @@ static inline void rb_relative_velocity(const struct rb_moving *a, const struct 
     rb_subtract(out, u, out);
 }
 
-/* Return the damping force, limited so that the total force does not pull. */
-static inline double damper_force(const struct rb_law *law, double depth, double rate)
-{
-    return fmax(-law->k * depth, (law->k * depth * law->dissipation + law->c) * rate);
-}
-
 /* Add a force f on A at x. */
 static inline void add_force(struct rb_pressed *all, const double *x, const double *f)
 {
