@@ -67,7 +67,11 @@ OPTIONS = {  # build options
 KINDS = {  # FMUs with optional features of FMI 3.0
     2: [],
     3: [
-        folders(SAMPLE / kind) + FMI[3] for kind in ("binary", "scheduled", "clocked", "resizable")
+        *(
+            folders(SAMPLE / kind) + FMI[3]
+            for kind in ("binary", "scheduled", "clocked", "resizable")
+        ),
+        folders(SAMPLE / "combined", SAMPLE / "resizable") + FMI[3],
     ],
 }
 WAYS = {  # compiler options of each file, by its name or by its folder

@@ -139,8 +139,9 @@ def fuzz(tmp_path):
     def counts(name, fmi, calls, seed, **options):
         method = OTHER_METHODS.get(name, RK4)
         evaluator = TracedEvaluator(memory_for((TESTED | RESIZABLE)[name](), method))
-        resizable = options.pop("resizable", False)
-        variables, h = Variables(evaluator, resizable=resizable), longest_step(method)
+        binary, resizable = options.pop("binary", frozenset()), options.pop("resizable", False)
+        variables = Variables(evaluator, binary=frozenset(binary), resizable=resizable)
+        h = longest_step(method)
         texts = fmu_sources(variables, "model", method, h, fmi, **options)[1]
         for file, text in texts.items():
             (tmp_path / file).write_text(text)
@@ -185,6 +186,15 @@ def test_random_calls_of_an_fmu_with_resizable_arrays_pass_the_sanitizers(fuzz):
         assert all(times > 5 for times in counts[f"fmi3{function}"])
     assert counts["fmi3DoStep"][0] > 5
     assert not counts["fmi3GetDirectionalDerivative"][0]
+
+
+@pytest.mark.slow
+def test_random_calls_of_an_fmu_with_combined_features_pass_the_sanitizers(fuzz):
+    options = {"resizable": True, "binary": "u", "clock": "periodic"}
+    counts = fuzz("delay of a matrix", 3, SHORT, 7, **options)
+    for function in ("SetUInt64", "SetClock", "GetClock"):
+        assert all(times > 5 for times in counts[f"fmi3{function}"]), function
+    assert counts["fmi3DoStep"][0] > 5
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 """FMI 3.0 FMUs of signal blocks with arrays whose size a structural parameter sets."""
 
+from dataclasses import dataclass
+
 import fmpy
 import numpy as np
 import pytest
@@ -9,7 +11,17 @@ from fmpy.validation import validate_fmu
 from numpy.testing import assert_array_equal
 
 from fmu_blocks import BLOCKS, SampledMean
-from rigidblocks import RobotPlant, System, export_fmu, load_system, planar2, save_system, simulate
+from rigidblocks import (
+    Block,
+    Port,
+    RobotPlant,
+    System,
+    export_fmu,
+    load_system,
+    planar2,
+    save_system,
+    simulate,
+)
 from rigidblocks.fmi.feature_profiles import profile_matrix
 from rigidblocks.library import Delay, Gain, LowPass, Saturation, Sum, UnitDelay
 
@@ -38,7 +50,7 @@ def fmus(tmp_path_factory):
 class Resized:
     """Instance in configuration mode, called through FMPy."""
 
-    def __init__(self, path, kind=FMU3Slave):
+    def __init__(self, path, kind=FMU3Slave, **settings):
         self.description, self.log = fmpy.read_model_description(str(path)), []
         self.variables = {v.name: v for v in self.description.modelVariables}
         self.fmu = kind(
@@ -47,7 +59,8 @@ class Resized:
             unzipDirectory=fmpy.extract(str(path)),
             instanceName="resized",
         )
-        self.fmu.instantiate(logMessage=lambda *given: self.log.append(given[3].decode()))
+        log = lambda *given: self.log.append(given[3].decode())  # noqa: E731 - FMPy keeps it
+        self.fmu.instantiate(logMessage=log, **settings)
         self.fmu.enterConfigurationMode()
         self.size_reference = self.variables["array_size"].valueReference
 
@@ -197,7 +210,7 @@ def test_illegal_sizes_and_calls_are_rejected_with_a_message(fmus):
         (LowPass(0.1, (3,)), {}, "a block without continuous states; LowPass has"),
         (RobotPlant(planar2()), {}, "a block without continuous states; RobotPlant has q, qd"),
         (SampledMean(), {}, r"s depends on gain\[1\]|s depends on"),
-        (BLOCKS["sampled pd"], {"clock": "periodic"}, "without XCP, interval, clock, binary"),
+        (BLOCKS["sampled pd"], {"interval": 1e-3}, "without XCP, interval and output derivatives"),
         (Gain(2.0, (3,)), {"fmi": 2}, "resizable arrays need FMI 3.0"),
         (Gain(2.0, (3,)), {"arrays": False}, "arrays=True"),
         (Gain(2.0, (3,)), {"target": "python", "fmi": 2}, "does not support resizable"),
@@ -206,3 +219,118 @@ def test_illegal_sizes_and_calls_are_rejected_with_a_message(fmus):
 def test_unsuitable_exports_of_resizable_arrays_are_rejected(block, options, message, tmp_path):
     with pytest.raises(ValueError, match=message):
         export_fmu(block, tmp_path / "a.fmu", **{"fmi": 3, "resizable": True} | options)
+
+
+# ---- clock, binary variables and resizable arrays in one FMU ----
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedSum(Block):
+    """Sampled sum of two weighted inputs, element by element: s += gain u + offset v."""
+
+    n: int = LARGEST
+    sample_time: float | None = DT
+
+    @property
+    def inputs(self):
+        return (Port("u", (self.n,)), Port("v", (self.n,)))
+
+    @property
+    def outputs(self):
+        return (Port("y", (self.n,)), Port("twice", (self.n,)))
+
+    @property
+    def sampled(self):
+        return (Port("s", (self.n,), start=0.0),)
+
+    @property
+    def parameters(self):
+        names = {"gain": 2.0, "offset": -1.0}
+        return tuple(Port(name, (self.n,), start=value) for name, value in names.items())
+
+    def update(self, x, u, p):
+        return {"s": x.s + p.gain * u.u + p.offset * u.v}
+
+    def output(self, x):
+        return {"y": x.s, "twice": 2.0 * x.s}
+
+
+BINARY = ("v", "twice", "offset")
+
+
+@pytest.fixture(scope="module", params=["periodic", "triggered"])
+def combined(request, tmp_path_factory):
+    path = tmp_path_factory.mktemp("combined") / f"{request.param}.fmu"
+    options = {"clock": request.param, "binary": BINARY, "resizable": True}
+    return export_fmu(WeightedSum(), path, fmi=3, **options)
+
+
+def test_fmu_with_clock_binary_variables_and_resizable_arrays_fulfils_the_profile_xil(combined):
+    assert not validate_fmu(str(combined))
+    matrix = profile_matrix(combined)
+    for name in ("binary signals", "binary parameters", "resizable arrays", "clocks"):
+        assert matrix.support[name] == "yes", name
+    assert fmpy.read_model_description(str(combined)).modelExchange is None
+
+
+@pytest.mark.parametrize("n", [1, 3, LARGEST])
+def test_combined_features_in_fmpy_have_the_values_of_the_block_of_this_size(combined, n):
+    """The host ticks the clock at the ends of its steps, and sets the clocked inputs then."""
+    host = Resized(combined, eventModeUsed=True)
+    fmu, references = host.fmu, {name: v.valueReference for name, v in host.variables.items()}
+    host.resize(n)
+    fmu.exitConfigurationMode()
+    rng = np.random.default_rng(3)
+    gain, offset = rng.normal(size=(2, n))
+    fmu.enterInitializationMode(startTime=0.0)
+    host.set("gain", gain)
+    fmu.setBinary([references["offset"]], [offset.astype("<f8").tobytes()])
+    fmu.exitInitializationMode()
+    total = np.zeros(n)
+    for k in range(6):
+        u, v = rng.normal(size=(2, n)) if k else np.zeros((2, n))  # a sample of the initialization
+        fmu.setClock([references["sample_clock"]], [True])
+        host.set("u", u)
+        fmu.setBinary([references["v"]], [v.astype("<f8").tobytes()])
+        total = total + gain * u + offset * v
+        y = host.get("y", n)
+        twice = np.frombuffer(fmu.getBinary([references["twice"]])[0], "<f8")
+        fmu.updateDiscreteStates()
+        np.testing.assert_allclose(y, total, rtol=1e-14, atol=1e-14)
+        np.testing.assert_allclose(twice, 2.0 * total, rtol=1e-14, atol=1e-14)
+        fmu.enterStepMode()
+        fmu.doStep(k * DT, DT)
+        fmu.enterEventMode()
+
+
+def test_wrong_sizes_of_binary_values_are_rejected_after_resizing(combined):
+    host = Resized(combined, eventModeUsed=True)
+    reference = host.variables["offset"].valueReference
+    host.resize(2)
+    host.fmu.exitConfigurationMode()
+    host.fmu.enterInitializationMode(startTime=0.0)
+    too_long = np.ones(LARGEST).tobytes()
+    assert host.refuses("has 16 bytes, not 56", host.fmu.setBinary, [reference], [too_long])
+    host.fmu.setBinary([reference], [np.array([3.0, 4.0]).tobytes()])
+    assert host.fmu.getBinary([reference]) == [np.array([3.0, 4.0]).tobytes()]
+
+
+@pytest.mark.parametrize("n", [2, LARGEST])
+def test_combined_features_in_a_system_have_the_values_of_the_block_of_this_size(combined, n):
+    """Each step of the periodic clock samples; the triggered clock is always true."""
+    u, v, offset = np.random.default_rng(5).normal(size=(3, n))
+    block, system = System(), System()
+    block.add("sum", WeightedSum(n), start={"u": u, "v": v, "offset": offset})
+    values = {"array_size": n, "u": u, "v": v.tobytes(), "offset": offset.tobytes()}
+    if "triggered" in combined.name:
+        values["sample_clock"] = 1
+    system.add("sum", combined, start=values)
+    found, expected = (simulate(one, 8 * DT, DT) for one in (system, block))
+    np.testing.assert_allclose(found["sum.y"], expected["sum.y"], rtol=1e-14, atol=1e-14)
+    twice = [np.frombuffer(value, "<f8") for value in found["sum.twice"]]
+    np.testing.assert_allclose(twice, expected["sum.twice"], rtol=1e-14, atol=1e-14)
+
+
+def test_continuous_variable_of_a_clocked_fmu_cannot_be_binary(tmp_path):
+    with pytest.raises(ValueError, match="'force' cannot be a binary variable of an FMU with a cl"):
+        export_fmu(BLOCKS["servo"], tmp_path / "a.fmu", fmi=3, clock="periodic", binary=("force",))

@@ -134,6 +134,9 @@ def _of_fmus() -> dict[str, str]:
     sources = fmu_sources(delay, "delay", RK4, 1e-3, 3)[1]
     for name in ("fmu.h", "model.h", "tangent.h", "events.h", "sparsity.h"):
         texts[f"resizable/{name}"] = guid.sub('RB_GUID "{sample}"', sources[name])
+    combined = Variables(delay.evaluator, binary=frozenset("u"), resizable=True)
+    sources = fmu_sources(combined, "delay", RK4, 1e-3, 3, clock="periodic")[1]
+    texts["combined/fmu.h"] = guid.sub('RB_GUID "{sample}"', sources["fmu.h"])
     return texts
 
 

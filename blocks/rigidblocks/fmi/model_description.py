@@ -141,14 +141,7 @@ def model_description3(
         return _ScheduledWriter(
             variables, identifier, metadata, xcp, *options, interval=interval
         ).description(content)
-    if variables.resizable:
-        return _ResizableWriter(variables, identifier, metadata, xcp, *options).description(content)
-    if clock is not None:
-        return _ClockedWriter(
-            variables, identifier, metadata, xcp, *options, clock=clock
-        ).description(content)
-    writer = _BinaryWriter if variables.binary else _Writer3
-    return writer(variables, identifier, metadata, xcp, *options).description(content)
+    return _Writer3(variables, identifier, metadata, xcp, *options, clock).description(content)
 
 
 def output_order_attribute(order: int) -> dict[str, str]:
@@ -299,10 +292,16 @@ class _Writer2(_Writer):
 
 @dataclass(frozen=True, eq=False)
 class _Writer3(_Writer):
-    """Writer of FMI 3.0 model descriptions, with one array variable for each port."""
+    """Writer of FMI 3.0 model descriptions, with one array variable for each port.
+
+    A structural parameter sets the last dimension of resizable arrays. The clock `clock`, if any,
+    triggers the samples. The clocked variables are the sampled states and the discrete inputs and
+    outputs (`Variables.sampled_elements`).
+    """
 
     inner_step: float | None = None
     output_order: int = 0
+    clock: str | None = None
 
     fmi = 3
     token = "instantiationToken"
@@ -320,13 +319,19 @@ class _Writer3(_Writer):
     def add_interfaces(self, root: Element) -> None:
         needed = {"needsCompletedIntegratorStep": xml_boolean(self.needs_completed_step)}
         name = {"modelIdentifier": self.identifier}
-        SubElement(root, "ModelExchange", needed | _CAPABILITIES3 | name)
+        is_binary, is_resizable = bool(self.variables.binary), self.variables.resizable
+        if not is_binary and not is_resizable:
+            SubElement(root, "ModelExchange", needed | _CAPABILITIES3 | name)
         updates = any(map(is_in_intermediate_updates, self.variables.all))
         steps = _STEPS3 | (_INTERMEDIATE_UPDATE if updates else {})
         if self.inner_step is not None:
             steps |= {"fixedInternalStepSize": repr(self.inner_step)}
-        steps |= output_order_attribute(self.output_order)
-        SubElement(root, "CoSimulation", steps | _CAPABILITIES3 | name)
+        steps = steps | output_order_attribute(self.output_order) | _CAPABILITIES3 | name
+        if is_binary and self.clock is None:  # binary variables change only at communication points
+            steps = {key: value for key, value in steps.items() if key not in _EVENT_MODE3}
+        if is_resizable:
+            steps = {key: value for key, value in steps.items() if not _is_derivative(key)}
+        SubElement(root, "CoSimulation", steps)
 
     def units(self) -> Iterable[str]:
         return (array.unit for array in self.arrays if array.unit)
@@ -337,6 +342,46 @@ class _Writer3(_Writer):
                 self._add_binary(parent, array)
             else:
                 self._add_float64(parent, array)
+        if self.clock is not None:
+            self._add_clock(parent, self.clock)
+        if self.variables.resizable:
+            self._add_array_size(parent)
+
+    def _add_clock(self, parent: Element, clock: str) -> None:
+        """Add the clock that triggers the samples."""
+        sample_time = self.variables.memory.block.sample_time
+        kind = (
+            {"intervalVariability": "triggered"}
+            if clock == "triggered"
+            else {"intervalVariability": "constant", "intervalDecimal": repr(sample_time)}
+        )
+        attributes = {
+            "name": SAMPLE_CLOCK,
+            "valueReference": str(self.variables.count),
+            "description": "tick of the samples",
+            "causality": "input",
+            "variability": "discrete",
+        }
+        SubElement(parent, "Clock", attributes | kind)
+
+    def _add_array_size(self, parent: Element) -> None:
+        """Add the structural parameter that sets the size of the resizable arrays."""
+        size = str(self.variables.resizable_size)
+        attributes = {
+            "name": ARRAY_SIZE,
+            "valueReference": self._size_reference,
+            "description": "size of the last dimension of the arrays",
+            "causality": "structuralParameter",
+            "variability": "fixed",
+            "start": size,
+            "min": "1",
+            "max": size,
+        }
+        SubElement(parent, "UInt64", attributes)
+
+    @property
+    def _size_reference(self) -> str:
+        return str(array_size_reference(self.variables, self.clock is not None))
 
     def _add_binary(self, parent: Element, array: "ArrayVariable") -> None:
         """Add the Binary element of an array variable; its value contains little-endian doubles."""
@@ -387,16 +432,28 @@ class _Writer3(_Writer):
 
     def dimensions(self, array: "ArrayVariable") -> list[dict[str, str]]:
         """Return the XML attributes of each dimension of an array variable."""
-        return [{"start": str(length)} for length in array.shape]
+        dimensions = [{"start": str(length)} for length in array.shape]
+        if self.variables.resizable and array.name in self.variables.resizable_ports:
+            dimensions[-1] = {"valueReference": self._size_reference}
+        return dimensions
 
     def clock_attributes(self, variable: Variable) -> dict[str, str | None]:
         """Return the XML attributes that a clock requires for a variable, or {} without a clock."""
-        del variable
-        return {}
+        if self.clock is None or variable.index not in self.variables.sampled_elements:
+            return {}
+        return {
+            "variability": "discrete",
+            "intermediateUpdate": None,
+            "clocks": str(self.variables.count),
+        }
 
     def unknowns(self) -> tuple[Unknowns, ...]:
+        """Return the lists of unknowns. Clocked variables are not initial unknowns in FMI 3.0."""
         variables = self.variables
-        initial = (*variables.initial_unknowns, *variables.rates)
+        clocked = frozenset[int]() if self.clock is None else variables.sampled_elements
+        initial = [
+            v for v in (*variables.initial_unknowns, *variables.rates) if v.index not in clocked
+        ]
         return (
             ("Output", variables.outputs, variables.dependencies),
             ("ContinuousStateDerivative", variables.rates, variables.dependencies),
@@ -422,23 +479,17 @@ class _Writer3(_Writer):
             SubElement(structure, name, attributes)
 
 
-@dataclass(frozen=True, eq=False)
-class _BinaryWriter(_Writer3):
-    """Writer of FMI 3.0 model descriptions with binary variables, for co-simulation only.
-
-    Binary variables cannot be continuous, so the FMU supports neither model exchange nor event
-    mode.
-    """
-
-    def add_interfaces(self, root: Element) -> None:
-        super().add_interfaces(root)
-        for exchange in root.findall("ModelExchange"):
-            root.remove(exchange)
-        for steps in root.findall("CoSimulation"):
-            for name in ("mightReturnEarlyFromDoStep", "hasEventMode"):
-                del steps.attrib[name]
+def _is_derivative(capability: str) -> bool:
+    """Return True if a capability of FMI 3.0 concerns derivatives or dependencies."""
+    return capability.startswith("provides") and capability != "providesIntermediateUpdate"
 
 
+def array_size_reference(variables: Variables, is_clocked: bool) -> int:
+    """Return the value reference of the structural parameter of resizable arrays."""
+    return variables.count + is_clocked
+
+
+_EVENT_MODE3 = ("mightReturnEarlyFromDoStep", "hasEventMode")
 BINARY_TYPE = "application/octet-stream"
 CLOCK = "activation_clock"  # name of the clock of an FMU for scheduled execution
 SAMPLE_CLOCK = "sample_clock"  # name of the clock of the samples of a clocked FMU
@@ -497,92 +548,6 @@ class _ScheduledWriter(_Writer3):
 
     def unknowns(self) -> tuple[Unknowns, ...]:
         return (("Output", self.variables.outputs, self.variables.dependencies),)
-
-
-@dataclass(frozen=True, eq=False)
-class _ResizableWriter(_Writer3):
-    """Writer of FMI 3.0 model descriptions with resizable arrays, only for co-simulation.
-
-    A structural parameter sets the last dimension of the arrays.
-    """
-
-    def add_interfaces(self, root: Element) -> None:
-        super().add_interfaces(root)
-        for exchange in root.findall("ModelExchange"):
-            root.remove(exchange)
-        for steps in root.findall("CoSimulation"):
-            for name in list(steps.attrib):
-                if name.startswith("provides") and name != "providesIntermediateUpdate":
-                    del steps.attrib[name]
-
-    def add_variables(self, parent: Element) -> None:
-        super().add_variables(parent)
-        size = str(self.variables.resizable_size)
-        attributes = {
-            "name": ARRAY_SIZE,
-            "valueReference": str(self.variables.count),
-            "description": "size of the last dimension of the arrays",
-            "causality": "structuralParameter",
-            "variability": "fixed",
-            "start": size,
-            "min": "1",
-            "max": size,
-        }
-        SubElement(parent, "UInt64", attributes)
-
-    def dimensions(self, array: "ArrayVariable") -> list[dict[str, str]]:
-        dimensions = super().dimensions(array)
-        if array.name in self.variables.resizable_ports:
-            dimensions[-1] = {"valueReference": str(self.variables.count)}
-        return dimensions
-
-
-@dataclass(frozen=True, eq=False)
-class _ClockedWriter(_Writer3):
-    """Writer of FMI 3.0 model descriptions with an input clock that triggers the samples.
-
-    The clocked variables are the sampled states and the discrete inputs and outputs
-    (`Variables.sampled_elements`).
-    """
-
-    clock: str = field(kw_only=True)
-
-    def add_variables(self, parent: Element) -> None:
-        super().add_variables(parent)
-        sample_time = self.variables.memory.block.sample_time
-        kind = (
-            {"intervalVariability": "triggered"}
-            if self.clock == "triggered"
-            else {"intervalVariability": "constant", "intervalDecimal": repr(sample_time)}
-        )
-        attributes = {
-            "name": SAMPLE_CLOCK,
-            "valueReference": str(self.variables.count),
-            "description": "tick of the samples",
-            "causality": "input",
-            "variability": "discrete",
-        }
-        SubElement(parent, "Clock", attributes | kind)
-
-    def clock_attributes(self, variable: Variable) -> dict[str, str | None]:
-        if variable.index not in self.variables.sampled_elements:
-            return {}
-        return {
-            "variability": "discrete",
-            "intermediateUpdate": None,
-            "clocks": str(self.variables.count),
-        }
-
-    def unknowns(self) -> tuple[Unknowns, ...]:
-        """Return the lists of unknowns. Clocked variables are not initial unknowns in FMI 3.0."""
-        clocked = self.variables.sampled_elements
-
-        def select_unknowns(name: str, unknowns: Iterable[Variable]) -> list[Variable]:
-            return [v for v in unknowns if name != "InitialUnknown" or v.index not in clocked]
-
-        return tuple(
-            (name, select_unknowns(name, some), knowns) for name, some, knowns in super().unknowns()
-        )
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ from rigidblocks.fmi.model_description import (
     SAMPLE_CLOCK,
     TOLERANCE,
     Metadata,
+    array_size_reference,
     array_variables,
     model_description,
     model_description3,
@@ -446,7 +447,7 @@ def fmu_sources(
     if clock is not None:
         _check_clock(clock, variables, fmi, xcp, interval)
     if variables.resizable:
-        _check_resizable(variables, fmi, xcp, interval or clock or output_derivatives)
+        _check_resizable(variables, fmi, xcp, interval or output_derivatives)
         output_derivatives = 0
     sources = {Path(path).name: c_text(path) for path in runtime.files}
     sources |= {
@@ -552,10 +553,10 @@ def _check_clock(
     """
     if clock not in CLOCK_KINDS:
         raise ValueError(f"clock must be one of {', '.join(CLOCK_KINDS)}, not '{clock}'")
-    if fmi != 3 or xcp or interval is not None or variables.binary:
+    if fmi != 3 or xcp or interval is not None:
         raise ValueError(
-            "an FMU with a clock of its samples must be exported for FMI 3.0, and without XCP, "
-            "interval and binary variables"
+            "an FMU with a clock of its samples must be exported for FMI 3.0, and without XCP and "
+            "interval"
         )
     block = variables.memory.block
     if not block.sample_time:
@@ -564,16 +565,25 @@ def _check_clock(
         )
     if any(port.name == SAMPLE_CLOCK for port in variables.memory.ports):
         raise ValueError(f"the name '{SAMPLE_CLOCK}' is reserved for the clock; rename the port")
+    fixed = variables.memory.p
+    for name in sorted(variables.binary):
+        first = variables.memory.where[name].start
+        is_parameter = fixed.start <= first < fixed.stop
+        if not is_parameter and first not in variables.sampled_elements:
+            raise ValueError(
+                f"'{name}' cannot be a binary variable of an FMU with a clock, because it is "
+                "continuous; parameters and variables that change only at samples can"
+            )
 
 
 def _check_resizable(
     variables: Variables, fmi: int, xcp: XcpAddress | None, other: str | float | None
 ) -> None:
     """Raise ValueError if resizable arrays are not possible with these options."""
-    if fmi != 3 or xcp or other or variables.binary or not variables.arrays:
+    if fmi != 3 or xcp or other or not variables.arrays:
         raise ValueError(
-            "resizable arrays need FMI 3.0 and arrays=True, without XCP, interval, clock, binary "
-            "variables and output derivatives"
+            "resizable arrays need FMI 3.0 and arrays=True, without XCP, interval and output "
+            "derivatives"
         )
     block = variables.memory.block
     if block.states:
@@ -586,13 +596,14 @@ def _check_resizable(
     variables.resizable_ports  # noqa: B018 - rejects blocks whose elements are not independent
 
 
-def _resizable_lines(variables: Variables) -> Iterator[str]:
+def _resizable_lines(variables: Variables, clocked: bool) -> Iterator[str]:
     """Yield the lines of fmu.h that mark the resizable arrays, if the FMU has such arrays."""
     if variables.resizable:
         starts = {variables.memory.where[name].start for name in variables.resizable_ports}
         marks = ", ".join(str(int(k in starts)) for k in range(variables.count))
         yield f"#define RB_RESIZABLE {variables.resizable_size} /* largest size of the arrays */"
-        yield f"#define RB_ARRAY_SIZE {variables.count}u /* the structural parameter */"
+        reference = array_size_reference(variables, clocked)
+        yield f"#define RB_ARRAY_SIZE {reference}u /* the structural parameter */"
         yield f"static const unsigned char RB_IS_RESIZABLE[] = {{{marks}}};"
 
 
@@ -621,7 +632,7 @@ def fmu_header(
             f"#define RB_GUID {c_string(guid)}",
             f"#define RB_SCHEDULED {int(scheduled)} /* 1 for scheduled execution */",
             f"#define RB_CLOCK {variables.count}u /* the clock of its model partition */",
-            *_resizable_lines(variables),
+            *_resizable_lines(variables, clocked),
             *["#define RB_CLOCKED /* the clock takes the samples in event mode */"] * clocked,
             *_binary_lines(variables),
             f"#define RB_SUSPICION {c_string(_suspected_causes(variables.memory))}",

@@ -314,7 +314,7 @@ static inline Status get_binary(Instance *fmu, const char *function, const fmi3V
                       (unsigned long)n, (unsigned long)n_values);
     for (size_t i = 0; i < n; i++) {
         unsigned char *bytes = fmu->encoded + RB_DOUBLE * vr[i];
-        const size_t length = RB_LENGTH[vr[i]];
+        const size_t length = length_of(fmu, vr[i]);
         const Status status = get_values(fmu, function, &vr[i], 1, numbers, length);
         if (status != RB_OK)
             return status;
@@ -331,7 +331,7 @@ static inline Status get_binary(Instance *fmu, const char *function, const fmi3V
 static inline int is_settable_binary(const Instance *fmu, const char *function, Reference variable,
                                      size_t size, const fmi3Byte *value)
 {
-    const size_t length = RB_LENGTH[variable];
+    const size_t length = length_of(fmu, variable);
     if (size == 0)
         return 1;
     if (size != RB_DOUBLE * length) {
@@ -342,7 +342,7 @@ static inline int is_settable_binary(const Instance *fmu, const char *function, 
     if (!is_given(fmu, function, value, size))
         return 0;
     for (size_t k = 0; k < length; k++)
-        if (!is_settable(fmu, variable + (Reference)k, decode(value + RB_DOUBLE * k)))
+        if (!is_settable(fmu, element_of(fmu, variable, k), decode(value + RB_DOUBLE * k)))
             return 0;
     return 1;
 }
@@ -364,7 +364,7 @@ static inline Status set_binary(Instance *fmu, const char *function, const fmi3V
             return RB_FAILURE;
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < sizes[i] / RB_DOUBLE; k++)
-            fmu->now.m[vr[i] + k] = decode(values[i] + RB_DOUBLE * k);
+            fmu->now.m[element_of(fmu, vr[i], k)] = decode(values[i] + RB_DOUBLE * k);
     return RB_OK;
 }
 

@@ -780,24 +780,24 @@ static inline void restart(Instance *fmu)
 }
 
 /* Return 1 if the FMU has the interface type with these modes: only scheduled execution, or all
-   others. With binary variables, which are not continuous, the others are co-simulation without
-   event mode. */
+   others. With binary variables, which are not continuous, or resizable arrays, the others are
+   co-simulation. Binary variables allow event mode only if they belong to a clock. */
 static inline int has_interface(int modes)
 {
-#if defined(RB_BINARY)
+#if defined(RB_BINARY) && !defined(RB_CLOCKED)
     if (!RB_SCHEDULED)
         return modes == RB_CO_SIMULATION;
 #endif
-#if defined(RB_RESIZABLE)
+#if defined(RB_BINARY) || defined(RB_RESIZABLE)
     if (modes == RB_MODEL_EXCHANGE)
         return 0;
 #endif
     return modes && (modes == RB_SCHEDULED_EXECUTION) == RB_SCHEDULED;
 }
 
-#if defined(RB_BINARY)
+#if defined(RB_BINARY) && !defined(RB_CLOCKED)
 #define RB_OTHER_INTERFACES "this FMU supports only co-simulation without event mode"
-#elif defined(RB_RESIZABLE)
+#elif defined(RB_BINARY) || defined(RB_RESIZABLE)
 #define RB_OTHER_INTERFACES "this FMU supports only co-simulation"
 #else
 #define RB_OTHER_INTERFACES "this FMU supports only co-simulation and model exchange"
