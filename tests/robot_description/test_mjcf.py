@@ -26,7 +26,6 @@ from rigidblocks.library.plant_from_file import (
 )
 from rigidblocks.library.plants import RobotPlant
 from rigidblocks.robot.configuration import integrate, neutral, random_configuration
-from rigidblocks.robot.joints import SixDoF
 from rigidblocks.robot.shapes import Plane
 from rigidblocks.robot_description.json_file import save_model
 from rigidblocks.robot_description.load import load_model

@@ -13,7 +13,6 @@ from published import published
 from rigidblocks.common.format_error import FormatError
 from rigidblocks.dynamics import aba, crba, rnea
 from rigidblocks.robot.configuration import random_configuration
-from rigidblocks.robot.joints import Revolute, SixDoF
 from rigidblocks.robot_description.load import load_model
 from robots_of_peers import pinocchio_state
 

@@ -18,21 +18,16 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, TypeGuard, Unpack
 
-import numpy as np
 from numpy.typing import ArrayLike
 from tqdm import tqdm  # a rich progress bar would need ipywidgets in a notebook
 
 from rigidblocks.block.adaptive_methods import Adaptive, step_diagnostics
-from rigidblocks.block.block import Block, Port, Record, check_count, state_outputs
-from rigidblocks.block.external_functions import WrittenBlock
-from rigidblocks.block.integrators import Integrator
+from rigidblocks.block.block import Block, Record, check_count
 from rigidblocks.common.doc_links import with_doc_link
 from rigidblocks.common.name_hints import explain_calls
-from rigidblocks.cosim.divergence import explain_divergence
 from rigidblocks.cosim.graph.fmu_part import FmuError
-from rigidblocks.cosim.graph.part import Part
 from rigidblocks.cosim.graph.system import System
-from rigidblocks.cosim.graph.wiring import Wire, Wiring
+from rigidblocks.cosim.graph.wiring import Wiring
 from rigidblocks.cosim.masters.masters import Master, master_of
 from rigidblocks.cosim.masters.network import Network, error_text
 from rigidblocks.cosim.masters.real_time_pacing import Pace, StepTiming
@@ -53,6 +48,7 @@ from rigidblocks.cosim.results.recording import Recording, RecordOptions
 from rigidblocks.cosim.results.result import Result
 from rigidblocks.cosim.scenario import Scenario
 from rigidblocks.cosim.signal_handling import Interrupts
+from rigidblocks.cosim.stability import explain_divergence, start_warnings
 from rigidblocks.spatial.spatial import Array
 
 
@@ -384,23 +380,6 @@ def is_live_stream(stream: Any) -> bool:
     return stream.isatty() or type(stream).__module__.partition(".")[0] == "ipykernel"
 
 
-def start_warnings(plan: Plan, network: Network) -> Iterator[str]:
-    """Yield warnings at the start of a run: late samples, unstable holds, unstable inner steps."""
-    shapes = {
-        plan.wiring.whole_name(name, port.name): port.shape
-        for name, part in plan.wiring.parts.items()
-        for port in part.component.outputs
-    }
-
-    def values(name: str) -> Array:
-        return network.outputs[name].reshape(shapes[name])
-
-    if not plan.is_simultaneous and not plan.coupling.solves:
-        yield from late_sample_warnings(plan.wiring)
-    yield from hold_warnings(plan.wiring, plan.dt, values)
-    yield from unstable_step_warnings(plan.wiring, plan.dt, values)
-
-
 def has_remarks(wiring: Wiring) -> bool:
     """Return True if a block of the system defines `Block.remarks`."""
     return any(_may_remark(part.component) for part in wiring.parts.values())
@@ -520,153 +499,3 @@ def check_watcher(watcher: Any) -> None:
     """Raise TypeError for an object that is not a `Watcher`."""
     if watcher is not None and not isinstance(watcher, Watcher):
         raise TypeError(f"view must be a LiveView or another Watcher, not {watcher!r}")
-
-
-def hold_warnings(wiring: Wiring, dt: float, values: Callable[[str], Array]) -> Iterator[str]:
-    """Yield a warning for each block whose hold exceeds the stability limit of the block.
-
-    The hold is the maximum of dt [s] and the sample time of the block. `values` returns the values
-    of an output `part.port` at the start of the run. FMUs and blocks with an infinite
-    `Block.longest_hold` cause no warning.
-    """
-    for name, part in wiring.parts.items():
-        block = part.component
-        if not isinstance(block, Block) or type(block).longest_hold is Block.longest_hold:
-            continue
-        held = max(dt, block.sample_time or 0.0)
-        longest = block.longest_hold(_upstream(wiring, name, values), _parameters(name, part))
-        if held > longest:
-            advice = (
-                f"use a step below {longest:.3g} s"
-                if longest > 0
-                else "no step is short enough without damping"
-            )
-            yield (
-                f"'{name}' holds its outputs for {held:g} s, which is unstable at the start of the "
-                f"run: {advice}; a ContinuousSystem has no hold"
-            )
-
-
-def late_sample_warnings(wiring: Wiring) -> Iterator[str]:
-    """Yield a warning for each sampled block that reads outputs of the previous sample time.
-
-    This occurs in loops of connections: in Gauss-Seidel order, the sampled block steps before a
-    block without continuous states whose output it reads. Plants with a step written in C cause no
-    warning, because their inputs are held since the previous sample.
-    """
-    place = {name: k for k, name in enumerate(wiring.stepping_order)}
-    late = {(b, a) for (a, _), (b, _), *_ in wiring.connections if place[b] < place[a]}
-    for b, a in sorted(late):
-        sampler, source = wiring.parts[b].component, wiring.parts[a].component
-        if not isinstance(sampler, Block) or not isinstance(source, Block):
-            continue
-        holds = isinstance(sampler, WrittenBlock) and not sampler.reads_at_once
-        sampled = sampler.sample_time is not None and not sampler.states
-        if sampled and not holds and not source.states:
-            yield (
-                f"'{b}' is in a loop with '{a}' and samples before '{a}' steps: values in this "
-                "loop are delayed by one additional sample; write the loop as one block"
-            )
-
-
-def unstable_step_warnings(
-    wiring: Wiring, dt: float, values: Callable[[str], Array]
-) -> Iterator[str]:
-    """Yield a warning for each block whose explicit method with fixed steps is unstable.
-
-    `Block.modes` returns the eigenvalues that can occur in the block.
-    """
-    for name, part in wiring.parts.items():
-        block, (method, h) = part.component, part.stepping
-        if not isinstance(block, Block) or not _has_known_limit(method):
-            continue
-        if type(block).modes is Block.modes:
-            continue
-        shown = {port: values(wiring.whole_name(name, port)) for port in state_outputs(block)}
-        modes = block.modes(Record(shown, "state", f"block '{name}'"), _parameters(name, part))
-        if is_unstable(method, min(h, dt) * modes):
-            fastest = float(np.abs(modes).max())
-            longest = longest_stable_step(method, modes)
-            yield (
-                f"'{name}' is integrated by {method.name} in steps of {min(h, dt):g} s, which are "
-                f"unstable for its stiffest springs or dampers ({fastest:.3g} /s): use steps "
-                f"below {longest:.3g} s, a linearly implicit method or an adaptive one"
-            )
-
-
-def _has_known_limit(method: Any) -> TypeGuard[Integrator]:
-    """Return True for an explicit method with fixed steps, whose stability limit is known."""
-    fixed = isinstance(method, Integrator)
-    return fixed and method.implicit is None and method.a_position is None
-
-
-def _parameters(name: str, part: Part) -> Record:
-    """Return the start values of a block's parameters as a record."""
-    ports = part.component.parameters if isinstance(part.component, Block) else ()
-    given = {port.name: part.start.get(port.name, port.start) for port in ports}
-    return Record(given, "parameter", f"block '{name}'")
-
-
-def is_unstable(method: Integrator, z: Array) -> bool:
-    """Return True if one step of an explicit method amplifies any mode by more than 10 %.
-
-        |R(z)| > 1.1,    R(z) = 1 + z b^T (1 - z A)^-1 1
-
-    z is the eigenvalue of the mode times the step size. R is the stability function of the method,
-    and A and b are its Butcher tableau.
-    """
-    if not len(z):
-        return False
-    s = method.stages
-    A = np.array([[*row, *[0.0] * (s - len(row))] for row in method.a])
-    b, ones = np.array(method.b), np.ones(s)
-    z = np.minimum(z.real, 0.0) + 1j * z.imag
-    factors = [1 + one * (b @ np.linalg.solve(np.eye(s) - one * A, ones)) for one in z]
-    return bool(np.any(np.abs(factors) > 1.1))
-
-
-def longest_stable_step(method: Integrator, modes: Array) -> float:
-    """Return the longest stable step [s] for the eigenvalues `modes`, accurate to 1 %."""
-    h = 4.0 / float(np.abs(modes).max())
-    while is_unstable(method, h * modes):
-        h *= 0.99
-    return h
-
-
-def _upstream(wiring: Wiring, name: str, values: Callable[[str], Array]) -> Record:
-    """Return the inputs of a part, and of upstream parts that affect it by direct feedthrough.
-
-    The result maps input names to values. If several parts have an input of the same name, the
-    result contains the input of the nearest part.
-    """
-    found: dict[str, Any] = {}
-    parts, seen = [name], {name}
-    for part in parts:  # the loop appends upstream parts to this list
-        for port in wiring.parts[part].component.inputs:
-            wires = [wire for wire in wiring.wires_to(part) if wire.target[1] == port.name]
-            start = wiring.parts[part].start.get(port.name, port.start)
-
-            def read(wire: Wire) -> Array:
-                return values(wiring.whole_name(*wire.source))
-
-            found.setdefault(port.name, _read(port, start, wires, read))
-            for source in dict.fromkeys(wire.source for wire in wires):
-                if source[0] not in seen and _has_feedthrough(wiring, *source):
-                    parts.append(source[0])
-                    seen.add(source[0])
-    return Record(found, "input", f"block '{name}'")
-
-
-def _read(port: Port, start: Any, wires: list[Wire], values: Callable[[Wire], Array]) -> Any:
-    """Return the value of an input from its sources; unconnected elements have start values."""
-    if not wires:
-        return start
-    flat = np.array(np.broadcast_to(0.0 if start is None else start, port.shape)).ravel()
-    for wire in wires:
-        _, _, begin, to, length = wire
-        flat[to : to + length] = np.ravel(values(wire))[begin : begin + length]
-    return flat.reshape(port.shape)
-
-
-def _has_feedthrough(wiring: Wiring, part: str, output: str) -> bool:
-    return any(y == output for _, y in wiring.parts[part].feedthrough)
