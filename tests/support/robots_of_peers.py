@@ -1,8 +1,8 @@
 """Coordinates of robots from files in MuJoCo and Pinocchio."""
 
 import numpy as np
-from rigidblocks.joints import Revolute, SixDoF
 
+from rigidblocks.robot.joints import Revolute, SixDoF
 from rigidblocks.spatial.rigid_motion import quaternion_rotation
 from rigidblocks.spatial.spatial import cross
 
