@@ -255,7 +255,12 @@ class Runtime:
 
 SHARED = (
     *(f"kernel/{name}" for name in KERNEL),
-    *("fmi/instance.h", "fmi/simulation_run.h", "fmi/variable_access.h"),
+    *(
+        "fmi/event_indicators.h",
+        "fmi/instance.h",
+        "fmi/simulation_run.h",
+        "fmi/variable_access.h",
+    ),
 )
 RUNTIMES = {
     2: Runtime(
