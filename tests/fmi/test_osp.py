@@ -159,7 +159,7 @@ WRONG = {
         '<LinearTransformation name="spare"/></Functions><Connections><SignalConnection>'
         '<Variable simulator="mass" name="f[1]"/><Signal function="spare" name="out"/>'
         "</SignalConnection>",
-        "input of 'spare'",
+        "input of function 'spare'",
     ),
     "a signal": ('function="pull" name="in"', 'function="pull" name="inn"', "has no signal 'inn'"),
     "an element": ("<Simulators>", "<Simulators><Model/>", "<Model> of the namespace"),

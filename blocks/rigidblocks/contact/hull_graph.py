@@ -143,5 +143,5 @@ def _first_tetrahedron(
     k = int(np.linalg.norm(area, axis=1).argmax())
     m = int(np.abs(arm @ area[k]).argmax())
     if _volume(exact, i, j, k, m) == 0:
-        raise ValueError("the vertices of a hull are all in one plane, so it has no volume")
+        raise ValueError("the vertices of a hull are all in one plane, so the hull has no volume")
     return i, j, k, m

@@ -330,7 +330,7 @@ class BlockSlave(Fmi2Slave):
     def _refuse(self, vr: int, reason: str) -> None:
         self._refused[vr] = reason
         self._run(self._running)
-        self._say(f"refuses: {reason}; all steps fail until it is corrected", Fmi2Status.error)
+        self._say(f"cannot step: {reason}; correct this before the next step", Fmi2Status.error)
 
     def _accept(self, vr: int) -> None:
         self._refused.pop(vr, None)

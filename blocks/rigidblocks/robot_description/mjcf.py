@@ -502,7 +502,7 @@ class _Reader:
         for e, _ in self._equalities(TENDON):
             used |= {self.tendon[t] for t in (m.eq_obj1id[e], m.eq_obj2id[e]) if t >= 0}
         if m.ntendon > len(used):
-            self.warnings.append("its tendons, which exert no force, are ignored")
+            self.warnings.append("tendons that exert no force are ignored")
         if controlled := [
             f"'{name}'"
             for name, ctrl in zip(self._names("key", m.nkey), m.key_ctrl, strict=True)

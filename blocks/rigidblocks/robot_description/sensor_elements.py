@@ -129,7 +129,7 @@ def _mjcf_sensor(m: Any, names: Names, k: int, kind: str, name: str) -> ParsedSe
     number, of = int(m.sensor_objid[k]), vars(sensor)
     if kind in _RANGE:
         if m.sensor_objtype[k] != _SITE or m.sensor_dim[k] != 1:
-            raise _UnreadError("only the distance from a site is an output")
+            raise _UnreadError("rangefinders support only the distance from a site")
         link, X = _frame(m, names, _SITE, number)
         obstacles = list(_obstacles(m, names, int(m.site_bodyid[number])))
         return ParsedSensor(Sensor(**of | {"placement": X}), link, obstacles=obstacles)
@@ -152,7 +152,7 @@ def _mjcf_sensor(m: Any, names: Names, k: int, kind: str, name: str) -> ParsedSe
     if kind in _OF_MODEL:
         springs = np.any(m.jnt_stiffness) or np.any(m.tendon_stiffness)
         if kind == "e_potential" and springs:
-            raise _UnreadError("the potential energy of springs is not an output")
+            raise _UnreadError("the potential energy of springs is not supported")
         return ParsedSensor(sensor, outboard=names.links[1:])
     joints, coefficients, offset, unit = _joint_sum(m, kind, number)
     more = {"coefficients": coefficients, "offset": offset, "unit": unit}
@@ -243,7 +243,7 @@ def _actuated_joint(m: Any, kind: str, number: int) -> tuple[list[int], Array]:
     same = (m.actuator_trnid[: m.nu, 0] == joint) & (m.actuator_trntype[: m.nu] <= 1)
     others = np.any(m.actuator_trntype[: m.nu] > 1)  # a tendon or site can act on the joint
     if same.sum() != 1 or others or not gear:
-        raise _UnreadError("its actuator is not the only one of its joint")
+        raise _UnreadError("other actuators may act on the same joint")
     return [joint], np.array([1.0 / gear])
 
 
@@ -284,7 +284,7 @@ def _mjcf_sampling(m: Any, k: int) -> Sampling:
         if phase:
             raise _UnreadError("its samples are not at multiples of its interval")
         if delay and m.sensor_history[k, 1]:
-            raise _UnreadError("the values between its samples are interpolated")
+            raise _UnreadError("interpolation between samples is not supported")
     if not (period or delay or noise):
         return Sampling()
     period = period or float(m.opt.timestep)

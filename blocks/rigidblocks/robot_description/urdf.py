@@ -169,9 +169,7 @@ def _check_inside(mesh: Element) -> None:
         for part in path.split("/")[1:]:
             depth += _DEEPER.get(part, 1)
             if depth < 0:
-                raise format_error(
-                    mesh, f"the mesh '{name}' is outside of the package that it names"
-                )
+                raise format_error(mesh, f"the mesh '{name}' is outside of the package")
 
 
 _DEEPER = {"..": -1, ".": 0, "": 0}  # change of the folder depth by a component of a path

@@ -59,7 +59,7 @@ class _Vector(_Quantity):
     def __mul__(self, factor: Any) -> Self:
         if not isinstance(factor, Number):
             raise self._operation_error(
-                "times", factor, "the factor must be a number; see dot and cross"
+                "times", factor, "the factor must be a number; use dot or cross for two vectors"
             )
         return type(self)(self.array * factor)
 

@@ -281,7 +281,7 @@ def linearize(
     """
     if cut is not None:
         if inputs is not None or outputs is not None:
-            raise ValueError("`cut` selects the input and the output; leave out the other two")
+            raise ValueError("`cut` selects the input and the output; leave out inputs and outputs")
         return _open_loop(target, cut, at, t)
     memory = Memory(_traceable(target))
     _check_linearizable(memory)

@@ -230,13 +230,13 @@ def _links(root: Element, fmus: Mapping[str, Fmu]) -> Iterator[Link]:
             )
         if side == "in":
             if name in into:
-                raise format_error(one, f"the input of '{name}' has two connections")
+                raise format_error(one, f"the input of function '{name}' has two connections")
             into[name] = ends[0]
         else:
             out.append((name, ends[0], one))
     for name, target, one in out:
         if name not in into:
-            raise format_error(one, f"the input of '{name}' is not connected")
+            raise format_error(one, f"the input of function '{name}' is not connected")
         factor, offset = (number(functions[name], key, k) for key, k in _LINEAR)
         yield Link(into[name], target, factor, offset, one)
 
