@@ -218,7 +218,7 @@ def test_linearization_of_a_feedback_loop_matches_the_closed_loop_transfer_funct
         (lambda: Derivative(0.0), "needs T > 0, or a sample time and T = 0"),
         (lambda: Integrator(lower=1.0, upper=0.0), "an integrator needs lower <= upper"),
         (lambda: TransferFunction((1.0, 2.0), (1.0,)), "num of no higher degree than den"),
-        (lambda: TransferFunction(1.0, (0.0, 1.0)), "whose first coefficient is not zero"),
+        (lambda: TransferFunction(1.0, (0.0, 1.0)), "a nonzero first coefficient of den"),
         (lambda: StateSpace(A, B, C.T), "needs A (n, n), B (n, m), C (p, n) and D (p, m)"),
         (lambda: PID(1.0, kd=1.0), "needs a derivative filter with Tf > 0, not None s"),
         (lambda: PID(0.0, 1.0, upper=1.0), "needs the anti-windup time constant Tt"),

@@ -379,9 +379,9 @@ class PythonBlock(Block):
 
         y = function(t, u)        at the end of every step, or at each sample with a `sample_time`
 
-    The function declares the arguments that it uses, which are t [s] and input names, and receives
-    floats and arrays. The function returns the outputs by name. For a block with one output,
-    it may return only the value.
+    The function declares only the arguments that it uses: t [s] and the names of inputs. It
+    receives floats and arrays. The function returns the outputs by name. For a block with one
+    output, it may return only the value.
 
     With `form` "numpy", "traced" or "compiled", a run calls the function through a callback. Fused
     runs, native FMUs and `linearize` reject the block, because it has no C code.

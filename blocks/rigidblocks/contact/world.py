@@ -364,7 +364,9 @@ class World:
             key: Name of a keyframe of the file, instead of q0 and qd0.
 
         Raises:
-            ValueError: The name is a duplicate or invalid, or `load_model` raises ValueError.
+            ValueError: The name is invalid or a duplicate, `floating` is given without a file,
+                `key` is given for a model, or `load_model` raises ValueError.
+            TypeError: The robot is not a spatial model.
         """
         self._check_name(name)
         if isinstance(robot, str | Path):
@@ -471,7 +473,11 @@ class World:
         self._exclusions.append((first, second))
 
     def model(self) -> Model:
-        """Return one model that contains all robots and bodies of the world."""
+        """Return one model that contains all robots and bodies of the world.
+
+        Raises:
+            ValueError: The world has no robots and no bodies.
+        """
         if not self._parts:
             raise ValueError(
                 f"world '{self.name}' has no robots and no bodies; add one before you create the "

@@ -268,5 +268,5 @@ class SoftWorldPlant(PlantOfMembers, StagedBlock):
         return self.plant.suspects(self._plant_values(x, self.plant.states))
 
     def modes(self, x: Record, p: Record) -> Array:
-        """Return the eigenvalues of the plant."""
+        """Return the eigenvalues [1/s] of fast modes of the plant at the states x."""
         return self.plant.modes(self._plant_values(x, self.plant.states), p)

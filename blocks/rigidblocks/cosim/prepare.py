@@ -196,6 +196,9 @@ class Run(AttributeHints):
 
         `start` contains start values for this run, as in `simulate`. Values that were set during
         the previous run are discarded.
+
+        Raises:
+            ValueError: The run has events, which single steps do not support.
         """
         if self._plan.events:
             raise ValueError(

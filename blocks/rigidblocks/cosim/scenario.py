@@ -29,6 +29,9 @@ class Scenario:
 
     The inputs must be unconnected, and the times must not decrease. Each name is `part.port` or
     `part.port[1]`. A value is valid until the next value with the same name.
+
+    Raises:
+        ValueError: The scenario is empty, or a time is not finite or decreases.
     """
 
     steps: tuple[tuple[float, Values], ...]

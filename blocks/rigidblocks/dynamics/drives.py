@@ -1,11 +1,11 @@
-"""Drives of joints: motor, current loop, servo, gearbox, elasticity and friction in one record.
+"""Drives of joints: motor, current loop, servo, gearbox, elasticity and friction.
 
 The motor and the gearbox of a drive are either rigidly connected to the joint or elastic:
 
-- A rigid drive has no states of its own for the rotor. Its rotor angle is ratio s, where s is the
-  position of the joint, and its rotor adds ratio^2 inertia to the joint (RBDA Eq 9.28).
-- An elastic drive has the rotor angle and the rotor speed as states. Its elasticity, with backlash
-  or without, transmits a torque between the gearbox and the joint.
+- A rigid drive has no rotor states. Its rotor angle is ratio s, where s is the position of the
+joint, and its rotor adds ratio^2 inertia to the joint (RBDA Eq 9.28). - An elastic drive has the
+rotor angle and the rotor speed as states. Its elasticity, with backlash or without, transmits a
+torque between the gearbox and the joint.
 
 Quantities of the rotor are in rad, rad/s and N m. Quantities at the joint are in rad, rad/s and N m
 for a revolute joint, and in m, m/s and N for a prismatic joint.
@@ -136,7 +136,7 @@ class VelocityServo(Servo):
 class Gearbox(Numbers):
     """Gearbox with a ratio, an efficiency in each direction of power flow, and backlash.
 
-    `ratio` is the speed of the rotor over the speed of the joint, in rad/m at a prismatic joint.
+    `ratio` is the rotor speed divided by the joint speed, in rad/m at a prismatic joint.
 
     If the power flows from the motor to the joint, the gearbox transmits the fraction `efficiency`
     of the torque. If it flows from the joint to the motor, the gearbox transmits the fraction
@@ -529,7 +529,7 @@ class Drive:
         return RotorMotion(x["angle"], x["rotor_speed"])
 
     def _deflection(self, s: Any, sd: Any, rotor: RotorMotion) -> tuple[Any, Any, Any]:
-        """Return the deflection, its derivative, and the derivative by the rotor angle."""
+        """Return the deflection, its time derivative, and its derivative by the rotor angle."""
         assert self.elasticity is not None
         out, slope = self.elasticity.kinematics(rotor, self.gearbox.ratio)
         return out - s, slope * rotor.speed - sd, slope

@@ -185,8 +185,8 @@ class Rotor(Numbers):
 
     `inertia` [kg m^2] is the inertia of the rotor about its own axis. `ratio` is the rotor speed
     divided by the joint speed, in rad/m at a prismatic joint. The model neglects the rotor mass and
-    the gyroscopic forces. Along a velocity of a SixDoF joint (`AlongVelocity`), the rotor acts as
-    an inertia without weight.
+    the gyroscopic forces. Along a velocity of a SixDoF joint (`AlongVelocity`), the rotor adds
+    inertia, but gravity does not act on it.
 
     Raises:
         ValueError: The inertia is negative or the ratio is zero.

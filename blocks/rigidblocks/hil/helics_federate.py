@@ -244,6 +244,9 @@ class Federate(StepTiming):
         """Iterate the initialization until the exchanged outputs of all federates agree.
 
         Returns the start values of the inputs. The federation is then in executing mode.
+
+        Raises:
+            FederationError: The start values did not converge, or the federation has failed.
         """
         h = self._h
         run, start, sent = Run(plan, ("*",), 1), dict[str, Array](), dict[str, Array]()

@@ -207,7 +207,7 @@ class Link(PythonBlock, abc.ABC):
     @property
     @abc.abstractmethod
     def _is_answered(self) -> bool:
-        """True if all values of the current step have arrived; lock-step then ends its wait."""
+        """True if all values of the current step have arrived; in lock-step, the wait then ends."""
 
     @abc.abstractmethod
     def _watch(self) -> None:

@@ -32,6 +32,9 @@ class PDController(Block):
 
     The gains `kp` and `kd` have the shape (n,). `prismatic` marks the prismatic joints, which have
     linear instead of angular units.
+
+    Raises:
+        ValueError: `kp` and `kd` are not vectors of equal length.
     """
 
     kp: Any
@@ -152,6 +155,10 @@ class PID(Block):
         I[k+1] = I[k] + h (ki (ref - meas) + (y - v) / Tt)
 
     Each gain is a scalar or has the shape of the signal.
+
+    Raises:
+        ValueError: A continuous derivative term has no filter (`Tf`), a lower limit is above its
+            upper limit, or `Tt` is missing and `kp` is not positive.
     """
 
     kp: Any

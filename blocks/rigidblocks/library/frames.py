@@ -274,7 +274,11 @@ class FrameWrenches(Block):
 
 @dataclass(frozen=True, eq=False)
 class WrenchSum(Block):
-    """Sum of `n` arrays of body wrenches, for example of contacts and of a tool."""
+    """Sum of `n` arrays of body wrenches, for example of contacts and of a tool.
+
+    Raises:
+        ValueError: `n` is below 1.
+    """
 
     model: Tree
     n: int = 2

@@ -43,6 +43,9 @@ class JointActuator(Block):
     plant. To include the rotor inertia, add ratio^2 times the rotor inertia to the diagonal of the
     joint-space inertia matrix H (RBDA Eq 9.28). The inner step must resolve the time constant: an
     RK4 step must be shorter than 2.7 `time_constant`.
+
+    Raises:
+        ValueError: A gear ratio is zero.
     """
 
     ratio: Any
@@ -142,6 +145,10 @@ class JointMotors(Block):
     The total force at a joint is limited to [-effort, effort]. `effort` (nv,) [N m or N] is
     unlimited by default. In names, an underscore replaces each character that an identifier cannot
     contain.
+
+    Raises:
+        ValueError: An effort limit is negative, or an actuator acts on a joint that does not exist
+            or does not have one degree of freedom.
     """
 
     joints: tuple[Joint, ...]

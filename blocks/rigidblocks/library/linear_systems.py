@@ -108,6 +108,9 @@ class Derivative(Block):
 
     For T = 0, y is the backward difference. The initial output of a sampled block is 0. `unit` is
     the unit of y, and `unit_in` is the unit of u.
+
+    Raises:
+        ValueError: T is negative, or T is zero and the block has no sample time.
     """
 
     T: float
@@ -226,6 +229,10 @@ class TransferFunction(Block):
     power first. If `sample_time` is given, the shift operator z replaces s. The degree of the
     numerator must not exceed the degree of the denominator. The states x (n, *shape) of the
     controllable canonical form are initially zero.
+
+    Raises:
+        ValueError: The degree of `num` is higher than the degree of `den`, or the first coefficient
+            of `den` is zero.
     """
 
     num: Any
@@ -239,8 +246,8 @@ class TransferFunction(Block):
         num, den = (np.atleast_1d(np.asarray(c, dtype=float)) for c in (self.num, self.den))
         if num.ndim != 1 or den.ndim != 1 or len(num) > len(den) or den[0] == 0:
             raise ValueError(
-                "a transfer function needs num of no higher degree than den, whose first "
-                f"coefficient is not zero, not num = {self.num} and den = {self.den}"
+                "a transfer function needs num of no higher degree than den, and a nonzero first "
+                f"coefficient of den, not num = {self.num} and den = {self.den}"
             )
         object.__setattr__(self, "num", np.concatenate([np.zeros(len(den) - len(num)), num]))
         object.__setattr__(self, "den", den)
@@ -368,6 +375,9 @@ class StateSpace(Block):
 
     `x0` is the initial state. If `D` is None or zero, the block has no direct feedthrough. `unit`
     is the unit of y, and `unit_in` is the unit of u.
+
+    Raises:
+        ValueError: The shapes of the matrices do not agree.
     """
 
     A: Any

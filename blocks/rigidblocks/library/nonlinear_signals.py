@@ -78,6 +78,9 @@ class Saturation(SignalWithLimits):
     """Saturation of a signal, which limits the signal to the interval [lower, upper].
 
     Each limit is a scalar or has the shape of the signal. A limit of None is inactive.
+
+    Raises:
+        ValueError: Both limits are None, or a lower limit is above its upper limit.
     """
 
     lower: Any = None
@@ -140,6 +143,9 @@ class RateLimiter(SignalWithState):
     If `sample_time` is None, the output follows dy/dt = (u - y) / time_constant, and dy/dt is
     limited to [falling, rising]. The initial output is `y0`. `rising` and `falling` are scalars or
     have the shape of the signal.
+
+    Raises:
+        ValueError: `rising` is not positive, or `falling` is not negative.
     """
 
     rising: Any
@@ -354,6 +360,9 @@ class Logic(Block):
 
     Input values above 0.5 are true. `operation` is "and", "or", "xor", "nand", "nor", "xnor" or
     "not". "xor" and "xnor" compute the parity of all signals. "not" has one input.
+
+    Raises:
+        ValueError: The operation is unknown, or `n` is below 1.
     """
 
     operation: str = "and"
@@ -395,6 +404,9 @@ class Hysteresis(Block):
 
     The output y becomes 1 when u exceeds `upper`, and 0 when u falls below `lower`. The block
     samples u every `sample_time` [s]. The initial output is `y0`.
+
+    Raises:
+        ValueError: `lower` is not below `upper`, or `y0` is neither 0 nor 1.
     """
 
     lower: float
@@ -443,6 +455,9 @@ class Counter(Block):
 
     The block samples its inputs every `sample_time` [s]. If the input `reset` is above 0.5, the
     count is zero. If `limit` is given, the count returns to zero when it reaches the limit.
+
+    Raises:
+        ValueError: `limit` is below 1.
     """
 
     sample_time: float
@@ -498,6 +513,10 @@ class LookupTable(Block):
     interval. If `shape` is given, the block interpolates for each element of u separately. The
     table is a constant, not a parameter. A compiled block contains the table and finds the interval
     by a search.
+
+    Raises:
+        ValueError: The shapes of `x` and `values` do not agree, a value is not finite, the
+            breakpoints do not increase, or the extrapolation is unknown.
     """
 
     x: Any

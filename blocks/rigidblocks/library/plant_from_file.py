@@ -135,8 +135,8 @@ def _with_start(
 ) -> RobotDescription:
     """Return a robot description with the initial configuration q0 and the initial velocities qd0.
 
-    None means that the value in the description does not change. Raise ValueError for a wrong
-    shape.
+    If an argument is None, the value in the description does not change. Raises ValueError for a
+    wrong shape.
     """
     model, name = robot.model, f"'{robot.model.name}'"
     q = robot.q0 if q0 is None else finite(q0, (model.nq,), f"q0 of {name}")

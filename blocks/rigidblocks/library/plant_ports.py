@@ -539,8 +539,8 @@ def add_loads(
         done: Result of `Elements.element_effects`.
         tau: Joint forces (nv,).
         f_ext: External wrenches on the bodies (nb, 6), or None.
-        joints: Number of leading joint forces of the elements that tau does not contain.
-        bodies: Number of leading bodies in f_ext on which no element acts.
+        joints: Number of joint forces of the floating base, which tau does not contain.
+        bodies: Number of massless bodies before the floating base, on which no element acts.
 
     Returns:
         Joint forces, and body wrenches or None.

@@ -208,7 +208,7 @@ class RobotPlant(JointPlant):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Input ports for tau (nv,), if requested f_ext (nb, 6), and the commands of drives."""
+        """Input ports for tau (nv,), f_ext (nb, 6) if requested, and the commands of drives."""
         tau = set_nominal_values([force_port(self.model.joint)], self.nominal)
         wrench = (wrench_port(self.model),) if self.external_wrenches else ()
         return (*tau, *wrench, *self._elements.inputs)
@@ -322,6 +322,11 @@ class HybridPlant(Block):
     `q0` and `qd0` are the initial configuration and velocity, by default the neutral configuration
     at rest. `elements` and `inertias` are as in `RobotPlant`. tau_prescribed includes the effect of
     the elements on prescribed joints.
+
+    Raises:
+        ValueError: `prescribed` contains no joint, all joints or an unknown joint. The model
+            depends on time or has loops. A prescribed joint is driven by a gear, or a joint moves
+            no inertia. The initial configuration is invalid.
     """
 
     model: Model
@@ -547,6 +552,10 @@ class FloatingBasePlant(Plant):
     momentum, in fixed coordinates. `external_wrenches` adds the input `f_ext` (nb, 6), in fixed
     coordinates. `elements` apply forces to joints outboard of the base, between bodies, or between
     bodies and fixed points. `elements` and `nominal` are as in `RobotPlant`.
+
+    Raises:
+        ValueError: The model has no floating base or has loops, a joint moves no inertia, or the
+            initial pose or configuration is invalid.
     """
 
     model: Model

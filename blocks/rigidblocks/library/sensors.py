@@ -58,6 +58,9 @@ class Noise(Block):
 
     To approximate continuous white noise with the two-sided power spectral density S, set the
     deviation to sqrt(S / sample_time).
+
+    Raises:
+        ValueError: The distribution is unknown or the seed is invalid.
     """
 
     sample_time: float
@@ -199,6 +202,9 @@ class Encoder(Block):
     of q_meas is at most half the resolution. The velocity qd_meas is zero at the first sample and a
     multiple of resolution / sample_time afterwards. `resolution` (n,) is in rad, or in m for the
     joints that `prismatic` marks.
+
+    Raises:
+        ValueError: `resolution` is not a vector.
     """
 
     resolution: Any

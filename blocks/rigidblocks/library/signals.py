@@ -55,6 +55,9 @@ class Gain(Block):
     `k` is a scalar for all elements of a signal with the shape `shape`, or has this shape. If
     `matrix` is True, k is a matrix (m, n) and maps u (n,) to y (m,). `unit_in` is the unit of u,
     and `unit` is the unit of y.
+
+    Raises:
+        ValueError: `matrix` is True, and `k` is not a matrix or `shape` is given.
     """
 
     k: Any
@@ -254,6 +257,9 @@ class Selector(Block):
 
     `n` is the length of u. The indices in `elements` begin at 1, as in connections. An
     index may occur more than once.
+
+    Raises:
+        ValueError: `elements` is empty, or an index is outside 1 .. `n`.
     """
 
     n: int
@@ -546,6 +552,9 @@ class TransportDelay(DelayedSignal):
     The block samples u every `sample_time` T [s] and interpolates linearly between samples. The
     interpolation error is at most max|d2u/dt2| T^2 / 8. The delay must be at least one sample time.
     For t < delay, the output is `y0`.
+
+    Raises:
+        ValueError: The delay is not finite, shorter than the sample time or too long.
     """
 
     delay: float
@@ -604,6 +613,9 @@ class RateTransition(DelayedSignal):
     The output does not depend on the order in which the parts step. The sample time of the block
     is the longer of the two times. If the source has the longer sample time, the block delays the
     signal by one sample. One sample time must be a multiple of the other sample time.
+
+    Raises:
+        ValueError: Neither sample time is a multiple of the other.
     """
 
     source_time: float

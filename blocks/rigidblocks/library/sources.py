@@ -35,6 +35,9 @@ class RepeatingSequence(Block):
     The times `t` (k,) [s] start at 0 and increase. The last time is the period. `y` (k, n) contains
     the values in `unit`. The outputs are the value `y` (n,) and its time derivative `slope` (n,).
     At the time of a table row, `slope` is the slope of the next segment.
+
+    Raises:
+        ValueError: The times do not start at 0 or do not increase, or `y` has a wrong shape.
     """
 
     t: Any
@@ -177,6 +180,9 @@ class Pulse(Block):
     A pulse begins at the time `begin` [s] and lasts `width` [s]. In a train, a pulse begins every
     `period` seconds. The output y is `offset` + `amplitude` during a pulse, and otherwise `offset`.
     `amplitude` and `offset` are in `unit`, and are scalars or arrays (n,).
+
+    Raises:
+        ValueError: `width` is longer than `period`.
     """
 
     width: float = 1.0
@@ -247,6 +253,10 @@ class Waypoints(Block):
     outputs are y, the velocity `slope` and the acceleration `curvature`, each (n,). At the time of
     a point, the outputs are the values of the next segment. The points are constants, not
     parameters.
+
+    Raises:
+        ValueError: The times do not increase, `y` has a wrong shape, a value is not finite, or the
+            kind of the path is unknown.
     """
 
     t: Any
@@ -452,6 +462,9 @@ class Chirp(Block):
     The frequency changes at a constant rate from t = 0 to t = `duration` [s]. It is f0 before this
     interval and f1 after it. `amplitude` and `offset` are in `unit`. The amplitude, the offset and
     the frequencies are scalars or arrays (n,).
+
+    Raises:
+        ValueError: A frequency is negative, or both frequencies are zero.
     """
 
     f0: Any
@@ -688,6 +701,12 @@ class Playback(Block):
 
     The constructor reads the file once. The table is a constant, not a parameter. A compiled block
     contains the table and finds the row by binary search.
+
+    Raises:
+        ValueError: `columns` is empty or a string, a column is missing, a value is not finite, or
+            the times do not increase.
+        OSError: The file cannot be read.
+        ImportError: The package for the file format is not installed.
     """
 
     file: str | Path | TextIO

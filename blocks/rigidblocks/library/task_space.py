@@ -86,6 +86,10 @@ class InverseKinematics(Block):
 
     If `rotation` is False, the orientation of the frame is free. `q0` is the initial configuration,
     by default the neutral configuration. All joints must have a single degree of freedom.
+
+    Raises:
+        ValueError: A lower limit is above its upper limit, a joint has several degrees of freedom,
+            or the body of the frame does not exist.
     """
 
     model: Model

@@ -48,6 +48,9 @@ def planar_n(n: int) -> Model:
     This is planarN of spatial_v1. The links lie on the x axis at q = 0. Each link is a thin rod of
     length 1 m and mass 1 kg. Its centre of mass is in the middle, and its moment of inertia is
     1/12 kg m^2. Gravity is (0, 0, -9.81), parallel to the joint axes, so it does no work.
+
+    Raises:
+        ValueError: `n` is below 1.
     """
     if n < 1:
         raise ValueError(f"a planar robot needs at least 1 link, not {n}")
@@ -420,6 +423,9 @@ def n_four_bar(n: int, angle: float = 0.0, speed: float = 1.0) -> Mechanism:
         n: The number of windows.
         angle: The initial angle of the bars from the vertical [rad].
         speed: The initial angular velocity of the bars [rad/s].
+
+    Raises:
+        ValueError: `n` is below 1.
     """
     if n < 1:
         raise ValueError(f"an N-four-bar mechanism needs at least 1 window, not {n}")
@@ -566,6 +572,9 @@ def in_space(mechanism: Mechanism) -> Mechanism:
     """Return the equivalent mechanism in spatial vectors, with the same variables.
 
     The spatial mechanism moves in the plane z = 0 (`PlanarModel.in_space`).
+
+    Raises:
+        TypeError: The model of the mechanism is not planar.
     """
     model = mechanism.model
     if not isinstance(model, PlanarModel):
@@ -593,6 +602,9 @@ def bennett(
         alpha: The twist of the links with the length a [rad].
         beta: The twist of the links with the length b [rad].
         angle: The initial position q1 [rad].
+
+    Raises:
+        ValueError: A twist or the angle is zero, or the twists are equal.
     """
     if min(np.abs(np.sin([(beta - alpha) / 2, alpha, angle / 2]))) < 1e-9:
         raise ValueError(
@@ -648,9 +660,9 @@ def stewart_platform(
     """Return a Stewart platform at rest: a platform on six legs.
 
     Each leg has a universal joint at its foot, a prismatic joint, and a ball joint at its upper
-    end. Body 0 is the platform, an initially horizontal disc of 0.6 m. The cylinder and the piston
-    of each leg follow. q = (quaternion and position of the platform, then for each leg the two
-    angles [rad] and the length [m]). The ball joints are the loop joints.
+    end. Body 0 is the platform, an initially horizontal disc with a radius of 0.6 m. The cylinder
+    and the piston of each leg follow. q = (quaternion and position of the platform, then for each
+    leg the two angles [rad] and the length [m]). The ball joints are the loop joints.
 
     The platform has a separate six-DoF joint in the tree, so all legs and loops have an identical
     structure. If the platform were a child of one leg, the model would need one loop less. The

@@ -352,6 +352,9 @@ class Cylinder(Shape):
 
     The contact points are `rim` points on each circular edge (RBDA Figure 11.7 d). `placement` is
     the transform from body to frame coordinates.
+
+    Raises:
+        ValueError: A size is not positive, or `rim` is below 3.
     """
 
     radius: float
@@ -439,6 +442,10 @@ class HeightField(Surface):
     Compliant contact is traced and allows at most 1,024 nodes. The generated code contains all
     nodes once per contact point. With four contact points and 1,024 nodes, compiling this code
     takes about ten seconds. Rigid contact reads the nodes from tables of any size.
+
+    Raises:
+        ValueError: The heights are not a finite matrix with at least 2 by 2 nodes, or the spacing
+            is not positive.
     """
 
     heights: ArrayLike
@@ -558,6 +565,9 @@ class Ellipsoid(Shape):
 
     `placement` is the transform from body to frame coordinates. In point contact, the contact
     points are the six ends of the axes.
+
+    Raises:
+        ValueError: A semi-axis is not positive.
     """
 
     semi_axes: ArrayLike
@@ -586,6 +596,9 @@ class ConvexHull(Shape):
 
     The shape has 4 to 256 vertices, which are not coplanar. Pass only the vertices of the hull:
     points inside the hull have no effect on the shape but increase the computing time.
+
+    Raises:
+        ValueError: The vertices are not finite, too few, too many, or in one plane.
     """
 
     vertices: ArrayLike
@@ -604,7 +617,9 @@ class ConvexHull(Shape):
             )
         spread = np.linalg.svd(vertices - vertices.mean(axis=0), compute_uv=False)
         if not spread[2] > 1e-6 * spread[0]:
-            raise ValueError("the vertices of a hull are all in one plane, so it has no volume")
+            raise ValueError(
+                "the vertices of a hull are all in one plane, so the hull has no volume"
+            )
         object.__setattr__(self, "vertices", read_only(vertices))
 
     @property
@@ -641,6 +656,9 @@ class Polyhedron(Shape):
 
     Each face is a convex polygon, defined by its vertex indices from 0, counter-clockwise as seen
     from outside. `faces` (m, 3) contains the faces as triangles.
+
+    Raises:
+        ValueError: The vertices are not finite, a face is invalid, or no face is given.
     """
 
     vertices: ArrayLike
@@ -755,7 +773,8 @@ def _adjacent_triangles(triangles: Array) -> Array:
             if edge in edges:
                 raise ValueError(
                     f"triangles {edges[edge]} and {k} of a mesh both traverse the edge from vertex "
-                    f"{edge[0]} to {edge[1]}: a triangle is reversed, or more than two share it"
+                    f"{edge[0]} to {edge[1]}: a triangle is reversed, or more "
+                    "than two triangles share the edge"
                 )
             edges[edge] = k
     return np.array(

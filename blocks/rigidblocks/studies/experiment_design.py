@@ -28,6 +28,10 @@ class Design:
     `names` are the names `part.port` or `part.port[1]` of the varied parameters, inputs and states.
     For inputs and states, the start values vary. `shapes` contains the shape of each named value.
     Each row of `table` (n, elements) contains the values of one run, with the elements in C order.
+
+    Raises:
+        ValueError: The design has no parameters, varies a parameter twice, or has a value that is
+            not finite.
     """
 
     names: tuple[str, ...]
@@ -81,6 +85,7 @@ def table_design(source: Mapping[str, ArrayLike] | str | Path | Any) -> Design:
         ValueError: The table is empty, a value is not a finite number, a name occurs twice, or the
             columns have different lengths.
         FileNotFoundError: The file does not exist.
+        TypeError: The source is not a table.
     """
     columns: dict[str, Any]
     if isinstance(source, str | Path):

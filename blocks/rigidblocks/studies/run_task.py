@@ -39,6 +39,7 @@ def measure_of(measure: Measure | str) -> Measure:
 
     Raises:
         ValueError: The string is not a measure.
+        TypeError: The measure is neither a string nor a function.
     """
     if callable(measure):
         return measure

@@ -172,7 +172,7 @@ def cache_entries(folder: Path) -> Iterator[Entry]:
 
 
 def clear_cache(folder: Path) -> int:
-    """Remove all libraries, strings and unfinished files in a cache folder; return their number.
+    """Remove all libraries, text files and unfinished files in a cache folder; return their number.
 
     Processes that have loaded a library can continue to use the library.
 

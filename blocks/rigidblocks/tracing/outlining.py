@@ -482,8 +482,9 @@ def definition(
 def assignment_texts(assignments: Iterable[Assignment], names: dict[str, str]) -> Iterator[str]:
     """Yield the C code of statements, with comments that describe inputs and outputs.
 
-    `names` maps C expressions to descriptions. The first statement that reads or writes an element
-    has its description as comment. The function then removes the description from `names`.
+    `names` maps C expressions to descriptions. A comment with the description of an element follows
+    the first statement that reads or writes the element. The function then removes the description
+    from `names`.
     """
     for one in assignments:
         if said := _take_descriptions(one, names):
@@ -699,7 +700,7 @@ class _Calls:
 
 
 def _left_text(real: str, size: int) -> str:
-    """Return the C declaration of the array `left`, which passes values between pieces."""
+    """Return the C declaration of the array `left`, which passes values between the C functions."""
     if size > MOST_ON_STACK:
         return f"RB_WORKSPACE(1, {real}, left, {size});"
     return f"{real} left[{size}];"

@@ -258,8 +258,8 @@ def _mask(members: Sequence[int], n: int) -> Array:
 def _is_unique(A: Array, loaded: Array, closed: Array) -> bool:
     """Return True if the contact forces are unique: no other lam >= 0 has the same A lam.
 
-    Two solutions differ by a null vector of A on the closed contacts, which is nonnegative where
-    lam is zero. By Gordan's theorem, such a vector does not exist if two conditions hold. The
+    Two solutions differ by a null vector of A on the closed contacts. This vector is nonnegative
+    where lam is zero. By Gordan's theorem, such a vector does not exist if two conditions hold. The
     loaded contacts S are independent, and a velocity separates all other closed contacts D in the
     Schur complement A_DD - A_DS A_SS^-1 A_SD.
     """
@@ -547,11 +547,12 @@ def _solve_for_active_set(
 def _solve(
     N: Array, q: Array, G: Array, q_perturbed: Array, start: Array
 ) -> tuple[Array | None, Array]:
-    """Solve 0 <= z, w = N z + q >= 0, z^T w = 0; return z, or None, and its basis.
+    """Solve 0 <= z, w = N z + q >= 0, z^T w = 0; return z and its basis.
 
-    `q_perturbed` is q with perturbed elements (`_break_ties`). The pivoting makes up to
-    three attempts: from the basis `start`, then twice from an empty basis. The last attempt adds
-    `DEPENDENT` to the diagonal of A, which makes nearly dependent contacts independent.
+    `q_perturbed` is q with perturbed elements (`_break_ties`). The pivoting makes up to three
+    attempts: from the basis `start`, then twice from an empty basis. The last attempt adds
+    `DEPENDENT` to the diagonal of A, which makes nearly dependent contacts independent. If all
+    attempts fail, z is None.
     """
     best, z, found, none = _LOST, None, start, np.zeros_like(start)
     forces = G.shape[1]

@@ -501,7 +501,10 @@ def _differ_only_in_directions(first: Phase, second: Phase) -> bool:
 
 
 def _correct_phase(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) -> Phase | None:
-    """Correct the mode of one impossible contact; return None if the mode is possible."""
+    """Change the mode of one contact with an impossible force or acceleration; return the new mode.
+
+    The result is None if the contact mode is possible.
+    """
     for change in (
         _release_contact,
         _press_contact,

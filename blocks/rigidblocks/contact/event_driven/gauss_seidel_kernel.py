@@ -35,7 +35,11 @@ def compiled_sweeps(n: int, k: int, sweeps: int = 30, cone: bool = True) -> Comp
 
 
 def contact_sweeps(n: int, k: int, sweeps: int, cone: bool) -> WrittenFunction:
-    """Return the C function that makes `sweeps` Gauss-Seidel sweeps over n contacts."""
+    """Return the C function that makes `sweeps` Gauss-Seidel sweeps over n contacts.
+
+    Raises:
+        ValueError: `n`, `k` or `sweeps` is out of range.
+    """
     if not (0 <= k <= n and n >= 1 and 0 <= sweeps <= MOST_IN_C):
         raise ValueError(
             f"Gauss-Seidel sweeps need n >= 1, 0 <= k <= n and sweeps >= 0, not n = {n}, k = {k}, "

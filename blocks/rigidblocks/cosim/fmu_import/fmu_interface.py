@@ -109,7 +109,7 @@ def add_log(key: int, log: FmuLog) -> None:
 
 
 def forget(log: FmuLog) -> None:
-    """Remove the log of an instance; the counterpart of `callbacks_to` and `add_log`."""
+    """Remove the log of an instance, which `callbacks_to` or `add_log` has registered."""
     for key in [key for key, one in list(_logs.items()) if one is log]:
         _logs.pop(key, None)
 

@@ -605,8 +605,8 @@ class Wiring:
 
         Parts may form a cycle of such dependencies without an algebraic loop of their ports. In
         this case, the part that depends on the fewest other parts through connected outputs steps
-        first. Parts outside the cycle that depend on this part follow it. A part that only
-        samples, such as a delay, follows the parts that it samples if the other rules permit it.
+        first. Parts outside the cycle that depend on this part follow it. If the other rules
+        permit, a part that only samples, such as a delay, follows the parts that it samples.
 
         Undeclared dependencies of FMUs determine the order only if they form no cycle. In a cycle
         of undeclared dependencies, the part that reads the fewest other parts through such

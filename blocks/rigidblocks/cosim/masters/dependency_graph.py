@@ -112,7 +112,7 @@ class Links:
         return looped
 
     def interface(self, group: tuple[str, ...]) -> Array:
-        """Return the indices of the outputs, except held ones, that parts of a group exchange."""
+        """Return the indices of the outputs that a group exchanges, without held outputs."""
         read = np.concatenate([self.by_part[name].of for name in group])
         return np.array([k for k in np.unique(read) if self.owner[k] in group and not self.held[k]])
 

@@ -122,7 +122,11 @@ class Result(AttributeHints):
         return (port.name for port in self.ports)
 
     def port(self, name: str) -> Port:
-        """Return the port that describes a signal: its name, shape and unit."""
+        """Return the port that describes a signal: its name, shape and unit.
+
+        Raises:
+            KeyError: The signal does not exist.
+        """
         for port in self.ports:
             if port.name == name:
                 return port

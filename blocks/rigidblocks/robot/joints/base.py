@@ -146,6 +146,9 @@ class Joint(abc.ABC):
         """Return the configuration (nq,) whose joint transform is nearest to X (from F_p to F_s).
 
         If the joint can reach X, the result is exact. Angles are between -pi and pi.
+
+        Raises:
+            NotImplementedError: The joint cannot close a loop.
         """
         raise NotImplementedError(
             f"a joint of type {type(self).__name__} cannot close a loop: it has no method `nearest`"

@@ -186,6 +186,9 @@ class Helical(Joint):
     """Helical joint about `axis` with `pitch` [m/rad] and the angle q [rad] (RBDA Table 4.1).
 
     The pitch is positive for a right-handed screw.
+
+    Raises:
+        ValueError: The pitch is not finite, or the axis is zero.
     """
 
     pitch: float
@@ -258,6 +261,9 @@ class RackAndPinion(Joint):
 
     The pinion of `radius` [m] rotates about z of F_s and rolls along a rack on x of F_p. The joint
     is not symmetric: if the rack is the successor, use `Reversed`.
+
+    Raises:
+        ValueError: The radius is not finite.
     """
 
     radius: float
@@ -325,6 +331,9 @@ class Universal(Joint):
     """Universal joint with rotation about `first`, then about the rotated axis `second`.
 
     q is in (rad, rad). The default axes are x and y.
+
+    Raises:
+        ValueError: An axis is zero, or the axes are parallel.
     """
 
     first: Axis = X

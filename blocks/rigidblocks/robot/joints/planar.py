@@ -36,6 +36,9 @@ class PlanarPrismatic(Joint):
     """Prismatic joint along x or y of the predecessor frame (`axis`), with q in m.
 
     The jcalcp codes are 2 and 3.
+
+    Raises:
+        ValueError: `axis` is neither "x" nor "y".
     """
 
     axis: str = "x"
@@ -70,7 +73,11 @@ def _motion(XJ: Any, row: int, qd: Array) -> JointMotion:
 
 
 def planar_joint_from_code(code: int) -> Joint:
-    """Return the joint of a spatial_v1 `jcode`: 1 revolute, 2 prismatic along x, 3 along y."""
+    """Return the joint of a spatial_v1 `jcode`: 1 revolute, 2 prismatic along x, 3 along y.
+
+    Raises:
+        ValueError: The code is not 1, 2 or 3.
+    """
     joints = {1: PlanarRevolute(), 2: PlanarPrismatic("x"), 3: PlanarPrismatic("y")}
     if code not in joints:
         raise ValueError(
