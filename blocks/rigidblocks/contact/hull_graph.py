@@ -22,7 +22,7 @@ def hull_graph(vertices: Array) -> Array:
 
     The result contains the start vertex of each cell of direction (`start_directions`), then the
     start index of each vertex in the list of neighbours and the end of the list (n + 1), and then
-    the list. Points that are no vertices of the hull have no neighbours. If the hull has edges
+    the list. Points that are not vertices of the hull have no neighbours. If the hull has edges
     below `SHORT_EDGE`, the result is empty.
     """
     return _cached_graph(np.ascontiguousarray(vertices, dtype=float).tobytes())
@@ -135,7 +135,7 @@ def _visible(vertices: Array, exact: list[list[int]], faces: Array, point: int) 
 def _first_tetrahedron(
     vertices: Array, exact: list[list[int]], order: list[int]
 ) -> tuple[int, int, int, int]:
-    """Return four points with a nonzero volume: each is farthest from the simplex so far."""
+    """Return four points with a nonzero volume; each is the farthest from the previous ones."""
     i = order[0]
     arm = vertices - vertices[i]
     j = int(np.linalg.norm(arm, axis=1).argmax())

@@ -129,8 +129,8 @@ class TreeTables:
     def _trees_joined_by_loops(self, root: Sequence[int]) -> Iterator[tuple[int, int]]:
         """Yield the root degrees of freedom of the two trees that each loop joint connects.
 
-        The method yields all pairs repeatedly. A caller that merges the trees of each pair therefore
-        also merges chains of trees.
+        The method yields all pairs repeatedly. A caller that merges the trees of each pair
+        therefore also merges chains of trees.
         """
         ends = [
             [self.leaf[i] for i in (loop.predecessor, loop.successor) if i >= 0]

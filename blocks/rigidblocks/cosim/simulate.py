@@ -414,7 +414,10 @@ MOST_CONVERTED = 200_000  # values that a run converts after SIGTERM, in less th
 
 
 class _NotConvertedError(Exception):
-    """A run has not converted its log, because a supervisor soon kills a terminated process."""
+    """Error of a terminated run that has not converted its log.
+
+    The run does not convert a large log, because a supervisor may soon kill the process.
+    """
 
 
 def save_result(

@@ -3,9 +3,9 @@
 The motor and the gearbox of a drive are either rigidly connected to the joint or elastic:
 
 - A rigid drive has no rotor states. Its rotor angle is ratio s, where s is the position of the
-joint, and its rotor adds ratio^2 inertia to the joint (RBDA Eq 9.28). - An elastic drive has the
-rotor angle and the rotor speed as states. Its elasticity, with backlash or without, transmits a
-torque between the gearbox and the joint.
+  joint, and its rotor adds ratio^2 inertia to the joint (RBDA Eq 9.28).
+- An elastic drive has the rotor angle and the rotor speed as states. Its elasticity, with backlash
+  or without, transmits a torque between the gearbox and the joint.
 
 Quantities of the rotor are in rad, rad/s and N m. Quantities at the joint are in rad, rad/s and N m
 for a revolute joint, and in m, m/s and N for a prismatic joint.

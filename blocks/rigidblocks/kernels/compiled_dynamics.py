@@ -121,9 +121,8 @@ def _tables(
 ) -> Iterator[str]:
     """Yield the C tables of body parameters, parents, body types and indices of variables.
 
-    The names of the tables begin with `prefix`.
-    The table of body parameters contains the parameters that are NaN in the pattern of the body
-    type.
+    The names of the tables begin with `prefix`. The table of body parameters contains the
+    parameters that are NaN in the pattern of the body type.
     """
     open_numbers = [body_numbers(model, i)[np.isnan(patterns[k])] for i, k in enumerate(place)]
     starts = list(accumulate(map(len, open_numbers), initial=0))[:-1]

@@ -208,7 +208,7 @@ class ClosedLoopPlant(JointPlant):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Input ports for tau (nv,), if requested f_ext and loop_tau, and the drive commands."""
+        """Input ports for tau (nv,), f_ext and loop_tau if requested, and the drive commands."""
         ports = [*set_nominal_values([force_port(self.model.joint)], self.nominal)]
         if self.external_wrenches:
             ports.append(wrench_port(self.model))

@@ -634,7 +634,7 @@ class FloatingBasePlant(Plant):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Input ports for tau (nv - 6,), if requested f_ext (nb, 6), and the commands of drives."""
+        """Input ports for tau (nv - 6,), f_ext (nb, 6) if requested, and the commands of drives."""
         tau = set_nominal_values(
             [force_port(self._joints)] if self._has_joints else [], self.nominal
         )

@@ -112,7 +112,7 @@ def _all_names(model: Tree, terms: Sequence[str]) -> tuple[str, ...]:
 
 
 def _unit(model: Tree, name: str) -> str:
-    """Return the unit of a parameter; joint terms have the units of rotating joints."""
+    """Return the unit of a parameter; joint terms have the units of revolute joints."""
     kind, _, owner = name.partition(" of ")
     if kind not in JOINT_TERMS:
         return _UNITS[kind[0]]
@@ -291,7 +291,7 @@ class Identification:
     def physical_model(self) -> Any:
         """Model with physically possible inertias that have the estimated base parameters.
 
-        Where the estimates and the data leave inertias open, they stay near the original inertias.
+        Inertias that the data do not determine stay near the original inertias.
         """
         n = len(parameter_names(self.model)) * self.model.nb
         return with_inertial_parameters(self.model, self._physical[:n])

@@ -106,7 +106,7 @@ class Clocks:
     def tick(self, t: float, close: float) -> None:
         """Activate the input clocks that are due or triggered at the time t [s].
 
-        `close` is the time [s] by which a clock that is due may be late.
+        A clock also ticks if its next tick is at most `close` [s] after t.
         """
         if self.are_triggered:
             for group in self._triggers:

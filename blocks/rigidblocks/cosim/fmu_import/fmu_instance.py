@@ -358,7 +358,7 @@ class RunningFmu(Instance):
     def _handle_event(self, t: float, close: float = 0.0) -> tuple[bool, bool, float]:
         """Handle an event at the time t [s] in event mode; return the result of `_iterate`.
 
-        `close` is the time [s] by which a clock that is due may be late.
+        A clock also ticks if its next tick is at most `close` [s] after t.
         """
         self._clocks.tick(t, close)
         for group in self._discrete:
@@ -618,7 +618,7 @@ class ScheduledInstance(FmuInstance):
     def _tick(self, t: float, close: float = 0.0) -> None:
         """Run the partitions that are due at the time t [s].
 
-        `close` is the time [s] by which a partition that is due may be late.
+        A partition also runs if its clock ticks at most `close` [s] after t.
         """
         self._clocks.tick(t, close)
         self._clocks.read()

@@ -380,7 +380,8 @@ class PolynomialStep(Scheme):
     In Gauss-Seidel order, the polynomials also interpolate the known outputs at t + dt. If
     `iterate` is set, parts in a loop of connections repeat the step once or until convergence. Each
     repetition uses the outputs of the previous iteration. All other parts step after the parts that
-    they read, whose outputs at t + dt are then known. Outputs that change only at samples are held.
+    they read. The outputs of these parts at t + dt are then known. Outputs that change only at
+    samples are held.
     """
 
     def __init__(self, plan: Plan, network: Instances):
