@@ -71,7 +71,7 @@ class SurfaceState(NamedTuple):
 def normal_force(p: Any, pdot: Any, z: Any, K: Any, D: Any, g: Any = 1.0) -> Any:
     """Return the normal force f_n of the surface on the body [N] (RBDA Eq 11.74).
 
-    f_n = 0 if p > z,  else max(0, -g (K p + D dp/dt))
+        f_n = 0 if p > z,  else max(0, -g (K p + D dp/dt))
 
     p [m] is the negative of the penetration depth, and z [m] the surface position along the normal.
     g is the factor of `SoftLaw.stiffening_factor`.

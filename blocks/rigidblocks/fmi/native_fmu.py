@@ -560,7 +560,7 @@ def _check_clock(
         raise ValueError(f"clock must be one of {', '.join(CLOCK_KINDS)}, not '{clock}'")
     if fmi != 3 or xcp or interval is not None:
         raise ValueError(
-            "an FMU with a clock of its samples must be exported for FMI 3.0, and without XCP and "
+            "an FMU with a sampling clock must be exported for FMI 3.0, without XCP and without "
             "interval"
         )
     block = variables.memory.block
@@ -577,7 +577,7 @@ def _check_clock(
         if not is_parameter and first not in variables.sampled_elements:
             raise ValueError(
                 f"'{name}' cannot be a binary variable of an FMU with a clock, because it is "
-                "continuous; parameters and variables that change only at samples can"
+                "continuous; parameters and variables that change only at samples can be binary"
             )
 
 

@@ -247,7 +247,7 @@ class Shape(abc.ABC):
 def contact(surface: Surface, p: Array, radius: Any = 0.0) -> Contact:
     """Return the contact of points with a surface.
 
-    depth = radius - gap,  point = p - radius normal
+        depth = radius - gap,  point = p - radius normal
 
     Args:
         surface: The surface.

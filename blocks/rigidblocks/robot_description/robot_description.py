@@ -43,7 +43,7 @@ class Place(NamedTuple):
 class Coupling(NamedTuple):
     """Coupling that prescribes the position of a mimic joint.
 
-    q_joint = ratio q_source + offset
+        q_joint = ratio q_source + offset
 
     `joint` and `source` are joint indices. Both joints have one degree of freedom.
     """

@@ -650,8 +650,8 @@ def _lanes(work: Task, wiring: Wiring, design: Design, run: Run, lanes: int | No
 def _recorded_patterns(work: Task, wiring: Wiring) -> tuple[str, ...]:
     """Return the names of the signals to record.
 
-    If all measures are strings such as "max robot.q[1]", and no block reports remarks, only the
-    signals of the measures are recorded. Otherwise, the patterns of the option `record` apply.
+    If all measures are strings such as "max robot.q[1]", and no block defines `Block.remarks`, only
+    the signals of the measures are recorded. Otherwise, the patterns of the option `record` apply.
     """
     given = tuple(work.options.get("record", ("*",)))
     signals = [signal_of(one) for one in work.measures.values() if isinstance(one, str)]

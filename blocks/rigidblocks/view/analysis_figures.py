@@ -113,7 +113,7 @@ def plot_energy(
 def work(result: Result, force: str, position: str) -> Array:
     """Return the work (n,) [J] of a force from the start of the run to each of the n samples.
 
-    W_n = sum_k<n f_k (q_k+1 - q_k)
+        W_n = sum_k<n f_k (q_k+1 - q_k)
 
     The force f_k is constant between two samples. `force` and `position` are the names of the
     signals f and q.

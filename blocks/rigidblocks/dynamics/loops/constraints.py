@@ -56,8 +56,8 @@ class _Point(NamedTuple):
 def string_row(model: Tree, string: StringConstraint, motion: Any) -> StringRow:
     """Return the length constraint of a string (cable) for a motion of the tree (`TreeMotion`).
 
-    delta = sum |d| + 2 pi radius - length,   K qd = sum e . dv,   e = d/|d|
-    k = length'' - sum (e . da + (dv . dv - (e . dv)^2)/|d|)
+        delta = sum |d| + 2 pi radius - length,   K qd = sum e . dv,   e = d/|d|
+        k = length'' - sum (e . da + (dv . dv - (e . dv)^2)/|d|)
 
     The sums are over the segments. d is the vector from the first to the second end of a segment.
     dv and da are the first and second time derivatives of d at qdd = 0.
