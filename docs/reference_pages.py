@@ -57,7 +57,9 @@ NAMES = {
     ),
     "dynamics.force_laws": "ConstantForce Drag LuGre Stiction Stop",
     "dynamics.kinematics": "IKSolution",
-    "dynamics.motors": ("CurrentLoop DCMotor SynchronousMotor Thermal TorqueMotor bandwidth_gains"),
+    "dynamics.motors": (
+        "AffineMotor CurrentLoop DCMotor SynchronousMotor Thermal TorqueMotor bandwidth_gains"
+    ),
     "dynamics.transmissions": "Gear Rotor",
     "fmi.ssp.osp": "load_osp",
     "hil.can_link": "CanLink",

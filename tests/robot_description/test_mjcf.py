@@ -11,6 +11,7 @@ import pytest
 from lxml import etree
 from numpy.testing import assert_allclose, assert_array_equal
 
+from library_runs import outputs, run
 from rigidblocks.block.adaptive_methods import memory_for, method_of
 from rigidblocks.block.block import Record, call
 from rigidblocks.common.format_error import FormatError
@@ -21,7 +22,6 @@ from rigidblocks.dynamics.loops.assembly import closure_errors
 from rigidblocks.kernels.compiled_stepper import compiled_stepper
 from rigidblocks.library.plant_from_file import (
     described_elements,
-    described_motors,
     described_plant,
 )
 from rigidblocks.library.plants import RobotPlant
@@ -728,7 +728,7 @@ def test_mjcf_elements_found_only_in_the_compiled_model_are_rejected_or_reported
         assert [a.name for a in robot.actuators] == ["m"]
         assert robot.actuators[0].control == (-3.0, 3.0)
         for name in ("pid", "late"):
-            assert any(f"actuator '{name}' is not a stateless" in said for said in robot.warnings)
+            assert any(f"actuator '{name}' is not an affine" in said for said in robot.warnings)
 
 
 def test_mjcf_mocap_bodies_stay_at_their_poses_with_a_warning(read):
@@ -840,34 +840,84 @@ SERVOS = """<actuator><motor name="drive" joint="j" gear="5" ctrlrange="-1 1"/>
 def test_actuator_forces_of_mjcf_robots_match_mujoco(read, rng):
     bodies = ROBOTS["hinges"].replace('name="k"', 'name="k" actuatorfrcrange="-9 9"')
     robot = read(mjcf(bodies, SERVOS))
-    assert [a.name for a in robot.actuators] == ["drive", "hold", "actuator2", "any", "own", "weak"]
-    motors = described_motors(robot, described_plant(robot))
+    names = ["drive", "hold", "actuator2", "any", "own", "weak"]
+    assert [a.name for a in robot.actuators] == names
+    plant = described_plant(robot, actuators=True)
     there = mujoco.MjModel.from_xml_string(mjcf(bodies, SERVOS))
     data = mujoco.MjData(there)
-    p = Record({port.name: port.start for port in motors.parameters})
+    p = Record({port.name: port.start for port in plant.parameters})
     for _ in range(20):
         q, qd, u = rng.normal(size=2), rng.normal(size=2), 2 * rng.normal(size=6)
         data.qpos[:], data.qvel[:] = q + there.qpos0, qd
         data.ctrl[:] = u
         mujoco.mj_forward(there, data)
-        given = dict(zip((port.name for port in motors.inputs), u, strict=False))
-        tau = motors.output(0.0, Record({**given, "q": q, "qd": qd}), p)["tau"]
+        given = {f"{name}_command": value for name, value in zip(names, u, strict=True)}
+        x, u = Record({"q": q, "qd": qd}), Record({**given, "tau": np.zeros(2)})
+        tau = plant.force_elements.drive_forces(q, qd, x, p, u)
         assert_allclose(tau, data.qfrc_actuator, rtol=1e-12, atol=1e-12)
 
 
 def test_mjcf_actuators_drive_the_joints_of_a_floating_base_robot(read):
     more = '<actuator><motor name="m" joint="lift" gear="3"/></actuator>'
     robot = read(mjcf(ROBOTS["free"].replace('type="slide"', 'name="lift" type="slide"'), more))
-    motors = described_motors(robot, described_plant(robot))
-    given = Record({"m": 2.0, "q": np.zeros(2), "qd": np.zeros(2)})
-    p = Record({port.name: port.start for port in motors.parameters})
-    assert_array_equal(motors.output(0.0, given, p)["tau"], [0.0, 6.0])
+    pulled, still = described_plant(robot, actuators=True), described_plant(robot)
+    y, pushed = outputs(pulled, m_command=2.0), outputs(still, tau=[0.0, 6.0])
+    assert y["m_force"] == 6.0
+    assert_allclose(y["qdd"], pushed["qdd"], rtol=1e-12)
 
 
-def test_mjcf_actuators_with_a_state_are_ignored_with_a_warning(read):
-    more = '<actuator><general name="slow" joint="j" dyntype="filter" dynprm="0.1"/></actuator>'
+KINDS = {
+    "motor": '<motor name="m" joint="j" gear="2"/>',
+    "position": '<position name="m" joint="j" kp="20" kv="2"/>',
+    "position with a filter": '<position name="m" joint="j" kp="20" kv="1" timeconst="0.1"/>',
+    "velocity": '<velocity name="m" joint="j" kv="3" gear="1.5"/>',
+    "intvelocity": '<intvelocity name="m" joint="j" kp="20" kv="1" actrange="-0.2 0.2"/>',
+    "damper": '<damper name="m" joint="j" kv="3" ctrlrange="0 2"/>',
+    "cylinder": '<cylinder name="m" joint="j" timeconst="0.05" area="2" bias="0.1 -3 -1"/>',
+    "general": """<general name="m" joint="j" dyntype="filter" dynprm="0.1" gaintype="affine"
+        gainprm="3 1 -1" biastype="affine" biasprm="0.1 -2 -1" gear="1.5" ctrlrange="-1 1"/>""",
+    "integrator": '<general name="m" joint="j" dyntype="integrator" gainprm="4"/>',
+    "limited filter": """<general name="m" joint="j" dyntype="filterexact" dynprm="0.1" gainprm="3"
+        actlimited="true" actrange="-1 0.3" forcerange="-1 0.8"/>""",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_step_response_of_each_actuator_kind_matches_mujoco(read, kind):
+    # MuJoCo's RK4 with steps of 0.2 ms and 0.1 ms; their difference bounds the error of its steps
+    more = f"<actuator>{KINDS[kind]}</actuator>"
+    text, u, t = mjcf(ROBOTS["hinges"], more), 0.7, 0.4
+    plant = described_plant(read(text), joint_friction=True, actuators=True)
+    result = run(plant, 1e-3, round(t * 1e3), h=2.5e-4, m_command=u)
+    found = np.r_[result["q"][-1], result["qd"][-1]]
+    ends = []
+    for dt in (2e-4, 1e-4):
+        m = mujoco.MjModel.from_xml_string(text)
+        m.opt.timestep, m.opt.integrator = dt, mujoco.mjtIntegrator.mjINT_RK4
+        data = mujoco.MjData(m)
+        data.ctrl[:] = u
+        for _ in range(round(t / dt)):
+            mujoco.mj_step(m, data)
+        ends.append(np.r_[data.qpos - m.qpos0, data.qvel])
+    assert np.abs(ends[1]).max() > 1e-2
+    limit = 2.0 * ends[1] - ends[0]  # an activation that reaches its limit has errors of order dt
+    assert_allclose(found, limit, atol=1e-6)
+
+
+def test_mjcf_actuators_of_other_kinds_are_ignored_with_a_warning(read):
+    more = '<actuator><muscle name="slow" joint="j" lengthrange="0 1"/></actuator>'
     robot = read(mjcf(ROBOTS["hinges"], more))
     assert robot.actuators == ()
-    assert any("actuator 'slow' is not a stateless actuator" in said for said in robot.warnings)
+    assert any("actuator 'slow' is not an affine actuator" in said for said in robot.warnings)
     with pytest.raises(ValueError, match="has no supported actuators"):
-        described_motors(robot, described_plant(robot))
+        described_plant(robot, actuators=True)
+
+
+def test_activation_of_an_actuator_is_equal_after_a_round_trip_through_json(read, tmp_path):
+    more = "".join(f"<actuator>{text}</actuator>" for text in KINDS.values())
+    for k in range(len(KINDS)):
+        more = more.replace('name="m"', f'name="m{k}"', 1)
+    robot = read(mjcf(ROBOTS["hinges"], more))
+    save_model(robot, tmp_path / "robot.json")
+    assert load_model(tmp_path / "robot.json").actuators == robot.actuators
+    assert {a.dynamics for a in robot.actuators} == {"none", "filter", "integrator"}

@@ -31,7 +31,7 @@ from rigidblocks.contact import (
 )
 from rigidblocks.dynamics.drives import Drive, Elasticity, Gearbox, PositionServo, VelocityServo
 from rigidblocks.dynamics.force_laws import Friction, LuGre
-from rigidblocks.dynamics.motors import CurrentLoop, DCMotor, SynchronousMotor, Thermal
+from rigidblocks.dynamics.motors import AffineMotor, CurrentLoop, DCMotor, SynchronousMotor, Thermal
 from rigidblocks.library import (
     IMU,
     Chirp,
@@ -50,7 +50,6 @@ from rigidblocks.library import (
     InverseKinematics,
     JointActuator,
     JointLimits,
-    JointMotors,
     JointWrenches,
     LoopClosure,
     OperationalSpaceController,
@@ -69,7 +68,6 @@ from rigidblocks.library import (
 from rigidblocks.robot.joints import Prismatic, Revolute, SixDoF, Spherical
 from rigidblocks.robot.material import Material
 from rigidblocks.robot.robots import five_bar, four_bar, gripper, in_space
-from rigidblocks.robot_description.robot_description import Actuator
 from sample import hand_and_block, two_boxes
 
 RECORD = "time,a,b\n0.0,1.0,-1.0\n0.011,2.0,3.0\n0.02,-1.0,0.5\n0.09,0.0,0.25\n"
@@ -131,6 +129,17 @@ DRIVES = (
         VelocityServo(5.0, 20.0, 9.0),
         friction=Friction(1.0, 0.1, 0.1, static=1.5, stribeck=0.3),
     ),
+)
+AFFINE = (
+    Drive("motor", 0, AffineMotor(command_limits=(-1.0, 1.0)), Gearbox(5.0), effort=4.0),
+    Drive("servo", 1, AffineMotor(10.0, 1.0, None, 0.5, -10.0, -2.0), Gearbox(2.0)),
+    Drive("brake", 0, AffineMotor(3.0, bias_velocity=-3.0, torque_limits=(-2.0, 2.0))),
+    Drive(
+        "valve",
+        0,
+        AffineMotor(3.0, time_constant=0.1, activation_limits=(-0.5, 0.5)),
+    ),
+    Drive("winch", 1, AffineMotor(3.0, integrates=True), Gearbox(2.0)),
 )
 BLOCKS = {
     "step": (Step(0.012, before=(0.5, -1.0), after=2.0), set()),
@@ -210,6 +219,16 @@ BLOCKS = {
         ),
         {("qd", "tau")},
     ),
+    "affine motors": (
+        RobotPlant(MODELS["planar2"](), elements=AFFINE),
+        {(f"{name}_command", "qdd") for name in ("motor", "servo", "brake")}
+        | {
+            (f"{name}_command", f"{name}_{y}")
+            for name in ("motor", "servo", "brake")
+            for y in ("force", "torque")
+        }
+        | {("tau", "qdd")},
+    ),
     "drives": (
         RobotPlant(MODELS["planar2"](), elements=DRIVES),
         {("tau", "qdd"), ("hip_command", "hip_voltage")}
@@ -261,18 +280,6 @@ BLOCKS = {
     "joint limits": (
         JointLimits(MODELS["planar2"](), (-0.2, -np.inf), (0.1, 0.3), 200.0, (5.0, 1.0)),
         {(u, y) for u in ("q", "qd") for y in ("tau", "at_limit")},
-    ),
-    "joint motors": (
-        JointMotors(
-            (Revolute(), Prismatic()),
-            (
-                Actuator("motor", 0, 5.0, control=(-1.0, 1.0)),
-                Actuator("servo", 1, 2.0, (10.0, 1.0, 0.0), (0.5, -10.0, -2.0)),
-                Actuator("brake", 0, 1.0, (3.0, 0.0, 0.0), (0.0, 0.0, -3.0), force=(-2.0, 2.0)),
-            ),
-            (4.0, np.inf),
-        ),
-        {(u, "tau") for u in ("motor", "servo", "brake", "q", "qd")},
     ),
     "contact plant": (
         ContactPlant(RobotPlant(TOUCHING, [-0.5, 0.3]), 1e3, 20.0, 0.5, SLOPE),

@@ -229,8 +229,8 @@ def wire_robot(
     """Return one continuous block that consists of a plant, frames, forces and a controller.
 
     The poses of `frames` are outputs. Wrenches at the frames `forces` are inputs. The controller is
-    a PD controller or the actuators of the file. The parts of the block are `robot`, `frames`,
-    `forces`, and `pd` or `actuators`.
+    a PD controller or the actuators of the file, which are drives of the plant. The parts of the
+    block are `robot`, `frames`, `forces` and `pd`.
 
     Raises:
         ValueError: A frame is unknown, or a PD controller is requested for joints with several
@@ -242,7 +242,7 @@ def wire_robot(
     from rigidblocks.library.frames import FrameKinematics, FrameWrenches
     from rigidblocks.library.plant_from_file import (
         described_controller,
-        described_motors,
+        described_drives,
         described_scales,
     )
     from rigidblocks.library.plants import FloatingBasePlant, RobotPlant
@@ -260,6 +260,9 @@ def wire_robot(
         qd0 = 0.0 if robot.qd0 is None else robot.qd0
         inner = RobotPlant(robot.model, robot.q0, qd0, elements=inner.elements, nominal=scales)  # type: ignore[arg-type]
         plant = replace(plant, plant=inner) if isinstance(plant, SensedPlant) else inner
+    if controller == "actuators":
+        driven = replace(inner, elements=(*inner.elements, *described_drives(robot)))
+        plant = replace(plant, plant=driven) if isinstance(plant, SensedPlant) else driven
     system = System()
     system.add("robot", plant.with_wrenches() if forces else plant)
     if forces:
@@ -273,12 +276,9 @@ def wire_robot(
         system.connect("robot.qd", "frames.qd")
     if controller == "pd":
         system.add("pd", described_controller(robot), start={"q_ref": plant.q0})
-    elif controller:
-        system.add(controller, described_motors(robot, plant))
-    if controller:
-        system.connect("robot.q", f"{controller}.q")
-        system.connect("robot.qd", f"{controller}.qd")
-        system.connect(f"{controller}.tau", "robot.tau")
+        system.connect("robot.q", "pd.q")
+        system.connect("robot.qd", "pd.qd")
+        system.connect("pd.tau", "robot.tau")
     return ContinuousSystem(system)
 
 

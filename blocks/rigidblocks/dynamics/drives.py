@@ -321,6 +321,8 @@ class Drive:
         elasticity: Elasticity between gearbox and joint, or None for a rigid drive.
         friction: Law of the friction at the joint, or None.
         motor_friction: Law of the friction at the rotor [N m, rad/s], or None.
+        effort: Limit of the sum of the forces of all drives at the joint [N m or N]. The smallest
+            limit of these drives applies. None: no limit.
 
     Raises:
         ValueError: An elastic drive has no rotor inertia, a rigid drive has backlash, a motor does
@@ -336,6 +338,7 @@ class Drive:
     elasticity: Elasticity | None = None
     friction: Law | None = None
     motor_friction: Law | None = None
+    effort: float | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -354,6 +357,8 @@ class Drive:
             optional = field not in ("motor", "gearbox")
             if not (isinstance(value, kind) or (optional and value is None)):
                 raise TypeError(f"{field} of {whose} must be a {kind.__name__}, not {value!r}")
+        if self.effort is not None and not self.effort >= 0.0:
+            raise ValueError(f"the effort of {whose} must not be negative, not {self.effort}")
         inertia = self.motor.inertia
         if self.elasticity is not None and (inertia is None or not inertia > 0.0):
             raise ValueError(
@@ -560,7 +565,8 @@ class Drive:
         if self.motor_friction is not None:
             k, d = self.motor_friction.stiffest()
             K, D = K + N2 * k, D + N2 * d
-        return K, D
+        k, d = self.motor.stiffest()
+        return K + N2 * k, D + N2 * d
 
     def own_poles(self) -> tuple[complex, ...]:
         """Return the eigenvalues [1/s] of the motor, and of the rotor at a fixed joint."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from rigidblocks.dynamics.force_laws import ROTATION, Number, Numbers
-from rigidblocks.spatial.scalar import clip_with_events, maximum, minimum
+from rigidblocks.spatial.scalar import clip_with_events, less, maximum, minimum, select
 
 ROTOR = "rotor "  # prefix of the kinds of quantities at the rotor
 _ELECTRICAL = {
@@ -181,6 +181,10 @@ class Motor(Numbers, abc.ABC):
         """Return the electrical eigenvalues [1/s] with a rotor at rest."""
         del loop
         return ()
+
+    def stiffest(self) -> tuple[float, float]:
+        """Return the stiffness and the damping of the torque at a constant command."""
+        return 0.0, 0.0
 
 
 @dataclass(frozen=True)
@@ -451,6 +455,117 @@ class SynchronousMotor(Motor):
             *_electrical_poles(self.R, self.L_d, loop),
             *_electrical_poles(self.R, self.L_q, loop),
         )
+
+
+@dataclass(frozen=True)
+class AffineMotor(Motor):
+    """Torque source that is affine in its command, the rotor angle and the rotor speed, as in MJCF.
+
+        torque = (gain . r) a + bias . r limited to `torque_limits`,    r = (1, angle, speed)
+
+    The activation a is the command u within `command_limits`, or a state:
+
+        da/dt = (u - a) / time_constant         filter
+        da/dt = u                               integrator, with integrates=True
+
+    `activation_limits` bound this state. The fields `gain` and `bias` are the constant terms, and
+    `gain_position`, `gain_velocity`, `bias_position` and `bias_velocity` the other terms. A field
+    that is None has no term and no parameter. The gains have no unit, because a robot file does not
+    define the unit of the command.
+
+    Raises:
+        ValueError: The activation has a time constant and integrates, or a lower limit is above
+            the upper limit.
+    """
+
+    gain: Any = 1.0
+    gain_position: Any = None
+    gain_velocity: Any = None
+    bias: Any = None
+    bias_position: Any = None
+    bias_velocity: Any = None
+    time_constant: Any = None
+    integrates: bool = False
+    inertia: Any = None
+    command_limits: tuple[float, float] = (-np.inf, np.inf)
+    activation_limits: tuple[float, float] = (-np.inf, np.inf)
+    torque_limits: tuple[float, float] = (-np.inf, np.inf)
+    quantities: ClassVar = {
+        "gain": Number("number", "gain of the command"),
+        "gain_position": Number("number", "gain of the command times the rotor angle"),
+        "gain_velocity": Number("number", "gain of the command times the rotor speed"),
+        "bias": Number("number", "constant torque"),
+        "bias_position": Number("number", "torque per rotor angle"),
+        "bias_velocity": Number("number", "torque per rotor speed"),
+        "time_constant": Number("time", "time constant of the activation", positive=True),
+        "inertia": Number("rotor inertia", "inertia of the rotor", 0.0),
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.integrates and self.time_constant is not None:
+            raise ValueError("an AffineMotor either integrates or has a time_constant, not both")
+        for name in ("command_limits", "activation_limits", "torque_limits"):
+            lower, upper = getattr(self, name)
+            if not lower <= upper:
+                raise ValueError(
+                    f"{name} of an AffineMotor must be (lower, upper), not {(lower, upper)}"
+                )
+
+    def commands(self, loop: CurrentLoop | None) -> tuple[Signal, ...]:
+        del loop
+        return (Signal("command", "number", "command"),)
+
+    def states(self, loop: CurrentLoop | None) -> tuple[Signal, ...]:
+        del loop
+        if not self.integrates and self.time_constant is None:
+            return ()
+        start = float(np.clip(0.0, *self.activation_limits))
+        return (Signal("activation", "number", "activation", start),)
+
+    def respond(
+        self,
+        loop: CurrentLoop | None,
+        command: Mapping[str, Any],
+        torque: Any,
+        rotor: RotorMotion,
+        x: Mapping[str, Any],
+    ) -> Response:
+        del loop
+        u = command["command"] if torque is None else torque
+        a, rates = clip_with_events(u, *self.command_limits), dict[str, Any]()
+        if self.states(None):
+            rates["activation"] = self._activation_rate(a, x["activation"])
+            a = clip_with_events(x["activation"], *self.activation_limits)
+        gain = _affine(self.gain, self.gain_position, self.gain_velocity, rotor)
+        bias = _affine(self.bias, self.bias_position, self.bias_velocity, rotor)
+        return Response(clip_with_events(gain * a + bias, *self.torque_limits), rates, {})
+
+    def stiffest(self) -> tuple[float, float]:
+        K, D = self.bias_position, self.bias_velocity
+        return max(-K, 0.0) if K is not None else 0.0, max(-D, 0.0) if D is not None else 0.0
+
+    def _activation_rate(self, u: Any, a: Any) -> Any:
+        """Return da/dt [1/s], which is zero at a limit in the direction of the limit."""
+        rate = u if self.integrates else (u - a) / self.time_constant
+        lower, upper = self.activation_limits
+        if np.isfinite(upper):
+            rate = select(less(a, upper), rate, minimum(rate, 0.0))
+        if np.isfinite(lower):
+            rate = select(less(lower, a), rate, maximum(rate, 0.0))
+        return rate
+
+    def poles(self, loop: CurrentLoop | None) -> tuple[complex, ...]:
+        del loop
+        return () if self.time_constant is None else (-1.0 / self.time_constant,)
+
+
+def _affine(constant: Any, position: Any, velocity: Any, rotor: RotorMotion) -> Any:
+    """Return the sum of the terms whose coefficients are not None."""
+    value = 0.0 if constant is None else constant
+    if position is not None:
+        value = value + position * rotor.angle
+    return value if velocity is None else value + velocity * rotor.speed
 
 
 def _temperature(thermal: Thermal | None) -> tuple[Signal, ...]:

@@ -20,7 +20,7 @@ from rigidblocks.library.frames import (
     JointWrenches,
     WrenchSum,
 )
-from rigidblocks.library.joint_forces import JointActuator, JointLimits, JointMotors
+from rigidblocks.library.joint_forces import JointActuator, JointLimits
 from rigidblocks.library.linear_systems import (
     Derivative,
     Integrator,
@@ -103,7 +103,6 @@ __all__ = [
     "InverseKinematics",
     "JointActuator",
     "JointLimits",
-    "JointMotors",
     "JointWrenches",
     "Logic",
     "LookupTable",

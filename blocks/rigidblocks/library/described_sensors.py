@@ -432,6 +432,9 @@ class SensedPlant(Plant):
             parts = [given[name] for name in ("acceleration", "qdd") if name in given]
             qdd = np.concatenate(parts)
         tau = getattr(u, "tau", np.zeros(0)) if "tau" in vars(u) else np.zeros(0)
+        of_drives = self.plant.force_elements.drive_forces(q, qd, x, p, u)
+        if of_drives is not None and len(tau):
+            tau = tau + of_drives[-len(tau) :]
         f_ext = u.f_ext if "f_ext" in vars(u) else None
         first = self.model.nb - model.nb
         heights = self._start_heights

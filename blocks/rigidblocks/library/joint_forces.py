@@ -1,6 +1,5 @@
 """Blocks that compute joint forces of actuators and of compliant stops at joint limits."""
 
-import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,9 +12,7 @@ from rigidblocks.dynamics.force_laws import stable_step, stop_push
 from rigidblocks.dynamics.operational_space import inverse_inertia
 from rigidblocks.library.common_ports import joint_ports, joint_units
 from rigidblocks.library.sources import signal_count
-from rigidblocks.robot.joints import Joint
 from rigidblocks.robot.tree import Tree
-from rigidblocks.robot_description.robot_description import Actuator
 from rigidblocks.spatial.scalar import clip_with_events, less, select
 from rigidblocks.spatial.spatial import Array
 
@@ -129,104 +126,6 @@ class JointActuator(Block):
         friction = viscous_friction(u.qd, p.viscous)
         friction = friction + coulomb_friction(u.qd, p.coulomb, p.coulomb_speed)
         return {"tau": p.ratio * x.tau_motor + friction}
-
-
-@dataclass(frozen=True, eq=False)
-class JointMotors(Block):
-    """Motors, position servos and velocity servos as in MJCF, at joints with one degree of freedom.
-
-        force = (gain . s) u + bias . s,  s = (1, gear q, gear qd)        tau = gear force
-
-    Each actuator in `actuators` refers to an element of `joints` by index. The actuator has an
-    input u with the name of the actuator, and the parameters NAME_gain and NAME_bias, (3,) each.
-    The block limits the input to the actuator's `control` limits, and the force to the actuator's
-    `force` limits.
-
-    The total force at a joint is limited to [-effort, effort]. `effort` (nv,) [N m or N] is
-    unlimited by default. In names, an underscore replaces each character that an identifier cannot
-    contain.
-
-    Raises:
-        ValueError: An effort limit is negative, or an actuator acts on a joint that does not exist
-            or does not have one degree of freedom.
-    """
-
-    joints: tuple[Joint, ...]
-    actuators: tuple[Actuator, ...]
-    effort: Any = np.inf
-
-    def __post_init__(self) -> None:
-        for a in self.actuators:
-            if not 0 <= a.joint < len(self.joints) or self.joints[a.joint].nv != 1:
-                raise ValueError(
-                    f"actuator '{a.name}' has the joint index {a.joint}; it must be the index, "
-                    f"from 0 to {len(self.joints) - 1}, of a joint with one degree of freedom"
-                )
-        nv = sum(joint.nv for joint in self.joints)
-        effort = np.broadcast_to(np.asarray(self.effort, dtype=float), (nv,))
-        if not np.all(effort >= 0.0):
-            raise ValueError(
-                "the effort limits of the actuators must not be negative, but are "
-                f"{effort.tolist()}"
-            )
-        object.__setattr__(self, "effort", effort)
-
-    @cached_property
-    def _names(self) -> list[str]:
-        names = ["q", "qd", "tau"]
-        for a in self.actuators:
-            plain = re.sub(r"[^A-Za-z0-9_]", "_", a.name)
-            plain = plain if plain[:1].isalpha() else f"u_{plain}"
-            names.append(plain if plain not in names else f"{plain}_{len(names) - 2}")
-        return names[3:]
-
-    @cached_property
-    def inputs(self) -> tuple[Port, ...]:
-        """Input ports for a signal per actuator, and for the joint motion q (nq,) and qd (nv,)."""
-        units = joint_units(self.joints)
-        controls = (
-            Port(name, (), "1", f"control of {a.name}", 0.0, min=a.control[0], max=a.control[1])
-            for name, a in zip(self._names, self.actuators, strict=True)
-        )
-        return (
-            *controls,
-            Port("q", (len(units.q),), units.q, "joint positions"),
-            Port("qd", (len(units.qd),), units.qd, "joint velocities"),
-        )
-
-    @cached_property
-    def parameters(self) -> tuple[Port, ...]:
-        """Parameter ports NAME_gain (3,) and NAME_bias (3,) of each actuator; NAME is its name."""
-        text = "by 1, its length and its velocity"
-        return tuple(
-            Port(f"{name}_{part}", (3,), "1", f"{part} of {a.name} {text}", values)
-            for name, a in zip(self._names, self.actuators, strict=True)
-            for part, values in (("gain", a.gain), ("bias", a.bias))
-        )
-
-    @cached_property
-    def outputs(self) -> tuple[Port, ...]:
-        """Output port for the joint forces tau (nv,)."""
-        units = joint_units(self.joints).tau
-        return (Port("tau", (len(units),), units, "joint forces of the actuators"),)
-
-    def output(self, t: Any, u: Record, p: Record) -> Values:
-        del t
-        at_q = np.cumsum([0, *(joint.nq for joint in self.joints)])
-        at_qd = np.cumsum([0, *(joint.nv for joint in self.joints)])
-        tau: list[Any] = [0.0] * int(at_qd[-1])
-        for name, a in zip(self._names, self.actuators, strict=True):
-            q, k = u.q[at_q[a.joint]], int(at_qd[a.joint])
-            s = np.array([1.0, a.gear * q, a.gear * u.qd[k]])
-            control = _clamp(getattr(u, name), *a.control)
-            force = (getattr(p, f"{name}_gain") @ s) * control + getattr(p, f"{name}_bias") @ s
-            tau[k] = tau[k] + a.gear * _clamp(force, *a.force)
-        limits = zip(tau, self.effort, strict=True)
-        return {"tau": np.array([_clamp(force, -most, most) for force, most in limits])}
-
-
-def _clamp(value: Any, low: float, high: float) -> Any:
-    return clip_with_events(value, low, high) if np.isfinite([low, high]).any() else value
 
 
 @dataclass(frozen=True, eq=False)

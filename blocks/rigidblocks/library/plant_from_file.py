@@ -1,7 +1,7 @@
 """Construction of plants and actuators from robot files."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from rigidblocks.block.block import finite
 from rigidblocks.common.name_hints import explain_calls
+from rigidblocks.dynamics.drives import Drive, Gearbox
 from rigidblocks.dynamics.force_elements import (
     AgainstGravity,
     AlongFrame,
@@ -30,17 +31,18 @@ from rigidblocks.dynamics.force_laws import (
 from rigidblocks.dynamics.forward import crba
 from rigidblocks.dynamics.joint_kinematics import floating_base_body
 from rigidblocks.dynamics.kinematics import body_poses, body_velocities
+from rigidblocks.dynamics.motors import AffineMotor
 from rigidblocks.dynamics.transmissions import Gear, Rotor
 from rigidblocks.library.closed_loops import ClosedLoopPlant
 from rigidblocks.library.controllers import PDController
 from rigidblocks.library.described_sensors import SensedPlant
-from rigidblocks.library.joint_forces import JointMotors
 from rigidblocks.library.plant_ports import TunableInertia
 from rigidblocks.library.plants import FloatingBasePlant, Plant, RobotPlant
 from rigidblocks.robot.configuration import neutral
 from rigidblocks.robot.joints import Prismatic, SixDoF, Spherical
 from rigidblocks.robot.model import STANDARD_GRAVITY, Model
 from rigidblocks.robot_description.robot_description import (
+    Actuator,
     JointProperties,
     JointTendon,
     RobotDescription,
@@ -60,6 +62,7 @@ def described_plant(
     stops: tuple[float, float] | None = None,
     sensors: bool = False,
     seed: int = 0,
+    actuators: bool = False,
     *,
     q0: ArrayLike | None = None,
     qd0: ArrayLike | None = None,
@@ -79,6 +82,8 @@ def described_plant(
             limits. None: no stops.
         sensors: True for a `SensedPlant`, whose outputs include the sensors of the file.
         seed: Seed of the sensor noise.
+        actuators: True to include the actuators in the file as drives (`described_drives`). Their
+            commands are inputs.
         q0: Initial configuration (nq,) [rad or m]; by default the configuration in the file, or
             the neutral configuration.
         qd0: Initial velocities (nv,) [rad/s or m/s]; by default the velocities in the file, or
@@ -86,7 +91,8 @@ def described_plant(
 
     Raises:
         ValueError: A joint can move without moving any inertia. `sensors` is True, and the robot
-            has no sensors. Tunable inertias are used with sensors of forces, masses or momenta.
+            has no sensors. `actuators` is True, and the robot has no supported actuators. Tunable
+            inertias are used with sensors of forces, masses or momenta.
     """
     if q0 is not None or qd0 is not None:
         robot = _with_start(robot, q0, qd0)
@@ -98,10 +104,13 @@ def described_plant(
                 "sensors of forces, masses and momenta do not support tunable inertias; leave out "
                 "`inertias` or `sensors`"
             )
-        plant = described_plant(robot, joint_friction, inertias, stops)
+        plant = described_plant(robot, joint_friction, inertias, stops, actuators=actuators)
         return SensedPlant(plant, robot.sensors, seed, robot.joint_properties.armature)
     model: Any = robot.model  # RobotPlant also supports planar models
-    given: dict[str, Any] = {"elements": described_elements(robot, joint_friction, stops)}
+    elements: tuple[Any, ...] = described_elements(robot, joint_friction, stops)
+    if actuators:
+        elements = _with_unique_names((*elements, *described_drives(robot)))
+    given: dict[str, Any] = {"elements": elements}
     base = floating_base_body(model) if isinstance(model, Model) else None
     if (
         base is not None
@@ -209,25 +218,51 @@ def _scale(limit: Array) -> Array:
     return np.where((limit >= LEAST) & (limit <= MOST), limit, 1.0)
 
 
-def described_motors(robot: RobotDescription, plant: Plant) -> JointMotors:
-    """Return the actuators in a robot file as a block that computes the joint forces of the plant.
+def described_drives(robot: RobotDescription) -> tuple[Drive, ...]:
+    """Return the actuators in a robot file as drives, which are elements of a plant.
 
-    The ports of the block contain the same joints as the ports q, qd and tau of the plant. For a
-    `FloatingBasePlant`, these are the joints outboard of the base. The effort limits in the file
-    limit the total actuator force at each joint.
+    The name of a drive is the name of the actuator, with an underscore instead of each character
+    that an identifier cannot contain. The effort limits in the file limit the total force of the
+    drives at each joint.
 
     Raises:
         ValueError: The file has no supported actuators.
     """
     if not robot.actuators:
         raise ValueError(f"robot '{robot.model.name}' has no supported actuators in its file")
-    nv = next(port.shape[0] for port in plant.inputs if port.name == "tau")
-    joints, nv_left = list(robot.model.joint), robot.model.nv - nv
-    while nv_left > 0:
-        nv_left -= joints.pop(0).nv
-    first = robot.model.nb - len(joints)
-    there = tuple(a._replace(joint=a.joint - first) for a in robot.actuators)
-    return JointMotors(tuple(joints), there, robot.joint_properties.effort[robot.model.nv - nv :])
+    drives, taken = list[Drive](), set[str]()
+    for one in robot.actuators:
+        name = unused_name(_identifier(one.name, "actuator"), taken)
+        taken.add(name)
+        effort = float(robot.joint_properties.effort[robot.model.v_slices[one.joint]][0])
+        drives.append(
+            Drive(
+                name,
+                robot.model.joint_names[one.joint],
+                _affine_motor(one),
+                Gearbox(one.gear),
+                effort=effort if np.isfinite(effort) else None,
+            )
+        )
+    return tuple(drives)
+
+
+def _affine_motor(one: Actuator) -> AffineMotor:
+    """Return the motor of an actuator; zero coefficients have no parameters."""
+    gain, bias = (dict(zip(_TERMS, values, strict=True)) for values in (one.gain, one.bias))
+    terms = {f"gain{name}": value for name, value in gain.items() if value or not name}
+    terms |= {f"bias{name}": value for name, value in bias.items() if value}
+    return AffineMotor(
+        **terms,
+        time_constant=one.time_constant if one.dynamics == "filter" else None,
+        integrates=one.dynamics == "integrator",
+        command_limits=one.control,
+        activation_limits=one.activation,
+        torque_limits=one.force,
+    )
+
+
+_TERMS = ("", "_position", "_velocity")  # suffixes of the coefficients of (1, angle, speed)
 
 
 BANDWIDTH = 10.0  # bandwidth of the joint control loops [rad/s]; found by trial
@@ -289,11 +324,16 @@ def described_elements(
         Gear(f"{names[starts[c.joint]]}_gear", c.joint, c.source, c.ratio, c.offset)
         for c in robot.couplings
     ]
-    taken: set[str] = set()
-    for k, element in enumerate(elements):
-        elements[k] = replace(element, name=unused_name(element.name, taken))
-        taken.add(elements[k].name)
-    return tuple(elements)
+    return _with_unique_names(elements)
+
+
+def _with_unique_names(elements: Iterable[Any]) -> tuple[Any, ...]:
+    """Return the elements; an element whose name already exists has another name."""
+    found, taken = [], set[str]()
+    for element in elements:
+        found.append(replace(element, name=unused_name(element.name, taken)))
+        taken.add(found[-1].name)
+    return tuple(found)
 
 
 def _weight_elements(robot: RobotDescription) -> Iterator[ForceElement]:

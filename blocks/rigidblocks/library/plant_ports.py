@@ -36,6 +36,7 @@ from rigidblocks.library.frames import Frame
 from rigidblocks.robot.configuration import unit_quaternions
 from rigidblocks.robot.model import Model
 from rigidblocks.robot.tree import Tree
+from rigidblocks.spatial.scalar import clip_with_events
 from rigidblocks.spatial.spatial import Array, RigidInertia, symmetric
 
 _ORDER = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))  # matrix indices of the second moments
@@ -367,8 +368,29 @@ class Elements:
             energy = energy + effects.energy
             rates |= {f"{drive.name}_{name}": rate for name, rate in effects.rates.items()}
             force += [effects.outputs[signal.name] for signal in drive.outputs]
+        for k, effort in self._efforts.items():
+            tau[k] = clip_with_events(tau[k], -effort, effort)
         loads = Loads(done.loads.tau + np.array(tau), done.loads.f_ext)
         return ElementEffects(loads, energy, tuple(force), rates)
+
+    @cached_property
+    def _efforts(self) -> dict[int, float]:
+        """Limits of the sums of the drive forces, by index in qd."""
+        efforts: dict[int, float] = {}
+        for drive, (_, k) in zip(self.drives, self._drive_places, strict=True):
+            if drive.effort is not None:
+                efforts[k] = min(drive.effort, efforts.get(k, np.inf))
+        return efforts
+
+    def drive_forces(self, q: Array, qd: Array, x: Record, p: Record, u: Record) -> Array | None:
+        """Return the joint forces (nv,) of the drives, or None without drives.
+
+        The arguments are as in `element_effects`.
+        """
+        if not self.drives:
+            return None
+        nothing = element_effects(self.model, (), q, qd)
+        return self._add_drives(nothing, q, qd, x, p, u).loads.tau
 
     def _drives_at(self, p: Record) -> list[Drive]:
         """Return the drives with the parameter values p."""

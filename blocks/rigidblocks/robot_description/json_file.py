@@ -330,8 +330,12 @@ def _tendon_to_json(tendon: JointTendon) -> dict[str, Any]:
 
 
 def _actuator_to_json(actuator: Actuator) -> dict[str, Any]:
-    limits = {key: [*map(_finite, getattr(actuator, key))] for key in ("control", "force")}
-    return {**actuator._asdict(), **limits}
+    every, default = actuator._asdict(), Actuator("", 0)._asdict()
+    for key in _ACTUATOR_DYNAMICS:
+        if every[key] == default[key]:
+            del every[key]
+    limits = (key for key in ("control", "force", "activation") if key in every)
+    return {**every, **{key: [*map(_finite, every[key])] for key in limits}}
 
 
 def _spring_to_json(spring: PointSpring | Weightless | BodyDrag) -> dict[str, Any]:
@@ -660,12 +664,29 @@ def _coupling(node: Node, model: Model | PlanarModel) -> Coupling:
     return Coupling(joint, source, node["ratio"].number(), node["offset"].number())
 
 
+# optional keys of an actuator
+_ACTUATOR_DYNAMICS = ("dynamics", "time_constant", "activation")
+
+
 def _actuator(node: Node, model: Model | PlanarModel) -> Actuator:
     node.keys(set(Actuator._fields))
-    values = {key: tuple(node[key].array(3).tolist()) for key in ("gain", "bias")}
-    for key, none in (("control", np.inf), ("force", np.inf)):
-        lower, upper = (item.value if item.value is None else item.number() for item in node[key])
-        values[key] = (-none if lower is None else lower, none if upper is None else upper)
+    values: dict[str, Any] = {key: tuple(node[key].array(3).tolist()) for key in ("gain", "bias")}
+    for key in ("control", "force", "activation"):
+        limits = node.get(key) if key == "activation" else node[key]
+        if limits is not None:
+            lower, upper = (item.value if item.value is None else item.number() for item in limits)
+            values[key] = (-np.inf if lower is None else lower, np.inf if upper is None else upper)
+    number = node.get("time_constant")
+    if number is not None:
+        values["time_constant"] = number.number()
+        if values["time_constant"] < 0.0:
+            raise number.error(f"is {values['time_constant']} s; it must not be negative")
+    dynamics = node.get("dynamics")
+    if dynamics is not None:
+        values["dynamics"] = dynamics.text()
+        if values["dynamics"] not in ("none", "filter", "integrator"):
+            text = f"is '{values['dynamics']}'; it must be none, filter or integrator"
+            raise dynamics.error(text)
     joint = _single(node["joint"], model)
     return Actuator(node["name"].text(), joint, node["gear"].number(), **values)
 

@@ -345,6 +345,7 @@ REST = "world"  # the name of the fixed base in MuJoCo
 FREE, BALL = 0, 1  # mjtJoint: free, ball, slide, hinge
 CONNECT, WELD, JOINT, TENDON = range(4)  # mjtEq
 BODY, AT_SITES = 1, 6  # mjtObj
+INTEGRATOR, FILTER_EXACT = 1, 3  # mjtDyn: 0 is no activation, 2 and 3 are filters
 AFFINE = 1  # mjtGain and mjtBias: 0 is a fixed gain or no bias
 
 
@@ -811,12 +812,12 @@ class _Reader:
                 text = f"acts on joint '{self.joint[j]}', which is fixed, and is ignored"
                 self.warnings.append(f"actuator '{name}' {text}")
                 continue
-            plain = m.actuator_dyntype[k] == 0 and m.actuator_plugin[k] < 0
+            plain = m.actuator_dyntype[k] <= FILTER_EXACT and m.actuator_plugin[k] < 0
             plain &= not (hasattr(m, "actuator_delay") and m.actuator_delay[k])
             if at_joint and plain and max(m.actuator_gaintype[k], m.actuator_biastype[k]) <= AFFINE:
                 found.append((self.joint[j], self._actuator(k, j, name)))
             else:
-                text = "is not a stateless actuator of a hinge or slide and is ignored"
+                text = "is not an affine actuator of a hinge or slide and is ignored"
                 self.warnings.append(f"actuator '{name}' {text}")
         return found
 
@@ -832,14 +833,29 @@ class _Reader:
             )
         )
         control = int(m.actuator_ctrladr[k]) if hasattr(m, "actuator_ctrladr") else k
-        limits = (
+        command, force = (
             tuple(values[at].tolist()) if limited[at] else (-np.inf, np.inf)
             for limited, values, at in (
                 (m.actuator_ctrllimited, m.actuator_ctrlrange, control),
                 (m.actuator_forcelimited, m.actuator_forcerange, k),
             )
         )
-        return Actuator(name, j, gear, gain, bias, *limits)
+        return Actuator(name, j, gear, gain, bias, command, force, **self._actuator_dynamics(k))
+
+    def _actuator_dynamics(self, k: int) -> dict[str, Any]:
+        """Return the fields of an actuator for its activation."""
+        m, kind = self.m, int(self.m.actuator_dyntype[k])
+        if kind == 0:
+            return {}
+        found: dict[str, Any] = {"dynamics": "integrator"}
+        time_constant = float(m.actuator_dynprm[k, 0])
+        if kind != INTEGRATOR and time_constant > 0.0:
+            found = {"dynamics": "filter", "time_constant": time_constant}
+        elif kind != INTEGRATOR:
+            return {}  # the activation follows the control without a lag
+        if m.actuator_actlimited[k]:
+            found["activation"] = tuple(m.actuator_actrange[k].tolist())
+        return found
 
     def followings(self) -> list[ParsedMimicJoint]:
         """Return the joint couplings that equality constraints define."""

@@ -57,10 +57,12 @@ class Coupling(NamedTuple):
 class Actuator(NamedTuple):
     """Actuator of the joint with the index `joint`, which has one degree of freedom.
 
-        force = (gain . s) u + bias . s,  s = (1, gear q, gear qd)        tau = gear force
+        force = (gain . s) a + bias . s,  s = (1, gear q, gear qd)        tau = gear force
 
-    u is the control input. `control` limits u and `force` limits the force, both as (lower, upper).
-    See `library.JointMotors`.
+    The activation a is the control input u, or a state: da/dt = (u - a) / time_constant if
+    `dynamics` is "filter", and da/dt = u if it is "integrator". `control` limits u, `activation`
+    limits the state, and `force` limits the force, each as (lower, upper). See
+    `dynamics.motors.AffineMotor`.
     """
 
     name: str
@@ -70,6 +72,9 @@ class Actuator(NamedTuple):
     bias: tuple[float, float, float] = (0.0, 0.0, 0.0)
     control: tuple[float, float] = (-np.inf, np.inf)
     force: tuple[float, float] = (-np.inf, np.inf)
+    dynamics: str = "none"
+    time_constant: float = 0.0
+    activation: tuple[float, float] = (-np.inf, np.inf)
 
 
 class PointSpring(NamedTuple):
