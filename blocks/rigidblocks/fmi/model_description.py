@@ -55,7 +55,7 @@ Unknowns = tuple[str, Iterable[Variable], Callable[[Variable], Iterable[Variable
 class Metadata:
     """User-defined attributes of a model description, such as the author and the version.
 
-    The model description omits attributes that are None. By default, its description is the first
+    The model description omits attributes that are None. The default of `description` is the first
     line of the block's docstring.
     """
 

@@ -48,7 +48,7 @@ class Instance(abc.ABC):
 
     @abc.abstractmethod
     def begin(self) -> None:
-        """End the initialization of the part."""
+        """End the initialization of the part; the steps of the run then begin."""
 
     @abc.abstractmethod
     def step(self, t: float, dt: float) -> None:
