@@ -39,6 +39,7 @@ from rigidblocks.library import (
     CompliantLoopClosure,
     CutLoopPlant,
     Encoder,
+    ExtendedKalmanFilter,
     FeedForward,
     FloatingBasePlant,
     Frame,
@@ -237,6 +238,18 @@ BLOCKS = {
     "encoder": (
         Encoder((1e-3, 2e-4), 2e-3, prismatic=(False, True)),
         {("q", "q_meas"), ("q", "qd_meas")},
+    ),
+    "kalman filter": (
+        ExtendedKalmanFilter(
+            RobotPlant(MODELS["pendulum"](), q0=0.3),
+            "q",
+            {"q": 1e-2},
+            2e-3,
+            process_noise={"qd": 0.5},
+            deviation={"q": 0.1, "qd": 0.2},
+            gate=5.0,
+        ),
+        {("q_measured", y) for y in ("q", "qd", "covariance", "innovation")},
     ),
     "imu": (
         IMU(MODELS["mixed"](), TOOL),

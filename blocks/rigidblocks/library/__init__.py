@@ -1,4 +1,4 @@
-"""Library of blocks: plants without contact, controllers, sources, signals, sensors, actuators."""
+"""Library of blocks: plants without contact, controllers, signals, sensors, estimators."""
 
 from rigidblocks.library.closed_loops import (
     ClosedLoopPlant,
@@ -13,6 +13,7 @@ from rigidblocks.library.controllers import (
     InverseDynamicsController,
     PDController,
 )
+from rigidblocks.library.estimators import ExtendedKalmanFilter
 from rigidblocks.library.frames import (
     Frame,
     FrameKinematics,
@@ -88,6 +89,7 @@ __all__ = [
     "Demux",
     "Derivative",
     "Encoder",
+    "ExtendedKalmanFilter",
     "Fault",
     "FeedForward",
     "FloatingBasePlant",

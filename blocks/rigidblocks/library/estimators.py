@@ -1,0 +1,568 @@
+"""State estimators: blocks that estimate the states and parameters of a plant from measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rigidblocks.block.block import Block, Port, Record, Values, finite
+from rigidblocks.block.evaluators import NumpyEvaluator
+from rigidblocks.block.external_functions import BlockInC
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.common.name_hints import suggestion
+from rigidblocks.spatial.scalar import maximum, select
+from rigidblocks.spatial.spatial import Array
+
+if TYPE_CHECKING:
+    from rigidblocks.tracing.trace import Graph
+
+_LARGEST = 1e300  # larger measurements and NaN count as missing
+
+
+@dataclass(frozen=True, eq=False)
+class ExtendedKalmanFilter(Block):
+    """Extended Kalman filter for any plant, with exact Jacobians.
+
+        P <- F P F^T + Q T
+        K = P H^T (H P H^T + R)^-1
+        x <- x + K (y - h(x))
+        P <- P - K H P
+
+    One RK4 step predicts the states x of a continuous plant. F is the matrix exponential of df/dx T
+    up to the fourth power of T, and H = dh/dx, with the output function h of the plant. The filter
+    also supports sampled plants with the same sample time. Projected plants, such as plants with
+    quaternions or closed loops, keep their constraints: the filter also multiplies the covariance P
+    by the Jacobian of `project`, so P has the rank of the constraint manifold.
+
+    At each sample, the filter predicts with the inputs of the previous sample, and then processes
+    the measured elements one after the other. A sampled plant reads the new inputs. A measurement
+    that is NaN is missing. With a `gate` g, the filter ignores an element whose innovation exceeds
+    g standard deviations.
+
+    The inputs are the inputs of the plant, and NAME_measured for each measured output. The outputs
+    are the estimates of the states and parameters, their `covariance` (n, n), and the `innovation`
+    of each measured element in standard deviations. The rows of the covariance are the states in
+    the order of the plant, the parameters, and past values of delayed outputs.
+
+    The parameters are the other parameters of the plant, and the noise: NAME_noise is the standard
+    deviation of a measurement. NAME_process_noise is the standard deviation of a state or of an
+    estimated parameter after one second, from white noise in its derivative.
+
+    Args:
+        plant: Continuous block, or sampled block with the same sample time.
+        measured: Names of the measured outputs.
+        measurement_noise: Standard deviation of each measured output by name.
+        sample_time: Sample time T [s].
+        process_noise: Process noise of states and parameters by name, 0 by default.
+        deviation: Standard deviation of the initial states and parameters by name, 0 by default.
+        parameters_to_estimate: Names of plant parameters that are additional states.
+        gate: Largest accepted innovation in standard deviations; None accepts all measurements.
+        delays: Delay of measured outputs in samples, by name.
+
+    Raises:
+        KeyError: A name is unknown.
+        ValueError: A noise, a deviation, a delay or the gate is invalid, a measured output has no
+            noise, or the plant has both continuous and sampled states or runs C code.
+
+    References:
+        Simon, Optimal State Estimation, 2006, 13.2 and 7.5.
+    """
+
+    plant: Block
+    measured: tuple[str, ...]
+    measurement_noise: Mapping[str, Any]
+    sample_time: float
+    process_noise: Mapping[str, Any] = field(default_factory=dict)
+    deviation: Mapping[str, Any] = field(default_factory=dict)
+    parameters_to_estimate: tuple[str, ...] = ()
+    gate: float | None = None
+    delays: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("measured", "parameters_to_estimate"):
+            value = getattr(self, name)
+            object.__setattr__(self, name, (value,) if isinstance(value, str) else tuple(value))
+        kind = type(self.plant).__name__
+        if not isinstance(self.plant, Block) or isinstance(self.plant, BlockInC):
+            raise ValueError(
+                f"the plant of an estimator must be a block of traced functions, not a {kind}"
+            )
+        if bool(self.plant.states) == bool(self.plant.sampled):
+            raise ValueError(
+                f"the plant {kind} has {'both' if self.plant.states else 'neither'} continuous "
+                f"{'and' if self.plant.states else 'nor'} sampled states; an estimator needs one "
+                "of the two"
+            )
+        if self.sample_time is None:
+            raise ValueError(f"the estimator of {kind} needs a sample_time [s]")
+        if self.plant.sampled and self.plant.sample_time != self.sample_time:
+            raise ValueError(
+                f"the plant {kind} has the sample time {self.plant.sample_time} s; the estimator "
+                f"has {self.sample_time} s"
+            )
+        self._check_names()
+
+    def _check_names(self) -> None:
+        kind = type(self.plant).__name__
+        if not self.measured:
+            raise ValueError(
+                f"the estimator of {kind} needs the name of at least one measured output"
+            )
+        outputs = [port.name for port in self.plant.outputs]
+        states = [port.name for port in self._states]
+        known = {
+            "measured": (self.measured, outputs),
+            "parameters_to_estimate": (
+                self.parameters_to_estimate,
+                [port.name for port in self.plant.parameters],
+            ),
+            "measurement_noise": (self.measurement_noise, self.measured),
+            "process_noise": (self.process_noise, states),
+            "deviation": (self.deviation, states),
+            "delays": (self.delays, self.measured),
+        }
+        for argument, (names, choices) in known.items():
+            for name in names:
+                if name not in choices:
+                    raise KeyError(
+                        f"unknown name '{name}' in {argument} of the estimator of "
+                        f"{kind}; {suggestion(name, choices)}"
+                    )
+        if missing := [name for name in self.measured if name not in self.measurement_noise]:
+            raise ValueError(
+                f"the estimator of {kind} needs measurement_noise of {', '.join(missing)}"
+            )
+        for argument in ("measurement_noise", "process_noise", "deviation"):
+            for name, value in getattr(self, argument).items():
+                values = np.asarray(value, dtype=float)
+                positive = argument == "measurement_noise"
+                if not np.all(np.isfinite(values) & ((values > 0) if positive else (values >= 0))):
+                    bound = "positive" if positive else "finite and not negative"
+                    raise ValueError(f"{argument} of '{name}' must be {bound}, not {value}")
+        for name, delay in self.delays.items():
+            if int(delay) != delay or delay < 0:
+                raise ValueError(f"the delay of '{name}' must be 0, 1, 2, ... samples, not {delay}")
+        if self.gate is not None and not self.gate > 0:
+            raise ValueError(f"the gate must be positive, not {self.gate} standard deviations")
+
+    # --- ports ---
+
+    @cached_property
+    def _states(self) -> tuple[Port, ...]:
+        """Ports of the estimated states and parameters."""
+        parameters = {port.name: port for port in self.plant.parameters}
+        chosen = (parameters[name] for name in self.parameters_to_estimate if name in parameters)
+        return (*self.plant.states, *self.plant.sampled, *(replace(port) for port in chosen))
+
+    @cached_property
+    def _measured_ports(self) -> tuple[Port, ...]:
+        outputs = {port.name: port for port in self.plant.outputs}
+        return tuple(outputs[name] for name in self.measured)
+
+    @cached_property
+    def _clones(self) -> tuple[Port, ...]:
+        """Ports (delay, size) of the past values of delayed outputs; row 0 is the newest."""
+        return tuple(
+            Port(f"{port.name}_past", (int(self.delays[port.name]), port.size), "1", start=0.0)
+            for port in self._measured_ports
+            if self.delays.get(port.name)
+        )
+
+    @cached_property
+    def _size(self) -> int:
+        """Number of rows of the covariance."""
+        return sum(port.size for port in (*self._states, *self._clones))
+
+    @cached_property
+    def inputs(self) -> tuple[Port, ...]:
+        """Inputs of the plant, and measurements."""
+        measured = (
+            replace(port, name=f"{port.name}_measured", start=None, rate=None)
+            for port in self._measured_ports
+        )
+        return (*self.plant.inputs, *measured)
+
+    @cached_property
+    def sampled(self) -> tuple[Port, ...]:
+        """Sampled states: estimates, covariance, and inputs of the previous sample."""
+        last = (
+            replace(port, name=f"{port.name}_last", start=_start(port))
+            for port in self.plant.inputs
+        )
+        n, m = self._size, sum(port.size for port in self._measured_ports)
+        return (
+            *(
+                replace(port, rate=None, min=None, max=None, positive=False)
+                for port in self._states
+            ),
+            *self._clones,
+            Port("covariance", (n, n), "1", "covariance of the estimates", self._first_covariance),
+            Port("innovation", (m,), "1", "innovations in standard deviations", 0.0),
+            *last,
+        )
+
+    @cached_property
+    def _first_covariance(self) -> Array:
+        parts = [self._deviations("deviation", port) for port in self._states]
+        sigma = np.concatenate([*parts, np.zeros(self._size - sum(map(len, parts)))])
+        return np.diag(sigma**2)
+
+    def _deviations(self, argument: str, port: Port) -> Array:
+        """Return the standard deviations of the elements of a port, zero by default."""
+        value = getattr(self, argument).get(port.name, 0.0)
+        given = np.asarray(value, dtype=float)
+        values = np.full(port.shape, float(given)) if given.ndim == 0 else given
+        return np.ravel(finite(values, port.shape, f"{argument} of '{port.name}'"))
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """Estimates of states and parameters, covariance and innovation."""
+        names = {port.name for port in self._states} | {"covariance", "innovation"}
+        return tuple(port for port in self.sampled if port.name in names)
+
+    @cached_property
+    def parameters(self) -> tuple[Port, ...]:
+        """Parameters of the plant that are not estimated, and standard deviations of the noise."""
+        others = (
+            port for port in self.plant.parameters if port.name not in self.parameters_to_estimate
+        )
+        disturbed = (port for port in self._states if port.name in self.process_noise)
+        return (
+            *others,
+            *self._noise_ports("measurement_noise", "noise", self._measured_ports),
+            *self._noise_ports("process_noise", "process_noise", disturbed),
+        )
+
+    def _noise_ports(self, argument: str, suffix: str, ports: Any) -> Iterator[Port]:
+        for port in ports:
+            start = self._deviations(argument, port).reshape(port.shape)
+            text = f"standard deviation, {suffix.replace('_', ' ')} of {port.name}"
+            bound: dict[str, Any] = {"positive": True} if suffix == "noise" else {"min": 0.0}
+            yield Port(f"{port.name}_{suffix}", port.shape, "1", text, start, **bound)
+
+    # --- functions ---
+
+    @cached_property
+    def _model(self) -> _TracedPlant:
+        return _TracedPlant(self.plant, self.parameters_to_estimate, self.measured)
+
+    def initial(self, t: Any, x: Record, u: Record, p: Record) -> Values:
+        estimate = self._estimate(x)
+        inputs, rest = self._flat(self.plant.inputs, u), self._rest(p)
+        P = x.covariance
+        if self.plant.sampled:
+            own = self._plant_part(estimate)
+            after, J = self._model.first_states(t, own, inputs, rest)
+            estimate = np.concatenate([after, estimate[len(after) :]])
+            F = self._transition_matrix(J)
+            P = _symmetric(F @ P @ F.T)
+        now, P = self._constrain(t, estimate, P, inputs, rest)
+        past = []
+        y = None
+        for port in self._clones:  # before the first sample, delayed outputs have their first value
+            if y is None:
+                y = self._model.outputs(t, self._plant_part(now), inputs, rest)
+            own = y[self._places[port.name.removesuffix("_past")]]
+            past += [own] * port.shape[0]
+        count = len(self._flat_ports)
+        now = np.concatenate([now[:count], *past])
+        return self._correct(t, now, P, u, inputs, rest, p)
+
+    def update(self, t: Any, x: Record, u: Record, p: Record) -> Values:
+        rest, last = self._rest(p), self._last(x)
+        estimate, P, T = self._estimate(x), x.covariance, self.sample_time
+        own = self._plant_part(estimate)
+        begin, inputs = t - T, self._flat(self.plant.inputs, u)
+        if self.plant.sampled:  # a sampled plant reads the new inputs
+            begin, last = t, inputs
+        after, A = self._model.transition(begin, own, last, rest, T)
+        now = np.concatenate([after, estimate[len(after) :]])
+        F = self._transition_matrix(A)
+        if self._clones:
+            y = self._model.outputs(begin, own, last, rest)
+            H = self._model.output_jacobian(begin, own, last, rest)
+            now, F = self._shift(now, F, estimate, y, H)
+        P = _symmetric(F @ P @ F.T + np.diag(self._process_variances(p) * T))
+        now, P = self._constrain(t, now, P, last, rest)
+        return self._correct(t, now, P, u, inputs, rest, p)
+
+    @cached_property
+    def _flat_ports(self) -> list[str]:
+        return [name for port in self._states for name in port.element_names]
+
+    @cached_property
+    def _places(self) -> dict[str, slice]:
+        """Slice of each measured output in the vector of all measured elements."""
+        ends = np.cumsum([0, *(port.size for port in self._measured_ports)]).tolist()
+        return {
+            port.name: slice(a, b)
+            for port, a, b in zip(self._measured_ports, ends, ends[1:], strict=False)
+        }
+
+    def _plant_part(self, estimate: Array) -> Array:
+        return estimate[: len(self._flat_ports)]
+
+    def _estimate(self, x: Record) -> Array:
+        ports = (*self._states, *self._clones)
+        return np.concatenate([np.ravel(getattr(x, port.name)) for port in ports])
+
+    def _flat(self, ports: tuple[Port, ...], values: Record) -> Array:
+        return np.concatenate([np.zeros(0), *(np.ravel(getattr(values, p.name)) for p in ports)])
+
+    def _last(self, x: Record) -> Array:
+        names = (f"{port.name}_last" for port in self.plant.inputs)
+        return np.concatenate([np.zeros(0), *(np.ravel(getattr(x, name)) for name in names)])
+
+    def _rest(self, p: Record) -> Array:
+        names = (
+            port.name
+            for port in self.plant.parameters
+            if port.name not in self.parameters_to_estimate
+        )
+        return np.concatenate([np.zeros(0), *(np.ravel(getattr(p, name)) for name in names)])
+
+    def _process_variances(self, p: Record) -> Array:
+        parts = [
+            np.ravel(getattr(p, f"{port.name}_process_noise")) ** 2
+            if port.name in self.process_noise
+            else np.zeros(port.size)
+            for port in self._states
+        ]
+        count = sum(map(len, parts))
+        return np.concatenate([*parts, np.zeros(self._size - count)])
+
+    def _transition_matrix(self, A: Array) -> Array:
+        """Return the transition matrix F (n, n) from its rows of the states of the plant."""
+        F = np.eye(self._size).astype(A.dtype)
+        F[: len(A), : A.shape[1]] = A
+        return F
+
+    def _shift(
+        self, now: Array, F: Array, estimate: Array, y: Array, H: Array
+    ) -> tuple[Array, Array]:
+        """Shift the past values of delayed outputs by one sample."""
+        k, count = len(self._flat_ports), H.shape[1]
+        F, now = F.astype(np.result_type(F, H)), now.copy()
+        for port in self._clones:
+            steps, size = port.shape
+            own = self._places[port.name.removesuffix("_past")]
+            end = k + steps * size
+            now[k : k + size] = y[own]
+            now[k + size : end] = estimate[k : end - size]
+            F[k:end] = 0.0
+            F[k : k + size, :count] = H[own]
+            F[k + size : end, k : end - size] = np.eye((steps - 1) * size)
+            k = end
+        return now, F
+
+    def _constrain(
+        self, t: Any, now: Array, P: Array, inputs: Array, rest: Array
+    ) -> tuple[Array, Array]:
+        """Project the estimate and its covariance onto the constraints of the plant."""
+        if not self._model.has_projection:
+            return now, P
+        own = self._plant_part(now)
+        J = self._model.projection_jacobian(t, own, inputs, rest)
+        after = self._model.projection(t, own, inputs, rest)
+        Pi = self._transition_matrix(J)
+        return np.concatenate([after, now[len(after) :]]), _symmetric(Pi @ P @ Pi.T)
+
+    def _correct(
+        self, t: Any, now: Array, P: Array, u: Record, inputs: Array, rest: Array, p: Record
+    ) -> Values:
+        """Process the measured elements one after the other, and return the sampled states."""
+        own = self._plant_part(now)
+        expected = self._model.outputs(t, own, inputs, rest)
+        rows = self._model.output_jacobian(t, own, inputs, rest)
+        H = np.zeros((len(expected), self._size)).astype(rows.dtype)
+        H[:, : rows.shape[1]] = rows
+        k = len(self._flat_ports)
+        for port in self._clones:
+            steps, size = port.shape
+            place = self._places[port.name.removesuffix("_past")]
+            oldest = slice(k + (steps - 1) * size, k + steps * size)
+            H[place], expected = 0.0, expected.astype(np.result_type(expected, now))
+            H[place, oldest] = np.eye(size)
+            expected[place] = now[oldest]
+            k += steps * size
+        measured = [np.ravel(getattr(u, f"{port.name}_measured")) for port in self._measured_ports]
+        sigma = [np.ravel(getattr(p, f"{port.name}_noise")) for port in self._measured_ports]
+        dx, innovation = np.zeros(self._size), []
+        for h, y, y0, s in zip(
+            H, np.concatenate(measured), expected, np.concatenate(sigma), strict=True
+        ):
+            gain = P @ h
+            variance = maximum(h @ gain, 0.0) + s * s
+            is_there = abs(y) <= _LARGEST
+            error = select(is_there, y - y0, 0.0) - h @ dx
+            accepted = is_there
+            if self.gate is not None:
+                accepted = is_there & (error * error <= self.gate**2 * variance)
+            weight = select(accepted, 1.0 / variance, 0.0)
+            innovation.append(select(is_there, error / np.sqrt(variance), 0.0))
+            dx = dx + gain * (weight * error)
+            P = _symmetric(P - np.outer(gain, gain * weight))
+        now, P = self._constrain(t, now + dx, P, inputs, rest)
+        return self._values(now, P, np.array(innovation), u)
+
+    def _values(self, now: Array, P: Array, innovation: Array, u: Record) -> Values:
+        values: dict[str, Any] = {"covariance": P, "innovation": innovation}
+        k = 0
+        for port in (*self._states, *self._clones):
+            values[port.name] = now[k : k + port.size].reshape(port.shape)
+            k += port.size
+        values |= {f"{port.name}_last": getattr(u, port.name) for port in self.plant.inputs}
+        return values
+
+
+def _start(port: Port) -> Any:
+    return np.zeros(port.shape) if port.start is None else port.start
+
+
+def _symmetric(P: Array) -> Array:
+    """Return the symmetric matrix with the upper triangle of P."""
+    upper = np.triu(P)
+    return upper + np.triu(P, 1).T
+
+
+@dataclass(frozen=True, eq=False)
+class _TracedPlant:
+    """Functions of a plant and their exact Jacobians, for numbers and traced values.
+
+    The vector X contains the states of the plant, and then the parameters `estimated`. The vector
+    `rest` contains the other parameters.
+    """
+
+    plant: Block
+    estimated: tuple[str, ...]
+    measured: tuple[str, ...]
+
+    @cached_property
+    def _memory(self) -> Memory:
+        return Memory(self.plant)
+
+    @cached_property
+    def _evaluator(self) -> NumpyEvaluator:
+        return NumpyEvaluator(self._memory)
+
+    @property
+    def has_projection(self) -> bool:
+        return self._evaluator.has_projection
+
+    @cached_property
+    def _count(self) -> int:
+        return int(self._memory.z.stop - self._memory.x.start)
+
+    def _vector(self, t: Any, X: Array, u: Array, rest: Array) -> Array:
+        """Return the memory vector of the plant."""
+        parts, i, k = [], self._count, 0
+        for port in self._memory.parameters:
+            if port.name not in self.estimated:
+                parts.append(rest[k : k + port.size])
+                k += port.size
+                continue
+            before = (p for p in self.estimated[: self.estimated.index(port.name)])
+            sizes = {p.name: p.size for p in self._memory.parameters}
+            i = self._count + sum(sizes[name] for name in before)
+            parts.append(X[i : i + port.size])
+        tail = np.zeros(self._memory.size - self._memory.p.stop)
+        return np.concatenate([np.atleast_1d(t), X[: self._count], u, *parts, tail])
+
+    def _trace(self, name: str, function: Any) -> Graph:
+        from rigidblocks.tracing.trace import trace
+
+        memory = self._memory
+        sizes = {port.name: port.size for port in memory.parameters}
+        extra = sum(sizes[key] for key in self.estimated)
+        shapes = {
+            "t": (),
+            "X": (self._count + extra,),
+            "u": (memory.u.stop - memory.u.start,),
+            "rest": (sum(sizes.values()) - extra,),
+        }
+        return trace(name, lambda *values: {"out": function(self._vector(*values))}, shapes)
+
+    @cached_property
+    def _graphs(self) -> dict[str, Graph]:
+        from rigidblocks.tracing.trace import jacobian
+
+        memory, evaluator = self._memory, self._evaluator
+
+        def outputs(m: Array) -> Array:
+            m = m.copy()
+            m[memory.y] = evaluator.output(m)
+            return np.concatenate([m[memory.where[name]] for name in self.measured])
+
+        step = evaluator.update if self.plant.sampled else evaluator.derivative
+        functions = {"step": step, "outputs": outputs}
+        if self.has_projection:
+            functions["project"] = evaluator.project
+        if self.plant.sampled:
+            functions["initial"] = evaluator.initial
+        graphs = {name: self._trace(name, function) for name, function in functions.items()}
+        slopes = {f"d{name}": jacobian(graph, "out", "X") for name, graph in graphs.items()}
+        return graphs | slopes
+
+    def _call(self, name: str, t: Any, X: Array, u: Array, rest: Array) -> Array:
+        graph = self._graphs[name]
+        (shape,) = graph.outputs.values()
+        return graph(np.concatenate([np.atleast_1d(t), X, u, rest])).reshape(shape)
+
+    def transition(self, t: Any, X: Array, u: Array, rest: Array, T: float) -> tuple[Array, Array]:
+        """Return the states after a step T [s], and their Jacobian with respect to X.
+
+        The Jacobian is the matrix exponential of A T up to (A T)^4 / 24, with A = df/dX at X. For a
+        linear plant it is the exact Jacobian of the RK4 step.
+        """
+        n = self._count
+        A = self._call("dstep", t, X, u, rest)
+        if self.plant.sampled:
+            return self._call("step", t, X, u, rest), A
+        tail = X[n:]
+
+        def rates(time: Any, x: Array) -> Array:
+            return self._call("step", time, np.concatenate([x, tail]), u, rest)
+
+        x = X[:n]
+        k1 = rates(t, x)
+        k2 = rates(t + T / 2, x + T / 2 * k1)
+        k3 = rates(t + T / 2, x + T / 2 * k2)
+        k4 = rates(t + T, x + T * k3)
+        Z = T * A
+        one = np.eye(n, len(X))
+        S = one
+        for k in (4, 3, 2):
+            S = one + Z[:, :n] @ S / k + _tail(Z, n) / k
+        F = one + Z[:, :n] @ S + _tail(Z, n)
+        return x + T / 6 * (k1 + 2 * k2 + 2 * k3 + k4), F
+
+    def first_states(self, t: Any, X: Array, u: Array, rest: Array) -> tuple[Array, Array]:
+        """Return the sampled states after initialization, and their Jacobian."""
+        return self._call("initial", t, X, u, rest), self._call("dinitial", t, X, u, rest)
+
+    def outputs(self, t: Any, X: Array, u: Array, rest: Array) -> Array:
+        """Return the measured outputs."""
+        return self._call("outputs", t, X, u, rest)
+
+    def output_jacobian(self, t: Any, X: Array, u: Array, rest: Array) -> Array:
+        """Return the Jacobian of the measured outputs with respect to X."""
+        return self._call("doutputs", t, X, u, rest)
+
+    def projection(self, t: Any, X: Array, u: Array, rest: Array) -> Array:
+        """Return the projected states."""
+        return self._call("project", t, X, u, rest)
+
+    def projection_jacobian(self, t: Any, X: Array, u: Array, rest: Array) -> Array:
+        """Return the Jacobian of the projected states with respect to X."""
+        return self._call("dproject", t, X, u, rest)
+
+
+def _tail(Z: Array, n: int) -> Array:
+    """Return Z with zeros in the first n columns: the effect of constant parameters."""
+    tail = Z.copy()
+    tail[:, :n] = 0.0
+    return tail
