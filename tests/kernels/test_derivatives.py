@@ -4,6 +4,8 @@ The identities come from mechanics, such as the inertia matrix as a derivative o
 dynamics. The traced derivatives come from automatic differentiation of the algorithms.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -11,11 +13,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pinocchio_trees import in_pinocchio
 from random_models import random_parents, random_state, random_tree
 from rigidblocks.dynamics import aba, crba, energy, kinetic_energy, potential_energy, rnea
+from rigidblocks.kernels import compiled_dynamics
 from rigidblocks.kernels.compiled_dynamics import derivatives
+from rigidblocks.kernels.derivative_columns import is_deep
 from rigidblocks.robot.configuration import integrate
 from rigidblocks.robot.joints import Helical, Prismatic, Revolute, Spherical
 from rigidblocks.robot.robots import auto_tree
 from rigidblocks.spatial.scalar import clip
+from rigidblocks.spatial.spatial import Transform
 from rigidblocks.tracing.compiled_functions import CompiledFunction
 from rigidblocks.tracing.trace import jacobian, trace
 
@@ -215,6 +220,50 @@ def test_derivatives_of_forward_and_inverse_dynamics_are_related_by_the_chain_ru
     close(dtau_dqd + H @ forward[1], 0 * H, RTOL, condition * np.abs(dtau_dqd).max(initial=1.0))
     close(H @ forward[2], np.eye(model.nv), RTOL, condition)
     assert_array_equal(forward[2], forward[2].T)
+
+
+def deep_tree(rng):
+    """Return a trunk of 60 joints with two branches of 50 joints, with small joint distances."""
+    parents = (*range(-1, 59), 59, 59, *range(60, 158))
+    joints = [Revolute(), Prismatic(), Helical(0.3), Revolute(), Spherical()]
+    model = random_tree(rng, parents, tuple(joints[i % 5] for i in range(160)))
+    Xtree = tuple(Transform(X.E, 0.05 * X.r) for X in model.Xtree)
+    return replace(model, Xtree=Xtree)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", [False, True])
+def test_derivatives_of_deep_trees_satisfy_the_chain_rule(rng, batch):
+    model = deep_tree(rng)
+    assert is_deep(model)
+    s = random_state(rng, model)
+    if batch:
+        values = (np.stack([one, 0.5 * one, one]) for one in (s.q, s.qd, s.tau))
+        qdd, *forward = (x[2] for x in derivatives(model, "aba", batch=True, lanes=2)(*values))
+    else:
+        qdd, *forward = derivatives(model, "aba")(s.q, s.qd, s.tau)
+    _, dtau_dq, dtau_dqd, H = derivatives(model, "rnea")(s.q, s.qd, qdd)
+    condition = np.linalg.cond(H)
+    assert condition < 1e9
+    close(dtau_dq + H @ forward[0], 0 * H, RTOL, condition * np.abs(dtau_dq).max())
+    close(dtau_dqd + H @ forward[1], 0 * H, RTOL, condition * np.abs(dtau_dqd).max())
+    close(H @ forward[2], np.eye(model.nv), RTOL, condition)
+    assert_array_equal(forward[2], forward[2].T)
+
+
+@pytest.mark.slow
+def test_derivatives_of_deep_trees_match_the_derivatives_by_factors_of_the_inertia_matrix(
+    rng, monkeypatch
+):
+    model = deep_tree(rng)
+    s = random_state(rng, model)
+    deep = derivatives(model, "aba")(s.q, s.qd, s.tau)
+    monkeypatch.setattr(compiled_dynamics, "is_deep", lambda _: False)
+    factors = derivatives(model, "aba")(s.q, s.qd, s.tau)
+    condition = np.linalg.cond(crba(model, s.q))
+    for one, other in zip(deep, factors, strict=True):
+        close(one, other, RTOL, condition)
+        assert np.abs(one - other).max() > 0.0
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import numpy as np
 
 from rigidblocks.dynamics import aba, crba, regressor, rnea
 from rigidblocks.dynamics.model_reduction import align_axes_with_z, equivalent
-from rigidblocks.kernels.derivative_columns import MATRICES, TENSORS, structure_header
+from rigidblocks.kernels.derivative_columns import MATRICES, TENSORS, is_deep, structure_header
 from rigidblocks.kernels.loop_constraint_c import LoopRows, loop_rows
 from rigidblocks.kernels.per_body_functions import (
     ALGORITHMS,
@@ -63,7 +63,8 @@ def body_sweeps(
         algorithm = replace(algorithm, columns=rows, in_plane=True)
     place, types = body_types(model)
     bodies = [traced_body(model, i, pattern, algorithm, notation) for i, pattern in types]
-    text = [structure_header(model, own, in_plane)] if algorithm.columns else []
+    deep = name == "daba" and is_deep(model)
+    text = [structure_header(model, own, in_plane, deep)] if algorithm.columns else []
     text += [loops.text] if loops else []
     text += map(c_text, algorithm.texts)
     prefix = f"RB_{name.upper()}_" if algorithm.has_gravity else ""  # unique names in a kernel
@@ -311,7 +312,8 @@ def derivatives(
     The compiled function uses the `equivalent` model and loops over the bodies. The loops compile
     in a second or two for any number of bodies. Passes over the bodies compute the columns of the
     derivatives (Carpentier and Mansard 2018; Singh, Russell and Wensing 2022). The function then
-    multiplies the columns along the paths of the tree and solves with H = L^T L (RBDA 6.5).
+    multiplies the columns along the paths of the tree and solves with H = L^T L (RBDA 6.5). For
+    deep trees of at least 100 variables, it solves by passes of the articulated-body algorithm.
 
         dqdd/dq = -H^-1 dtau/dq,  dqdd/dqd = -H^-1 dtau/dqd        at qdd = H^-1 (tau - C)
 

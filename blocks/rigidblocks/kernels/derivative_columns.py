@@ -542,13 +542,29 @@ TENSORS = {
 }
 
 
-def structure_header(model: Model, own: int, in_plane: bool = False) -> str:
+DEEP = 50  # mean depth of the variables above which articulated-body passes apply H^-1 faster
+LEAST_DEEP = 100  # number of variables for which the workspace of these passes is large enough
+
+
+def is_deep(model: Model) -> bool:
+    """Return True if articulated-body passes apply H^-1 faster than the factors of H.
+
+    The mean number of variables on the path of a variable is then above `DEEP`.
+    """
+    depth: list[int] = []
+    for before in _variables_before(model):
+        depth.append(1 + (depth[before] if before >= 0 else 0))
+    return len(depth) >= LEAST_DEEP and sum(depth) > DEEP * len(depth)
+
+
+def structure_header(model: Model, own: int, in_plane: bool = False, deep: bool = False) -> str:
     """Return the C tables of the paths of velocity variables, for c/algorithms/tree_matrices.h.
 
     Args:
         model: The model.
         own: Largest nv of all joints if S of any joint depends on the joint position, else 0.
         in_plane: True if vectors have the three elements of planar vectors.
+        deep: True if articulated-body passes apply H^-1.
     """
     joint = [i for i, s in enumerate(model.v_slices) for _ in range(s.start, s.stop)]
     last = [model.v_slices[i].stop for i in joint]
@@ -565,6 +581,7 @@ def structure_header(model: Model, own: int, in_plane: bool = False) -> str:
         [
             "#ifndef RB_STRUCTURE_H\n#define RB_STRUCTURE_H\n",
             *(["#define RB_IN_PLANE 1"] if in_plane else []),
+            *(["#define RB_DEEP 1"] if deep else []),
             f"enum {{ RB_N = {model.nv}, RB_OWN = {own} }};",
             _table("FIRST", (model.v_slices[i].start for i in joint)),
             _table("LAST", last),

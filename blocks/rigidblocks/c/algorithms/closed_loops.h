@@ -303,7 +303,7 @@ static inline void closed_derivatives(const real *columns, const real *tau, real
     refine_closed(columns, tau, f, l, out);
     changes_to_solve(columns, f);
     change_loops(columns, f, l);
-    solve(f);
+    solve(columns, f);
     for (int c = 0; c < RB_NC; c++)
         for (int i = 0; i < RB_N; i++) {
             for (int j = i; j < RB_N; j++)

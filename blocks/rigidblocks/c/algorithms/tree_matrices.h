@@ -9,6 +9,8 @@
      RUN           first of the consecutively numbered variables before it on its path
      END           one past the last variable of its subtree
 
+   RB_DEEP is defined if the accelerations of a deep tree are differentiated.
+
    Matrices are N x N in C order; columns are stored in rows of N. */
 
 #ifndef RB_TREE_MATRICES_H
@@ -130,6 +132,17 @@ static inline void four_rows(real *restrict y, const real *restrict c, const rea
 #define covector_rows nine_rows
 #endif
 
+/* Compute a row of the derivative of the joint forces with respect to q (part 0) or qd (part 1): the
+   elements along the path of variable i. */
+static inline void force_derivative_row(const struct columns *w, int i, int part, real *row)
+{
+    for (int k = RB_LAST[i] - 1; k >= 0; k = RB_BEFORE[RB_RUN[k]])
+        covector_rows(row, &w->R[0][i], w->X[part][0], RB_RUN[k], k + 1);
+    if (part == 0 && RB_OWN > 0)
+        for (int j = RB_FIRST[i]; j < RB_LAST[i]; j++)
+            row[j] += w->own[i - RB_FIRST[i]][j];
+}
+
 /* Compute the derivative of the joint forces with respect to q (part 0) or qd (part 1). `matrix` is
    zero at first and has rows `width` apart. The function sets row i along the path of variable i,
    and column i above the joint of variable i. */
@@ -137,16 +150,12 @@ static inline void force_derivative(const struct columns *w, int i, int part, re
                                     int width)
 {
     real column[RB_N];
-    for (int k = RB_LAST[i] - 1; k >= 0; k = RB_BEFORE[RB_RUN[k]])
-        covector_rows(matrix + i * width, &w->R[0][i], w->X[part][0], RB_RUN[k], k + 1);
+    force_derivative_row(w, i, part, matrix + i * width);
     for (int k = RB_BEFORE[RB_FIRST[i]]; k >= 0; k = RB_BEFORE[RB_RUN[k]]) {
         space_rows(column, &w->G[part][0][i], w->S[0], RB_RUN[k], k + 1);
         for (int j = RB_RUN[k]; j <= k; j++)
             matrix[j * width + i] = column[j];
     }
-    if (part == 0 && RB_OWN > 0)
-        for (int j = RB_FIRST[i]; j < RB_LAST[i]; j++)
-            matrix[i * width + j] += w->own[i - RB_FIRST[i]][j];
 }
 
 /* Compute the derivatives of the joint forces with respect to q, qd and qdd. */
@@ -165,10 +174,33 @@ static inline void force_derivatives(const real *columns, real *out)
     }
 }
 
+#ifdef RB_DEEP
+
+/* For deep trees, H^-1 is applied by the passes of the articulated-body algorithm. A solution then
+   takes a time in proportion to the number of variables instead of its product with the depth. */
+
+enum { RB_BLOCK = 24 /* number of right-hand sides in a pass */ };
+
+/* Articulated-body factors in base coordinates. For variable k, V = U D^-1 with U = IA S and
+   D = S^T U, and `inverse` contains D^-1. The lost inertia E = I^c - IA is the difference of the
+   composite and the articulated inertia. `motion` contains the bias forces, then the accelerations
+   of RB_BLOCK solutions. H^-1 is applied to the matrices B. */
+struct factors {
+    real V[RB_N][RB_SPACE], E[RB_N][RB_SPACE][RB_SPACE], motion[RB_N][RB_SPACE][RB_BLOCK],
+        B[RB_N][3 * RB_N], inverse[RB_N];
+};
+
+/* The workspace has five matrices (`scratch` of daba in kernels/derivative_columns.py). */
+typedef char factors_fit[sizeof(struct factors) <= 5 * RB_N * RB_N * sizeof(real) ? 1 : -1];
+
+#else
+
 /* Factor L of H = L^T L, its reciprocal diagonal, and the matrices B to which H^-1 is applied. */
 struct factors {
     real L[RB_N][RB_N], B[RB_N][3 * RB_N], inverse[RB_N];
 };
+
+#endif
 
 /* y -= sum_k c[k stride] rows[k], of `length` elements each; the rows are `width` apart. */
 static inline void subtract(real *restrict y, const real *c, int stride, const real *restrict rows,
@@ -187,6 +219,94 @@ static inline void subtract(real *restrict y, const real *c, int stride, const r
             y[j] -= c[0] * rows[j];
 }
 
+#ifdef RB_DEEP
+
+/* Compute the articulated-body factors. S and F = I^c S are columns.
+
+     U_k = F_k - E_k S_k,   E_p = sum of E_k + V_k U_k^T over the variables k after p */
+static inline void tree_factors(const real *columns, struct factors *f)
+{
+    const struct columns *w = (const void *)(columns + RB_N);
+    memset(f->E, 0, sizeof f->E);
+    for (int k = RB_N - 1; k >= 0; k--) {
+        real(*const E)[RB_SPACE] = f->E[k];
+        real U[RB_SPACE], D = number(0.0);
+        for (int r = 0; r < RB_SPACE; r++) {
+            U[r] = w->R[RB_TURNS + r][k];
+            for (int c = 0; c < RB_SPACE; c++)
+                U[r] -= E[r][c] * w->S[c][k];
+            D += w->S[r][k] * U[r];
+        }
+        f->inverse[k] = number(1.0) / D;
+        for (int r = 0; r < RB_SPACE; r++)
+            f->V[k][r] = U[r] * f->inverse[k];
+        if (RB_BEFORE[k] < 0)
+            continue;
+        for (int r = 0; r < RB_SPACE; r++)
+            for (int c = 0; c < RB_SPACE; c++)
+                f->E[RB_BEFORE[k]][r][c] += E[r][c] + f->V[k][r] * U[c];
+    }
+}
+
+/* Compute H^-1 x in place for `count` <= RB_BLOCK columns of x, whose rows are `width` apart. The
+   elements after the first `end` of each column are zero, and their results are not computed. */
+static inline void solve_block(const struct columns *w, struct factors *f, real *x, int width,
+                               int count, int end)
+{
+    memset(f->motion, 0, (size_t)end * sizeof *f->motion);
+    for (int k = end - 1; k >= 0; k--) {
+        real *const restrict u = x + k * width;
+        real(*const restrict force)[RB_BLOCK] = f->motion[k];
+        for (int r = 0; r < RB_SPACE; r++)
+            for (int j = 0; j < count; j++)
+                u[j] -= w->S[r][k] * force[r][j];
+        if (RB_BEFORE[k] >= 0) {
+            real(*const restrict to)[RB_BLOCK] = f->motion[RB_BEFORE[k]];
+            for (int r = 0; r < RB_SPACE; r++)
+                for (int j = 0; j < count; j++)
+                    to[r][j] += force[r][j] + f->V[k][r] * u[j];
+        }
+        for (int j = 0; j < count; j++)
+            u[j] *= f->inverse[k];
+    }
+    for (int k = 0; k < end; k++) {
+        real *const restrict u = x + k * width;
+        real(*const restrict a)[RB_BLOCK] = f->motion[k];
+        if (RB_BEFORE[k] < 0) {
+            for (int r = 0; r < RB_SPACE; r++)
+                for (int j = 0; j < count; j++)
+                    a[r][j] = w->S[r][k] * u[j];
+            continue;
+        }
+        const real(*const restrict parent)[RB_BLOCK] = (const void *)f->motion[RB_BEFORE[k]];
+        for (int r = 0; r < RB_SPACE; r++)
+            for (int j = 0; j < count; j++)
+                u[j] -= f->V[k][r] * parent[r][j];
+        for (int r = 0; r < RB_SPACE; r++)
+            for (int j = 0; j < count; j++)
+                a[r][j] = parent[r][j] + w->S[r][k] * u[j];
+    }
+}
+
+/* Compute H^-1 x in place. */
+static inline void solve_one(const real *columns, struct factors *f, real *x)
+{
+    solve_block((const void *)(columns + RB_N), f, x, 1, 1, RB_N);
+}
+
+/* Compute H^-1 B in place. The first N columns of B are the identity. Only the upper triangle of
+   their result is computed. */
+static inline void solve(const real *columns, struct factors *f)
+{
+    const struct columns *w = (const void *)(columns + RB_N);
+    for (int first = 0; first < 3 * RB_N; first += RB_BLOCK) {
+        const int last = first + RB_BLOCK < 3 * RB_N ? first + RB_BLOCK : 3 * RB_N;
+        solve_block(w, f, f->B[0] + first, 3 * RB_N, last - first, last < RB_N ? last : RB_N);
+    }
+}
+
+#else
+
 /* Factorize H = L^T L in place, and compute the reciprocal diagonal of L (RBDA Table 6.3). */
 static inline void factorize(real (*L)[RB_N], real *inverse)
 {
@@ -200,8 +320,9 @@ static inline void factorize(real (*L)[RB_N], real *inverse)
 }
 
 /* Compute H^-1 x in place (RBDA Table 6.5). */
-static inline void solve_one(const struct factors *f, real *x)
+static inline void solve_one(const real *columns, struct factors *f, real *x)
 {
+    (void)columns;
     for (int i = RB_N - 1; i >= 0; i--) {
         x[i] *= f->inverse[i];
         for (int k = RB_BEFORE[i]; k >= 0; k = RB_BEFORE[k])
@@ -223,20 +344,11 @@ static inline void tree_factors(const real *columns, struct factors *f)
     factorize(f->L, f->inverse);
 }
 
-/* Compute qdd = H^-1 (tau - C); C is the first column. */
-static inline void accelerations(const real *columns, const real *tau, real *work, real *qdd)
-{
-    struct factors *f = (void *)work;
-    tree_factors(columns, f);
-    for (int i = 0; i < RB_N; i++)
-        qdd[i] = tau[i] - columns[i];
-    solve_one(f, qdd);
-}
-
 /* Compute H^-1 B in place. The first N columns of B are the identity. Only the upper triangle of
    their result is computed. */
-static inline void solve(struct factors *f)
+static inline void solve(const real *columns, struct factors *f)
 {
+    (void)columns;
     for (int i = RB_N - 1; i >= 0; i--) {
         subtract(f->B[i] + i, &f->L[0][0] + (i + 1) * RB_N + i, RB_N,
                  &f->B[0][0] + (i + 1) * 3 * RB_N + i, 3 * RB_N, RB_END[i] - i - 1, 3 * RB_N - i);
@@ -251,6 +363,63 @@ static inline void solve(struct factors *f)
             f->B[i][j] *= f->inverse[i];
     }
 }
+
+#endif
+
+/* Compute qdd = H^-1 (tau - C); C is the first column. */
+static inline void accelerations(const real *columns, const real *tau, real *work, real *qdd)
+{
+    struct factors *f = (void *)work;
+    tree_factors(columns, f);
+    for (int i = 0; i < RB_N; i++)
+        qdd[i] = tau[i] - columns[i];
+    solve_one(columns, f, qdd);
+}
+
+#ifdef RB_DEEP
+
+enum { RB_TILE = 16 }; /* in tiles, a transposition reads and writes whole cache lines */
+
+/* B = [-1, derivatives of the joint forces with respect to q and qd]. The N x N matrix `work` stores
+   the columns of a derivative above the diagonal as rows. */
+static inline void changes_to_solve(const real *columns, struct factors *f, real *work)
+{
+    const struct columns *w = (const void *)(columns + RB_N);
+    memset(f->B, 0, sizeof f->B);
+    for (int i = 0; i < RB_N; i++)
+        f->B[i][i] = number(-1.0);
+    for (int part = 0; part < 2; part++) {
+        real *const matrix = f->B[0] + (1 + part) * RB_N;
+        memset(work, 0, RB_N * RB_N * sizeof *work);
+        for (int i = 0; i < RB_N; i++) {
+            force_derivative_row(w, i, part, matrix + i * 3 * RB_N);
+            for (int k = RB_BEFORE[RB_FIRST[i]]; k >= 0; k = RB_BEFORE[RB_RUN[k]])
+                space_rows(work + i * RB_N, &w->G[part][0][i], w->S[0], RB_RUN[k], k + 1);
+        }
+        for (int tile = 0; tile < RB_N; tile += RB_TILE)
+            for (int j = 0; j < RB_N; j++)
+                for (int i = tile; i < tile + RB_TILE && i < RB_N; i++)
+                    if (j < RB_FIRST[i])
+                        matrix[j * 3 * RB_N + i] = work[i * RB_N + j];
+    }
+}
+
+/* Write the derivatives -B with respect to q, qd and tau after the accelerations. */
+static inline void write_derivatives(const struct factors *f, real *out)
+{
+    real *dq = out + RB_N, *dqd = dq + RB_N * RB_N, *dtau = dqd + RB_N * RB_N;
+    for (int i = 0; i < RB_N; i++)
+        for (int j = 0; j < RB_N; j++) {
+            dq[i * RB_N + j] = -f->B[i][RB_N + j];
+            dqd[i * RB_N + j] = -f->B[i][2 * RB_N + j];
+        }
+    for (int tile = 0; tile < RB_N; tile += RB_TILE)
+        for (int i = 0; i < RB_N; i++)
+            for (int j = tile; j < tile + RB_TILE && j < RB_N; j++)
+                dtau[i * RB_N + j] = -(i < j ? f->B[i][j] : f->B[j][i]);
+}
+
+#else
 
 /* B = [-1, derivatives of the joint forces with respect to q and qd]. */
 static inline void changes_to_solve(const real *columns, struct factors *f)
@@ -278,6 +447,8 @@ static inline void write_derivatives(const struct factors *f, real *out)
     }
 }
 
+#endif
+
 /* Refine the accelerations by the force that they require, which is the first column. Then write
    their derivatives with respect to q, qd and tau. */
 static inline void motion_derivatives(const real *columns, const real *tau, real *work, real *out)
@@ -286,11 +457,15 @@ static inline void motion_derivatives(const real *columns, const real *tau, real
     real rest[RB_N];
     for (int i = 0; i < RB_N; i++)
         rest[i] = tau[i] - columns[i];
-    solve_one(f, rest);
+    solve_one(columns, f, rest);
     for (int i = 0; i < RB_N; i++)
         out[i] += rest[i];
+#ifdef RB_DEEP
+    changes_to_solve(columns, f, out + RB_N + 2 * RB_N * RB_N); /* the derivative by tau is last */
+#else
     changes_to_solve(columns, f);
-    solve(f);
+#endif
+    solve(columns, f);
     write_derivatives(f, out);
 }
 
