@@ -18,12 +18,14 @@ from any_models import (
     STATE_SPACE,
     TICKS,
     VAN_DER_POL,
+    Variable,
     any_fmu,
 )
 from rigidblocks import (
     PDController,
     RobotPlant,
     SimulationError,
+    Sine,
     System,
     export_fmu,
     planar2,
@@ -306,6 +308,29 @@ def exchange_models():
     ]
 
 
+OSCILLATOR = replace(
+    STATE_SPACE,
+    name="Oscillator",
+    variables=[
+        Variable("u", 1, "input", start=(0.0,)),
+        Variable("x", 2, "output", start=(0.0,)),
+        Variable("v", 3, "output", start=(0.0,)),
+        Variable("der_x", 4, more='derivative="2"'),
+        Variable("der_v", 5, more='derivative="3"'),
+    ],
+    states=(2, 3),
+    rates=(4, 5),
+    motion="""
+dx[0] = m->v[4][0] = m->v[3][0];
+dx[1] = m->v[5][0] = m->v[1][0] - m->v[2][0];""",
+)
+
+
+def driven_oscillator(tmp_path_factory, version):
+    """Return the FMU of the equation x'' = u - x."""
+    return any_fmu(tmp_path_factory.mktemp("oscillator"), OSCILLATOR, version)
+
+
 def assert_close_runs(result, expected, tolerance):
     for port in expected.ports:
         compare = (
@@ -384,6 +409,36 @@ def test_model_exchange_error_reports_are_equal_in_the_c_and_python_master_loops
             run(system_of(fmu(model, version), kind="model exchange"), 12.0, 0.1)
         messages.append(str(caught.value))
     assert messages[0] == messages[1]
+
+
+@pytest.mark.parametrize("version", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("method", ["rk4", "adaptive", "stiff"])
+@pytest.mark.parametrize("extrapolate", [1, 2])
+def test_polynomial_inputs_of_a_model_exchange_fmu_are_set_in_each_stage(
+    tmp_path_factory, in_python, version, method, extrapolate
+):
+    """The C steps equal the Python steps, and converge to x'' = u - x with u = sin 3 t."""
+    options = {"h": 5e-3} if method == "rk4" else {"rtol": 1e-9}
+    path, dt = driven_oscillator(tmp_path_factory, version), 0.05
+
+    def system():
+        found = system_of(path, kind="model exchange", method=method, **options)
+        found.add("sine", Sine(frequency=3.0 / (2.0 * np.pi), unit="1"))
+        found.connect("sine.y", "part.u")
+        return found
+
+    errors = []
+    for h in (dt, dt / 2):
+        result = simulate(system(), 4.0, h, extrapolate=extrapolate)
+        t = result.time
+        x = (3.0 * np.sin(t) - np.sin(3.0 * t)) / 8.0
+        errors.append(np.abs(result["part.x"] - x).max())
+        if method != "stiff":  # Python has no implicit steps
+            expected = in_python(system(), 4.0, h, extrapolate=extrapolate)
+            tolerance = 1e-11 if method == "rk4" else 1e-7
+            assert_close_runs(result, expected, tolerance)
+    order = np.log2(errors[0] / errors[1])
+    assert order > extrapolate + 0.7, errors
 
 
 @pytest.mark.parametrize("version", [2, 3])

@@ -42,6 +42,23 @@ static inline Evaluation rb_evaluation(const ExchangeStep *step, int call, int s
     return rb_exchange_accepts(step, call, status) ? RB_EVALUATED : RB_EVALUATION_FAILED;
 }
 
+/* Set the inputs to the values of their polynomials at the time s. */
+static inline int rb_set_polynomial_inputs(const ExchangeStep *step, double s)
+{
+    const Exchange *model = step->model;
+    const Part *part = step->part;
+    const int64_t n = model->n_inputs;
+    if (model->control[RB_FOLLOWS] == 0.0)
+        return 1;
+    for (int64_t k = 0; k < n; k++) {
+        double value = 0.0;
+        for (int64_t j = model->n_coefficients; j > 0; j--)
+            value = value * s + model->polynomials[(j - 1) * n + k];
+        model->inputs[k] = value;
+    }
+    return rb_move_all(step->loop, part, part->set, part->n_set, RB_SET, step->t, step->dt);
+}
+
 static inline Evaluation rb_try_state(const ExchangeStep *step, double s, const double *x)
 {
     const Exchange *model = step->model;
@@ -50,6 +67,8 @@ static inline Evaluation rb_try_state(const ExchangeStep *step, double s, const 
     *step->part->clock = t;
     const Evaluation found =
         rb_evaluation(step, RB_SET_TIME, model->set_time.set_time(step->part->instance, t));
+    if (found == RB_EVALUATED && !rb_set_polynomial_inputs(step, s))
+        return RB_EVALUATION_FAILED;
     if (found != RB_EVALUATED || model->n_states == 0)
         return found;
     for (int64_t i = 0; i < model->n_states; i++)

@@ -262,7 +262,8 @@ enum {
     RB_CONTRACTION = 20, /* Newton's method: contraction of the first two iterations */
     RB_STEP_COST = 21,   /* evaluations of the derivatives in the step */
     RB_STOP_TIME = 22,   /* end of the run [s], absolute; infinity if it is not known */
-    RB_CONTROL = 23      /* number of control values */
+    RB_FOLLOWS = 23,     /* 1 if the inputs are polynomials in this communication step */
+    RB_CONTROL = 24      /* number of control values */
 };
 
 /* Kind of the method of an inner step. */
@@ -299,6 +300,11 @@ typedef struct {
     int64_t n_colours;
     const uint32_t *rate_references, *state_references; /* for directional derivatives */
     int64_t n_references;
+    /* values of all inputs, and the coefficients of their polynomials in the time since the start of
+       the communication step: input k is sum_j polynomials_jk s^j */
+    double *inputs;
+    const double *polynomials;
+    int64_t n_inputs, n_coefficients;
     /* memory, which is part of a saved state: at the communication point, and of the inner step */
     double *control, *states, *indicators, *nominals;
     double *held; /* inputs at the last communication step */

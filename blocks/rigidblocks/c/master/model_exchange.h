@@ -544,7 +544,8 @@ static inline int rb_start_exchange_step(ExchangeStep *step)
     const Exchange *model = step->model;
     const Part *part = step->part;
     double *control = model->control;
-    const int has_news = rb_has_news(part), has_changed = rb_store_held_inputs(part, model->held);
+    const int has_news = rb_has_news(part),
+              has_changed = rb_store_held_inputs(part, model->held) || control[RB_FOLLOWS] != 0.0;
     const int is_same =
                   !has_changed && !has_news && fabs(step->t - control[RB_POINT]) <= step->close,
               has_step = control[RB_HAS_STEP] != 0.0;
@@ -587,7 +588,8 @@ static inline int rb_exchange_step(const Loop *loop, const Part *part, double t,
     }
     control[RB_STEP_START] -= dt;
     control[RB_STEP_END] -= dt;
-    control[RB_POINT] = t + dt;
+    /* after polynomial inputs, the stored inputs and derivatives are not those of the end */
+    control[RB_POINT] = control[RB_FOLLOWS] != 0.0 ? NAN : t + dt;
     return rb_move_all(loop, part, part->get, part->n_get, RB_GET, t, dt);
 }
 

@@ -3,7 +3,7 @@
 import ctypes
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from math import inf, isfinite, nan
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from rigidblocks.block.adaptive_methods import (
     longest_step,
 )
 from rigidblocks.block.dense_output import HALVINGS, Interpolant
-from rigidblocks.block.evaluators import evaluate_inputs
+from rigidblocks.block.evaluators import MAX_INPUT_ORDER, evaluate_inputs
 from rigidblocks.block.integrators import SEMI_IMPLICIT_EULER, Integrator
 from rigidblocks.block.radau import (
     JACOBIAN_FRACTION,
@@ -56,6 +56,7 @@ from rigidblocks.cosim.masters.c_loop_tables import (
     ENTER_STEP_MODE,
     EVENTS,
     FACTORED,
+    FOLLOWS,
     GET,
     GET_DIRECTIONAL,
     GET_INDICATORS,
@@ -472,6 +473,7 @@ class ExchangeInstance(RunningFmu):
         # the C loop uses these arrays, so they keep their addresses
         self._memory = tuple(map(np.zeros, sizes))
         self._control, self._x, self._z, self._nominals = self._memory[:4]
+        self._polynomials = np.zeros((MAX_INPUT_ORDER + 1, len(self.given.flat)))
         self._forget()
         # set by the C loop; an FMU for model exchange cannot reject event mode
         self._entered, self._refused = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
@@ -522,6 +524,8 @@ class ExchangeInstance(RunningFmu):
                 (STABILITY_LIMIT, ENOUGH_VOTES, MAX_PATIENCE, self._relative_cost(sparsity)),
                 sparsity,
                 self._references,
+                self.given.flat,
+                self._polynomials,
                 self._memory,
             ),
             self._clocks.table(),
@@ -636,9 +640,11 @@ class ExchangeInstance(RunningFmu):
     def _step_in_python(self, t: float, dt: float) -> None:
         """Step the instance in Python with the explicit integrator of the method.
 
-        The Python step is used for polynomial inputs, and on machines without a C compiler.
+        Machines without a C compiler use the Python step.
         """
         self.fmi.log.clock[0] = t
+        follows = self._control[FOLLOWS] != 0.0
+        self._model.set_inputs = partial(self._set_polynomial_inputs, t) if follows else None
         self._clocks.begin_step()
         ends_step = self._control[HAS_STEP] and self.fmi.completed_step(bool(self.may_return[0]))
         self._control[HAS_STEP] = self._control[RATES_KNOWN] = 0.0
@@ -677,17 +683,19 @@ class ExchangeInstance(RunningFmu):
         self._control[POINT] = nan  # the current inner step ends at the communication point
 
     def follow(self, course: Array, t: float, dt: float) -> None:
-        def set_inputs(now: float) -> None:
-            self.given.flat[:] = evaluate_inputs(course, now - t)
-            self._set_held()
-
         self.given.flat[:] = course[0]
-        self._model.set_inputs = set_inputs
+        self._polynomials[:] = course
+        self._control[FOLLOWS] = 1.0
         try:
-            self._step_in_python(t, dt)
+            self.step(t, dt)
         finally:
-            self._model.set_inputs = None
+            self._control[FOLLOWS] = 0.0
         self.given.flat[:] = evaluate_inputs(course, dt)
+
+    def _set_polynomial_inputs(self, start: float, t: float) -> None:
+        """Set the inputs at the time t [s]; the polynomials begin at the time `start` [s]."""
+        self.given.flat[:] = evaluate_inputs(self._polynomials, t - start)
+        self._set_held()
 
     def _to_event(self, s: float, end: float) -> float:
         """Integrate to the next event or to `end`, and return the reached time.

@@ -46,7 +46,8 @@ _EXCHANGE_WORK = (
 )
 # elements of `control`
 NEXT_EVENT, NEXT_STEP, IS_IMPLICIT = 0, 1, 2
-HAS_STEP, STEP_KIND, RATES_KNOWN, POINT, FACTORED, STOP_TIME, CONTROL = 8, 13, 14, 15, 17, 22, 23
+HAS_STEP, STEP_KIND, RATES_KNOWN, POINT, FACTORED, STOP_TIME = 8, 13, 14, 15, 17, 22
+FOLLOWS, CONTROL = 23, 24
 COLLOCATION_NODES = 5
 
 
@@ -140,6 +141,8 @@ class _Exchange(Structure):
         ("n_colours", c_int64),
         *((name, c_void_p) for name in ("rate_references", "state_references")),
         ("n_references", c_int64),
+        *((name, c_void_p) for name in ("inputs", "polynomials")),
+        *((name, c_int64) for name in ("n_inputs", "n_coefficients")),
         *((name, c_void_p) for name in EXCHANGE_MEMORY),
         *((name, c_void_p) for name in _EXCHANGE_WORK),
     )
@@ -345,8 +348,11 @@ class Exchange(NamedTuple):
     integrator step and return directional derivatives; their addresses are 0 if they are not used.
     `tolerances` is rtol, atol (NaN for rtol times the nominal value) and the longest inner step
     [s]. `switching` contains the constants of the stiffness detection. `references` (2, r) contains
-    the value references of the derivatives and of the states. `memory` contains a vector for each
-    name in `EXCHANGE_MEMORY`, which the loop changes.
+    the value references of the derivatives and of the states.
+
+    `inputs` (m,) contains the values of all inputs. `polynomials` (k, m) contains the coefficients
+    of their polynomials in a step in which the control value `FOLLOWS` is 1. `memory` contains a
+    vector for each name in `EXCHANGE_MEMORY`, which the loop changes.
     """
 
     functions: Sequence[int]
@@ -357,6 +363,8 @@ class Exchange(NamedTuple):
     switching: tuple[float, float, float, float]
     sparsity: Sparsity
     references: Array
+    inputs: Array
+    polynomials: Array
     memory: Sequence[Array]
 
 
@@ -605,6 +613,9 @@ class Loop:
             one.sparsity.n_colours,
             *(row.ctypes.data for row in one.references),
             one.references.shape[1],
+            one.inputs.ctypes.data,
+            one.polynomials.ctypes.data,
+            *reversed(one.polynomials.shape),
             *(values.ctypes.data for values in (*one.memory, *work)),
         )
         self._alive += [table, work, one]
