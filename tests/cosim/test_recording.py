@@ -288,9 +288,7 @@ def test_unwritable_result_file_is_rejected_before_the_first_step(tmp_path, monk
             simulate(waves(), 1.0, 1e-2, save=tmp_path / name)
     room = SimpleNamespace(free=1000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: room)
-    with pytest.raises(
-        OSError, match=r"needs about 72 MB, but .* has only 0 MB free; use `record`"
-    ):
+    with pytest.raises(OSError, match=r"need about 72 MB, but .* has only 0 MB free; use `record`"):
         simulate(waves(), 1e4, 1e-2, save=tmp_path / "run.arrow")
 
 
