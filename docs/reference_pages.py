@@ -56,6 +56,7 @@ NAMES = {
         "AgainstGravity AlongFrame AlongJoint AlongVelocity Between JointSum"
     ),
     "dynamics.force_laws": "ConstantForce Drag LuGre Stiction Stop",
+    "dynamics.hydraulics": "HydraulicCylinder",
     "dynamics.kinematics": "IKSolution",
     "dynamics.motors": (
         "AffineMotor CurrentLoop DCMotor SynchronousMotor Thermal TorqueMotor bandwidth_gains"

@@ -21,6 +21,7 @@ from rigidblocks.dynamics.drives import (
     VelocityServo,
 )
 from rigidblocks.dynamics.force_laws import Friction, LuGre
+from rigidblocks.dynamics.hydraulics import HydraulicCylinder
 from rigidblocks.dynamics.motors import (
     CurrentLoop,
     DCMotor,
@@ -340,6 +341,47 @@ def test_a_thousand_tooth_contacts_conserve_the_energy_and_keep_their_period(
     assert np.abs(late).max() < phase  # [s] after 500 periods
 
 
+# ---- hydraulic cylinder ----
+
+CYLINDER = HydraulicCylinder(2e-3, 1.2e-3, 0.5, 6e-4, leakage=0.0)
+
+
+def test_unforced_cylinder_reaches_the_velocity_of_the_valve_equation():
+    # Q_a = A_a v, Q_b = -A_b v and A_a p_a = A_b p_b yield v^2 =
+    # c^2 (p_s - r p_t) / (A_a^2 + r A_b^2) with r = A_b / A_a and c = u flow / sqrt(drop)
+    drive = Drive("a", "joint1", CYLINDER, friction=Friction(0.0, 0.0))
+    result = run(plant(drive, SLIDE), 1e-3, 900, h=2e-5, a_command=0.2, q=0.1)
+    a, b, c = 2e-3, 1.2e-3, 0.2 * 6e-4 / np.sqrt(3.5e6)
+    r = b / a
+    v = c * np.sqrt((2.1e7 - r * 1e5) / (a * a + r * b * b))
+    assert_allclose(result["qd"][-1, 0], v, rtol=2e-6)  # the oscillation decays
+
+
+def test_cylinder_with_closed_valve_is_a_spring_of_its_fluid():
+    # K = beta (A_a^2 / V_a + A_b^2 / V_b) for small motion from the equilibrium
+    balanced = replace(CYLINDER, start_a=6e6, start_b=1e7)
+    q, m = 0.2, 1.0
+    block = plant(Drive("a", "joint1", balanced), SLIDE, q0=[q], qd0=[1e-3])
+    K = 1.4e9 * (4e-6 / (1e-5 + 2e-3 * q) + 1.44e-6 / (1e-5 + 1.2e-3 * (0.5 - q)))
+    w = np.sqrt(K / m)
+    result = run(block, 1e-4, 50, h=1e-5)
+    expected = q + 1e-3 / w * np.sin(w * np.arange(51) * 1e-4)
+    assert_allclose(result["q"][:, 0], expected, atol=1e-9)
+
+
+def test_hydraulic_power_of_a_cylinder_is_stored_and_mechanical_power(rng):
+    # p_a Q_a + p_b Q_b = force v + d/dt of the compression, V p dp/dt / beta
+    block = plant(Drive("a", "joint1", CYLINDER), SLIDE)
+    for q, qd, u, *p in rng.uniform(0.1, 0.4, (20, 5)):
+        p_a, p_b = 4e7 * np.array(p)
+        values = {"q": q, "qd": qd, "a_command": u, "a_pressure_a": p_a, "a_pressure_b": p_b}
+        y, rates = outputs(block, **values), derivatives(block, **values)
+        V_a, V_b = 1e-5 + 2e-3 * q, 1e-5 + 1.2e-3 * (0.5 - q)
+        stored = V_a * p_a * rates["a_pressure_a"] + V_b * p_b * rates["a_pressure_b"]
+        power = p_a * y["a_flow_a"] + p_b * y["a_flow_b"]
+        assert_allclose(power, y["a_motor_force"] * qd + stored[0] / 1.4e9, rtol=1e-9)
+
+
 # ---- friction ----
 
 
@@ -479,6 +521,9 @@ BAD = [
     (lambda: Friction(1.0, static=2.0), "needs both `static` and `stribeck` or neither"),
     (lambda: Friction(2.0, static=1.0, stribeck=0.1), "needs 0 < coulomb <= static"),
     (lambda: LuGre(2.0, 1.0, 1.0, static=1.0), "static of a LuGre must be at least coulomb"),
+    (lambda: plant(Drive("a", 0, CYLINDER)), "a HydraulicCylinder needs a prismatic joint"),
+    (lambda: Drive("a", 0, CYLINDER, Gearbox(2.0)), "which supports only `friction`"),
+    (lambda: replace(CYLINDER, tank=3e7), "must be above the tank pressure"),
     (lambda: DCMotor(0.0, 1.0, 1.0), "R of a DCMotor must be positive"),
     (lambda: plant(Drive("a", "elbow", DC)), "element 'a': model 'disc' has no joint 'elbow'"),
 ]

@@ -31,6 +31,7 @@ from rigidblocks.contact import (
 )
 from rigidblocks.dynamics.drives import Drive, Elasticity, Gearbox, PositionServo, VelocityServo
 from rigidblocks.dynamics.force_laws import Friction, LuGre
+from rigidblocks.dynamics.hydraulics import HydraulicCylinder
 from rigidblocks.dynamics.motors import AffineMotor, CurrentLoop, DCMotor, SynchronousMotor, Thermal
 from rigidblocks.library import (
     IMU,
@@ -229,6 +230,22 @@ BLOCKS = {
             for y in ("force", "torque")
         }
         | {("tau", "qdd")},
+    ),
+    "hydraulic cylinder": (
+        RobotPlant(
+            replace(MODELS["pendulum"](), joint=(Prismatic(),)),
+            elements=(
+                Drive(
+                    "boom",
+                    0,
+                    HydraulicCylinder(  # values of the order 1, for the tests of derivatives
+                        0.5, 0.3, 9.0, 2.0, 30.0, 10.0, 1.0, 1.0, 20.0, 0.01, -4.0, 0.1
+                    ),
+                    friction=Friction(20.0, 200.0, 0.1),
+                ),
+            ),
+        ),
+        {("tau", "qdd")},
     ),
     "drives": (
         RobotPlant(MODELS["planar2"](), elements=DRIVES),

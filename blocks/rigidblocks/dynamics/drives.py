@@ -366,6 +366,13 @@ class Drive:
             )
         if self.elasticity is None and self.gearbox.backlash is not None:
             raise ValueError(f"{whose} has backlash and needs an elasticity for its teeth")
+        if self.motor.is_linear and (
+            self.gearbox != Gearbox()
+            or any((self.servo, self.elasticity, self.motor_friction, self.current_loop))
+        ):
+            raise ValueError(
+                f"{whose} has a {motor}, which supports only `friction` among the other parts"
+            )
         electric = self.motor.supports_current_loop
         if self.current_loop is not None and not electric:
             raise ValueError(f"{whose} has a {motor}, which does not support a current loop")
@@ -381,7 +388,7 @@ class Drive:
             "thermal": getattr(self.motor, "thermal", None),
             "current_loop": self.current_loop,
             "servo": self.servo,
-            "gearbox": self.gearbox,
+            "gearbox": None if self.motor.is_linear else self.gearbox,
             "elasticity": self.elasticity,
             "friction": self.friction,
             "motor_friction": self.motor_friction,
@@ -403,7 +410,10 @@ class Drive:
         line = as_joint_line(self.joint)
         if isinstance(line, AlongVelocity):
             raise ValueError("a drive needs the position of its joint, which AlongVelocity lacks")
-        return line.units(model) | UNITS
+        units = line.units(model)
+        if self.motor.is_linear and units["length"] != "m":
+            raise ValueError(f"a {type(self.motor).__name__} needs a prismatic joint")
+        return units | UNITS
 
     def with_parameters(self, **values: Any) -> Self:
         """Return an unchecked copy with the given parameter values (floats or traced values)."""
@@ -467,7 +477,9 @@ class Drive:
         """Outputs of the plant besides the states."""
         found = [
             Signal("force", "force", "force on the joint"),
-            Signal("torque", "rotor force", "torque of the motor"),
+            Signal("motor_force", "linear force", "force of the motor")
+            if self.motor.is_linear
+            else Signal("torque", "rotor force", "torque of the motor"),
             *self.motor.outputs,
         ]
         if self.elasticity is not None:
@@ -510,7 +522,10 @@ class Drive:
             net = net + law.force(rotor.angle, rotor.speed)
             energy = energy + law.energy(rotor.angle)
             rates |= _with_prefix("motor_friction", law.rates(rotor.angle, rotor.speed))
-        outputs = {"torque": motor.torque, **motor.outputs}
+        outputs = {
+            "motor_force" if self.motor.is_linear else "torque": motor.torque,
+            **motor.outputs,
+        }
         if elasticity is None:
             force = self.gearbox.joint_force(N * net, sd)
         else:

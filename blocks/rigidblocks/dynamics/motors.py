@@ -25,6 +25,13 @@ _ELECTRICAL = {
     "current loop gain": "V/A",
     "current loop integral gain": "V/A.s",
     "time": "s",
+    "pressure": "N/m2",
+    "flow": "m3/s",
+    "area": "m2",
+    "distance": "m",
+    "volume": "m3",
+    "leakage": "m5/N.s",
+    "linear force": "N",
     "number": "1",
 }
 UNITS = {f"{ROTOR}{kind}": unit for kind, unit in ROTATION.items()} | _ELECTRICAL
@@ -144,6 +151,7 @@ class Motor(Numbers, abc.ABC):
 
     inertia: Any
     supports_current_loop: ClassVar[bool] = False
+    is_linear: ClassVar[bool] = False  # True: the motor has a force [N] and no gearbox
 
     @abc.abstractmethod
     def commands(self, loop: CurrentLoop | None) -> tuple[Signal, ...]:

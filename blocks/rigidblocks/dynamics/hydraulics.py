@@ -1,0 +1,142 @@
+"""Hydraulic cylinder with a proportional valve, as the motor of a drive at a prismatic joint."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rigidblocks.dynamics.force_laws import Number
+from rigidblocks.dynamics.motors import CurrentLoop, Motor, Response, RotorMotion, Signal
+from rigidblocks.spatial.scalar import clip_with_events, less, select
+
+_SMOOTH = 1e3  # [Pa] pressure drop below which the flow of the valve becomes laminar
+
+
+@dataclass(frozen=True)
+class HydraulicCylinder(Motor):
+    """Double-acting hydraulic cylinder with a 4/3 proportional valve.
+
+        force = area_a p_a - area_b p_b
+        dp_a/dt = bulk_modulus / V_a (Q_a - area_a v - leakage (p_a - p_b))
+        dp_b/dt = bulk_modulus / V_b (Q_b + area_b v + leakage (p_a - p_b))
+        V_a = dead_volume + area_a x,    V_b = dead_volume + area_b (stroke - x)
+
+    x is the position of the piston, which is the position of the prismatic joint minus `retracted`,
+    and v is its velocity. Keep x between 0 and `stroke`, for example with a `Stop`.
+
+    The command u from -1 to 1 is the opening of the valve. For u > 0, the valve connects chamber a
+    with the supply and chamber b with the tank, for u < 0 it exchanges the chambers. The flow
+    through each edge with the pressure drop d is
+
+        Q = flow |u| sqrt(d / drop)
+
+    `flow` [m^3/s] is the rated flow per edge at the pressure drop `drop` [Pa]. Below a pressure
+    drop of about 1 kPa the flow is laminar. With `time_constant` [s], the opening follows the
+    command with a lag. The chambers start at the pressures `start_a` and `start_b`, by default the
+    mean of supply and tank.
+
+    References:
+        H. E. Merritt: Hydraulic Control Systems. Wiley, 1967.
+
+    Raises:
+        ValueError: The supply pressure is not above the tank pressure.
+    """
+
+    area_a: Any
+    area_b: Any
+    stroke: Any
+    flow: Any
+    supply: Any = 2.1e7
+    tank: Any = 1e5
+    drop: Any = 3.5e6
+    dead_volume: Any = 1e-5
+    bulk_modulus: Any = 1.4e9
+    leakage: Any = 0.0
+    retracted: Any = 0.0
+    time_constant: Any = None
+    start_a: float | None = None
+    start_b: float | None = None
+    is_linear: ClassVar[bool] = True
+    quantities: ClassVar = {
+        "area_a": Number("area", "piston area of chamber a", positive=True),
+        "area_b": Number("area", "piston area of chamber b", positive=True),
+        "stroke": Number("distance", "stroke of the piston", positive=True),
+        "flow": Number("flow", "rated flow per edge of the valve", positive=True),
+        "supply": Number("pressure", "supply pressure", positive=True),
+        "tank": Number("pressure", "tank pressure", 0.0),
+        "drop": Number("pressure", "pressure drop at the rated flow", positive=True),
+        "dead_volume": Number("volume", "dead volume of each chamber", positive=True),
+        "bulk_modulus": Number("pressure", "bulk modulus of the fluid", positive=True),
+        "leakage": Number("leakage", "leakage coefficient of the piston", 0.0),
+        "retracted": Number("distance", "joint position of the retracted piston"),
+        "time_constant": Number("time", "time constant of the valve", positive=True),
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.supply > self.tank:
+            raise ValueError(
+                "the supply pressure of a HydraulicCylinder must be above the tank pressure, not "
+                f"{self.supply} and {self.tank} Pa"
+            )
+
+    @property
+    def inertia(self) -> Any:
+        """No inertia: the mass of the piston belongs to a link."""
+        return None
+
+    def commands(self, loop: CurrentLoop | None) -> tuple[Signal, ...]:
+        del loop
+        return (Signal("command", "number", "opening of the valve, -1 to 1,"),)
+
+    def states(self, loop: CurrentLoop | None) -> tuple[Signal, ...]:
+        del loop
+        mean = (float(self.supply) + float(self.tank)) / 2
+        starts = [mean if one is None else float(one) for one in (self.start_a, self.start_b)]
+        found = [
+            Signal(f"pressure_{name}", "pressure", f"pressure in chamber {name}", start, 1e6)
+            for name, start in zip("ab", starts, strict=True)
+        ]
+        if self.time_constant is not None:
+            found.append(Signal("opening", "number", "opening of the valve"))
+        return tuple(found)
+
+    @property
+    def outputs(self) -> tuple[Signal, ...]:
+        return (
+            Signal("flow_a", "flow", "flow into chamber a"),
+            Signal("flow_b", "flow", "flow into chamber b"),
+        )
+
+    def respond(
+        self,
+        loop: CurrentLoop | None,
+        command: Mapping[str, Any],
+        torque: Any,
+        rotor: RotorMotion,
+        x: Mapping[str, Any],
+    ) -> Response:
+        del loop
+        u = clip_with_events(command["command"] if torque is None else torque, -1.0, 1.0)
+        rates = dict[str, Any]()
+        if self.time_constant is not None:
+            rates["opening"] = (u - x["opening"]) / self.time_constant
+            u = x["opening"]
+        p_a, p_b = x["pressure_a"], x["pressure_b"]
+        piston, v = rotor.angle - self.retracted, rotor.speed
+        Q_a, Q_b = self._edge_flow(u, p_a), self._edge_flow(-u, p_b)
+        leak = self.leakage * (p_a - p_b)
+        V_a = self.dead_volume + self.area_a * piston
+        V_b = self.dead_volume + self.area_b * (self.stroke - piston)
+        rates["pressure_a"] = self.bulk_modulus / V_a * (Q_a - self.area_a * v - leak)
+        rates["pressure_b"] = self.bulk_modulus / V_b * (Q_b + self.area_b * v + leak)
+        force = self.area_a * p_a - self.area_b * p_b
+        return Response(force, rates, {"flow_a": Q_a, "flow_b": Q_b})
+
+    def _edge_flow(self, opening: Any, pressure: Any) -> Any:
+        """Return the flow into a chamber [m^3/s], from the supply if the opening is positive."""
+        filling = less(0.0, opening)
+        d = select(filling, self.supply - pressure, pressure - self.tank)
+        root = d / np.sqrt(np.sqrt(d * d + _SMOOTH * _SMOOTH))  # sqrt(d), and linear near d = 0
+        return self.flow * opening * root / np.sqrt(self.drop)
