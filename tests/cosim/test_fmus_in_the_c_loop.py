@@ -207,9 +207,10 @@ def test_c_master_loop_steps_exported_fmi_3_fmus(tmp_path, only_in_c, in_python,
 
 # ---- clocks ----
 
+INTERVALS = {"fixed": 0.1, "tunable": 0.25}  # [s]
 CLOCKED = {  # models and start values
     "constant and countdown": (CLOCKS, {}),
-    "set, changing and triggered": (TICKS, {"fixed": 0.1, "tunable": 0.25}),
+    "set, changing and triggered": (TICKS, INTERVALS),
     "partitions": (PARTITIONS, {"hit": 1, "u": 0.25}),
 }
 CLOCKED_KINDS = [
@@ -281,6 +282,35 @@ def test_countdown_clock_with_interval_zero_ticks_again_at_the_same_time(fmu, on
             assert_array_equal(result["part.ticks"], np.arange(1, 12))
             assert_array_equal(result["part.rings"], np.arange(1, 12) // 3)
             assert_array_equal(result["part.rang"][1:], np.arange(2, 12) % 3 == 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["co-simulation", "model exchange"])
+@pytest.mark.parametrize(
+    ("model", "clock", "value", "allowed"),
+    [
+        (TICKS, "changing", "0", "positive"),
+        (TICKS, "changing", "-1", "positive"),
+        (TICKS, "changing", "nan", "positive"),
+        (CLOCKS, "later", "-1", "at least 0"),
+        (CLOCKS, "later", "nan", "at least 0"),
+    ],
+)
+def test_invalid_interval_of_an_fmu_is_reported_with_the_clock(
+    fmu, only_in_c, in_python, model, clock, value, allowed, kind
+):
+    """The interval becomes invalid after 0.2 s."""
+    number = "NAN" if value == "nan" else value
+    reference = {"changing": 4, "later": 2}[clock]
+    valid = "0.1" if model is TICKS else "1.0"
+    interval = f"*value = m->t > 0.15 ? {number} : {valid}; return r == {reference} ? 2 : 0;"
+    name = f"{model.name}{'Nan' if value == 'nan' else -int(value)}"
+    start = INTERVALS if model is TICKS else {}
+    message = rf"'part': its clock {clock} has the interval {value}(\.0)? s; .*must be {allowed}"
+    part = fmu(replace(model, name=name, interval=interval), 3)
+    for run in (only_in_c, in_python):
+        with pytest.raises(SimulationError, match=message):
+            run(system_of(part, kind=kind, start=start), 0.5, 0.05)
 
 
 def test_fmu_for_scheduled_execution_logs_no_warning_about_its_clocks(fmu, caplog):

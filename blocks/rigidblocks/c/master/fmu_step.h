@@ -288,9 +288,15 @@ static inline int rb_update_intervals(const Loop *loop, const Part *part, double
                                 part->instance, clocks->references + k, 1, &interval, &qualifier),
                             t, dt))
             return 0;
-        if (qualifier == RB_INTERVAL_CHANGED)
-            clocks->ticks[k] =
-                (ClockTicks){now + interval, kind == RB_COUNTDOWN ? INFINITY : interval, 0.0};
+        if (qualifier != RB_INTERVAL_CHANGED)
+            continue;
+        if (!(kind == RB_COUNTDOWN ? interval >= 0.0 : interval > 0.0)) { /* also NaN */
+            clocks->ticks[k].interval = interval;
+            return rb_is_accepted(loop, part, RB_GET_INTERVAL + RB_CALLS * (int)k, RB_BAD_INTERVAL,
+                                  t, dt);
+        }
+        clocks->ticks[k] =
+            (ClockTicks){now + interval, kind == RB_COUNTDOWN ? INFINITY : interval, 0.0};
     }
     rb_find_next_tick(clocks);
     return 1;

@@ -35,7 +35,7 @@ enum {
 enum { RB_BLOCK = 0, RB_FMI2 = 1, RB_FMI3 = 2, RB_HOSTED = 3, RB_FMI1 = 4 };
 
 /* Call on a part, for the function that evaluates its status. For a set or get call of variables
-   with number k, RB_CALLS k is added. */
+   with number k, or for the interval of clock k, RB_CALLS k is added. */
 enum {
     RB_SET = 0,
     RB_STEP = 1,
@@ -67,7 +67,8 @@ enum {
     RB_MANY_UPDATES = 103, /* the event iteration does not converge */
     RB_MANY_EVENTS = 104,  /* a step has too many events */
     RB_SHORT_STEP = 105,   /* even the shortest step exceeds the tolerance */
-    RB_NEW_TEXTS = 106     /* a string or binary value has changed; the host converts it */
+    RB_NEW_TEXTS = 106,    /* a string or binary value has changed; the host converts it */
+    RB_BAD_INTERVAL = 107  /* the interval of a clock is not positive */
 };
 enum { RB_EVENTS = 1000 }; /* maximum number of events of a step, and of iterations of an event */
 

@@ -88,11 +88,7 @@ class Clocks:
             if interval is None:
                 interval, qualifier = self._query_interval(clock)
                 interval = interval if qualifier else inf
-            if not interval > 0 and not _counts_down(clock):
-                raise self._fmi.refuse(
-                    f"its clock {clock.name} has the interval {interval} s; the interval must be "
-                    "positive"
-                )
+            self._check_interval(clock, interval)
             if _counts_down(clock):
                 self._table[k] = t + interval, inf, 0.0
             else:
@@ -139,8 +135,25 @@ class Clocks:
             if ticks or _counts_down(clock):
                 interval, qualifier = self._query_interval(clock)
                 if qualifier == _CHANGED:
+                    self._check_interval(clock, interval)
                     self._table[k] = t + interval, inf if _counts_down(clock) else interval, 0.0
         self._find_next()
+
+    def reject_interval(self, k: int) -> None:
+        """Raise FmuError for the interval of clock k, which the C loop has rejected."""
+        self._check_interval(self._clocks[k], float(self._table[k, 1]))
+
+    def _check_interval(self, clock: Any, interval: float) -> None:
+        """Raise FmuError if the interval of a clock [s] is not positive.
+
+        The interval of a countdown clock may be 0.
+        """
+        if not (interval >= 0 if _counts_down(clock) else interval > 0):
+            allowed = "at least 0" if _counts_down(clock) else "positive"
+            raise self._fmi.refuse(
+                f"its clock {clock.name} has the interval {interval} s; the interval must be "
+                f"{allowed}"
+            )
 
     def begin_step(self) -> None:
         """Reset the ticks of the output clocks and of the triggered input clocks for a new step."""

@@ -31,6 +31,7 @@ from rigidblocks.cosim.graph.fmu_part import Fmu, FmuError
 from rigidblocks.cosim.graph.part import Part
 from rigidblocks.cosim.masters.c_loop_tables import (
     ACTIVATE_PARTITION,
+    BAD_INTERVAL,
     CALLS,
     EARLY_RETURN,
     ENTER_EVENT_MODE,
@@ -397,8 +398,13 @@ class RunningFmu(Instance):
         else:
             (self._held if call == SET else self._discrete)[number].judge("Set", status)
 
-    def _judge_clocks(self, call: int, status: int) -> None:
-        """Raise FmuError for the status of a C call that concerns clocks."""
+    def _judge_clocks(self, call: int, clock: int, status: int) -> None:
+        """Raise FmuError for the status of a C call that concerns clocks.
+
+        `clock` is the index of the clock, for an interval that the C loop has rejected.
+        """
+        if status == BAD_INTERVAL:
+            self._clocks.reject_interval(clock)
         if status == MANY_EVENTS:
             raise self._many_ticks()
         self.fmi.judge(self.fmi.prefix + CLOCK_CALLS[call], status)
@@ -513,7 +519,7 @@ class FmuInstance(RunningFmu):
         elif status == MANY_UPDATES:
             raise self._many_updates()
         elif call in CLOCK_CALLS:
-            self._judge_clocks(call, status)
+            self._judge_clocks(call, number, status)
         else:
             self.fmi.check_end(status == TERMINATES)
             name = _EVENT_CALLS[call]

@@ -628,7 +628,7 @@ class ExchangeInstance(RunningFmu):
         elif status == MANY_UPDATES:
             raise self._many_updates()
         elif which in CLOCK_CALLS:
-            self._judge_clocks(which, status)
+            self._judge_clocks(which, number, status)
         else:
             self.fmi.check_end(status == TERMINATES)
             self.fmi.judge(self.fmi.bound(self._names[which])[0], status)

@@ -24,7 +24,7 @@ CALLS = 32  # call `c` for the variable group k has the number c + CALLS k
 DONE, FAILED, NOT_FINITE = range(3)
 # status codes that FMI does not define
 EARLY_RETURN, TERMINATES, DOES_NOT_FIT, MANY_UPDATES, MANY_EVENTS, SHORT_STEP = range(100, 106)
-NEW_TEXTS = 106
+NEW_TEXTS, BAD_INTERVAL = 106, 107
 SOURCES = (
     "exchange_stages.h",
     "fmu_step.h",
