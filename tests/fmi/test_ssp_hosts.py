@@ -75,6 +75,28 @@ def test_trajectories_of_an_ssp_file_in_other_tools_match_the_jacobi_results(hos
     assert np.abs(np.ptp(ours.values, axis=0)).max() > 1.0  # the robot moves
 
 
+def test_trajectories_of_an_ssp_file_in_fmpy_match_the_jacobi_results(tmp_path):
+    """FMPy needs connections to all inputs, and initial outputs of zero at the sources."""
+
+    def driven_in_all_joints():
+        system = System()
+        model, q0, qd0 = five_bar()
+        system.add("linkage", ClosedLoopPlant(model, q0=q0, qd0=qd0))
+        system.add("drive", Sine(amplitude=[2.0, -1.0, 0.5, 0.25], frequency=1.5, unit="N.m"))
+        system.connect("drive.y", "linkage.tau")
+        return system
+
+    path = saved(driven_in_all_joints, tmp_path)
+    system, run = load_system(path)
+    ours = simulate(system, **run, progress=False)
+    theirs = simulate_ssp(str(path), stop_time=(STEPS - 0.5) * DT, step_size=DT)
+    for name in ours.columns:
+        values = np.ravel(ours[name])[1:]
+        size = max(1.0, np.abs(values).max())
+        assert_allclose((theirs[name] - values) / size, 0.0, atol=1e-11, err_msg=name)
+    assert np.ptp(ours["linkage.qd[1]"]) > 1.0
+
+
 @pytest.mark.slow
 def test_nested_ssp_system_matches_the_results_of_the_flat_system(tmp_path):
     flat, run = load_system(saved(planar2ctrl, tmp_path))
