@@ -20,6 +20,7 @@ from rigidblocks.dynamics.drives import (
     PositionServo,
     VelocityServo,
 )
+from rigidblocks.dynamics.force_elements import JointSum
 from rigidblocks.dynamics.force_laws import Friction, LuGre
 from rigidblocks.dynamics.hydraulics import HydraulicCylinder
 from rigidblocks.dynamics.motors import (
@@ -498,7 +499,39 @@ def test_arm_of_seven_drives_with_the_default_method_equals_radau_of_scipy():
     assert_allclose(found, exact, rtol=1e-6, atol=1e-6)
 
 
+def test_drives_of_a_differential_equal_its_torque_equations(rng):
+    # tau_1 = n_1 (a_1 t_1 + a_2 t_2), tau_2 = n_2 (a_1 t_1 - a_2 t_2) for the motor torques t
+    n, a = (2.0, 3.0), (50.0, 40.0)
+    sums = JointSum((0, 1), (n[0], n[1])), JointSum((0, 1), (n[0], -n[1]))
+    drives = tuple(
+        Drive(name, line, TorqueMotor(), Gearbox(ratio))
+        for name, line, ratio in zip("ab", sums, a, strict=True)
+    )
+    block = RobotPlant(planar2(), elements=drives)
+    for q1, q2, t1, t2 in rng.uniform(-1, 1, (10, 4)):
+        y = outputs(block, q=[q1, q2], a_command=t1, b_command=t2)
+        tau = n[0] * (a[0] * t1 + a[1] * t2), n[1] * (a[0] * t1 - a[1] * t2)
+        expected = outputs(RobotPlant(planar2()), q=[q1, q2], tau=tau)["qdd"]
+        assert_allclose(y["qdd"], expected, rtol=1e-11)
+
+
+def test_elastic_differential_conserves_energy():
+    line = JointSum((0, 1), (2.0, -3.0))
+    drive = Drive("a", line, TorqueMotor(1e-3), Gearbox(10.0), elasticity=Elasticity(20.0))
+    block = RobotPlant(planar2(), [0.3, -0.2], [1.0, 0.5], elements=(drive,))
+    drifts = []
+    for h in (2e-3, 1e-3):
+        E = run(block, 1e-2, 100, h=h)["energy"]
+        drifts.append(np.abs(E - E[0]).max())
+    assert drifts[1] < 1e-6 * abs(E[0])
+    assert drifts[0] > 10.0 * drifts[1]  # fourth order
+
+
 BAD = [
+    (
+        lambda: Drive("a", JointSum((0, 1), (1.0, 1.0)), DC),
+        "acts on a JointSum, which supports neither",
+    ),
     (lambda: Drive("a b", 0, DC), "must be an identifier"),
     (lambda: Drive("a", 0, 3.0), "motor of drive 'a' must be a Motor, not 3.0"),
     (lambda: Drive("a", 0, DC, None), "gearbox of drive 'a' must be a Gearbox, not None"),

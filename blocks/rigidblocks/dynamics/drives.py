@@ -18,7 +18,13 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from rigidblocks.dynamics.force_elements import AlongJoint, AlongVelocity, as_joint_line, check_name
+from rigidblocks.dynamics.force_elements import (
+    AlongJoint,
+    AlongVelocity,
+    JointSum,
+    as_joint_line,
+    check_name,
+)
 from rigidblocks.dynamics.force_laws import Law, Number, Numbers
 from rigidblocks.dynamics.motors import ROTOR, UNITS, CurrentLoop, Motor, RotorMotion, Signal
 from rigidblocks.dynamics.transmissions import Rotor
@@ -313,7 +319,9 @@ class Drive:
 
     Attributes:
         name: Name of the drive, an identifier.
-        joint: Name or index of a joint with one degree of freedom, or `AlongJoint`.
+        joint: Name or index of a joint with one degree of freedom, `AlongJoint`, or `JointSum`. For
+            a `JointSum`, such as a differential, s is the weighted sum of joint positions, and the
+            force acts on each joint with the weight of the joint.
         motor: Motor, which receives the command if the drive has no servo.
         gearbox: Ratio, efficiency and backlash of the gearbox.
         current_loop: Controller of the current of an electric motor, or None.
@@ -330,7 +338,7 @@ class Drive:
     """
 
     name: str
-    joint: str | int | AlongJoint
+    joint: str | int | AlongJoint | JointSum
     motor: Motor
     gearbox: Gearbox = Gearbox()
     current_loop: CurrentLoop | None = None
@@ -364,6 +372,13 @@ class Drive:
             raise ValueError(
                 f"{whose} is elastic and needs a positive rotor inertia, not {inertia}"
             )
+        if isinstance(self.joint, JointSum) and (
+            self.effort is not None or (self.elasticity is None and inertia is not None)
+        ):
+            raise ValueError(
+                f"{whose} acts on a JointSum, which supports neither an effort limit nor the rotor "
+                "inertia of a rigid drive"
+            )
         if self.elasticity is None and self.gearbox.backlash is not None:
             raise ValueError(f"{whose} has backlash and needs an elasticity for its teeth")
         if self.motor.is_linear and (
@@ -378,6 +393,11 @@ class Drive:
             raise ValueError(f"{whose} has a {motor}, which does not support a current loop")
         if self.servo is not None and electric and self.current_loop is None:
             raise ValueError(f"{whose} has a servo and a {motor}, which need a current_loop")
+
+    @property
+    def line(self) -> AlongJoint | JointSum:
+        """Joint variable or sum of joint variables that the drive moves."""
+        return self.joint if isinstance(self.joint, JointSum) else as_joint_line(self.joint)
 
     # ---- parameters ----
 
@@ -407,7 +427,7 @@ class Drive:
 
     def units(self, model: Tree) -> dict[str, str]:
         """Return the units of all quantities; raise ValueError if the joint does not exist."""
-        line = as_joint_line(self.joint)
+        line = self.line
         if isinstance(line, AlongVelocity):
             raise ValueError("a drive needs the position of its joint, which AlongVelocity lacks")
         units = line.units(model)

@@ -14,6 +14,7 @@ from rigidblocks.dynamics.force_elements import (
     Compliance,
     ElementEffects,
     ForceElement,
+    JointSum,
     Loads,
     as_joint_line,
     compliance,
@@ -273,9 +274,8 @@ class Elements:
             return bristles
         qd0 = np.broadcast_to(qd0, (self.model.nv,))
         ports = list[Port]()
-        for drive in self.drives:
-            position, k = as_joint_line(drive.joint).variables(self.model)
-            for signal in drive.states(float(q0[position]), float(qd0[k])):
+        for drive, place in zip(self.drives, self._drive_places, strict=True):
+            for signal in drive.states(*map(float, _motion_along(place, q0, qd0))):
                 ports.append(self._drive_port(drive, signal, signal.start))
         return (*bristles, *ports)
 
@@ -357,14 +357,14 @@ class Elements:
         tau, energy, rates = [0.0] * self.model.nv, done.energy, dict(done.rates)
         force = [*done.force]
         places = zip(self.drives, self._drives_at(p), self._drive_places, strict=True)
-        for drive, tuned, (position, k) in places:
+        for drive, tuned, place in places:
             effects = tuned.effects(
-                q[position],
-                qd[k],
+                *_motion_along(place, q, qd),
                 _values_of(u, drive.name, drive.commands),
                 _values_of(x, drive.name, drive.states()),
             )
-            tau[k] = tau[k] + effects.force
+            for _, k, weight in place:
+                tau[k] = tau[k] + (effects.force if weight == 1.0 else weight * effects.force)
             energy = energy + effects.energy
             rates |= {f"{drive.name}_{name}": rate for name, rate in effects.rates.items()}
             force += [effects.outputs[signal.name] for signal in drive.outputs]
@@ -377,8 +377,9 @@ class Elements:
     def _efforts(self) -> dict[int, float]:
         """Limits of the sums of the drive forces, by index in qd."""
         efforts: dict[int, float] = {}
-        for drive, (_, k) in zip(self.drives, self._drive_places, strict=True):
+        for drive, place in zip(self.drives, self._drive_places, strict=True):
             if drive.effort is not None:
+                k = place[0][1]
                 efforts[k] = min(drive.effort, efforts.get(k, np.inf))
         return efforts
 
@@ -397,9 +398,17 @@ class Elements:
         return _set_parameters(self.drives, p)
 
     @cached_property
-    def _drive_places(self) -> tuple[tuple[int, int], ...]:
-        """Indices in q and in qd of the joint variable of each drive."""
-        return tuple(as_joint_line(drive.joint).variables(self.model) for drive in self.drives)
+    def _drive_places(self) -> "tuple[_Place, ...]":
+        """Joint variables that each drive moves."""
+        found = []
+        for drive in self.drives:
+            line = drive.line
+            if isinstance(line, JointSum):
+                of = zip(line.joints, line.coefficients, strict=True)
+                found.append(tuple((*as_joint_line(j).variables(self.model), w) for j, w in of))
+            else:
+                found.append(((*line.variables(self.model), 1.0),))
+        return tuple(found)
 
     @cached_property
     def _has_rotor_bias(self) -> bool:
@@ -422,11 +431,11 @@ class Elements:
             return found
         of_drives = [
             margin
-            for drive, tuned, (position, k) in zip(
+            for drive, tuned, place in zip(
                 self.drives, self._drives_at(p), self._drive_places, strict=True
             )
             for margin in tuned.margins(
-                q[position], qd[k], _values_of(x, drive.name, drive.states())
+                *_motion_along(place, q, qd), _values_of(x, drive.name, drive.states())
             )
         ]
         return np.array([*found, *of_drives])
@@ -513,9 +522,12 @@ class Elements:
 
     def _drive_compliance(self, p: Record) -> Compliance:
         """Return the stiffness and the damping of the drives, along their joints."""
-        rows = np.eye(self.model.nv)[[k for _, k in self._drive_places]]
+        rows = np.zeros((len(self.drives), self.model.nv))
+        for row, place in zip(rows, self._drive_places, strict=True):
+            for _, k, weight in place:
+                row[k] += weight
         stiffest = np.array([drive.stiffest() for drive in self._drives_at(p)]).reshape(-1, 2)
-        return Compliance(rows.reshape(-1, self.model.nv), *stiffest.T)
+        return Compliance(rows, *stiffest.T)
 
     def _transmissions(self, elements: Iterable[Element]) -> Transmissions | None:
         parts = [element for element in elements if isinstance(element, Rotor | Gear)]
@@ -535,6 +547,19 @@ def _set_parameters(elements: Iterable[Any], p: Record) -> list[Any]:
             given = given if along is given.along else replace(given, along=along)
         found.append(given)
     return found
+
+
+_Place = tuple[tuple[int, int, float], ...]
+"""Index in q, index in qd and weight of each joint variable that a drive moves."""
+
+
+def _motion_along(place: _Place, q: Array, qd: Array) -> tuple[Any, Any]:
+    """Return the weighted sum of the joint positions of a drive, and its time derivative."""
+    (first, k, weight), *others = place
+    s, sd = (q[first], qd[k]) if weight == 1.0 else (weight * q[first], weight * qd[k])
+    for position, k, weight in others:
+        s, sd = s + weight * q[position], sd + weight * qd[k]
+    return s, sd
 
 
 def _values_of(record: Record, name: str, signals: Iterable[Signal]) -> dict[str, Any]:
