@@ -48,7 +48,13 @@ def arguments(algorithm, s):
 
 
 @pytest.mark.parametrize("algorithm", ["aba", "rnea", "crba"])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in ("planar2", "satellite") else pytest.param(name, marks=pytest.mark.slow)
+        for name in MODELS
+    ],
+)
 def test_casadi_function_of_a_model_equals_the_compiled_function(name, algorithm):
     model, rng = MODELS[name](), np.random.default_rng(1)
     function, compiled = casadi_function(model, algorithm), compiled_dynamics(model, algorithm)
@@ -79,6 +85,7 @@ def test_casadi_derivatives_equal_the_recursive_derivatives(name):
         assert scaled(one, other) <= 1e-11
 
 
+@pytest.mark.slow
 def test_casadi_derivatives_of_a_closed_loop_equal_the_recursive_derivatives():
     model = four_bar()
     plant = ClosedLoopPlant(model, q0=_four_bar_pose())

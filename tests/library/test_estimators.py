@@ -242,6 +242,7 @@ def test_outliers_are_rejected_by_the_gate(signals):
     assert abs(gated[50]["innovation"][0]) > 6.0
 
 
+@pytest.mark.slow
 def test_compiled_filter_equals_the_filter_in_numpy():
     block = replace(four_bar_estimator(four_bar(), _closed()), gate=8.0)
     memory, rng = Memory(block), np.random.default_rng(43)
@@ -262,6 +263,7 @@ def _closed():
     return assemble(four_bar(), [1.0, -0.5, 1.2])
 
 
+@pytest.mark.slow
 def test_estimates_of_a_closed_loop_stay_on_its_constraints():
     model = four_bar()
     block = four_bar_estimator(model, _closed())
@@ -305,6 +307,7 @@ def test_normalized_errors_of_an_arm_with_unknown_payload_are_in_their_95_percen
     assert found.low < found.nees < found.high
 
 
+@pytest.mark.slow
 def test_filter_in_a_system_estimates_the_velocities_of_a_robot():
     system = System()
     arm = RobotPlant(planar2(), q0=(0.3, -0.5))

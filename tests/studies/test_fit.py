@@ -29,6 +29,7 @@ from rigidblocks.library import Gain, Sum, UnitDelay
 from rigidblocks.library.plant_ports import TunableInertia
 from rigidblocks.robot.robots import dh_chain
 from rigidblocks.spatial.spatial import xlt
+from rigidblocks.studies.identification import base_parameters
 
 DT = 0.01
 
@@ -345,3 +346,67 @@ def test_fit_estimates_ten_arm_parameters_from_noisy_motion():
     text = r"link_mass\[1\] does not affect .* only 3 combinations are identifiable"
     with pytest.raises(ValueError, match=text):
         fit(system, names, data)
+
+
+@pytest.mark.slow
+def test_fit_of_base_parameters_finds_their_true_values():
+    """All 30 inertial parameters of a 3-link arm are unknown; the true values are combinations."""
+    bench = arm_bench()
+    names = [f"robot.link_{what}" for what in ("moment", "inertia", "mass")]
+    result = simulate(bench, 3.0, 1e-3, every=10)
+    rng = np.random.default_rng(17)
+    noisy = {"time": result.time}
+    for name, sigma in (("robot.q", 1e-4), ("robot.qd", 1e-3)):
+        noisy[name] = result[name] + sigma * rng.normal(size=result[name].shape)
+    with pytest.raises(ValueError, match="the data do not determine all parameters"):
+        fit(bench, names, noisy, dt=1e-3)
+    found = fit(bench, names, noisy, dt=1e-3, base=True)
+    plant = bench.parts["robot"].component
+    true = {f"robot.{port.name}": np.ravel(port.start) for port in plant.parameters}
+    phi = np.concatenate([true[name] for name in names])
+    base = base_parameters(plant.model)
+    assert len(found.values) == len(base)
+    assert list(found.settings) != list(found.values)
+    estimates = np.array(list(found.values.values()))
+    deviations = np.array(list(found.deviations.values()))
+    expected = _combinations(found, true, names)
+    assert len(phi) == 30
+    assert np.all(np.abs(estimates - expected) <= 5 * deviations)
+
+
+def _combinations(found, true, names):
+    """Evaluate the texts of the combinations, such as "a[1] - 0.5 b[2,3]", at the true values."""
+    shapes = {"robot.link_moment": (3, 3), "robot.link_inertia": (3, 6), "robot.link_mass": (3,)}
+    values = {
+        f"{name}[{','.join(str(k + 1) for k in place)}]": true[name].reshape(shapes[name])[place]
+        for name in names
+        for place in np.ndindex(*shapes[name])
+    }
+    totals = []
+    for text in found.values:
+        total, sign, factor = 0.0, 1.0, 1.0
+        for word in text.split():
+            if word in "+-":
+                sign, factor = (1.0 if word == "+" else -1.0), 1.0
+            elif word in values:
+                total += sign * factor * values[word]
+            else:
+                factor = float(word)
+        totals.append(total)
+    return np.array(totals)
+
+
+def test_fit_of_base_parameters_combines_two_stiffnesses():
+    """The oscillator depends only on k + e; the initial value of e is zero."""
+    found = fit(oscillator(x=0.7), ["osc.k", "osc.e", "osc.d"], recorded(), dt=DT, base=True)
+    assert list(found.values) == ["osc.k + osc.e", "osc.d"]
+    assert found["osc.k + osc.e"] == pytest.approx(9.0, rel=1e-6)
+    assert found["osc.d"] == pytest.approx(0.3, rel=1e-6)
+    assert found.settings["osc.e"] == 0.0
+    shifted_start = fit(
+        oscillator(x=0.7), {"osc.k": 4.0, "osc.e": 0.5, "osc.d": 0.2}, recorded(), dt=DT, base=True
+    )
+    assert shifted_start["osc.k + osc.e"] == pytest.approx(9.0, rel=1e-6)
+    assert shifted_start.settings["osc.k"] == pytest.approx(8.5, rel=1e-6)
+    low, high = shifted_start.intervals["osc.k + osc.e"]
+    assert low <= shifted_start["osc.k + osc.e"] <= high

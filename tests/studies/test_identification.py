@@ -146,6 +146,7 @@ def test_base_parameters_do_not_depend_on_the_size_of_the_robot():
 # --- estimation ---
 
 
+@pytest.mark.slow
 def test_exact_data_return_the_true_base_parameters():
     rng = np.random.default_rng(24)
     model = random_arm(rng)
@@ -174,6 +175,7 @@ def test_planar_arm_is_identified_from_exact_data():
     assert_allclose(fitted, noisy.values, rtol=0, atol=np.max(noisy.deviations))
 
 
+@pytest.mark.slow
 def test_closed_loop_is_identified_from_the_torque_of_its_actuator():
     """The oracle is d'Alembert's principle for the motion of one coordinate.
 
@@ -230,6 +232,7 @@ def test_identified_inertias_are_physically_possible_for_any_noise():
             assert np.linalg.eigvalsh(pseudo_inertia(body))[0] > 0
 
 
+@pytest.mark.slow
 def test_physical_inertias_have_the_estimated_base_parameters():
     """The original model is wrong; the identified model has the joint forces of the true robot."""
     rng = np.random.default_rng(29)
@@ -279,6 +282,7 @@ def test_exciting_motion_has_half_the_condition_number_of_the_best_random_motion
     assert np.linalg.cond(W) == pytest.approx(found.condition, rel=0.02)
 
 
+@pytest.mark.slow
 def test_exciting_motion_keeps_the_limits_and_is_periodic():
     model = random_arm(np.random.default_rng(32), 2)
     found = exciting_motion(model, 4.0, iterations=3, **LIMITS)
@@ -296,6 +300,7 @@ def test_exciting_motion_keeps_the_limits_and_is_periodic():
 # --- wrong input ---
 
 
+@pytest.mark.slow
 def test_motion_that_does_not_excite_all_parameters_is_rejected():
     model, rng = random_arm(np.random.default_rng(33)), np.random.default_rng(34)
     q, qd, qdd = (x.copy() for x in motion_of(model, rng))

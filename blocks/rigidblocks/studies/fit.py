@@ -22,6 +22,7 @@ from rigidblocks.cosim.graph.wiring import Wiring
 from rigidblocks.cosim.prepare import Run, prepare
 from rigidblocks.cosim.results.result import Result
 from rigidblocks.spatial.spatial import Array
+from rigidblocks.studies.identification import BaseParameters, independent_columns
 
 if TYPE_CHECKING:
     import pandas
@@ -243,8 +244,8 @@ class Replay:
     """Simulated outputs at the times of a recording as a function of the parameters.
 
     The measurements form one vector (m,) of all values that are not NaN, row by row. `column`
-    contains the column index of each measurement. `columns` contains the column names. `runs` is
-    the number of simulated runs.
+    contains the column index of each measurement. `columns` contains the column names. `fixed`
+    contains parameters with constant values. `runs` is the number of simulated runs.
     """
 
     wiring: Wiring
@@ -253,6 +254,7 @@ class Replay:
     run: Run
     variational: Run | None
     dt: float
+    fixed: Sequence[tuple[Number, float]] = ()
     runs: int = field(default=0, init=False)
     _ran: bool = field(default=False, init=False)
 
@@ -366,7 +368,8 @@ class Replay:
         The result is one matrix (samples, columns). If `split` is True, the result is a list with
         one matrix for each output.
         """
-        pairs = [(self._name(one), value) for one, value in zip(self.numbers, z, strict=True)]
+        numbers = [*zip(self.numbers, z, strict=True), *self.fixed]
+        pairs = [(self._name(one), value) for one, value in numbers]
         first = [
             (name, table[0].reshape(self._shapes[name])) for name, table in self.rows.given.items()
         ]
@@ -398,6 +401,7 @@ def replay_of(
     dt: float,
     exact: bool | None,
     options: Mapping[str, Any],
+    fixed: Sequence[tuple[Number, float]] = (),
 ) -> Replay:
     """Prepare the simulation of a system at the times of a recording.
 
@@ -414,7 +418,7 @@ def replay_of(
             if exact:
                 raise
     run = prepare(system, dt, **options)
-    return Replay(wiring, rows, numbers, run, variational, dt)
+    return Replay(wiring, rows, numbers, run, variational, dt, fixed)
 
 
 _REWEIGHTED = 3  # maximum number of noise estimates
@@ -435,6 +439,8 @@ class Fit:
         exact: True if the derivatives are exact.
         runs: Number of runs of the system.
         at_bound: Names of the parameters whose estimates are at a bound.
+        settings: Values by name with which the system has the estimated motion. Of a fit of base
+            parameters, these are the estimates, and the initial values of all other parameters.
     """
 
     values: Mapping[str, float]
@@ -447,6 +453,7 @@ class Fit:
     exact: bool
     runs: int
     at_bound: tuple[str, ...] = ()
+    settings: Mapping[str, float] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> float:
         """Return the estimate of a parameter."""
@@ -477,6 +484,7 @@ def fit(
     noise: Mapping[str, ArrayLike] | None = None,
     level: float = 0.95,
     exact: bool | None = None,
+    base: bool = False,
     **options: Any,
 ) -> Fit:
     """Estimate parameters of a system from recorded signals by least squares.
@@ -502,13 +510,17 @@ def fit(
         exact: True for exact derivatives, False for difference quotients. By default, the
             derivatives are exact if all parts that depend on the parameters are traceable blocks.
             Otherwise they are difference quotients.
+        base: True to estimate the identifiable combinations of the parameters (base parameters).
+            The fit then keeps some parameters at their initial values. The combinations are linear
+            in the parameters, which is exact for the inertial parameters of a plant.
         **options: Options of `prepare`.
 
     Returns:
         The estimates with their standard deviations and confidence intervals.
 
     Raises:
-        ValueError: Some parameters are not identifiable from the data (the message lists
+        ValueError: `base` is True, but exact derivatives are not available or no parameter has an
+            effect. Some parameters are not identifiable from the data (the message lists
             parameters with the same effect), or the data do not match the system. Also raised if
             `noise` is None and the data do not contain more values than parameters.
         KeyError: A name in `parameters`, `data` or `noise` is unknown.
@@ -527,12 +539,30 @@ def fit(
     dt = float(np.min(np.diff(rows.time))) if dt is None else dt
     options = {"t_start": float(rows.time[0])} | options
     replay = replay_of(system, rows, numbers, dt, exact, options)
-    _check_near(replay, names, first)
+    combinations = None
+    if base:
+        combinations = _base_combinations(replay, names, first)
+        kept = [numbers[k] for k in combinations.independent]
+        fixed = [one for one in zip(numbers, first, strict=True) if one[0] not in kept]
+        all_names, all_first = names, first
+        names = [names[k] for k in combinations.independent]
+        first = first[combinations.independent]
+        replay = replay_of(system, rows, kept, dt, exact, options, fixed)
+    else:
+        _check_near(replay, names, first)
     z, J, r, sigma = _noise_scales(replay, first, noise)
     identifiable(names, J, exact=replay.exact)
     if noise is None:
         _check_rest(names, J)
     found = estimate_accuracy(z, J, r / sigma[replay.column], level, scaled=noise is None)
+    settings = dict(zip(names, z.tolist(), strict=True))
+    at_bound = _names_at_bound(replay, names, z)
+    if combinations is not None:
+        settings = dict(zip(all_names, all_first.tolist(), strict=True)) | settings
+        names = list(combinations.names)
+        shift = combinations.matrix @ np.array(list(settings.values())) - z
+        z = z + shift
+        found = found._replace(intervals=found.intervals + shift[:, None])
     return Fit(
         values=dict(zip(names, z.tolist(), strict=True)),
         deviations=dict(zip(names, found.deviations.tolist(), strict=True)),
@@ -543,8 +573,33 @@ def fit(
         correlation=found.correlation,
         exact=replay.exact,
         runs=replay.runs,
-        at_bound=_names_at_bound(replay, names, z),
+        at_bound=at_bound,
+        settings=settings,
     )
+
+
+def _base_combinations(replay: Replay, names: list[str], first: Array) -> BaseParameters:
+    """Return the identifiable combinations of parameters near the initial estimates.
+
+    A motion with other parameter values has the same combinations, but no accidental dependencies.
+    """
+    if not replay.exact:
+        raise ValueError(
+            "the fit of base parameters needs exact derivatives: all parts that depend on the "
+            "parameters must be traceable blocks"
+        )
+    J = replay.jacobian(_near(replay, first)) / replay.spread[replay.column][:, None]
+    chosen, matrix = independent_columns(J, range(len(names)), _RANK)
+    if not chosen:
+        raise ValueError(f"no parameter affects the measured outputs: {', '.join(names)}")
+    return BaseParameters(tuple(names), np.array(chosen), matrix, ("",) * len(chosen))
+
+
+def _near(replay: Replay, first: Array) -> Array:
+    """Return parameter values that differ from the initial estimates by 0.5 % to 1 %."""
+    aside = np.random.default_rng(0).uniform(0.005, 0.01, len(first))
+    moved = first + aside * np.where(first == 0.0, 1.0, np.abs(first))
+    return np.asarray(np.clip(moved, *replay.bounds))
 
 
 def _names_at_bound(replay: Replay, names: list[str], z: Array) -> tuple[str, ...]:
@@ -621,10 +676,8 @@ def _check_near(replay: Replay, names: list[str], first: Array) -> None:
     """
     if not replay.exact:
         return
-    aside = np.random.default_rng(0).uniform(0.005, 0.01, len(first))
-    near = np.clip(first + aside * np.where(first == 0.0, 1.0, np.abs(first)), *replay.bounds)
     try:
-        J = replay.jacobian(near)
+        J = replay.jacobian(_near(replay, first))
     except (ArithmeticError, RuntimeError):  # the first run of the fit raises if it also fails
         return
     identifiable(names, J / replay.spread[replay.column][:, None], exact=True)

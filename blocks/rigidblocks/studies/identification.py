@@ -33,7 +33,6 @@ They are b qd, c sign(qd), a constant, and the reflected rotor inertia I_r qdd.
 """
 
 _RANK = 1e-8  # relative distance of a column to the previous ones below which it is dependent
-_ZERO = 1e-9  # relative size below which a coefficient of a base parameter is rounding error
 _SAMPLES = 4  # rows of the stacked regressor for each column
 _CHUNK = 4096  # samples in one call of the compiled regressor
 # order in which parameters of one body are preferred as names of base parameters: the parameters
@@ -202,40 +201,52 @@ def _allowed_motions(model: Tree, q: Array) -> Array:
 
 
 def _base_of(model: Tree, names: Sequence[str], W: Array) -> BaseParameters:
-    """Return the base parameters for a stacked regressor W (rows, n).
+    """Return the base parameters for a stacked regressor W (rows, n)."""
+    n, order = len(parameter_names(model)), [_PREFERENCE.index(k) for k in parameter_names(model)]
+    bodies = [n * i + int(k) for i in range(model.nb) for k in np.argsort(order)]
+    chosen, matrix = independent_columns(W, (*bodies, *range(n * model.nb, len(names))), _RANK)
+    units = tuple(_unit(model, names[k]) for k in chosen)
+    return BaseParameters(tuple(names), np.array(chosen), matrix, units)
+
+
+def independent_columns(
+    W: Array, order: Iterable[int], tolerance: float
+) -> tuple[list[int], Array]:
+    """Return the independent columns of a matrix W (rows, n), and all columns as combinations.
 
     Gram-Schmidt with reorthogonalization measures the distance of each column, scaled to unit
     length, to the space of the previous independent columns.
+
+    Args:
+        W: Matrix.
+        order: Indices of the columns in the order of the process.
+        tolerance: Distance below which a column is dependent.
+
+    Returns:
+        Increasing indices (r,) of the independent columns, and the matrix B (r, n) with
+        W = W[:, indices] B.
     """
     sizes = np.linalg.norm(W, axis=0)
-    largest = sizes.max(initial=0.0)
-    nonzero = sizes > 1e-12 * largest
+    nonzero = sizes > 1e-12 * sizes.max(initial=0.0)
     scaled = W / np.where(nonzero, sizes, 1.0)
-    n, order = len(parameter_names(model)), [_PREFERENCE.index(k) for k in parameter_names(model)]
-    bodies = [n * i + k for i in range(model.nb) for k in np.argsort(order)]
     basis = np.zeros((len(W), 0))
     chosen: list[int] = []
-    for k in (*bodies, *range(n * model.nb, len(names))):
+    for k in order:
         if not nonzero[k]:
             continue
         rest = scaled[:, k]
         for _ in range(2):
             rest = rest - basis @ (basis.T @ rest)
-        if (size := np.linalg.norm(rest)) > _RANK:
+        if (size := np.linalg.norm(rest)) > tolerance:
             chosen.append(int(k))
             basis = np.column_stack([basis, rest / size])
+    chosen.sort()
     matrix = np.linalg.lstsq(scaled[:, chosen], scaled, rcond=None)[0]
-    matrix[np.abs(matrix) < _ZERO] = 0.0
+    matrix[np.abs(matrix) < tolerance] = 0.0
     matrix = matrix * sizes / sizes[chosen][:, None]
     matrix[:, chosen] = np.eye(len(chosen))
     matrix[:, ~nonzero] = 0.0
-    rows = np.argsort(chosen)
-    return BaseParameters(
-        tuple(names),
-        np.array(chosen)[rows],
-        matrix[rows],
-        tuple(_unit(model, names[chosen[k]]) for k in rows),
-    )
+    return chosen, matrix
 
 
 # --- estimation ---
