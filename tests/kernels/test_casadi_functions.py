@@ -31,6 +31,7 @@ from rigidblocks.block.evaluators import NumpyEvaluator
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.library import UnitDelay
 from rigidblocks.robot.robots import planar_n
+from rigidblocks.robot_description.load import puma560
 from rigidblocks.spatial.spatial import identity, mcI
 from rigidblocks.tracing.compiler import compiler
 
@@ -399,6 +400,15 @@ def test_unknown_casadi_function_is_rejected(target, function, message):
 def test_casadi_function_of_a_system_is_rejected_with_a_remedy():
     with pytest.raises(TypeError, match=r"not a System; .*ContinuousSystem\(system\)"):
         casadi_function(System(), "derivative")
+
+
+def test_description_of_a_robot_is_rejected_with_a_remedy(tmp_path):
+    for call in (
+        lambda: casadi_function(puma560(), "aba"),
+        lambda: export_acados(puma560(), tmp_path),
+    ):
+        with pytest.raises(TypeError, match="not a RobotDescription; pass its attribute `model`"):
+            call()
 
 
 def test_time_dependent_block_is_rejected_by_acados_export(tmp_path):

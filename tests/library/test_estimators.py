@@ -356,6 +356,7 @@ PLANT = RobotPlant(planar2())
         ({"gate": 0.0}, ValueError, "the gate must be positive, not 0.0"),
         ({"delays": {"q": 0.5}}, ValueError, "the delay of 'q' must be 0, 1, 2, ... samples"),
         ({"delays": {"qd": 1}}, KeyError, "unknown name 'qd' in delays"),
+        ({"deviation": [1.0]}, TypeError, "deviation .* must be a mapping .*, not \\(1.0,\\)"),
         ({"sample_time": None}, ValueError, "needs a sample_time"),
         ({"plant": PDController((1.0,), (1.0,))}, ValueError, "neither continuous nor sampled"),
         (

@@ -355,6 +355,13 @@ def test_invalid_limits_of_an_exciting_motion_are_rejected(change, message):
         exciting_motion(model, **{"period": 4.0, **LIMITS, **change})
 
 
+def test_too_few_samples_are_rejected():
+    model = MODELS["planar2"]()
+    one = np.zeros((1, 2))
+    with pytest.raises(ValueError, match=r"1 samples of 2 joint forces are too few for \d+ base"):
+        identify(model, one, one, one, one)
+
+
 def test_exciting_motion_of_a_closed_loop_or_a_free_body_is_rejected():
     for model, reason in ((four_bar(), "loops"), (MODELS["satellite"](), "quaternions")):
         with pytest.raises(ValueError, match=reason):

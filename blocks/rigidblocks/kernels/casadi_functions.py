@@ -95,6 +95,11 @@ def _graph(target: Any, function: str) -> Graph:
         return _model_graph(target, function)
     if isinstance(target, Block):
         return _block_graph(target, function)
+    if isinstance(getattr(target, "model", None), Tree):
+        raise TypeError(
+            f"a CasADi function needs a robot model or a block, not a {type(target).__name__}; "
+            "pass its attribute `model`"
+        )
     raise TypeError(
         f"a CasADi function needs a robot model or a block, not a {type(target).__name__}; the "
         "block of a System is ContinuousSystem(system) or FusedSystem(system, dt)"

@@ -112,6 +112,12 @@ class ExtendedKalmanFilter(Block):
             raise ValueError(
                 f"the estimator of {kind} needs the name of at least one measured output"
             )
+        for argument in ("measurement_noise", "process_noise", "deviation", "delays"):
+            if not isinstance(getattr(self, argument), Mapping):
+                raise TypeError(
+                    f"{argument} of the estimator of {kind} must be a mapping from names to "
+                    f"values, such as {{'{self.measured[0]}': 1}}, not {getattr(self, argument)!r}"
+                )
         outputs = [port.name for port in self.plant.outputs]
         states = [port.name for port in self._states]
         known = {

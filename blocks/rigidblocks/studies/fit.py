@@ -588,14 +588,14 @@ def _base_combinations(replay: Replay, names: list[str], first: Array) -> BasePa
             "the fit of base parameters needs exact derivatives: all parts that depend on the "
             "parameters must be traceable blocks"
         )
-    J = replay.jacobian(_near(replay, first)) / replay.spread[replay.column][:, None]
+    J = replay.jacobian(_values_near_start(replay, first)) / replay.spread[replay.column][:, None]
     chosen, matrix = independent_columns(J, range(len(names)), _RANK)
     if not chosen:
         raise ValueError(f"no parameter affects the measured outputs: {', '.join(names)}")
     return BaseParameters(tuple(names), np.array(chosen), matrix, ("",) * len(chosen))
 
 
-def _near(replay: Replay, first: Array) -> Array:
+def _values_near_start(replay: Replay, first: Array) -> Array:
     """Return parameter values that differ from the initial estimates by 0.5 % to 1 %."""
     aside = np.random.default_rng(0).uniform(0.005, 0.01, len(first))
     moved = first + aside * np.where(first == 0.0, 1.0, np.abs(first))
@@ -677,7 +677,7 @@ def _check_near(replay: Replay, names: list[str], first: Array) -> None:
     if not replay.exact:
         return
     try:
-        J = replay.jacobian(_near(replay, first))
+        J = replay.jacobian(_values_near_start(replay, first))
     except (ArithmeticError, RuntimeError):  # the first run of the fit raises if it also fails
         return
     identifiable(names, J / replay.spread[replay.column][:, None], exact=True)

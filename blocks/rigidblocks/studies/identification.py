@@ -361,6 +361,11 @@ def identify(
     base = base_parameters(model, joint_terms=terms) if base is None else base
     if base.parameters != _all_names(model, terms):
         raise ValueError("the base parameters belong to another model or to other joint terms")
+    if len(motion["q"]) * model.nv <= len(base):
+        raise ValueError(
+            f"{len(motion['q'])} samples of {model.nv} joint forces are too few for {len(base)} "
+            "base parameters; use a longer motion"
+        )
     stacked = _StackedRegressor(model, base, terms, motion)
     G, g, squares, counts = stacked.normal_equations()
     scale = np.sqrt(np.einsum("jkk->k", G))
