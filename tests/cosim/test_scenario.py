@@ -130,7 +130,7 @@ def test_invalid_scenario_table_is_rejected_before_the_run(table, text):
         ("a.csv", "time,pd.kp[1]\n0,x\n", "row 2 of"),
         ("a.csv", "time,pd.kp[1]\n,1\n", "row 2 of"),
         ("a.yaml", "[1, 2", "invalid YAML"),
-        ("a.yaml", "- {x: 1}", "each entry of .* needs a time"),
+        ("a.yaml", "- {x: 1}", "each entry of .* needs the key 'time'"),
         ("a.txt", "", "expected a .csv, .yaml or .json file"),
     ],
 )

@@ -125,8 +125,8 @@ class NumpyEvaluator(Evaluator):
         if self.exact_jacobian is None:
             raise ValueError(
                 f"linearly implicit methods need the exact Jacobian of {self.memory.name}; if no "
-                "compiled kernel is used, the Jacobian requires CasADi: "
-                f"`{install_command('casadi')}` and use "
+                "compiled kernel is used, install CasADi "
+                f"(`{install_command('casadi')}`) and use "
                 "`kernels.compiled_stepper.numpy_stepper`, or choose an explicit method"
             )
         return self.exact_jacobian(m)

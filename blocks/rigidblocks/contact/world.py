@@ -71,7 +71,6 @@ def common_gravity(parts: Mapping[str, WorldPart]) -> Array:
 
     Raises:
         ValueError: Two robots have different gravity.
-
     """
     robots = {name: g for name, part in parts.items() if (g := part.gravity) is not None}
     (first, gravity), *others = robots.items() or [("", np.array(STANDARD_GRAVITY))]

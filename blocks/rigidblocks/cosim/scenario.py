@@ -189,7 +189,7 @@ def _read(path: Path) -> Iterator[tuple[float, Values]]:
             return
         yield from _steps_from_columns(given, f"'{path}'")
     except KeyError:
-        raise ValueError(f"each entry of '{path}' needs a time") from None
+        raise ValueError(f"each entry of '{path}' needs the key 'time'") from None
     except TypeError as error:
         raise ValueError(f"invalid number in '{path}': {error}") from None
 

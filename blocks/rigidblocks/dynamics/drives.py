@@ -429,7 +429,7 @@ class Drive:
         """Return the units of all quantities; raise ValueError if the joint does not exist."""
         line = self.line
         if isinstance(line, AlongVelocity):
-            raise ValueError("a drive needs the position of its joint, which AlongVelocity lacks")
+            raise ValueError("a drive needs a joint position; `AlongVelocity` has no position")
         units = line.units(model)
         if self.motor.is_linear and units["length"] != "m":
             raise ValueError(f"a {type(self.motor).__name__} needs a prismatic joint")

@@ -147,7 +147,6 @@ def expanded_xacro(path: Path) -> bytes:
     Raises:
         FormatError: The package is not installed or cannot expand the file, or the expansion takes
             longer than a minute or more than 2 GB of memory.
-
     """
     if not is_installed("xacro"):
         text = f"a xacro file needs the package xacro: `{install_command('xacro')}`"

@@ -458,7 +458,6 @@ def read_quaternions(root: Element) -> None:
 
     Raises:
         FormatError: An <origin> has both attributes, or its quaternion is zero.
-
     """
     if _version(root) < NEWEST:
         return

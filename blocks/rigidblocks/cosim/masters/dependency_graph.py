@@ -278,7 +278,6 @@ class InterfaceEquations:
 
         Raises:
             ArithmeticError: No solution is found.
-
         """
 
         def residual(values: Array) -> Array:

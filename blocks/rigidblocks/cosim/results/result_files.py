@@ -167,7 +167,6 @@ def reserve(*paths: Path) -> Iterator[None]:
 
     Raises:
         OSError: Another run writes to one of the files.
-
     """
     with contextlib.ExitStack() as reserved:
         for path in dict.fromkeys(map(real_target, paths)):
@@ -232,7 +231,6 @@ def save(result: Content, path: Path) -> None:
 
     Raises:
         OSError: The file cannot be written, or a run is writing to it.
-
     """
     format_of(path)
     path.parent.mkdir(parents=True, exist_ok=True)
