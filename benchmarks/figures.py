@@ -26,6 +26,7 @@ import growing
 import kernels
 import loops
 import model_exchange
+import natural_calls
 import numpy as np
 import peers
 import piles
@@ -185,6 +186,7 @@ MEASURES = (
     {
         "demo": demo,
         "summary": summary,
+        "natural_calls": natural_calls.measured,
         "algorithms": algorithms,
         "linkages": linkages,
         "steps": steps,
@@ -215,6 +217,7 @@ MEASURES = (
 HEADS = (
     {
         "summary": ["task", "other program", "ratio"],
+        "natural_calls": peers.HEADS["dynamics"],
         "tolerances": tolerances.HEADS,
         "first_calls": compile_times.HEADS,
         "fmu_kinds": fmu_kinds.HEADS,
