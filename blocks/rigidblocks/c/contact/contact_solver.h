@@ -426,10 +426,20 @@ static inline void rb_discard_impulses(struct rb_scene *s, struct rb_contact_lis
      Y dz + E dp = r,  dz = Y^T dp   =>   (1 + Y^T E^-1 Y) dz = Y^T E^-1 r
 
    The matrix has the branch-induced sparsity of the trees. The compliance E distributes the load
-   among redundant supports. A second solve starts from the impulses of the first one and reduces
-   the error to the order E^2 (proximal point method, Rockafellar 1976). */
+   among redundant supports. Each further solve starts from the impulses of the last one, so the
+   error after n solves is of the order E^n (proximal point method, Rockafellar 1976).
 
-static const double RB_COMPLIANCE = 1e-3; /* relative to W; found by trial */
+   The first Newton steps are complete ones. After more sweeps, contacts between two moving bodies
+   keep their impulses, and the step ends where the first contact opens or begins to slip; the next
+   sweeps change its mode. */
+
+static const double RB_COMPLIANCE = 1e-5; /* relative to W; found by trial */
+/* Solves with one factorization; the error is of the order E^3. Sweeps between two Newton steps.
+   Found by trial. */
+enum { RB_PROXIMAL_SOLVES = 3, RB_NEWTON_SWEEPS = 8 };
+/* Smallest fraction of a Newton step that is applied, and the reduction of the residual since the
+   last Newton step without which no other one follows. Found by trial. */
+static const double RB_NEWTON_FRACTION = 0.01, RB_NEWTON_REDUCTION = 0.5;
 
 /* Return 1 if the contact is closed and connects a tree with static geometry. */
 static inline int supports_tree(const struct rb_contact *c)
@@ -444,13 +454,31 @@ static inline int holds_stop(const struct rb_stop *stop)
            fabs(stop->impulse) < stop->impulse_max;
 }
 
-/* Return 1 / (RB_COMPLIANCE W_ii). Return 0 for the tangents of a sliding contact and for
-   directions in which an impulse moves nothing. */
+/* Return 1 if the moment is below the limit of torsional friction (i = 3) or of rolling friction
+   (i > 3). The factor is that of `rb_is_sticking`. */
+static inline int is_moment_sticking(const struct rb_contact *c, int i)
+{
+    const double *m = c->impulse + RB_CONTACT_ROWS - 3;
+    const double limit = (i == 3 ? c->torsional : c->rolling) * c->impulse[0];
+    return (i == 3 ? fabs(m[0]) : sqrt(m[1] * m[1] + m[2] * m[2])) < (1.0 - 1e-9) * limit;
+}
+
+/* Return 1 if the impulse component i may change freely: the normal impulse of a closed contact,
+   or friction that sticks. */
+static inline int is_sticking_component(const struct rb_contact *c, int i)
+{
+    return i == 0 || (i < 3 ? rb_is_sticking(c) : is_moment_sticking(c, i));
+}
+
+/* Return 1 / (RB_COMPLIANCE W_ii). Return 0 for friction that slips and for directions in which an
+   impulse moves nothing. */
 static inline double contact_stiffness(const struct rb_contact *c, int i)
 {
-    return c->delassus[4 * i] > 0.0 && (i == 0 || rb_is_sticking(c))
-               ? 1.0 / (RB_COMPLIANCE * c->delassus[4 * i])
-               : 0.0;
+    if (!is_sticking_component(c, i))
+        return 0.0;
+    if (i >= 3)
+        return (i == 3 ? c->inverse_spin : c->inverse_roll) / RB_COMPLIANCE;
+    return c->delassus[4 * i] > 0.0 ? 1.0 / (RB_COMPLIANCE * c->delassus[4 * i]) : 0.0;
 }
 
 /* Add a contact to the matrix (Y^T E^-1 Y) and to the right-hand side (Y^T E^-1 r). `change`
@@ -461,19 +489,29 @@ static inline void add_contact_equations(const struct rb_scene *s, struct rb_con
     const int leaf = RB_LEAF[c->a], *path = RB_PATH + RB_DOF_ROW[leaf], depth = RB_DOF_DEPTH[leaf];
     const double (*y)[RB_CONTACT_ROWS] = (const double (*)[RB_CONTACT_ROWS])c->rows[0].y,
                  *missing = c->change;
-    const double stiff[3] = {contact_stiffness(c, 0), contact_stiffness(c, 1),
-                             contact_stiffness(c, 2)};
-    double w[3];
+    double w[3], stiff[RB_CONTACT_ROWS];
+    for (int i = 0; i < RB_CONTACT_ROWS; i++)
+        stiff[i] = contact_stiffness(c, i);
     rb_contact_velocity(s, c, w);
     c->change[0] = c->velocity_min - w[0];
     c->change[1] = -c->bias[1] - w[1];
     c->change[2] = -c->bias[2] - w[2];
+    if (RB_CONTACT_ROWS > 3) {
+        rb_relative_spin(s, c, w);
+        rb_scale(-1.0, w, c->change + RB_CONTACT_ROWS - 3);
+    }
     for (int at = 0; at <= depth; at++) {
-        const double x = stiff[0] * y[at][0], u = stiff[1] * y[at][1], v = stiff[2] * y[at][2];
         double *row = l->row + RB_DOF_ROW[path[at]] - at;
+        const double x = stiff[0] * y[at][0], u = stiff[1] * y[at][1], v = stiff[2] * y[at][2];
         pull[path[at]] += x * missing[0] + u * missing[1] + v * missing[2];
         for (int before = at; before <= depth; before++)
             row[before] += x * y[before][0] + u * y[before][1] + v * y[before][2];
+        for (int i = 3; i < RB_CONTACT_ROWS; i++) {
+            const double part = stiff[i] * y[at][i];
+            pull[path[at]] += part * missing[i];
+            for (int before = at; before <= depth; before++)
+                row[before] += part * y[before][i];
+        }
     }
 }
 
@@ -493,53 +531,93 @@ static inline void add_stop_equations(const struct rb_scene *s, struct rb_stop *
     }
 }
 
-/* Compute the impulse change of a contact from the sum of the two solutions. The friction impulse
-   of a sliding contact stays proportional to the normal impulse. Returns 1 if the contact stays
-   closed and, if it was sticking, stays inside the friction cone. */
-static inline int contact_impulse_change(struct rb_contact *c, const double *sum)
+/* Return the largest t in [0, 1] with |p + t dp| <= limit + t growth in the plane, if |p| <= limit:
+   the root of a t^2 + 2 b t + c = 0 with c <= 0. */
+static inline double fraction_in_cone(const double *p, const double *dp, double limit,
+                                      double growth)
 {
-    const int leaf = RB_LEAF[c->a], *path = RB_PATH + RB_DOF_ROW[leaf],
-              sticking = rb_is_sticking(c);
+    const double a = dp[0] * dp[0] + dp[1] * dp[1] - growth * growth,
+                 b = p[0] * dp[0] + p[1] * dp[1] - limit * growth,
+                 c = rb_min(p[0] * p[0] + p[1] * p[1] - limit * limit, 0.0);
+    if (a + 2.0 * b + c <= 0.0)
+        return 1.0;
+    /* the sum is positive, so there is a root in [0, 1]; this form of it does not cancel for b > 0 */
+    const double root = sqrt(rb_max(b * b - a * c, 0.0));
+    return rb_clamp(b > 0.0 ? -c / (b + root) : (root - b) / a, 0.0, 1.0);
+}
+
+/* Compute the impulse change of a contact from the sum of all solutions. Friction that slips stays
+   proportional to the normal impulse. Returns the fraction of the change for which the contact
+   stays closed, and friction that sticks stays below its limit. */
+static inline double contact_impulse_change(struct rb_contact *c, const double *sum)
+{
+    const int leaf = RB_LEAF[c->a], *path = RB_PATH + RB_DOF_ROW[leaf];
     const double (*y)[RB_CONTACT_ROWS] = (const double (*)[RB_CONTACT_ROWS])c->rows[0].y;
-    double next[3] = {2.0 * c->change[0], 2.0 * c->change[1], 2.0 * c->change[2]};
+    double *change = c->change, fraction = 1.0;
+    for (int i = 0; i < RB_CONTACT_ROWS; i++)
+        change[i] *= RB_PROXIMAL_SOLVES;
     for (int at = 0; at <= RB_DOF_DEPTH[leaf]; at++)
-        rb_axpy(next, -sum[path[at]], y[at], next);
-    c->change[0] = next[0] * contact_stiffness(c, 0);
-    for (int i = 1; i < 3; i++) /* sliding friction is proportional to the normal impulse */
-        c->change[i] = sticking ? next[i] * contact_stiffness(c, i)
-                                : c->impulse[i] * c->change[0] / c->impulse[0];
-    rb_axpy(c->impulse, 1.0, c->change, next);
-    const double limit = c->mu * next[0];
-    return next[0] > 0.0 && (!sticking || next[1] * next[1] + next[2] * next[2] <= limit * limit);
+        for (int i = 0; i < RB_CONTACT_ROWS; i++)
+            change[i] -= sum[path[at]] * y[at][i];
+    change[0] *= contact_stiffness(c, 0);
+    for (int i = 1; i < RB_CONTACT_ROWS; i++)
+        change[i] = is_sticking_component(c, i) ? change[i] * contact_stiffness(c, i)
+                                                : c->impulse[i] * change[0] / c->impulse[0];
+    if (c->impulse[0] + change[0] <= 0.0)
+        fraction = -c->impulse[0] / change[0];
+    for (int i = 1; i < RB_CONTACT_ROWS; i += i == 3 ? 1 : 2) {
+        const int pair = i != 3;
+        const double limit = i == 1 ? c->mu : (i == 3 ? c->torsional : c->rolling),
+                     p[2] = {c->impulse[i], pair ? c->impulse[i + pair] : 0.0},
+                     dp[2] = {change[i], pair ? change[i + pair] : 0.0};
+        if (is_sticking_component(c, i))
+            fraction =
+                rb_min(fraction, fraction_in_cone(p, dp, limit * c->impulse[0], limit * change[0]));
+    }
+    return fraction;
 }
 
-/* Compute the impulse change of a stop. Returns 1 if the stop stays active and within its bound. */
-static inline int stop_impulse_change(struct rb_stop *stop, const double *sum)
+/* Compute the impulse change of a stop. Returns the fraction of the change for which the stop stays
+   active and within its bound. */
+static inline double stop_impulse_change(struct rb_stop *stop, const double *sum)
 {
-    stop->change =
-        (2.0 * stop->change - stop_velocity(stop, sum)) / (RB_COMPLIANCE * stop->delassus);
+    stop->change = (RB_PROXIMAL_SOLVES * stop->change - stop_velocity(stop, sum)) /
+                   (RB_COMPLIANCE * stop->delassus);
     const double next = stop->impulse + stop->change;
-    return fabs(next) <= stop->impulse_max &&
-           (!(stop->low < stop->high) || next * stop->impulse > 0.0);
+    const int has_range = stop->low < stop->high;
+    if (has_range && !(next * stop->impulse > 0.0))
+        return -stop->impulse / stop->change;
+    if (fabs(next) > stop->impulse_max)
+        return (rb_copy_sign(stop->impulse_max, next) - stop->impulse) / stop->change;
+    return 1.0;
 }
 
-/* Compute all impulse changes. Returns 1 if no contact or stop changes its mode. */
-static inline int impulse_changes(struct rb_contact_list *all, const double *sum)
+/* Compute all impulse changes. Returns the fraction of the changes for which no contact or stop
+   changes its mode. */
+static inline double impulse_changes(struct rb_contact_list *all, const double *sum)
 {
+    double fraction = 1.0;
     for (int k = 0; k < all->listed_count; k++) {
         struct rb_contact *c = &all->contact[all->listed[k]];
-        if (supports_tree(c) && !contact_impulse_change(c, sum))
-            return 0;
+        if (supports_tree(c))
+            fraction = rb_min(fraction, contact_impulse_change(c, sum));
     }
     for (int k = 0; k < all->stop_count; k++)
-        if (holds_stop(&all->stop[k]) && !stop_impulse_change(&all->stop[k], sum))
-            return 0;
-    return 1;
+        if (holds_stop(&all->stop[k]))
+            fraction = rb_min(fraction, stop_impulse_change(&all->stop[k], sum));
+    return fraction;
 }
 
-/* Assemble the matrix and the right-hand side. Returns 0 if a closed contact connects two moving
-   bodies, if a contact is in the expansion phase (Poisson), or if no contact is closed. */
-static inline int add_all_equations(const struct rb_scene *s, struct rb_contact_list *all,
+/* Return 1 if the contact is closed and connects a link of a tree with another moving body. */
+static inline int connects_moving_bodies(const struct rb_contact *c)
+{
+    return c->impulse[0] > 0.0 && c->b < RB_BODIES && (RB_LEAF[c->a] >= 0 || RB_LEAF[c->b] >= 0);
+}
+
+/* Assemble the matrix and the right-hand side. Returns 0 if a contact is in the expansion phase
+   (Poisson), if no contact is closed, or, unless `hold` is 1, if a closed contact connects two
+   moving bodies. */
+static inline int add_all_equations(const struct rb_scene *s, struct rb_contact_list *all, int hold,
                                     struct rb_factor *l, double *pull)
 {
     int count = 0;
@@ -548,8 +626,7 @@ static inline int add_all_equations(const struct rb_scene *s, struct rb_contact_
         l->row[RB_DOF_ROW[d]] = 1.0;
     for (int k = 0; k < all->listed_count; k++) {
         struct rb_contact *c = &all->contact[all->listed[k]];
-        if (c->impulse_min > 0.0 ||
-            (c->impulse[0] > 0.0 && c->b < RB_BODIES && (RB_LEAF[c->a] >= 0 || RB_LEAF[c->b] >= 0)))
+        if (c->impulse_min > 0.0 || (!hold && connects_moving_bodies(c)))
             return 0;
         if (!supports_tree(c))
             continue;
@@ -562,56 +639,59 @@ static inline int add_all_equations(const struct rb_scene *s, struct rb_contact_
     return count;
 }
 
-/* Apply all impulse changes. */
-static inline void apply_changes(struct rb_scene *s, struct rb_contact_list *all)
+/* Apply a fraction of all impulse changes. */
+static inline void apply_changes(struct rb_scene *s, struct rb_contact_list *all, double fraction)
 {
     for (int k = 0; k < all->listed_count; k++) {
         struct rb_contact *c = &all->contact[all->listed[k]];
-        double impulse[RB_CONTACT_ROWS] = {0.0};
         if (!supports_tree(c))
             continue;
-        memcpy(impulse, c->change, sizeof c->change);
-        rb_axpy(c->impulse, 1.0, impulse, c->impulse);
-        rb_apply_impulse(s, c, impulse);
+        for (int i = 0; i < RB_CONTACT_ROWS; i++) {
+            c->change[i] *= fraction;
+            c->impulse[i] += c->change[i];
+        }
+        rb_apply_impulse(s, c, c->change);
     }
     for (int k = 0; k < all->stop_count; k++) {
         struct rb_stop *stop = &all->stop[k];
         if (!holds_stop(stop))
             continue;
+        stop->change *= fraction;
         stop->impulse += stop->change;
         push_stop(stop, stop->change, s->z);
     }
 }
 
 /* Return 1 if a Newton step follows this sweep. It follows the first sweep, unless a Newton step
-   from the warm start has succeeded, and the seventh, because the first may be too early. */
+   from the warm start has succeeded, and then every eighth one, because contacts may have opened
+   or begun to slip. */
 static inline int is_newton_sweep(int sweeps, int early)
 {
-    return (sweeps == 1 && !early) || sweeps == 7;
+    return (sweeps == 1 && !early) || sweeps % RB_NEWTON_SWEEPS == RB_NEWTON_SWEEPS - 1;
 }
 
-/* Do one Newton step. Returns 0 and changes nothing if a contact would change its mode, or if
-   the trees have closed loops. */
-static inline int newton_step(struct rb_scene *s, struct rb_contact_list *all)
+/* Do one Newton step, up to the first contact or stop that changes its mode. Returns 0 and changes
+   nothing if the step is shorter than the fraction `least`, or if the trees have closed loops. */
+static inline int newton_step(struct rb_scene *s, struct rb_contact_list *all, double least)
 {
     RB_WORKSPACE(RB_LARGE_SCENE, struct rb_factor, l, 1);
     RB_WORKSPACE(RB_LARGE_SCENE, double, dz, RB_DOFS + 1);
     RB_WORKSPACE(RB_LARGE_SCENE, double, sum, RB_DOFS + 1);
     memset(dz, 0, (RB_DOFS + 1) * sizeof *dz);
-    if (RB_DOFS == 0 || RB_CLOSURES > 0 || !add_all_equations(s, all, l, dz))
+    memset(sum, 0, (RB_DOFS + 1) * sizeof *sum);
+    if (RB_DOFS == 0 || RB_CLOSURES > 0 || !add_all_equations(s, all, least < 1.0, l, dz))
         return 0;
     rb_factorize_branches(l);
-    rb_solve_all_upwards(l, dz);
-    rb_solve_downwards(l, 0, RB_DOFS, dz);
-    for (int d = 0; d < RB_DOFS; d++)
-        sum[d] = 2.0 * dz[d];
-    rb_solve_all_upwards(l, dz); /* the residual is E dp, so dz is the new right-hand side */
-    rb_solve_downwards(l, 0, RB_DOFS, dz);
-    for (int d = 0; d < RB_DOFS; d++)
-        sum[d] += dz[d];
-    if (!impulse_changes(all, sum))
+    for (int solve = 0; solve < RB_PROXIMAL_SOLVES; solve++) {
+        rb_solve_all_upwards(l, dz); /* the residual is E dp, so dz is the next right-hand side */
+        rb_solve_downwards(l, 0, RB_DOFS, dz);
+        for (int d = 0; d < RB_DOFS; d++)
+            sum[d] += (RB_PROXIMAL_SOLVES - solve) * dz[d];
+    }
+    const double fraction = impulse_changes(all, sum);
+    if (fraction < least)
         return 0;
-    apply_changes(s, all);
+    apply_changes(s, all, fraction);
     return 1;
 }
 
@@ -725,9 +805,9 @@ static inline void rb_solve_impulses(struct rb_scene *s, struct rb_contact_list 
                                      double tolerance, double later, int most)
 {
     RB_WORKSPACE(RB_LARGE_SCENE, struct rb_sweep_motion, m, 1);
-    double before = 0.0, last = INFINITY;
+    double before = 0.0, last = INFINITY, solved = INFINITY;
     int own = 0, patience = 0;
-    const int early = all->sweeps == 0 && newton_step(s, all);
+    const int early = all->sweeps == 0 && newton_step(s, all, 1.0);
     reset_directions(s, all, m);
     while (all->sweeps < most && all->listed_count + all->stop_count > 0) {
         all->residual = sweep_once(s, all);
@@ -738,13 +818,56 @@ static inline void rb_solve_impulses(struct rb_scene *s, struct rb_contact_list 
         if (++all->sweeps == most ||
             all->residual <= rb_sweep_tolerance(all->sweeps - 1 + patience, tolerance, later))
             break;
-        if (is_newton_sweep(own, early) && newton_step(s, all)) {
-            reset_directions(s, all, m);
-            before = 0.0;
-            continue;
+        if (is_newton_sweep(own, early) && all->residual < RB_NEWTON_REDUCTION * solved) {
+            solved = own > RB_NEWTON_SWEEPS ? all->residual : INFINITY;
+            if (newton_step(s, all, own > 1 ? RB_NEWTON_FRACTION : 1.0)) {
+                reset_directions(s, all, m);
+                before = 0.0;
+                continue;
+            }
         }
         extrapolate_sweep(s, all, m, &before);
     }
+}
+
+/* Return the velocity error of a contact for its present impulse, with p_n fixed for the tangents:
+
+     max(|p_n' - p_n| W_nn, |p_t' - p_t| lambda_max(W_tt)),
+     p_n' = max(impulse_min, p_n - (u_n - velocity_min) / W_nn),
+     p_t' = project onto |p_t| <= mu p_n of p_t - (u_t + bias) / lambda_max(W_tt)
+
+   For impulses inside the friction cone it is at most the velocity relative to its target. */
+static inline double contact_error(const struct rb_scene *s, const struct rb_contact *c)
+{
+    double w[3], next[2];
+    rb_contact_velocity(s, c, w);
+    const double normal = rb_max(c->impulse[0] - (w[0] - c->velocity_min) * c->inverse_normal,
+                                 c->impulse_min),
+                 limit = c->mu * c->impulse[0];
+    for (int i = 0; i < 2; i++)
+        next[i] = c->impulse[1 + i] - c->inverse_tangent * (w[1 + i] + c->bias[1 + i]);
+    const double length = sqrt(next[0] * next[0] + next[1] * next[1]),
+                 part = length > limit ? limit / length : 1.0;
+    return rb_max(
+        fabs(normal - c->impulse[0]) * c->delassus[0],
+        rb_max(fabs(part * next[0] - c->impulse[1]), fabs(part * next[1] - c->impulse[2])) *
+            c->tangent_max);
+}
+
+/* Return the largest velocity error of the listed contacts and of the stops [m/s or rad/s]. */
+static inline double rb_largest_error(const struct rb_scene *s, const struct rb_contact_list *all)
+{
+    double most = 0.0;
+    for (int k = 0; k < all->stop_count; k++) {
+        const struct rb_stop *stop = &all->stop[k];
+        const double free = stop_velocity(stop, s->z) - stop->delassus * stop->impulse,
+                     asked = rb_clamp(free, stop->low, stop->high) - free,
+                     bound = stop->delassus * stop->impulse_max;
+        most = rb_max(most, fabs(rb_clamp(asked, -bound, bound) - stop->delassus * stop->impulse));
+    }
+    for (int k = 0; k < all->listed_count; k++)
+        most = rb_max(most, contact_error(s, &all->contact[all->listed[k]]));
+    return most;
 }
 
 #endif

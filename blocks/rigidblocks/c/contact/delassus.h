@@ -55,7 +55,7 @@ struct rb_contact {
     double frame[3][3], delassus[9], inverse_normal, inverse_tangent, tangent_max, velocity_min,
         bias[3], mu;
     double impulse[RB_CONTACT_ROWS], step[RB_CONTACT_ROWS], direction[RB_CONTACT_ROWS], impulse_min,
-        change[3];
+        change[RB_CONTACT_ROWS];
     struct rb_contact_arms arms[2];
     double arm_a[3], arm_b[3], correction_velocity, e, torsional, rolling, lever_arm, key, gap;
     /* velocity before the step minus the current velocity, velocity before an impact, and the

@@ -62,6 +62,12 @@ static inline double rb_max(double a, double b)
     return a > b ? a : b;
 }
 
+/* Return the smaller of two numbers, or b if one is NaN. */
+static inline double rb_min(double a, double b)
+{
+    return a < b ? a : b;
+}
+
 /* Normalize a vector; the zero vector becomes the z axis. Returns the length before. The division
    by the largest component prevents overflow and underflow of the squares. */
 static inline double rb_normalize(double *a)
