@@ -23,6 +23,7 @@ import costs
 import couplings
 import fmu_kinds
 import growing
+import hit_wall
 import kernels
 import loops
 import model_exchange
@@ -199,6 +200,7 @@ MEASURES = (
         "stacks": stacks.measured,
         "soft": soft_scenes.measured,
         "piles": lambda: chain(standing.measured(), piles.measured()),
+        "hit_wall": hit_wall.measured,
         "drake": lambda: chain(standing.measured("Drake"), piles.measured("Drake")),
         "growth": growing.measured,
         "pairs": random_pairs.measured,
@@ -237,6 +239,7 @@ HEADS = (
         "stacks": stacks.HEADS,
         "soft": soft_scenes.HEADS,
         "piles": ["", "here", "mj_step", "here / mj_step"],
+        "hit_wall": hit_wall.HEADS,
         "drake": ["", "here", "Drake", "here / Drake"],
         "growth": growing.HEADS,
         "pairs": random_pairs.HEADS,

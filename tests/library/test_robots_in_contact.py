@@ -9,13 +9,14 @@ import pytest
 from numpy.testing import assert_allclose
 
 from random_models import random_tree
-from rigid_scenes import run
-from rigidblocks import Model, PDController, System, box_inertia, simulate
+from rigid_scenes import free_bodies, run
+from rigidblocks import Model, PDController, System, World, box_inertia, simulate
+from rigidblocks.block.memory_layout import Memory
 from rigidblocks.contact import PointContact, RigidContactPlant, contact_step, projected_sweeps
 from rigidblocks.contact.joint_tables import TreeTables, neighbours
 from rigidblocks.dynamics import aba, momentum, point_position
 from rigidblocks.dynamics.forward import expanded_parent
-from rigidblocks.kernels.compiled_stepper import numpy_stepper
+from rigidblocks.kernels.compiled_stepper import compiled_stepper, numpy_stepper
 from rigidblocks.robot.configuration import neutral, normalize_quaternions, rate
 from rigidblocks.robot.joints import (
     Fixed,
@@ -322,3 +323,61 @@ def test_controller_torques_take_effect_at_the_next_sample_of_the_plant():
         result = simulate(system, 0.1, plant.sample_time, form="compiled", progress=False)
     y = run(plant, 0.1, lambda now: -40.0 * now.q - 5.0 * now.qd)
     assert_allclose(result["robot.q"][1:], y.q, rtol=0.0, atol=1e-13)
+
+
+LINK = """<link name="{name}"><inertial><origin xyz="0 0 {z}"/><mass value="{m}"/>
+  <inertia ixx="{i}" iyy="{i}" izz="{j}" ixy="0" ixz="0" iyz="0"/></inertial><collision>
+  <origin xyz="0 0 {z}"/><geometry>{shape}</geometry></collision></link>"""
+JOINT = """<joint name="to {name}" type="continuous"><parent link="{parent}"/>
+  <child link="{name}"/><origin xyz="0 0 {z}"/><axis xyz="{axis}"/></joint>"""
+CUBE, ROD = '<box size="0.2 0.2 0.2"/>', '<capsule radius="0.03" length="0.2"/>'
+
+
+@pytest.fixture(scope="module")
+def wedged_leg(tmp_path_factory):
+    """Return a run of a leg whose light foot jams between two steep walls with mu = 1."""
+    text, parent = LINK.format(name="box", z=0, m=2, i=0.02, j=0.02, shape=CUBE), "box"
+    for k, (m, axis) in enumerate([(1.0, "0 1 0"), (1.0, "1 0 0"), (1e-6, "0 1 0")]):
+        name, z = f"link{k}", -0.2 if k else 0.0
+        text += LINK.format(name=name, z=-0.1, m=m, i=4e-3 * m, j=1e-4 * m, shape=ROD)
+        text += JOINT.format(name=name, parent=parent, z=z, axis=axis)
+        parent = name
+    path = tmp_path_factory.mktemp("wedge") / "wedged.urdf"
+    path.write_text(f'<robot name="wedged">{text}</robot>')
+    world, a = World("wedge", gravity=(0.0, 0.0, -9.81)), np.deg2rad(80.0)
+    world.add_robot("leg", path, at=(0.0, 0.0, 0.5), floating=True)
+    for side in (1.0, -1.0):
+        world.add_ground(Plane((side * np.sin(a), 0.0, np.cos(a)), (-0.02 * side, 0.0, 0.0)))
+    memory = Memory(world.plant(mu=1.0, sample_time=5e-3).plant)
+    m, stepper, rows = memory.start(), compiled_stepper(memory), np.empty((200, memory.size))
+    stepper.initialize(m, 0.0)
+    stepper.run(m, 0.0, 5e-3, rows)
+    return {name: rows[:, memory.where[name]] for name in ("qd", "residual", "sweeps_made")}
+
+
+@pytest.mark.slow
+def test_residual_of_a_jammed_leg_is_below_the_largest_speed_of_the_step(wedged_leg):
+    speed = np.abs(wedged_leg["qd"]).max(axis=1)  # [rad/s and m/s], arms are below 1 m
+    assert wedged_leg["sweeps_made"].max() > 200  # the sweeps do not converge in some steps
+    gravity = 9.81 * 5e-3  # [m/s] change of the velocities in a step
+    before = np.append(0.0, speed[:-1])
+    assert np.all(wedged_leg["residual"][:, 0] < speed + before + gravity)
+
+
+@pytest.mark.slow
+def test_tolerance_of_moving_bodies_does_not_change_bodies_at_rest():
+    def heights(tolerance):
+        plant = free_bodies(
+            [Box((0.2, 0.2, 0.2))] * 3,
+            [(0.0, 0.0, 0.1 + 0.2 * k) for k in range(3)],
+            moving_tolerance=tolerance,
+        )
+        return run(plant, 0.1)
+
+    assert_allclose(heights(1e-4).q, heights(1e-2).q, rtol=0, atol=0)
+
+
+def test_tolerance_of_moving_bodies_must_be_between_zero_and_one():
+    for value in (0.0, 1.0, -1e-3, np.nan):
+        with pytest.raises(ValueError, match="moving_tolerance must be above 0 and below 1"):
+            free_bodies([Sphere(0.1)], [(0.0, 0.0, 0.1)], moving_tolerance=value)

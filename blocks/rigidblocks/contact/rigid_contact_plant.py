@@ -81,8 +81,9 @@ class RigidContactPlant(WrittenBlock):
     pair, and the gap at each point. Projected Gauss-Seidel sweeps with the friction cone then solve
     for the impulses p, with a warm start from the previous step. The sweeps end when no contact
     velocity changes by more than 1e-5 of the speed of the fastest body. After 32 sweeps the limit
-    is 1e-4 of the speeds before the step. `max_sweeps` is the maximum number of sweeps. The C code
-    loops over tables, so the compile time does not depend on the number of pairs.
+    is `moving_tolerance` times the speeds before the step: a larger value saves time if bodies
+    move, and does not affect bodies at rest. `max_sweeps` is the maximum number of sweeps. The C
+    code loops over tables, so the compile time does not depend on the number of pairs.
 
     Materials. `mu` and `e` are the coefficients of friction and restitution. `mu_static` is the
     coefficient of static friction, by default `mu`. These coefficients, `torsional` [m] and
@@ -109,9 +110,10 @@ class RigidContactPlant(WrittenBlock):
     (nb,) is 1 if a contact force acts on the body, else 0. centre_of_pressure (nb, 3) [m] is the
     mean of the contact points of a body, weighted by the normal forces. `contacts` is the number of
     contacts. `left_out` is the number of pairs or points that exceed `max_contacts`. `residual`
-    [m/s] is the largest velocity change in the last sweep, and `sweeps_made` is the number of
-    sweeps. `depth` [m] is the largest penetration depth. The solver removes overlaps, such as
-    initial overlaps, over several steps without adding velocity.
+    [m/s] is the largest velocity change in the last sweep, at most the velocity error after the
+    step if the sweeps did not converge. `sweeps_made` is the number of sweeps. `depth` [m] is the
+    largest penetration depth. The solver removes overlaps, such as initial overlaps, over several
+    steps without adding velocity.
 
     Sensors. Each of the `sensors` has two sides, which consist of bodies, materials or the ground.
     A sensor `toe` has the output toe_wrench (6,), the wrench of the second side on the first side
@@ -149,6 +151,7 @@ class RigidContactPlant(WrittenBlock):
     material_pairs: tuple[MaterialPair, ...] = ()
     sensors: tuple[ContactSensor, ...] = ()
     restitution: str = "newton"
+    moving_tolerance: float = 1e-4
 
     def __post_init__(self) -> None:
         check_joints(self.model)
@@ -176,6 +179,10 @@ class RigidContactPlant(WrittenBlock):
             object.__setattr__(self, "max_contacts", default_max_contacts(self.model))
         check_count("max_contacts", self.max_contacts, MOST_IN_C // 8)  # C indices: 8 per contact
         check_count("max_sweeps", self.max_sweeps, MOST_IN_C)
+        if not 0.0 < self.moving_tolerance < 1.0:
+            raise ValueError(
+                f"moving_tolerance must be above 0 and below 1, but is {self.moving_tolerance!r}"
+            )
         check_freedoms(self.model, self._trees.freedoms)
         exclusions = as_exclusions(self.model, self.collision_exclusions)
         object.__setattr__(self, "collision_exclusions", exclusions)
@@ -436,6 +443,7 @@ class RigidContactPlant(WrittenBlock):
                 f"enum {{ {', '.join(at)} }};",
                 f"static const double RB_SCENE_STEP = {number_text(self.sample_time)};",
                 f"static const double RB_SCENE_TOLERANCE = {number_text(TOLERANCE)};",
+                f"static const double RB_MOVING_TOLERANCE = {number_text(self.moving_tolerance)};",
                 LoopTables(self.model).text(),
                 self._trees.text(excluded_pairs(self.model, self.collision_exclusions)),
                 scene_tables(self.model, self.ground),

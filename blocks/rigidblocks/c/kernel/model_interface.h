@@ -151,6 +151,8 @@
      RB_SCENE_STEP                        step size [s]
      RB_SCENE_SWEEPS                      largest number of Gauss-Seidel sweeps of a step
      RB_SCENE_TOLERANCE                   tolerance of velocities, relative to the largest speed
+     RB_MOVING_TOLERANCE                  tolerance after many sweeps, relative to the speeds before
+                                          the step
      RB_CONTACT_ROWS                      3, or 6 with torsional or rolling friction
      RB_POISSON                           1 for Poisson's law of restitution, 0 for Newton's law
      RB_ARGUMENTS, RB_GATHER, RB_GIVEN    parameters of contact_step; statements that collect them;
