@@ -26,7 +26,7 @@ class HydraulicCylinder(Motor):
     and v is its velocity. Keep x between 0 and `stroke`, for example with a `Stop`.
 
     The command u from -1 to 1 is the opening of the valve. For u > 0, the valve connects chamber a
-    with the supply and chamber b with the tank, for u < 0 it exchanges the chambers. The flow
+    with the supply and chamber b with the tank. For u < 0, it exchanges the chambers. The flow
     through each edge with the pressure drop d is
 
         Q = flow |u| sqrt(d / drop)

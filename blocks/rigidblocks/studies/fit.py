@@ -439,8 +439,8 @@ class Fit:
         exact: True if the derivatives are exact.
         runs: Number of runs of the system.
         at_bound: Names of the parameters whose estimates are at a bound.
-        settings: Values by name with which the system has the estimated motion. Of a fit of base
-            parameters, these are the estimates, and the initial values of all other parameters.
+        settings: Values by name that reproduce the estimated motion. For a fit of base parameters,
+            these are the estimates, and the initial values of all other parameters.
     """
 
     values: Mapping[str, float]
