@@ -33,7 +33,7 @@ GUESSES = {
     "prepare(system, 1e-3).load('state.npz')": "write run.restore(state)",
     "prepare(system, 1e-3).do_step()": "write run.step(n)",
     # systems
-    "System().add('c', Constant(1.0), dt=1e-3)": "did you mean h?",
+    "System().add('c', Constant(1.0), dt=1e-3)": None,
     "System().add('c', Constant(1.0), q0=1)": "did you mean start?",
     "System().add('c', Constant(1.0), initial_values={})": "did you mean start?",
     "System().add('c', Constant(1.0), solver='rk4')": "did you mean method?",

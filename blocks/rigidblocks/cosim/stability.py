@@ -230,7 +230,7 @@ def hold_warnings(wiring: Wiring, dt: float, values: Callable[[str], Array]) -> 
         block = part.component
         if not isinstance(block, Block) or type(block).longest_hold is Block.longest_hold:
             continue
-        held = max(dt, block.sample_time or 0.0)
+        held = max(part.dt or dt, block.sample_time or 0.0)
         longest = block.longest_hold(_upstream(wiring, name, values), _parameters(name, part))
         if held > longest:
             advice = (

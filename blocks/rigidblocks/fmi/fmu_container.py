@@ -100,6 +100,12 @@ def _files(
 
     The parts are in evaluation order. Parts of one FMU have the same file name.
     """
+    for name, part in wiring.parts.items():
+        if part.dt not in (None, dt):
+            raise ValueError(
+                f"'{name}' has its own communication step, dt={part.dt:g}, which an FMU of FMUs "
+                f"with the step {dt:g} s does not support; leave out dt"
+            )
     for k, group in enumerate(_groups(wiring), 1):
         first = wiring.parts[group[0]]
         name = f"{OURS}_{k}" if isinstance(first.component, Block) else f"part_{k}"
@@ -134,7 +140,7 @@ def _block_system(ours: dict[str, Part], wiring: Wiring) -> System:
         fed = {u for (a, _), (b, u), *_ in wiring.connections if b == name and a not in ours}
         ports = (port for port in part.component.inputs if port.name in fed)
         start = {**{p.name: p.clip(0.0) for p in ports if p.start is None}, **part.start}
-        inner.add(name, part.component, start=start, method=part.method, h=part.h)  # type: ignore[arg-type]
+        inner.add(name, part.component, start=start, method=part.method, h=part.h, dt=part.dt)  # type: ignore[arg-type]
     for one in wiring.connections:
         if one.source[0] in ours and one.target[0] in ours:
             inner.connect(*one.names)

@@ -435,7 +435,7 @@ class SequentialParts:
                 f"{{.kind = {'RB_BLOCK' if is_block else 'RB_HOSTED'}, .number = {k}, "
                 f".instance = memory + {self.first[part.name]}, {steps}"
                 f".wires = WIRES_{k}, .n_wires = {len(wires)}, "
-                f".scales = SCALES_{k}, .n_scales = {len(scales)}}}"
+                f".scales = SCALES_{k}, .n_scales = {len(scales)}{self._slow_text(part)}}}"
             )
         names = [part.name for part in self.parts]
         checked = list(self._unguarded_outputs())
@@ -448,6 +448,17 @@ class SequentialParts:
         yield integers("FMU_OF", [numbers.get(name, -1) for name in names])
         yield table("Copy CHECKED", checked)
         yield f"enum {{ RUNNER_CHECKED = {len(checked)} }};"
+
+    def _slow_text(self, part: Part) -> str:
+        """Return the C members of a part with a longer communication step, or ""."""
+        every = self.plan.slow_parts.get(part.name)
+        if every is None:
+            return ""
+        dt = self.plan.dt
+        return (
+            f", .every = {every}, .t_start = {c_number(self.plan.t_start)}, .dt = {c_number(dt)}, "
+            f".length = {c_number(every * dt)}"
+        )
 
     def _start_tables(self, names: list[str]) -> Iterator[str]:
         """Yield the C tables of the initialization: the parts and evaluations of each group."""

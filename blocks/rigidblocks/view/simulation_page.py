@@ -139,7 +139,7 @@ def add_wrench_inputs(system: System) -> System:
         plant = part.component
         if isinstance(plant, Plant) and all(port.name != WRENCHES for port in plant.inputs):
             more = plant.with_wrenches()
-            same.add(name, more, start=part.start, method=part.method, h=part.h)
+            same.add(name, more, start=part.start, method=part.method, h=part.h, dt=part.dt)
         else:
             same.parts[name] = part
     same.connections, same.exposure = list(system.connections), system.exposure

@@ -335,6 +335,10 @@ typedef struct {
     const int32_t *may_go_back; /* 1 if the host may roll back to the start of the step */
     const Exchange *exchange;   /* NULL: not for model exchange */
     const Clocks *clocks;       /* NULL: no clocks, or no event mode */
+    /* communication step of a slow part: number of steps of the run, 0 or 1 for each step; start
+       time and step size of the run [s]; length of the step of the part [s] */
+    int64_t every;
+    double t_start, dt, length;
 } Part;
 
 typedef struct {

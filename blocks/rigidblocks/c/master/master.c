@@ -76,16 +76,35 @@ static int all_finite(const Copy *copies, int64_t n)
     return 1;
 }
 
+/* Return 1 if a part steps in the communication step from t. For a slow part, replace t and dt by
+   the start and the length of its own communication step, which ends with the step from t. */
+static int is_due(const Part *part, double *t, double *dt)
+{
+    if (part->every <= 1)
+        return 1;
+    const int64_t number = (int64_t)floor((*t - part->t_start) / part->dt + 0.5) + 1;
+    if (number % part->every)
+        return 0;
+    *t = part->t_start + (double)(number / part->every - 1) * part->length;
+    *dt = part->length;
+    return 1;
+}
+
 static int step_all_parts(Loop *loop, double t, double dt)
 {
-    if (loop->simultaneous)
-        for (int64_t k = 0; k < loop->n_parts; k++)
+    for (int64_t k = 0; loop->simultaneous && k < loop->n_parts; k++) {
+        double begin = t, length = dt;
+        if (is_due(loop->parts + k, &begin, &length))
             rb_master_read(loop->parts + k);
+    }
     for (int64_t k = 0; k < loop->n_parts; k++) {
         const Part *part = loop->parts + k;
+        double begin = t, length = dt;
+        if (!is_due(part, &begin, &length))
+            continue;
         if (!loop->simultaneous)
             rb_master_read(part);
-        if (!part_step(loop, part, t, dt)) {
+        if (!part_step(loop, part, begin, length)) {
             loop->part = part->number;
             return RB_LOOP_FAILED;
         }

@@ -568,6 +568,13 @@ def _is_continuous(part: Part) -> bool:
 def _part(wiring: Wiring, circle: tuple[str, ...], whole: Callable[[Wiring], Block]) -> Part:
     """Return a part that contains a group of parts; `whole` converts their wiring to a block."""
     parts = {name: wiring.parts[name] for name in circle}
+    for name, part in parts.items():
+        if part.dt is not None:
+            others = ", ".join(sorted({*circle} - {name}))
+            raise ValueError(
+                f"'{name}' has its own communication step, dt={part.dt:g}, and cannot become one "
+                f"block with {others}; leave out dt"
+            )
     for one in wiring.connections:
         (a, _), (b, u) = one.source, one.target
         if b in parts and a not in parts and (port := parts[b].input(u)).start is None:

@@ -47,8 +47,9 @@ class FusedSystem(PortsOfParts, Composite):
     (`ContinuousSystem`). The block copies the system, so later changes of the system do not affect
     the block.
 
-    Raises ValueError if a part is an FMU or an unconnected input has no start value. Also raises
-    ValueError if an algebraic loop goes through a sampled part or exists at initialization.
+    Raises ValueError if a part is an FMU or has its own communication step, or if an unconnected
+    input has no start value. Also raises ValueError if an algebraic loop goes through a sampled
+    part or exists at initialization.
     """
 
     def __init__(self, system: System | Wiring, dt: float, order: str = GAUSS_SEIDEL):
@@ -57,6 +58,13 @@ class FusedSystem(PortsOfParts, Composite):
         self.sample_time = dt
         self._jacobi = order == JACOBI
         wiring, exposure = wiring_and_exposure(system)
+        for name, part in wiring.parts.items():
+            if part.dt not in (None, dt):
+                raise ValueError(
+                    f"'{name}' has its own communication step, dt={part.dt:g}, which a FusedSystem "
+                    f"with the step {dt:g} s does not support; leave out dt, or use the form "
+                    "compiled or numpy"
+                )
         self._parts = WiredParts(
             merge_synchronous_blocks(eliminate_algebraic_loops(wiring)), exposure
         )

@@ -191,6 +191,7 @@ class Part:
         has_own_library: True if the FMU shares its library with no other instance.
         time_limit: Time limit of each call of an isolated or remote FMU [s].
         rtol: Relative tolerance of an FMU for co-simulation.
+        dt: Communication step [s], a multiple of the step of the run, or None for that step.
     """
 
     name: str
@@ -203,6 +204,7 @@ class Part:
     has_own_library: bool = False
     time_limit: float = 60.0
     rtol: float | None = None
+    dt: float | None = None
 
     @property
     def stepping(self) -> tuple[Method, float]:

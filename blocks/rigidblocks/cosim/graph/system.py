@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, is_dataclass, replace
 from importlib import import_module
+from math import inf
 from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar
@@ -84,6 +85,7 @@ class System(AttributeHints):
         start: Mapping[str, Any] | None = None,
         method: Method | str | None = None,
         h: float | None = None,
+        dt: float | None = None,
         rtol: float | None = None,
         atol: float | None = None,
         max_inner_steps: int | None = None,
@@ -113,6 +115,9 @@ class System(AttributeHints):
             method: Integration method, by name or as an object. FMUs for model exchange support all
                 methods except "semi-implicit euler"; their default is an adaptive method.
             h: Longest inner step [s].
+            dt: Communication step of this part [s], a multiple of the step of the run. The part
+                steps once at the end of each such interval. Until then, its outputs are held, and
+                it does not read its inputs. The default is the step of the run.
             rtol: Relative tolerance of an adaptive method. For an FMU for co-simulation, this
                 option replaces the tolerance of the default experiment.
             atol: Absolute tolerance of an adaptive method.
@@ -144,11 +149,13 @@ class System(AttributeHints):
                 f"cannot add '{name}': a part name must be new, not empty and without dots; used "
                 f"names: {name_list(self.parts)}"
             )
-        _check_types(name, h=h, time_limit=time_limit, rtol=rtol, atol=atol)
+        _check_types(name, h=h, dt=dt, time_limit=time_limit, rtol=rtol, atol=atol)
         try:
             used, pairs = component_of(component, kind, key_file)
         except (TraceError, ImpureBlockError) as error:
             raise type(error)(f"cannot add '{name}': {error}") from error
+        if dt is not None and not 0 < dt < inf:
+            raise ValueError(f"dt of '{name}' must be finite and positive, not {dt} s")
         if isolated not in (False, True, "process", "library"):
             raise ValueError(
                 f"`isolated` of '{name}' must be False, True, 'process' or 'library', not "
@@ -180,6 +187,7 @@ class System(AttributeHints):
             isolated=own_process,
             has_own_library=own_library,
             time_limit=limit,
+            dt=None if dt is None else float(dt),
         )
         if isinstance(used, Fmu) and used.kind != MODEL_EXCHANGE:
             unused = {"method": method, "h": h, "atol": atol, "max_inner_steps": max_inner_steps}

@@ -190,7 +190,7 @@ def with_sensitivities(wiring: Wiring, numbers: Iterable[Number], outputs: Itera
             _refuse(name, block)
             kept = tuple(port.name for port in block.outputs if (name, port.name) in read)
             block = Sensitivities(block, len(numbers), kept, _seeds(block, name, numbers))
-        system.add(name, block, start=part.start, method=part.method, h=part.h)
+        system.add(name, block, start=part.start, method=part.method, h=part.h, dt=part.dt)
     for one in wiring.connections:
         system.connect(*one.names)
         if one.source[0] in reached:

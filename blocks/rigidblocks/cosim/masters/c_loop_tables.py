@@ -167,6 +167,10 @@ class _Part(Structure):
         ("may_go_back", c_void_p),
         ("exchange", c_void_p),
         ("clocks", c_void_p),
+        ("every", c_int64),
+        ("t_start", c_double),
+        ("dt", c_double),
+        ("length", c_double),
     )
 
 
@@ -394,12 +398,40 @@ Wire = tuple[Array, Array]  # views of the source values and of the target value
 Scale = tuple[Array, Conversion]  # values to convert in place, and their conversion
 
 
+class Slow(NamedTuple):
+    """Communication step of a part that is longer than the step of the run.
+
+    The part steps once in `every` steps of the run, over `length` [s]. The steps of the run begin
+    at `t_start` and have the length `dt` [s].
+    """
+
+    every: int
+    t_start: float
+    dt: float
+    length: float
+
+    def step_at(self, t: float) -> tuple[float, float] | None:
+        """Return the start and the length [s] of the step that ends with the run's step from t.
+
+        The result is None if no step of the part ends there.
+        """
+        number = round((t - self.t_start) / self.dt) + 1
+        if number % self.every:
+            return None
+        return self.t_start + (number // self.every - 1) * self.length, self.length
+
+
 class Row(NamedTuple):
-    """Row of one part in the table of the C loop: entry, input wires and unit conversions."""
+    """Row of one part in the table of the C loop.
+
+    It contains the entry, the input wires, the unit conversions, and the communication step of a
+    slow part, or None.
+    """
 
     entry: Entry
     wires: Sequence[Wire] = ()
     scales: Sequence[Scale] = ()
+    slow: Slow | None = None
 
 
 @cache
@@ -504,7 +536,12 @@ class Loop:
         return ending, loop.k, loop.filled
 
     def _part(
-        self, number: int, entry: Entry, wires: Sequence[Wire], scales: Sequence[Scale]
+        self,
+        number: int,
+        entry: Entry,
+        wires: Sequence[Wire],
+        scales: Sequence[Scale],
+        slow: Slow | None,
     ) -> _Part:
         copies, n = self._copies(wires)
         converted, n_scales = self._scales(scales)
@@ -527,6 +564,7 @@ class Loop:
             may_go_back=None if entry.may_go_back is None else entry.may_go_back.ctypes.data,
             exchange=self._exchange(entry.exchange),
             clocks=self._clocks(entry.clocks),
+            **({} if slow is None else slow._asdict()),
         )
 
     def _variables(self, groups: Sequence[Variables]) -> int:

@@ -239,8 +239,11 @@ class HeldStep(Scheme):
         Events may split a communication step; `whole` contains the start time and the length of the
         whole communication step [s].
         """
-        for number in self._parts.read_inputs_in_order(self._simultaneous):
-            self._parts.step_within(whole, number, t, dt)
+        due = self._parts.due_steps(whole, t, dt)
+        numbers = [number for number, *_ in due]
+        for k in self._parts.read_inputs_in_order(numbers, is_simultaneous=self._simultaneous):
+            number, own, begin, length = due[k]
+            self._parts.step_within(own, number, begin, length)
 
 
 class EventStep:

@@ -10,13 +10,14 @@ import numpy as np
 
 from rigidblocks.block.adaptive_methods import STEP_PORTS
 from rigidblocks.block.block import Block
+from rigidblocks.block.stepper import time_tolerance
 from rigidblocks.cosim.fmu_import.library_sharing import SharedLibraries, reuse_of
 from rigidblocks.cosim.fmu_import.model_exchange import running_fmu
 from rigidblocks.cosim.fmu_import.remote_instance import isolated_fmu, served_fmu
 from rigidblocks.cosim.graph.fmu_part import Fmu, FmuError
 from rigidblocks.cosim.graph.part import Part
 from rigidblocks.cosim.graph.remote_fmu import RemoteFile
-from rigidblocks.cosim.masters.c_loop_tables import BLOCK, Entry, Row, Scale, Wire
+from rigidblocks.cosim.masters.c_loop_tables import BLOCK, Entry, Row, Scale, Slow, Wire
 from rigidblocks.cosim.masters.initialization import Initialization
 from rigidblocks.cosim.masters.part_instance import BlockInstance, Instance
 from rigidblocks.cosim.masters.run_plan import Plan, make_for_part
@@ -167,7 +168,13 @@ class Instances(Network):
         self._connect()
         self._initialization = self._initialization_of(plan)
         self._in_order = [self.by_name[name] for name in self.order]
-        distant = [k for k, one in enumerate(self._in_order) if one.is_distant]
+        self._slow = {
+            self.order.index(name): Slow(n, plan.t_start, plan.dt, n * plan.dt)
+            for name, n in plan.slow_parts.items()
+        }
+        distant = [
+            k for k, one in enumerate(self._in_order) if one.is_distant and k not in self._slow
+        ]
         self._sent_together = distant if plan.is_simultaneous else []
         self.outputs = {
             plan.wiring.whole_name(name, port.name): self.by_name[name].output(port.name)
@@ -260,19 +267,39 @@ class Instances(Network):
                    key.partition(".")[0] == name}  # fmt: skip
             instance.load_arrays(number, own)
 
-    def read_inputs_in_order(self, is_simultaneous: bool) -> Iterator[int]:
-        """Read the inputs of the parts, and yield the number of each part in stepping order.
+    def due_steps(
+        self, whole: tuple[float, float], t: float, dt: float
+    ) -> list[tuple[int, tuple[float, float], float, float]]:
+        """Return the parts that step from t to t + dt, within the communication step `whole`.
+
+        A part with a longer communication step is due only at its end. Each item contains the
+        number of the part, its whole communication step, and the start and the length of its step
+        [s].
+        """
+        ends = abs(t + dt - sum(whole)) <= time_tolerance(sum(whole), 0.0)
+        found = []
+        for number in range(len(self.order)):
+            slow = self._slow.get(number)
+            if slow is None:
+                found.append((number, whole, t, dt))
+            elif ends and (own := slow.step_at(whole[0])) is not None:
+                found.append((number, own, *own))
+        return found
+
+    def read_inputs_in_order(self, due: Iterable[int], *, is_simultaneous: bool) -> Iterator[int]:
+        """Read the inputs of the parts `due`, and yield the position of each one in `due`.
 
         All parts read their inputs before the first step (Jacobi), or each part reads its inputs
         before its own step (Gauss-Seidel).
         """
+        names = [self.order[number] for number in due]
         if is_simultaneous:
-            for name in self.order:
+            for name in names:
                 self.read_inputs(name)
-        for number, name in enumerate(self.order):
+        for k, name in enumerate(names):
             if not is_simultaneous:
                 self.read_inputs(name)
-            yield number
+            yield k
 
     def read_inputs(self, name: str) -> None:
         """Copy the connected inputs of a part from their sources, and convert the units."""
@@ -283,8 +310,8 @@ class Instances(Network):
 
     def table(self) -> Sequence[Row]:
         return [
-            Row(self.by_name[name].entry(), self.wires[name], self._scales[name])
-            for name in self.order
+            Row(self.by_name[name].entry(), self.wires[name], self._scales[name], self._slow.get(k))
+            for k, name in enumerate(self.order)
         ]
 
     @property

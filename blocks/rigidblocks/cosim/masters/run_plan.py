@@ -303,6 +303,12 @@ class Coupling:
         if self.is_plain:
             return
         given = ", ".join(name for name, value in vars(self).items() if value)
+        for name, part in wiring.parts.items():
+            if part.dt is not None:
+                raise ValueError(
+                    f"{given} cannot be combined with dt={part.dt:g} of '{name}'; remove one of "
+                    "them"
+                )
         if form == "fused":
             raise ValueError(
                 f"the form 'fused' does not support {given}; use the form compiled or numpy"
@@ -386,6 +392,16 @@ class Plan:
         if self.coupling.solves:
             return tuple(name for group in self.links.groups for name in group)
         return self.wiring.stepping_order
+
+    @cached_property
+    def slow_parts(self) -> dict[str, int]:
+        """Parts with longer communication steps: number of steps of the run by part name."""
+        counts = {
+            name: round(part.dt / self.dt)
+            for name, part in self.wiring.parts.items()
+            if part.dt is not None
+        }
+        return {name: n for name, n in counts.items() if n > 1}
 
     @cached_property
     def links(self) -> Links:
@@ -594,10 +610,17 @@ def _check_steps(wiring: Wiring, t_start: float, dt: float) -> None:
         raise ValueError(f"a run needs a finite t_start and dt > 0, not {t_start} and {dt}")
     check_resolution(t_start, dt)
     for name, part in wiring.parts.items():
+        step = dt if part.dt is None else part.dt
+        count = step / dt
+        if count < 0.5 or abs(count - np.rint(count)) > count_tolerance(count):
+            raise ValueError(
+                f"'{name}' has the communication step {step:g} s, which is not a multiple of the "
+                f"step of the run, {dt:g} s"
+            )
         sample_time = getattr(part.component, "sample_time", None)
         if isinstance(part.component, Fmu):  # the clocks of an FMU may tick within a step
             try:
-                sample_spans(sample_time, dt)
+                sample_spans(sample_time, step)
             except ValueError as error:
                 raise ValueError(f"'{name}': {error}") from None
         if sample_time is None:
