@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rigidblocks.dynamics import aba, crba, energy, rnea
     from rigidblocks.dynamics.floating_base import floating_base
     from rigidblocks.dynamics.force_elements import ForceElement
-    from rigidblocks.dynamics.force_laws import Friction, Spring
+    from rigidblocks.dynamics.force_laws import Friction, Law, Spring
     from rigidblocks.dynamics.kinematics import (
         Target,
         forward_kinematics,
@@ -81,6 +81,7 @@ __all__ = [
     "GroundContact",
     "HybridPlant",
     "InverseDynamicsController",
+    "Law",
     "LiveView",
     "LoopJoint",
     "Model",
@@ -156,7 +157,7 @@ _NAMES = {
     "dynamics.kinematics": (
         "Target forward_kinematics frame_jacobian frame_pose inverse_kinematics"
     ),
-    "dynamics.force_laws": "Friction Spring",
+    "dynamics.force_laws": "Friction Law Spring",
     "fmi.export": "export_fmu",
     "robot_description.json_file": "save_model",
     "robot_description.load": "load_model",
