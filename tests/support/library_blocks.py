@@ -50,6 +50,7 @@ from rigidblocks.library import (
     HybridPlant,
     InverseDynamicsController,
     InverseKinematics,
+    JerkLimitedProfile,
     JointActuator,
     JointLimits,
     JointWrenches,
@@ -156,6 +157,7 @@ BLOCKS = {
     ),
     "chirp": (Chirp(0.5, (2.0, 20.0), 0.05, amplitude=0.4, unit="m"), set()),
     "quintic": (QuinticProfile((0.0, 1.0), (1.0, -0.5), 0.07, begin=0.01), set()),
+    "jerk_limited": (JerkLimitedProfile(3.0, 40.0, 900.0, 0.005, unit="m"), set()),
     "trapezoid": (
         TrapezoidalProfile(
             (0.0, 1.0, 0.2), (1.0, -0.5, 0.2), (30.0, 2000.0, 1.0), 1e3, begin=0.005

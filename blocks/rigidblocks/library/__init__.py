@@ -21,6 +21,7 @@ from rigidblocks.library.frames import (
     JointWrenches,
     WrenchSum,
 )
+from rigidblocks.library.jerk_limited_profile import JerkLimitedProfile
 from rigidblocks.library.joint_forces import JointActuator, JointLimits
 from rigidblocks.library.linear_systems import (
     Derivative,
@@ -103,6 +104,7 @@ __all__ = [
     "Integrator",
     "InverseDynamicsController",
     "InverseKinematics",
+    "JerkLimitedProfile",
     "JointActuator",
     "JointLimits",
     "JointWrenches",

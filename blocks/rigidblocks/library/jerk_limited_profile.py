@@ -1,0 +1,212 @@
+"""Time-optimal motion to a target at rest with limited velocity, acceleration and jerk."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rigidblocks.block.block import Block, Port, Record, Values
+from rigidblocks.library.sources import Unit, rate_unit, signal_count
+from rigidblocks.spatial.scalar import clip, less, maximum, minimum, select, square_root
+
+_BISECTIONS = 54  # halvings of the duration of the first phase, down to its rounding error
+
+
+class Motion(NamedTuple):
+    """Value, velocity and acceleration of a signal."""
+
+    p: Any
+    v: Any
+    a: Any
+
+
+class Limits(NamedTuple):
+    """Positive limits of the velocity, the acceleration and the jerk."""
+
+    v: Any
+    a: Any
+    j: Any
+
+
+class VelocityChange(NamedTuple):
+    """Time-optimal motion to a velocity with zero acceleration.
+
+    The jerk is `j` for the duration t1, zero for t2, and -`j` for t3 [s].
+    """
+
+    j: Any
+    t1: Any
+    t2: Any
+    t3: Any
+
+    @property
+    def duration(self) -> Any:
+        """Duration of the motion [s]."""
+        return self.t1 + self.t2 + self.t3
+
+
+def velocity_change(start: Motion, target: Any, limits: Limits) -> VelocityChange:
+    """Return the time-optimal motion to the velocity `target` with zero acceleration.
+
+    For a decreasing velocity with w = v - target and the peak deceleration A:
+
+        A^2 = j w + a^2 / 2, at most a_max^2
+        t1 = (a + A) / j,  t2 = max(w + a^2 / (2 j) - a_max^2 / j, 0) / a_max,  t3 = A / j
+    """
+    j = limits.j
+    w = start.v - target
+    sign = select(less(w + start.a * np.abs(start.a) / (2.0 * j), 0.0), -1.0, 1.0)
+    w, a = sign * w, sign * start.a
+    peak = minimum(square_root(maximum(j * w + a * a / 2.0, 0.0)), limits.a)
+    t2 = maximum(w + a * a / (2.0 * j) - limits.a**2 / j, 0.0) / limits.a
+    return VelocityChange(-sign * j, maximum((a + peak) / j, 0.0), t2, peak / j)
+
+
+def motion_at(start: Motion, change: VelocityChange, t: Any) -> Motion:
+    """Return the motion at the time t >= 0 [s] of a change of velocity, followed by a cruise."""
+    done, motion = 0.0, start
+    for jerk, duration in ((change.j, change.t1), (0.0, change.t2), (-change.j, change.t3)):
+        motion = _constant_jerk(motion, jerk, clip(t - done, 0.0, duration))
+        done = done + duration
+    cruise = maximum(t - done, 0.0)
+    a = select(less(0.0, cruise), 0.0, motion.a)
+    return Motion(motion.p + motion.v * cruise, motion.v, a)
+
+
+def _constant_jerk(start: Motion, j: Any, t: Any) -> Motion:
+    p, v, a = start
+    return Motion(p + t * (v + t * (a / 2.0 + t * j / 6.0)), v + t * (a + t * j / 2.0), a + t * j)
+
+
+class Course(NamedTuple):
+    """Time-optimal motion to a target: a change of velocity until t = `switch`, then a stop [s]."""
+
+    start: Motion
+    change: VelocityChange
+    switch: Any
+    turn: Motion
+    stop: VelocityChange
+
+    @property
+    def duration(self) -> Any:
+        """Duration of the motion to the target [s]."""
+        return self.switch + self.stop.duration
+
+    def at(self, t: Any, target: Any) -> Motion:
+        """Return the motion at the time t >= 0 [s]; at the end, the signal rests at `target`."""
+        first = motion_at(self.start, self.change, minimum(t, self.switch))
+        last = motion_at(self.turn, self.stop, maximum(t - self.switch, 0.0))
+        before, over = less(t, self.switch), less(self.duration, t)
+        moving = (select(before, one, other) for one, other in zip(first, last, strict=True))
+        rest = (target, 0.0 * target, 0.0 * target)
+        return Motion(*(select(over, r, m) for r, m in zip(rest, moving, strict=True)))
+
+
+def course_to(start: Motion, target: Any, limits: Limits) -> Course:
+    """Return the time-optimal motion from `start` to rest at `target`.
+
+    The signal first changes its velocity towards the limit in the direction of the target. It stops
+    from the point of this motion from which the stop ends at the target. The end of the stop
+    depends monotonically on this point, which bisection locates.
+    """
+
+    def stop_from(motion: Motion) -> tuple[VelocityChange, Any]:
+        change = velocity_change(motion, 0.0, limits)
+        return change, motion_at(motion, change, change.duration).p
+
+    _, end = stop_from(start)
+    sign = select(less(target, end), -1.0, 1.0)
+    change = velocity_change(start, sign * limits.v, limits)
+    low, high = 0.0 * end, change.duration
+    fast = motion_at(start, change, high)
+    missing = sign * (target - stop_from(fast)[1])  # distance of the cruise at the velocity limit
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2.0
+        _, end = stop_from(motion_at(start, change, middle))
+        is_short = less(sign * end, sign * target)
+        low, high = select(is_short, middle, low), select(is_short, high, middle)
+    cruises = less(0.0, missing)
+    switch = select(cruises, change.duration + maximum(missing, 0.0) / limits.v, low)
+    turn = motion_at(start, change, switch)
+    stop, _ = stop_from(turn)
+    return Course(start, change, switch, turn, stop)
+
+
+@dataclass(frozen=True, eq=False)
+class JerkLimitedProfile(Block):
+    """Time-optimal motion to a target that may change, with limited velocity and jerk.
+
+    In each sample time T, every signal moves along the time-optimal motion from its value, velocity
+    and acceleration to rest at the input `target`:
+
+        |slope| <= slope_max,   |curvature| <= curvature_max,   |d(curvature)/dt| <= jerk_max
+
+    The signals move independently of each other. The motion starts at rest at `y0`. `y0` and the
+    limits are scalars or arrays (n,), in `unit`. The outputs are y, the velocity `slope`, the
+    acceleration `curvature`, each (n,), and `remaining` (n,), the time to the target [s] if the
+    target stays constant.
+
+    If a limit is reduced during a motion, the signal may exceed the new limit until it has slowed
+    down. The block locates the switching times by bisection, so `linearize` does not contain the
+    sensitivity of the switching times.
+
+    Raises:
+        ValueError: A limit is not positive, or the arrays differ in length.
+    """
+
+    slope_max: Any
+    curvature_max: Any
+    jerk_max: Any
+    sample_time: float
+    y0: Any = 0.0
+    unit: Unit = "rad"
+
+    @cached_property
+    def _n(self) -> int:
+        limits = {name: getattr(self, name) for name in ("slope_max", "curvature_max", "jerk_max")}
+        return signal_count("a jerk-limited profile", y0=self.y0, unit=self.unit, **limits)
+
+    @cached_property
+    def inputs(self) -> tuple[Port, ...]:
+        """Input port of the target (n,)."""
+        return (Port("target", (self._n,), self.unit, "target of the motion"),)
+
+    @cached_property
+    def sampled(self) -> tuple[Port, ...]:
+        """Ports of the value y, its first two derivatives, and the remaining time, each (n,)."""
+        n, unit = self._n, self.unit
+        rest = np.zeros(n)
+        return (
+            Port("y", (n,), unit, "value", np.broadcast_to(self.y0, (n,))),
+            Port("slope", (n,), rate_unit(unit), "rate of change", rest),
+            Port("curvature", (n,), rate_unit(unit, 2), "rate of change of the slope", rest),
+            Port("remaining", (n,), "s", "time to the target", rest),
+        )
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        """Output ports of all sampled states."""
+        return self.sampled
+
+    @cached_property
+    def parameters(self) -> tuple[Port, ...]:
+        """Parameter ports of the limits of velocity, acceleration and jerk, each (n,)."""
+        rows = (
+            ("slope_max", "the slope", self.slope_max),
+            ("curvature_max", "the curvature", self.curvature_max),
+            ("jerk_max", "the rate of the curvature", self.jerk_max),
+        )
+        return tuple(
+            Port(
+                name, (self._n,), rate_unit(self.unit, k), f"limit on {text}", value, positive=True
+            )
+            for k, (name, text, value) in enumerate(rows, 1)
+        )
+
+    def update(self, x: Record, u: Record, p: Record) -> Values:
+        limits = Limits(p.slope_max, p.curvature_max, p.jerk_max)
+        course = course_to(Motion(x.y, x.slope, x.curvature), u.target, limits)
+        after = course.at(0.0 * x.y + self.sample_time, u.target)
+        left = maximum(course.duration - self.sample_time, 0.0)
+        return {"y": after.p, "slope": after.v, "curvature": after.a, "remaining": left}
