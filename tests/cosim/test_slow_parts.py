@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from foreign_fmu import foreign_fmu
 from planar2ctrl import CONNECTIONS, parts
-from rigidblocks import Block, FusedSystem, Port, Sine, System, prepare, simulate
+from rigidblocks import Block, FusedSystem, Port, Sine, System, prepare, save_system, simulate
 
 DT, N = 1e-3, 4
 T = N * DT
@@ -127,5 +127,7 @@ def test_merged_blocks_reject_parts_with_their_own_communication_step():
     ):
         FusedSystem(wired(T), DT)
     FusedSystem(wired(T), T)
+    with pytest.raises(ValueError, match="which SSP does not store; leave out dt"):
+        save_system(wired(T), "never.ssp")
     with pytest.raises(ValueError, match="and cannot become one block with"):
         simulate(wired(T), 0.1, DT, transparent=True, progress=False)

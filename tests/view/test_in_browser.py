@@ -378,3 +378,27 @@ def test_mouse_grabs_a_body_at_its_visible_point(tab, tmp_path):
     """)
     assert grabbed == [0, True, 1, True, None]
     assert tab.errors() == []
+
+
+LAYOUT = """
+const [stage, sliders] = ["stage", "sliders"].map(
+  (name) => document.getElementById(name).getBoundingClientRect());
+return { width: innerWidth, overflow: document.documentElement.scrollWidth - innerWidth,
+         stage: [stage.width, stage.bottom], sliders: [sliders.left, sliders.top] };
+"""
+
+
+def test_narrow_page_shows_the_scene_above_the_sliders(tab, tmp_path):
+    open_page(tab, show(planar2()), tmp_path)
+    wide = tab.run(LAYOUT)
+    assert wide["sliders"][0] >= wide["stage"][0] - 1  # next to the scene
+    tab.call("POST", "/window/rect", {"width": 600, "height": 800})
+    try:
+        tab.wait("return innerWidth <= 700")
+        narrow = tab.run(LAYOUT)
+    finally:
+        tab.call("POST", "/window/rect", {"width": 900, "height": 700})
+    assert narrow["overflow"] <= 0
+    assert narrow["stage"][0] == pytest.approx(narrow["width"], abs=20)
+    assert narrow["sliders"][1] >= narrow["stage"][1] - 1
+    assert tab.errors() == []

@@ -292,7 +292,7 @@ def _frames(robot: "RobotDescription", names: Sequence[str]) -> tuple["Frame", .
             moving = ", ".join(known for known, (body, _) in robot.frames.items() if body >= 0)
             raise ValueError(
                 f"unknown frame '{name}'{nearest(name, list(robot.frames))}; "
-                f"frames on moving bodies: {moving}"
+                f"frames on moving bodies: {moving or 'none'}"
             )
         body, placement = robot.frames[name]
         if body < 0:

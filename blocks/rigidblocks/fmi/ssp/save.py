@@ -73,7 +73,8 @@ def save_system(
         The path of the file.
 
     Raises:
-        ValueError: The system has no parts, dt does not divide the run, or the order is unknown.
+        ValueError: The system has no parts, a part has its own communication step, dt does not
+            divide the run, or the order is unknown.
             The error also occurs for a Python part, which no other tool can run. Another reason is
             a connection to elements of an FMI 3.0 array variable, which have no connectors in SSP.
     """
@@ -81,6 +82,12 @@ def save_system(
         raise ValueError("the system has no parts: add blocks or FMU files")
     if order is not None and order not in ORDERS:
         raise ValueError(f"order must be one of {', '.join(ORDERS)}, not '{order}'")
+    for part in system.parts.values():
+        if part.dt is not None:
+            raise ValueError(
+                f"'{part.name}' has its own communication step, dt={part.dt:g}, which SSP does not "
+                "store; leave out dt"
+            )
     _check_run(t_start, t_stop, dt)
     files = dict(_file_names(system.parts))
     content = {
