@@ -214,6 +214,8 @@ OPEN_LOOPS = ("feed-forward of a loop", "loop closure")
 ROUNDED = ("encoder", "fault", "noise", "uniform noise")
 # the contact points start at a fold of the height field, where the normal and the force jump
 FOLDED = ("hard ground",)
+# bisection locates the switching times, so the derivatives omit their sensitivity
+BISECTED = ("jerk_limited",)
 
 
 def walked_blocks():
@@ -223,7 +225,7 @@ def walked_blocks():
         composite = isinstance(block, Composite | BlockInC)
         if (
             not composite
-            and name not in (*OPEN_LOOPS, *ROUNDED, *FOLDED)
+            and name not in (*OPEN_LOOPS, *ROUNDED, *FOLDED, *BISECTED)
             and not (loops and block.states)
         ):
             yield name, block

@@ -59,8 +59,9 @@ def test_motion_that_is_computed_again_has_the_remaining_duration(rng):
     A rounding error d of the position may need a motion of the duration 4 (d / (2 j))^(1/3).
     """
     start, target, limits = random_states(rng, 2000)
-    rounding = 4 * np.cbrt(1e-14 / (2 * limits.j))
     course = course_to(start, target, limits)
+    size = np.abs(start.p) + np.abs(target) + limits.v * course.duration
+    rounding = 4 * np.cbrt(16 * np.finfo(float).eps * size / (2 * limits.j))
     for share in (0.2, 0.5, 0.9):
         here = course.at(share * course.duration, target)
         rest = course_to(here, target, limits).duration
@@ -92,6 +93,8 @@ def test_profile_turns_to_a_new_target_within_its_limits():
     system.connect("target.y", "profile.target")
     result = simulate(system, 4.0, T, progress=False)
     y, slope, bend = (result[f"profile.{name}"] for name in ("y", "slope", "curvature"))
+    assert_array_equal(y[0], [0.0, 0.0])
+    assert result["profile.remaining"][0, 0] == pytest.approx(1 + 1 / 4 + 4 / 20)
     assert_array_equal(y[-1], [-1.0, 0.5])
     assert_array_equal(result["profile.remaining"][-1], [0.0, 0.0])
     assert np.all(np.abs(slope) <= np.array(limits[0]) + 1e-12)

@@ -110,6 +110,7 @@ def _with_elements(name):
         yield "gears", GEARED_PLANTS[name]((*SPRINGS, *GEARS))
 
 
+TOWARDS = {("target", y) for y in ("y", "slope", "curvature", "remaining")}
 # block, and its expected direct feedthrough
 DRIVES = (
     Drive(
@@ -157,7 +158,7 @@ BLOCKS = {
     ),
     "chirp": (Chirp(0.5, (2.0, 20.0), 0.05, amplitude=0.4, unit="m"), set()),
     "quintic": (QuinticProfile((0.0, 1.0), (1.0, -0.5), 0.07, begin=0.01), set()),
-    "jerk_limited": (JerkLimitedProfile(3.0, 40.0, 900.0, 0.005, unit="m"), set()),
+    "jerk_limited": (JerkLimitedProfile(3.0, 40.0, 900.0, 0.005, unit="m"), TOWARDS),
     "trapezoid": (
         TrapezoidalProfile(
             (0.0, 1.0, 0.2), (1.0, -0.5, 0.2), (30.0, 2000.0, 1.0), 1e3, begin=0.005

@@ -112,7 +112,7 @@ def page(run: ReferenceRun, identifier: str) -> str:
     return "\n".join(
         [
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">',
-            f"<title>{html_text(identifier)}</title><style>{_STYLE}</style></head><body>",
+            f"<title>{html_text(identifier)}</title><style>{_STYLE}</style></head><body><main>",
             f"<h1>{html_text(identifier)}</h1>",
             *as_html(prose(run.memory.block), names(run.memory.block)),
             f"<p>{html_text(_stepping_text(run))} Made by rigidblocks {__version__}.</p>",
@@ -123,7 +123,7 @@ def page(run: ReferenceRun, identifier: str) -> str:
             f"{html_text(identifier)}_in.csv.</p>"
             if len(run.rows)
             else "",
-            "</body></html>\n",
+            "</main></body></html>\n",
         ]
     )
 

@@ -204,9 +204,17 @@ class JerkLimitedProfile(Block):
             for k, (name, text, value) in enumerate(rows, 1)
         )
 
-    def update(self, x: Record, u: Record, p: Record) -> Values:
+    def _course(self, x: Record, u: Record, p: Record) -> Course:
         limits = Limits(p.slope_max, p.curvature_max, p.jerk_max)
-        course = course_to(Motion(x.y, x.slope, x.curvature), u.target, limits)
+        return course_to(Motion(x.y, x.slope, x.curvature), u.target, limits)
+
+    def initial(self, t: Any, x: Record, u: Record, p: Record) -> Values:
+        del t
+        left = self._course(x, u, p).duration
+        return {"y": x.y, "slope": x.slope, "curvature": x.curvature, "remaining": left}
+
+    def update(self, x: Record, u: Record, p: Record) -> Values:
+        course = self._course(x, u, p)
         after = course.at(0.0 * x.y + self.sample_time, u.target)
         left = maximum(course.duration - self.sample_time, 0.0)
         return {"y": after.p, "slope": after.v, "curvature": after.a, "remaining": left}

@@ -480,7 +480,9 @@ def html_report(
     style = _STYLE + chart_style(max((chart.count for chart in charts), default=0))
     title = f"<title>{html_text(name)}</title><style>{style}</style>"
     head = "<meta charset=utf-8><meta name=viewport content='width=device-width'>"
-    return f"<!doctype html><html lang=en>{head}{title}\n" + "\n".join(parts) + "\n"
+    return (
+        f"<!doctype html><html lang=en>{head}{title}\n<main>\n" + "\n".join(parts) + "\n</main>\n"
+    )
 
 
 def save_report(

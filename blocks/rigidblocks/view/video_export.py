@@ -421,7 +421,8 @@ def drawing(robots: Sequence[DrawnRobot]) -> str:
     names = [name for pair in named for name in _names(camera, *pair, rows)]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" width="{wide}" '
-        f'height="{high}" role="img" font-family="sans-serif" font-size="12">'
+        f'height="{high}" role="img" aria-label="drawing of the robot" '
+        'font-family="sans-serif" font-size="12">'
         f"{''.join([*shapes, *_axes(camera, base), *names])}</svg>"
     )
 
