@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from rigidblocks.studies.experiment_design import grid
     from rigidblocks.studies.fit import fit
     from rigidblocks.studies.sweep import sweep
+    from rigidblocks.studies.vector_env import vector_env
     from rigidblocks.view.robot_page import show
     from rigidblocks.view.run_page import LiveView, animate
     from rigidblocks.view.simulation_page import simulation_page
@@ -142,6 +143,7 @@ __all__ = [
     "simulation_page",
     "sphere_inertia",
     "sweep",
+    "vector_env",
 ]
 
 # names by module; each module is imported on first use, so the command starts fast and a packaged
@@ -182,6 +184,7 @@ _NAMES = {
     "studies.experiment_design": "grid",
     "studies.fit": "fit",
     "studies.sweep": "sweep",
+    "studies.vector_env": "vector_env",
     "cosim.graph.block_merging": "ContinuousSystem",
     "cosim.graph.fused_system": "FusedSystem",
     "cosim.graph.linearization": "linearize",

@@ -1,0 +1,233 @@
+"""Systems as vector environments of gymnasium, for reinforcement learning."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from rigidblocks.block.block import Block, Port
+from rigidblocks.common.name_hints import suggestion
+from rigidblocks.common.optional_imports import module_of
+from rigidblocks.cosim.batch_simulation import Batch
+from rigidblocks.cosim.graph.fused_system import FusedSystem
+from rigidblocks.cosim.graph.part import select_all, select_elements, split_name
+from rigidblocks.cosim.graph.system import System
+from rigidblocks.cosim.results.recording import select_ports
+from rigidblocks.spatial.spatial import Array
+
+Signals = Mapping[str, Array]  # arrays (n, *shape) by name
+Range = tuple[Any, Any]  # lower and upper bound
+
+
+def vector_env(
+    system: System | Block,
+    n: int,
+    dt: float,
+    *,
+    observe: Sequence[str],
+    act: Mapping[str, Range],
+    reward: Callable[[Signals, Signals], Any],
+    terminated: Callable[[Signals], Any] | None = None,
+    start: Mapping[str, Range] | None = None,
+    steps: int = 1,
+    max_steps: int = 500,
+) -> Any:
+    """Return a system as n environments of gymnasium that are simulated together in SIMD lanes.
+
+    The result is a `gymnasium.vector.VectorEnv` with continuous actions. An observation contains
+    the values of the outputs `observe`, one after another. An episode ends when `terminated`
+    returns True, when a value is not finite, or after `max_steps` actions. The next step restarts
+    the environment and ignores its action (`AutoresetMode.NEXT_STEP`).
+
+    Args:
+        system: System of traced blocks, or a block.
+        n: Number of environments.
+        dt: Communication step [s].
+        observe: Names of outputs.
+        act: Bounds of the actions by name of an unconnected input or of its elements, such as
+            {"cart.tau[1]": (-10, 10)}.
+        reward: Function of the observed outputs and of the actions, which returns n rewards. Both
+            arguments map names to arrays (n, *shape).
+        terminated: Function of the observed outputs that returns n truth values.
+        start: Bounds of the start values by name of a state, input or parameter. Each episode draws
+            new values from a uniform distribution.
+        steps: Number of communication steps for each action.
+        max_steps: Largest number of actions of an episode.
+
+    Raises:
+        ImportError: The package gymnasium is not installed.
+        KeyError: A name is unknown.
+        ValueError: A number is not positive, a part cannot be traced, or a bound has a wrong shape.
+    """
+    for name, count in (("n", n), ("steps", steps), ("max_steps", max_steps)):
+        if count < 1:
+            raise ValueError(f"{name} must be at least 1, not {count}")
+    block = FusedSystem(_started(system, act), dt) if isinstance(system, System) else system
+    seen = select_ports(block.outputs, observe)
+    rules = reward, terminated, steps, max_steps
+    return _environment_class()(n, Batch(block, dt), seen, dict(act), dict(start or {}), *rules)
+
+
+def _started(system: System, names: Iterable[str]) -> System:
+    """Return a copy of a system in which the inputs `names` have start values."""
+    copied = System()
+    copied.parts, copied.connections = dict(system.parts), list(system.connections)
+    copied.exposure = system.exposure
+    for name in names:
+        part_name, _, port_name = split_name(name)[0].partition(".")
+        part = system.parts.get(part_name)
+        ports = () if part is None else part.component.inputs
+        port = next((port for port in ports if port.name == port_name), None)
+        if part is None or port is None:
+            known = [
+                f"{key}.{p.name}" for key, of in system.parts.items() for p in of.component.inputs
+            ]
+            raise KeyError(f"unknown input '{name}' in act; {suggestion(name, known)}")
+        if port.start is None:
+            start = {port_name: port.clip(0.0), **part.start}
+            copied.parts[part_name] = replace(part, start=start)
+    return copied
+
+
+class _Elements:
+    """Elements of a port, with their bounds."""
+
+    def __init__(self, batch: Batch, name: str, bounds: Range):
+        port_name, index = split_name(name)
+        if port_name not in batch.settable:
+            known = [one for one in batch.settable if ".steps." not in one]
+            raise KeyError(f"'{name}' cannot be set; {suggestion(port_name, known)}")
+        self.port = batch.settable[port_name]
+        chosen = select_all(self.port) if index is None else select_elements(self.port, index, name)
+        self.shape, self.places = chosen.shape, np.array(chosen.places, dtype=int)
+        try:
+            low, high = (np.broadcast_to(np.asarray(b, float), chosen.shape) for b in bounds)
+        except ValueError:
+            raise ValueError(
+                f"the bounds of {name} must be a pair of numbers or arrays of shape {chosen.shape}"
+            ) from None
+        if not (np.isfinite(low).all() and np.isfinite(high).all() and np.all(low <= high)):
+            raise ValueError(f"the bounds of {name} must be finite, the lower one first")
+        self.low, self.high = low.ravel(), high.ravel()
+
+    def inserted(self, values: Array, new: Array) -> Array:
+        """Return a copy of the values (n, *shape) of the port with new values of the elements."""
+        flat = np.array(values, dtype=float).reshape(len(values), -1)
+        flat[:, self.places] = new
+        return flat.reshape(values.shape)
+
+
+def _start_of(port: Port) -> Array:
+    start = 0.0 if port.start is None else port.start
+    return np.array(np.broadcast_to(np.asarray(start, float), port.shape))
+
+
+@cache
+def _environment_class() -> Any:
+    """Return the class of the environments; its base class needs gymnasium."""
+    spaces = module_of("gymnasium.spaces", "vector_env")
+    vector = module_of("gymnasium.vector", "vector_env")
+    batch_space = module_of("gymnasium.vector.utils", "vector_env").batch_space
+
+    class SystemEnvironment(vector.VectorEnv):  # type: ignore[name-defined]
+        """Environments of one system (see `vector_env`)."""
+
+        def __init__(
+            self,
+            n: int,
+            batch: Batch,
+            seen: Sequence[Port],
+            act: dict[str, Range],
+            start: dict[str, Range],
+            reward: Callable[[Signals, Signals], Any],
+            terminated: Callable[[Signals], Any] | None,
+            steps: int,
+            max_steps: int,
+        ):
+            self.metadata = {
+                "autoreset_mode": vector.AutoresetMode.NEXT_STEP,
+                "render_modes": [],
+            }
+            self.num_envs, self._seen = n, tuple(seen)
+            self._reward, self._terminated = reward, terminated
+            self._steps, self._max_steps = steps, max_steps
+            self._acts = {name: _Elements(batch, name, bounds) for name, bounds in act.items()}
+            self._starts = {name: _Elements(batch, name, bounds) for name, bounds in start.items()}
+            self.single_observation_space = spaces.Box(*_bounds(self._seen), dtype=np.float64)
+            bounds = [
+                np.concatenate([getattr(one, side) for one in self._acts.values()])
+                for side in ("low", "high")
+            ]
+            self.single_action_space = spaces.Box(*bounds, dtype=np.float64)
+            self.observation_space = batch_space(self.single_observation_space, n)
+            self.action_space = batch_space(self.single_action_space, n)
+            port = next(iter(batch.settable.values()))
+            self._run = batch.start(
+                {port.name: np.tile(_start_of(port), (n, *[1] * len(port.shape)))}
+            )
+            self._ages, self._ended = np.zeros(n, int), np.zeros(n, bool)
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Array, Any]:
+            """Start all environments."""
+            super().reset(seed=seed, options=options)
+            self._restart(np.ones(self.num_envs, bool))
+            return self._observation(), {}
+
+        def step(self, actions: Any) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
+            """Apply the actions (n, size), except to the environments that restart."""
+            anew = self._ended.copy()
+            actions = np.asarray(actions, dtype=float).reshape(self.num_envs, -1)
+            actions = np.clip(actions, self.action_space.low, self.action_space.high)
+            applied, first = {}, 0
+            for name, one in self._acts.items():
+                values = actions[:, first : first + len(one.places)]
+                self._run.set(one.port.name, one.inserted(self._run[one.port.name], values))
+                applied[name] = values.reshape(-1, *one.shape)
+                first += len(one.places)
+            for _ in range(self._steps):
+                self._run.step()
+            self._ages += 1
+            failed = self._run.failed.copy()
+            seen = {
+                port.name: np.nan_to_num(self._run[port.name], posinf=0.0, neginf=0.0)
+                for port in self._seen
+            }
+            reward = np.asarray(self._reward(seen, applied), dtype=float)
+            over = failed if self._terminated is None else failed | self._terminated(seen)
+            terminated = np.asarray(over, dtype=bool) & ~anew
+            truncated = (self._ages >= self._max_steps) & ~terminated & ~anew
+            self._restart(anew)
+            self._ended = terminated | truncated
+            reward = np.where(anew | failed, 0.0, reward)
+            return self._observation(), reward, terminated, truncated, {}
+
+        def _restart(self, chosen: Array) -> None:
+            """Restart the environments `chosen` with new start values."""
+            count = int(chosen.sum())
+            start: dict[str, Array] = {}
+            if not count:
+                return
+            for one in self._starts.values():
+                name, size = one.port.name, (count, len(one.places))
+                same = np.tile(_start_of(one.port), (count, *[1] * len(one.port.shape)))
+                before = start.get(name, same)
+                start[name] = one.inserted(before, self.np_random.uniform(one.low, one.high, size))
+            self._run.restart(chosen, start)
+            self._ages[chosen] = 0
+
+        def _observation(self) -> Array:
+            """Return the observed outputs (n, size), with 0 for values that are not finite."""
+            rows = [self._run[port.name].reshape(self.num_envs, -1) for port in self._seen]
+            found: Array = np.nan_to_num(np.concatenate(rows, axis=1), posinf=0.0, neginf=0.0)
+            return found
+
+    return SystemEnvironment
+
+
+def _bounds(ports: Sequence[Port]) -> tuple[Array, Array]:
+    """Return the lower and upper bounds of the concatenated values of ports."""
+    low = np.concatenate([np.ravel(np.broadcast_to(port.lowest, port.shape)) for port in ports])
+    high = np.concatenate([np.ravel(np.broadcast_to(port.max, port.shape)) for port in ports])
+    return low, high
