@@ -542,7 +542,7 @@ static inline int hull_face(const double *shape, const double *d, double thick, 
 {
     const int top = farthest_vertex(shape, d);
     const double low = rb_dot(hull_vertex(shape, top), d) - thick;
-    double u[3], v[3], middle[3] = {0.0, 0.0, 0.0}, angle[RB_FACE];
+    double u[3], v[3], middle[3] = {0.0, 0.0, 0.0}, angle[RB_FACE] = {0.0};
     int at_top[RB_HULL_VERTICES], n = 0;
     const int count = vertices_above(shape, d, low, top, at_top);
     for (int k = 0; k < count; k++) {
