@@ -118,7 +118,8 @@ def exciting_motion(
     def condition(x: Array) -> float:
         """Return the logarithm of the condition number for coefficients x."""
         Y = compiled(*limits.motion(x)).reshape(-1, len(base))
-        sizes = np.linalg.eigvalsh(Y.T @ Y)
+        # einsum, because threads of BLAS take longer than the product of these small matrices
+        sizes = np.linalg.eigvalsh(np.einsum("ki,kj->ij", Y, Y))
         return float(np.log(sizes[-1] / max(sizes[0], 1e-16 * sizes[-1])) / 2)
 
     def slope(x: Array, now: float) -> Array:
