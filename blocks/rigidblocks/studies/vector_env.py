@@ -64,13 +64,15 @@ def vector_env(
     for name, count in (("n", n), ("steps", steps), ("max_steps", max_steps)):
         if count < 1:
             raise ValueError(f"{name} must be at least 1, not {count}")
-    block = FusedSystem(_started(system, act), dt) if isinstance(system, System) else system
+    block = (
+        FusedSystem(_with_start_values(system, act), dt) if isinstance(system, System) else system
+    )
     seen = select_ports(block.outputs, observe)
     rules = reward, terminated, steps, max_steps
     return _environment_class()(n, Batch(block, dt), seen, dict(act), dict(start or {}), *rules)
 
 
-def _started(system: System, names: Iterable[str]) -> System:
+def _with_start_values(system: System, names: Iterable[str]) -> System:
     """Return a copy of a system in which the inputs `names` have start values."""
     copied = System()
     copied.parts, copied.connections = dict(system.parts), list(system.connections)
@@ -112,7 +114,7 @@ class _Elements:
             raise ValueError(f"the bounds of {name} must be finite, the lower one first")
         self.low, self.high = low.ravel(), high.ravel()
 
-    def inserted(self, values: Array, new: Array) -> Array:
+    def insert_values(self, values: Array, new: Array) -> Array:
         """Return a copy of the values (n, *shape) of the port with new values of the elements."""
         flat = np.array(values, dtype=float).reshape(len(values), -1)
         flat[:, self.places] = new
@@ -183,7 +185,7 @@ def _environment_class() -> Any:
             applied, first = {}, 0
             for name, one in self._acts.items():
                 values = actions[:, first : first + len(one.places)]
-                self._run.set(one.port.name, one.inserted(self._run[one.port.name], values))
+                self._run.set(one.port.name, one.insert_values(self._run[one.port.name], values))
                 applied[name] = values.reshape(-1, *one.shape)
                 first += len(one.places)
             for _ in range(self._steps):
@@ -213,7 +215,9 @@ def _environment_class() -> Any:
                 name, size = one.port.name, (count, len(one.places))
                 same = np.tile(_start_of(one.port), (count, *[1] * len(one.port.shape)))
                 before = start.get(name, same)
-                start[name] = one.inserted(before, self.np_random.uniform(one.low, one.high, size))
+                start[name] = one.insert_values(
+                    before, self.np_random.uniform(one.low, one.high, size)
+                )
             self._run.restart(chosen, start)
             self._ages[chosen] = 0
 
