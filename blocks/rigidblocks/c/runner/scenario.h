@@ -3,6 +3,10 @@
 #ifndef RB_SCENARIO_H
 #define RB_SCENARIO_H
 
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE /* for getline; NOLINT(bugprone-reserved-identifier) */
+#endif
+
 #include <errno.h>
 #include <float.h>
 #include <math.h>
@@ -155,7 +159,8 @@ static int read_head(char *line, ScenarioColumn *columns, int most, const Settab
 }
 
 /* Read a scenario. Prints a message and returns -1 on failure. */
-static int rb_scenario_read(Scenario *scenario, const char *path, const Settable *settable, int n)
+static inline int rb_scenario_read(Scenario *scenario, const char *path, const Settable *settable,
+                                   int n)
 {
     FILE *file = fopen(path, "r");
     if (!file) {
@@ -187,7 +192,7 @@ static int rb_scenario_read(Scenario *scenario, const char *path, const Settable
 
 /* Set the values that are due at the communication point with the given number. A value is set at
    the first point at its time or later. */
-static void rb_scenario_apply(Scenario *scenario, uint64_t number, double dt, double *m)
+static inline void rb_scenario_apply(Scenario *scenario, uint64_t number, double dt, double *m)
 {
     while (scenario->next < scenario->n) {
         const ScenarioChange *change = &scenario->changes[scenario->next];
