@@ -260,31 +260,32 @@ static inline void solve_block(const struct columns *w, struct factors *f, real 
         for (int r = 0; r < RB_SPACE; r++)
             for (int j = 0; j < count; j++)
                 u[j] -= w->S[r][k] * force[r][j];
-        if (RB_BEFORE[k] >= 0) {
-            real(*const restrict to)[RB_BLOCK] = f->motion[RB_BEFORE[k]];
-            for (int r = 0; r < RB_SPACE; r++)
-                for (int j = 0; j < count; j++)
-                    to[r][j] += force[r][j] + f->V[k][r] * u[j];
+        for (int r = 0; RB_BEFORE[k] >= 0 && r < RB_SPACE; r++) {
+            const real v = f->V[k][r];
+            for (int j = 0; j < count; j++)
+                f->motion[RB_BEFORE[k]][r][j] += force[r][j] + v * u[j];
         }
         for (int j = 0; j < count; j++)
             u[j] *= f->inverse[k];
     }
     for (int k = 0; k < end; k++) {
         real *const restrict u = x + k * width;
-        real(*const restrict a)[RB_BLOCK] = f->motion[k];
-        if (RB_BEFORE[k] < 0) {
-            for (int r = 0; r < RB_SPACE; r++)
-                for (int j = 0; j < count; j++)
-                    a[r][j] = w->S[r][k] * u[j];
-            continue;
+        for (int r = 0; RB_BEFORE[k] >= 0 && r < RB_SPACE; r++) {
+            const real *const restrict parent = f->motion[RB_BEFORE[k]][r];
+            const real v = f->V[k][r];
+            for (int j = 0; j < count; j++)
+                u[j] -= v * parent[j];
         }
-        const real(*const restrict parent)[RB_BLOCK] = (const void *)f->motion[RB_BEFORE[k]];
-        for (int r = 0; r < RB_SPACE; r++)
+        for (int r = 0; r < RB_SPACE; r++) {
+            real *const restrict a = f->motion[k][r];
+            const real s = w->S[r][k];
+            if (RB_BEFORE[k] < 0)
+                memset(a, 0, (size_t)count * sizeof *a);
+            else
+                memcpy(a, f->motion[RB_BEFORE[k]][r], (size_t)count * sizeof *a);
             for (int j = 0; j < count; j++)
-                u[j] -= f->V[k][r] * parent[r][j];
-        for (int r = 0; r < RB_SPACE; r++)
-            for (int j = 0; j < count; j++)
-                a[r][j] = parent[r][j] + w->S[r][k] * u[j];
+                a[j] += s * u[j];
+        }
     }
 }
 
@@ -294,14 +295,19 @@ static inline void solve_one(const real *columns, struct factors *f, real *x)
     solve_block((const void *)(columns + RB_N), f, x, 1, 1, RB_N);
 }
 
+static inline int smaller(int a, int b)
+{
+    return a < b ? a : b;
+}
+
 /* Compute H^-1 B in place. The first N columns of B are the identity. Only the upper triangle of
    their result is computed. */
 static inline void solve(const real *columns, struct factors *f)
 {
     const struct columns *w = (const void *)(columns + RB_N);
     for (int first = 0; first < 3 * RB_N; first += RB_BLOCK) {
-        const int last = first + RB_BLOCK < 3 * RB_N ? first + RB_BLOCK : 3 * RB_N;
-        solve_block(w, f, f->B[0] + first, 3 * RB_N, last - first, last < RB_N ? last : RB_N);
+        const int last = smaller(first + RB_BLOCK, 3 * RB_N);
+        solve_block(w, f, f->B[0] + first, 3 * RB_N, last - first, smaller(last, RB_N));
     }
 }
 
@@ -342,6 +348,11 @@ static inline void tree_factors(const real *columns, struct factors *f)
     for (int i = 0; i < RB_N; i++)
         inertia_row(w->S[0], w->R[RB_TURNS], i, f->L[i]);
     factorize(f->L, f->inverse);
+}
+
+static inline int smaller(int a, int b)
+{
+    return a < b ? a : b;
 }
 
 /* Compute H^-1 B in place. The first N columns of B are the identity. Only the upper triangle of

@@ -85,7 +85,8 @@ static int is_due(const Part *part, double *t, double *dt)
     const int64_t number = (int64_t)floor((*t - part->t_start) / part->dt + 0.5) + 1;
     if (number % part->every)
         return 0;
-    *t = part->t_start + (double)(number / part->every - 1) * part->length;
+    const int64_t begin = number / part->every - 1;
+    *t = part->t_start + (double)begin * part->length;
     *dt = part->length;
     return 1;
 }
