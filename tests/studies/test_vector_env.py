@@ -1,12 +1,22 @@
 """Vector environments of systems: motion, resets, seeds, domain randomisation and errors."""
 
+import re
 from typing import ClassVar
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from rigidblocks import PDController, RobotPlant, System, planar2, prepare, vector_env
+from rigidblocks import (
+    Block,
+    PDController,
+    Port,
+    RobotPlant,
+    System,
+    planar2,
+    prepare,
+    vector_env,
+)
 
 gymnasium = pytest.importorskip("gymnasium")
 from gymnasium.utils.env_checker import check_env  # noqa: E402
@@ -139,3 +149,126 @@ def test_wrong_names_and_bounds_are_rejected():
         environment(act={"pd.q_ref": (1, -1)})
     with pytest.raises(ValueError, match="max_steps must be at least 1, not 0"):
         environment(max_steps=0)
+
+
+def test_reset_after_the_end_of_an_episode_starts_an_episode_whose_first_action_counts():
+    env, other = environment(max_steps=3), environment(max_steps=3)
+    action = np.full((4, 2), 0.5)
+    env.reset(seed=0)
+    for _ in range(3):
+        *_, truncated, _ = env.step(action)
+    assert truncated.all()
+    for one in (env, other):
+        one.reset(seed=1)
+    for _ in range(5):
+        for found, expected in zip(env.step(action)[:4], other.step(action)[:4], strict=True):
+            assert_array_equal(found, expected)
+    env.reset(seed=1)
+    seen, reward, *_ = env.step(action)
+    assert_allclose(reward, -np.sum((seen[:, :2] - 0.5) ** 2, axis=1), rtol=1e-12)
+    assert np.all(reward < 0)
+
+
+class Explosion(Block):
+    """Growth dx/dt = x^2 + u, which becomes infinite at t = 1 / x(0)."""
+
+    inputs = (Port("u", (), start=0.0),)
+    states = (Port("x", (), start=1.0),)
+    outputs = (Port("x"),)
+
+    def derivative(self, x, u):
+        return {"x": x.x**2 + u.u}
+
+
+@pytest.mark.parametrize("failure_reward", [None, -50.0])
+def test_failed_environment_ends_with_the_failure_reward_and_is_reported(failure_reward):
+    given = {} if failure_reward is None else {"failure_reward": failure_reward}
+    env = vector_env(
+        Explosion(),
+        2,
+        0.05,
+        observe=["x"],
+        act={"u": (-1.0, 1.0)},
+        reward=lambda *_: np.full(2, -1.0),
+        **given,
+    )
+    env.reset(seed=0)
+    action = np.array([[0.0], [-1.0]])  # the second environment stays at x = 1
+    for _ in range(100):
+        seen, reward, terminated, truncated, info = env.step(action)
+        assert np.isfinite(seen).all()
+        assert_array_equal(info["failed"], terminated)
+        assert_array_equal(info["_failed"], [True, True])
+        assert not truncated.any()
+        if terminated.any():
+            break
+        assert_array_equal(reward, -1.0)
+    assert_array_equal(terminated, [True, False])
+    assert_array_equal(reward, [failure_reward or 0.0, -1.0])
+    _, reward, terminated, _, info = env.step(action)  # the first environment restarts
+    assert_array_equal(reward, [0.0, -1.0])
+    assert not terminated.any()
+    assert not info["failed"].any()
+
+
+def test_actions_of_a_wrong_shape_are_rejected():
+    env = environment()
+    env.reset(seed=0)
+    for shape in ((2, 4), (8,), (4,), (4, 1), (1, 4, 2)):
+        message = rf"the actions must have the shape \(4, 2\), not {re.escape(str(shape))}"
+        with pytest.raises(ValueError, match=message):
+            env.step(np.zeros(shape))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("reward", np.zeros((4, 1)), r"reward must return 4 numbers.*\(4,\), not .*\(4, 1\)"),
+        ("reward", 1.0, r"reward must return 4 numbers.*\(4,\), not .*\(\)"),
+        ("reward", None, r"reward must return 4 numbers.*not None"),
+        ("reward", ["a"] * 4, r"reward must return 4 numbers"),
+        ("reward", [[1.0], [1.0, 2.0]], r"reward must return 4 numbers"),
+        ("terminated", np.zeros((4, 1), bool), r"terminated must return 4 truth values.*\(4, 1\)"),
+        ("terminated", np.zeros(4), r"terminated must return 4 truth values.*float64"),
+        ("terminated", None, r"terminated must return 4 truth values.*not None"),
+    ],
+)
+def test_functions_that_return_a_wrong_shape_or_type_are_rejected(name, value, message):
+    env = environment(**{name: lambda *_: value})
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match=message):
+        env.step(np.zeros((4, 2)))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"observe": "robot.q"}, TypeError, r"write observe=\['robot\.q'\]"),
+        ({"observe": []}, ValueError, "observe must contain the name of at least one output"),
+        ({"act": ["pd.q_ref"]}, TypeError, r"act must map names to bounds.*not \['pd\.q_ref'\]"),
+        ({"act": {}}, ValueError, "act must contain the name of at least one input"),
+        ({"act": {1: (-1, 1)}}, TypeError, "act must map names to bounds"),
+        ({"start": [1.0]}, TypeError, "start must map names to bounds"),
+        ({"act": {"pd.q_ref": 1.0}}, ValueError, r"the bounds of pd\.q_ref must be a pair of"),
+        ({"n": 2.5}, TypeError, "n must be an integer, not 2.5"),
+        ({"n": "4"}, TypeError, "n must be an integer, not '4'"),
+        ({"steps": 2.0}, TypeError, "steps must be an integer, not 2.0"),
+        ({"reward": 3.0}, TypeError, "reward must be a function, not 3.0"),
+        ({"terminated": True}, TypeError, "terminated must be a function or None, not True"),
+        ({"failure_reward": "low"}, TypeError, "failure_reward must be a number, not 'low'"),
+        ({"failure_reward": np.nan}, ValueError, "failure_reward must be finite, not nan"),
+        (
+            {"start": {"pd.kp": (-1.0, 1.0)}},
+            ValueError,
+            r"the bounds of pd\.kp must be within the limits of the port, from \[0.*not from \[-1",
+        ),
+    ],
+)
+def test_wrong_arguments_are_rejected_with_the_name_of_the_argument(options, error, message):
+    with pytest.raises(error, match=message):
+        environment(**options)
+
+
+def test_robot_model_instead_of_a_system_is_rejected():
+    with pytest.raises(TypeError, match="vector_env needs a System or a block, not a "):
+        vector_env(planar2(), 4, DT, observe=["q"], act={"tau": (-1, 1)}, reward=distance)

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.block.block import Block, Port
+from rigidblocks.block.block import Block, Port, check_count
 from rigidblocks.common.name_hints import suggestion
 from rigidblocks.common.optional_imports import module_of
 from rigidblocks.cosim.batch_simulation import Batch
 from rigidblocks.cosim.graph.fused_system import FusedSystem
 from rigidblocks.cosim.graph.part import select_all, select_elements, split_name
 from rigidblocks.cosim.graph.system import System
+from rigidblocks.cosim.masters.run_plan import check_names, check_numbers
 from rigidblocks.cosim.results.recording import select_ports
 from rigidblocks.spatial.spatial import Array
 
@@ -33,13 +34,19 @@ def vector_env(
     start: Mapping[str, Range] | None = None,
     steps: int = 1,
     max_steps: int = 500,
+    failure_reward: float = 0.0,
 ) -> Any:
     """Return a system as n environments of gymnasium that are simulated together in SIMD lanes.
 
     The result is a `gymnasium.vector.VectorEnv` with continuous actions. An observation contains
     the values of the outputs `observe`, one after another. An episode ends when `terminated`
-    returns True, when a value is not finite, or after `max_steps` actions. The next step restarts
-    the environment and ignores its action (`AutoresetMode.NEXT_STEP`).
+    returns True, when the environment fails, or after `max_steps` actions. The next step restarts
+    the environment and ignores its action (`AutoresetMode.NEXT_STEP`). Its reward is 0.
+
+    An environment fails when a value becomes infinite or NaN. Its episode is terminated with the
+    reward `failure_reward`, and `info["failed"]` (n,) of this step is True. If the other rewards
+    are negative, choose a `failure_reward` below the lowest return of an episode. Otherwise a
+    policy learns to make the simulation fail.
 
     Args:
         system: System of traced blocks, or a block.
@@ -48,28 +55,63 @@ def vector_env(
         observe: Names of outputs.
         act: Bounds of the actions by name of an unconnected input or of its elements, such as
             {"cart.tau[1]": (-10, 10)}.
-        reward: Function of the observed outputs and of the actions, which returns n rewards. Both
-            arguments map names to arrays (n, *shape).
-        terminated: Function of the observed outputs that returns n truth values.
+        reward: Function of the observed outputs and of the actions, which returns the rewards (n,).
+            Both arguments map names to arrays (n, *shape). Values that are not finite are 0.
+        terminated: Function of the observed outputs that returns n truth values, as an array (n,)
+            of type bool.
         start: Bounds of the start values by name of a state, input or parameter. Each episode draws
             new values from a uniform distribution.
         steps: Number of communication steps for each action.
         max_steps: Largest number of actions of an episode.
+        failure_reward: Reward of the step in which an environment fails.
 
     Raises:
         ImportError: The package gymnasium is not installed.
         KeyError: A name is unknown.
-        ValueError: A number is not positive, a part cannot be traced, or a bound has a wrong shape.
+        TypeError: An argument has the wrong type.
+        ValueError: A number is not positive, a part cannot be traced, or a bound has a wrong shape
+            or is outside the limits of its port. `step` raises this error for actions or results of
+            `reward` and `terminated` that have a wrong shape.
     """
+    if not isinstance(system, System | Block):
+        raise TypeError(f"vector_env needs a System or a block, not a {type(system).__name__}")
     for name, count in (("n", n), ("steps", steps), ("max_steps", max_steps)):
-        if count < 1:
-            raise ValueError(f"{name} must be at least 1, not {count}")
+        check_count(name, count)
+    check_numbers({"dt": dt, "failure_reward": failure_reward})
+    if not np.isfinite(failure_reward):
+        raise ValueError(f"failure_reward must be finite, not {failure_reward}")
+    check_names({"observe": observe})
+    if len(observe) == 0:
+        raise ValueError("observe must contain the name of at least one output")
+    _check_names_of_bounds("act", act)
+    if not act:
+        raise ValueError("act must contain the name of at least one input")
+    _check_names_of_bounds("start", start or {})
+    if not callable(reward):
+        raise TypeError(f"reward must be a function, not {reward!r} of type {_type(reward)}")
+    if terminated is not None and not callable(terminated):
+        raise TypeError(
+            f"terminated must be a function or None, not {terminated!r} of type {_type(terminated)}"
+        )
     block = (
         FusedSystem(_with_start_values(system, act), dt) if isinstance(system, System) else system
     )
     seen = select_ports(block.outputs, observe)
-    rules = reward, terminated, steps, max_steps
+    rules = reward, terminated, steps, max_steps, float(failure_reward)
     return _environment_class()(n, Batch(block, dt), seen, dict(act), dict(start or {}), *rules)
+
+
+def _type(value: Any) -> str:
+    return type(value).__name__
+
+
+def _check_names_of_bounds(option: str, value: Any) -> None:
+    """Raise TypeError unless the value of an option maps names to bounds."""
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+        raise TypeError(
+            f'{option} must map names to bounds, such as {{"pd.q_ref": (-1, 1)}}, '
+            f"not {value!r} of type {_type(value)}"
+        )
 
 
 def _with_start_values(system: System, names: Iterable[str]) -> System:
@@ -106,19 +148,45 @@ class _Elements:
         self.shape, self.places = chosen.shape, np.array(chosen.places, dtype=int)
         try:
             low, high = (np.broadcast_to(np.asarray(b, float), chosen.shape) for b in bounds)
-        except ValueError:
+        except (TypeError, ValueError):
             raise ValueError(
                 f"the bounds of {name} must be a pair of numbers or arrays of shape {chosen.shape}"
             ) from None
         if not (np.isfinite(low).all() and np.isfinite(high).all() and np.all(low <= high)):
             raise ValueError(f"the bounds of {name} must be finite, the lower one first")
         self.low, self.high = low.ravel(), high.ravel()
+        lowest, highest = (
+            np.ravel(np.broadcast_to(limit, self.port.shape))[self.places]
+            for limit in (self.port.lowest, self.port.max)
+        )
+        if np.any(self.low < lowest) or np.any(self.high > highest):
+            raise ValueError(
+                f"the bounds of {name} must be within the limits of the port, from "
+                f"{lowest.tolist()} to {highest.tolist()}, not from {self.low.tolist()} to "
+                f"{self.high.tolist()}"
+            )
 
     def insert_values(self, values: Array, new: Array) -> Array:
         """Return a copy of the values (n, *shape) of the port with new values of the elements."""
         flat = np.array(values, dtype=float).reshape(len(values), -1)
         flat[:, self.places] = new
         return flat.reshape(values.shape)
+
+
+def _checked_result(name: str, result: Any, n: int, kinds: str, values: str) -> Array:
+    """Return the result of the function `name` as an array (n,) of a dtype of the given kinds."""
+    try:
+        array = np.asarray(result)
+    except ValueError:  # rows of different lengths
+        array = np.asarray(None)
+    if array.shape != (n,) or array.dtype.kind not in kinds:
+        shown = f"{array.dtype} with shape {array.shape}"
+        if array.dtype.kind == "O":
+            shown = f"{result!r} of type {_type(result)}"
+        raise ValueError(
+            f"the function {name} must return {n} {values}, an array of shape ({n},), not {shown}"
+        )
+    return array
 
 
 def _start_of(port: Port) -> Array:
@@ -147,6 +215,7 @@ def _environment_class() -> Any:
             terminated: Callable[[Signals], Any] | None,
             steps: int,
             max_steps: int,
+            failure_reward: float,
         ):
             self.metadata = {
                 "autoreset_mode": vector.AutoresetMode.NEXT_STEP,
@@ -155,6 +224,7 @@ def _environment_class() -> Any:
             self.num_envs, self._seen = n, tuple(seen)
             self._reward, self._terminated = reward, terminated
             self._steps, self._max_steps = steps, max_steps
+            self._failure_reward = failure_reward
             self._acts = {name: _Elements(batch, name, bounds) for name, bounds in act.items()}
             self._starts = {name: _Elements(batch, name, bounds) for name, bounds in start.items()}
             self.single_observation_space = spaces.Box(*_bounds(self._seen), dtype=np.float64)
@@ -175,12 +245,21 @@ def _environment_class() -> Any:
             """Start all environments."""
             super().reset(seed=seed, options=options)
             self._restart(np.ones(self.num_envs, bool))
+            self._ended = np.zeros(self.num_envs, bool)
             return self._observation(), {}
 
         def step(self, actions: Any) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
-            """Apply the actions (n, size), except to the environments that restart."""
-            anew = self._ended.copy()
-            actions = np.asarray(actions, dtype=float).reshape(self.num_envs, -1)
+            """Apply the actions (n, size), except to the environments that restart.
+
+            `info["failed"]` (n,) is True for the environments that fail in this step.
+            """
+            anew, n = self._ended.copy(), self.num_envs
+            actions = np.asarray(actions, dtype=float)
+            if actions.shape != self.action_space.shape:
+                raise ValueError(
+                    f"the actions must have the shape {self.action_space.shape}, "
+                    f"not {actions.shape}"
+                )
             actions = np.clip(actions, self.action_space.low, self.action_space.high)
             applied, first = {}, 0
             for name, one in self._acts.items():
@@ -191,19 +270,24 @@ def _environment_class() -> Any:
             for _ in range(self._steps):
                 self._run.step()
             self._ages += 1
-            failed = self._run.failed.copy()
+            failed = self._run.failed & ~anew
             seen = {
                 port.name: np.nan_to_num(self._run[port.name], posinf=0.0, neginf=0.0)
                 for port in self._seen
             }
-            reward = np.asarray(self._reward(seen, applied), dtype=float)
-            over = failed if self._terminated is None else failed | self._terminated(seen)
-            terminated = np.asarray(over, dtype=bool) & ~anew
+            result = self._reward(seen, applied)
+            reward = _checked_result("reward", result, n, "buif", "numbers").astype(float)
+            over = failed
+            if self._terminated is not None:
+                result = self._terminated(seen)
+                over = over | _checked_result("terminated", result, n, "b", "truth values")
+            terminated = over & ~anew
             truncated = (self._ages >= self._max_steps) & ~terminated & ~anew
             self._restart(anew)
             self._ended = terminated | truncated
-            reward = np.where(anew | failed, 0.0, reward)
-            return self._observation(), reward, terminated, truncated, {}
+            reward[failed], reward[anew] = self._failure_reward, 0.0
+            info = {"failed": failed, "_failed": np.ones(n, bool)}
+            return self._observation(), reward, terminated, truncated, info
 
         def _restart(self, chosen: Array) -> None:
             """Restart the environments `chosen` with new start values."""
