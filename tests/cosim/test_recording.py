@@ -217,7 +217,7 @@ def test_mf4_file_is_read_by_the_installed_package_and_not_by_its_copy_in_a_pyth
 
 
 @pytest.mark.parametrize("ending", [".arrow", ".csv", ".parquet", ".mf4"])
-def test_folder_is_rejected_as_a_result(tmp_path, ending):
+def test_folder_is_rejected_as_a_result_file(tmp_path, ending):
     (tmp_path / f"x{ending}").mkdir()
     with pytest.raises(IsADirectoryError, match=f"x{ending}' is a folder"):
         Result.load(tmp_path / f"x{ending}")
@@ -226,7 +226,7 @@ def test_folder_is_rejected_as_a_result(tmp_path, ending):
 @pytest.mark.slow
 @pytest.mark.parametrize("first", [b"\xff\xfe\xfd\xfc", b"\x80\x00\x01\x02", b"PAR1"])
 @pytest.mark.parametrize("ending", [".arrow", ".csv", ".parquet", ".mf4"])
-def test_file_of_random_bytes_is_rejected_as_a_result(tmp_path, ending, first):
+def test_file_of_random_bytes_is_rejected_as_a_result_file(tmp_path, ending, first):
     path = tmp_path / f"x{ending}"
     path.write_bytes(first + bytes(range(256)) * 3)
     with pytest.raises(ValueError, match=rf"x{ending}' is not a (log|result)"):

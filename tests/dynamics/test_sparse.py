@@ -78,7 +78,7 @@ def test_expanded_parent_array_of_single_dof_joints_equals_the_parent_array(tree
     assert expand_lambda(tree, (1,) * len(tree)) == tree
 
 
-def test_children_of_a_fixed_joint_have_the_parent_of_this_joint_in_the_expanded_array():
+def test_expanded_parent_array_connects_children_of_a_fixed_joint_to_its_parent():
     assert expand_lambda((-1, 0, 1, 1, 0), (2, 0, 1, 3, 0)) == (-1, 0, 1, 1, 3, 4)
     assert expand_lambda((-1, 0), (0, 2)) == (-1, 0)
 

@@ -172,7 +172,7 @@ def test_universal_macos_library_contains_the_x86_64_and_arm64_libraries(fmu):
     ]
 
 
-def test_fmu_for_one_macos_architecture_has_a_library_for_this_architecture_only(tmp_path):
+def test_fmu_for_one_macos_architecture_has_no_universal_library(tmp_path):
     path = native_fmu(BLOCKS["pd"], tmp_path / "a.fmu", name="arm", platforms=["x86_64-darwin"])
     assert (
         zipfile.ZipFile(path).read(member("x86_64-darwin"))[:4] == b"\xcf\xfa\xed\xfe"

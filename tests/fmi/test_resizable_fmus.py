@@ -131,7 +131,7 @@ def in_the_block(block, steps):
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_resizable_fmu_is_valid_and_has_the_feature_of_the_profiles(fmus, name):
+def test_resizable_fmu_is_valid_and_supports_the_feature_resizable_arrays(fmus, name):
     assert not validate_fmu(str(fmus[name]))
     support = profile_matrix(fmus[name]).support
     assert support["resizable arrays"] == "yes"

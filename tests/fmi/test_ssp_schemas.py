@@ -141,7 +141,7 @@ def description(path):
 @pytest.mark.interop
 @pytest.mark.parametrize("make", SYSTEMS)
 @pytest.mark.parametrize("run", [{}, {"dt": 1e-5, "t_stop": 0.01, "order": "jacobi"}])
-def test_saved_ssp_file_is_valid_by_the_schemas_of_its_version(make, run, tmp_path):
+def test_saved_ssp_file_conforms_to_the_schemas_of_its_version(make, run, tmp_path):
     """The schema of SSP 2.0 accepts files of both versions."""
     root = description(save_system(make(tmp_path), tmp_path / "s.ssp", **run))
     assert root.get("version") == SYSTEMS[make]

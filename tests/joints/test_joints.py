@@ -126,7 +126,7 @@ def test_integrate_inverts_difference(joint, rng):
     close(still(joint, arrived).XJ.matrix(), still(joint, b).XJ.matrix(), 1e-12)
 
 
-def test_two_half_displacements_lead_to_the_same_configuration_as_the_full_displacement(joint, rng):
+def test_two_half_displacements_give_the_same_configuration_as_the_full_displacement(joint, rng):
     q, dq = joint.random(rng), rng.uniform(-1, 1, joint.nv)
     close(joint.integrate(joint.integrate(q, dq / 2), dq / 2), joint.integrate(q, dq), 1e-12)
 

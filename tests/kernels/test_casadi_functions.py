@@ -417,7 +417,7 @@ def test_time_dependent_block_is_rejected_by_acados_export(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["", "2arm", "my arm", "a-b", "ä"])
-def test_acados_model_name_that_is_no_c_identifier_is_rejected(name, tmp_path):
+def test_acados_model_name_that_is_not_a_c_identifier_is_rejected(name, tmp_path):
     with pytest.raises(ValueError, match="must be a C identifier, not"):
         export_acados(Pendulum(), tmp_path, name=name)
 

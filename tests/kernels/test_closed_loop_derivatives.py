@@ -202,7 +202,7 @@ def test_batched_closed_loop_derivatives_match_derivatives_of_single_states(name
 
 
 @pytest.mark.slow
-def test_derivatives_of_accelerations_by_torques_are_zero_for_an_immobile_mechanism():
+def test_torques_do_not_change_the_accelerations_of_an_immobile_mechanism():
     model, s = loop_model("welded")
     qdd, dq, dqd, dtau = derivatives(model, NAME)(s.q, s.qd, s.tau)
     assert np.max(np.abs(dtau)) < RTOL * np.linalg.cond(crba(model, s.q))

@@ -42,7 +42,7 @@ class Counted(Block):
 
 
 @pytest.mark.parametrize("name", BLOCKS)
-def test_evaluators_in_traced_code_and_in_numpy_lead_to_the_same_generated_c(name):
+def test_traced_and_numpy_evaluators_generate_the_same_c_code(name):
     memory = Memory(BLOCKS[name])
     by_graphs, by_functions = TracedEvaluator(memory), NumpyEvaluator(memory)
     for graph in (sample_graph, start_graph, rates):
@@ -50,7 +50,7 @@ def test_evaluators_in_traced_code_and_in_numpy_lead_to_the_same_generated_c(nam
 
 
 @pytest.mark.parametrize("name", BLOCKS)
-def test_evaluators_in_traced_code_and_in_numpy_return_equal_values(name, rng):
+def test_traced_and_numpy_evaluators_return_equal_values(name, rng):
     memory = Memory(BLOCKS[name])
     by_graphs, by_functions = TracedEvaluator(memory), NumpyEvaluator(memory)
     m = memory.start() + rng.uniform(0.0, 0.1, memory.size)

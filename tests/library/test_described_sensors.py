@@ -345,7 +345,7 @@ def test_check_reports_sample_times_of_sensors_without_a_common_divisor(tmp_path
     assert "need a common divisor of at least" in capsys.readouterr().out
 
 
-def test_json_file_reports_that_it_does_not_store_the_sensors(tmp_path):
+def test_loading_a_json_robot_warns_that_sensors_are_not_stored(tmp_path):
     save_model(read(tmp_path, MJCF_ARM), tmp_path / "arm.json")
     saved = load_model(tmp_path / "arm.json")
     assert saved.sensors == ()

@@ -370,7 +370,7 @@ def test_cylinder_with_closed_valve_is_a_spring_of_its_fluid():
     assert_allclose(result["q"][:, 0], expected, atol=1e-9)
 
 
-def test_hydraulic_power_of_a_cylinder_is_stored_and_mechanical_power(rng):
+def test_hydraulic_power_of_a_cylinder_equals_stored_plus_mechanical_power(rng):
     # p_a Q_a + p_b Q_b = force v + d/dt of the compression, V p dp/dt / beta
     block = plant(Drive("a", "joint1", CYLINDER), SLIDE)
     for q, qd, u, *p in rng.uniform(0.1, 0.4, (20, 5)):

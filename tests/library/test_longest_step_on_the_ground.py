@@ -71,7 +71,7 @@ def cart():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lead", [True, False])
-def test_sticking_friction_is_unstable_above_its_stability_limit_only(lead):
+def test_sticking_friction_is_unstable_only_above_the_predicted_step_size(lead):
     model = cart()  # the normal stiffness is low, so that its step limit is far away
     K, D, K_t, zeta = 1e4, 140.0, 8e4, 0.3
     D_t = 2 * zeta * np.sqrt(K_t * M)

@@ -131,7 +131,7 @@ def test_forces_of_the_loop_closure_block_equal_the_closed_loop_constraint_force
 @pytest.mark.parametrize(
     "name", [*list(MECHANISMS)[:-1], pytest.param("stewart platform", marks=pytest.mark.slow)]
 )
-def test_cut_loop_plant_has_feedthrough_from_constraint_forces_to_accelerations_only(name):
+def test_constraint_forces_of_a_cut_loop_plant_have_feedthrough_only_to_accelerations(name):
     pairs = feedthrough(NumpyEvaluator(Memory(CutLoopPlant(*MECHANISMS[name]))))
     assert {y for u, y in pairs if u == "lam"} == {"qdd"}
     order = closed_by_forces(MECHANISMS[name], 0.1).wiring().evaluation_order
@@ -236,7 +236,7 @@ def test_gap_of_a_loaded_compliant_loop_is_load_divided_by_stiffness():
 @pytest.mark.slow
 @pytest.mark.parametrize("zeta", [0.1, 0.3, 1.0, 2.0])
 @pytest.mark.parametrize("stable", [True, False])
-def test_compliant_loops_are_stable_up_to_the_step_limit(zeta, stable):
+def test_compliant_loops_are_stable_up_to_the_step_size_limit(zeta, stable):
     # stability limit: w dt < min(4 zeta, 1/zeta) on an exact plant
     dt, mass = 1e-3, 2.0
     w = min(4 * zeta, 1 / zeta) * (0.9 if stable else 1.1) / dt

@@ -103,7 +103,7 @@ def two_forms(chain, rng):
 
 
 @pytest.mark.parametrize("name", COORDINATE_CHAINS)
-def test_joint_and_chain_of_single_dof_joints_have_the_same_equation_of_motion(name, rng):
+def test_joint_has_the_equation_of_motion_of_the_equivalent_chain_of_single_dof_joints(name, rng):
     one, other = two_forms(COORDINATE_CHAINS[name], rng)
     s = random_state(rng, one)
     close(crba(one, s.q), crba(other, s.q))
@@ -128,7 +128,7 @@ def simulated(model: Model, q: Array, qd: Array, steps: int = 100, h: float = 1e
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CHAINS)
-def test_joint_and_chain_of_single_dof_joints_have_the_same_simulated_motion(name, rng):
+def test_joint_moves_like_the_equivalent_chain_of_single_dof_joints(name, rng):
     one, other = two_forms(CHAINS[name], rng)
     q, qd = neutral(other), rng.uniform(-2, 2, other.nv)
     velocities = np.concatenate([J @ qd for J in jacobians(other, q)[-2:]])

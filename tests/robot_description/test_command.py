@@ -109,7 +109,7 @@ def test_invalid_urdf_gives_one_line_on_stderr_and_exit_code_2(
 
 
 @pytest.mark.parametrize("name", ["", "no.urdf", "robot.fmu"])
-def test_file_that_is_not_a_robot_gives_exit_code_2(name, tmp_path, capsys):
+def test_missing_or_invalid_robot_file_gives_exit_code_2(name, tmp_path, capsys):
     (tmp_path / "robot.fmu").write_bytes(b"PK\3\4")
     assert main(["fmu", str(tmp_path / name)]) == 2
     assert capsys.readouterr().err.count("\n") == 1

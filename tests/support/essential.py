@@ -142,7 +142,7 @@ ESSENTIAL = {
         ],
     },
     "kernels/test_traced_evaluator.py": {
-        "test_evaluators_in_traced_code_and_in_numpy_lead_to_the_same_generated_c": [
+        "test_traced_and_numpy_evaluators_generate_the_same_c_code": [
             "planar2",
             "servo",
             "sequence",
