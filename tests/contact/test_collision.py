@@ -174,7 +174,9 @@ def test_invalid_collision_arguments_are_rejected(rng):
         ValueError, match="the inertia of body 2 of a collision is not positive definite"
     ):
         collision(I1, nothing, v1, v2, N[:, 2])
-    with pytest.raises(ValueError, match="need linear parts of length 1, not"):
+    with pytest.raises(
+        ValueError, match="must have a linear part of length 1; the linear parts are"
+    ):
         collision(I1, I2, v1, v2, np.zeros(6))
     with pytest.raises(ValueError, match=r"need 6 rows, not shape \(3, 1\)"):
         collision(I1, I2, v1, v2, UP)

@@ -165,7 +165,11 @@ WRONG = {
     "an element": ("<Simulators>", "<Simulators><Model/>", "<Model> of the namespace"),
     "no name": ('variable="k"', 'variabel="k"', "needs the attribute variable"),
     "an empty number": (f"<BaseStepSize>{DT}", "<BaseStepSize>", "invalid number ''"),
-    "two values": ('<Real value="40"/>', '<Real value="4"/><Real value="40"/>', "a second <Real>"),
+    "two values": (
+        '<Real value="40"/>',
+        '<Real value="4"/><Real value="40"/>',
+        "<Real> is not allowed here",
+    ),
     "two starts": ('variable="x[1]"', 'variable="m"', "'m' has two initial values"),
     "no element": ('variable="x[1]"', 'variable="x[3]"', "must be from 1 to 2"),
     "a text": ('<Real value="40"/>', '<String value="40"/>', "does not accept String"),

@@ -320,7 +320,11 @@ REFUSED = {  # text, its replacement, and the message
         "<Real> of the namespace '.*Common'",
     ),
     "a text": ("<ssv:Parameters>", "<ssv:Parameters>3.0", "has the text '3.0'"),
-    "two values": ("</ssv:Parameter>", '<ssv:Real value="1"/></ssv:Parameter>', "a second <Real>"),
+    "two values": (
+        "</ssv:Parameter>",
+        '<ssv:Real value="1"/></ssv:Parameter>',
+        "<Real> is not allowed here",
+    ),
     "no value": ('<ssv:Real value="3.0"/>', "", "<Parameter> needs"),
     "no name": ('<ssv:Parameter name="u">', "<ssv:Parameter>", "needs the attribute name"),
     "a misspelt child": ("<ssv:Parameters>", "<ssv:Parameters><ssv:Params/>", "<Params> of"),
@@ -364,7 +368,7 @@ def test_violations_of_the_ssp_standard_are_rejected_with_file_and_line(
 
 
 REFUSED_IN_2 = {
-    "two types": ("<ssc:Real/>", "<ssc:Real/><ssc:Integer/>", "second <Integer>"),
+    "two types": ("<ssc:Real/>", "<ssc:Real/><ssc:Integer/>", "<Integer> is not allowed here"),
     "some elements of an array": ('endConnector="u"', 'endConnector="u" endIndices="1"', "endInd"),
     "a scheduled FMU": (
         'source="resources/fmu.fmu"',

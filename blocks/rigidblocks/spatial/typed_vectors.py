@@ -95,7 +95,9 @@ class Motion(_Vector):
             return Motion(spatial.cross_motion(self.array, other.array))
         if isinstance(other, Force):
             return Force(spatial.cross_force(self.array, other.array))
-        raise self._operation_error("cross", other, "the other operand must be a motion or a force")
+        raise self._operation_error(
+            "cross", other, "the other operand must be a motion vector or a force vector"
+        )
 
 
 class Force(_Vector):
@@ -124,7 +126,7 @@ class Inertia(_Quantity):
 
     def __matmul__(self, other: Any) -> Force:
         if not isinstance(other, Motion):
-            raise self._operation_error("of", other, "the other operand must be a motion")
+            raise self._operation_error("of", other, "the other operand must be a motion vector")
         return Force(self.rigid @ other.array)
 
     def __add__(self, other: Any) -> "Inertia":
@@ -146,7 +148,7 @@ class InverseInertia(_Quantity):
 
     def __matmul__(self, other: Any) -> Motion:
         if not isinstance(other, Force):
-            raise self._operation_error("of", other, "the other operand must be a force")
+            raise self._operation_error("of", other, "the other operand must be a force vector")
         return Motion(self.array @ other.array)
 
 
@@ -174,7 +176,9 @@ class Coordinates(_Quantity):
             X = self.X.matrix()
             return InverseInertia(X @ other.array @ X.T)
         raise self._operation_error(
-            "of", other, "the other operand must be a motion, a force, an inertia or coordinates"
+            "of",
+            other,
+            "the other operand must be a motion vector, a force vector, an inertia or coordinates",
         )
 
     def inverse(self) -> "Coordinates":

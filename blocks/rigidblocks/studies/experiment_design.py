@@ -170,7 +170,9 @@ def grid(values: Mapping[str, Iterable[ArrayLike]]) -> Design:
     lists = {name: [np.asarray(one, float) for one in given] for name, given in values.items()}
     for name, given in lists.items():
         if len({one.shape for one in given}) > 1:
-            raise ValueError(f"the values of {name} must have the same shape")
+            raise ValueError(
+                f"the values of '{name}' have different shapes; all must have the same shape"
+            )
         if not given:
             raise ValueError(f"{name} needs one or more values")
     counts = [len(given) for given in lists.values()]

@@ -379,7 +379,8 @@ def _check_unit_forces(N: Array) -> None:
         raise ValueError(f"the unit forces of a collision need 6 rows, not shape {N.shape}")
     if N.dtype != object and (np.abs((N[3:] ** 2).sum(axis=0) - 1.0) > 1e-6).any():
         raise ValueError(
-            f"the unit forces of a collision need linear parts of length 1, not {N[3:].T.tolist()}"
+            "each unit force of a collision must have a linear part of length 1; the linear parts "
+            f"are {N[3:].T.tolist()}"
         )
 
 

@@ -504,9 +504,8 @@ def _check_open_units(wiring: Wiring) -> None:
         first, other = known.setdefault(root(name), (unit, port_name))
         if quantity_of(first) != quantity_of(unit):
             raise ValueError(
-                f"'{name}' has one unit for its signals, but is connected to {other} ({first}) "
-                f"and to {port_name} ({unit}); set its unit, for example unit='{first}', so that "
-                "other units are converted or rejected"
+                f"'{name}' has one unit for all its signals, but {other} has the unit {first} and "
+                f"{port_name} has the unit {unit}; set its unit, for example unit='{first}'"
             )
 
 

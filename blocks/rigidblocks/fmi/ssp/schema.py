@@ -203,7 +203,9 @@ def check_content(root: Element, rules: Rules, spaces: Mapping[str, str]) -> Non
             group, _, is_repeated = kind
             if groups[group] and not is_repeated:
                 raise format_error(
-                    child, f"<{local}> has a second <{local_name(child)}>; expected one of {group}"
+                    child,
+                    f"<{local_name(child)}> is not allowed here: <{local}> may contain only one "
+                    f"element of the group {group}",
                 )
             groups[group] += 1
             pending.append(child)
