@@ -256,9 +256,9 @@ class PolynomialInputEvaluator(Evaluator):
         return self.inner.output(self.with_inputs(m))
 
     def with_inputs(self, m: Array) -> Array:
-        """Return the memory vector m with the values of the input polynomials at its time m_0.
+        """Return the memory vector m with the values of the input polynomials at the time m_0.
 
-        If `frozen_at` is set, the inputs have their values at this time.
+        If `frozen_at` is set, the inputs have their values at the time `frozen_at`.
         """
         t: Any = m[0] if self.frozen_at is None else self.frozen_at
         return assign(m, self.memory.u, evaluate_inputs(self.coefficients, t - self.t0))

@@ -35,11 +35,11 @@ class LinearlyImplicit:
 class Collocation:
     """Coefficients that decouple the equations for the stages z of a collocation method.
 
-    In the coordinates w = `there` z, with z = `back` w, the matrix a of the method is diagonal
-    (Hairer and Wanner II, IV.8).
+    The coordinates w are modal: they diagonalize the matrix a of the method (Hairer and Wanner II,
+    IV.8). The matrix `there` transforms z to w, and the matrix `back` transforms w to z.
 
     Attributes:
-        roots: Real eigenvalue of a, then one eigenvalue of each complex pair.
+        roots: Eigenvalues of a: the real eigenvalue, then one eigenvalue of each complex pair.
         there: Matrix of the transformation from z to w. The first row belongs to the real
             eigenvalue. Two rows for the real and the imaginary part follow for each complex pair.
         back: Matrix of the transformation from w to z.

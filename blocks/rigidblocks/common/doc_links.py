@@ -1,6 +1,6 @@
-"""Notes in error messages with references to pages of the documentation.
+"""Exception notes that refer to pages of the documentation.
 
-Tracebacks and the command line show the note below the error message.
+Tracebacks and the command line print the note below the error message.
 """
 
 from typing import TypeVar

@@ -339,17 +339,18 @@ class ContactPlant(CompliantPlant):
 
     `robot` is a `RobotPlant`, `FloatingBasePlant` or `ClosedLoopPlant`. The plant combines the
     robot with the continuous form of a `GroundContact`. The other fields are the fields of
-    `GroundContact`. The plant evaluates the forces at every stage of the integrator and holds no
-    values, so only the integrator limits stability. The field `contact` of the model contains the
-    shapes with the contact points.
+    `GroundContact`. The field `contact` of the model contains the shapes with the contact points.
 
-    Use the method "adaptive or stiff". Its steps end when contacts open and close, so a bounce
-    gains no energy at any stiffness. The time constant D_t / K_t of the patches may be shorter than
-    its step size. The method "adaptive" is sufficient if the contact is not stiff. An explicit
-    method with fixed steps needs steps below about 2.5 sqrt(m_eff / K), 2.5 m_eff / D and
-    2.5 D_t / K_t; `simulate` issues a warning for larger steps. An explicit method with fixed steps
-    adds or removes some energy at each bounce. The energy error of a linearly implicit method with
-    fixed steps is much larger.
+    The plant evaluates the forces at every stage of the integrator and holds no values, so only the
+    integrator limits stability. Use the method "adaptive or stiff":
+
+    - "adaptive or stiff": the steps end when contacts open or close, so a bounce gains no energy at
+      any stiffness. The step size may exceed the time constant D_t / K_t of the patches.
+    - "adaptive": this method is sufficient if the contact is not stiff.
+    - Explicit methods with fixed steps need steps below about 2.5 sqrt(m_eff / K), 2.5 m_eff / D
+      and 2.5 D_t / K_t. `simulate` issues a warning for larger steps. Each bounce adds or removes
+      some energy.
+    - Linearly implicit methods with fixed steps have a much larger energy error.
 
     Raises:
         TypeError: The robot is a block of another type.

@@ -264,7 +264,7 @@ class BatchRun:
         run["q"]                                     # (n, nq)
 
     A vector environment for reinforcement learning steps all its environments in this way. The
-    results have the same bits as the results of `Batch.simulate`. `failed` (n,) is True for each
+    results are bit-identical to the results of `Batch.simulate`. `failed` (n,) is True for each
     run whose values have become infinite or NaN; `restart` clears this flag.
     """
 

@@ -91,7 +91,7 @@ class Run(AttributeHints):
     `simulate` returns the result of a whole run. To step a run, use
 
         run.reset(); run.step(); run["robot.q"]; run["pd.q_ref"] = [0.3, -0.2]
-        moment = run.save(); run.restore(moment)
+        state = run.save(); run.restore(state)
 
     `run["part.port"]` is the value of a port, as a number or a new array. Unconnected inputs and
     parameters can be set during the run and take effect in the next step. `simulate` does not

@@ -414,7 +414,7 @@ MOST_CONVERTED = 200_000  # values that a run converts after SIGTERM, in less th
 
 
 class _NotConvertedError(Exception):
-    """Error of a terminated run that has not converted its log.
+    """Error if a run is terminated before the conversion of its log.
 
     The run does not convert a large log, because a supervisor may soon kill the process.
     """

@@ -2,8 +2,8 @@
 
 The motor and the gearbox of a drive are either rigidly connected to the joint or elastic:
 
-- A rigid drive has no rotor states. Its rotor angle is ratio s, where s is the position of the
-  joint, and its rotor adds ratio^2 inertia to the joint (RBDA Eq 9.28).
+- A rigid drive has no rotor states. Its rotor angle is ratio * s, where s is the position of the
+  joint, and its rotor adds ratio^2 * inertia to the joint (RBDA Eq 9.28).
 - An elastic drive has the rotor angle and the rotor speed as states. Its elasticity, with backlash
   or without, transmits a torque between the gearbox and the joint.
 
@@ -216,8 +216,9 @@ class Elasticity(Numbers):
     harmonic drive. Its `order` is the number of periods per revolution of the rotor, 2 for the two
     lobes of a wave generator.
 
-    With a backlash b, the force is zero while |deflection| < b / 2. Beyond, it follows the same law
-    in the compression |deflection| - b / 2, and never pulls the teeth together.
+    With a backlash b, the force is zero while |deflection| < b / 2. Outside this
+    range, the compression |deflection| - b / 2 replaces the deflection in the law, and the force
+    never pulls the teeth together.
     """
 
     K: Any
@@ -242,7 +243,7 @@ class Elasticity(Numbers):
         return found
 
     def kinematics(self, rotor: RotorMotion, ratio: Any) -> tuple[Any, Any]:
-        """Return the output position of the gearbox, and its derivative by the rotor angle."""
+        """Return the output position of the gearbox, and its derivative w.r.t. the rotor angle."""
         if self.error is None:
             return rotor.angle / ratio, 1.0 / ratio
         angle = self.order * rotor.angle + self.phase
@@ -569,7 +570,7 @@ class Drive:
         return RotorMotion(x["angle"], x["rotor_speed"])
 
     def _deflection(self, s: Any, sd: Any, rotor: RotorMotion) -> tuple[Any, Any, Any]:
-        """Return the deflection, its time derivative, and its derivative by the rotor angle."""
+        """Return the deflection, its rate, and its derivative with respect to the rotor angle."""
         assert self.elasticity is not None
         out, slope = self.elasticity.kinematics(rotor, self.gearbox.ratio)
         return out - s, slope * rotor.speed - sd, slope

@@ -188,8 +188,8 @@ def _turn_about_z(joint: Joint, X: Transform) -> float | None:
 def keeps_z_screws(joint: Joint) -> bool:
     """Return True for a revolute, prismatic or helical joint along z.
 
-    A common rotation about z and shift along z of both joint frames does not change the equations
-    of such a joint.
+    If both frames of such a joint rotate about z and shift along z by the same amount, the
+    equations of the joint do not change.
     """
     return type(joint) in (Revolute, Prismatic, Helical) and joint.axis == (0.0, 0.0, 1.0)  # type: ignore[attr-defined]
 

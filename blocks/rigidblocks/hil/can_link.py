@@ -171,7 +171,7 @@ _TURN = 2 * math.pi
 
 
 class _Unit(NamedTuple):
-    """Port unit that corresponds to a unit of the DBC file: value = factor physical + shift."""
+    """Port unit for a unit of the DBC file: port value = factor * DBC value + shift."""
 
     name: str
     factor: float = 1.0

@@ -112,7 +112,7 @@ def _accept(listener: socket.socket, root: Path, key: bytes) -> None:
 
 
 def _end(gate: socket.socket, pid: int) -> None:
-    """End the process `pid` of an unauthenticated client, and close its socket `gate`."""
+    """Kill the server process `pid` for an unauthenticated client, and close the socket `gate`."""
     gate.close()
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)

@@ -215,11 +215,11 @@ class PlantLoops:
 
 
 def plant_loops(memory: Memory) -> PlantLoops | None:
-    """Return the stages of a plant with many bodies, or None if its functions need no loops.
+    """Return the stages of a plant with many bodies, or None if straight-line code is used.
 
-    A plant has loops if it is a `RobotPlant` with a spatial model of at least `LEAST_BODIES`
-    bodies, and without external wrenches, rotors, gears, tunable inertias and joints that depend on
-    time.
+    The stages exist only for a `RobotPlant` whose spatial model has at least `LEAST_BODIES` bodies.
+    The result is None for plants with external wrenches, rotors, gears, tunable inertias or
+    time-dependent joints.
     """
     block = memory.block
     if not (isinstance(block, RobotPlant) and _fits(block)):

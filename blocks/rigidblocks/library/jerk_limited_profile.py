@@ -106,9 +106,9 @@ class Course(NamedTuple):
 def course_to(start: Motion, target: Any, limits: Limits) -> Course:
     """Return the time-optimal motion from `start` to rest at `target`.
 
-    The signal first changes its velocity towards the limit in the direction of the target. It stops
-    from the point of this motion from which the stop ends at the target. The end of the stop
-    depends monotonically on this point, which bisection locates.
+    The signal first changes its velocity towards the limit in the direction of the target. At the
+    switching time, it begins to stop. Bisection locates the switching time for which the stop ends
+    at the target. The position at the end of the stop depends monotonically on the switching time.
     """
 
     def stop_from(motion: Motion) -> tuple[VelocityChange, Any]:
@@ -143,9 +143,9 @@ class JerkLimitedProfile(Block):
         |slope| <= slope_max,   |curvature| <= curvature_max,   |d(curvature)/dt| <= jerk_max
 
     The signals move independently of each other. The motion starts at rest at `y0`. `y0` and the
-    limits are scalars or arrays (n,), in `unit`. The outputs are y, the velocity `slope`, the
-    acceleration `curvature`, each (n,), and `remaining` (n,), the time to the target [s] if the
-    target stays constant.
+    limits are scalars or arrays (n,), in `unit`. The outputs are y, its first derivative
+    `slope` and its second derivative `curvature`, each (n,). The output `remaining` (n,) is the
+    time to the target [s] if the target stays constant.
 
     If a limit is reduced during a motion, the signal may exceed the new limit until it has slowed
     down. The block locates the switching times by bisection, so `linearize` does not contain the

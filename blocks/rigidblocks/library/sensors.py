@@ -341,7 +341,7 @@ class Fault(Block):
     sample arrives, y is `y0`.
 
     bias, deviation, spike, spike_rate, dropout and stuck are parameters, which a scenario can
-    change. With the default values, the block only samples the signal.
+    change. With the default values, the block samples the signal without errors.
     """
 
     sample_time: float

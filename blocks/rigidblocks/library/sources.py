@@ -286,7 +286,7 @@ class Waypoints(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output ports for the value y, its velocity `slope` and its acceleration `curvature`."""
+        """Output ports for y, its first derivative `slope` and second derivative `curvature`."""
         return _motion_ports(self.y.shape[1], self.unit)
 
     def output(self, t: Any) -> Values:
@@ -354,7 +354,8 @@ def _quintic_spline(t: Array, y: Array) -> Array:
     def factors(segments: slice, jerk: tuple[int, int], snap: tuple[int, int]) -> Array:
         """Return the matrices (m, 2, 2) that map velocity and acceleration to jerk and snap.
 
-        `jerk` and `snap` contain the coefficients of v h and a h^2 in the equations.
+        `jerk` and `snap` contain the coefficients of v h and a h^2 in the continuity conditions
+        of jerk and snap.
         """
         g = h[segments, 0]
         rows = [[jerk[0] / g**2, jerk[1] / g], [snap[0] / g**3, snap[1] / g**2]]
@@ -588,7 +589,7 @@ class QuinticProfile(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output ports for the value y, its velocity `slope` and its acceleration `curvature`."""
+        """Output ports for y, its first derivative `slope` and second derivative `curvature`."""
         return _motion_ports(self._n, self.unit)
 
     @cached_property
@@ -641,7 +642,7 @@ class TrapezoidalProfile(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output ports for the value y, its velocity `slope` and its acceleration `curvature`."""
+        """Output ports for y, its first derivative `slope` and second derivative `curvature`."""
         return _motion_ports(self._n, self.unit)
 
     @cached_property

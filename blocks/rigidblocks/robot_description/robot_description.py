@@ -159,13 +159,13 @@ class Sampling:
     deviation `bias`. The walk w starts at zero, and T is its correlation time `walk_time`.
 
     Attributes:
-        period: The time between two samples [s]; 0 for a sensor without samples.
+        period: The time between two samples [s]; 0 for a continuous sensor.
         delay: The latency of the output as a number of samples.
         mean: The mean error.
         deviation: The standard deviation of the noise.
         bias: The standard deviation of the constant bias.
-        walk: The standard deviation of the bias walk per root second.
-        walk_time: The correlation time of the walk [s]; 0 for no walk.
+        walk: The standard deviation of the random walk w of the bias, per root second.
+        walk_time: The correlation time of the random walk [s]; 0 for no walk.
         resolution: The quantization step of the output; 0 for no quantization.
     """
 

@@ -1,4 +1,4 @@
-"""Sensors of MJCF files, from the arrays of the compiled model, and sensors of SDF files.
+"""Sensors of MJCF files (from the arrays of the compiled model) and of SDF files.
 
 The sensors of SDF files are inertial, force-torque, altitude and magnetic sensors.
 """

@@ -255,9 +255,9 @@ def _closed_form(t: Any) -> tuple[Any, Any, Any, Any]:
 def _series(t: Any, first: int, low: int) -> Any:
     """Return the coefficient of a power of ad in `dexp`, as a power series in the squared angle t.
 
-    From ad^5 = -2 t ad^3 - t^2 ad follows ad^(2m+1) = (1 - m) (-t)^m ad + m (-t)^(m-1) ad^3. The
-    coefficient is the sum over m of one of these two terms divided by (2m + first)!. `low` = 1
-    selects the first term, `low` = 0 the second term.
+    The identity ad^5 = -2 t ad^3 - t^2 ad gives the odd powers of ad. They are ad^(2m+1) =
+    (1 - m) (-t)^m ad + m (-t)^(m-1) ad^3. The result is the sum over m of one of these two terms,
+    divided by (2m + first)!. `low` = 1 selects the first term, `low` = 0 the second term.
     """
     total: Any = 0.0
     for m in reversed(range(_TERMS)):

@@ -209,9 +209,10 @@ class Transform:
         return self.E.T @ A @ self.E
 
     def turn_symmetric_back(self, A: Array) -> Array:
-        """Transform a symmetric A (3, 3) from B to A coordinates; use only its lower triangle.
+        """Transform a symmetric matrix (3, 3) from B to A coordinates.
 
-        The result is E^T A E.
+        The argument `A` is the matrix. The result is E^T A E; its upper triangle is a copy of its
+        lower triangle.
         """
         return symmetric(self.E.T @ A @ self.E)
 

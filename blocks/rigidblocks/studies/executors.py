@@ -162,8 +162,9 @@ def run_in_threads(
 ) -> Iterator[dict[int, Row]]:
     """Execute groups of runs in `count` threads, and yield the measures of each finished group.
 
-    `parts` yields tuples of run indices. The number of queued groups is bounded, so memory use does
-    not grow with the number of groups. If the iteration ends early, the function calls `end`.
+    `parts` yields tuples of run indices, the groups. `do_runs` simulates a group and returns its
+    measures by run index. The number of queued groups is bounded, so memory use does not grow with
+    the number of groups. If the iteration ends early, the function calls `end`.
     """
     left = iter(parts)
     with ThreadPoolExecutor(count) as pool:

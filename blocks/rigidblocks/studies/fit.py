@@ -133,7 +133,7 @@ def _whole(name: str, ports: Mapping[str, Port]) -> str | None:
 def _insert_elements(
     into: dict[str, Array], ports: Mapping[str, Port], name: str, values: Array, n: int
 ) -> None:
-    """Insert a data column, a whole port or one element, into the port arrays `into`."""
+    """Insert a data column (of a whole port or of one element) into the port arrays `into`."""
     key = _whole(name, ports)
     if key is None:
         raise KeyError(

@@ -219,7 +219,7 @@ def independent_columns(
 
     Args:
         W: Matrix.
-        order: Indices of the columns in the order of the process.
+        order: Indices of the columns, in the order of their orthogonalization.
         tolerance: Distance below which a column is dependent.
 
     Returns:

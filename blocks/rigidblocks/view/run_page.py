@@ -257,7 +257,11 @@ class CpuThrottle:
         self._clocks = _clocks()
 
     def take(self, many: int = 1) -> None:
-        """Pause this thread so that `many` such threads do not exceed 1/300 of the CPU time."""
+        """Pause this thread to limit the CPU time of all threads that send events.
+
+        Args:
+            many: Number of these threads; together they use at most 1/300 of the CPU time.
+        """
         before, self._clocks = self._clocks, _clocks()
         wall, program, own = (b - a for a, b in zip(before, self._clocks, strict=True))
         part = program / wall if wall > 0 else 1.0

@@ -551,8 +551,8 @@ def _solve(
 
     `q_perturbed` is q with perturbed elements (`_break_ties`). The pivoting makes up to three
     attempts: from the basis `start`, then twice from an empty basis. The last attempt adds
-    `DEPENDENT` to the diagonal of A, which makes nearly dependent contacts independent. If all
-    attempts fail, z is None.
+    `DEPENDENT` G^T G to the block of the contact forces in N, which makes nearly dependent contacts
+    independent. If all attempts fail, z is None.
     """
     best, z, found, none = _LOST, None, start, np.zeros_like(start)
     forces = G.shape[1]

@@ -28,8 +28,8 @@ class Clocks:
     the time until the next tick of a countdown clock. A triggered input clock is an input of the
     part. If this input is true, the clock ticks once, at the beginning of the communication step.
 
-    The C loop uses and changes the same arrays. It has the functions `tick`, `look_ahead`,
-    `begin_step` and `read` as well.
+    The C loop uses and changes the same arrays. It also has the functions `tick`, `look_ahead`,
+    `begin_step` and `read`.
     """
 
     def __init__(self, fmi: Interface, given: PortValues, results: PortValues, has_events: bool):

@@ -322,7 +322,7 @@ class RunningFmu(Instance):
         )
 
     def _moment(self) -> "Moment":
-        """Return the state of the importer as a `Moment` that does not contain the FMU state."""
+        """Return the saved state of the importer, without the FMU state."""
         values = self.given.flat.copy(), self.results.flat.copy()
         return Moment(ctypes.c_void_p(), *values, self._last.copy(), self._clocks.state())
 

@@ -90,7 +90,10 @@ def _runs_here(part: Part) -> bool:
 
 
 def is_trusted(fmu: Fmu) -> bool:
-    """Return True for a native FMU of this package, because functions of blocks are pure."""
+    """Return True if an FMU needs no test of library sharing and reset.
+
+    This applies to native FMUs of this package, because block functions have no side effects.
+    """
     tool = fmu.description.generationTool or ""
     return tool.startswith("rigidblocks") and not fmu.is_python
 
@@ -170,7 +173,7 @@ def _examine_in_process(
 
 
 def examine(fmu: Fmu, t_start: float, dt: float) -> Reuse:
-    """Test whether an FMU permits instances in one library, and whether its reset is complete.
+    """Test the independence of instances in one library, and the completeness of a reset.
 
     The reference is an instance that has its own copy of the library. In the first steps, the
     outputs of the tested instances must equal the outputs of the reference to the last bit. The two

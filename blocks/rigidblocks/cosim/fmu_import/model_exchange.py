@@ -184,7 +184,7 @@ def _pointer(values: Array) -> Any:
 
 
 class StepEnding(NamedTuple):
-    """Time [s] and states at the end of an inner step, and whether an event occurs at this time."""
+    """Time [s] and states at the end of an inner step, and a flag for an event at this time."""
 
     t: float
     x: Array

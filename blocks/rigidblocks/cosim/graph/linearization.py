@@ -325,7 +325,7 @@ def _open_loop(
 
         dx/dt = A x + B d,   y = C x + D d
 
-    The open loop from w = y + d to y follows from d = w - y:
+    The substitution d = w - y gives the open loop from w to y:
 
         y = (1 + D)^-1 (C x + D w),   dx/dt = A x + B (w - y)
     """

@@ -58,7 +58,7 @@ class Selection:
 
 
 def places(ports: Iterable[Port]) -> dict[str, slice]:
-    """Concatenate the elements of all ports; return the slice of each port by name."""
+    """Return the slice of each port, by name, in the concatenated elements of all ports."""
     ports = tuple(ports)
     ends = np.cumsum([0, *(port.size for port in ports)]).tolist()
     return {port.name: slice(a, a + port.size) for port, a in zip(ports, ends, strict=False)}

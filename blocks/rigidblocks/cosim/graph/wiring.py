@@ -506,8 +506,8 @@ class Wiring:
         """Strongly connected components of the connection graph, in initialization order.
 
         Each component follows the components that it reads. The evaluations of the components
-        determine all outputs at initialization. The order of the evaluations follows from the
-        dependencies of the outputs on the inputs. An FMU declares these dependencies for its
+        determine all outputs at initialization. The dependencies of the outputs on the inputs
+        determine the order of the evaluations. An FMU declares these dependencies for its
         initial unknowns and outputs; the traced expressions of a block contain them. Undeclared
         dependencies affect the order only outside loops.
         """
@@ -606,7 +606,7 @@ class Wiring:
         Parts may form a cycle of such dependencies without an algebraic loop of their ports. In
         this case, the part that depends on the fewest other parts through connected outputs steps
         first. Parts outside the cycle that depend on this part follow it. If the other rules
-        permit, a part that only samples, such as a delay, follows the parts that it samples.
+        permit, a sampled part without continuous states, such as a delay, follows its sources.
 
         Undeclared dependencies of FMUs determine the order only if they form no cycle. In a cycle
         of undeclared dependencies, the part that reads the fewest other parts through such
@@ -653,7 +653,7 @@ class Wiring:
         return tuple(order)
 
     def _samples(self) -> dict[str, set[str]]:
-        """Map each part that only samples to the parts that it reads.
+        """Map each sampled part without continuous states to the parts that it reads.
 
         All other parts map to an empty set.
         """

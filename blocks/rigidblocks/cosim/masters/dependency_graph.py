@@ -61,8 +61,8 @@ class Links:
     only at samples and events, or depend only on such outputs. `algebraic` (n,) marks the outputs
     with direct feedthrough. `owner` contains the part of each output, and `nominal` its nominal
     value. `groups` contains the strongly connected components of the parts; each component follows
-    the components that it reads. `samplers` contains the parts that only sample. `stateless`
-    contains the parts that only sample and the blocks without continuous states. These parts read
+    the components that it reads. `samplers` contains the parts whose `only_samples` is true.
+    `stateless` also contains the blocks without continuous states. The parts in `stateless` read
     held outputs at the end of a step.
     """
 
@@ -102,8 +102,8 @@ class Links:
     def inputs_at_end(self) -> Mapping[str, Array]:
         """Indices of the inputs that a part without polynomial inputs reads at the end of a step.
 
-        These are the inputs in algebraic loops and all inputs of parts that only sample. The values
-        in an algebraic loop must be consistent at the end of the step.
+        These are the inputs in algebraic loops and all inputs of the parts in `samplers`. The
+        values in an algebraic loop must be consistent at the end of the step.
         """
         looped = _algebraic_loop_inputs(self._wiring)
         for name in self.samplers:
@@ -243,7 +243,7 @@ class InterfaceEquations:
 
     The iteration first uses the Jacobian dy/dw that the parts provide. If this iteration does not
     converge, difference quotients replace the Jacobian. For a difference quotient, one evaluation
-    perturbs several elements of w, of which each part reads at most one. Broyden's method then
+    perturbs several elements of w; each part reads at most one of them. Broyden's method then
     updates the Jacobian, which later calls of `solve` reuse. If the iteration with the updated
     Jacobian does not converge, the difference quotients are computed anew. `readers` contains the
     parts that read each element of w, and `owners` contains the part that computes each element.

@@ -516,8 +516,9 @@ class PolynomialStep(Scheme):
         """Step one part with polynomial inputs.
 
         If a part does not support polynomial inputs, each input is constant during the step and
-        equals the mean of its polynomial. The exceptions are inputs in an algebraic loop and inputs
-        of parts that only sample: they equal the value of the polynomial at the end of the step.
+        equals the mean of its polynomial. Two kinds of inputs are exceptions: inputs in an
+        algebraic loop, and inputs of sampled parts without continuous states. These inputs equal
+        the value of the polynomial at the end of the step.
         """
         part, course = self._parts.by_name[name], self._input_polynomials(name)
         at_end = self._links.inputs_at_end[name]
@@ -739,7 +740,7 @@ class PowerBonds:
         self.made, self.through = np.zeros(len(self.bonds)), np.zeros(len(self.bonds))
 
     def measure(self, scheme: Scheme) -> Scheme:
-        """Return a scheme that executes `scheme` and adds up the energy of each step."""
+        """Return a scheme that executes `scheme` and adds up the coupling energy of each step."""
         return _MeasuredScheme(self, scheme)
 
     def start_outputs(self) -> Array:
@@ -792,7 +793,7 @@ class PowerBonds:
 
 
 class _MeasuredScheme(Scheme):
-    """Scheme that executes another scheme and measures the energy of each step."""
+    """Scheme that executes another scheme and adds the coupling energy to the power bonds."""
 
     def __init__(self, bonds: PowerBonds, scheme: Scheme):
         self._bonds, self._scheme = bonds, scheme

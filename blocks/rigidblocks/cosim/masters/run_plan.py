@@ -395,7 +395,7 @@ class Plan:
 
     @cached_property
     def slow_parts(self) -> dict[str, int]:
-        """Parts with longer communication steps: number of steps of the run by part name."""
+        """Number of run steps per step of a part, for each part with longer steps than the run."""
         counts = {
             name: round(part.dt / self.dt)
             for name, part in self.wiring.parts.items()

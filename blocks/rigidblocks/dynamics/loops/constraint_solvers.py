@@ -82,8 +82,9 @@ class Front:
 
             |c| < amplitude (s_1/s)^order / s
 
-        `amplitude` (nc,) contains the rounding errors of the constraints. s is the pivot norm of
-        the direction (`sizes`), and s_1 the norm of the largest constraint.
+        Q is the orthonormal basis of the column space of the constraints. `amplitude` (nc,)
+        contains the rounding errors of the constraints. s is the pivot norm of the direction (an
+        element of `sizes`), and s_1 is the norm of the largest constraint.
         """
         some = [less(0.0, size) for size in self.sizes]
         inverse = np.array(
@@ -515,7 +516,7 @@ def svd_null_space(
     pseudo-inverse K^+. Singular values s below a relative tolerance count as 0, and the
     corresponding component of k is dropped. With `damping`, relative to the largest singular value,
     s / (s^2 + damping^2) replaces 1/s. Damping softens the constraints near singular configurations
-    (Spencer 2004, 3.3). lam is the smallest solution.
+    (Spencer 2004, 3.3). The constraint forces lam are the minimum-norm solution.
     """
     del parent, blocks
     factors = svd(K)

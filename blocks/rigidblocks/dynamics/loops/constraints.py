@@ -57,10 +57,11 @@ def string_row(model: Tree, string: StringConstraint, motion: Any) -> StringRow:
     """Return the length constraint of a string (cable) for a motion of the tree (`TreeMotion`).
 
         delta = sum |d| + 2 pi radius - length,   K qd = sum e . dv,   e = d/|d|
-        k = length'' - sum (e . da + (dv . dv - (e . dv)^2)/|d|)
+        k = a - sum (e . da + (dv . dv - (e . dv)^2)/|d|)
 
     The sums are over the segments. d is the vector from the first to the second end of a segment.
-    dv and da are the first and second time derivatives of d at qdd = 0.
+    dv and da are the first and second time derivatives of d at qdd = 0. a is the second time
+    derivative of the length.
     """
     X0 = [*base_transforms(model, motion.Xup[: model.nb]), model.algebra.identity()]
     linear = slice(1, 3) if len(model.gravity) == 2 else slice(3, 6)

@@ -97,8 +97,8 @@ def maximal_dynamics(
 ) -> MaximalMotion:
     """Return accelerations and constraint forces from the linear system of all bodies and joints.
 
-    The constraints are not stabilized. If the constraints are dependent, lam is the smallest
-    solution.
+    The constraints are not stabilized. If the constraints are dependent, the
+    constraint forces lam are the minimum-norm solution.
 
     Args:
         model: Model with loops.

@@ -167,7 +167,7 @@ def _fmu(path: Path, simulator: Element) -> Fmu:
 
 
 def _start(simulator: Element, fmu: Fmu) -> dict[str, Any]:
-    """Return the initial values of a simulator by name of the FMU's port."""
+    """Return the start values of a simulator by port name."""
     start: dict[str, Any] = {}
     structure = Structure("", {}, {}, (), {}, {})
     values = {}

@@ -112,7 +112,7 @@ class Location:
     component: str | None = None
 
     def of_source(self, element: Element) -> "Location":
-        """Return the location to which the source URI of an XML element is relative.
+        """Return the base location of the source URI of an XML element.
 
         The attribute sourceBase of the element selects the files of the description or the archive
         of the component.
