@@ -29,7 +29,7 @@ from rigidblocks.block.evaluators import NumpyEvaluator
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.dynamics.loops import assemble, closure_errors
 from rigidblocks.kernels.compiled_stepper import compiled_stepper
-from rigidblocks.library import ExtendedKalmanFilter, StateSpace
+from rigidblocks.library import ExtendedKalmanFilter, Sine, StateSpace
 
 RUNS = 1000 if "FULL_TESTS" in os.environ else 60
 T = 0.01
@@ -198,6 +198,94 @@ def test_delayed_measurements_equal_the_kalman_filter_of_the_augmented_plant(sig
         assert_allclose(m[memory.where["covariance"]], kalman.P.ravel(), rtol=0, atol=1e-12)
 
 
+@dataclass(frozen=True)
+class Feedthrough(Block):
+    """Sampled plant x[k] = 0.9 x[k-1] + u[k], y[k] = x[k] + 5 u[k]."""
+
+    sample_time: float | None = T
+    inputs = (Port("u", ()),)
+    sampled = (Port("x", (), start=0.0),)
+    outputs = (Port("y", ()),)
+
+    def initial(self, x):
+        return {"x": x.x}
+
+    def update(self, x, u):
+        return {"x": 0.9 * x.x + u.u}
+
+    def output(self, x, u):
+        return {"y": x.x + 5.0 * u.u}
+
+
+def test_delayed_outputs_with_feedthrough_equal_the_augmented_kalman_filter():
+    """The past output is y[k-1] = x[k-1] + 5 u[k-1], also for a sampled plant."""
+    rng = np.random.default_rng(42)
+    u, measured = rng.normal(size=60), rng.normal(size=60)
+    block = ExtendedKalmanFilter(
+        Feedthrough(), "y", {"y": 0.1}, T, {"x": 0.3}, {"x": 1.0}, delays={"y": 1}
+    )
+    memory = Memory(block)
+    evaluator, m = NumpyEvaluator(memory), memory.start()
+    whole, H = np.array([[0.9, 0.0], [1.0, 0.0]]), np.array([[0.0, 1.0]])
+    G = np.array([[1.0, 0.0], [0.0, 5.0]])  # columns of u[k] and u[k-1]
+    noise, first = np.diag([0.09 * T, 0.0]), np.diag([1.0, 0.0])
+    kalman = Kalman(whole, G, H, noise, np.array([0.01]), first)
+    kalman.x = np.array([0.0, 5.0 * u[0]])
+    for k in range(len(u)):
+        m[0], m[memory.where["u"]], m[memory.where["y_measured"]] = k * T, u[k], measured[k]
+        m[memory.z] = evaluator.update(m) if k else evaluator.initial(m)
+        if k:
+            kalman.predict(np.array([u[k], u[k - 1]]))
+        kalman.correct(measured[k : k + 1])
+        assert_allclose(m[memory.where["x"]], kalman.x[:1], rtol=0, atol=1e-12)
+        assert_allclose(m[memory.where["covariance"]], kalman.P.ravel(), rtol=0, atol=1e-12)
+
+
+def test_filter_with_new_inputs_equals_the_kalman_filter_that_predicts_with_them(signals):
+    u, y = signals
+    block = linear_filter(StateSpace(A, B, C, np.zeros((2, 1))), input_hold="new")
+    kalman = Kalman(F, G, C, np.diag(Q) * T, R, np.diag(P0))
+    check_against(kalman, run(block, u, y), np.roll(u, -1, axis=0), y)
+
+
+@pytest.mark.parametrize(
+    ("driven_by", "order", "input_hold"),
+    [
+        ("source", "gauss-seidel", "new"),
+        ("source", "jacobi", "previous"),
+        ("controller", "gauss-seidel", "previous"),
+        ("controller", "jacobi", "previous"),
+    ],
+)
+def test_filter_in_a_system_follows_its_plant_exactly_with_the_right_input_hold(
+    driven_by, order, input_hold
+):
+    """Without noise, the Kalman filter of the plant predicts the outputs exactly.
+
+    All inputs begin with zero, because the filter reads signals of the previous step with "jacobi".
+    """
+    plant = StateSpace(A, B, C, np.zeros((2, 1)))
+    other = {"new": "previous", "previous": "new"}[input_hold]
+    system = System()
+    system.add("plant", plant)
+    for name in (input_hold, other):
+        system.add(name, linear_filter(plant, input_hold=name))
+        system.connect("plant.y", f"{name}.y_measured")
+    if driven_by == "source":
+        system.add("driver", Sine(amplitude=[3.0], frequency=[2.0]))
+    else:  # a controller with feedthrough of the measured outputs
+        lags, feedback = np.array([[-1.0, 0.0], [300.0, -1.0]]), np.array([[-20.0, 0.0]])
+        controller = StateSpace(lags, np.eye(2), [[0.0, 1.0]], feedback, x0=[1.0, 0.0])
+        system.add("driver", controller)
+        system.connect("plant.y", "driver.u")
+    for name in ("plant", "previous", "new"):
+        system.connect("driver.y", f"{name}.u")
+    result = simulate(system, 0.5, T, order=order)
+    innovation = {name: np.abs(result[f"{name}.innovation"]).max() for name in (input_hold, other)}
+    assert innovation[input_hold] < 1e-6
+    assert innovation[other] > 1e-2
+
+
 def test_constant_of_a_plant_is_estimated_as_an_additional_state():
     """The unknown acceleration a of a falling body follows from its position (least squares)."""
 
@@ -357,6 +445,17 @@ PLANT = RobotPlant(planar2())
         ({"delays": {"q": 0.5}}, ValueError, "the delay of 'q' must be 0, 1, 2, ... samples"),
         ({"delays": {"qd": 1}}, KeyError, "unknown name 'qd' in delays"),
         ({"deviation": [1.0]}, TypeError, "deviation .* must be a mapping .*, not \\(1.0,\\)"),
+        ({"delays": {"q": np.nan}}, ValueError, "the delay of 'q' must be 0, 1, 2.*, not nan"),
+        ({"delays": {"q": np.inf}}, ValueError, "the delay of 'q' must be 0, 1, 2.*, not inf"),
+        ({"delays": {"q": None}}, TypeError, "the delay of 'q' in delays .* number, not None"),
+        ({"gate": "a"}, TypeError, "the gate must be a number, not 'a'"),
+        ({"measurement_noise": {"q": "a"}}, TypeError, "measurement_noise of 'q' .*, not 'a'"),
+        ({"deviation": {"q": None}}, ValueError, "deviation of 'q' .*, not None"),
+        ({"measured": None}, TypeError, "measured of an estimator must be a name .*, not None"),
+        ({"parameters_to_estimate": 3}, TypeError, "parameters_to_estimate of .*, not 3"),
+        ({"sample_time": "x"}, TypeError, "sample_time of an estimator .* number, not 'x'"),
+        ({"sample_time": 0.0}, ValueError, "sample_time of an estimator must be positive .* 0.0 s"),
+        ({"input_hold": "old"}, ValueError, "unknown input_hold 'old' .*available: previous, new"),
         ({"sample_time": None}, ValueError, "needs a sample_time"),
         ({"plant": PDController((1.0,), (1.0,))}, ValueError, "neither continuous nor sampled"),
         (

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from rigidblocks.spatial.spatial import Array
 if TYPE_CHECKING:
     from rigidblocks.tracing.trace import Graph
 
+_HOLDS = ("previous", "new")
 _LARGEST = 1e300  # larger measurements and NaN count as missing
 
 
@@ -38,10 +40,11 @@ class ExtendedKalmanFilter(Block):
     quaternions or closed loops, keep their constraints: the filter also multiplies the covariance P
     by the Jacobian of `project`, so P has the rank of the constraint manifold.
 
-    At each sample, the filter predicts with the inputs of the previous sample, and then processes
-    the measured elements one after the other. A sampled plant reads the new inputs. A measurement
-    that is NaN is missing. With a `gate` g, the filter ignores an element whose innovation exceeds
-    g standard deviations.
+    At each sample, the filter predicts with the inputs that the plant held during the last sample
+    time, and then processes the measured elements one after the other. `input_hold` selects these
+    inputs: "previous" for the inputs of the previous sample, "new" for the inputs of this sample.
+    A sampled plant always reads the new inputs. A measurement that is NaN is missing. With a `gate`
+    g, the filter ignores an element whose innovation exceeds g standard deviations.
 
     The inputs are the inputs of the plant, and NAME_measured for each measured output. The outputs
     are the estimates of the states and parameters, their `covariance` (n, n), and the `innovation`
@@ -62,11 +65,17 @@ class ExtendedKalmanFilter(Block):
         parameters_to_estimate: Names of plant parameters that are additional states.
         gate: Largest accepted innovation in standard deviations; None accepts all measurements.
         delays: Delay of measured outputs in samples, by name.
+        input_hold: Inputs that a continuous plant held during the last sample time. "previous" is
+            right for controllers that compute the inputs from outputs of the plant, for
+            `order="jacobi"` and for real robots. "new" is right for sources that step before the
+            plant, as in the default order of a System.
 
     Raises:
         KeyError: A name is unknown.
-        ValueError: A noise, a deviation, a delay or the gate is invalid, a measured output has no
-            noise, or the plant has both continuous and sampled states or runs C code.
+        TypeError: A noise, a deviation, a delay, the gate, the sample time or `measured` has the
+            wrong type.
+        ValueError: A noise, a deviation, a delay, the gate or `input_hold` is invalid, a measured
+            output has no noise, or the plant has both continuous and sampled states or runs C code.
 
     References:
         Simon, Optimal State Estimation, 2006, 13.2 and 7.5.
@@ -81,10 +90,15 @@ class ExtendedKalmanFilter(Block):
     parameters_to_estimate: tuple[str, ...] = ()
     gate: float | None = None
     delays: Mapping[str, int] = field(default_factory=dict)
+    input_hold: str = "previous"
 
     def __post_init__(self) -> None:
         for name in ("measured", "parameters_to_estimate"):
             value = getattr(self, name)
+            if not isinstance(value, Iterable):
+                raise TypeError(
+                    f"{name} of an estimator must be a name or a sequence of names, not {value!r}"
+                )
             object.__setattr__(self, name, (value,) if isinstance(value, str) else tuple(value))
         kind = type(self.plant).__name__
         if not isinstance(self.plant, Block) or isinstance(self.plant, BlockInC):
@@ -99,6 +113,16 @@ class ExtendedKalmanFilter(Block):
             )
         if self.sample_time is None:
             raise ValueError(f"the estimator of {kind} needs a sample_time [s]")
+        sample_time = _number("sample_time of an estimator", self.sample_time)
+        if not 0 < sample_time < np.inf:
+            raise ValueError(
+                f"sample_time of an estimator must be positive and finite, not {sample_time} s"
+            )
+        if self.input_hold not in _HOLDS:
+            raise ValueError(
+                f"unknown input_hold {self.input_hold!r} of the estimator of {kind}; available: "
+                f"{', '.join(_HOLDS)}"
+            )
         if self.plant.sampled and self.plant.sample_time != self.sample_time:
             raise ValueError(
                 f"the plant {kind} has the sample time {self.plant.sample_time} s; the estimator "
@@ -144,15 +168,22 @@ class ExtendedKalmanFilter(Block):
             )
         for argument in ("measurement_noise", "process_noise", "deviation"):
             for name, value in getattr(self, argument).items():
-                values = np.asarray(value, dtype=float)
+                try:
+                    values = np.asarray(value, dtype=float)
+                except (TypeError, ValueError):
+                    raise TypeError(
+                        f"{argument} of '{name}' must be a number or an array of numbers, not "
+                        f"{value!r}"
+                    ) from None
                 positive = argument == "measurement_noise"
                 if not np.all(np.isfinite(values) & ((values > 0) if positive else (values >= 0))):
                     bound = "positive" if positive else "finite and not negative"
                     raise ValueError(f"{argument} of '{name}' must be {bound}, not {value}")
         for name, delay in self.delays.items():
-            if int(delay) != delay or delay < 0:
+            steps = _number(f"the delay of '{name}' in delays", delay)
+            if not (steps >= 0 and steps.is_integer()):
                 raise ValueError(f"the delay of '{name}' must be 0, 1, 2, ... samples, not {delay}")
-        if self.gate is not None and not self.gate > 0:
+        if self.gate is not None and not _number("the gate", self.gate) > 0:
             raise ValueError(f"the gate must be positive, not {self.gate} standard deviations")
 
     # --- ports ---
@@ -279,21 +310,20 @@ class ExtendedKalmanFilter(Block):
         return self._correct(t, now, P, u, inputs, rest, p)
 
     def update(self, t: Any, x: Record, u: Record, p: Record) -> Values:
-        rest, last = self._rest(p), self._last(x)
+        rest, previous = self._rest(p), self._last(x)
         estimate, P, T = self._estimate(x), x.covariance, self.sample_time
         own = self._plant_part(estimate)
         begin, inputs = t - T, self._flat(self.plant.inputs, u)
-        if self.plant.sampled:  # a sampled plant reads the new inputs
-            begin, last = t, inputs
-        after, A = self._model.transition(begin, own, last, rest, T)
+        held = inputs if self.plant.sampled or self.input_hold == "new" else previous
+        after, A = self._model.transition(t if self.plant.sampled else begin, own, held, rest, T)
         now = np.concatenate([after, estimate[len(after) :]])
         F = self._transition_matrix(A)
         if self._clones:
-            y = self._model.outputs(begin, own, last, rest)
-            H = self._model.output_jacobian(begin, own, last, rest)
+            y = self._model.outputs(begin, own, previous, rest)
+            H = self._model.output_jacobian(begin, own, previous, rest)
             now, F = self._shift(now, F, estimate, y, H)
         P = _symmetric(F @ P @ F.T + np.diag(self._process_variances(p) * T))
-        now, P = self._constrain(t, now, P, last, rest)
+        now, P = self._constrain(t, now, P, held, rest)
         return self._correct(t, now, P, u, inputs, rest, p)
 
     @cached_property
@@ -423,6 +453,13 @@ class ExtendedKalmanFilter(Block):
             k += port.size
         values |= {f"{port.name}_last": getattr(u, port.name) for port in self.plant.inputs}
         return values
+
+
+def _number(name: str, value: Any) -> float:
+    """Return a number as float; raise TypeError for another type."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, not {value!r}")
+    return float(value)
 
 
 def _start(port: Port) -> Any:
