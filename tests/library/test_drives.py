@@ -7,12 +7,14 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.integrate import solve_ivp
 from scipy.linalg import expm
+from scipy.optimize import brentq
 
 from element_models import MODEL, PLANTS
 from library_runs import outputs, run
 from rigidblocks.block.adaptive_methods import longest_step, memory_for, method_of
 from rigidblocks.block.evaluators import NumpyEvaluator
 from rigidblocks.block.memory_layout import Memory
+from rigidblocks.cosim.graph.system import System
 from rigidblocks.dynamics.drives import (
     Drive,
     Elasticity,
@@ -24,6 +26,7 @@ from rigidblocks.dynamics.force_elements import JointSum
 from rigidblocks.dynamics.force_laws import Friction, LuGre
 from rigidblocks.dynamics.hydraulics import HydraulicCylinder
 from rigidblocks.dynamics.motors import (
+    AffineMotor,
     CurrentLoop,
     DCMotor,
     RotorMotion,
@@ -220,6 +223,44 @@ def test_velocity_servo_reaches_its_reference_without_windup():
     assert_allclose(qd[-1], 20.0, rtol=1e-5)
 
 
+WINDUP = {
+    "torque_max": {"motor": TorqueMotor(torque_max=0.5)},
+    "lag": {"motor": TorqueMotor(torque_max=0.5, time_constant=1e-3)},
+    "envelope": {"motor": TorqueMotor(None, 0.5, None, 100.0, 200.0)},
+    "affine": {"motor": AffineMotor(torque_limits=(-0.5, 0.5))},
+    "effort": {"motor": TorqueMotor(), "effort": 0.5},
+    "current_max": {
+        "motor": DCMotor(0.5, 1e-3, 0.05),
+        "current_loop": CurrentLoop(2.0, 1e3, 10.0),
+    },
+}
+
+
+@pytest.mark.parametrize("name", list(WINDUP))
+def test_servo_does_not_wind_up_at_the_torque_limit_of_the_drive(name):
+    # the limit of the drive has the effect of an equal force_max of the servo
+    servo, parts = PositionServo(20.0, 40.0, 8.0), WINDUP[name]
+    limited = plant(Drive("a", "joint1", servo=servo, **parts))
+    reference = plant(Drive("a", "joint1", TorqueMotor(), servo=replace(servo, force_max=0.5)))
+    q, expected = (
+        run(block, 0.02, 150, h=1e-3 if block is reference else 2e-4, a_command=1.0)["q"][:, 0]
+        for block in (limited, reference)
+    )
+    assert_allclose(q, expected, atol=1e-2)
+
+
+@pytest.mark.parametrize("current_d", [0.0, -8.0, 5.0])
+def test_servo_of_a_salient_motor_obtains_its_reference_torque(current_d):
+    # at the current with the torque kp c / N, the integrals of the current loop are constant
+    motor, servo = replace(PMSM, current_d=current_d), PositionServo(30.0)
+    block = plant(Drive("a", "joint1", motor, Gearbox(N), CurrentLoop(2.0, 800.0), servo))
+    torque = 30.0 * 0.5 / N
+    i_q = torque / (1.5 * 4.0 * (0.01 + (0.8e-3 - 1.2e-3) * current_d))
+    values = {"a_command": 0.5, "a_current_d": current_d, "a_current_q": i_q}
+    assert_allclose(outputs(block, **values)["a_torque"], torque, rtol=1e-12)
+    assert_allclose(derivatives(block, **values)["a_voltage_integral_q"], 0.0, atol=1e-9)
+
+
 # ---- gearboxes ----
 
 
@@ -306,6 +347,18 @@ def test_teeth_in_the_backlash_transmit_no_force_and_never_pull():
     assert law.force(0.015, -9.0, play) == 0.0  # the damper would pull
 
 
+@pytest.mark.parametrize("compression", [1e-4, 1e-3, 0.02])
+def test_force_of_damped_cubic_teeth_is_continuous_when_they_separate(compression):
+    law, play = Elasticity(1e3, 5.0, 1e7), 0.02
+
+    def margin(rate):
+        return law.margins(compression + play / 2, rate, play)[0]
+
+    rate = brentq(margin, -1e5, 0.0, xtol=1e-14, rtol=1e-14)
+    push = 1e3 * compression + 1e7 * compression**3  # K c + K3 c^3
+    assert_allclose(push + 5.0 * rate, 0.0, atol=1e-9 * push)
+
+
 def bounces(method, rtol, count):
     """Return energy errors and deflections after each period of teeth without damping.
 
@@ -381,6 +434,30 @@ def test_hydraulic_power_of_a_cylinder_equals_stored_plus_mechanical_power(rng):
         stored = V_a * p_a * rates["a_pressure_a"] + V_b * p_b * rates["a_pressure_b"]
         power = p_a * y["a_flow_a"] + p_b * y["a_flow_b"]
         assert_allclose(power, y["a_motor_force"] * qd + stored[0] / 1.4e9, rtol=1e-9)
+
+
+def test_eigenvalues_of_a_cylinder_are_its_hydraulic_frequency_and_its_valve():
+    # w^2 = beta (A_a^2 / V_a + A_b^2 / V_b) / m at the piston position x
+    m, x, lag = 1.0, 0.15, 5e-3
+    cylinder = replace(CYLINDER, retracted=-0.25, time_constant=lag)
+    block = plant(Drive("a", "joint1", cylinder), SLIDE, q0=[x - 0.25])
+    w = np.sqrt(1.4e9 * (4e-6 / (1e-5 + 2e-3 * x) + 1.44e-6 / (1e-5 + 1.2e-3 * (0.5 - x))) / m)
+    memory = Memory(block)
+    _, state, _, p = memory.records(memory.start())
+    found = block.modes(state, p)
+    expected = [complex(-1.0 / lag), -1j * w, 1j * w]
+    assert_allclose(np.sort_complex(found), np.sort_complex(expected), rtol=1e-9, atol=1e-6)
+
+
+@pytest.mark.parametrize("areas", [(2e-3, 1.2e-3), (1e-3, 1e-3), (1e-3, 2e-3), (1e-2, 1e-6)])
+@pytest.mark.parametrize("given", [{}, {"start_a": 4e6}, {"start_b": 4e6}])
+def test_cylinder_starts_in_equilibrium(areas, given):
+    cylinder = replace(CYLINDER, area_a=areas[0], area_b=areas[1], **given)
+    y = outputs(plant(Drive("a", "joint1", cylinder), SLIDE))
+    scale = areas[0] * y["a_pressure_a"]
+    assert_allclose(y["a_motor_force"], 0.0, atol=1e-12 * scale)
+    if not given:
+        assert max(y["a_pressure_a"], y["a_pressure_b"]) <= 2.1e7
 
 
 # ---- friction ----
@@ -546,7 +623,35 @@ BAD = [
     ),
     (lambda: Drive("a", 0, DC, servo=PositionServo(1.0)), "which need a current_loop"),
     (lambda: Gearbox(0.0), "the ratio of a Gearbox must not be zero"),
-    (lambda: Gearbox(1.0, 1.5), "efficiency of a Gearbox must be at most 1, not 1.5"),
+    (lambda: Gearbox(1.0, 1.5), "efficiency of a Gearbox must be positive and at most 1, not 1.5"),
+    (lambda: Gearbox("100"), "ratio of a Gearbox must be a number, not '100'"),
+    (lambda: Gearbox([100.0]), "ratio of a Gearbox must be a number, not .100.0."),
+    (lambda: DCMotor(None, 1.0, 1.0), "R of a DCMotor must be a number, not None"),
+    (lambda: PositionServo(1.0, kd=None), "kd of a PositionServo must be a number, not None"),
+    (lambda: AffineMotor(command_limits=5.0), "command_limits of an AffineMotor must be .lower"),
+    (lambda: bandwidth_gains(TorqueMotor(), 9.0), "needs a DCMotor or a SynchronousMotor, not a T"),
+    (lambda: replace(DC, thermal=25.0), "thermal of a DCMotor must be a Thermal or None, not 25"),
+    (lambda: Thermal(2.0, 20.0, 25.0, 0.00393), "give both temperatures in kelvin"),
+    (
+        lambda: Drive("a", 0, AffineMotor(2.0), servo=PositionServo(1.0)),
+        "does not support a servo: its torque must equal its command",
+    ),
+    (
+        lambda: Drive("a", 0, AffineMotor(integrates=True), servo=PositionServo(1.0)),
+        "does not support a servo: the motor integrates its command",
+    ),
+    (
+        lambda: Drive(
+            "a",
+            0,
+            SynchronousMotor(0.4, 1e-3, 2e-3, 0.25, 4.0, current_d=250.0),
+            current_loop=CurrentLoop(1.0, 1.0),
+            servo=PositionServo(1.0),
+        ),
+        "does not support a servo: flux . .L_d - L_q. current_d is zero",
+    ),
+    (lambda: replace(CYLINDER, start_a=-1.0), "start_a of a HydraulicCylinder must be finite and"),
+    (lambda: replace(CYLINDER, start_b="1e6"), "start_b of a HydraulicCylinder must be a number"),
     (lambda: Gearbox(back_efficiency=0.5), "back_efficiency of a Gearbox needs an efficiency"),
     (lambda: TorqueMotor(corner_speed=1.0), "envelope of a TorqueMotor needs torque_max"),
     (lambda: TorqueMotor(None, 1.0, None, 2.0, 1.0), "must be above corner_speed"),
@@ -566,3 +671,21 @@ BAD = [
 def test_invalid_drives_are_rejected_at_construction(make, message):
     with pytest.raises((ValueError, TypeError), match=message):
         make()
+
+
+GEARED = plant(Drive("a", 0, TorqueMotor(2e-5), Gearbox(N, 0.8, 0.7)))
+REVERSED = plant(Drive("a", 0, TorqueMotor(2e-5), Gearbox(-N)))
+
+
+@pytest.mark.parametrize(
+    ("block", "name", "value"),
+    [
+        (GEARED, "efficiency", 1.5),
+        (GEARED, "back_efficiency", 1.5),
+        (GEARED, "ratio", 0.0),
+        (REVERSED, "ratio", 0.0),
+    ],
+)
+def test_gearbox_values_that_generate_power_or_divide_by_zero_are_rejected(block, name, value):
+    with pytest.raises(ValueError, match=f"a_gearbox_{name}"):
+        System().add("robot", block, start={f"a_gearbox_{name}": value})

@@ -29,7 +29,17 @@ from rigidblocks.dynamics.force_laws import Law, Number, Numbers
 from rigidblocks.dynamics.motors import ROTOR, UNITS, CurrentLoop, Motor, RotorMotion, Signal
 from rigidblocks.dynamics.transmissions import Rotor
 from rigidblocks.robot.tree import Tree
-from rigidblocks.spatial.scalar import clip_with_events, less, maximum, minimum, piecewise, select
+from rigidblocks.spatial.scalar import (
+    clip_with_events,
+    is_traced,
+    less,
+    maximum,
+    minimum,
+    piecewise,
+    select,
+)
+
+_LEAST_RATIO = 1e-30  # smallest magnitude of a negative tuned ratio, above zero
 
 
 class Servo(Numbers, abc.ABC):
@@ -38,7 +48,8 @@ class Servo(Numbers, abc.ABC):
     A servo measures the motion of the rotor divided by the gear ratio, as the encoder of a motor
     does. With `at_joint=True`, it measures the motion of the joint. The torque at the joint, before
     the division by the gear ratio, is limited to [-force_max, force_max]. The servo reduces its
-    integral while the torque is limited (back-calculation), which prevents windup.
+    integral while this limit, the motor or the effort of the drive limits the torque
+    (back-calculation), which prevents windup.
     """
 
     kp: Any
@@ -62,10 +73,11 @@ class Servo(Numbers, abc.ABC):
             return ()
         return (Signal("servo_integral", "force", "integral term of the servo"),)
 
-    def force(
-        self, command: Any, s: Any, sd: Any, x: Mapping[str, Any]
-    ) -> tuple[Any, dict[str, Any]]:
-        """Return the reference force at the joint [N m or N] and the derivative of the integral."""
+    def force(self, command: Any, s: Any, sd: Any, x: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+        """Return the reference force at the joint [N m or N], its excess and the control error.
+
+        The excess is the limited force minus the unlimited force.
+        """
         error = self.error(command, s, sd)
         force = self.kp * error - self.damping(sd)
         if self.ki is not None:
@@ -73,9 +85,13 @@ class Servo(Numbers, abc.ABC):
         limited = force
         if self.force_max is not None:
             limited = clip_with_events(force, -self.force_max, self.force_max)
+        return limited, limited - force, error
+
+    def rates(self, error: Any, excess: Any) -> dict[str, Any]:
+        """Return the derivative of the integral from the control error and the force excess."""
         if self.ki is None:
-            return limited, {}
-        return limited, {"servo_integral": self.ki * error + self.ki / self.kp * (limited - force)}
+            return {}
+        return {"servo_integral": self.ki * error + self.ki / self.kp * excess}
 
 
 @dataclass(frozen=True)
@@ -150,7 +166,8 @@ class Gearbox(Numbers):
     the joint as tanh(speed / width). A rigid drive applies the efficiency to the motor torque, but
     not to the inertia torque of its rotor.
 
-    `backlash` [rad or m] is the total play at the joint, which requires an elastic drive.
+    `backlash` [rad or m] is the total play at the joint, which requires an elastic drive. A tuned
+    ratio must keep the sign of the original ratio, and a tuned efficiency is at most 1.
 
     Raises:
         ValueError: The ratio is zero, or an efficiency is above 1.
@@ -163,8 +180,10 @@ class Gearbox(Numbers):
     backlash: Any = None
     quantities: ClassVar = {
         "ratio": Number("ratio", "ratio of rotor speed to joint speed"),
-        "efficiency": Number("number", "efficiency from motor to joint", positive=True),
-        "back_efficiency": Number("number", "efficiency from joint to motor", positive=True),
+        "efficiency": Number("number", "efficiency from motor to joint", positive=True, max=1.0),
+        "back_efficiency": Number(
+            "number", "efficiency from joint to motor", positive=True, max=1.0
+        ),
         "width": Number("speed", "joint speed at 76 % of the loss", positive=True),
         "backlash": Number("length", "total backlash at the joint", 0.0),
     }
@@ -173,10 +192,6 @@ class Gearbox(Numbers):
         super().__post_init__()
         if isinstance(self.ratio, float | int) and self.ratio == 0:
             raise ValueError("the ratio of a Gearbox must not be zero")
-        for name in ("efficiency", "back_efficiency"):
-            value = getattr(self, name)
-            if value is not None and value > 1.0:
-                raise ValueError(f"{name} of a Gearbox must be at most 1, not {value}")
         if self.efficiency is None and self.back_efficiency is not None:
             raise ValueError("back_efficiency of a Gearbox needs an efficiency")
 
@@ -184,6 +199,10 @@ class Gearbox(Numbers):
         found = super().numbers()
         if self.efficiency is None:
             del found["width"]  # without effect
+        if not is_traced(self.ratio) and self.ratio != 0:  # a tuned ratio keeps its sign
+            about = self.quantities["ratio"]
+            bound = {"positive": True} if self.ratio > 0 else {"max": -_LEAST_RATIO}
+            found["ratio"] = self.ratio, about._replace(**bound)
         return found
 
     def joint_force(self, force: Any, speed: Any) -> Any:
@@ -271,7 +290,7 @@ class Elasticity(Numbers):
 
     def _margin(self, compression: Any, rate: Any) -> Any:
         """Return a switching function [rad or m], positive while the teeth transmit a force."""
-        return minimum(compression, compression + self.D / self.K * rate)
+        return minimum(compression, (self.spring(compression) + self.D * rate) / self.K)
 
     def margins(self, deflection: Any, rate: Any, backlash: Any) -> tuple[Any, ...]:
         """Return the switching functions of the two flanks of the backlash."""
@@ -335,7 +354,8 @@ class Drive:
 
     Raises:
         ValueError: An elastic drive has no rotor inertia, a rigid drive has backlash, a motor does
-            not support a current loop, or a servo of an electric motor has no current loop.
+            not support a current loop or a servo, or a servo of an electric motor has no current
+            loop.
     """
 
     name: str
@@ -394,6 +414,9 @@ class Drive:
             raise ValueError(f"{whose} has a {motor}, which does not support a current loop")
         if self.servo is not None and electric and self.current_loop is None:
             raise ValueError(f"{whose} has a servo and a {motor}, which need a current_loop")
+        fault = None if self.servo is None else self.motor.servo_fault
+        if fault is not None:
+            raise ValueError(f"the {motor} of {whose} does not support a servo: {fault}")
 
     @property
     def line(self) -> AlongJoint | JointSum:
@@ -529,14 +552,15 @@ class Drive:
         """
         N, elasticity = self.gearbox.ratio, self.elasticity
         rotor = self._rotor_motion(s, sd, x)
-        torque, rates = None, dict[str, Any]()
+        torque, excess, error = None, 0.0, 0.0
         if self.servo is not None:
             at_joint = elasticity is None or self.servo.at_joint
             measured = (s, sd) if at_joint else (rotor.angle / N, rotor.speed / N)
-            wanted, rates = self.servo.force(command["command"], *measured, x)
-            torque = wanted / N
+            wanted, excess, error = self.servo.force(command["command"], *measured, x)
+            torque = self.motor.limit_torque(self.current_loop, wanted / N, rotor)
+            excess = excess + N * (torque - wanted / N)
         motor = self.motor.respond(self.current_loop, command, torque, rotor, x)
-        rates |= motor.rates
+        rates = dict(motor.rates)
         net, energy = motor.torque, 0.0
         law = self._with_bristles("motor_friction", x)
         if law is not None:
@@ -562,6 +586,10 @@ class Drive:
             force = force + law.force(s, sd)
             energy = energy + law.energy(s)
             rates |= _with_prefix("friction", law.rates(s, sd))
+        if self.servo is not None:
+            if self.effort is not None:
+                excess = excess + (clip_with_events(force, -self.effort, self.effort) - force)
+            rates |= self.servo.rates(error, excess)
         return DriveEffects(force, energy, rates, {"force": force, **outputs})
 
     def _rotor_motion(self, s: Any, sd: Any, x: Mapping[str, Any]) -> RotorMotion:
@@ -588,8 +616,8 @@ class Drive:
                 found += law.margins(*motion)
         return tuple(found)
 
-    def stiffest(self) -> tuple[float, float]:
-        """Return the largest stiffness and damping that act on the motion of the joint."""
+    def stiffest(self, s: float) -> tuple[float, float]:
+        """Return the largest stiffness and damping that act on the joint at the position s."""
         K, D = (0.0, 0.0) if self.friction is None else self.friction.stiffest()
         if self.elasticity is not None:
             return K + self.elasticity.K, D + self.elasticity.D
@@ -601,7 +629,7 @@ class Drive:
         if self.motor_friction is not None:
             k, d = self.motor_friction.stiffest()
             K, D = K + N2 * k, D + N2 * d
-        k, d = self.motor.stiffest()
+        k, d = self.motor.stiffest(self.gearbox.ratio * s)
         return K + N2 * k, D + N2 * d
 
     def own_poles(self) -> tuple[complex, ...]:

@@ -14,6 +14,7 @@ may hold the forces of springs and dampers.
 
 import abc
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -36,13 +37,14 @@ class Number(NamedTuple):
     """Description of a parameter: quantity, text and bounds.
 
     `kind` is a key of `ROTATION` and `TRANSLATION`, which contain the units. The value is at least
-    `min`, and above zero if `positive` is True.
+    `min`, at most `max`, and above zero if `positive` is True.
     """
 
     kind: str
     doc: str
     min: float = -np.inf
     positive: bool = False
+    max: float = np.inf
 
 
 ROTATION = {
@@ -75,24 +77,33 @@ TRANSLATION = {
 class Numbers:
     """Base class of records whose numeric fields can be tunable parameters.
 
-    `quantities` lists these fields.
+    `quantities` lists these fields. A field may be None only if None is its default.
 
     Raises:
+        TypeError: A parameter is not a number.
         ValueError: A parameter is not finite or is outside its bounds.
     """
 
     quantities: ClassVar[dict[str, Number]] = {}
 
     def __post_init__(self) -> None:
+        whose = f"of a {type(self).__name__}"
+        for name in self.quantities:
+            value = getattr(self, name)
+            if value is None and getattr(type(self), name, ...) is None:
+                continue
+            if value is None or not (is_traced(value) or _is_real(value)):
+                raise TypeError(f"{name} {whose} must be a number, not {value!r}")
         for name, (value, about) in self.numbers().items():
             if is_traced(value):
                 continue
             least = 0.0 if about.positive else about.min
             allowed = value > least if about.positive else value >= least
-            if not (np.isfinite(value) and allowed):
+            if not (np.isfinite(value) and allowed and value <= about.max):
                 bound = "positive" if about.positive else "finite"
                 bound += f" and at least {least:g}" if np.isfinite(about.min) else ""
-                raise ValueError(f"{name} of a {type(self).__name__} must be {bound}, not {value}")
+                bound += f" and at most {about.max:g}" if np.isfinite(about.max) else ""
+                raise ValueError(f"{name} {whose} must be {bound}, not {value}")
 
     def numbers(self) -> dict[str, tuple[Any, Number]]:
         """Return the value and the description of each parameter with an effect, by name."""
@@ -390,6 +401,11 @@ def joint_spring(q: Array, stiffness: Any, rest: Any = 0.0) -> Array:
     """Return the spring force -k (q - rest), with k [N m/rad or N/m]."""
     force: Array = -(np.asarray(stiffness) * (q - np.asarray(rest)))
     return force
+
+
+def _is_real(value: Any) -> bool:
+    """Return True if a value is one real number."""
+    return isinstance(value, Real) or (isinstance(value, np.ndarray) and value.shape == ())
 
 
 def _is_positive(value: Any) -> bool:

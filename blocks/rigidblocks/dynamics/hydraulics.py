@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,14 +34,16 @@ class HydraulicCylinder(Motor):
 
     `flow` [m^3/s] is the rated flow per edge at the pressure drop `drop` [Pa]. Below a pressure
     drop of about 1 kPa the flow is laminar. With `time_constant` [s], the opening follows the
-    command with a lag. The chambers start at the pressures `start_a` and `start_b`, by default the
-    mean of supply and tank.
+    command with a lag. The chambers start at the pressures `start_a` and `start_b`. By default, the
+    piston is in equilibrium: area_a start_a = area_b start_b, and the pressures add up to supply
+    plus tank, but neither exceeds the supply.
 
     References:
         H. E. Merritt: Hydraulic Control Systems. Wiley, 1967.
 
     Raises:
-        ValueError: The supply pressure is not above the tank pressure.
+        ValueError: The supply pressure is not above the tank pressure, or a start pressure is
+            negative or not finite.
     """
 
     area_a: Any
@@ -80,6 +83,16 @@ class HydraulicCylinder(Motor):
                 "the supply pressure of a HydraulicCylinder must be above the tank pressure, not "
                 f"{self.supply} and {self.tank} Pa"
             )
+        for name in ("start_a", "start_b"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if not isinstance(value, Real):
+                raise TypeError(f"{name} of a HydraulicCylinder must be a number, not {value!r}")
+            if not 0.0 <= float(value) < np.inf:
+                raise ValueError(
+                    f"{name} of a HydraulicCylinder must be finite and not negative, not {value} Pa"
+                )
 
     @property
     def inertia(self) -> Any:
@@ -92,15 +105,43 @@ class HydraulicCylinder(Motor):
 
     def states(self, loop: CurrentLoop | None) -> tuple[Signal, ...]:
         del loop
-        mean = (float(self.supply) + float(self.tank)) / 2
-        starts = [mean if one is None else float(one) for one in (self.start_a, self.start_b)]
         found = [
             Signal(f"pressure_{name}", "pressure", f"pressure in chamber {name}", start, 1e6)
-            for name, start in zip("ab", starts, strict=True)
+            for name, start in zip("ab", self._start_pressures(), strict=True)
         ]
         if self.time_constant is not None:
             found.append(Signal("opening", "number", "opening of the valve"))
         return tuple(found)
+
+    def _start_pressures(self) -> tuple[float, float]:
+        """Return the start pressures [Pa] of the chambers a and b."""
+        if self.start_a is not None and self.start_b is not None:
+            return float(self.start_a), float(self.start_b)
+        A_a, A_b = float(self.area_a), float(self.area_b)
+        if self.start_a is not None:
+            return float(self.start_a), A_a / A_b * float(self.start_a)
+        if self.start_b is not None:
+            return A_b / A_a * float(self.start_b), float(self.start_b)
+        total, most = float(self.supply) + float(self.tank), float(self.supply)
+        force = min(total / (1.0 / A_a + 1.0 / A_b), most * min(A_a, A_b))
+        return force / A_a, force / A_b
+
+    def poles(self, loop: CurrentLoop | None) -> tuple[complex, ...]:
+        del loop
+        return () if self.time_constant is None else (-1.0 / self.time_constant,)
+
+    def stiffest(self, angle: float) -> tuple[float, float]:
+        """Return the hydraulic stiffness [N/m] at a joint position [m], and no damping.
+
+        K = bulk_modulus (area_a^2 / V_a + area_b^2 / V_b)
+        """
+        V_a, V_b = self._volumes(min(max(angle - self.retracted, 0.0), self.stroke))
+        return self.bulk_modulus * (self.area_a**2 / V_a + self.area_b**2 / V_b), 0.0
+
+    def _volumes(self, piston: Any) -> tuple[Any, Any]:
+        """Return the volumes [m^3] of the chambers a and b at a position of the piston [m]."""
+        V_a = self.dead_volume + self.area_a * piston
+        return V_a, self.dead_volume + self.area_b * (self.stroke - piston)
 
     @property
     def outputs(self) -> tuple[Signal, ...]:
@@ -127,8 +168,7 @@ class HydraulicCylinder(Motor):
         piston, v = rotor.angle - self.retracted, rotor.speed
         Q_a, Q_b = self._edge_flow(u, p_a), self._edge_flow(-u, p_b)
         leak = self.leakage * (p_a - p_b)
-        V_a = self.dead_volume + self.area_a * piston
-        V_b = self.dead_volume + self.area_b * (self.stroke - piston)
+        V_a, V_b = self._volumes(piston)
         rates["pressure_a"] = self.bulk_modulus / V_a * (Q_a - self.area_a * v - leak)
         rates["pressure_b"] = self.bulk_modulus / V_b * (Q_b + self.area_b * v + leak)
         force = self.area_a * p_a - self.area_b * p_b

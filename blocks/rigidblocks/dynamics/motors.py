@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from rigidblocks.dynamics.force_laws import ROTATION, Number, Numbers
-from rigidblocks.spatial.scalar import clip_with_events, less, maximum, minimum, select
+from rigidblocks.spatial.scalar import clip_with_events, is_traced, less, maximum, minimum, select
 
 ROTOR = "rotor "  # prefix of the kinds of quantities at the rotor
 _ELECTRICAL = {
@@ -76,6 +76,9 @@ class Thermal(Numbers):
     P [W] is the copper loss, and R(T) the resistance of the winding at its temperature T [K].
     `resistance` is in K/W and `capacity` in J/K. The temperature starts at `ambient`.
     `coefficient` [1/K] is 0.00393 for copper, and 0 by default.
+
+    Raises:
+        ValueError: The resistance R(ambient) is not positive.
     """
 
     resistance: Any
@@ -92,6 +95,16 @@ class Thermal(Numbers):
         ),
         "reference": Number("temperature", "temperature of the rated resistance", positive=True),
     }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        factor = 1.0 + self.coefficient * (self.ambient - self.reference)
+        if not is_traced(factor) and not factor > 0.0:
+            raise ValueError(
+                f"the resistance of a Thermal must be positive at ambient = {self.ambient} K and "
+                f"reference = {self.reference} K, but its factor is {factor:.3g}; give both "
+                "temperatures in kelvin"
+            )
 
 
 @dataclass(frozen=True)
@@ -138,8 +151,13 @@ def bandwidth_gains(motor: "DCMotor | SynchronousMotor", bandwidth: float) -> Cu
         bandwidth: Bandwidth of the closed loop [rad/s].
 
     Raises:
+        TypeError: The motor has no inductance.
         ValueError: The bandwidth is not positive.
     """
+    if not isinstance(motor, DCMotor | SynchronousMotor):
+        raise TypeError(
+            f"bandwidth_gains needs a DCMotor or a SynchronousMotor, not a {type(motor).__name__}"
+        )
     if not bandwidth > 0.0:
         raise ValueError(f"the bandwidth of a current loop must be positive, not {bandwidth} rad/s")
     L = motor.L if isinstance(motor, DCMotor) else motor.L_q
@@ -180,18 +198,29 @@ class Motor(Numbers, abc.ABC):
         Args:
             loop: Current loop, or None.
             command: Values of the commands, by name.
-            torque: Reference torque of a servo [N m], or None without a servo.
+            torque: Result of `limit_torque` for a servo [N m], or None without a servo.
             rotor: Motion of the rotor.
             x: Values of the states, by name.
         """
+
+    def limit_torque(self, loop: CurrentLoop | None, torque: Any, rotor: RotorMotion) -> Any:
+        """Return the reference torque of a servo within the limits of the motor [N m]."""
+        del loop, rotor
+        return torque
+
+    @property
+    def servo_fault(self) -> str | None:
+        """Reason why a servo cannot compute the torque of the motor, or None."""
+        return None
 
     def poles(self, loop: CurrentLoop | None) -> tuple[complex, ...]:
         """Return the electrical eigenvalues [1/s] with a rotor at rest."""
         del loop
         return ()
 
-    def stiffest(self) -> tuple[float, float]:
-        """Return the stiffness and the damping of the torque at a constant command."""
+    def stiffest(self, angle: float) -> tuple[float, float]:
+        """Return the stiffness and the damping of the torque at a rotor angle [rad]."""
+        del angle
         return 0.0, 0.0
 
 
@@ -262,11 +291,16 @@ class TorqueMotor(Motor):
         x: Mapping[str, Any],
     ) -> Response:
         del loop
-        torque = self._limit(command["command"] if torque is None else torque, rotor.speed)
+        if torque is None:
+            torque = self._limit(command["command"], rotor.speed)
         if self.time_constant is None:
             return Response(torque, {}, {})
         lagged = x["lagged_torque"]
         return Response(lagged, {"lagged_torque": (torque - lagged) / self.time_constant}, {})
+
+    def limit_torque(self, loop: CurrentLoop | None, torque: Any, rotor: RotorMotion) -> Any:
+        del loop
+        return self._limit(torque, rotor.speed)
 
     def _limit(self, torque: Any, speed: Any) -> Any:
         if self.torque_max is None:
@@ -310,6 +344,10 @@ class DCMotor(Motor):
         "voltage_max": Number("voltage", "largest voltage", positive=True),
     }
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_thermal(self)
+
     def commands(self, loop: CurrentLoop | None) -> tuple[Signal, ...]:
         if loop is None:
             return (Signal("command", "voltage", "voltage"),)
@@ -338,13 +376,18 @@ class DCMotor(Motor):
         if loop is None:
             v = self._limit(command["command"])
         else:
-            error = loop.limit(command["command"] if torque is None else torque / self.k) - i
+            wanted = loop.limit(command["command"]) if torque is None else torque / self.k
+            error = wanted - i
             v_ref = loop.kp * error + x["voltage_integral"] + emf
             v = self._limit(v_ref)
             rates["voltage_integral"] = loop.integral_rate(error, v - v_ref)
         rates["current"] = (v - R * i - emf) / self.L
         rates |= _temperature_rate(self.thermal, R * i * i, x)
         return Response(self.k * i, rates, {"voltage": v})
+
+    def limit_torque(self, loop: CurrentLoop | None, torque: Any, rotor: RotorMotion) -> Any:
+        del rotor
+        return _torque_within_current(loop, torque, self.k)
 
     def _limit(self, voltage: Any) -> Any:
         if self.voltage_max is None:
@@ -368,7 +411,8 @@ class SynchronousMotor(Motor):
 
     With a `CurrentLoop`, the command is the current i_q [A], the reference of i_d is `current_d`
     (negative for field weakening), and the loop compensates the back EMF and the coupling of the
-    axes. Without a loop, the commands are v_d and v_q.
+    axes. A servo converts its torque to the reference of i_q at i_d = `current_d`. Without a loop,
+    the commands are v_d and v_q.
     """
 
     R: Any
@@ -391,6 +435,10 @@ class SynchronousMotor(Motor):
         "voltage_max": Number("voltage", "largest length of the voltage vector", positive=True),
         "current_d": Number("current", "reference of the direct current"),
     }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_thermal(self)
 
     def commands(self, loop: CurrentLoop | None) -> tuple[Signal, ...]:
         if loop is not None:
@@ -435,9 +483,11 @@ class SynchronousMotor(Motor):
         if loop is None:
             v_d, v_q = self._limit(command["voltage_d"], command["voltage_q"])
         else:
-            per_ampere = 1.5 * self.pole_pairs * self.flux  # torque of i_q at i_d = 0
-            reference = command["command"] if torque is None else torque / per_ampere
-            error_d, error_q = self.current_d - i_d, loop.limit(reference) - i_q
+            if torque is None:
+                reference = loop.limit(command["command"])
+            else:
+                reference = torque / self._torque_per_ampere
+            error_d, error_q = self.current_d - i_d, reference - i_q
             ref_d = loop.kp * error_d + x["voltage_integral_d"] + e_d
             ref_q = loop.kp * error_q + x["voltage_integral_q"] + e_q
             v_d, v_q = self._limit(ref_d, ref_q)
@@ -448,6 +498,21 @@ class SynchronousMotor(Motor):
         rates |= _temperature_rate(self.thermal, 1.5 * R * (i_d * i_d + i_q * i_q), x)
         made = 1.5 * self.pole_pairs * (self.flux + (self.L_d - self.L_q) * i_d) * i_q
         return Response(made, rates, {"applied_voltage_d": v_d, "applied_voltage_q": v_q})
+
+    @property
+    def _torque_per_ampere(self) -> Any:
+        """Torque per ampere of i_q at the reference of i_d [N m/A]."""
+        return 1.5 * self.pole_pairs * (self.flux + (self.L_d - self.L_q) * self.current_d)
+
+    @property
+    def servo_fault(self) -> str | None:
+        if self._torque_per_ampere != 0.0:
+            return None
+        return f"flux + (L_d - L_q) current_d is zero, with current_d = {self.current_d} A"
+
+    def limit_torque(self, loop: CurrentLoop | None, torque: Any, rotor: RotorMotion) -> Any:
+        del rotor
+        return _torque_within_current(loop, torque, self._torque_per_ampere)
 
     def _limit(self, v_d: Any, v_q: Any) -> tuple[Any, Any]:
         """Scale the voltage vector to the length `voltage_max`, if it is longer."""
@@ -479,9 +544,11 @@ class AffineMotor(Motor):
     `activation_limits` bound this state. The fields `gain` and `bias` are the constant terms, and
     `gain_position`, `gain_velocity`, `bias_position` and `bias_velocity` the other terms. A field
     that is None has no term and no parameter. The gains have no unit, because a robot file does not
-    define the unit of the command.
+    define the unit of the command. A servo requires the law torque = a, with a gain of 1, no other
+    terms and no integrator.
 
     Raises:
+        TypeError: A limit is not a pair of numbers.
         ValueError: The activation has a time constant and integrates, or a lower limit is above
             the upper limit.
     """
@@ -514,7 +581,10 @@ class AffineMotor(Motor):
         if self.integrates and self.time_constant is not None:
             raise ValueError("an AffineMotor either integrates or has a time_constant, not both")
         for name in ("command_limits", "activation_limits", "torque_limits"):
-            lower, upper = getattr(self, name)
+            limits = getattr(self, name)
+            if np.shape(limits) != (2,) or np.asarray(limits).dtype.kind not in "fiu":
+                raise TypeError(f"{name} of an AffineMotor must be (lower, upper), not {limits!r}")
+            lower, upper = limits
             if not lower <= upper:
                 raise ValueError(
                     f"{name} of an AffineMotor must be (lower, upper), not {(lower, upper)}"
@@ -549,7 +619,25 @@ class AffineMotor(Motor):
         bias = _affine(self.bias, self.bias_position, self.bias_velocity, rotor)
         return Response(clip_with_events(gain * a + bias, *self.torque_limits), rates, {})
 
-    def stiffest(self) -> tuple[float, float]:
+    @property
+    def servo_fault(self) -> str | None:
+        terms = ("gain_position", "gain_velocity", "bias", "bias_position", "bias_velocity")
+        if self.gain == 1.0 and not any(getattr(self, term) for term in terms):
+            return "the motor integrates its command" if self.integrates else None
+        return "its torque must equal its command, with a gain of 1 and no other terms"
+
+    def limit_torque(self, loop: CurrentLoop | None, torque: Any, rotor: RotorMotion) -> Any:
+        del loop, rotor
+        limits = [self.command_limits, self.torque_limits]
+        if self.states(None):
+            limits.append(self.activation_limits)
+        for lower, upper in limits:
+            if np.isfinite([lower, upper]).any():
+                torque = clip_with_events(torque, lower, upper)
+        return torque
+
+    def stiffest(self, angle: float) -> tuple[float, float]:
+        del angle
         K, D = self.bias_position, self.bias_velocity
         return max(-K, 0.0) if K is not None else 0.0, max(-D, 0.0) if D is not None else 0.0
 
@@ -574,6 +662,21 @@ def _affine(constant: Any, position: Any, velocity: Any, rotor: RotorMotion) -> 
     if position is not None:
         value = value + position * rotor.angle
     return value if velocity is None else value + velocity * rotor.speed
+
+
+def _check_thermal(motor: DCMotor | SynchronousMotor) -> None:
+    """Raise TypeError if the thermal model of a motor is neither a `Thermal` nor None."""
+    if not (motor.thermal is None or isinstance(motor.thermal, Thermal)):
+        raise TypeError(
+            f"thermal of a {type(motor).__name__} must be a Thermal or None, not {motor.thermal!r}"
+        )
+
+
+def _torque_within_current(loop: CurrentLoop | None, torque: Any, per_ampere: Any) -> Any:
+    """Return a torque [N m] within the current limit of a loop, with the torque per ampere."""
+    if loop is None or loop.current_max is None:
+        return torque
+    return per_ampere * loop.limit(torque / per_ampere)
 
 
 def _temperature(thermal: Thermal | None) -> tuple[Signal, ...]:

@@ -244,6 +244,7 @@ class Elements:
                 f"{about.doc} of {element.name}",
                 value,
                 min=about.min,
+                max=about.max,
                 positive=about.positive,
             )
             for element in self.members
@@ -507,7 +508,7 @@ class Elements:
         model, given = self.model, self.transmissions(p)
         parts = [compliance(model, _set_parameters(self.forces, p), q), *([more] if more else [])]
         if self.drives:
-            parts.append(self._drive_compliance(p))
+            parts.append(self._drive_compliance(q, p))
         H = crba(model, q)
         free = np.eye(model.nv)
         if given is not None:
@@ -520,13 +521,18 @@ class Elements:
         poles = (pole for drive in self._drives_at(p) for pole in drive.own_poles())
         return np.concatenate([motion, [-rate for law in laws for rate in law.decays()], [*poles]])
 
-    def _drive_compliance(self, p: Record) -> Compliance:
-        """Return the stiffness and the damping of the drives, along their joints."""
+    def _drive_compliance(self, q: Array, p: Record) -> Compliance:
+        """Return the stiffness and the damping of the drives at q, along their joints."""
         rows = np.zeros((len(self.drives), self.model.nv))
         for row, place in zip(rows, self._drive_places, strict=True):
             for _, k, weight in place:
                 row[k] += weight
-        stiffest = np.array([drive.stiffest() for drive in self._drives_at(p)]).reshape(-1, 2)
+        still = np.zeros(self.model.nv)
+        found = [
+            drive.stiffest(_motion_along(place, q, still)[0])
+            for drive, place in zip(self._drives_at(p), self._drive_places, strict=True)
+        ]
+        stiffest = np.array(found).reshape(-1, 2)
         return Compliance(rows, *stiffest.T)
 
     def _transmissions(self, elements: Iterable[Element]) -> Transmissions | None:
