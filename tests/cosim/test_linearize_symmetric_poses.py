@@ -193,6 +193,10 @@ def symmetric_memories(block, memory, rng):
             quaternion = m[memory.where["quaternion"]]
             length = np.linalg.norm(quaternion)
             quaternion[:] = quaternion / length if length > 1e-6 else (1.0, 0.0, 0.0, 0.0)
+        if "covariance" in memory.where:  # covariances are positive definite
+            covariance = m[memory.where["covariance"]]
+            A = covariance.reshape(2 * (int(np.sqrt(len(covariance))),))
+            A[:] = A @ A.T + 1e-2 * np.eye(len(A))
         return m
 
     yield start
