@@ -21,8 +21,9 @@ from rigidblocks.dynamics import (
 )
 from rigidblocks.dynamics.loops import assemble, loop_constraints
 from rigidblocks.robot_description.load import load_model, puma560
-from rigidblocks.studies.exciting_motion import LimitedSeries, exciting_motion
+from rigidblocks.studies.exciting_motion import ExcitingMotion, LimitedSeries, exciting_motion
 from rigidblocks.studies.identification import (
+    JOINT_TERMS,
     BaseParameters,
     base_parameters,
     compiled_base_regressor,
@@ -323,8 +324,10 @@ def test_motion_that_does_not_excite_all_parameters_is_rejected():
         ({"joint_terms": ["friction"]}, "unknown joint term 'friction'; available: viscous"),
         ({"level": 1.5}, "confidence level must be between 0 and 1, not 1.5"),
         ({"base": "pendulum"}, "belong to another model or to other joint terms"),
+        ({"tau": np.zeros((400, 3))}, "tau is zero in all samples; .* nonzero joint forces"),
+        ({"tau": np.full((400, 3), 1e-170)}, "tau is zero in all samples"),
     ],
-    ids=["shape", "nan", "term", "level", "base"],
+    ids=["shape", "nan", "term", "level", "base", "zero forces", "underflow"],
 )
 def test_invalid_identification_input_is_rejected(change, message):
     rng = np.random.default_rng(35)
@@ -372,3 +375,43 @@ def test_linear_joints_have_units_of_force():
     model = random_tree(np.random.default_rng(37), (-1,), (Prismatic(),))
     base = base_parameters(model, joint_terms=("viscous", "coulomb"))
     assert base.units[-2:] == ("N.s/m", "N")
+
+
+def test_units_of_joint_terms_are_those_of_each_element_of_a_joint():
+    """The terms of the translations of a floating joint have units of force."""
+    base = base_parameters(MODELS["satellite"](), joint_terms=JOINT_TERMS)
+    units = dict(zip((base.parameters[k] for k in base.independent), base.units, strict=True))
+    names = MODELS["satellite"]().joint_names
+    turning = {"viscous": "N.m.s/rad", "coulomb": "N.m", "offset": "N.m", "rotor": "kg.m2"}
+    sliding = {"viscous": "N.s/m", "coulomb": "N", "offset": "N", "rotor": "kg"}
+    for term in ("viscous", "coulomb"):
+        for k in range(6):
+            expected = (turning if k < 3 else sliding)[term]
+            assert units[f"{term} of {names[0]}[{k + 1}]"] == expected
+    rotors = [(name, unit) for name, unit in units.items() if name.startswith("rotor")]
+    for name, unit in rotors:
+        assert unit == ("kg" if name[-2] in "456" else "kg.m2")
+
+
+def test_exciting_motion_rejects_base_parameters_of_other_joint_terms():
+    model = random_arm(np.random.default_rng(38), 2)
+    base = base_parameters(model, joint_terms=["viscous"])
+    with pytest.raises(ValueError, match="another model or to other joint terms"):
+        exciting_motion(model, 4.0, base=base, iterations=1, **LIMITS)
+    with pytest.raises(TypeError, match="base must be a result of base_parameters, not 'x'"):
+        exciting_motion(model, 4.0, base="x", iterations=1, **LIMITS)
+
+
+@pytest.mark.parametrize("harmonics", [1, 5, 60])
+def test_series_with_many_harmonics_keeps_its_limits_between_the_samples(harmonics):
+    model = random_arm(np.random.default_rng(39), 2)
+    rng = np.random.default_rng(40)
+    series = LimitedSeries(model, 1.0, harmonics, *LIMITS.values())
+    for _ in range(5):
+        center, sine, cosine = series.coefficients(rng.normal(size=series.size))
+        motion = ExcitingMotion(1.0, center, sine, cosine, 1.0)
+        q, qd, qdd = motion(np.linspace(0, 1.0, 60_000))
+        assert np.all(q >= LIMITS["lower"])
+        assert np.all(q <= LIMITS["upper"])
+        assert np.all(np.abs(qd) <= LIMITS["velocity"])
+        assert np.all(np.abs(qdd) <= LIMITS["acceleration"])

@@ -13,13 +13,18 @@ from rigidblocks.robot.tree import Tree
 from rigidblocks.spatial.spatial import Array
 from rigidblocks.studies.identification import (
     BaseParameters,
-    base_parameters,
+    base_for_terms,
     check_terms,
     compiled_base_regressor,
 )
 
-_GRID = 100  # samples of a period for the condition number
-_FINE = 2000  # samples of a period for the limits
+_GRID = 100  # least number of samples of a period for the condition number
+_GRID_PER_HARMONIC = 20
+# With N samples in the shortest period, a Fourier series exceeds its largest sample by at most the
+# factor 1 / cos(pi / N): 1.0005 for N = 100. `_MARGIN` covers this factor.
+_FINE = 2000  # least number of samples of a period for the limits
+_FINE_PER_HARMONIC = 100
+_MARGIN = 0.999  # largest ratio of the sampled motion to the limits
 _STARTS = 50  # random motions, the best of which is the start of the optimization
 
 
@@ -82,7 +87,7 @@ def exciting_motion(
 
     The function minimizes the condition number of the stacked regressor over the coefficients of a
     Fourier series, from the best of several random motions. It scales the motion of each joint to
-    its limits.
+    its limits. The motion is periodic and starts at a nonzero speed and acceleration.
 
     Args:
         model: Robot model without loops, with one velocity for each joint position.
@@ -98,7 +103,9 @@ def exciting_motion(
         seed: Seed of the random motions.
 
     Raises:
-        ValueError: A limit is invalid, or the model has loops or joints with quaternions.
+        TypeError: `base` is not a result of `base_parameters`.
+        ValueError: A limit is invalid, `base` belongs to another model or to other joint terms, or
+            the model has loops or joints with quaternions.
 
     References:
         Swevers, Ganseman, Tukel, De Schutter and Van Brussel, Optimal robot excitation and
@@ -112,7 +119,7 @@ def exciting_motion(
         )
     limits = LimitedSeries(model, period, harmonics, lower, upper, velocity, acceleration)
     terms = check_terms(joint_terms)
-    base = base_parameters(model, joint_terms=terms) if base is None else base
+    base = base_for_terms(model, terms, base)
     compiled = compiled_base_regressor(model, base, terms)
 
     def condition(x: Array) -> float:
@@ -177,8 +184,10 @@ class LimitedSeries:
         self._middle, self._range = (low + high) / 2, high - low
         self._velocity, self._acceleration = arrays["velocity"], arrays["acceleration"]
         self._shape = (n, harmonics)
-        self._phases = list(_phases(np.arange(_GRID) / _GRID, harmonics, period))
-        self._fine = list(_phases(np.arange(_FINE) / _FINE, harmonics, period))
+        grid = max(_GRID, _GRID_PER_HARMONIC * harmonics)
+        fine = max(_FINE, _FINE_PER_HARMONIC * harmonics)
+        self._phases = list(_phases(np.arange(grid) / grid, harmonics, period))
+        self._fine = list(_phases(np.arange(fine) / fine, harmonics, period))
         self.size = 2 * n * harmonics
 
     def coefficients(self, x: Array) -> tuple[Array, Array, Array]:
@@ -191,7 +200,7 @@ class LimitedSeries:
             np.abs(qd).max(axis=0) / self._velocity,
             np.abs(qdd).max(axis=0) / self._acceleration,
         ]
-        scale = 0.999 / np.maximum(np.max(used, axis=0), 1e-12)
+        scale = _MARGIN / np.maximum(np.max(used, axis=0), 1e-12)
         center = self._middle - scale * (top + bottom) / 2
         return center, scale[:, None] * a, scale[:, None] * b
 

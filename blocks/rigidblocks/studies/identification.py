@@ -33,11 +33,16 @@ They are b qd, c sign(qd), a constant, and the reflected rotor inertia I_r qdd.
 """
 
 _RANK = 1e-8  # relative distance of a column to the previous ones below which it is dependent
+_SMALLEST_FORCE = 1e-100  # joint forces below it have squares that underflow
 _SAMPLES = 4  # rows of the stacked regressor for each column
 _CHUNK = 4096  # samples in one call of the compiled regressor
 # order in which parameters of one body are preferred as names of base parameters: the parameters
 # at the end are grouped with parameters of previous bodies, as in the rules of Gautier and Khalil
 _PREFERENCE = ("Izz", "I", "Ixx", "Ixy", "Ixz", "Iyz", "hx", "hy", "hz", "Iyy", "m")
+_TERM_UNITS = {  # by the unit of the joint force
+    "N.m": dict(zip(JOINT_TERMS, ("N.m.s/rad", "N.m", "N.m", "kg.m2"), strict=True)),
+    "N": dict(zip(JOINT_TERMS, ("N.s/m", "N", "N", "kg"), strict=True)),
+}
 _UNITS = {"m": "kg", "h": "kg.m", "I": "kg.m2"}
 
 
@@ -99,6 +104,24 @@ def check_terms(joint_terms: Iterable[str]) -> tuple[str, ...]:
     return terms
 
 
+def base_for_terms(
+    model: Tree, terms: Sequence[str], base: BaseParameters | None
+) -> BaseParameters:
+    """Return the base parameters of a model with joint terms, by default computed.
+
+    Raises:
+        TypeError: `base` is not a result of `base_parameters`.
+        ValueError: `base` belongs to another model or to other joint terms.
+    """
+    if base is None:
+        return base_parameters(model, joint_terms=terms)
+    if not isinstance(base, BaseParameters):
+        raise TypeError(f"base must be a result of base_parameters, not {base!r}")
+    if base.parameters != _all_names(model, terms):
+        raise ValueError("the base parameters belong to another model or to other joint terms")
+    return base
+
+
 def _all_names(model: Tree, terms: Sequence[str]) -> tuple[str, ...]:
     names: Sequence[str] = model.body_names
     bodies = [f"{key} of {body}" for body in names for key in parameter_names(model)]
@@ -110,16 +133,20 @@ def _all_names(model: Tree, terms: Sequence[str]) -> tuple[str, ...]:
     return (*bodies, *(f"{term} of {joint}" for term in terms for joint in joints))
 
 
-def _unit(model: Tree, name: str) -> str:
-    """Return the unit of a parameter; joint terms have the units of revolute joints."""
-    kind, _, owner = name.partition(" of ")
-    if kind not in JOINT_TERMS:
-        return _UNITS[kind[0]]
-    joints = dict(zip(model.joint_names, model.joint, strict=True))
-    joint = joints.get(owner)
-    moves = joint is not None and type(joint).__name__ == "Prismatic"
-    units = ("N.s/m", "N", "N", "kg") if moves else ("N.m.s/rad", "N.m", "N.m", "kg.m2")
-    return dict(zip(JOINT_TERMS, units, strict=True))[kind]
+def _all_units(model: Tree, terms: Sequence[str]) -> tuple[str, ...]:
+    """Return the units of all parameters, in the order of their names."""
+    bodies = [_UNITS[key[0]] for _ in model.body_names for key in parameter_names(model)]
+    pairs = [
+        pair for joint in model.joint for pair in zip(joint.tau_units, joint.qd_units, strict=True)
+    ]
+    return (*bodies, *(_term_unit(term, *pair) for term in terms for pair in pairs))
+
+
+def _term_unit(term: str, force: str, speed: str) -> str:
+    """Return the unit of a joint term for the units of a joint force and its velocity."""
+    if force in _TERM_UNITS:
+        return _TERM_UNITS[force][term]
+    return {"viscous": f"{force}/({speed})", "rotor": f"{force}.s/({speed})"}.get(term, force)
 
 
 def full_regressor(model: Tree, terms: Sequence[str], q: Array, qd: Array, qdd: Array) -> Array:
@@ -166,7 +193,7 @@ def base_parameters(
         q, qd, qdd = _random_motion(model, rng)
         Y = full_regressor(model, terms, q, qd, qdd)
         rows.append(_allowed_motions(model, q).T @ Y)
-    return _base_of(model, names, np.concatenate(rows))
+    return _base_of(model, names, _all_units(model, terms), np.concatenate(rows))
 
 
 def _random_motion(model: Tree, rng: np.random.Generator) -> tuple[Array, Array, Array]:
@@ -200,13 +227,13 @@ def _allowed_motions(model: Tree, q: Array) -> Array:
     return np.asarray(V[rank:].T)
 
 
-def _base_of(model: Tree, names: Sequence[str], W: Array) -> BaseParameters:
+def _base_of(model: Tree, names: Sequence[str], units: Sequence[str], W: Array) -> BaseParameters:
     """Return the base parameters for a stacked regressor W (rows, n)."""
     n, order = len(parameter_names(model)), [_PREFERENCE.index(k) for k in parameter_names(model)]
     bodies = [n * i + int(k) for i in range(model.nb) for k in np.argsort(order)]
     chosen, matrix = independent_columns(W, (*bodies, *range(n * model.nb, len(names))), _RANK)
-    units = tuple(_unit(model, names[k]) for k in chosen)
-    return BaseParameters(tuple(names), np.array(chosen), matrix, units)
+    chosen_units = tuple(units[k] for k in chosen)
+    return BaseParameters(tuple(names), np.array(chosen), matrix, chosen_units)
 
 
 def independent_columns(
@@ -347,7 +374,9 @@ def identify(
         level: Probability of the confidence intervals.
 
     Raises:
+        TypeError: `base` is not a result of `base_parameters`.
         ValueError: An array has a wrong shape or values that are not finite, there are not enough
+            samples, `base` belongs to another model or to other joint terms, `tau` is zero in all
             samples, or the motion does not excite all base parameters. The message lists these base
             parameters.
 
@@ -358,9 +387,7 @@ def identify(
         raise ValueError(f"the confidence level must be between 0 and 1, not {level}")
     terms = check_terms(joint_terms)
     motion = _motion_arrays(model, q=q, qd=qd, qdd=qdd, tau=tau)
-    base = base_parameters(model, joint_terms=terms) if base is None else base
-    if base.parameters != _all_names(model, terms):
-        raise ValueError("the base parameters belong to another model or to other joint terms")
+    base = base_for_terms(model, terms, base)
     if len(motion["q"]) * model.nv <= len(base):
         raise ValueError(
             f"{len(motion['q'])} samples of {model.nv} joint forces are too few for {len(base)} "
@@ -368,6 +395,13 @@ def identify(
         )
     stacked = _StackedRegressor(model, base, terms, motion)
     G, g, squares, counts = stacked.normal_equations()
+    if squares.max(initial=0.0) < _SMALLEST_FORCE**2:
+        subject = (
+            "tau, projected onto the motions of the loops," if model.has_constraints else "tau"
+        )
+        raise ValueError(
+            f"{subject} is zero in all samples; an identification needs nonzero joint forces"
+        )
     scale = np.sqrt(np.einsum("jkk->k", G))
     _check_excitation(base, scale, G)
     noise = np.ones(len(G))
