@@ -189,7 +189,7 @@ STRICT = (
 CONTINUOUS = (
     *("expl_ode_fun", "expl_vde_forw", "expl_vde_adj", "expl_ode_hess", "impl_dae_fun"),
     *("impl_dae_fun_jac_x_xdot_z", "impl_dae_fun_jac_x_xdot_u", "impl_dae_fun_jac_x_xdot_u_z"),
-    "impl_dae_jac_x_xdot_u_z",
+    *("impl_dae_jac_x_xdot_u_z", "impl_dae_hess"),
 )
 DISCRETE = ("dyn_disc_phi_fun", "dyn_disc_phi_fun_jac", "dyn_disc_phi_fun_jac_hess")
 
@@ -278,7 +278,7 @@ def test_implicit_acados_functions_equal_their_closed_form(pendulum, state):
     f, A, B, _ = pendulum_closed_form(x, u, m)
     parts = {"fun": (xdot - f)[:, None], "x": -A, "xdot": np.eye(2), "u": -B}
     parts["z"] = np.zeros((2, 0))
-    for suffix in CONTINUOUS[4:]:
+    for suffix in CONTINUOUS[4:-1]:
         function = loaded(pendulum, "pendulum", suffix)
         names = [key for key in suffix.split("_")[2:] if key != "jac"]
         results = function.call([x, xdot, u, [], 0.0, m])
@@ -286,6 +286,16 @@ def test_implicit_acados_functions_equal_their_closed_form(pendulum, state):
         for one, key in zip(results, names, strict=True):
             assert one.shape == parts[key].shape
             assert_allclose(one.full(), parts[key], rtol=1e-13, err_msg=f"{suffix}: {key}")
+
+
+def test_implicit_hessian_for_acados_equals_its_closed_form(pendulum, state):
+    """The only second derivative of lam^T (xdot - f) is that of -qdd with respect to q."""
+    x, xdot, u, lam, _, _, m = state
+    second = pendulum_closed_form(x, u, m)[3]
+    function = loaded(pendulum, "pendulum", "impl_dae_hess")
+    (H,) = function.call([x, xdot, u, [], lam, 0.0, m])
+    expected = np.diag([-lam[1] * second, 0.0, 0.0, 0.0, 0.0])  # rows x, xdot and u
+    assert_allclose(H.full(), expected, rtol=1e-13)
 
 
 def test_acados_functions_accept_null_pointers(pendulum, state):
@@ -420,6 +430,18 @@ def test_time_dependent_block_is_rejected_by_acados_export(tmp_path):
 def test_acados_model_name_that_is_not_a_c_identifier_is_rejected(name, tmp_path):
     with pytest.raises(ValueError, match="must be a C identifier, not"):
         export_acados(Pendulum(), tmp_path, name=name)
+
+
+@pytest.mark.parametrize(
+    ("kind", "stem"), [("_My", "My"), ("My__Plant", "My_Plant"), ("_", "block"), ("Ä", "block")]
+)
+def test_block_class_with_any_name_has_a_casadi_function_and_an_acados_model(kind, stem, tmp_path):
+    block = dataclass(frozen=True)(type(kind, (Pendulum,), {}))()
+    f = casadi_function(block, "derivative")(0, [0.3, 0.1], 0.7, MASS).full()[:, 0]
+    assert_allclose(f, pendulum_closed_form([0.3, 0.1], 0.7, MASS)[0], rtol=1e-14)
+    export_acados(block, tmp_path)
+    value = loaded(tmp_path, stem, "expl_ode_fun")([0.3, 0.1], 0.7, MASS).full()[:, 0]
+    assert_allclose(value, f, rtol=1e-14)
 
 
 def test_block_without_states_is_rejected_by_acados_export(tmp_path):

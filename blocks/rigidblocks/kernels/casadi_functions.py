@@ -72,8 +72,13 @@ def casadi_function(target: Tree | Block, function: str) -> ca.Function:
     symbols = [_symbol(name, shape) for name, shape in graph.inputs.items()]
     result = graph.function(ca.vertcat(*(ca.vec(symbol.T) for symbol in symbols)))
     outputs = list(_split(result, graph.outputs))
-    names = re.sub(r"\W", "_", graph.name), list(graph.inputs), list(graph.outputs)
-    return ca.Function(names[0], symbols, outputs, *names[1:])
+    return ca.Function(graph.name, symbols, outputs, list(graph.inputs), list(graph.outputs))
+
+
+def _casadi_name(text: str) -> str:
+    """Return a valid name of a CasADi function: a letter, and no two underscores in a row."""
+    name = re.sub(r"[\W_]+", "_", text, flags=re.ASCII).strip("_")
+    return name if re.match(r"[A-Za-z]", name) else f"block_{name}".rstrip("_")
 
 
 def _symbol(name: str, shape: tuple[int, ...]) -> ca.SX:
@@ -150,7 +155,7 @@ def _block_graph(block: Block, name: str) -> Graph:
         return {"y": np.concatenate([vector[memory.where[port.name]] for port in ports])}
 
     shapes = {"t": (), "x": (n,), "u": (m.stop - m.start,), "p": (k.stop - k.start,)}
-    return trace(f"{kind}_{name}", values, shapes)
+    return trace(_casadi_name(f"{kind}_{name}"), values, shapes)
 
 
 # --- acados ---
@@ -256,7 +261,8 @@ def export_acados(
 
     W is the Hessian of lam^T f with respect to (x, u), and S = [Sx Su; 0 1]. The functions
     `impl_dae_fun` and `impl_dae_fun_jac_x_xdot_z` to `impl_dae_jac_x_xdot_u_z` compute the residual
-    xdot - f(x, u, p) and its Jacobians. The model has no algebraic variables z.
+    xdot - f(x, u, p) and its Jacobians. `impl_dae_hess` computes the Hessian of
+    lam^T (xdot - f(x, u, p)) with respect to (x, xdot, u). The model has no algebraic variables z.
 
     For a sampled block with the states phi(x, u, p) after a sample, `dyn_disc_phi_fun` computes
     phi, `dyn_disc_phi_fun_jac` also the transposed Jacobian with respect to (u, x), and
@@ -281,7 +287,7 @@ def export_acados(
         TypeError: `target` is neither a model nor a block.
     """
     own = str(target.name) if isinstance(target, Tree) else type(target).__name__
-    chosen = re.sub(r"\W", "_", own, flags=re.ASCII) if name is None else name
+    chosen = _casadi_name(own) if name is None else name
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", chosen):
         raise ValueError(f"the name of an acados model must be a C identifier, not '{chosen}'")
     block: Any = target
@@ -382,6 +388,10 @@ def _continuous(
         ("impl_dae_jac_x_xdot_u_z", [-A, one, -B, none]),
     ):
         yield suffix, ca.Function("f", arguments, results)
+    if hessian:
+        xxu = ca.vertcat(x, xdot, u)  # z is empty
+        H = ca.jacobian(ca.jtimes(r, xxu, lam, True), xxu)
+        yield "impl_dae_hess", ca.Function("f", [x, xdot, u, z, lam, t, p], [H])
 
 
 def _c_text(name: str, header: str, function: ca.Function) -> str:
