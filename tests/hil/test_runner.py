@@ -6,15 +6,18 @@ import shutil
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+import rigidblocks
 from planar2ctrl import parts, wired
-from rigidblocks import Port, PythonBlock, System, build_runner, simulate
+from rigidblocks import Port, PythonBlock, System, build_runner, prepare, simulate
 from rigidblocks.cli import main
 from rigidblocks.library import TransferFunction
+from rigidblocks.tracing.compiler import compiler
 
 DT = 1e-3
 
@@ -247,12 +250,116 @@ def test_scenario_of_a_generated_program_gives_the_results_of_simulate(program, 
         ("time,pd.kp\n0,x\n", "line 2 of the scenario: unexpected cell 'x'"),
         ("time,pd.kp\n0,1,2\n", "line 2 of the scenario: unexpected cell '2'"),
         ("time,pd.kp\n1,1\n0,1\n", "line 3 of the scenario needs 2 cells, and a time that does"),
+        ("time,pd.kp\n1,\n0,1\n", "line 3 of the scenario needs 2 cells, and a time that does"),
+        ("time,pd.kp\n", "has no row with a time"),
+        ("time,pd.kp,time\n0,1,2\n", "the first line of the scenario contains 'time' twice"),
         ("time,pd.kp\n0,nan\n", "pd.kp[1] must be from"),
         ("time,robot.tau\n0,1\n", "cannot set 'robot.tau'"),
     ],
 )
 def test_generated_program_rejects_invalid_scenarios(program, tmp_path, text, message):
     (tmp_path / "scenario.csv").write_text(text)
-    code, report, said = run(program, "--scenario", tmp_path / "scenario.csv")
+    options = ["--stop", "0.001", "--scenario", tmp_path / "scenario.csv"]
+    code, report, said = run(program, *options)
     assert (code, report) == (2, {})
     assert message in said
+
+
+@pytest.fixture(scope="module")
+def prepared():
+    return prepare(wired(parts()), DT)
+
+
+MARK = "\ufeff"  # byte-order mark
+
+
+@pytest.mark.parametrize(
+    ("text", "accepted"),
+    [
+        ("time,pd.kp[1]\n0,100\n", True),
+        (MARK + "time,pd.kp[1]\r\n0,100\r\n", True),
+        (MARK + '"time","pd.kp[1]"\n0,100\n', True),
+        ("pd.kp[1],time\n100,0\n", True),
+        ("time,pd.kp,pd.kp[1]\n0,100,90\n", True),
+        ("time\n0\n", True),
+        ("\ntime,pd.kp[1]\n\n,\n0,100\n , \n", True),
+        ("time,pd.kp[1]\n0,\n0,1\n", True),
+        ("time,pd.kp[1]\n1e-3,+1.5e2\n", True),
+        ("", False),
+        (MARK, False),
+        ("time,pd.kp[1]\n", False),
+        ("time,pd.kp[1]\n\n,\n", False),
+        ("time,time\n0,0\n", False),
+        ("time,pd.kp[1],time\n0,100,1\n", False),
+        ("time,pd.kp[1],pd.kp[1]\n0,100,100\n", False),
+        ("time,pd.kp[1]\n0.002,\n0.001,100\n", False),
+        ("time,pd.kp[1]\n0.002,90\n0.001,\n", False),
+        ("time,pd.kp[1]\n0.002,\n0.001,\n0.003,100\n", False),
+        ("time,pd.kp[1]\n,100\n", False),
+        ("time,pd.kp[1]\nnan,100\n", False),
+        ("time,pd.kp[1]\ninf,100\n", False),
+        ("time,pd.kp[1]\n0,inf\n", False),
+        ("time,pd.kp[1]\n0,nan\n", False),
+        ("time,pd.kp[1]\n0,0x10\n", False),
+        ("time,pd.kp[1]\n0,1_0\n", False),
+        ("time,pd.kp[1]\n0\n", False),
+        ("time,pd.kp[1]\n0,1,\n", False),
+        ("time,pd.kp[1]\n0,1 2\n", False),
+        ("time,pd.kp[1],pd.kq\n0,1,2\n", False),
+        ("time,pd.kp,pd.kp[1],pd.kp[2],pd.kd,pd.kd[1],pd.kd[2]\n0,9,8,7,6,5,4\n", True),
+    ],
+)
+def test_generated_program_and_simulate_accept_the_same_scenario_files(
+    program, prepared, tmp_path, text, accepted
+):
+    scenario, path = tmp_path / "scenario.csv", tmp_path / "run.csv"
+    scenario.write_bytes(text.encode())
+    command = ["--stop", "0.005", "--rate", "0", "--record", path, "--scenario", scenario]
+    code, _, said = run(program, *command)
+    try:
+        result = prepared.simulate(0.005, scenario=scenario, progress=False)
+    except (KeyError, ValueError):
+        result = None
+    assert (code == 0, result is not None) == (accepted, accepted), said
+    assert bool(said) != accepted
+    if result is not None:
+        names, rows = recorded(path)
+        for k, name in enumerate(names[1:], 1):
+            assert_array_equal(rows[:, k], result.values[:, list(result.columns).index(name)])
+
+
+def test_scenario_with_many_columns_is_rejected_with_a_message(program, tmp_path):
+    path = tmp_path / "scenario.csv"
+    names = ",".join(f"x{k}" for k in range(200))
+    path.write_text(f"time,{names}\n0,{names}\n")
+    code, _, said = run(program, "--stop", "0.001", "--scenario", path)
+    assert code == 2
+    assert "the scenario cannot set 'x0'; the program has command.table" in said
+
+
+def test_program_without_settable_values_rejects_a_scenario_with_a_message(tmp_path):
+    (tmp_path / "main.c").write_text(
+        '#include "scenario.h"\n'
+        "int main(int n, char **options)\n"
+        "{\n"
+        "    static const Settable settable[] = {{0}};\n"
+        "    Scenario scenario = {0};\n"
+        "    return n == 2 && rb_scenario_read(&scenario, options[1], settable, 0) == 0 ? 0 : 2;\n"
+        "}\n"
+    )
+    path = tmp_path / "main"
+    include = Path(rigidblocks.__file__).parent / "c/runner"
+    command = [*compiler(), f"-I{include}", tmp_path / "main.c", "-o", path, "-lm"]
+    subprocess.run(command, check=True)
+    for text, code, message in (
+        ("time,pd.kp\n0,1\n", 2, "cannot set 'pd.kp'; the program has no inputs and parameters"),
+        ("pd.kp,time\n0,1\n", 2, "cannot set 'pd.kp'; the program has no inputs and parameters"),
+        ("time,time\n0,1\n", 2, "contains 'time' twice"),
+        ("time\n0\n", 0, ""),
+    ):
+        (tmp_path / "scenario.csv").write_text(text)
+        done = subprocess.run(
+            [path, tmp_path / "scenario.csv"], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == code
+        assert message in done.stderr

@@ -216,17 +216,26 @@ def read_data_file(path: Path, others: str = "") -> Any:
 
 
 def _steps_from_csv(path: Path) -> Iterator[tuple[float, Values]]:
-    with path.open(newline="") as file:
+    with path.open(newline="", encoding="utf-8-sig") as file:  # skips a byte-order mark
         rows = [row for row in csv.reader(file, skipinitialspace=True) if any(row)]
     head = [name.strip() for name in rows[0]] if rows else []
     if "time" not in head:
         raise ValueError(f"'{path}' needs a column 'time' in its first line")
+    if twice := [name for k, name in enumerate(head) if name in head[:k]]:
+        raise ValueError(f"the first line of '{path}' contains '{twice[0]}' twice")
     for number, row in enumerate(rows[1:], 2):
         try:
-            cells = {n: float(c) for n, c in zip(head, row, strict=True) if c.strip()}
+            cells = {n: _number(c) for n, c in zip(head, row, strict=True) if c.strip()}
             yield cells.pop("time"), cells
         except (ValueError, KeyError):
             raise ValueError(
                 f"invalid row {number} of '{path}': {row}; expected a time, and a number or an "
                 "empty cell in each other column"
             ) from None
+
+
+def _number(cell: str) -> float:
+    """Return the number of a cell; raise ValueError for digits with underscores."""
+    if "_" in cell:
+        raise ValueError(f"invalid number '{cell}'")
+    return float(cell)

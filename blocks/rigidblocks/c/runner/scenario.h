@@ -34,7 +34,8 @@ typedef struct {
 
 /* A column sets one element, or all elements of a port. */
 typedef struct {
-    int first, n; /* elements in the table of settable values; n is 0 for the time */
+    const char *name; /* valid only while the first line is read */
+    int first, n;     /* elements in the table of settable values; n is 0 for the time */
 } ScenarioColumn;
 
 /* Return the next cell of a CSV line, without quotes and surrounding spaces, and move `line` behind
@@ -66,13 +67,13 @@ static char *next_cell(char **line)
 static int find_column(ScenarioColumn *column, const char *name, const Settable *settable, int n)
 {
     const size_t size = strlen(name);
-    *column = (ScenarioColumn){0, 0};
+    *column = (ScenarioColumn){name, 0, 0};
     if (strcmp(name, "time") == 0)
         return 0;
     for (int k = 0; k < n; k++) {
         const char *own = settable[k].name;
         if (strcmp(own, name) == 0) {
-            *column = (ScenarioColumn){k, 1};
+            *column = (ScenarioColumn){name, k, 1};
             return 0;
         }
         if (strncmp(own, name, size) == 0 && own[size] == '[') {
@@ -95,17 +96,20 @@ static int add_change(Scenario *scenario, double time, double value, int place)
     if ((scenario->n & (scenario->n + 1)) == 0) { /* the room is 2^k - 1 */
         ScenarioChange *grown =
             realloc(scenario->changes, (2 * scenario->n + 1) * sizeof *scenario->changes);
-        if (!grown)
+        if (!grown) {
+            (void)fprintf(stderr, "the scenario does not fit into the memory\n");
             return -1;
+        }
         scenario->changes = grown;
     }
     scenario->changes[scenario->n++] = (ScenarioChange){time, value, place};
     return 0;
 }
 
-/* Add the values of one row. Prints a message and returns -1 on failure. */
+/* Add the values of one row, and set `last` to its time [s]. Prints a message and returns -1 on
+   failure. */
 static int read_row(Scenario *scenario, char *line, const ScenarioColumn *columns, int n_columns,
-                    const Settable *settable, int number)
+                    const Settable *settable, int number, double *last)
 {
     const size_t before = scenario->n;
     double time = NAN;
@@ -113,7 +117,7 @@ static int read_row(Scenario *scenario, char *line, const ScenarioColumn *column
     for (char *cell; (cell = next_cell(&line)); k++) {
         char *end;
         const double value = strtod(cell, &end);
-        if (k >= n_columns || *end) {
+        if (k >= n_columns || *end || strpbrk(cell, "xX")) { /* no hexadecimal numbers */
             (void)fprintf(stderr, "line %d of the scenario: unexpected cell '%s'\n", number, cell);
             return -1;
         }
@@ -132,8 +136,7 @@ static int read_row(Scenario *scenario, char *line, const ScenarioColumn *column
                 return -1;
         }
     }
-    const double last = before ? scenario->changes[before - 1].time : -DBL_MAX;
-    if (k != n_columns || !isfinite(time) || time < last) {
+    if (k != n_columns || !isfinite(time) || time < *last) {
         (void)fprintf(stderr,
                       "line %d of the scenario needs %d cells, and a time that does not decrease\n",
                       number, n_columns);
@@ -141,16 +144,22 @@ static int read_row(Scenario *scenario, char *line, const ScenarioColumn *column
     }
     for (size_t i = before; i < scenario->n; i++)
         scenario->changes[i].time = time;
+    *last = time;
     return 0;
 }
 
 /* Read the columns of a scenario. Returns their number; -1 with a message on failure. */
-static int read_head(char *line, ScenarioColumn *columns, int most, const Settable *settable, int n)
+static int read_head(char *line, ScenarioColumn *columns, const Settable *settable, int n)
 {
     int count = 0, has_time = 0;
     for (char *cell; (cell = next_cell(&line)); count++) {
-        if (count == most || find_column(&columns[count], cell, settable, n) != 0)
+        if (find_column(&columns[count], cell, settable, n) != 0)
             return -1;
+        for (int k = 0; k < count; k++)
+            if (strcmp(columns[k].name, cell) == 0) {
+                (void)fprintf(stderr, "the first line of the scenario contains '%s' twice\n", cell);
+                return -1;
+            }
         has_time |= columns[count].n == 0;
     }
     if (!has_time)
@@ -167,21 +176,29 @@ static inline int rb_scenario_read(Scenario *scenario, const char *path, const S
         (void)fprintf(stderr, "cannot read the scenario %s: %s\n", path, strerror(errno));
         return -1;
     }
-    const int most = n + 1; /* a column for each value, and the time */
-    ScenarioColumn *columns = calloc((size_t)most, sizeof *columns);
+    /* each name occurs once: time, n elements, at most n ports, and one name that is rejected */
+    ScenarioColumn *columns = calloc(2 * (size_t)n + 2, sizeof *columns);
     char *line = NULL;
     size_t room = 0;
+    double last = NAN; /* time of the previous row [s]; no time is less than NaN */
     int count = -1, status = columns ? 0 : -1;
+    if (!columns)
+        (void)fprintf(stderr, "the columns of the scenario do not fit into the memory\n");
     for (int number = 1; status == 0 && getline(&line, &room, file) >= 0; number++) {
-        if (line[strspn(line, " \t\r\n")] == 0)
+        /* spreadsheets begin UTF-8 files with a byte-order mark */
+        char *text = number == 1 && strncmp(line, "\xEF\xBB\xBF", 3) == 0 ? line + 3 : line;
+        if (text[strspn(text, " \t\r\n,")] == 0)
             continue;
         if (count >= 0)
-            status = read_row(scenario, line, columns, count, settable, number);
-        else if ((count = read_head(line, columns, most, settable, n)) < 0)
+            status = read_row(scenario, text, columns, count, settable, number, &last);
+        else if ((count = read_head(text, columns, settable, n)) < 0)
             status = -1;
     }
-    if (status == 0 && count < 0) {
-        (void)fprintf(stderr, "the scenario %s is empty\n", path);
+    if (status == 0 && isnan(last)) {
+        (void)fprintf(stderr,
+                      count < 0 ? "the scenario %s is empty\n"
+                                : "the scenario %s has no row with a time\n",
+                      path);
         status = -1;
     }
     free(line);

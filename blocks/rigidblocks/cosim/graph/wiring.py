@@ -270,6 +270,8 @@ class Wiring:
             is_text = port.type in TEXTUAL
             before = decode_value(carrier, port.type) if is_text else carrier
             values = np.array(start.get(key, before), dtype=object if is_text else float)
+            if values.ndim == 0:  # one value for all elements
+                values = np.full(port.shape, values, dtype=values.dtype)
             values.reshape(-1)[list(select_elements(port, index, name).places)] = np.ravel(value)
             start[key] = values
         return start
