@@ -11,9 +11,12 @@ from scipy.optimize import brentq
 
 from element_models import MODEL, PLANTS
 from library_runs import outputs, run
+from rigidblocks import prepare
 from rigidblocks.block.adaptive_methods import longest_step, memory_for, method_of
 from rigidblocks.block.evaluators import NumpyEvaluator
 from rigidblocks.block.memory_layout import Memory
+from rigidblocks.cosim.batch_simulation import _StartValues
+from rigidblocks.cosim.graph.fused_system import FusedSystem
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.dynamics.drives import (
     Drive,
@@ -337,6 +340,66 @@ def test_rotor_of_an_elastic_drive_starts_with_its_joint():
     y = outputs(plant(drive, q0=[0.7], qd0=[0.2]))
     assert_allclose([y["a_deflection"], y["a_force"]], 0.0, atol=1e-12)
     assert_allclose(y["a_rotor_speed"], 0.2 * N, rtol=1e-15)
+
+
+ELASTIC = Drive("a", "joint1", TorqueMotor(2e-5), Gearbox(50.0), elasticity=Elasticity(1e3))
+
+
+def first_row(start, *, run_start=None, model=DISC):
+    """Return the first values of a system with an elastic drive and the given start values."""
+    system = System()
+    system.add("robot", plant(ELASTIC, model), start={"a_command": 0.0, **start})
+    result = prepare(system, 1e-3).simulate(1e-3, start=run_start)
+    names = ("q", "a_angle", "a_rotor_speed", "a_deflection", "a_force")
+    return {name: float(np.ravel(result[f"robot.{name}"][0])[0]) for name in names}
+
+
+@pytest.mark.parametrize(
+    ("start", "run_start"),
+    [
+        ({"q": [0.7], "qd": [0.2]}, None),
+        ({}, {"robot.q": [0.7], "robot.qd": [0.2]}),
+        ({"q": [0.1], "qd": [0.3]}, {"robot.q": [0.7], "robot.qd": [0.2]}),
+    ],
+)
+def test_rotor_of_an_elastic_drive_follows_the_start_values_of_its_joint(start, run_start):
+    y = first_row(start, run_start=run_start)
+    assert_allclose([y["q"], y["a_angle"], y["a_rotor_speed"]], [0.7, 35.0, 10.0], rtol=1e-14)
+    assert_allclose([y["a_deflection"], y["a_force"]], 0.0, atol=1e-9)
+
+
+def test_start_value_of_the_rotor_angle_has_priority_over_the_joint_position():
+    # deflection = angle / ratio - s, force = K deflection
+    for given in ({"q": [0.7], "a_angle": 36.0}, {"a_angle": 36.0}):
+        y = first_row(given, run_start={"robot.q": [0.7]})
+        assert_allclose([y["a_deflection"], y["a_force"]], [0.02, 20.0], rtol=1e-12)
+
+
+def test_rotor_follows_a_start_value_of_the_ratio():
+    y = first_row({"q": [0.7], "a_gearbox_ratio": 20.0})
+    assert_allclose([y["a_angle"], y["a_deflection"]], [14.0, 0.0], atol=1e-12)
+
+
+@pytest.mark.parametrize("as_system", [False, True])
+def test_rotors_of_a_batch_follow_the_start_values_of_their_joints(as_system):
+    block, prefix = plant(ELASTIC), ""
+    if as_system:
+        system = System()
+        system.add("robot", block, start={"a_command": 0.0, "q": [0.1]})
+        block, prefix = FusedSystem(system, 1e-3), "robot."
+    start = _StartValues(Memory(block)).memories({f"{prefix}q": np.array([[0.7], [-0.2], [0.0]])})
+    angles = start[:, Memory(block).where[f"{prefix}a_angle"]]
+    assert_allclose(angles, [[35.0], [-10.0], [0.0]], rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", PLANTS)
+def test_rotors_in_every_plant_follow_the_start_values_of_their_joints(name):
+    block = PLANTS[name]((replace(ELASTIC, joint="hinge"),))
+    memory = Memory(block)
+    start = memory.start()
+    q = start[memory.where["q"]] + 0.1
+    angle = block.dependent_start_values({"q": q})["a_angle"]
+    assert_allclose(angle - start[memory.where["a_angle"]], 0.1 * 50.0, rtol=1e-9)
 
 
 def test_teeth_in_the_backlash_transmit_no_force_and_never_pull():

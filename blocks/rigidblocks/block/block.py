@@ -1,7 +1,7 @@
 """Base class of blocks, which are immutable objects with typed ports and pure functions."""
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import cache, cached_property, wraps
 from numbers import Integral
@@ -350,6 +350,21 @@ class Block(metaclass=HintedType):
     @with_any_arguments
     def output(self) -> Values:
         """Return the outputs that are not states, by port name."""
+        return {}
+
+    def dependent_start_values(self, start: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the start values of states that follow from other start values, by state name.
+
+        An example is the rotor angle of an elastic drive, which follows from the joint position. A
+        start value in `start` has priority over the returned start value.
+
+        Args:
+            start: Start values by port name, of the shape of the port or (n, *shape) for n runs.
+
+        Returns:
+            Start values with the shape of the port or (n, *shape).
+        """
+        del start
         return {}
 
     def longest_hold(self, u: Record, p: Record) -> float:

@@ -18,6 +18,7 @@ forms differ if a body returns faster than the surface.
 """
 
 import abc
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -360,6 +361,9 @@ class CompliantPlant(Block):
     def parameters(self) -> tuple[Port, ...]:
         """Parameters of the robot and of the contact law."""
         return (*self._robot.parameters, *self.contact.parameters)
+
+    def dependent_start_values(self, start: Mapping[str, Any]) -> dict[str, Any]:
+        return self._robot.dependent_start_values(start)
 
     def project(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         return call(self._robot, "project", t, x, u, p)

@@ -412,7 +412,7 @@ class _StartValues:
             for name, (low, high) in self._bounds.items()
             if np.all(low == -finite) and np.all(high == finite)
         }
-        self._where, self._start = memory.where, memory.start()
+        self._where, self._start, self._block = memory.where, memory.start(), block
         self.places = {port: memory.where[port.name] for port in memory.ports}
 
     def value(self, name: str, given: Any) -> tuple[slice, Array]:
@@ -447,9 +447,22 @@ class _StartValues:
             )
         memories = np.empty((n or next(iter(counts.values())), len(self._start)))
         memories[:] = self._start
-        for name, value in values.items():
+        for name, value in (self._dependent_values(values) | values).items():
             memories[:, self._where[name]] = value
         return memories
+
+    def _dependent_values(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the flat start values that depend on the flat start values `values`."""
+        shaped = {
+            name: value.reshape((*value.shape[:-1], *self.ports[name].shape))
+            for name, value in values.items()
+        }
+        found = self._block.dependent_start_values(shaped)
+        return {
+            name: np.reshape(value, (-1, self.ports[name].size))
+            for name, value in found.items()
+            if name in self.ports
+        }
 
     def _value(self, port: Port, given: Any) -> Array:
         """Return a start value as a flat array: (size,) for all runs, or (n, size) for n runs.

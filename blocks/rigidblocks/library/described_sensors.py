@@ -1,6 +1,6 @@
 """Plant whose outputs include the sensors of a robot file."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
@@ -186,6 +186,9 @@ class SensedPlant(Plant):
                 Port(f"{name}_bias", port.shape, port.unit, f"constant error {text}", bias),
             ]
         return (*self.plant.parameters, *more)
+
+    def dependent_start_values(self, start: Mapping[str, Any]) -> dict[str, Any]:
+        return self.plant.dependent_start_values(start)
 
     def derivative(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         return call(self.plant, "derivative", t, x, u, p)

@@ -1,6 +1,6 @@
 """Parameters, states and outputs of plants for tunable inertias and force elements."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any
@@ -279,6 +279,36 @@ class Elements:
             for signal in drive.states(*map(float, _motion_along(place, q0, qd0))):
                 ports.append(self._drive_port(drive, signal, signal.start))
         return (*bristles, *ports)
+
+    def dependent_start_values(
+        self, start: Mapping[str, Any], q0: Array, qd0: Any
+    ) -> dict[str, Any]:
+        """Return the start values of the rotors of elastic drives, as `Block` describes.
+
+        Args:
+            start: Start values of the plant, by port name.
+            q0: Initial configuration of the joints of the plant.
+            qd0: Initial velocities of these joints, or one number for all.
+        """
+        found: dict[str, Any] = {}
+        qd0 = np.full(self.model.nv, qd0) if np.ndim(qd0) == 0 else qd0
+        q, qd = (
+            _after_zeros(np.moveaxis(np.asarray(value, float), -1, 0), n)
+            for value, n in (
+                (start.get("q", q0), self.model.nq),
+                (start.get("qd", qd0), self.model.nv),
+            )
+        )
+        for drive, place in zip(self.drives, self._drive_places, strict=True):
+            if drive.elasticity is None:
+                continue
+            name = f"{drive.name}_gearbox_ratio"
+            ratio = np.asarray(start.get(name, drive.gearbox.ratio), float)
+            s, sd = _motion_along(place, q, qd)
+            for state, cause, value in (("angle", "q", s), ("rotor_speed", "qd", sd)):
+                if cause in start or name in start:
+                    found[f"{drive.name}_{state}"] = ratio * value
+        return found
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
@@ -566,6 +596,11 @@ def _motion_along(place: _Place, q: Array, qd: Array) -> tuple[Any, Any]:
     for position, k, weight in others:
         s, sd = s + weight * q[position], sd + weight * qd[k]
     return s, sd
+
+
+def _after_zeros(rows: Array, n: int) -> Array:
+    """Return n rows: zeros for the variables of a floating base, then the given rows."""
+    return np.concatenate([np.zeros((n - len(rows), *rows.shape[1:])), rows])
 
 
 def _values_of(record: Record, name: str, signals: Iterable[Signal]) -> dict[str, Any]:

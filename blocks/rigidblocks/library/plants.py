@@ -118,6 +118,9 @@ class JointPlant(Plant):
     elements: tuple[Element, ...]
     nominal: Mapping[str, Any]
 
+    def dependent_start_values(self, start: Mapping[str, Any]) -> dict[str, Any]:
+        return self._elements.dependent_start_values(start, self.q0, self.qd0)
+
     @cached_property
     def states(self) -> tuple[Port, ...]:
         """State ports for q (nq,), qd (nv,), and the states of the force elements."""
@@ -390,6 +393,9 @@ class HybridPlant(Block):
             *self._elements.inputs,
         )
 
+    def dependent_start_values(self, start: Mapping[str, Any]) -> dict[str, Any]:
+        return self._elements.dependent_start_values(start, self.q0, self.qd0)
+
     @cached_property
     def states(self) -> tuple[Port, ...]:
         """State ports for q (nq,), qd (nv,), and the states of the force elements."""
@@ -640,6 +646,9 @@ class FloatingBasePlant(Plant):
         )
         wrench = (wrench_port(self.model),) if self.external_wrenches else ()
         return (*tau, *wrench, *self._elements.inputs)
+
+    def dependent_start_values(self, start: Mapping[str, Any]) -> dict[str, Any]:
+        return self._elements.dependent_start_values(start, self.q0, self.qd0)
 
     @cached_property
     def states(self) -> tuple[Port, ...]:

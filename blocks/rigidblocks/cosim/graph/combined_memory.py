@@ -13,7 +13,7 @@ from rigidblocks.block.block import Block, Port, Record, Values, computed_output
 from rigidblocks.block.evaluators import Evaluator
 from rigidblocks.block.external_functions import PythonBlock
 from rigidblocks.block.memory_layout import Memory
-from rigidblocks.cosim.graph.part import split_name
+from rigidblocks.cosim.graph.part import combine_start_values, split_name
 from rigidblocks.cosim.graph.wiring import Wiring
 from rigidblocks.kernels.traced_evaluator import numpy_evaluator
 from rigidblocks.spatial.spatial import Array
@@ -231,6 +231,17 @@ class PortsOfParts:
     """Mixin class for blocks that consist of several parts; it provides the exposed ports."""
 
     _parts: WiredParts
+
+    def dependent_start_values(self, start: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the start values of states that follow from other start values of their parts."""
+        found = dict[str, Any]()
+        for part in self._parts.by_name.values():
+            own = {own: start[name] for name, own in part.own_names.items() if name in start}
+            dependent = part.memory.block.dependent_start_values(own).keys() - own.keys()
+            if dependent:
+                union = combine_start_values(part.memory.block, part.start, own)
+                found |= {part.name_in_system(name): union[name] for name in dependent}
+        return found
 
     @property
     def parts(self) -> Mapping[str, WiredPart]:

@@ -531,6 +531,26 @@ def start_values(name: str, component: Any, start: Mapping[str, Any]) -> dict[st
     return values
 
 
+def combine_start_values(
+    component: Any, earlier: Mapping[str, Any], later: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the union of start values, with the start values that depend on them.
+
+    Later start values have priority. Earlier start values that equal dependent start values are
+    computed again from the union.
+    """
+    if not isinstance(component, Block):
+        return {**earlier, **later}
+    derived = component.dependent_start_values(earlier)
+    own = {
+        name: value
+        for name, value in earlier.items()
+        if name not in derived or not np.array_equal(value, derived[name])
+    }
+    union = {**own, **later}
+    return {**component.dependent_start_values(union), **union}
+
+
 def name_list(names: Iterable[str]) -> str:
     """Return the sorted names as text for messages."""
     return ", ".join(sorted(names)) or "none"

@@ -29,6 +29,7 @@ from rigidblocks.cosim.graph.fmu_part import Fmu
 from rigidblocks.cosim.graph.part import (
     Part,
     Selection,
+    combine_start_values,
     component_of,
     configure_fmu,
     conversion_between,
@@ -178,6 +179,7 @@ class System(AttributeHints):
             used = configure_fmu(name, used, start)
             pairs = used.feedthrough
         values = start_values(name, used, {} if start is None else start)
+        values = combine_start_values(used, {}, values)
         limit = _TIME_LIMIT if time_limit is None else time_limit
         part = Part(
             name,

@@ -28,6 +28,7 @@ from rigidblocks.cosim.graph.part import (
     Part,
     Selection,
     check_configuration,
+    combine_start_values,
     conversion_between,
     element_dependencies,
     element_port,
@@ -245,7 +246,9 @@ class Wiring:
                 old = parts[name]
                 values = start_values(name, old.component, values)
                 check_configuration(name, old.component, values)
-                parts[name] = replace(old, start={**old.start, **values})
+                parts[name] = replace(
+                    old, start=combine_start_values(old.component, old.start, values)
+                )
         other = Wiring(parts, self.connections, self.merged)
         vars(other).update({name: known for name, known in vars(self).items() if name in _SAME})
         return other
