@@ -23,13 +23,14 @@ from rigidblocks import (
     RobotPlant,
     System,
     planar2,
+    prepare,
     simulate,
 )
 from rigidblocks.block.evaluators import NumpyEvaluator
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.dynamics.loops import assemble, closure_errors
 from rigidblocks.kernels.compiled_stepper import compiled_stepper
-from rigidblocks.library import ExtendedKalmanFilter, Sine, StateSpace
+from rigidblocks.library import ExtendedKalmanFilter, Gain, Sine, StateSpace
 
 RUNS = 1000 if "FULL_TESTS" in os.environ else 60
 T = 0.01
@@ -253,6 +254,7 @@ def test_filter_with_new_inputs_equals_the_kalman_filter_that_predicts_with_them
     [
         ("source", "gauss-seidel", "new"),
         ("source", "jacobi", "previous"),
+        ("gain", "gauss-seidel", "previous"),  # a plant without feedthrough steps before the gain
         ("controller", "gauss-seidel", "previous"),
         ("controller", "jacobi", "previous"),
     ],
@@ -273,6 +275,10 @@ def test_filter_in_a_system_follows_its_plant_exactly_with_the_right_input_hold(
         system.connect("plant.y", f"{name}.y_measured")
     if driven_by == "source":
         system.add("driver", Sine(amplitude=[3.0], frequency=[2.0]))
+    elif driven_by == "gain":
+        system.add("source", Sine(amplitude=[3.0], frequency=[2.0]))
+        system.add("driver", Gain(2.0, (1,)))
+        system.connect("source.y", "driver.u")
     else:  # a controller with feedthrough of the measured outputs
         lags, feedback = np.array([[-1.0, 0.0], [300.0, -1.0]]), np.array([[-20.0, 0.0]])
         controller = StateSpace(lags, np.eye(2), [[0.0, 1.0]], feedback, x0=[1.0, 0.0])
@@ -280,6 +286,9 @@ def test_filter_in_a_system_follows_its_plant_exactly_with_the_right_input_hold(
         system.connect("plant.y", "driver.u")
     for name in ("plant", "previous", "new"):
         system.connect("driver.y", f"{name}.u")
+    steps = prepare(system, T, order=order).plan.stepping_order
+    steps_first = order == "gauss-seidel" and steps.index("driver") < steps.index("plant")
+    assert input_hold == ("new" if steps_first else "previous")
     result = simulate(system, 0.5, T, order=order)
     innovation = {name: np.abs(result[f"{name}.innovation"]).max() for name in (input_hold, other)}
     assert innovation[input_hold] < 1e-6
@@ -452,6 +461,10 @@ PLANT = RobotPlant(planar2())
         ({"measurement_noise": {"q": "a"}}, TypeError, "measurement_noise of 'q' .*, not 'a'"),
         ({"deviation": {"q": None}}, ValueError, "deviation of 'q' .*, not None"),
         ({"measured": None}, TypeError, "measured of an estimator must be a name .*, not None"),
+        ({"measured": [1]}, TypeError, "measured of an estimator must be a name .*, not"),
+        ({"measured": b"q"}, TypeError, "measured of an estimator must be a name .*, not b'q'"),
+        ({"input_hold": None}, ValueError, "unknown input_hold None .*available: previous, new"),
+        ({"input_hold": [1, 2]}, ValueError, "unknown input_hold .*available: previous, new"),
         ({"parameters_to_estimate": 3}, TypeError, "parameters_to_estimate of .*, not 3"),
         ({"sample_time": "x"}, TypeError, "sample_time of an estimator .* number, not 'x'"),
         ({"sample_time": 0.0}, ValueError, "sample_time of an estimator must be positive .* 0.0 s"),

@@ -65,10 +65,10 @@ class ExtendedKalmanFilter(Block):
         parameters_to_estimate: Names of plant parameters that are additional states.
         gate: Largest accepted innovation in standard deviations; None accepts all measurements.
         delays: Delay of measured outputs in samples, by name.
-        input_hold: Inputs that a continuous plant held during the last sample time. "previous" is
-            right for controllers that compute the inputs from outputs of the plant, for
-            `order="jacobi"` and for real robots. "new" is right for sources that step before the
-            plant, as in the default order of a System.
+        input_hold: Inputs that a continuous plant held during the last sample time. "new" is right
+            if the block that computes the inputs steps before the plant, such as a source of a
+            robot. "previous" is right if this block steps after the plant, such as a controller
+            with measurements of the plant, for `order="jacobi"` and for real robots.
 
     Raises:
         KeyError: A name is unknown.
@@ -95,11 +95,13 @@ class ExtendedKalmanFilter(Block):
     def __post_init__(self) -> None:
         for name in ("measured", "parameters_to_estimate"):
             value = getattr(self, name)
-            if not isinstance(value, Iterable):
+            names = (value,) if isinstance(value, str) or not isinstance(value, Iterable) else value
+            names = tuple(names)
+            if not all(isinstance(one, str) for one in names):
                 raise TypeError(
                     f"{name} of an estimator must be a name or a sequence of names, not {value!r}"
                 )
-            object.__setattr__(self, name, (value,) if isinstance(value, str) else tuple(value))
+            object.__setattr__(self, name, names)
         kind = type(self.plant).__name__
         if not isinstance(self.plant, Block) or isinstance(self.plant, BlockInC):
             raise ValueError(
@@ -118,7 +120,7 @@ class ExtendedKalmanFilter(Block):
             raise ValueError(
                 f"sample_time of an estimator must be positive and finite, not {sample_time} s"
             )
-        if self.input_hold not in _HOLDS:
+        if not isinstance(self.input_hold, str) or self.input_hold not in _HOLDS:
             raise ValueError(
                 f"unknown input_hold {self.input_hold!r} of the estimator of {kind}; available: "
                 f"{', '.join(_HOLDS)}"
