@@ -199,10 +199,13 @@ class Gearbox(Numbers):
         found = super().numbers()
         if self.efficiency is None:
             del found["width"]  # without effect
-        if not is_traced(self.ratio) and self.ratio != 0:  # a tuned ratio keeps its sign
-            about = self.quantities["ratio"]
-            bound = {"positive": True} if self.ratio > 0 else {"max": -_LEAST_RATIO}
-            found["ratio"] = self.ratio, about._replace(**bound)
+        if is_traced(self.ratio):
+            return found
+        about = self.quantities["ratio"]
+        if self.ratio > 0:  # a tuned ratio keeps its sign
+            found["ratio"] = self.ratio, about._replace(positive=True)
+        elif self.ratio < 0:
+            found["ratio"] = self.ratio, about._replace(max=-_LEAST_RATIO)
         return found
 
     def joint_force(self, force: Any, speed: Any) -> Any:

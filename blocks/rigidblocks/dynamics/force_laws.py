@@ -92,7 +92,7 @@ class Numbers:
             value = getattr(self, name)
             if value is None and getattr(type(self), name, ...) is None:
                 continue
-            if value is None or not (is_traced(value) or _is_real(value)):
+            if not _is_number(value):
                 raise TypeError(f"{name} {whose} must be a number, not {value!r}")
         for name, (value, about) in self.numbers().items():
             if is_traced(value):
@@ -403,9 +403,11 @@ def joint_spring(q: Array, stiffness: Any, rest: Any = 0.0) -> Array:
     return force
 
 
-def _is_real(value: Any) -> bool:
-    """Return True if a value is one real number."""
-    return isinstance(value, Real) or (isinstance(value, np.ndarray) and value.shape == ())
+def _is_number(value: Any) -> bool:
+    """Return True if a value is one real number or one traced number."""
+    is_array = isinstance(value, np.ndarray) and value.shape == ()
+    is_traced_number = is_traced(value) and hasattr(value, "__truediv__") and np.ndim(value) == 0
+    return isinstance(value, Real) or is_array or is_traced_number
 
 
 def _is_positive(value: Any) -> bool:
