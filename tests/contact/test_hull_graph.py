@@ -185,3 +185,20 @@ def test_pile_of_hulls_continues_from_a_saved_state_with_the_same_bits():
     again, rest = whole[249].copy(), np.empty((350, memory.size))
     stepper().run(again, 250 * h, h, rest)
     assert np.array_equal(rest[:, 1:], whole[250:, 1:])  # column 0 is the time
+
+
+def test_graph_of_a_hull_is_read_only_because_hulls_with_equal_points_share_it():
+    for points in (grid(2), np.vstack([grid(2), grid(2) * (1.0 + 1e-9)])):  # the second is empty
+        with pytest.raises(ValueError, match="read-only"):
+            hull_graph(points)[:] = 0.0
+
+
+@pytest.mark.parametrize(
+    "points", [np.zeros((0, 3)), np.full((4, 3), np.nan), np.full((4, 3), np.inf), np.eye(4)]
+)
+def test_hull_of_no_points_or_of_points_that_are_not_finite_is_rejected(points):
+    for function in (hull_graph, hull_triangles):
+        with pytest.raises(
+            ValueError, match=r"a hull needs points with finite coordinates.*\(n, 3"
+        ):
+            function(points)

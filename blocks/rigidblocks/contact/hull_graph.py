@@ -23,14 +23,39 @@ def hull_graph(vertices: Array) -> Array:
     The result contains the start vertex of each cell of direction (`start_directions`), then the
     start index of each vertex in the list of neighbours and the end of the list (n + 1), and then
     the list. Points that are not vertices of the hull have no neighbours. If the hull has edges
-    below `SHORT_EDGE`, the result is empty.
+    below `SHORT_EDGE`, the result is empty. The array is read-only.
+
+    Raises:
+        ValueError: There are no points, a coordinate is not finite, or all points lie in one plane.
     """
-    return _cached_graph(np.ascontiguousarray(vertices, dtype=float).tobytes())
+    return _cached_graph(_checked_points(vertices).tobytes())
+
+
+def _checked_points(vertices: Array) -> Array:
+    """Return the points (n, 3); raise ValueError for no points and for infinite coordinates."""
+    points = np.asarray(vertices, dtype=float)
+    if points.ndim != 2 or points.shape[1] != 3 or not len(points):
+        raise ValueError(
+            "a hull needs points with finite coordinates of shape (n, 3), not an array of shape "
+            f"{points.shape}"
+        )
+    if not np.isfinite(points).all():
+        k = int(np.flatnonzero(~np.isfinite(points).all(axis=1))[0])
+        raise ValueError(
+            "a hull needs points with finite coordinates of shape (n, 3); point "
+            f"{k} is {points[k].tolist()}"
+        )
+    return points
 
 
 @lru_cache(maxsize=1024)
 def _cached_graph(data: bytes) -> Array:
-    vertices = np.frombuffer(data).reshape(-1, 3)
+    graph = _graph(np.frombuffer(data).reshape(-1, 3))
+    graph.flags.writeable = False
+    return graph
+
+
+def _graph(vertices: Array) -> Array:
     n, size = len(vertices), float(np.ptp(vertices, axis=0).max())
     neighbours: list[set[int]] = [set() for _ in range(n)]
     for triangle in hull_triangles(vertices):
@@ -73,8 +98,9 @@ def hull_triangles(vertices: Array) -> list[tuple[int, int, int]]:
     exact: a determinant that rounding errors could change is computed with integers.
 
     Raises:
-        ValueError: All points lie in one plane.
+        ValueError: There are no points, a coordinate is not finite, or all points lie in one plane.
     """
+    vertices = _checked_points(vertices)
     points = vertices - vertices.mean(axis=0)
     order = np.argsort(-np.linalg.norm(points, axis=1), kind="stable").tolist()
     exact = _integers(vertices)
