@@ -11,10 +11,13 @@ from rigidblocks.library.jerk_limited_profile import Limits, Motion, course_to
 T = 1e-3
 
 
-def random_states(rng, n):
-    """Return states that can keep the velocity limit, their targets and their limits."""
+def random_states(rng, n, excess=1.0):
+    """Return states that can keep the velocity limit, their targets and their limits.
+
+    The accelerations are at most `excess` times their limit.
+    """
     v_max, a_max, j_max = np.exp(rng.uniform(np.log(0.1), np.log(10.0), (3, n)))
-    v, a = rng.uniform(-1, 1, (2, n)) * (v_max, a_max)
+    v, a = rng.uniform(-1, 1, (2, n)) * (v_max, excess * a_max)
     p, target = rng.uniform(-5, 5, (2, n))
     keeps = np.abs(v + a * np.abs(a) / (2 * j_max)) <= v_max
     chosen = [one[keeps] for one in (p, v, a, target, v_max, a_max, j_max)]
@@ -68,10 +71,46 @@ def test_motion_that_is_computed_again_has_the_remaining_duration(rng):
         assert np.all(np.abs(rest - (1 - share) * course.duration) <= rounding)
 
 
+def test_acceleration_above_its_limit_decreases_to_the_limit_with_the_largest_jerk(rng):
+    start, target, limits = random_states(rng, 2000, 3.0)
+    brake = np.maximum(np.abs(start.a) - limits.a, 0.0) / limits.j
+    assert np.sum(brake > 0.0) > 500
+    course = course_to(start, target, limits)
+    end = course.at(course.duration * (1 - 1e-14), target)
+    assert_allclose(end.p, target, atol=1e-11)
+    assert_allclose(end.v, 0.0, atol=1e-10)
+    for share in (0.0, 0.3, 1.0):
+        here, t = course.at(share * brake, target), share * brake
+        jerk = -np.sign(start.a) * limits.j
+        assert_allclose(here.a, start.a + jerk * t, rtol=1e-12, atol=1e-12)
+        assert_allclose(here.v, start.v + start.a * t + jerk * t**2 / 2, rtol=1e-9, atol=1e-9)
+    step, before = course.duration / 200, start
+    for share in np.linspace(0.0, 1.0, 201)[1:]:
+        here = course.at(share * course.duration, target)
+        bound = np.maximum(limits.a, np.abs(start.a) - limits.j * share * course.duration)
+        assert np.all(np.abs(here.a) <= bound * (1 + 1e-9) + 1e-12)
+        assert np.all(np.abs(here.a - before.a) <= limits.j * step * (1 + 1e-6) + 1e-9)
+        before = here
+
+
+def test_profile_keeps_its_jerk_limit_after_the_acceleration_limit_is_reduced():
+    system = System()
+    system.add("profile", JerkLimitedProfile(2.0, 4.0, 10.0, sample_time=T), start={"target": 10.0})
+    story = {"time": [0.0, 0.35], "profile.curvature_max": [[4.0], [1.0]]}
+    result = simulate(system, 9.0, T, scenario=story, progress=False)
+    y, bend = (result[f"profile.{name}"][:, 0] for name in ("y", "curvature"))
+    k = round(0.35 / T)
+    assert bend[k] > 3.0
+    assert np.all(np.abs(np.diff(bend)) <= 10.0 * T + 1e-9)
+    assert np.all(np.abs(bend[k + round(3.0 / 10.0 / T) + 1 :]) <= 1.0 + 1e-12)
+    assert y[-1] == 10.0
+
+
 @pytest.mark.interop
-def test_durations_equal_the_durations_of_ruckig(rng):
+@pytest.mark.parametrize("excess", [1.0, 3.0])
+def test_durations_equal_the_durations_of_ruckig(rng, excess):
     ruckig = pytest.importorskip("ruckig")
-    start, target, limits = random_states(rng, 20_000)
+    start, target, limits = random_states(rng, 20_000, excess)
     ours = course_to(start, target, limits).duration
     planner, given, found = ruckig.Ruckig(1), ruckig.InputParameter(1), ruckig.Trajectory(1)
     theirs = np.empty(len(ours))

@@ -80,8 +80,15 @@ def _constant_jerk(start: Motion, j: Any, t: Any) -> Motion:
 
 
 class Course(NamedTuple):
-    """Time-optimal motion to a target: a change of velocity until t = `switch`, then a stop [s]."""
+    """Time-optimal motion to a target: a change of velocity until t = `switch`, then a stop [s].
 
+    Before the change of velocity, the jerk `relief` reduces the acceleration to its limit for the
+    duration `delay` [s]. The time `switch` counts from the end of this reduction.
+    """
+
+    origin: Motion
+    relief: Any
+    delay: Any
     start: Motion
     change: VelocityChange
     switch: Any
@@ -91,25 +98,35 @@ class Course(NamedTuple):
     @property
     def duration(self) -> Any:
         """Duration of the motion to the target [s]."""
-        return self.switch + self.stop.duration
+        return self.delay + self.switch + self.stop.duration
 
     def at(self, t: Any, target: Any) -> Motion:
         """Return the motion at the time t >= 0 [s]; at the end, the signal rests at `target`."""
+        early, over = less(t, self.delay), less(self.duration, t)
+        relief = _constant_jerk(self.origin, self.relief, minimum(t, self.delay))
+        t = maximum(t - self.delay, 0.0)
         first = motion_at(self.start, self.change, minimum(t, self.switch))
         last = motion_at(self.turn, self.stop, maximum(t - self.switch, 0.0))
-        before, over = less(t, self.switch), less(self.duration, t)
-        moving = (select(before, one, other) for one, other in zip(first, last, strict=True))
+        before = less(t, self.switch)
+        moving = (
+            select(early, a, select(before, b, c))
+            for a, b, c in zip(relief, first, last, strict=True)
+        )
         rest = (target, 0.0 * target, 0.0 * target)
         return Motion(*(select(over, r, m) for r, m in zip(rest, moving, strict=True)))
 
 
-def course_to(start: Motion, target: Any, limits: Limits) -> Course:
-    """Return the time-optimal motion from `start` to rest at `target`.
+def course_to(origin: Motion, target: Any, limits: Limits) -> Course:
+    """Return the time-optimal motion from `origin` to rest at `target`.
 
-    The signal first changes its velocity towards the limit in the direction of the target. At the
-    switching time, it begins to stop. Bisection locates the switching time for which the stop ends
-    at the target. The position at the end of the stop depends monotonically on the switching time.
+    An acceleration above its limit decreases to the limit with the largest jerk. The signal then
+    changes its velocity towards the limit in the direction of the target. At the switching time, it
+    begins to stop. Bisection locates the switching time for which the stop ends at the target. The
+    position at the end of the stop depends monotonically on the switching time.
     """
+    relief = select(less(origin.a, 0.0), limits.j, -limits.j)
+    delay = maximum(np.abs(origin.a) - limits.a, 0.0) / limits.j
+    start = _constant_jerk(origin, relief, delay)
 
     def stop_from(motion: Motion) -> tuple[VelocityChange, Any]:
         change = velocity_change(motion, 0.0, limits)
@@ -130,7 +147,7 @@ def course_to(start: Motion, target: Any, limits: Limits) -> Course:
     switch = select(cruises, change.duration + maximum(missing, 0.0) / limits.v, low)
     turn = motion_at(start, change, switch)
     stop, _ = stop_from(turn)
-    return Course(start, change, switch, turn, stop)
+    return Course(origin, relief, delay, start, change, switch, turn, stop)
 
 
 @dataclass(frozen=True, eq=False)
