@@ -298,7 +298,11 @@ def test_illegal_calls_of_the_clock_are_rejected_with_a_message(fmus):
     ("block", "options", "message"),
     [
         (MEAN, {"fmi": 2, "clock": "periodic"}, "must be exported for FMI 3.0"),
-        (MEAN, {"fmi": 3, "clock": "periodic", "interval": 1e-3}, "without XCP and without interval"),
+        (
+            MEAN,
+            {"fmi": 3, "clock": "periodic", "interval": 1e-3},
+            "without XCP and without interval",
+        ),
         (MEAN, {"fmi": 3, "clock": "hourly"}, "clock must be one of periodic, triggered, not 'ho"),
         (RobotPlant(planar2()), {"fmi": 3, "clock": "periodic"}, "needs a block with a sample tim"),
         (PDController([1.0], [1.0]), {"target": "python", "clock": "periodic"}, "support clock"),
