@@ -330,6 +330,7 @@ def test_missed_answer_in_lock_step_ends_a_program_with_exit_code_1(strict_progr
     assert f"received no answer from {peer} within 1.1 s at t = " in done.stderr
 
 
+@pytest.mark.slow
 def test_program_in_lock_step_waits_for_a_partner_that_starts_later(programs):
     """A network rejects packets to a closed port; the program sends them again."""
     program, (peer, _) = programs["lock"]

@@ -124,6 +124,7 @@ def test_durations_equal_the_durations_of_ruckig(rng, excess):
     assert_allclose(ours, theirs, rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_profile_turns_to_a_new_target_within_its_limits():
     system = System()
     system.add("target", Step(0.6, before=(1.0, 2.0), after=(-1.0, 0.5)))
