@@ -290,7 +290,11 @@ class Elements:
             q0: Initial configuration of the joints of the plant.
             qd0: Initial velocities of these joints, or one number for all.
         """
+        places = zip(self.drives, self._drive_places, strict=True)
+        elastic = [(drive, place) for drive, place in places if drive.elasticity is not None]
         found: dict[str, Any] = {}
+        if not elastic:
+            return found
         qd0 = np.full(self.model.nv, qd0) if np.ndim(qd0) == 0 else qd0
         q, qd = (
             _after_zeros(np.moveaxis(np.asarray(value, float), -1, 0), n)
@@ -299,9 +303,7 @@ class Elements:
                 (start.get("qd", qd0), self.model.nv),
             )
         )
-        for drive, place in zip(self.drives, self._drive_places, strict=True):
-            if drive.elasticity is None:
-                continue
+        for drive, place in elastic:
             name = f"{drive.name}_gearbox_ratio"
             ratio = np.asarray(start.get(name, drive.gearbox.ratio), float)
             s, sd = _motion_along(place, q, qd)
