@@ -250,9 +250,9 @@ static inline void rb_axpy_n(int n, double s, const double *x, double *y)
    frame. `size` is the smallest length of the whole shape; tolerances are relative to it. Terrain
    rows differ (terrain.h).
 
-   `graph` is the index of the hull graph in the row, or 0 if there is none. The graph contains the
-   start vertex of each cell of directions, the start of each vertex in the list of neighbours, the
-   end of the list, and the list. Points inside the hull have no neighbours. */
+   `graph` is the index of the hull graph in the row, or 0 for a shape without a graph. The graph
+   contains the start vertex of each cell of directions, the start of each vertex in the list of
+   neighbours, the end of the list, and the list. Points inside the hull have no neighbours. */
 
 enum {
     RB_POINT,

@@ -588,7 +588,7 @@ static inline int rb_exchange_step(const Loop *loop, const Part *part, double t,
     }
     control[RB_STEP_START] -= dt;
     control[RB_STEP_END] -= dt;
-    /* after polynomial inputs, the stored inputs and derivatives are not those of the end */
+    /* after polynomial inputs, the stored inputs and derivatives do not belong to the end */
     control[RB_POINT] = control[RB_FOLLOWS] != 0.0 ? NAN : t + dt;
     return rb_move_all(loop, part, part->get, part->n_get, RB_GET, t, dt);
 }

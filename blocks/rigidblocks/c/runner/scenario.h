@@ -38,8 +38,8 @@ typedef struct {
     int first, n;     /* elements in the table of settable values; n is 0 for the time */
 } ScenarioColumn;
 
-/* Return the next cell of a CSV line, without quotes and surrounding spaces, and move `line` behind
-   its comma. Returns NULL after the last cell. */
+/* Return the next cell of a CSV line, without quotes and surrounding spaces, or NULL after the last
+   cell. `line` moves to the first character after the comma of the cell. */
 static char *next_cell(char **line)
 {
     char *from = *line;
