@@ -25,7 +25,7 @@ enum { RB_SIDES = RB_INDICATORS + 1 }; /* array length, never 0 */
 enum { RB_BOTH = RB_SIZE + RB_INDICATORS };
 
 /* Copy the memory and then the sides into one vector. */
-static inline void put_beside(double in[RB_BOTH], const double *m, const double *side)
+static inline void copy_memory_and_sides(double in[RB_BOTH], const double *m, const double *side)
 {
     store(in, m, RB_SIZE);
     store(in + RB_SIZE, side, RB_INDICATORS);
@@ -36,7 +36,7 @@ static inline void put_beside(double in[RB_BOTH], const double *m, const double 
 RB_NOT_INLINED static void rates_on(const double *m, const double *side, double *rates)
 {
     RB_WORKSPACE(RB_LARGE, double, in, RB_BOTH);
-    put_beside(in, m, side);
+    copy_memory_and_sides(in, m, side);
     held_rates(in, rates);
 }
 
@@ -44,7 +44,7 @@ RB_NOT_INLINED static void rates_on(const double *m, const double *side, double 
 static inline void outputs_on(const double *m, const double *side, double *y)
 {
     RB_WORKSPACE(RB_LARGE, double, in, RB_BOTH);
-    put_beside(in, m, side);
+    copy_memory_and_sides(in, m, side);
     held_outputs(in, y);
 }
 
@@ -52,7 +52,7 @@ static inline void outputs_on(const double *m, const double *side, double *y)
 static inline void indicators_on(const double *m, const double *side, double shift, double *z)
 {
     RB_WORKSPACE(RB_LARGE, double, in, RB_BOTH);
-    put_beside(in, m, side);
+    copy_memory_and_sides(in, m, side);
     indicators(in, z);
     for (int i = 0; i < RB_INDICATORS; i++)
         z[i] += shift * side[i];
