@@ -120,12 +120,12 @@ def names():
     return found | globals() | {"system": system, "result": result}
 
 
-def test_list_has_at_least_60_guesses():
+def test_list_of_first_guesses_has_at_least_60_entries():
     assert len(GUESSES) >= 60
 
 
 @pytest.mark.parametrize("guess", GUESSES)
-def test_first_guess_works_or_its_error_names_the_right_call(guess, names):
+def test_first_guess_of_a_user_works_or_its_error_names_the_correct_call(guess, names):
     expected = GUESSES[guess]
     if expected is None:
         eval(guess, names)

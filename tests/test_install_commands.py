@@ -61,7 +61,7 @@ def test_packages_installed_by_pages_are_declared():
     assert {"ziglang", "cantools", "pint"} <= found <= declared()
 
 
-def test_only_the_install_helper_states_commands_in_the_source():
+def test_install_commands_in_the_source_come_only_from_the_install_helper():
     for path in SOURCES:
         if path.name != "optional_imports.py":
             assert not COMMAND.search(path.read_text()), path

@@ -40,7 +40,7 @@ def test_error_for_an_unknown_name_lists_the_known_names(x, name, message):
     assert str(error.value) == message
 
 
-def test_error_for_a_name_in_an_empty_record_says_that_it_has_no_names():
+def test_error_for_an_unknown_name_in_an_empty_record_says_that_the_record_is_empty():
     with pytest.raises(AttributeError) as error:
         _ = Record({}, "input", "block 'Arm'").tau
     assert str(error.value) == "block 'Arm': no input 'tau'; available: none"

@@ -196,11 +196,11 @@ def test_robot_plant_ports_have_no_bounds_by_default():
     )
 
 
-def test_flatten_of_no_ports_returns_an_empty_array():
+def test_flatten_without_ports_returns_an_empty_array():
     assert flatten((), {}, "nothing").shape == (0,)
 
 
-def test_integer_type_ranges_follow_from_the_number_of_bits_up_to_2_to_the_53():
+def test_integer_type_ranges_are_the_ranges_of_numpy_limited_to_2_to_the_53():
     """Doubles represent integers exactly up to 2^53."""
     names = {"Integer": np.int32} | {
         f"{sign}Int{n}": np.dtype(f"{sign}int{n}".lower())

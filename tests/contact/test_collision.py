@@ -89,7 +89,7 @@ def test_separation_velocity_and_energy_loss_match_the_analytic_solution(rng, e)
         assert_allclose(lam, -(1 + e) * zeta / mobility, rtol=RTOL)
 
 
-def test_equal_spheres_swap_velocities_if_elastic_and_share_them_if_plastic():
+def test_equal_spheres_swap_velocities_if_elastic_and_have_a_common_velocity_if_plastic():
     ball, n = mcI(2.0, np.zeros(3), np.eye(3)), np.array([0, 0, 0, 1.0, 0, 0])
     v1, v2 = np.array([0, 0, 0, 3.0, 0, 0]), np.array([0, 0, 0, -1.0, 0, 0])
     dv1, dv2, _ = collision(ball, ball, v1, v2, n, 1.0)

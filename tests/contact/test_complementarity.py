@@ -75,7 +75,7 @@ def test_contact_forces_on_a_disc_at_one_wall_of_a_slot_have_one_solution():
     assert_allclose(s.w, [0.0, 1.0], rtol=RTOL)
 
 
-def test_forces_of_two_parallel_walls_on_a_disc_are_not_unique_but_their_difference_is():
+def test_only_the_difference_of_the_forces_of_two_parallel_walls_on_a_disc_is_unique():
     s = slot([-1.0, 1.0])
     assert s.feasible
     assert not s.unique
@@ -169,7 +169,7 @@ def test_active_contacts_are_a_maximal_independent_set_of_the_closed_contacts(rn
         assert_array_equal(s.redundant | s.active, closed)
 
 
-def test_contact_whose_normal_is_a_positive_combination_of_others_has_no_effect(rng):
+def test_contact_whose_normal_is_a_positive_combination_of_other_normals_has_no_effect(rng):
     # RBDA 11.6: normal and acceleration are sums of the others with positive weights
     for _ in range(30):
         Y, d = random_problem(rng, 8, 20)

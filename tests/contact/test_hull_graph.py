@@ -132,7 +132,7 @@ def exact_depth(p, q, facets_p, facets_q):
     return ((p @ normals.T).max(axis=0) - (q @ normals.T).min(axis=0)).min()
 
 
-def test_gaps_of_hulls_match_duality_if_separate_and_all_facet_normals_if_they_overlap():
+def test_gaps_of_hulls_match_the_dual_problem_and_overlaps_match_a_search_of_facet_normals():
     # separate hulls: |p - q| = max_n (-s_A(-n) - s_B(n))
     rng, count = np.random.default_rng(9), [0, 0]
     for _ in range(12):
@@ -164,7 +164,7 @@ def test_contact_points_of_a_prism_on_a_plane_lie_on_the_rim_of_its_base():
 
 
 @pytest.mark.slow
-def test_pile_of_hulls_continues_from_a_saved_state_with_the_same_bits():
+def test_pile_of_hulls_continues_from_a_saved_state_bit_for_bit():
     world = World("pile", gravity=(0.0, 0.0, -9.81))
     for k in range(6):
         inertia = RigidInertia(1.0, np.zeros(3), 0.01 * np.eye(3))

@@ -70,19 +70,19 @@ def in_fmpy(path):
     return np.array(rows)
 
 
-def test_resized_fmu_for_co_simulation_equals_fmpy(path):
+def test_results_of_a_resized_fmu_for_co_simulation_match_fmpy(path):
     result = simulate(system_of(path, START), END, DT)
     assert_array_equal(result["part.y"], in_fmpy(path))
     assert_allclose(result["part.y"], exact(result.time), atol=2e-3)  # Euler steps of 1e-4 s
 
 
-def test_resized_fmu_for_model_exchange_equals_the_closed_form(path):
+def test_results_of_a_resized_fmu_for_model_exchange_match_the_closed_form(path):
     system = system_of(path, START, kind=ME, method="adaptive", rtol=1e-10, atol=1e-12)
     result = simulate(system, END, DT)
     assert_allclose(result["part.y"], exact(result.time), rtol=1e-8, atol=1e-9)
 
 
-def test_declared_sizes_apply_without_values_of_structural_parameters(path):
+def test_array_sizes_are_the_declared_sizes_by_default(path):
     given, default = (simulate(system_of(path, s), 0.1, DT) for s in ({"n": 3, "m": 3}, {}))
     assert default["part.y"].shape == (3, 3)
     assert_array_equal(given["part.y"], default["part.y"])
@@ -128,14 +128,14 @@ def test_invalid_array_size_is_rejected(path, value, error, message):
         system_of(path, {"n": value})
 
 
-def test_start_values_must_have_the_new_sizes(path):
+def test_start_values_must_have_the_sizes_of_the_resized_arrays(path):
     with pytest.raises(ValueError, match=r"part\.A has shape \(3, 3\); it needs shape \(5, 5\)"):
         system_of(path, {"n": 5, "A": np.eye(3)})
     with pytest.raises(ValueError, match=r"part.u"):
         simulate(system_of(path, {"m": 4}), 0.1, DT)
 
 
-def test_resized_array_has_no_start_value_of_the_declared_size(path):
+def test_start_values_of_the_declared_size_are_discarded_for_resized_arrays(path):
     part = system_of(path, {"n": 5}).parts["part"].component
     (x,) = (port for port in part.states if port.name == "x")
     (d,) = (port for port in part.parameters if port.name == "D")
@@ -187,7 +187,7 @@ def test_threads_use_different_sizes_of_one_fmu(path):
 
 
 @pytest.mark.slow
-def test_isolated_fmu_with_array_sizes_matches_the_fmu_in_the_process(path):
+def test_resized_fmu_has_equal_results_with_and_without_isolation(path):
     results = [simulate(system_of(path, START, isolated=one), 0.1, DT) for one in (False, True)]
     assert_array_equal(results[0].values, results[1].values)
 

@@ -153,7 +153,7 @@ def test_batch_without_runs_has_empty_results():
 
 
 @pytest.mark.parametrize("method", ["rk4", "adaptive or stiff"])
-def test_steps_of_batch_runs_have_the_same_bits_as_whole_runs(rng, method):
+def test_single_steps_of_batch_runs_match_complete_runs_bit_for_bit(rng, method):
     block = FusedSystem(wired(parts(), method=method), DT)
     batch, n = Batch(block, DT, lanes=4, method=method), 11
     start = starts(rng, n)

@@ -60,7 +60,7 @@ def failure(system, t_stop):
     return str(caught.value)
 
 
-def test_run_that_is_not_finite_names_the_gain_that_is_too_high_for_the_hold():
+def test_divergence_error_names_the_gain_that_is_too_high_for_the_communication_step():
     """The held loop is v' = (1 - d dt / m) v, which is unstable for d > 2 m / dt."""
     limit = 2 * MASS / DT
     text = failure(damped_cart(2.5 * limit), 20.0)
@@ -71,12 +71,12 @@ def test_run_that_is_not_finite_names_the_gain_that_is_too_high_for_the_hold():
     assert float(found[2]) == pytest.approx(limit, rel=0.005)
 
 
-def test_stable_gain_of_the_message_gives_a_run_that_decays():
+def test_gain_suggested_by_the_divergence_error_gives_a_decaying_motion():
     result = simulate(damped_cart(0.99 * 2 * MASS / DT), 20.0, DT, progress=False)
     assert abs(result["cart.v"][-1]) < 1e-3
 
 
-def test_system_that_is_unstable_without_hold_names_no_gain():
+def test_divergence_error_names_no_gain_if_the_continuous_system_is_unstable():
     """A damper of negative damping: v = exp(-d t / m)."""
     text = failure(damped_cart(-50 * MASS), 20.0)
     assert "grew first" in text
@@ -88,7 +88,7 @@ def result_of(time, **columns):
     return Result(time, ports, np.column_stack(list(columns.values())), {})
 
 
-def test_signal_that_exceeds_a_thousand_times_its_initial_range_first_is_named():
+def test_first_growth_is_the_first_signal_above_a_thousand_times_its_initial_range():
     """exp(a t) exceeds 1000 exp(a T / 10) at t = ln(1000) / a + T / 10."""
     t = np.linspace(0.0, 10.0, 10_001)
     waves = {"large": 1e5 * np.cos(t), "pulse": 1e4 * np.exp(-((t - 5) ** 2))}
@@ -99,7 +99,7 @@ def test_signal_that_exceeds_a_thousand_times_its_initial_range_first_is_named()
     assert first_growth(result, {"slow"}).startswith("slow grew first, to ")
 
 
-def test_result_without_growth_or_with_one_sample_names_no_signal():
+def test_first_growth_is_empty_for_bounded_signals_or_one_sample():
     t = np.linspace(0.0, 10.0, 101)
     assert first_growth(result_of(t, y=np.sin(t))) == ""
     assert first_growth(result_of(t[:1], y=t[:1])) == ""

@@ -65,7 +65,7 @@ def test_exposed_input_without_a_start_value_starts_at_zero():
 
 
 @pytest.mark.slow
-def test_fmu_of_a_system_has_the_name_of_its_file(tmp_path):
+def test_fmu_of_a_system_is_named_after_its_file(tmp_path):
     system = chain()
     system.expose("gain.y", as_="torque")
     for file, name in (("controller.fmu", "controller"), ("2-axis arm.fmu", "_2_axis_arm")):

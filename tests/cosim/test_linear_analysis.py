@@ -122,7 +122,7 @@ def test_integrator_has_an_infinite_gain_at_zero_frequency():
 # open loops
 
 
-def test_loop_that_is_cut_in_a_chain_is_the_product_of_its_transfer_functions():
+def test_open_loop_of_a_cut_chain_is_the_product_of_its_transfer_functions():
     """The loop has the blocks G = 2 / (s + 1)^2 and H = 3 / (0.1 s + 1): L = G H."""
     system = System()
     system.add("G", TransferFunction([2.0], [1.0, 2.0, 1.0]))
@@ -150,7 +150,7 @@ def test_cut_of_a_loop_with_feedthrough_opens_the_algebraic_loop():
     assert_allclose(linearize(system, cut="lag.y").bode(omega=w).response, expected, rtol=1e-12)
 
 
-def test_poles_of_the_closed_loop_solve_one_plus_the_open_loop():
+def test_closed_loop_poles_are_zeros_of_one_plus_the_open_loop_transfer_function():
     system = arm_with_controller()
     at = {"robot.q": [0.5, -0.3]}
     closed, L = linearize(system, at=at), linearize(system, at=at, cut="pd.tau")
@@ -181,7 +181,7 @@ def test_cut_of_one_element_keeps_the_loop_of_the_other_element_closed():
     assert (closed.poles.real < 0).all()
 
 
-def test_loop_with_the_gain_margin_as_factor_is_at_its_stability_limit():
+def test_loop_multiplied_by_its_gain_margin_is_at_the_stability_limit():
     system = arm_with_controller(0.2)
     at = {"robot.q": [0.5, -0.3]}
     L = linearize(system, at=at, cut="pd.tau[1]")
@@ -214,7 +214,7 @@ def test_blocks_and_sampled_systems_cannot_be_cut():
         linearize(arm_with_controller(), cut="pd.tau", inputs="pd.q_ref")
 
 
-def test_channel_of_several_inputs_must_be_chosen_by_name():
+def test_input_channel_of_a_system_with_several_inputs_must_be_selected_by_name():
     G = linearize(RobotPlant(planar2()))
     with pytest.raises(ValueError, match=r"choose one input by name, such as u='tau\[1\]'"):
         G.bode()

@@ -61,7 +61,7 @@ def test_boolean_option_rejects_other_types(call, function, option, value):
 
 
 @pytest.mark.parametrize("options", [PrepareOptions, RunOptions, ExportOptions])
-def test_shared_options_do_not_repeat_named_parameters(options):
+def test_shared_option_types_do_not_repeat_named_parameters_of_their_functions(options):
     functions = {PrepareOptions: prepare, RunOptions: simulate, ExportOptions: export_fmu}
     named = inspect.signature(functions[options]).parameters
     assert not set(options.__annotations__) & set(named)

@@ -251,7 +251,7 @@ UNDECLARED = {  # declaration of the output, and the number of steps by which it
 
 
 @pytest.mark.parametrize("declaration", UNDECLARED)
-def test_foreign_delay_steps_after_its_source_if_its_description_shows_a_need(
+def test_foreign_delay_fmu_steps_after_its_source_if_its_variables_are_discrete_or_dependent(
     declaration, tmp_path
 ):
     """The FMU samples in each step, without a declaration: y_k = u_(k - 1 - late)."""

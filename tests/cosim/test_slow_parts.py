@@ -43,7 +43,9 @@ class Integrator(Block):
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("form", FORMS)
-def test_run_in_which_all_parts_are_slow_equals_a_run_with_longer_steps(form, order):
+def test_run_in_which_all_parts_have_a_longer_step_equals_a_run_with_this_communication_step(
+    form, order
+):
     fine = simulate(wired(T), 0.1, DT, form=form, order=order, progress=False)
     coarse = simulate(wired(), 0.1, T, form=form, order=order, progress=False)
     assert_array_equal(fine.values[::N], coarse.values)
@@ -64,7 +66,7 @@ def mixed(path):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_slow_foreign_fmu_holds_its_outputs_and_gets_its_own_step_size(form, tmp_path):
+def test_fmu_with_its_own_longer_step_receives_this_step_size_and_holds_its_outputs(form, tmp_path):
     result = simulate(mixed(tmp_path / "slow.fmu"), 25 * T, DT, form=form, progress=False)
     sine, slow = result["sine.y"][:, 0], result["slow.y"]
     k = np.arange(1, len(slow))
@@ -75,7 +77,7 @@ def test_slow_foreign_fmu_holds_its_outputs_and_gets_its_own_step_size(form, tmp
     assert_allclose(result["fast.x"][1:], DT * np.cumsum(slow[:-1]), rtol=0, atol=1e-14)
 
 
-def test_numpy_and_compiled_runs_with_slow_parts_are_equal(tmp_path):
+def test_numpy_and_compiled_runs_with_parts_of_longer_steps_are_equal(tmp_path):
     runs = [
         simulate(mixed(tmp_path / "slow.fmu"), 0.25, DT, form=form, t_start=0.2, progress=False)
         for form in FORMS
@@ -83,7 +85,7 @@ def test_numpy_and_compiled_runs_with_slow_parts_are_equal(tmp_path):
     assert_allclose(runs[0].values, runs[1].values, rtol=0, atol=1e-15)
 
 
-def test_steps_of_a_prepared_run_with_slow_parts_equal_simulate(tmp_path):
+def test_steps_of_a_prepared_run_with_parts_of_longer_steps_match_simulate(tmp_path):
     expected = simulate(mixed(tmp_path / "slow.fmu"), 0.05, DT, progress=False)
     with prepare(mixed(tmp_path / "slow.fmu"), DT) as run:
         for k in range(1, 51):
@@ -93,7 +95,7 @@ def test_steps_of_a_prepared_run_with_slow_parts_equal_simulate(tmp_path):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_event_within_the_step_of_a_slow_part_does_not_step_it(form):
+def test_event_within_the_longer_step_of_a_part_does_not_step_this_part(form):
     """The sine falls through zero within the fifth step of the run; x is a staircase."""
     system = System()
     system.add("sine", Sine(frequency=1 / (9 * DT)))
@@ -104,7 +106,7 @@ def test_event_within_the_step_of_a_slow_part_does_not_step_it(form):
     assert_allclose(result["slow.x"], T * np.floor(result.time / T + 1e-6), atol=1e-15)
 
 
-def test_communication_steps_that_do_not_fit_are_rejected():
+def test_communication_steps_of_parts_that_are_no_multiple_of_dt_are_rejected():
     with pytest.raises(ValueError, match=r"'robot' has the communication step 0\.0025 s, which is"):
         simulate(wired(2.5e-3), 0.1, DT, progress=False)
     with pytest.raises(ValueError, match=r"is not a multiple of the step of the run, 0\.01 s"):

@@ -128,7 +128,7 @@ def test_clocked_fmu_is_valid_and_its_sampled_variables_belong_to_the_clock(fmus
     assert {support["clocks"], support["clocked exchange"]} == {"yes"}
 
 
-def test_clocked_co_simulation_has_the_values_of_the_block(fmus):
+def test_results_of_a_clocked_co_simulation_fmu_match_the_block(fmus):
     """Between two ticks the host takes steps of any length."""
     dt, start = SERVO.sample_time, {"q_ref": [0.5, -0.2], "load": [0.1, 0.0]}
     host, block = Clocked(fmus["servo"], SERVO, start=start), Reference(SERVO, start)
@@ -147,7 +147,7 @@ def test_clocked_co_simulation_has_the_values_of_the_block(fmus):
             assert_allclose(host.get(name), block.get(name), rtol=SAME, atol=SAME)
 
 
-def test_clocked_model_exchange_has_the_values_of_the_block(fmus):
+def test_results_of_a_clocked_model_exchange_fmu_match_the_block(fmus):
     """The host integrates by the method of the block between the ticks."""
     dt, start = SERVO.sample_time, {"q_ref": [0.5, -0.2], "load": [0.1, 0.0]}
     host = Clocked(fmus["servo"], SERVO, FMU3Model, start=start)
@@ -186,7 +186,9 @@ def test_clocked_model_exchange_has_the_values_of_the_block(fmus):
 
 @pytest.mark.parametrize("kind", [FMU3Slave, FMU3Model])
 @pytest.mark.parametrize("name", ["mean", "triggered"])
-def test_outputs_of_a_tick_are_known_before_the_discrete_states_are_updated(fmus, name, kind):
+def test_outputs_of_a_clock_tick_are_readable_before_the_update_of_discrete_states(
+    fmus, name, kind
+):
     host, gain = Clocked(fmus[name], MEAN, kind, start={"u": inputs(0), "v": 0.25}), [2, 3, 4]
     last = 0.5 * np.multiply(gain, inputs(0))
     assert_array_equal(host.get("y"), last + 0.25)
@@ -220,7 +222,7 @@ def test_tick_at_the_start_time_does_not_trigger_a_second_sample(fmus):
     assert np.all(host.get("y") != before)
 
 
-def test_saved_state_contains_the_tick(fmus):
+def test_saved_fmu_state_contains_an_active_clock_tick(fmus):
     host = Clocked(fmus["triggered"], MEAN)
     host.sample()
     host.tick()
@@ -234,7 +236,7 @@ def test_saved_state_contains_the_tick(fmus):
     assert_array_equal(host.get("y"), ticked)
 
 
-def test_without_event_mode_the_fmu_takes_its_samples_itself(fmus):
+def test_clocked_fmu_executes_its_samples_itself_without_event_mode(fmus):
     runs = []
     for name in ("servo", "plain servo"):
         description = fmpy.read_model_description(str(fmus[name]))
@@ -256,7 +258,7 @@ def test_without_event_mode_the_fmu_takes_its_samples_itself(fmus):
 
 
 @pytest.mark.parametrize("name", ["mean", "scalars"])
-def test_fmpy_runs_a_clocked_fmu_without_event_mode_like_the_block(fmus, name):
+def test_results_of_a_clocked_fmu_without_event_mode_in_fmpy_match_the_block(fmus, name):
     rows = fmpy.simulate_fmu(str(fmus[name]), stop_time=0.1, output_interval=MEAN.sample_time)
     system = System()
     system.add("mean", MEAN)
@@ -265,7 +267,7 @@ def test_fmpy_runs_a_clocked_fmu_without_event_mode_like_the_block(fmus, name):
 
 @pytest.mark.parametrize("kind", ["co-simulation", "model exchange"])
 @pytest.mark.parametrize("dt", [2e-3, 1e-2])
-def test_simulate_ticks_the_clock_and_has_the_values_of_the_block(fmus, kind, dt):
+def test_simulate_ticks_the_clock_and_its_results_match_the_block(fmus, kind, dt):
     start = {"q_ref": 0.5, "load": 0.0}
     system, block = System(), System()
     options = {"kind": kind} | ({"method": RK4, "h": H} if kind == "model exchange" else {})

@@ -262,7 +262,9 @@ def test_documentation_page_plots_a_curve_for_each_output_element():
     assert count == sum(port.size for port in flat.block.outputs)
 
 
-def test_documentation_page_without_the_extra_plot_names_the_command_instead_of_curves(monkeypatch):
+def test_documentation_page_shows_the_install_command_instead_of_curves_without_matplotlib(
+    monkeypatch,
+):
     run = ReferenceRun(TracedEvaluator(Memory(Gain(2.0))), RK4, 1e-3)
     assert plots_of(page(run, "model"))
     monkeypatch.setitem(sys.modules, "pygal", None)

@@ -145,13 +145,13 @@ def test_resizable_fmu_is_valid_and_supports_the_feature_resizable_arrays(fmus, 
 
 @pytest.mark.parametrize("n", [1, 2, 5, LARGEST])
 @pytest.mark.parametrize("name", MAKERS)
-def test_resized_fmu_in_fmpy_has_the_values_of_the_block_of_this_size(fmus, name, n):
+def test_results_of_a_resized_fmu_in_fmpy_match_the_block_of_this_size(fmus, name, n):
     block = MAKERS[name](n)
     assert_array_equal(in_fmpy(fmus[name], block, n, 6), in_the_block(block, 6))
 
 
 @pytest.mark.parametrize("n", [1, 4])
-def test_resized_fmu_in_a_system_has_the_values_of_the_block_of_this_size(fmus, n, tmp_path):
+def test_results_of_a_resized_fmu_in_a_system_match_the_block_of_this_size(fmus, n, tmp_path):
     system, block = System(), System()
     u = np.random.default_rng(1).normal(size=n)
     gain, delay = MAKERS["gain"], MAKERS["unit delay"]
@@ -167,7 +167,7 @@ def test_resized_fmu_in_a_system_has_the_values_of_the_block_of_this_size(fmus, 
         assert_array_equal(found["delay.y"], expected["delay.y"])
 
 
-def test_reset_restores_the_largest_size_and_saved_states_contain_the_size(fmus):
+def test_reset_restores_the_largest_array_size_and_saved_states_contain_the_size(fmus):
     host = Resized(fmus["unit delay"])
     host.resize(3)
     host.fmu.exitConfigurationMode()
@@ -183,7 +183,7 @@ def test_reset_restores_the_largest_size_and_saved_states_contain_the_size(fmus)
     assert (host.size, host.get("y", 3)) == (3, y)
 
 
-def test_illegal_sizes_and_calls_are_rejected_with_a_message(fmus):
+def test_illegal_array_sizes_and_calls_are_rejected_with_a_message(fmus):
     host = Resized(fmus["gain"])
     for n in (0, LARGEST + 1, 2**64 - 1):
         message = f"the size of the arrays must be at least 1 and at most {LARGEST}, not "
@@ -274,7 +274,7 @@ def test_fmu_with_clock_binary_variables_and_resizable_arrays_fulfils_the_profil
 
 
 @pytest.mark.parametrize("n", [1, 3, LARGEST])
-def test_combined_features_in_fmpy_have_the_values_of_the_block_of_this_size(combined, n):
+def test_results_of_a_resized_clocked_fmu_in_fmpy_match_the_block_of_this_size(combined, n):
     """The host ticks the clock at the ends of its steps, and sets the clocked inputs then."""
     host = Resized(combined, eventModeUsed=True)
     fmu, references = host.fmu, {name: v.valueReference for name, v in host.variables.items()}
@@ -316,7 +316,7 @@ def test_wrong_sizes_of_binary_values_are_rejected_after_resizing(combined):
 
 
 @pytest.mark.parametrize("n", [2, LARGEST])
-def test_combined_features_in_a_system_have_the_values_of_the_block_of_this_size(combined, n):
+def test_results_of_a_resized_clocked_fmu_in_a_system_match_the_block_of_this_size(combined, n):
     """Each step of the periodic clock samples; the triggered clock is always true."""
     u, v, offset = np.random.default_rng(5).normal(size=(3, n))
     block, system = System(), System()

@@ -366,7 +366,7 @@ def test_build_writes_the_packet_module_next_to_the_program(programs, tmp_path):
     assert (tmp_path / "packet.py").read_text() == "mine = 1\n"
 
 
-def test_reaction_to_missed_answers_is_checked():
+def test_invalid_reaction_to_missed_answers_is_rejected():
     with pytest.raises(ValueError, match="lost must be 'end', 'hold' or 'safe', not 'wait'"):
         UdpLink([Q], [TAU], lock_step=True, lost="wait")
     with pytest.raises(ValueError, match="lost='hold' needs lock_step=True"):

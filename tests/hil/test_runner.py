@@ -69,7 +69,9 @@ def test_generated_program_runs_in_real_time_and_reports_its_step_times(program,
 
 
 @pytest.mark.parametrize(("option", "code"), [("--help", 0), ("-h", 0), ("--halp", 2)])
-def test_generated_program_prints_its_usage_and_ends_with_0_only_if_asked(program, option, code):
+def test_generated_program_has_exit_code_0_after_its_usage_text_only_for_the_help_option(
+    program, option, code
+):
     done = subprocess.run([program, option], capture_output=True, text=True, check=False)
     assert done.returncode == code
     assert "usage: " in (done.stderr if code else done.stdout)

@@ -412,7 +412,7 @@ def test_casadi_function_of_a_system_is_rejected_with_a_remedy():
         casadi_function(System(), "derivative")
 
 
-def test_description_of_a_robot_is_rejected_with_a_remedy(tmp_path):
+def test_robot_description_instead_of_its_model_is_rejected_with_a_remedy(tmp_path):
     for call in (
         lambda: casadi_function(puma560(), "aba"),
         lambda: export_acados(puma560(), tmp_path),

@@ -364,7 +364,7 @@ WALK = """<noise type="gaussian"><dynamic_bias_stddev>0.2</dynamic_bias_stddev>
  <dynamic_bias_correlation_time>0.5</dynamic_bias_correlation_time></noise>"""
 
 
-def test_quantization_bias_and_update_rate_of_sdf_sensors_act(tmp_path):
+def test_quantization_bias_and_update_rate_of_sdf_sensors_take_effect(tmp_path):
     text = ARM_SDF.replace(
         "<altimeter/>", f"<altimeter><vertical_velocity>{QUANTIZED}</vertical_velocity></altimeter>"
     )

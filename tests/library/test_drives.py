@@ -253,7 +253,7 @@ def test_servo_does_not_wind_up_at_the_torque_limit_of_the_drive(name):
 
 
 @pytest.mark.parametrize("current_d", [0.0, -8.0, 5.0])
-def test_servo_of_a_salient_motor_obtains_its_reference_torque(current_d):
+def test_servo_of_a_salient_motor_reaches_its_reference_torque(current_d):
     # at the current with the torque kp c / N, the integrals of the current loop are constant
     motor, servo = replace(PMSM, current_d=current_d), PositionServo(30.0)
     block = plant(Drive("a", "joint1", motor, Gearbox(N), CurrentLoop(2.0, 800.0), servo))
@@ -335,7 +335,7 @@ def test_stiff_elastic_drive_approaches_the_rigid_drive():
     assert errors[1] < 0.2 * errors[0]  # proportional to 1 / K
 
 
-def test_rotor_of_an_elastic_drive_starts_with_its_joint():
+def test_rotor_of_an_elastic_drive_starts_at_the_geared_position_and_speed_of_its_joint():
     drive = Drive("a", "joint1", TorqueMotor(2e-5), Gearbox(N), elasticity=Elasticity(1e3))
     y = outputs(plant(drive, q0=[0.7], qd0=[0.2]))
     assert_allclose([y["a_deflection"], y["a_force"]], 0.0, atol=1e-12)
@@ -375,7 +375,7 @@ def test_start_value_of_the_rotor_angle_has_priority_over_the_joint_position():
         assert_allclose([y["a_deflection"], y["a_force"]], [0.02, 20.0], rtol=1e-12)
 
 
-def test_rotor_follows_a_start_value_of_the_ratio():
+def test_initial_rotor_angle_uses_the_start_value_of_the_gear_ratio():
     y = first_row({"q": [0.7], "a_gearbox_ratio": 20.0})
     assert_allclose([y["a_angle"], y["a_deflection"]], [14.0, 0.0], atol=1e-12)
 
@@ -499,7 +499,7 @@ def test_hydraulic_power_of_a_cylinder_equals_stored_plus_mechanical_power(rng):
         assert_allclose(power, y["a_motor_force"] * qd + stored[0] / 1.4e9, rtol=1e-9)
 
 
-def test_eigenvalues_of_a_cylinder_are_its_hydraulic_frequency_and_its_valve():
+def test_eigenvalues_of_a_cylinder_are_its_hydraulic_frequency_and_its_valve_lag():
     # w^2 = beta (A_a^2 / V_a + A_b^2 / V_b) / m at the piston position x
     m, x, lag = 1.0, 0.15, 5e-3
     cylinder = replace(CYLINDER, retracted=-0.25, time_constant=lag)
@@ -606,7 +606,7 @@ def test_eigenvalues_of_every_plant_with_an_elastic_drive_are_stable(name):
 
 
 @pytest.mark.slow
-def test_arm_of_seven_drives_with_the_default_method_equals_radau_of_scipy():
+def test_motion_of_an_arm_with_seven_drives_matches_radau_of_scipy():
     # L / R = 0.2 ms, current loops, servos, and harmonic drives with backlash
     motor = DCMotor(0.5, 1e-4, 0.05, 2e-5, 48.0)
     loop, servo = bandwidth_gains(motor, 2000.0), PositionServo(500.0, 300.0, 30.0)

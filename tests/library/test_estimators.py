@@ -242,7 +242,7 @@ def test_delayed_outputs_with_feedthrough_equal_the_augmented_kalman_filter():
         assert_allclose(m[memory.where["covariance"]], kalman.P.ravel(), rtol=0, atol=1e-12)
 
 
-def test_filter_with_new_inputs_equals_the_kalman_filter_that_predicts_with_them(signals):
+def test_filter_with_input_hold_new_equals_the_kalman_filter_that_predicts_with_new_inputs(signals):
     u, y = signals
     block = linear_filter(StateSpace(A, B, C, np.zeros((2, 1))), input_hold="new")
     kalman = Kalman(F, G, C, np.diag(Q) * T, R, np.diag(P0))
@@ -259,7 +259,7 @@ def test_filter_with_new_inputs_equals_the_kalman_filter_that_predicts_with_them
         ("controller", "jacobi", "previous"),
     ],
 )
-def test_filter_in_a_system_follows_its_plant_exactly_with_the_right_input_hold(
+def test_filter_in_a_system_follows_its_plant_exactly_if_input_hold_fits_the_stepping_order(
     driven_by, order, input_hold
 ):
     """Without noise, the Kalman filter of the plant predicts the outputs exactly.

@@ -56,7 +56,7 @@ def test_motions_end_at_rest_at_the_target_and_keep_their_limits(rng):
         before = here
 
 
-def test_motion_that_is_computed_again_has_the_remaining_duration(rng):
+def test_motion_planned_again_from_an_intermediate_state_has_the_remaining_duration(rng):
     """The principle of optimality: each remainder of a time-optimal motion is time-optimal.
 
     A rounding error d of the position may need a motion of the duration 4 (d / (2 j))^(1/3).
@@ -108,7 +108,7 @@ def test_profile_keeps_its_jerk_limit_after_the_acceleration_limit_is_reduced():
 
 @pytest.mark.interop
 @pytest.mark.parametrize("excess", [1.0, 3.0])
-def test_durations_equal_the_durations_of_ruckig(rng, excess):
+def test_durations_of_jerk_limited_motions_equal_the_durations_of_ruckig(rng, excess):
     ruckig = pytest.importorskip("ruckig")
     start, target, limits = random_states(rng, 20_000, excess)
     ours = course_to(start, target, limits).duration

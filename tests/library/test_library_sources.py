@@ -350,7 +350,7 @@ def test_ramp_starts_at_its_time_and_its_slope_jumps_there():
     assert_array_equal(signal(block, t, "slope"), [[0, 0]] * 3 + [[2, -1]] * 2)
 
 
-def test_single_pulse_has_its_width_and_a_train_repeats_it():
+def test_single_pulse_has_its_width_and_a_pulse_train_repeats_the_pulse():
     t = np.arange(-3, 60) / 10
     high = lambda s, period: (s >= 0.2 - 1e-12) & (np.mod(s - 0.2 + 1e-12, period) < 0.3 - 1e-9)  # noqa: E731
     single, train = Pulse(0.3, 2.0, begin=0.2, offset=1.0), Pulse(0.3, 2.0, 0.7, 0.2, 1.0)
@@ -389,7 +389,7 @@ def test_waypoint_signal_is_constant_before_the_first_and_after_the_last_point(k
         assert_array_equal(signal(block, [-5.0, 0.99, 4.0, 1e9], name)[:, 0], 0.0)
 
 
-def test_held_and_linear_waypoints_match_interpolation(rng):
+def test_held_and_linear_waypoint_signals_match_interpolation_in_numpy(rng):
     t, y = np.array([0.0, 0.5, 0.7, 2.0]), rng.normal(size=(4, 3))
     at = rng.uniform(-1, 3, 200)
     linear = np.transpose([np.interp(at, t, column) for column in y.T])

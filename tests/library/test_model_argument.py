@@ -41,7 +41,7 @@ def test_block_argument_that_is_not_a_model_is_rejected(block, tmp_path):
             block(given)
 
 
-def test_error_of_exporting_a_model_as_fmu_suggests_robot_plant(tmp_path):
+def test_error_for_the_export_of_a_model_as_fmu_suggests_robot_plant(tmp_path):
     with pytest.raises(TypeError, match=r"not Model; RobotPlant\(model\) is the block"):
         export_fmu(planar2(), tmp_path / "arm.fmu")
 

@@ -122,7 +122,7 @@ def test_transport_delay_has_the_error_of_linear_interpolation(samples):
     assert_array_equal(wave[t < delay - 1e-9], 0.0)
 
 
-def test_rate_transition_holds_for_slower_readers_and_delays_for_faster_readers():
+def test_rate_transition_holds_signals_for_slower_readers_and_delays_them_for_faster_ones():
     def ramp(t):
         return {"u": t}
 

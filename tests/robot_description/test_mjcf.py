@@ -700,7 +700,7 @@ def test_ignored_mjcf_content_is_reported_with_its_line_number(read):
 
 
 @pytest.mark.parametrize("kind", [k for k, v in MJCF.items() if any(map(bool, v.values()))])
-def test_each_mjcf_name_marked_as_reported_gives_a_warning(kind):
+def test_each_mjcf_name_that_the_reader_table_marks_as_reported_gives_a_warning(kind):
     for name, rule in MJCF[kind].items():
         if isinstance(rule, ReportedElement):
             value = next(v for v in ("7", "disable", "enable") if not rule.harmless(v))

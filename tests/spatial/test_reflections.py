@@ -50,7 +50,7 @@ def test_householder_basis_column_is_zero_for_a_direction_without_spare_coordina
 
 @pytest.mark.parametrize("dropped", [(), (2,), (0, 1, 2)])
 @pytest.mark.parametrize("spare", [(6, 7, 8), (0, 2, 5, 7), (3,), ()])
-def test_input_directions_and_householder_basis_span_vectors_without_spare_coordinates(
+def test_input_directions_and_householder_basis_span_all_vectors_with_zero_spare_coordinates(
     dropped, spare
 ):
     Q, sizes = directions(9, 3, dropped)

@@ -148,7 +148,7 @@ def test_base_parameters_do_not_depend_on_the_size_of_the_robot():
 
 
 @pytest.mark.slow
-def test_exact_data_return_the_true_base_parameters():
+def test_identification_from_exact_data_returns_the_true_base_parameters():
     rng = np.random.default_rng(24)
     model = random_arm(rng)
     motion = motion_of(model, rng)
@@ -358,7 +358,7 @@ def test_invalid_limits_of_an_exciting_motion_are_rejected(change, message):
         exciting_motion(model, **{"period": 4.0, **LIMITS, **change})
 
 
-def test_too_few_samples_are_rejected():
+def test_identification_rejects_too_few_samples():
     model = MODELS["planar2"]()
     one = np.zeros((1, 2))
     with pytest.raises(ValueError, match=r"1 samples of 2 joint forces are too few for \d+ base"):
@@ -371,13 +371,13 @@ def test_exciting_motion_of_a_closed_loop_or_a_free_body_is_rejected():
             exciting_motion(model, 4.0, **LIMITS)
 
 
-def test_linear_joints_have_units_of_force():
+def test_friction_terms_of_prismatic_joints_have_units_of_force():
     model = random_tree(np.random.default_rng(37), (-1,), (Prismatic(),))
     base = base_parameters(model, joint_terms=("viscous", "coulomb"))
     assert base.units[-2:] == ("N.s/m", "N")
 
 
-def test_units_of_joint_terms_are_those_of_each_element_of_a_joint():
+def test_joint_terms_have_the_unit_of_their_element_of_the_joint():
     """The terms of the translations of a floating joint have units of force."""
     base = base_parameters(MODELS["satellite"](), joint_terms=JOINT_TERMS)
     units = dict(zip((base.parameters[k] for k in base.independent), base.units, strict=True))
@@ -393,7 +393,7 @@ def test_units_of_joint_terms_are_those_of_each_element_of_a_joint():
         assert unit == ("kg" if name[-2] in "456" else "kg.m2")
 
 
-def test_exciting_motion_rejects_base_parameters_of_other_joint_terms():
+def test_exciting_motion_rejects_base_parameters_computed_for_other_joint_terms():
     model = random_arm(np.random.default_rng(38), 2)
     base = base_parameters(model, joint_terms=["viscous"])
     with pytest.raises(ValueError, match="another model or to other joint terms"):

@@ -151,7 +151,7 @@ def test_reports_in_every_format_show_violated_requirements(tmp_path):
         save_report(tmp_path / "report.pdf", checked, RUN)
 
 
-def test_html_report_without_the_extra_plot_is_rejected_before_the_run(
+def test_html_report_is_rejected_before_the_run_if_the_extra_plot_is_not_installed(
     tmp_path, monkeypatch, capsys
 ):
     monkeypatch.setitem(sys.modules, "pygal", None)
@@ -254,7 +254,7 @@ def test_run_command_exits_with_1_for_a_violated_requirement(tmp_path, capsys):
     assert "--require" in capsys.readouterr().err
 
 
-def test_check_command_judges_a_record_and_writes_reports(tmp_path, capsys):
+def test_check_command_evaluates_requirements_of_a_record_and_writes_reports(tmp_path, capsys):
     t = np.linspace(0.0, 1.0, 101)
     port = Port("bench.y", (2,), "rad", "angle")
     values = np.stack([t, -t], axis=1)

@@ -340,7 +340,7 @@ def tables(folder):
     yield pandas.DataFrame(columns)
 
 
-def test_table_in_each_form_has_one_run_per_row(tmp_path):
+def test_sweep_over_a_table_of_each_form_has_one_run_per_row(tmp_path):
     for table in tables(tmp_path):
         design = table_design(table)
         assert design.names == ("decay.k", "decay.x")
@@ -355,7 +355,7 @@ def test_sweep_over_a_table_matches_the_closed_form(tmp_path):
         assert_allclose(done["end"], expected, rtol=1e-9)
 
 
-def test_column_of_a_table_may_vary_a_whole_port():
+def test_column_of_a_sweep_table_may_vary_a_whole_port():
     design = table_design({"pd.kp": [[1.0, 2.0], [3.0, 4.0]], "pd.kd[1]": (5, 6)})
     assert design.columns() == ("pd.kp[1]", "pd.kp[2]", "pd.kd[1]")
     assert_array_equal(design.table, [[1, 2, 5], [3, 4, 6]])
@@ -376,7 +376,7 @@ def test_column_of_a_table_may_vary_a_whole_port():
         ({}, "one or more parameters"),
     ],
 )
-def test_invalid_tables_are_rejected_with_their_place(table, text, tmp_path):
+def test_error_for_an_invalid_sweep_table_names_the_invalid_entry(table, text, tmp_path):
     if isinstance(table, str):
         (tmp_path / "params.csv").write_text(table)
         table = tmp_path / "params.csv"

@@ -52,7 +52,7 @@ def environment(n=4, **options):
     return vector_env(controlled(), n, DT, **{**given, **options})
 
 
-def test_environments_move_as_a_prepared_run():
+def test_environment_states_match_a_prepared_run():
     env = environment(start={"robot.q": ([0.1, -0.1], [0.1, -0.1])})
     seen, _ = env.reset(seed=1)
     assert_array_equal(seen, np.tile([0.1, -0.1, 0.0, 0.0], (4, 1)))
@@ -99,7 +99,7 @@ def test_equal_seeds_give_equal_episodes():
     assert not np.array_equal(env.reset(seed=8)[0], runs[0][0])
 
 
-def test_terminated_environments_end_and_actions_are_limited():
+def test_terminated_environments_end_their_episodes_and_actions_are_clipped():
     env = environment(terminated=lambda y: y["robot.q"][:, 0] > 0.3, max_steps=500)
     env.reset(seed=0)
     action = np.tile([[5.0, 0.0], [0.0, 0.0]], (2, 1))  # the limit is 1
@@ -136,7 +136,7 @@ def test_environment_passes_the_checker_of_gymnasium():
     check_env(One(), skip_render_check=True)
 
 
-def test_wrong_names_and_bounds_are_rejected():
+def test_environment_rejects_unknown_names_and_invalid_bounds():
     with pytest.raises(KeyError, match=r"unknown input 'pd\.q_rf' in act.*did you mean pd\.q_ref"):
         environment(act={"pd.q_rf": (-1, 1)})
     with pytest.raises(KeyError, match=r"'robot\.qq' cannot be set"):
