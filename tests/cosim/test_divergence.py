@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from rigidblocks import Block, Port, SimulationError, System, simulate
+from rigidblocks.cosim.diagnosis import first_growth
 from rigidblocks.cosim.results.result import Result
-from rigidblocks.cosim.stability import first_growth
 
 DT, MASS = 0.01, 2.0
 

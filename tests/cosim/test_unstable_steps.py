@@ -21,7 +21,7 @@ from rigidblocks import (
 from rigidblocks.block.block import Record
 from rigidblocks.block.integrators import EULER, LINEARLY_IMPLICIT_EULER, RK4
 from rigidblocks.contact import Sphere
-from rigidblocks.cosim.stability import is_unstable, longest_stable_step
+from rigidblocks.cosim.diagnosis import is_unstable, longest_stable_step
 from rigidblocks.dynamics.force_laws import Stop
 from rigidblocks.dynamics.transmissions import Gear
 from rigidblocks.spatial.spatial import mcI, xlt

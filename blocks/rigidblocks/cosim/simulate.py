@@ -25,6 +25,7 @@ from rigidblocks.block.adaptive_methods import Adaptive, step_diagnostics
 from rigidblocks.block.block import Block, Record, check_count
 from rigidblocks.common.doc_links import with_doc_link
 from rigidblocks.common.name_hints import explain_calls
+from rigidblocks.cosim.diagnosis import explain_divergence, start_warnings
 from rigidblocks.cosim.graph.fmu_part import FmuError
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.graph.wiring import Wiring
@@ -48,7 +49,6 @@ from rigidblocks.cosim.results.recording import Recording, RecordOptions
 from rigidblocks.cosim.results.result import Result
 from rigidblocks.cosim.scenario import Scenario
 from rigidblocks.cosim.signal_handling import Interrupts
-from rigidblocks.cosim.stability import explain_divergence, start_warnings
 from rigidblocks.spatial.spatial import Array
 
 
