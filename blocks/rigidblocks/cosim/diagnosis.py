@@ -1,22 +1,21 @@
-"""Stability of runs: warnings at the start of a run, and diagnosis of runs that diverge.
+"""Diagnosis of runs: warnings at the start, remarks of blocks, and the cause of a divergence.
 
-The warnings concern holds and inner steps that are too long, and late samples. The diagnosis names
-the signal that grew first, and gains too high for the hold.
+The warnings concern holds and inner steps that are too long, and late samples. The diagnosis of a
+run that diverges names the signal that grew first, and gains too high for the hold.
 """
 
 import contextlib
+import logging
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
+from rigidblocks.block.adaptive_methods import Adaptive
 from rigidblocks.block.block import Block, Port, Record, state_outputs
-from rigidblocks.block.evaluators import NumpyEvaluator
 from rigidblocks.block.external_functions import PythonBlock, WrittenBlock
 from rigidblocks.block.integrators import Integrator
 from rigidblocks.block.memory_layout import Memory
-from rigidblocks.block.stepper import initialize
-from rigidblocks.cosim.graph.fused_system import FusedSystem
 from rigidblocks.cosim.graph.linearization import linearize, state_matrix_function
 from rigidblocks.cosim.graph.part import Part
 from rigidblocks.cosim.graph.system import System
@@ -99,17 +98,16 @@ def unstable_hold(plan: Plan) -> str:
     system without hold have |exp(lambda dt)| <= 1. The text names the parameter of a part without
     continuous states whose reduction stabilizes the loop with the largest factor.
 
-    Raises the exceptions of `FusedSystem` and `linearize`.
+    Raises the exceptions of `Plan.fused_block` and `linearize`.
     """
     wiring, dt = plan.wiring, plan.dt
     blocks = [part.component for part in wiring.parts.values()]
     if plan.coupling != Coupling() or not all(map(_is_traced, blocks)):
         return ""
-    memory = Memory(FusedSystem(wiring, dt, plan.order))
+    memory = Memory(plan.fused_block)
     if memory.size > LARGEST:
         return ""
-    matrix = state_matrix_function(memory)
-    m = initialize(NumpyEvaluator(memory), memory.start(), plan.t_start)
+    m, matrix = plan.fused_start, state_matrix_function(memory)
 
     def radius(values: Array) -> float:
         return float(np.abs(np.linalg.eigvals(matrix(values))).max(initial=0.0))
@@ -202,8 +200,18 @@ def _stable_factor(m: Array, where: Array, radius: Radius) -> float | None:
     return low
 
 
-def start_warnings(plan: Plan, network: Network) -> Iterator[str]:
-    """Yield warnings at the start of a run: late samples, unstable holds, unstable inner steps."""
+def start_warnings(plan: Plan, network: Network) -> tuple[str, ...]:
+    """Return warnings at the start of a run: late samples, unstable holds, unstable inner steps.
+
+    Plans with the same start values share the warnings, which are therefore computed once.
+    """
+    if "warnings" not in plan.computed:
+        plan.computed["warnings"] = tuple(_find_warnings(plan, network))
+    found: tuple[str, ...] = plan.computed["warnings"]
+    return found
+
+
+def _find_warnings(plan: Plan, network: Network) -> Iterator[str]:
     shapes = {
         plan.wiring.whole_name(name, port.name): port.shape
         for name, part in plan.wiring.parts.items()
@@ -367,3 +375,33 @@ def _read(port: Port, start: Any, wires: list[Wire], values: Callable[[Wire], Ar
 
 def _has_feedthrough(wiring: Wiring, part: str, output: str) -> bool:
     return any(y == output for _, y in wiring.parts[part].feedthrough)
+
+
+def has_remarks(wiring: Wiring) -> bool:
+    """Return True if a block of the system defines `Block.remarks`."""
+    return any(_may_remark(part.component) for part in wiring.parts.values())
+
+
+def _may_remark(block: Any) -> TypeGuard[Block]:
+    return isinstance(block, Block) and type(block).remarks is not Block.remarks
+
+
+def block_remarks(wiring: Wiring, result: Result) -> Iterator[tuple[int, str]]:
+    """Yield the remarks of the blocks on a run, with their log levels.
+
+    The function omits blocks whose outputs are not all recorded. If a block has a method with fixed
+    steps, which has no error estimate, the remark recommends an adaptive method.
+    """
+    recorded = {port.name for port in result.ports}
+    for name, part in wiring.parts.items():
+        block = part.component
+        if not _may_remark(block):
+            continue
+        names = {port.name: wiring.whole_name(name, port.name) for port in block.outputs}
+        if recorded.issuperset(names.values()):
+            outputs = {port: result[whole] for port, whole in names.items()}
+            y = Record(outputs, "output", f"block '{name}'")
+            has_estimate = isinstance(part.stepping[0], Adaptive)
+            advice = "" if has_estimate else "; fixed steps may be inaccurate there, use 'adaptive'"
+            for text in block.remarks(result.time, y):
+                yield logging.WARNING, f"'{name}' {text}{advice}"

@@ -16,16 +16,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
-from typing import Any, TypeGuard, Unpack
+from typing import Any, Unpack
 
 from numpy.typing import ArrayLike
 from tqdm import tqdm  # a rich progress bar would need ipywidgets in a notebook
 
-from rigidblocks.block.adaptive_methods import Adaptive, step_diagnostics
-from rigidblocks.block.block import Block, Record, check_count
+from rigidblocks.block.adaptive_methods import step_diagnostics
+from rigidblocks.block.block import check_count
 from rigidblocks.common.doc_links import with_doc_link
 from rigidblocks.common.name_hints import explain_calls
-from rigidblocks.cosim.diagnosis import explain_divergence, start_warnings
+from rigidblocks.cosim.diagnosis import block_remarks, explain_divergence, start_warnings
 from rigidblocks.cosim.graph.fmu_part import FmuError
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.graph.wiring import Wiring
@@ -195,9 +195,14 @@ OFTEN = 0.08  # minimum time between two updates of a live view [s]
 class Watcher(abc.ABC):
     """Base class of live views; the methods delay the run and must return quickly."""
 
+    @property
     @abc.abstractmethod
-    def begin(self, wiring: Wiring) -> None:
-        """Start the view for a run of a system; raise ValueError for an unsupported system."""
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the outputs `part.port` in the order in which `see` gets their values."""
+
+    @abc.abstractmethod
+    def begin(self) -> None:
+        """Start the view for a run."""
 
     @property
     @abc.abstractmethod
@@ -254,7 +259,8 @@ def execute_run(
     """
     with wanted.reserve(), Interrupts() as interrupts:
         if view is not None:
-            view.begin(plan.wiring)
+            _check_outputs_of_view(view, plan.wiring)
+            view.begin()
         master = _reuse_master(idle, plan) or master_of(plan)
         failure: BaseException | None = None
         is_kept = False
@@ -330,9 +336,7 @@ def _run(
             pace.begin(master.network)
         rows.add(master.network.row())
         throttle.update(rows.t)
-        for message in plan.compute_once(
-            "warnings", lambda: tuple(start_warnings(plan, master.network))
-        ):
+        for message in start_warnings(plan, master.network):
             warnings.warn(message, RuntimeWarning, stacklevel=callers + 3)
         for count in _steps(plan, master, rows, interrupts, pace):
             count_steps(count)
@@ -378,36 +382,6 @@ def is_live_stream(stream: Any) -> bool:
     if stream is None:
         return False
     return stream.isatty() or type(stream).__module__.partition(".")[0] == "ipykernel"
-
-
-def has_remarks(wiring: Wiring) -> bool:
-    """Return True if a block of the system defines `Block.remarks`."""
-    return any(_may_remark(part.component) for part in wiring.parts.values())
-
-
-def _may_remark(block: Any) -> TypeGuard[Block]:
-    return isinstance(block, Block) and type(block).remarks is not Block.remarks
-
-
-def block_remarks(wiring: Wiring, result: Result) -> Iterator[tuple[int, str]]:
-    """Yield the remarks of the blocks on a run, with their log levels.
-
-    The function omits blocks whose outputs are not all recorded. If a block has a method with fixed
-    steps, which has no error estimate, the remark recommends an adaptive method.
-    """
-    recorded = {port.name for port in result.ports}
-    for name, part in wiring.parts.items():
-        block = part.component
-        if not _may_remark(block):
-            continue
-        names = {port.name: wiring.whole_name(name, port.name) for port in block.outputs}
-        if recorded.issuperset(names.values()):
-            outputs = {port: result[whole] for port, whole in names.items()}
-            y = Record(outputs, "output", f"block '{name}'")
-            has_estimate = isinstance(part.stepping[0], Adaptive)
-            advice = "" if has_estimate else "; fixed steps may be inaccurate there, use 'adaptive'"
-            for text in block.remarks(result.time, y):
-                yield logging.WARNING, f"'{name}' {text}{advice}"
 
 
 MOST_CONVERTED = 200_000  # values that a run converts after SIGTERM, in less than a second
@@ -502,3 +476,13 @@ def check_watcher(watcher: Any) -> None:
     """Raise TypeError for an object that is not a `Watcher`."""
     if watcher is not None and not isinstance(watcher, Watcher):
         raise TypeError(f"view must be a LiveView or another Watcher, not {watcher!r}")
+
+
+def _check_outputs_of_view(view: Watcher, wiring: Wiring) -> None:
+    """Raise ValueError for a live view of another system than the system of the run."""
+    names = tuple(port.name for port in wiring.outputs)
+    if view.outputs != names:
+        raise ValueError(
+            "the live view belongs to another system than the run; create it after the "
+            f"system is complete, with the outputs {', '.join(names)}"
+        )

@@ -40,6 +40,7 @@ import numpy as np
 
 from rigidblocks.common.optional_imports import module_of
 from rigidblocks.cosim.batch_simulation import Batch, BatchResult
+from rigidblocks.cosim.diagnosis import block_remarks, has_remarks
 from rigidblocks.cosim.graph.fmu_part import Fmu
 from rigidblocks.cosim.graph.fused_system import FusedSystem
 from rigidblocks.cosim.graph.remote_fmu import RemoteFile
@@ -50,7 +51,6 @@ from rigidblocks.cosim.prepare import Run
 from rigidblocks.cosim.results.recording import select_ports
 from rigidblocks.cosim.results.result import Result
 from rigidblocks.cosim.signal_handling import exit_with_parent
-from rigidblocks.cosim.simulate import block_remarks, has_remarks
 from rigidblocks.spatial.spatial import Array
 from rigidblocks.studies.experiment_design import Design
 from rigidblocks.studies.run_task import Row, Task, run_start_values, signal_of

@@ -27,7 +27,6 @@ from rigidblocks.block.block import Port
 from rigidblocks.block.port import TEXTUAL
 from rigidblocks.common.name_hints import suggestion
 from rigidblocks.cosim.graph.system import System
-from rigidblocks.cosim.graph.wiring import Wiring
 from rigidblocks.cosim.results.result import Result
 from rigidblocks.cosim.simulate import Watcher
 from rigidblocks.spatial.spatial import Array
@@ -402,13 +401,11 @@ class LiveView(Watcher):
         """Stop the server."""
         self._server.close()
 
-    def begin(self, wiring: Wiring) -> None:
-        names, own = ([port.name for port in ports] for ports in (wiring.outputs, self._ports))
-        if names != own:
-            raise ValueError(
-                "the live view belongs to another system than the run; create it after the "
-                f"system is complete, with the outputs {', '.join(names)}"
-            )
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return tuple(port.name for port in self._ports)
+
+    def begin(self) -> None:
         self._run, self._result = self._run + 1, None
 
     @property

@@ -10,8 +10,7 @@ import contextlib
 import json
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
@@ -28,14 +27,10 @@ from rigidblocks.cosim.fmu_import.fmu_interface import Unpacked
 from rigidblocks.cosim.fmu_import.model_exchange import running_fmu
 from rigidblocks.cosim.graph.fmu_part import Configuration, Fmu, FmuError
 from rigidblocks.cosim.graph.part import Part
-from rigidblocks.cosim.graph.remote_fmu import RemoteFile
 from rigidblocks.spatial.spatial import Array
 from rigidblocks.tracing.compiler import digest, keep_text, known_text
 from rigidblocks.tracing.slow_operation_log import log_if_slow
 
-# number of instances of one FMU from which a shared library saves more than its examination costs;
-# found by trial
-_MANY = 8
 _STEPS = 5  # communication steps of the examination
 _TIME_LIMIT = 60.0  # time limit of the examination [s]
 _BEGIN, _RESULT = "the examination begins", "result of the examination: "  # lines of the process
@@ -53,40 +48,6 @@ class Reuse(NamedTuple):
 
     shares: bool = False
     resets: bool = False
-
-
-class SharedLibraries:
-    """Unpacked FMUs of a run, for instances that share the library of an FMU.
-
-    Args:
-        parts: Parts of the run.
-        t_start: Start time of the run [s].
-        dt: Communication step of the run [s].
-    """
-
-    def __init__(self, parts: Collection[Part], t_start: float, dt: float):
-        self._times = t_start, dt
-        self._count = Counter(part.component for part in parts if _runs_here(part))
-        self._unpacked: dict[Fmu, Unpacked] = {}
-
-    def shared_fmu(self, part: Part) -> Unpacked | None:
-        """Return the unpacked FMU that instances of a part share, or None for separate copies."""
-        fmu = part.component
-        assert isinstance(fmu, Fmu)
-        n = self._count[fmu]
-        if part.has_own_library or n < 2 or not (n >= _MANY or is_trusted(fmu)):
-            return None
-        if not reuse_of(fmu, *self._times).shares:
-            return None
-        if fmu not in self._unpacked:
-            self._unpacked[fmu] = Unpacked(fmu)
-        return self._unpacked[fmu]
-
-
-def _runs_here(part: Part) -> bool:
-    """Return True if a part is an FMU that runs in this process."""
-    is_remote = isinstance(part.component, Fmu) and isinstance(part.component.path, RemoteFile)
-    return isinstance(part.component, Fmu) and not part.isolated and not is_remote
 
 
 def is_trusted(fmu: Fmu) -> bool:

@@ -1,7 +1,8 @@
 """Networks of parts in a run: connected instances, or one memory vector for a fused system."""
 
 import abc
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from math import inf
 from typing import Any
@@ -11,7 +12,8 @@ import numpy as np
 from rigidblocks.block.adaptive_methods import STEP_PORTS
 from rigidblocks.block.block import Block
 from rigidblocks.block.stepper import time_tolerance
-from rigidblocks.cosim.fmu_import.library_sharing import SharedLibraries, reuse_of
+from rigidblocks.cosim.fmu_import.fmu_interface import Unpacked
+from rigidblocks.cosim.fmu_import.library_sharing import is_trusted, reuse_of
 from rigidblocks.cosim.fmu_import.model_exchange import running_fmu
 from rigidblocks.cosim.fmu_import.remote_instance import isolated_fmu, served_fmu
 from rigidblocks.cosim.graph.fmu_part import Fmu, FmuError
@@ -23,6 +25,10 @@ from rigidblocks.cosim.masters.part_instance import BlockInstance, Instance
 from rigidblocks.cosim.masters.run_plan import Plan, make_for_part
 from rigidblocks.cosim.scenario import NewValues
 from rigidblocks.spatial.spatial import Array
+
+# number of instances of one FMU from which a shared library saves more than its examination costs;
+# found by trial
+_MANY = 8
 
 
 class PartError(RuntimeError):
@@ -359,6 +365,40 @@ class Instances(Network):
     def close(self) -> None:
         for instance in self.by_name.values():
             instance.close()
+
+
+class SharedLibraries:
+    """Unpacked FMUs of a run, for instances that share the library of an FMU.
+
+    Args:
+        parts: Parts of the run.
+        t_start: Start time of the run [s].
+        dt: Communication step of the run [s].
+    """
+
+    def __init__(self, parts: Collection[Part], t_start: float, dt: float):
+        self._times = t_start, dt
+        self._count = Counter(part.component for part in parts if _runs_here(part))
+        self._unpacked: dict[Fmu, Unpacked] = {}
+
+    def shared_fmu(self, part: Part) -> Unpacked | None:
+        """Return the unpacked FMU that instances of a part share, or None for separate copies."""
+        fmu = part.component
+        assert isinstance(fmu, Fmu)
+        n = self._count[fmu]
+        if part.has_own_library or n < 2 or not (n >= _MANY or is_trusted(fmu)):
+            return None
+        if not reuse_of(fmu, *self._times).shares:
+            return None
+        if fmu not in self._unpacked:
+            self._unpacked[fmu] = Unpacked(fmu)
+        return self._unpacked[fmu]
+
+
+def _runs_here(part: Part) -> bool:
+    """Return True if a part is an FMU that runs in this process."""
+    is_remote = isinstance(part.component, Fmu) and isinstance(part.component.path, RemoteFile)
+    return isinstance(part.component, Fmu) and not part.isolated and not is_remote
 
 
 class OneMemory(Network):

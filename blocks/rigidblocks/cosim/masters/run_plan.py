@@ -24,6 +24,7 @@ from rigidblocks.block.adaptive_methods import (
     method_of,
 )
 from rigidblocks.block.block import Block
+from rigidblocks.block.evaluators import NumpyEvaluator
 from rigidblocks.block.external_functions import PythonBlock
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.block.stepper import (
@@ -32,6 +33,7 @@ from rigidblocks.block.stepper import (
     check_resolution,
     count_tolerance,
     fits_sample_time,
+    initialize,
     sample_spans,
 )
 from rigidblocks.common.name_hints import argument_hint, suggestion
@@ -449,10 +451,20 @@ class Plan:
         }
 
     @cached_property
+    def fused_block(self) -> FusedSystem:
+        """Whole system as one sampled block; raises the exceptions of `FusedSystem`."""
+        return FusedSystem(self.wiring, self.dt, self.order)
+
+    @cached_property
+    def fused_start(self) -> Array:
+        """Memory vector of `fused_block` after the initialization at the start time."""
+        memory = Memory(self.fused_block)
+        return initialize(NumpyEvaluator(memory), memory.start(), self.t_start)
+
+    @cached_property
     def fused(self) -> CompiledStepper:
         """Stepper of the whole system, which is compiled as one block."""
-        fused = FusedSystem(self.wiring, self.dt, self.order)
-        return compiled_stepper(Memory(fused), h=self.dt)
+        return compiled_stepper(Memory(self.fused_block), h=self.dt)
 
     @property
     def meta(self) -> dict[str, str]:
@@ -486,14 +498,9 @@ class Plan:
         """Digest of the system without start values, and digests of the FMU files."""
         return system_content(self.wiring)
 
-    def compute_once(self, name: str, find: Callable[[], Any]) -> Any:
-        """Return a cached value; the first call with the key `name` computes it by `find`."""
-        if name not in self._computed:
-            self._computed[name] = find()
-        return self._computed[name]
-
     @cached_property
-    def _computed(self) -> dict[str, Any]:
+    def computed(self) -> dict[str, Any]:
+        """Values by name that plans with the same start values share, such as warnings."""
         return {}
 
     def compile(self) -> None:
@@ -512,7 +519,7 @@ class Plan:
         schedule = scenario.schedule(self.wiring, self.t_start)
         start = schedule.start
         wiring = self.wiring.with_start_values(start) if start else self.wiring
-        unchanged = () if start else ("_meta", "_computed")
+        unchanged = () if start else ("_meta", "computed")
         return self._share_code(replace(self, wiring=wiring, schedule=schedule), *unchanged)
 
     def _share_code(self, plan: "Plan", *others: str) -> "Plan":

@@ -36,6 +36,35 @@ def checksums(columns: Iterable[Array], texts: Mapping[str, str]) -> list[str]:
     return [*(f"{zlib.crc32(one):08x}" for one in content), f"{zlib.crc32(said):08x}"]
 
 
+def description_checks(
+    said: Mapping[str, str],
+    columns: Mapping[str, str],
+    time: Array | None = None,
+    values: "Array | LoggedValues | None" = None,
+) -> str:
+    """Return the checksums of the description `said` and of the given arrays.
+
+    The checksums are in one string, separated by spaces; the last one covers the description.
+    """
+    texts = {**said, "columns": json.dumps(list(columns.items()))}
+    if time is None or values is None:
+        return checksums((), texts)[-1]
+    numbers = (values[:, k] for k in range(values.shape[1]))
+    return " ".join(checksums((time, *numbers), texts))
+
+
+def result_metadata(ports: tuple[Port, ...], meta: Mapping[str, str]) -> dict[str, str]:
+    """Return the metadata, the ports and their checksum as a mapping of names to strings."""
+    fields = ("name", "shape", "unit", "doc")
+    port_fields = [
+        {f: getattr(p, f) for f in fields} | ({} if p.type == "Real" else {"type": p.type})
+        for p in ports
+    ]
+    strings = {**meta, "ports": json.dumps(port_fields)}
+    columns = {name: u for p in ports for name, u in zip(p.element_names, p.units, strict=True)}
+    return strings | {CHECKS: description_checks(strings, columns)}
+
+
 class LoggedValues:
     """Values (n, columns) of a log, read from disk on access; column 0 of the log is time.
 
@@ -100,7 +129,8 @@ class LogWriter:
 
     The writer appends the samples in chunks. If a write fails, the log does not change. The writer
     creates the file for the first chunk. An existing file with the same name is replaced, not
-    overwritten, because a result may still read the old file.
+    overwritten, because a result may still read the old file. The schema of the log contains the
+    metadata `meta` of the run and the ports.
     """
 
     def __init__(self, path: Path, ports: Iterable[Port], meta: Mapping[str, str]):
@@ -109,7 +139,7 @@ class LogWriter:
         self._path, self._size = path, 0
         self._file: int | None = None
         self._ports = tuple(ports)
-        self._schema = schema(self._ports, meta)
+        self._schema = schema(self._ports, result_metadata(self._ports, meta))
         self._text = io.BytesIO()
         self._stream = pyarrow.ipc.new_stream(pyarrow.PythonFile(self._text, "w"), self._schema)
         none = np.empty((0, len(self._schema) - 1))

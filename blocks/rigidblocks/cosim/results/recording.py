@@ -22,7 +22,6 @@ from rigidblocks.cosim.results.result_files import (
     check_target,
     real_target,
     reserve,
-    result_metadata,
 )
 from rigidblocks.spatial.spatial import Array
 
@@ -207,7 +206,7 @@ class Recording:
         self._rows: Rows = (
             RowsInMemory(n, expected)
             if wanted.log is None
-            else LoggedRows(LogWriter(wanted.log, self.chosen, result_metadata(self.chosen, meta)))
+            else LoggedRows(LogWriter(wanted.log, self.chosen, meta))
         )
 
     @property

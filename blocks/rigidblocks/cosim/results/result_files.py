@@ -35,8 +35,9 @@ from rigidblocks.cosim.results.arrow_log import (
     CHECKS,
     LoggedValues,
     check_room,
-    checksums,
+    description_checks,
     read_log,
+    result_metadata,
     schema,
     write_chunk,
 )
@@ -290,36 +291,7 @@ def _description(result: Content) -> dict[str, str]:
     if any(port.type in TEXTUAL for port in result.ports):
         said["texts"] = json.dumps(table_of(texts_in(np.asarray(result.values), result.ports)))
     columns = dict(zip(result.columns, result.units, strict=True))
-    return said | {CHECKS: _checks(said, columns, result.time, result.values)}
-
-
-def _checks(
-    said: Mapping[str, str],
-    columns: Mapping[str, str],
-    time: Array | None = None,
-    values: Array | LoggedValues | None = None,
-) -> str:
-    """Return the checksums of the description `said` and of the given arrays.
-
-    The checksums are in one string, separated by spaces; the last one covers the description.
-    """
-    texts = {**said, "columns": json.dumps(list(columns.items()))}
-    if time is None or values is None:
-        return checksums((), texts)[-1]
-    numbers = (values[:, k] for k in range(values.shape[1]))
-    return " ".join(checksums((time, *numbers), texts))
-
-
-def result_metadata(ports: tuple[Port, ...], meta: Mapping[str, str]) -> dict[str, str]:
-    """Return the metadata, the ports and their checksum as a mapping of names to strings."""
-    fields = ("name", "shape", "unit", "doc")
-    port_fields = [
-        {f: getattr(p, f) for f in fields} | ({} if p.type == "Real" else {"type": p.type})
-        for p in ports
-    ]
-    strings = {**meta, "ports": json.dumps(port_fields)}
-    columns = {name: u for p in ports for name, u in zip(p.element_names, p.units, strict=True)}
-    return strings | {CHECKS: _checks(strings, columns)}
+    return said | {CHECKS: description_checks(said, columns, result.time, result.values)}
 
 
 def _content(
@@ -339,7 +311,10 @@ def _content(
     known = meta.pop(CHECKS, None)
     # a checksum without a space covers only the description, as in a log
     is_whole = known is not None and " " in known
-    if known not in (None, _checks(meta, columns, *((time, values) if is_whole else ()))):
+    if known not in (
+        None,
+        description_checks(meta, columns, *((time, values) if is_whole else ())),
+    ):
         what = "values or names" if is_whole else "names or description"
         warnings.warn(
             f"the {what} in '{path}' differ from the saved ones: the file is damaged, or another "
