@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from rigidblocks import Step, System, simulate
 from rigidblocks.library import JerkLimitedProfile
-from rigidblocks.library.jerk_limited_profile import Limits, Motion, course_to
+from rigidblocks.library.motion_profiles import Limits, Motion, course_to
 
 T = 1e-3
 

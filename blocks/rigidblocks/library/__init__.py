@@ -21,7 +21,6 @@ from rigidblocks.library.frames import (
     JointWrenches,
     WrenchSum,
 )
-from rigidblocks.library.jerk_limited_profile import JerkLimitedProfile
 from rigidblocks.library.joint_forces import JointActuator, JointLimits
 from rigidblocks.library.linear_systems import (
     Derivative,
@@ -30,6 +29,7 @@ from rigidblocks.library.linear_systems import (
     StateSpace,
     TransferFunction,
 )
+from rigidblocks.library.motion_profiles import JerkLimitedProfile
 from rigidblocks.library.nonlinear_signals import (
     Compare,
     Counter,
