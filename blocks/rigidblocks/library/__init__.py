@@ -29,7 +29,11 @@ from rigidblocks.library.linear_systems import (
     StateSpace,
     TransferFunction,
 )
-from rigidblocks.library.motion_profiles import JerkLimitedProfile
+from rigidblocks.library.motion_profiles import (
+    JerkLimitedProfile,
+    QuinticProfile,
+    TrapezoidalProfile,
+)
 from rigidblocks.library.nonlinear_signals import (
     Compare,
     Counter,
@@ -61,12 +65,10 @@ from rigidblocks.library.sources import (
     Chirp,
     Playback,
     Pulse,
-    QuinticProfile,
     Ramp,
     RepeatingSequence,
     Sine,
     Step,
-    TrapezoidalProfile,
     Waypoints,
 )
 from rigidblocks.library.task_space import (

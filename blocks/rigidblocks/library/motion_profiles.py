@@ -1,4 +1,4 @@
-"""Time-optimal motion to a target at rest with limited velocity, acceleration and jerk."""
+"""Motion profiles from rest to rest: quintic, trapezoidal, and jerk-limited to a moving target."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -7,10 +7,135 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rigidblocks.block.block import Block, Port, Record, Values
-from rigidblocks.library.sources import Unit, rate_unit, signal_count
+from rigidblocks.library.sources import Unit, motion_ports, rate_unit, signal_count
 from rigidblocks.spatial.scalar import clip, less, maximum, minimum, select, square_root
 
 _BISECTIONS = 54  # halvings of the duration of the first phase, down to its rounding error
+
+
+def _limit(name: str, n: int, unit: Unit, quantity: str, value: Any) -> Port:
+    return Port(name, (n,), unit, f"limit on {quantity}", value, positive=True)
+
+
+@dataclass(frozen=True, eq=False)
+class QuinticProfile(Block):
+    """Motion profile from rest at `y0` to rest at `y1` by a polynomial of degree five.
+
+        y = y0 + (y1 - y0) (10 s^3 - 15 s^4 + 6 s^5),  s = (t - begin) / duration, from 0 to 1
+
+    The velocity and the acceleration are zero at the start and at the end. The motion begins at t =
+    `begin` [s] and takes `duration` [s]. Before and after the motion, y is constant. `y0` and `y1`
+    are scalars or arrays (n,), in `unit`. The outputs are y, the velocity `slope` and the
+    acceleration `curvature`, each (n,).
+    """
+
+    y0: Any
+    y1: Any
+    duration: float
+    begin: float = 0.0
+    unit: Unit = "rad"
+
+    @cached_property
+    def _n(self) -> int:
+        return signal_count("a quintic profile", y0=self.y0, y1=self.y1, unit=self.unit)
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """Output ports for y, its first derivative `slope` and second derivative `curvature`."""
+        return motion_ports(self._n, self.unit)
+
+    @cached_property
+    def parameters(self) -> tuple[Port, ...]:
+        """Parameter ports for the start y0 and the end y1 (n,), and for begin and duration [s]."""
+        return (
+            Port("y0", (self._n,), self.unit, "value at the beginning", self.y0),
+            Port("y1", (self._n,), self.unit, "value at the end", self.y1),
+            Port("begin", (), "s", "start time", self.begin),
+            Port("duration", (), "s", "duration of the motion", self.duration, positive=True),
+        )
+
+    def output(self, t: Any, p: Record) -> Values:
+        T, d = p.duration, p.y1 - p.y0
+        s = clip((t - p.begin) / T, 0.0, 1.0)
+        blend = s**3 * (10.0 - 15.0 * s + 6.0 * s**2)
+        return {
+            "y": p.y0 * (1.0 - blend) + p.y1 * blend,
+            "slope": d * (30.0 * s**2 * (1.0 - s) ** 2 / T),
+            "curvature": d * (60.0 * s * (1.0 - s) * (1.0 - 2.0 * s) / T**2),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class TrapezoidalProfile(Block):
+    """Motion profile from rest at `y0` to rest at `y1` with limited velocity and acceleration.
+
+    The motion is time-optimal. The velocity is a trapezoid over time, or a triangle if the distance
+    is too short to reach slope_max. The limits are |slope| <= `slope_max` and |curvature| <=
+    `curvature_max`. Each signal moves independently of the other signals from t = `begin` [s]. `y0`
+    and `y1` are in `unit`, and all values are scalars or arrays (n,).
+
+    The outputs are y, the velocity `slope` and the acceleration `curvature`, each (n,). At a corner
+    of the velocity, the curvature is the value of the next segment.
+    """
+
+    y0: Any
+    y1: Any
+    slope_max: Any
+    curvature_max: Any
+    begin: float = 0.0
+    unit: Unit = "rad"
+
+    @cached_property
+    def _n(self) -> int:
+        limits = {"slope_max": self.slope_max, "curvature_max": self.curvature_max}
+        return signal_count(
+            "a trapezoidal profile", y0=self.y0, y1=self.y1, unit=self.unit, **limits
+        )
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """Output ports for y, its first derivative `slope` and second derivative `curvature`."""
+        return motion_ports(self._n, self.unit)
+
+    @cached_property
+    def parameters(self) -> tuple[Port, ...]:
+        """Parameter ports for y0, y1, slope_max and curvature_max, each (n,), and begin [s]."""
+        return (
+            Port("y0", (self._n,), self.unit, "value at the beginning", self.y0),
+            Port("y1", (self._n,), self.unit, "value at the end", self.y1),
+            _limit("slope_max", self._n, rate_unit(self.unit), "the slope", self.slope_max),
+            _limit(
+                "curvature_max",
+                self._n,
+                rate_unit(self.unit, 2),
+                "the curvature",
+                self.curvature_max,
+            ),
+            Port("begin", (), "s", "start time", self.begin),
+        )
+
+    def output(self, t: Any, p: Record) -> Values:
+        a, way = p.curvature_max, np.abs(p.y1 - p.y0)
+        sign = select(less(p.y1, p.y0), -1.0, 1.0)
+        moves = less(0.0, way)  # the square root is not differentiable at zero
+        half = select(moves, np.sqrt(select(moves, way, 1.0) / a), 0.0)
+        ramp = minimum(half, p.slope_max / a)  # duration of acceleration and of deceleration
+        cruise = maximum(way / p.slope_max - p.slope_max / a, 0.0)
+        elapsed = t - p.begin
+        # elapsed durations of acceleration, constant slope and deceleration
+        up = clip(elapsed, 0.0, ramp)
+        on = clip(elapsed - ramp, 0.0, cruise)
+        down = clip(elapsed - ramp - cruise, 0.0, ramp)
+        rest = ramp - down
+        from_y0 = p.y0 + sign * a * (up**2 / 2 + ramp * on)
+        from_y1 = p.y1 - sign * a * rest**2 / 2
+        speeding_up = select(less(elapsed, 0.0), 0.0, select(less(elapsed, ramp), a, 0.0))
+        slowing_down = select(less(elapsed, ramp + cruise), 0.0, select(less(0.0, rest), a, 0.0))
+        return {
+            "y": select(less(ramp + cruise, elapsed), from_y1, from_y0),
+            "slope": sign * minimum(a * (up - down), p.slope_max),
+            "curvature": sign * (speeding_up - slowing_down),
+        }
 
 
 class Motion(NamedTuple):

@@ -1,4 +1,4 @@
-"""Source blocks: functions of time, motion profiles, and playback of recorded signals."""
+"""Source blocks: functions of time, waypoints, and playback of recorded signals."""
 
 import csv
 import os
@@ -22,7 +22,7 @@ from rigidblocks.spatial.piecewise_lookup import (
     held_place,
     rounded_up,
 )
-from rigidblocks.spatial.scalar import clip, excess, less, maximum, minimum, piecewise, select
+from rigidblocks.spatial.scalar import clip, excess, less, maximum, piecewise, select
 from rigidblocks.spatial.spatial import Array
 
 Unit = str | tuple[str, ...]  # unit of all elements, or of each element
@@ -60,7 +60,7 @@ class RepeatingSequence(Block):
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
         """Output ports `y` (n,) and `slope` (n,), the time derivative of `y`."""
-        return _motion_ports(np.shape(self.y)[1], self.unit)[:2]
+        return motion_ports(np.shape(self.y)[1], self.unit)[:2]
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
@@ -154,7 +154,7 @@ class Ramp(Block):
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
         """Output ports for the value y (n,) and its time derivative `slope` (n,)."""
-        return _motion_ports(self._n, self.unit)[:2]
+        return motion_ports(self._n, self.unit)[:2]
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
@@ -206,7 +206,7 @@ class Pulse(Block):
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
         """Output port for the value y (n,)."""
-        return _motion_ports(self._n, self.unit)[:1]
+        return motion_ports(self._n, self.unit)[:1]
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
@@ -287,7 +287,7 @@ class Waypoints(Block):
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
         """Output ports for y, its first derivative `slope` and second derivative `curvature`."""
-        return _motion_ports(self.y.shape[1], self.unit)
+        return motion_ports(self.y.shape[1], self.unit)
 
     def output(self, t: Any) -> Values:
         times, last = self.t, len(self.t) - 1
@@ -432,7 +432,7 @@ class Sine(Block):
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
         """Output ports `y` (n,) and `slope` (n,), the time derivative of `y`."""
-        return _motion_ports(self._n, self.unit)[:2]
+        return motion_ports(self._n, self.unit)[:2]
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
@@ -498,7 +498,7 @@ class Chirp(Block):
     def outputs(self) -> tuple[Port, ...]:
         """Output ports for the value y, the slope, and the frequency [Hz], each (n,)."""
         return (
-            *_motion_ports(self._n, self.unit)[:2],
+            *motion_ports(self._n, self.unit)[:2],
             Port("frequency", (self._n,), "Hz", "current frequency"),
         )
 
@@ -553,137 +553,13 @@ def rate_unit(unit: Any, order: int = 1) -> Any:
     return f"{unit}{'.' if '/' in unit else '/'}s{order if order > 1 else ''}"
 
 
-def _motion_ports(n: int, unit: Unit) -> tuple[Port, ...]:
+def motion_ports(n: int, unit: Unit) -> tuple[Port, ...]:
+    """Return the output ports of n signals: value y, and its first and second derivative."""
     return (
         Port("y", (n,), unit, "value"),
         Port("slope", (n,), rate_unit(unit), "rate of change"),
         Port("curvature", (n,), rate_unit(unit, 2), "rate of change of the slope"),
     )
-
-
-def _limit(name: str, n: int, unit: Unit, quantity: str, value: Any) -> Port:
-    return Port(name, (n,), unit, f"limit on {quantity}", value, positive=True)
-
-
-@dataclass(frozen=True, eq=False)
-class QuinticProfile(Block):
-    """Motion profile from rest at `y0` to rest at `y1` by a polynomial of degree five.
-
-        y = y0 + (y1 - y0) (10 s^3 - 15 s^4 + 6 s^5),  s = (t - begin) / duration, from 0 to 1
-
-    The velocity and the acceleration are zero at the start and at the end. The motion begins at t =
-    `begin` [s] and takes `duration` [s]. Before and after the motion, y is constant. `y0` and `y1`
-    are scalars or arrays (n,), in `unit`. The outputs are y, the velocity `slope` and the
-    acceleration `curvature`, each (n,).
-    """
-
-    y0: Any
-    y1: Any
-    duration: float
-    begin: float = 0.0
-    unit: Unit = "rad"
-
-    @cached_property
-    def _n(self) -> int:
-        return signal_count("a quintic profile", y0=self.y0, y1=self.y1, unit=self.unit)
-
-    @cached_property
-    def outputs(self) -> tuple[Port, ...]:
-        """Output ports for y, its first derivative `slope` and second derivative `curvature`."""
-        return _motion_ports(self._n, self.unit)
-
-    @cached_property
-    def parameters(self) -> tuple[Port, ...]:
-        """Parameter ports for the start y0 and the end y1 (n,), and for begin and duration [s]."""
-        return (
-            Port("y0", (self._n,), self.unit, "value at the beginning", self.y0),
-            Port("y1", (self._n,), self.unit, "value at the end", self.y1),
-            Port("begin", (), "s", "start time", self.begin),
-            Port("duration", (), "s", "duration of the motion", self.duration, positive=True),
-        )
-
-    def output(self, t: Any, p: Record) -> Values:
-        T, d = p.duration, p.y1 - p.y0
-        s = clip((t - p.begin) / T, 0.0, 1.0)
-        blend = s**3 * (10.0 - 15.0 * s + 6.0 * s**2)
-        return {
-            "y": p.y0 * (1.0 - blend) + p.y1 * blend,
-            "slope": d * (30.0 * s**2 * (1.0 - s) ** 2 / T),
-            "curvature": d * (60.0 * s * (1.0 - s) * (1.0 - 2.0 * s) / T**2),
-        }
-
-
-@dataclass(frozen=True, eq=False)
-class TrapezoidalProfile(Block):
-    """Motion profile from rest at `y0` to rest at `y1` with limited velocity and acceleration.
-
-    The motion is time-optimal. The velocity is a trapezoid over time, or a triangle if the distance
-    is too short to reach slope_max. The limits are |slope| <= `slope_max` and |curvature| <=
-    `curvature_max`. Each signal moves independently of the other signals from t = `begin` [s]. `y0`
-    and `y1` are in `unit`, and all values are scalars or arrays (n,).
-
-    The outputs are y, the velocity `slope` and the acceleration `curvature`, each (n,). At a corner
-    of the velocity, the curvature is the value of the next segment.
-    """
-
-    y0: Any
-    y1: Any
-    slope_max: Any
-    curvature_max: Any
-    begin: float = 0.0
-    unit: Unit = "rad"
-
-    @cached_property
-    def _n(self) -> int:
-        limits = {"slope_max": self.slope_max, "curvature_max": self.curvature_max}
-        return signal_count(
-            "a trapezoidal profile", y0=self.y0, y1=self.y1, unit=self.unit, **limits
-        )
-
-    @cached_property
-    def outputs(self) -> tuple[Port, ...]:
-        """Output ports for y, its first derivative `slope` and second derivative `curvature`."""
-        return _motion_ports(self._n, self.unit)
-
-    @cached_property
-    def parameters(self) -> tuple[Port, ...]:
-        """Parameter ports for y0, y1, slope_max and curvature_max, each (n,), and begin [s]."""
-        return (
-            Port("y0", (self._n,), self.unit, "value at the beginning", self.y0),
-            Port("y1", (self._n,), self.unit, "value at the end", self.y1),
-            _limit("slope_max", self._n, rate_unit(self.unit), "the slope", self.slope_max),
-            _limit(
-                "curvature_max",
-                self._n,
-                rate_unit(self.unit, 2),
-                "the curvature",
-                self.curvature_max,
-            ),
-            Port("begin", (), "s", "start time", self.begin),
-        )
-
-    def output(self, t: Any, p: Record) -> Values:
-        a, way = p.curvature_max, np.abs(p.y1 - p.y0)
-        sign = select(less(p.y1, p.y0), -1.0, 1.0)
-        moves = less(0.0, way)  # the square root is not differentiable at zero
-        half = select(moves, np.sqrt(select(moves, way, 1.0) / a), 0.0)
-        ramp = minimum(half, p.slope_max / a)  # duration of acceleration and of deceleration
-        cruise = maximum(way / p.slope_max - p.slope_max / a, 0.0)
-        elapsed = t - p.begin
-        # elapsed durations of acceleration, constant slope and deceleration
-        up = clip(elapsed, 0.0, ramp)
-        on = clip(elapsed - ramp, 0.0, cruise)
-        down = clip(elapsed - ramp - cruise, 0.0, ramp)
-        rest = ramp - down
-        from_y0 = p.y0 + sign * a * (up**2 / 2 + ramp * on)
-        from_y1 = p.y1 - sign * a * rest**2 / 2
-        speeding_up = select(less(elapsed, 0.0), 0.0, select(less(elapsed, ramp), a, 0.0))
-        slowing_down = select(less(elapsed, ramp + cruise), 0.0, select(less(0.0, rest), a, 0.0))
-        return {
-            "y": select(less(ramp + cruise, elapsed), from_y1, from_y0),
-            "slope": sign * minimum(a * (up - down), p.slope_max),
-            "curvature": sign * (speeding_up - slowing_down),
-        }
 
 
 @dataclass(frozen=True, eq=False)
