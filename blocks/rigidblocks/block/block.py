@@ -3,10 +3,10 @@
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
-from functools import cache, cached_property, wraps
+from functools import cache, cached_property, reduce, wraps
 from numbers import Integral
-from operator import is_
-from typing import Any
+from operator import add, is_
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ __all__ = [
     "Block",
     "Port",
     "Record",
+    "StartRelation",
     "Values",
     "argument_names",
     "call",
@@ -28,6 +29,7 @@ __all__ = [
     "flatten",
     "record",
     "state_outputs",
+    "weighted_sum",
 ]
 
 MOST_IN_C = 2**31 - 1  # largest int in the generated C code
@@ -208,6 +210,30 @@ def with_any_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+class StartRelation(NamedTuple):
+    """Start value of a scalar state that follows from the start values of other states.
+
+        start value = factor * sum(weight * element)
+
+    An example is the rotor angle of an elastic drive, which follows from the joint position.
+
+    Attributes:
+        state: Name of the state.
+        factor: Name of a scalar parameter, or its value.
+        terms: Name of a state, index of its element in C order, and weight.
+    """
+
+    state: str
+    factor: str | float
+    terms: tuple[tuple[str, int, float], ...]
+
+
+def weighted_sum(terms: Iterable[tuple[float, Any]]) -> Any:
+    """Return the sum of weight * value; the result contains no product with the weight 1."""
+    products = (value if weight == 1.0 else weight * value for weight, value in terms)
+    return reduce(add, products)
+
+
 class Block(metaclass=HintedType):
     """Dynamic system with inputs u, outputs y, states x and parameters p.
 
@@ -352,11 +378,16 @@ class Block(metaclass=HintedType):
         """Return the outputs that are not states, by port name."""
         return {}
 
+    @property
+    def start_relations(self) -> tuple["StartRelation", ...]:
+        """Relations of start values that follow from other start values."""
+        return ()
+
     def dependent_start_values(self, start: Mapping[str, Any]) -> dict[str, Any]:
         """Return the start values of states that follow from other start values, by state name.
 
-        An example is the rotor angle of an elastic drive, which follows from the joint position. A
-        start value in `start` has priority over the returned start value.
+        The function evaluates `start_relations`. A start value in `start` has priority over the
+        returned start value.
 
         Args:
             start: Start values by port name, of the shape of the port or (n, *shape) for n runs.
@@ -364,8 +395,29 @@ class Block(metaclass=HintedType):
         Returns:
             Start values with the shape of the port or (n, *shape).
         """
-        del start
-        return {}
+        found: dict[str, Any] = {}
+        relations = self.start_relations
+        if not relations:
+            return found
+        ports = {p.name: p for p in (*self.states, *self.sampled, *self.parameters)}
+
+        def element(name: str, k: int) -> Array:
+            shape = ports[name].shape
+            value = np.asarray(start.get(name, ports[name].start), float)
+            if value.ndim < len(shape):
+                value = np.broadcast_to(value, shape)
+            runs = value.shape[: value.ndim - len(shape)]
+            flat: Array = value.reshape((*runs, -1))[..., k]
+            return flat
+
+        for state, factor, terms in relations:
+            causes = {factor, *(name for name, _, _ in terms)}
+            if causes.isdisjoint(start):
+                continue
+            value = weighted_sum((w, element(name, k)) for name, k, w in terms)
+            scale = element(factor, 0) if isinstance(factor, str) else factor
+            found[state] = scale * value
+        return found
 
     def longest_hold(self, u: Record, p: Record) -> float:
         """Return the longest communication step [s] for which a master may hold the outputs.

@@ -10,12 +10,35 @@ segment is the step memory of an adaptive method, which contains, for example, t
 import itertools
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.block.block import Block, Port, Record, computed_outputs, record
+from rigidblocks.block.block import Block, Port, Record, computed_outputs, record, weighted_sum
 from rigidblocks.spatial.spatial import Array
+
+
+class IndexedRelation(NamedTuple):
+    """Start relation m[state] = factor * sum(weight * m[k]) in memory indices.
+
+    The factor is m[place], or `constant` if `place` is None. `terms` contains pairs (k, weight).
+    """
+
+    state: int
+    place: int | None
+    constant: float
+    terms: tuple[tuple[int, float], ...]
+
+    @property
+    def causes(self) -> tuple[int, ...]:
+        """Memory indices on which the start value depends."""
+        factor = () if self.place is None else (self.place,)
+        return (*factor, *(k for k, _ in self.terms))
+
+    def value(self, m: Array) -> float:
+        """Return the start value of the state from the memory vector m."""
+        factor = self.constant if self.place is None else m[self.place]
+        return float(factor * weighted_sum((weight, m[k]) for k, weight in self.terms))
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +177,37 @@ class Memory:
                 port.clip(0.0) if port.start is None else port.start
             )
         return memory
+
+    @cached_property
+    def start_relations(self) -> tuple["IndexedRelation", ...]:
+        """Start relations of the block in memory indices.
+
+        The property omits relations that the start values of the ports do not satisfy.
+        """
+        constants = {port.name: port.start for port in self.block.parameters}
+        found, start = [], self._start
+        for state, factor, terms in self.block.start_relations:
+            places = tuple((self.where[name].start + k, weight) for name, k, weight in terms)
+            place: int | None = None
+            if isinstance(factor, str) and factor in self.where:
+                place = self.where[factor].start
+                value = float(start[place])
+            else:
+                value = float(constants[factor] if isinstance(factor, str) else factor)
+            relation = IndexedRelation(self.where[state].start, place, value, places)
+            expected = float(start[relation.state])
+            if abs(relation.value(start) - expected) <= 1e-12 * abs(expected):
+                found.append(relation)
+        return tuple(found)
+
+    def set_dependent_start_values(self, m: Array) -> None:
+        """Set the elements of m that follow from other start values (`Block.start_relations`).
+
+        An element whose value is not the start value of its port does not change.
+        """
+        for relation in self.start_relations:
+            if m[relation.state] == self._start[relation.state]:
+                m[relation.state] = relation.value(m)
 
     def records(self, m: Array) -> tuple[Any, Record, Record, Record]:
         """Return the arguments t, x, u and p of the block's functions for the memory vector m.

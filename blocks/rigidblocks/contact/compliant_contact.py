@@ -18,14 +18,13 @@ forms differ if a body returns faster than the surface.
 """
 
 import abc
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.block.block import Block, Port, Record, Values, call
+from rigidblocks.block.block import Block, Port, Record, StartRelation, Values, call
 from rigidblocks.dynamics.force_laws import stable_step
 from rigidblocks.dynamics.operational_space import inverse_inertia
 from rigidblocks.library.plants import Plant
@@ -362,8 +361,9 @@ class CompliantPlant(Block):
         """Parameters of the robot and of the contact law."""
         return (*self._robot.parameters, *self.contact.parameters)
 
-    def dependent_start_values(self, start: Mapping[str, Any]) -> dict[str, Any]:
-        return self._robot.dependent_start_values(start)
+    @property
+    def start_relations(self) -> tuple[StartRelation, ...]:
+        return self._robot.start_relations
 
     def project(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         return call(self._robot, "project", t, x, u, p)

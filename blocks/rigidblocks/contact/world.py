@@ -22,6 +22,7 @@ from rigidblocks.contact.world_plant import Member, SoftWorldPlant, WorldPlant
 from rigidblocks.library.closed_loops import ClosedLoopPlant
 from rigidblocks.library.common_ports import start_configuration
 from rigidblocks.library.plant_from_file import described_elements, described_scales
+from rigidblocks.library.plant_ports import Element
 from rigidblocks.library.plants import RobotPlant
 from rigidblocks.robot.joints import Fixed, Joint, LoopJoint, SixDoF
 from rigidblocks.robot.model import STANDARD_GRAVITY, Model
@@ -542,6 +543,7 @@ class World:
         *,
         sensors: Sequence[ContactSensor] = (),
         stops: tuple[float, float] | None = None,
+        elements: Sequence[Element] = (),
         **options: Any,
     ) -> SoftWorldPlant:
         """Return a block that simulates the world with compliant contact.
@@ -554,6 +556,8 @@ class World:
             sensors: Contact sensors; a side of a sensor may also be a member.
             stops: Stiffness [N.m/rad or N/m] and damping of stops at the joint limits. If it is
                 None, the plant has no stops.
+            elements: More elements, such as drives. Names of joints and bodies are the names in
+                `model()`, for example arm.joint1.
             options: Options of `SoftContactPlant` except the robot, ground and
                 collision_exclusions.
 
@@ -562,10 +566,11 @@ class World:
         """
         model = self.model()
         robot = joined_description(model, self._parts)
-        elements, scales = described_elements(robot, True, stops), described_scales(robot)
+        every = (*described_elements(robot, True, stops), *elements)
+        scales = described_scales(robot)
         kind: Any = ClosedLoopPlant if model.has_constraints else RobotPlant
         plant = SoftContactPlant(
-            kind(model, **self._start(), elements=elements, nominal=scales, external_wrenches=True),
+            kind(model, **self._start(), elements=every, nominal=scales, external_wrenches=True),
             K,
             ground=tuple(self._ground),
             collision_exclusions=tuple(

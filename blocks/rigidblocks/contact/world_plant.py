@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.block.block import Port, Record, Values, call
+from rigidblocks.block.block import Port, Record, StartRelation, Values, call
 from rigidblocks.block.external_functions import BlockInC, StagedBlock, WrittenBlock
 from rigidblocks.contact.rigid_contact_plant import RigidContactPlant
 from rigidblocks.contact.soft_contact_blocks import SoftContactPlant
@@ -112,6 +112,22 @@ class PlantOfMembers(BlockInC):
     def parameters(self) -> tuple[Port, ...]:
         """Parameters of the plant."""
         return self.plant.parameters
+
+    @cached_property
+    def start_relations(self) -> tuple[StartRelation, ...]:
+        """Start relations of the plant, with the states of the members."""
+        return tuple(
+            relation._replace(terms=tuple(self._member_term(*term) for term in relation.terms))
+            for relation in self.plant.start_relations
+        )
+
+    def _member_term(self, name: str, k: int, weight: float) -> tuple[str, int, float]:
+        """Return a term of a start relation with the state of the member that contains it."""
+        for member in self.members:
+            part = member.slice_of(name)
+            if part.start <= k < part.stop:
+                return f"{member.name}_{name}", k - part.start, weight
+        raise AssertionError(f"no member contains {name}[{k}]")
 
     @property
     def function(self) -> str:

@@ -657,6 +657,7 @@ def fmu_header(
             f"static const double RB_MIN[] = {{{lowest}}};",
             f"static const double RB_MAX[] = {{{highest}}};",
             *_diagnostics_lines(variables.memory),
+            *_dependent_start_lines(variables.memory),
             "/* the order of magnitude of each continuous state, and one more */",
             f"static const double RB_NOMINAL[] = {{{nominals}}};\n",
             "#endif\n",
@@ -698,6 +699,28 @@ def _diagnostics_lines(memory: Memory) -> Iterator[str]:
         yield f"static const int RB_AT_{name.upper()}[] = {{{', '.join(map(str, [*indices, 0]))}}};"
 
 
+def _dependent_start_lines(memory: Memory) -> Iterator[str]:
+    """Yield the C function of fmu.h that sets dependent start values, if the block has any."""
+    if not memory.start_relations:
+        return
+    yield "/* Set start values that follow from others, unless the host has changed them. */"
+    yield "#define RB_DEPENDENT_STARTS"
+    yield "static inline void set_dependent_start_values(double *m)"
+    yield "{"
+    start = memory.start()
+    for relation in memory.start_relations:
+        k = relation.state
+        terms = " + ".join(
+            f"m[{cause}]" if weight == 1.0 else f"{c_number(weight)} * m[{cause}]"
+            for cause, weight in relation.terms
+        )
+        constant = c_number(relation.constant)
+        factor = constant if relation.place is None else f"m[{relation.place}]"
+        yield f"    if (m[{k}] == {c_number(start[k])})"
+        yield f"        m[{k}] = {factor} * ({terms});"
+    yield "}"
+
+
 def _lengths(variables: Variables) -> list[int]:
     """Return, for each variable index, the length of the array variable that begins there.
 
@@ -731,4 +754,4 @@ def _settable(variable: Variable) -> str:
         return "RB_ALWAYS"
     if variable.variability == "tunable":
         return "RB_TUNABLE"
-    return "RB_START_VALUE" if variable.initial == "exact" else "RB_NEVER"
+    return "RB_START_VALUE" if variable.initial in ("exact", "approx") else "RB_NEVER"

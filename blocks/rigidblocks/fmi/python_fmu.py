@@ -131,7 +131,9 @@ def _layout(variables: Variables) -> bytes:
         "made_with": f"rigidblocks {__version__}",
         "variables": [v.name for v in variables.all],
         "settable": [
-            v.index for v in variables.all if v.initial == "exact" or v.causality == "input"
+            v.index
+            for v in variables.all
+            if v.initial in ("exact", "approx") or v.causality == "input"
         ],
     }
     return json.dumps(layout, indent=1).encode()

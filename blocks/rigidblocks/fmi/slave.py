@@ -287,6 +287,7 @@ class BlockSlave(Fmi2Slave):
                 if self._refused:
                     raise ValueError("; ".join(self._refused.values()))
                 with np.errstate(all="ignore"):  # the caller reports values that are not finite
+                    self.layout.set_dependent_start_values(self._started)
                     self.stepper.initialize(self._started, self._memory[0])
             except Exception as error:  # pythonfmu would turn an exception into fmi2Fatal
                 self._say(f"cannot start: {_text(error)}", Fmi2Status.error)

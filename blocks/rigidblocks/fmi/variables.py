@@ -132,8 +132,12 @@ class Variables:
 
     @cached_property
     def initial_unknowns(self) -> tuple[Variable, ...]:
-        """Outputs whose initial values the FMU computes."""
-        return tuple(v for v in self.outputs if v.initial == "calculated")
+        """Outputs and dependent start values, whose initial values the FMU computes."""
+        return tuple(
+            v
+            for v in self.all
+            if v.initial == "approx" or (v.causality == "output" and v.initial == "calculated")
+        )
 
     def feedthrough_inputs(self, output: Variable) -> tuple[Variable, ...]:
         """Return the inputs with direct feedthrough to an output."""
@@ -142,7 +146,8 @@ class Variables:
     def start_dependencies(self, unknown: Variable) -> tuple[Variable, ...]:
         """Return the inputs, parameters and initial states on which an initial unknown depends."""
         reads = self._reads_at_start[unknown.index]
-        return tuple(v for v in self.all if v.initial != "calculated" and reads[v.index])
+        known = (v for v in self.all if v.initial not in ("calculated", "approx"))
+        return tuple(v for v in known if reads[v.index])
 
     def dependencies(self, unknown: Variable) -> tuple[Variable, ...]:
         """Return the time, states and inputs on which an output or derivative depends."""
@@ -167,7 +172,22 @@ class Variables:
         """
         started = self._start_graph.depends
         reads_of_outputs = (reads @ started for reads in (self._rate_reads, self.events.reads))
-        return np.vstack([started, *reads_of_outputs])
+        return self._with_causes(np.vstack([started, *reads_of_outputs]))
+
+    def _with_causes(self, reads: Array) -> Array:
+        """Return a dependency matrix in which causes replace the dependent start values."""
+        found: Array = reads.copy()
+        for relation in self.memory.start_relations:
+            rows = found[:, relation.state].copy()
+            found[:, relation.state] = False
+            for cause in relation.causes:
+                found[:, cause] |= rows
+        return found
+
+    @cached_property
+    def _dependent_starts(self) -> frozenset[int]:
+        """Indices of the states whose start values follow from other start values."""
+        return frozenset(relation.state for relation in self.memory.start_relations)
 
     @cached_property
     def _rate_reads(self) -> Array:
@@ -292,13 +312,14 @@ class Variables:
         if memory.y.start <= index:
             return "output", "continuous", "calculated"
         causality = "output" if port.name in state_outputs(memory.block) else "local"
+        exact = "approx" if index in self._dependent_starts else "exact"
         if memory.z.start <= index:
             return (
                 causality,
                 "discrete",
-                "exact" if self._start_graph.copies.get(index) == index else "calculated",
+                exact if self._start_graph.copies.get(index) == index else "calculated",
             )
-        return causality, "continuous", "exact"
+        return causality, "continuous", exact
 
 
 def _worth_saying(low: float, high: float, nominal: float) -> tuple[float | None, ...]:

@@ -1,6 +1,6 @@
 """Plant whose outputs include the sensors of a robot file."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.block.block import Port, Record, Values, call
+from rigidblocks.block.block import Port, Record, StartRelation, Values, call
 from rigidblocks.dynamics.kinematics import (
     body_accelerations,
     body_poses,
@@ -187,8 +187,9 @@ class SensedPlant(Plant):
             ]
         return (*self.plant.parameters, *more)
 
-    def dependent_start_values(self, start: Mapping[str, Any]) -> dict[str, Any]:
-        return self.plant.dependent_start_values(start)
+    @property
+    def start_relations(self) -> tuple[StartRelation, ...]:
+        return self.plant.start_relations
 
     def derivative(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         return call(self.plant, "derivative", t, x, u, p)

@@ -1,13 +1,13 @@
 """Parameters, states and outputs of plants for tunable inertias and force elements."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
 
-from rigidblocks.block.block import Port, Record, finite
+from rigidblocks.block.block import Port, Record, StartRelation, finite
 from rigidblocks.dynamics.drives import Drive
 from rigidblocks.dynamics.force_elements import (
     AlongVelocity,
@@ -280,37 +280,19 @@ class Elements:
                 ports.append(self._drive_port(drive, signal, signal.start))
         return (*bristles, *ports)
 
-    def dependent_start_values(
-        self, start: Mapping[str, Any], q0: Array, qd0: Any
-    ) -> dict[str, Any]:
-        """Return the start values of the rotors of elastic drives, as `Block` describes.
-
-        Args:
-            start: Start values of the plant, by port name.
-            q0: Initial configuration of the joints of the plant.
-            qd0: Initial velocities of these joints, or one number for all.
-        """
-        places = zip(self.drives, self._drive_places, strict=True)
-        elastic = [(drive, place) for drive, place in places if drive.elasticity is not None]
-        found: dict[str, Any] = {}
-        if not elastic:
-            return found
-        qd0 = np.full(self.model.nv, qd0) if np.ndim(qd0) == 0 else qd0
-        q, qd = (
-            _after_zeros(np.moveaxis(np.asarray(value, float), -1, 0), n)
-            for value, n in (
-                (start.get("q", q0), self.model.nq),
-                (start.get("qd", qd0), self.model.nv),
-            )
-        )
-        for drive, place in elastic:
-            name = f"{drive.name}_gearbox_ratio"
-            ratio = np.asarray(start.get(name, drive.gearbox.ratio), float)
-            s, sd = _motion_along(place, q, qd)
-            for state, cause, value in (("angle", "q", s), ("rotor_speed", "qd", sd)):
-                if cause in start or name in start:
-                    found[f"{drive.name}_{state}"] = ratio * value
-        return found
+    @cached_property
+    def start_relations(self) -> tuple[StartRelation, ...]:
+        """Relations of the start values of the rotors of elastic drives with q and qd."""
+        found = []
+        for drive, place in zip(self.drives, self._drive_places, strict=True):
+            if drive.elasticity is not None:
+                name = drive.name
+                ratio = f"{name}_gearbox_ratio"
+                q = tuple(("q", k, weight) for k, _, weight in place)
+                qd = tuple(("qd", k, weight) for _, k, weight in place)
+                found.append(StartRelation(f"{name}_angle", ratio, q))
+                found.append(StartRelation(f"{name}_rotor_speed", ratio, qd))
+        return tuple(found)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
@@ -598,11 +580,6 @@ def _motion_along(place: _Place, q: Array, qd: Array) -> tuple[Any, Any]:
     for position, k, weight in others:
         s, sd = s + weight * q[position], sd + weight * qd[k]
     return s, sd
-
-
-def _after_zeros(rows: Array, n: int) -> Array:
-    """Return n rows: zeros for the variables of a floating base, then the given rows."""
-    return np.concatenate([np.zeros((n - len(rows), *rows.shape[1:])), rows])
 
 
 def _values_of(record: Record, name: str, signals: Iterable[Signal]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.block.block import Block, Port, Record, Values, finite
+from rigidblocks.block.block import Block, Port, Record, StartRelation, Values, finite
 from rigidblocks.dynamics import aba, aba_with_rotors, energy, equivalent, hybrid_dynamics
 from rigidblocks.dynamics.floating_base import (
     aba_floating,
@@ -118,8 +118,9 @@ class JointPlant(Plant):
     elements: tuple[Element, ...]
     nominal: Mapping[str, Any]
 
-    def dependent_start_values(self, start: Mapping[str, Any]) -> dict[str, Any]:
-        return self._elements.dependent_start_values(start, self.q0, self.qd0)
+    @property
+    def start_relations(self) -> tuple[StartRelation, ...]:
+        return self._elements.start_relations
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
@@ -393,8 +394,9 @@ class HybridPlant(Block):
             *self._elements.inputs,
         )
 
-    def dependent_start_values(self, start: Mapping[str, Any]) -> dict[str, Any]:
-        return self._elements.dependent_start_values(start, self.q0, self.qd0)
+    @property
+    def start_relations(self) -> tuple[StartRelation, ...]:
+        return self._elements.start_relations
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
@@ -647,8 +649,16 @@ class FloatingBasePlant(Plant):
         wrench = (wrench_port(self.model),) if self.external_wrenches else ()
         return (*tau, *wrench, *self._elements.inputs)
 
-    def dependent_start_values(self, start: Mapping[str, Any]) -> dict[str, Any]:
-        return self._elements.dependent_start_values(start, self.q0, self.qd0)
+    @cached_property
+    def start_relations(self) -> tuple[StartRelation, ...]:
+        return tuple(
+            relation._replace(
+                terms=tuple(
+                    (name, k - (7 if name == "q" else 6), w) for name, k, w in relation.terms
+                )
+            )
+            for relation in self._elements.start_relations
+        )
 
     @cached_property
     def states(self) -> tuple[Port, ...]:

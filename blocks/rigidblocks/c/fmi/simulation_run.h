@@ -115,7 +115,7 @@ static inline Status begin(Instance *fmu)
 {
     RB_WORKSPACE(RB_LARGE, double, m, RB_SIZE);
     store(m, fmu->now.m, RB_SIZE);
-    if (initialize(m, m[RB_T]) != RB_STEP_OK)
+    if (initialize_from_start_values(m) != RB_STEP_OK)
         return not_finite(fmu, first_not_finite(m, RB_SIZE));
     store(fmu->now.m, m, RB_SIZE);
     record_diagnostics(fmu, m);

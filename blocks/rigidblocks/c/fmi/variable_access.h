@@ -18,6 +18,15 @@ static inline int holds_sides(const Instance *fmu)
     return fmu->modes == RB_MODEL_EXCHANGE && !(fmu->now.mode & RB_BEFORE_THE_RUN);
 }
 
+/* Compute the initial states and outputs from the start values in m. */
+static inline int initialize_from_start_values(double *m)
+{
+#if defined(RB_DEPENDENT_STARTS)
+    set_dependent_start_values(m);
+#endif
+    return initialize(m, m[RB_T]);
+}
+
 /* Compute the readable values: the memory with up-to-date outputs. If `rates` is 1, also compute
    the state derivatives and event indicators. In initialization mode, compute the values with which
    the run would start. While the clock ticks, compute the values after the sample. */
@@ -26,7 +35,7 @@ static inline void compute(const Instance *fmu, int rates, double *values)
     RB_WORKSPACE(RB_LARGE, double, side, RB_SIDES);
     store(values, fmu->now.m, RB_SIZE);
     if (fmu->now.mode == RB_INITIALIZATION)
-        initialize(values, values[RB_T]);
+        initialize_from_start_values(values);
     if (fmu->now.mode == RB_EVENT && takes_clocked_sample(fmu)) {
         project_states(values, values[RB_T]);
         sample(values);

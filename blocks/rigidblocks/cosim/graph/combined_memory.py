@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.block.adaptive_methods import Method, memory_for
-from rigidblocks.block.block import Block, Port, Record, Values, computed_outputs
+from rigidblocks.block.block import Block, Port, Record, StartRelation, Values, computed_outputs
 from rigidblocks.block.evaluators import Evaluator
 from rigidblocks.block.external_functions import PythonBlock
 from rigidblocks.block.memory_layout import Memory
@@ -98,6 +98,23 @@ class WiredPart:
 
     def _whole_name(self, port: str) -> str:
         return port if self.is_merged else f"{self.name}.{port}"
+
+    @property
+    def start_relations(self) -> tuple[StartRelation, ...]:
+        """Start relations of the block, with the names in the system.
+
+        The factor of a hidden parameter is a number.
+        """
+        block, found = self.memory.block, list[StartRelation]()
+        constants = {port.name: port.start for port in block.parameters} | self.start
+        for state, factor, terms in block.start_relations:
+            scale = factor
+            if isinstance(factor, str):
+                is_shown = self.exposure.shows(self._whole_name(factor))
+                scale = self.name_in_system(factor) if is_shown else float(constants[factor])
+            named = tuple((self.name_in_system(name), k, weight) for name, k, weight in terms)
+            found.append(StartRelation(self.name_in_system(state), scale, named))
+        return tuple(found)
 
     @cached_property
     def own_names(self) -> dict[str, str]:
@@ -242,6 +259,13 @@ class PortsOfParts:
                 union = combine_start_values(part.memory.block, part.start, own)
                 found |= {part.name_in_system(name): union[name] for name in dependent}
         return found
+
+    @property
+    def start_relations(self) -> tuple[StartRelation, ...]:
+        """Start relations of the parts, with the names in the system."""
+        return tuple(
+            relation for part in self._parts.by_name.values() for relation in part.start_relations
+        )
 
     @property
     def parts(self) -> Mapping[str, WiredPart]:
