@@ -148,7 +148,7 @@ def test_sliding_distance_of_a_brick_equals_its_closed_form():
         assert [event.kind for event in run.events] == ["stick"]
         assert_allclose(
             run.events[0].t, speed / (mu * G), rtol=0, atol=1e-8
-        )  # at the event the speed is below STILL
+        )  # at the event the speed is below SPEED_TOLERANCE
         assert_allclose(
             run["q"][-1, 4:6], speed / (2 * mu * G) * np.array(v), rtol=0, atol=ROUNDING
         )
@@ -182,7 +182,7 @@ def test_contact_is_lost_when_its_normal_force_reaches_zero():
     assert [event.kind for event in run.events] == ["loss"]
     assert_allclose(
         run.times("loss"), [G / 20.0], rtol=1e-8
-    )  # at the event the force is below WITHIN times the weight
+    )  # at the event the force is below RELATIVE_TOLERANCE times the weight
     s = 1.0 - G / 20.0
     assert_allclose(run["q"][-1], 20.0 * s**3 / 6, rtol=1e-7)
 

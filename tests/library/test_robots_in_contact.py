@@ -13,7 +13,7 @@ from rigid_scenes import free_bodies, run
 from rigidblocks import Model, PDController, System, World, box_inertia, simulate
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.contact import PointContact, RigidContactPlant, contact_step, projected_sweeps
-from rigidblocks.contact.joint_tables import TreeTables, neighbours
+from rigidblocks.contact.joint_tables import TreeTables, adjacent_bodies
 from rigidblocks.dynamics import aba, momentum, point_position
 from rigidblocks.dynamics.forward import expanded_parent
 from rigidblocks.kernels.compiled_stepper import compiled_stepper, numpy_stepper
@@ -87,7 +87,7 @@ def test_bodies_connected_directly_or_by_a_massless_body_do_not_collide():
     box = box_inertia((1, 1, 1), mass=1)
     model = Model("wrist", (-1, 0, 1), (Revolute(),) * 3, (identity(),) * 3, (box, none, box),
                   body_names=("a", "b", "c"), massless=("b",))  # fmt: skip
-    assert set(neighbours(model)) == {(0, 1), (1, 2), (0, 2)}
+    assert set(adjacent_bodies(model)) == {(0, 1), (1, 2), (0, 2)}
 
 
 def test_unsupported_robots_in_rigid_contact_are_rejected():

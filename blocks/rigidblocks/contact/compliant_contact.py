@@ -42,7 +42,7 @@ from rigidblocks.spatial.scalar import (
 )
 from rigidblocks.spatial.spatial import Array
 
-# lower bound of depth / depth_ref in the square root, whose derivative at 0 is infinite
+# lower bound of depth / depth_ref; the derivative of the square root is infinite at 0
 _LEAST = 1e-24
 _TINY = 1e-200  # [N^2], smaller than the square of any sliding friction force
 
@@ -98,10 +98,9 @@ def zener_force(p: Any, y: Any, K_s: Any) -> Any:
 
         f_n = max(0, K_s (y - p))                                                      (RBDA 11.8)
 
-    y <= 0 is the position of the node between the spring K_s [N/m] and the spring-damper. The node
-    is the surface of `surface_rate`, which returns dy/dt for z = y. The force does not depend on
-    velocities, so it is continuous at impact. If K_s tends to infinity, the force converges to
-    `normal_force`.
+    y <= 0 is the position of the node between the spring K_s [N/m] and the spring-damper. Call
+    `surface_rate` with z = y to compute dy/dt. The force does not depend on velocities, so it is
+    continuous at impact. If K_s tends to infinity, the force converges to `normal_force`.
 
     Args:
         p: Negative penetration depth (...) [m].
@@ -204,8 +203,8 @@ class SoftLaw:
 
             min(-p, -(p + D / K dp/dt))
 
-        The force is that of the continuous form. If the body does not touch the surface and
-        approaches it, the margin is minus the gap.
+        The margin belongs to the continuous form of the law. If the body does not touch the surface
+        and approaches it, the margin is minus the gap.
         """
         depth = contact.depth
         return minimum(depth, depth - self.D / self.K * _dot(v, contact.normal))

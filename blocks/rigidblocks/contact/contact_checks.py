@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.contact.joint_tables import LoopTables, check_kinds, free_bodies, neighbours
+from rigidblocks.contact.joint_tables import LoopTables, adjacent_bodies, check_kinds, free_bodies
 from rigidblocks.dynamics.loops.assembly import closure_errors, consistent_velocity
 from rigidblocks.library.common_ports import check_open
 from rigidblocks.robot.joints import SixDoF
@@ -17,7 +17,7 @@ from rigidblocks.spatial.spatial import Array
 
 CLOSED = 1e-6  # tolerance of loop errors of the initial configuration [rad, m]; found by trial
 
-MANY = 400  # number of bodies above which default_max_contacts is smaller; found by trial
+LARGE_MODEL = 400  # more bodies have fewer contacts each (default_max_contacts); found by trial
 
 
 def check_joints(model: Model) -> None:
@@ -97,10 +97,10 @@ def excluded_pairs(
     """
     names = (*model.body_names, "ground")
     named = ((names.index(a), names.index(b)) for a, b in exclusions)
-    return (*neighbours(model), *named)
+    return (*adjacent_bodies(model), *named)
 
 
-def check_freedoms(model: Model, freedoms: JointProperties) -> None:
+def check_joint_properties(model: Model, properties: JointProperties) -> None:
     """Check that rigid contact supports the stops, friction, springs and rotors of the joints.
 
     Raises:
@@ -108,16 +108,16 @@ def check_freedoms(model: Model, freedoms: JointProperties) -> None:
             springs. A six-degree-of-freedom joint has rotor inertia along its translations. A free
             body has rotor inertia or damping.
     """
-    if len(freedoms.lower) != model.nv:
+    if len(properties.lower) != model.nv:
         raise ValueError(
-            f"`joint_properties` has {len(freedoms.lower)} degrees of freedom, but model "
+            f"`joint_properties` has {len(properties.lower)} degrees of freedom, but model "
             f"'{model.name}' has {model.nv}"
         )
     held = (
-        np.isfinite(freedoms.lower)
-        | np.isfinite(freedoms.upper)
-        | (freedoms.friction > 0)
-        | (freedoms.stiffness > 0)
+        np.isfinite(properties.lower)
+        | np.isfinite(properties.upper)
+        | (properties.friction > 0)
+        | (properties.stiffness > 0)
     )
     is_free = free_bodies(model)
     for i, (name, joint) in enumerate(zip(model.joint_names, model.joint, strict=True)):
@@ -128,8 +128,8 @@ def check_freedoms(model: Model, freedoms: JointProperties) -> None:
             )
         of = model.v_slices[i]
         if isinstance(joint, SixDoF) and (
-            np.any(freedoms.armature[of][3:])
-            or (is_free[i] and np.any([freedoms.armature[of], freedoms.damping[of]]))
+            np.any(properties.armature[of][3:])
+            or (is_free[i] and np.any([properties.armature[of], properties.damping[of]]))
         ):
             raise ValueError(
                 f"rigid contact does not support rotor inertia or damping of the free joint "
@@ -141,10 +141,10 @@ def default_max_contacts(model: Model) -> int:
     """Return the default of `max_contacts`, which is sufficient for a pile of the bodies.
 
     A close-packed sphere has twelve contacts, and two spheres share each contact. A body with only
-    spheres therefore counts as six contacts, or as four contacts in a model with more than `MANY`
-    bodies. A body with other shapes counts as twelve contacts.
+    spheres therefore counts as six contacts, or as four contacts in a model with more than
+    `LARGE_MODEL` bodies. A body with other shapes counts as twelve contacts.
     """
-    of_ball = 6 if model.nb <= MANY else 4
+    of_ball = 6 if model.nb <= LARGE_MODEL else 4
     return sum(
         of_ball if all(isinstance(shape, Sphere) for shape in shapes) else 12
         for shapes in model.contact

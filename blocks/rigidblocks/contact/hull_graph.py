@@ -11,19 +11,19 @@ import numpy as np
 
 from rigidblocks.spatial.spatial import Array
 
-START_CELLS = 4  # cells along each edge of a cube face; found by trial
-# Longest rounding error of the sum of the three products, relative to the product of the lengths
+START_CELLS = 4  # number of cells along each edge of a cube face; found by trial
+# largest rounding error of a determinant, relative to the product of the three edge lengths
 ROUNDING = 1e-14
-SHORT_EDGE = 1e-6  # relative to the largest extent; hulls with shorter edges have no graph
+SHORT_EDGE = 1e-6  # shortest edge of a hull with a graph, relative to the extent of the hull
 
 
 def hull_graph(vertices: Array) -> Array:
     """Return the start vertices and the neighbours of the hull of the points `vertices` (n, 3) [m].
 
-    The result contains the start vertex of each cell of direction (`start_directions`), then the
-    start index of each vertex in the list of neighbours and the end of the list (n + 1), and then
-    the list. Points that are not vertices of the hull have no neighbours. If the hull has edges
-    below `SHORT_EDGE`, the result is empty. The array is read-only.
+    The result consists of three arrays: the start vertex for each direction in `start_directions`,
+    n + 1 offsets, and the list of neighbours. The neighbours of vertex i begin at offset i in the
+    list and end before offset i + 1. Points that are not vertices of the hull have no neighbours.
+    If the hull has edges below `SHORT_EDGE`, the result is empty. The array is read-only.
 
     Raises:
         ValueError: There are no points, a coordinate is not finite, or all points lie in one plane.

@@ -157,15 +157,15 @@ class TreeTables:
                 found.append((d, at, -np.inf, np.inf, float(n.friction[j])))
         return tuple(found)
 
-    def text(self, apart: Sequence[tuple[int, int]]) -> str:
+    def text(self, excluded: Sequence[tuple[int, int]]) -> str:
         """Return the C tables of bodies, links, degrees of freedom, stops and excluded pairs.
 
-        `apart` contains the collision exclusions as pairs of body indices (`excluded_pairs`). The
-        index nb means the ground.
+        `excluded` contains the collision exclusions as pairs of body indices (`excluded_pairs`).
+        The index nb means the ground.
         """
         parts = (self._bodies(), self._links(), self._dofs(), self._stops())
         lines = (line for part in parts for line in part)
-        return "\n".join([self._counts, *lines, _excluded_pairs(self.model.nb, apart)])
+        return "\n".join([self._counts, *lines, _excluded_pairs(self.model.nb, excluded)])
 
     @property
     def _counts(self) -> str:
@@ -271,7 +271,7 @@ def free_bodies(model: Model) -> tuple[bool, ...]:
     )
 
 
-def neighbours(model: Model) -> Iterator[tuple[int, int]]:
+def adjacent_bodies(model: Model) -> Iterator[tuple[int, int]]:
     """Yield the pairs of adjacent bodies.
 
     Adjacent bodies are connected by a joint, or by joints with massless bodies between them.

@@ -97,7 +97,7 @@ class CompliantPoints(Block):
         """Return the Jacobian (3n, nv) of the point velocities relative to the contact surfaces."""
 
     @property
-    def _leads(self) -> bool:
+    def _extrapolates(self) -> bool:
         """True if the block extrapolates the points to the middle of the hold interval."""
         return False
 
@@ -147,7 +147,7 @@ class CompliantPoints(Block):
 
     def _longest_step(self, q: Any, law: SoftLaw) -> float:
         q = finite(q, (self.model.nq,), "q")
-        return stable_hold(self.model, q, self._jacobian(q), law, lead=self._leads)
+        return stable_hold(self.model, q, self._jacobian(q), law, lead=self._extrapolates)
 
     def _law(self, p: Record) -> SoftLaw:
         return law_from_parameters(p, self.depth_ref)
@@ -250,7 +250,7 @@ class GroundContact(CompliantPoints):
         if self.sample_time is None:
             return {}
         touching, v = self._contact(u)
-        # initially, the surface is displaced only under penetrating points
+        # at the start, the surface is displaced only at penetrating points
         z = minimum(-touching.depth, x.z)
         return self._sample(
             SurfaceState(z, x.x),
@@ -289,7 +289,7 @@ class GroundContact(CompliantPoints):
         }
 
     @property
-    def _leads(self) -> bool:
+    def _extrapolates(self) -> bool:
         return self.lead and self.sample_time is not None
 
     def _jacobian(self, q: Array) -> Array:

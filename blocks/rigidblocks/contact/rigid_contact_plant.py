@@ -12,7 +12,7 @@ from rigidblocks.block.external_functions import WrittenBlock
 from rigidblocks.contact.contact_checks import (
     as_exclusions,
     as_ground,
-    check_freedoms,
+    check_joint_properties,
     check_joints,
     consistent_start_velocity,
     default_max_contacts,
@@ -81,8 +81,8 @@ class RigidContactPlant(WrittenBlock):
     pair, and the gap at each point. Projected Gauss-Seidel sweeps with the friction cone then solve
     for the impulses p, with a warm start from the previous step. The sweeps end when no contact
     velocity changes by more than 1e-5 of the speed of the fastest body. After 32 sweeps the limit
-    is `moving_tolerance` times the speeds before the step: a larger value saves time if bodies
-    move, and does not affect bodies at rest. `max_sweeps` is the maximum number of sweeps. The C
+    is `moving_tolerance` times the speeds before the step: a larger value saves time for moving
+    bodies and does not affect bodies at rest. `max_sweeps` is the maximum number of sweeps. The C
     code loops over tables, so the compile time does not depend on the number of pairs.
 
     Materials. `mu` and `e` are the coefficients of friction and restitution. `mu_static` is the
@@ -110,10 +110,10 @@ class RigidContactPlant(WrittenBlock):
     (nb,) is 1 if a contact force acts on the body, else 0. centre_of_pressure (nb, 3) [m] is the
     mean of the contact points of a body, weighted by the normal forces. `contacts` is the number of
     contacts. `left_out` is the number of pairs or points that exceed `max_contacts`. `residual`
-    [m/s] is the largest velocity change in the last sweep, at most the velocity error after the
-    step if the sweeps did not converge. `sweeps_made` is the number of sweeps. `depth` [m] is the
-    largest penetration depth. The solver removes overlaps, such as initial overlaps, over several
-    steps without adding velocity.
+    [m/s] is the largest velocity change in the last sweep. If the sweeps do not converge, it is
+    at most the largest error of a contact velocity. `sweeps_made` is
+    the number of sweeps. `depth` [m] is the largest penetration depth. The solver removes overlaps,
+    such as initial overlaps, over several steps without adding velocity.
 
     Sensors. Each of the `sensors` has two sides, which consist of bodies, materials or the ground.
     A sensor `toe` has the output toe_wrench (6,), the wrench of the second side on the first side
@@ -177,13 +177,13 @@ class RigidContactPlant(WrittenBlock):
             )
         if self.max_contacts is None:
             object.__setattr__(self, "max_contacts", default_max_contacts(self.model))
-        check_count("max_contacts", self.max_contacts, MOST_IN_C // 8)  # C indices: 8 per contact
+        check_count("max_contacts", self.max_contacts, MOST_IN_C // 8)  # 8 C indices per contact
         check_count("max_sweeps", self.max_sweeps, MOST_IN_C)
         if not 0.0 < self.moving_tolerance < 1.0:
             raise ValueError(
                 f"moving_tolerance must be above 0 and below 1, but is {self.moving_tolerance!r}"
             )
-        check_freedoms(self.model, self._trees.freedoms)
+        check_joint_properties(self.model, self._trees.freedoms)
         exclusions = as_exclusions(self.model, self.collision_exclusions)
         object.__setattr__(self, "collision_exclusions", exclusions)
 
@@ -379,7 +379,7 @@ class RigidContactPlant(WrittenBlock):
     def tables_with_arguments(
         self, arguments: Iterable[str], statements: Iterable[str] = ()
     ) -> str:
-        """Return the C tables of the plant for a step function with the arguments `arguments`.
+        """Return the C tables of the plant, and the signature of its C step function.
 
         Args:
             arguments: Names of the arguments of the step function, which are pointers to double.
@@ -397,7 +397,7 @@ class RigidContactPlant(WrittenBlock):
 
     @cached_property
     def _workspace(self) -> int:
-        """Upper bound of the memory [bytes] of a step, from sizes that were found by trial."""
+        """Upper bound of the memory [bytes] of a step; coefficients found by trial."""
         assert self.max_contacts is not None
         nb, dofs, rows = self.model.nb, len(self._trees.dofs), len(LoopTables(self.model).rows)
         depth = max(self._trees.depth, default=0) + 1

@@ -34,13 +34,14 @@ from rigidblocks.robot.shapes import (
 from rigidblocks.spatial.spatial import Array, RigidInertia, Transform, identity
 
 FIELD, MESH = 7, 8
-AROUND = 1e3  # width of the level ground around a field / longer field side; found by trial
+# width of the level margin of a height field, relative to its longer side; found by trial
+FIELD_MARGIN = 1e3
 
 
 def field_row(field: HeightField) -> Array:
     """Return the shape table row of a height field."""
     heights, spacing = np.asarray(field.heights), np.asarray(field.spacing)
-    around = AROUND * float(((np.array(heights.shape) - 1) * spacing).max())
+    around = FIELD_MARGIN * float(((np.array(heights.shape) - 1) * spacing).max())
     head = [FIELD, 0, 0, 0, 0, 0, np.inf, 0, *heights.shape]
     return np.array([*head, *np.asarray(field.first), *spacing, around, *heights.ravel()])
 
@@ -117,9 +118,9 @@ def polytope_row(row: Array) -> Array | None:
     planes = _planes(corners)
     faces, areas = [], []
     for k, plane in enumerate(planes):
-        loop = _loop(corners, plane)
+        loop = _face_corners(corners, plane)
         areas.append(_area(loop, plane[:3]))
-        faces += [np.array([k, len(piece), *piece.ravel()]) for piece in _pieces(loop)]
+        faces += [np.array([k, len(piece), *piece.ravel()]) for piece in _convex_pieces(loop)]
     return np.concatenate([[len(planes), len(faces), max(areas)], planes.ravel(), *faces])
 
 
@@ -151,7 +152,7 @@ def _distinct_normals(normals: Array) -> list[Array]:
     return kept
 
 
-def _loop(corners: Array, plane: Array) -> Array:
+def _face_corners(corners: Array, plane: Array) -> Array:
     """Return the corners (n, 3) that lie on a plane, counter-clockwise about the plane normal."""
     n, s = plane[:3], plane[3]
     on = corners[corners @ n > s - 1e-9 * np.ptp(corners, axis=0).max()]
@@ -164,7 +165,7 @@ def _area(loop: Array, n: Array) -> float:
     return float(n @ np.cross(loop, np.roll(loop, -1, axis=0)).sum(axis=0)) / 2
 
 
-def _pieces(loop: Array) -> list[Array]:
+def _convex_pieces(loop: Array) -> list[Array]:
     """Divide a convex face with the corners `loop` (n, 3) into convex pieces.
 
     A piece has at most `MOST_SIDES` corners.
@@ -172,7 +173,7 @@ def _pieces(loop: Array) -> list[Array]:
     if len(loop) <= MOST_SIDES:
         return [loop]
     first, rest = loop[:MOST_SIDES], loop[[0, *range(MOST_SIDES - 1, len(loop))]]
-    return [first, *_pieces(rest)]
+    return [first, *_convex_pieces(rest)]
 
 
 POINT, SEGMENT, BOX, CYLINDER, ELLIPSOID, HULL, HALF_SPACE = range(7)
@@ -262,7 +263,7 @@ def _hull_vertices(row: Array) -> Array:
     return row[8 : 8 + 3 * int(row[5])].reshape(-1, 3)
 
 
-MOST_ON_STACK = 2**15  # largest workspace [bytes] on the stack, which may be only 128 kB
+MOST_ON_STACK = 2**15  # largest workspace [bytes] on the stack; a stack may have only 128 kB
 
 
 def scene_tables(model: Model, ground: Sequence[Shape | Surface]) -> str:
@@ -272,7 +273,7 @@ def scene_tables(model: Model, ground: Sequence[Shape | Surface]) -> str:
     """
     centres = [body_centre(body) for body in model.inertia]
     rows = list(placed_rows(model, ground, centres))
-    inertias = [_about_centre(body) for body in model.inertia]
+    inertias = [_central_inertia(body) for body in model.inertia]
     isotropic = [np.ptp(np.linalg.eigvalsh(I)) <= 1e-12 * np.trace(I) for I in inertias]
     return "\n".join(
         [
@@ -281,7 +282,7 @@ def scene_tables(model: Model, ground: Sequence[Shape | Surface]) -> str:
             table("double", "RB_INERTIA", [I.ravel() for I in inertias]),
             table("int", "RB_ISOTROPIC", map(int, isotropic)),
             shape_tables(rows),
-            table("double", "RB_SHAPE_REACH", [_reach(row, X) for _, row, X in rows]),
+            table("double", "RB_SHAPE_REACH", [_bounding_radius(row, X) for _, row, X in rows]),
         ]
     )
 
@@ -291,7 +292,7 @@ def shape_tables(rows: Sequence[tuple[int, Array, Transform]]) -> str:
     starts = np.cumsum([0, *(len(row) for _, row, _ in rows)])[:-1]
     kinds = {int(row[0]) for _, row, _ in rows}
     if kinds & {FIELD, MESH}:
-        kinds.add(SEGMENT)  # the edges of terrain are segments
+        kinds.add(SEGMENT)  # the C code treats terrain edges as segments
     return "\n".join(
         [
             f"#define RB_KINDS_PRESENT {sum(1 << kind for kind in kinds)}",
@@ -330,13 +331,13 @@ def body_centre(body: RigidInertia) -> Array:
     return np.asarray(body.h / body.m if body.m > 0 else np.zeros(3))
 
 
-def _about_centre(body: RigidInertia) -> Array:
+def _central_inertia(body: RigidInertia) -> Array:
     """Return the rotational inertia (3, 3) about the centre of mass c: I - m (c . c 1 - c c^T)."""
     c = body_centre(body)
     return np.asarray(body.I - body.m * (c @ c * np.eye(3) - np.outer(c, c)))
 
 
-def _reach(row: Array, X: Transform) -> float:
+def _bounding_radius(row: Array, X: Transform) -> float:
     """Return the radius [m] of a sphere, centred at the centre of mass, that contains a shape.
 
     The radius is zero for planes, height fields and meshes.

@@ -190,13 +190,13 @@ class SoftContact(StagedBlock):
 
     Shapes. The field `contact` of the model lists the shapes of the bodies. `ground` lists fixed
     shapes and surfaces in base coordinates. The narrow phase uses the C code of rigid contact.
-    Polytopes are boxes and hulls of up to 64 vertices. They have a pressure distribution over the
-    overlap with each other and with all ground (`c/contact/compliant_forces.h`). For polytopes d is
+    Polytopes are boxes and hulls of up to 64 vertices. A pressure acts over the overlap of two
+    polytopes, or of a polytope and the ground (`c/contact/compliant_forces.h`). For polytopes d is
     the penetration depth of a point, and A is the area of the largest face of the smaller shape. A
-    cube on a plane has the depth d = m g / K. Other shapes have up to four contact points along one
-    normal, or along each of eight normals on height fields and meshes. Each point has a spring K
-    and a damper D. Adjacent bodies have no contact. The pairs in `collision_exclusions`, in which
-    "ground" means all fixed shapes, have no contact either.
+    cube of mass m that rests on a plane has the depth d = m g / K. Other shapes have up to four
+    contact points along one normal, or along each of eight normals on height fields and meshes.
+    Each point has a spring K and a damper D. Adjacent bodies have no contact. The pairs in
+    `collision_exclusions`, in which "ground" means all fixed shapes, have no contact either.
 
     Force law. `dissipation` c [s/m] is the coefficient of Hunt and Crossley. If `depth_ref` [m] is
     given, the stiffness and damping at points are multiplied by g, which models contact between
@@ -204,10 +204,10 @@ class SoftContact(StagedBlock):
     potential energy.
 
     Materials. K, D and mu apply to a pair of shapes without a `Material`. If the shapes have
-    materials, the springs of the two materials are in series, and mu is the geometric mean. D
-    dissipates as much power as both dampers. `material_pairs` overrides this rule for a pair of
-    material names: (name, name, Material). If a material has no stiffness, the stiffness of the
-    other material applies.
+    materials, the springs of the two materials are in series, and mu is the geometric mean. The
+    damper of the pair dissipates as much power as the dampers of both materials. `material_pairs`
+    overrides this rule for a pair of material names: (name, name, Material). If a material has no
+    stiffness, the stiffness of the other material applies.
 
     Friction acts between two shapes as one patch per pair. Within the friction cone, the patch
     sticks to both bodies by a spring K_t and a damper D_t. The default of K_t is K. The default of

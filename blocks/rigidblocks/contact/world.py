@@ -128,8 +128,8 @@ def shifted_elements(
 ) -> dict[str, tuple[Any, ...]]:
     """Return the force elements of a robot with the joint and body indices of `model`.
 
-    `model` may have an additional first body for the robot base. X is the placement of the robot
-    base. The function transforms points on the base to world coordinates. The keys of the
+    `model` may have an additional first body for the robot base. X is the placement of the base,
+    with which the function transforms points on the base to world coordinates. The keys of the
     result are fields of `WorldPart`.
     """
     n, springs = model.nb - robot.model.nb, list[PointSpring]()

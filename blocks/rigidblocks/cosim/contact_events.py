@@ -15,7 +15,7 @@ from rigidblocks.block.integrators import Integrator
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.contact.event_driven.contact_dynamics import contact_matrix, delassus_factors
 from rigidblocks.contact.event_driven.contact_mode import (
-    TOUCHING,
+    GAP_TOLERANCE,
     Contacts,
     Directions,
     Motion,
@@ -391,7 +391,7 @@ class Scene:
             equation = self.equations.equation(q, qd, self.tau(t, q, qd), touching)
             leaving = {i: float(equation.w[k]) for i, k in equation.D.z.items()}
             slowest = min(leaving.values(), default=0.0)
-            fall = FALLS * np.sqrt(2.0 * TOUCHING * np.abs(equation.d).max(initial=0.0))
+            fall = FALLS * np.sqrt(2.0 * GAP_TOLERANCE * np.abs(equation.d).max(initial=0.0))
             slow = max(SLOW, float(fall))
             if slowest >= -slow:
                 closed = [i for i, velocity in leaving.items() if velocity <= slow]

@@ -24,7 +24,7 @@ from rigidblocks.spatial.spatial import Array
 # A contact is dependent if its pivot of M, scaled to a unit diagonal, is below this value. The
 # pivot is the square of an angle in the metric of H^-1, so 1e-10 corresponds to 1e-5 rad
 DEPENDENT = 1e-10
-WITHIN = 1e-11  # tolerance of w >= 0, relative to the largest |d|; found by trial
+ZERO_TOLERANCE = 1e-11  # tolerance of w >= 0, relative to the largest |d|; found by trial
 _ROUNDING = 1e-14  # rounding error of a sum, relative to its terms; found by trial
 
 
@@ -47,7 +47,7 @@ class Complementarity(NamedTuple):
     @property
     def redundant(self) -> Array:
         """Mask (n,) of the closed contacts that depend on the active contacts."""
-        closed = np.abs(self.w) <= WITHIN * max(1.0, float(np.abs(self.w).max(initial=0.0)))
+        closed = np.abs(self.w) <= ZERO_TOLERANCE * max(1.0, float(np.abs(self.w).max(initial=0.0)))
         return closed & ~self.active
 
 
@@ -91,9 +91,9 @@ def complementarity(M: ArrayLike, d: ArrayLike) -> Complementarity:
     The problem is w = M lam + d, w >= 0, lam >= 0, w^T lam = 0. M and d must not be traced. Each
     iteration increases the force of the contact with the most negative w until this w is zero. It
     releases contacts whose force reaches zero during the increase. The objective of RBDA Eq 11.43
-    decreases in every iteration, so the search ends. Values below `WITHIN` count as zero.
+    decreases in every iteration, so the search ends. Values below `ZERO_TOLERANCE` count as zero.
     `DEPENDENT` is the tolerance for dependent contacts. The function sets w of a dependent contact
-    to zero, although w can be about 1e-5 of |d|.
+    to zero. The exact value of this w can be about 1e-5 of |d|.
 
     Args:
         M: Symmetric positive semidefinite matrix (n, n), T^T H^-1 T.
@@ -111,7 +111,7 @@ def complementarity(M: ArrayLike, d: ArrayLike) -> Complementarity:
     w = (A @ lam + b) / scale
     lam = scale * lam
     w[basis + dependent] = 0.0
-    w[np.abs(w) <= WITHIN * size] = 0.0
+    w[np.abs(w) <= ZERO_TOLERANCE * size] = 0.0
     w = np.maximum(w, 0.0) if feasible else w
     active = _complete_basis(A, basis, w <= 0) if feasible else _mask(basis, len(d))
     return Complementarity(lam, w, active, feasible, feasible and _is_unique(A, lam > 0, w <= 0))
@@ -172,7 +172,7 @@ def _pivot(A: Array, b: Array) -> tuple[Array, list[int], list[int], bool]:
         w = A @ lam + b
         w[basis + dependent] = 0.0
         j = int(np.argmin(w)) if len(b) else 0
-        if not len(b) or w[j] >= -WITHIN * size - _ROUNDING * lam.sum():
+        if not len(b) or w[j] >= -ZERO_TOLERANCE * size - _ROUNDING * lam.sum():
             # no contact approaches: remove the rounding error, lam_B -= A_BB^-1 w_B
             lam[basis] -= np.linalg.solve(A[np.ix_(basis, basis)], (A @ lam + b)[basis])
             return np.maximum(lam, 0.0), basis, dependent, True
@@ -388,7 +388,7 @@ def _tableau_rows(N: Array, q: Array, basis: Array) -> Array | None:
 _EXACT = 1e-10  # residuals below this value are rounding errors
 _LOST = 1e-4  # results with a residual above this value are not solutions
 # largest perturbation of q; it breaks ties, so that the pivoting does not cycle
-_APART = 1e-10
+_PERTURBATION = 1e-10
 
 
 def frictional_complementarity(
@@ -417,18 +417,19 @@ def frictional_complementarity(
     n = len(d) - 2 * len(mu)
     if not len(mu):
         return complementarity(M, d)
-    lam = forces = _forces(M, d, mu, c)
+    lam = forces = _solve_pyramids(M, d, mu, c)
     if forces is None:
         smooth = complementarity(M[:n, :n], d[:n]).lam
         forces = np.concatenate([smooth, np.zeros(len(d) - n)])
     return Complementarity(forces, M @ forces + d, forces != 0.0, lam is not None, None)
 
 
-def _forces(M: Array, d: Array, mu: Array, c: Array) -> Array | None:
+def _solve_pyramids(M: Array, d: Array, mu: Array, c: Array) -> Array | None:
     """Solve the problem with friction pyramids; return lam (n + 2k,), or None on failure.
 
     The initial active set contains the contacts with a force in the solution without friction. The
-    function adds contacts with negative separation velocity until no contact has one.
+    function adds contacts with negative separation velocity until all separation velocities are
+    nonnegative.
     """
     problem, k, n = _unit_problem(M, d, mu, c), len(mu), len(d) - 2 * len(mu)
     basis = _smooth_basis(problem)
@@ -437,11 +438,11 @@ def _forces(M: Array, d: Array, mu: Array, c: Array) -> Array | None:
     for attempt in range(2 * n + 2):
         lam, basis = _solve_for_active_set(problem, np.flatnonzero(tried), basis)
         approach = np.where(tried, 0.0, -np.inf if lam is None else (M @ lam + d)[:n])
-        more = approach < -WITHIN * np.abs(d).max()
+        more = approach < -ZERO_TOLERANCE * np.abs(d).max()
         if not more.any():
             break
         if lam is not None:
-            # add at most three contacts at once, because most of them open again
+            # add at most three contacts at once, because most of the added contacts open again
             more &= approach <= np.sort(approach)[min(2, n - 1)]
             if attempt < n:  # later attempts release no contact, so that the search ends
                 tried = (lam[:n] > 0) | adhering
@@ -571,12 +572,12 @@ def _solve(
 def _break_ties(q: Array, places: Array | None = None) -> Array:
     """Perturb each element of q by a different small amount, which prevents cycling.
 
-        q_i' = q_i + _APART (1 + (i phi mod 1))
+        q_i' = q_i + _PERTURBATION (1 + (i phi mod 1))
 
     phi is the golden ratio minus 1, so no two perturbations are equal. `places` contains the index
     i of each element, by default 0 to len(q) - 1.
     """
-    return q + _APART * (
+    return q + _PERTURBATION * (
         1.0 + (np.arange(len(q)) if places is None else places) * 0.6180339887498949 % 1.0
     )
 
@@ -652,7 +653,7 @@ def shared_forces(M: ArrayLike, lam: ArrayLike, stiffness: ArrayLike = 1.0) -> A
 
     The load distribution among dependent contacts of rigid bodies is not unique. The compliance of
     the supports determines this distribution (RBDA 11.5). Equal stiffness gives the least-squares
-    forces. A support cannot pull: its force is zero if it would have to pull. The function solves a
+    forces. A support cannot pull, so all forces are nonnegative. The function solves a
     complementarity problem with lam = P z + lam0 - P K^-1 lam0. N is a basis of the null space of
     M, and P = N (N^T K^-1 N)^-1 N^T.
 

@@ -30,10 +30,10 @@ from rigidblocks.spatial.spatial import Array
 
 # returns all possible contacts at (q, qd), in an order that does not depend on q and qd
 Contacts = Callable[[Array, Array], Sequence[AnyContact]]
-# tolerances of zero, all found by trial
-WITHIN = 1e-9  # relative to the largest force, and to max(largest acceleration, 1 m/s^2)
-STILL = 1e-9  # sliding velocity [m/s]
-TOUCHING = 1e-13  # gap [m]
+# values below these tolerances count as zero; all found by trial
+RELATIVE_TOLERANCE = 1e-9  # relative to the scales `Phase.force` and `Phase.acceleration`
+SPEED_TOLERANCE = 1e-9  # sliding velocity [m/s]
+GAP_TOLERANCE = 1e-13  # gap [m]
 _DEPENDENT = 1e-10  # singular value of dependent contacts, relative to the largest
 
 
@@ -60,7 +60,7 @@ class Phase:
     near: Mapping[int, Array] = field(default_factory=dict)
     force: float = 1.0
     acceleration: float = 1.0
-    slow: float = STILL
+    slow: float = SPEED_TOLERANCE
 
     @property
     def sticking(self) -> tuple[int, ...]:
@@ -266,12 +266,12 @@ def phase_forces(equation: PhaseEquation, phase: Phase) -> tuple[Array, Array]:
     return lam, equation.M @ lam + equation.d
 
 
-# index of the constrained direction of an unknown y, forces (r,) per unit of y, and y from `near`
+# one unknown y: index of its constrained direction, forces (r,) for y = 1, and y in `Phase.near`
 _Column = tuple[int, Array, float]
 
 
 def _normal_columns(equation: PhaseEquation, phase: Phase) -> list[_Column]:
-    """Return the columns of G for normal forces and sliding friction (`phase_forces`)."""
+    """Return one column of G per pressed contact, for normal force and sliding friction."""
     columns, D = list[_Column](), equation.D
     for i in phase.pressed:
         column = np.zeros(len(equation.d))
@@ -321,7 +321,7 @@ def margin(here: Surfaces, phase: Phase, motion: Motion) -> float:
     margins = [np.inf]
     for i, gap in enumerate(here.gap):
         if i not in phase.closed:
-            margins.append(float(gap) + TOUCHING)
+            margins.append(float(gap) + GAP_TOLERANCE)
         elif i in phase.pressed:
             margins += _pressed_margins(i, here, phase, motion)
     return float(min(margins))
@@ -333,12 +333,12 @@ def _pressed_margins(i: int, here: Surfaces, phase: Phase, motion: Motion) -> li
     The margins are the normal force, and the friction reserve or the sliding velocity.
     """
     z, xy, mu = motion.force[i, 0], motion.force[i, 1:], float(here.mu[i])
-    margins = [z + 2 * WITHIN * phase.force]
+    margins = [z + 2 * RELATIVE_TOLERANCE * phase.force]
     if i in phase.slip:
         speed = phase.slip[i] @ here.tangents[i] @ motion.velocity[i, 1:]
-        margins.append(float(speed) + STILL)
+        margins.append(float(speed) + SPEED_TOLERANCE)
     elif mu > 0.0:
-        margins.append(mu * z - np.hypot(*xy) + 3 * WITHIN * phase.force)
+        margins.append(mu * z - np.hypot(*xy) + 3 * RELATIVE_TOLERANCE * phase.force)
     return margins
 
 
@@ -394,7 +394,7 @@ def select_contact_modes(equation: PhaseEquation, closed: Sequence[int], h: floa
     stay = [
         i
         for i in phase.closed
-        if i in phase.pressed or a[equation.D.z[i]] <= WITHIN * phase.acceleration
+        if i in phase.pressed or a[equation.D.z[i]] <= RELATIVE_TOLERANCE * phase.acceleration
     ]
     return replace(phase, closed=tuple(stay))
 
@@ -416,7 +416,7 @@ def _initial_phase(equation: PhaseEquation, closed: Sequence[int], h: float) -> 
 
 def slow_contacts(equation: PhaseEquation, h: float) -> list[int]:
     """Return the indices of contacts with friction whose sliding velocity counts as zero."""
-    least = max(10 * STILL, _STOPPED * _slow_speed(equation, h))
+    least = max(10 * SPEED_TOLERANCE, _STOPPED * _slow_speed(equation, h))
     return [i for i, xy in equation.D.xy.items() if np.hypot(*equation.w[xy]) <= least]
 
 
@@ -427,7 +427,7 @@ def _acceleration_scale(equation: PhaseEquation) -> float:
 
 def _slow_speed(equation: PhaseEquation, h: float) -> float:
     """Return the speed 2 h max |d| [m/s] that a contact may lose in two steps of length h [s]."""
-    return max(2.0 * h * _acceleration_scale(equation), STILL)
+    return max(2.0 * h * _acceleration_scale(equation), SPEED_TOLERANCE)
 
 
 def _mode_without_friction(equation: PhaseEquation, phase: Phase) -> Phase:
@@ -524,7 +524,7 @@ def _release_contact(equation: PhaseEquation, phase: Phase, lam: Array, a: Array
     """
     del a
     z = {i: float(lam[equation.D.z[i]]) for i in phase.pressed}
-    if min(z.values(), default=0.0) < -WITHIN * phase.force:
+    if min(z.values(), default=0.0) < -RELATIVE_TOLERANCE * phase.force:
         worst = min(z, key=lambda i: z[i])
         return replace(phase, pressed=tuple(i for i in phase.pressed if i != worst))
     return None
@@ -537,7 +537,7 @@ def _press_contact(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) 
     """
     del lam
     resting = {i: a[k] for i, k in equation.D.z.items() if i not in phase.pressed}
-    if min(resting.values(), default=0.0) < -WITHIN * phase.acceleration:
+    if min(resting.values(), default=0.0) < -RELATIVE_TOLERANCE * phase.acceleration:
         return replace(phase, pressed=(*phase.pressed, min(resting, key=lambda i: resting[i])))
     return None
 
@@ -558,7 +558,7 @@ def _share_friction(equation: PhaseEquation, phase: Phase, lam: Array, a: Array)
     normal = [float(lam[equation.D.z[i]]) for i in sticking]
     mean = sum(normal) / max(1, len(normal))
     share = {
-        i: float(np.sqrt(max(f / mean, 1e-6))) if mean > WITHIN * phase.force else 1.0
+        i: float(np.sqrt(max(f / mean, 1e-6))) if mean > RELATIVE_TOLERANCE * phase.force else 1.0
         for i, f in zip(sticking, normal, strict=True)
     }
     return replace(phase, share=share)
@@ -572,7 +572,8 @@ def _start_slipping(equation: PhaseEquation, phase: Phase, lam: Array, a: Array)
     del a
     D, sticking = equation.D, _sticking_contacts(equation, phase)
     loads = {
-        i: np.hypot(*lam[D.xy[i]]) / (equation.mu(i) * max(lam[D.z[i]], 0.0) + WITHIN * phase.force)
+        i: np.hypot(*lam[D.xy[i]])
+        / (equation.mu(i) * max(lam[D.z[i]], 0.0) + RELATIVE_TOLERANCE * phase.force)
         for i in sticking
     }
     if (worst := max(loads.values(), default=0.0)) <= 1.0:
@@ -594,8 +595,8 @@ def _turn_friction(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) 
         i: _tangent_direction(equation.surfaces.tangents[i], a[xy[i]])
         for i in phase.slip
         if i in phase.pressed
-        and np.hypot(*equation.w[xy[i]]) <= STILL
-        and np.hypot(*a[xy[i]]) > WITHIN * phase.acceleration
+        and np.hypot(*equation.w[xy[i]]) <= SPEED_TOLERANCE
+        and np.hypot(*a[xy[i]]) > RELATIVE_TOLERANCE * phase.acceleration
     }
     if all(np.abs(way[i] - phase.slip[i]).max() <= 1e-6 for i in way):
         return None
@@ -615,7 +616,7 @@ def _sweep_modes(equation: PhaseEquation, phase: Phase) -> Phase:
     """
     D, lam = equation.D, _swept_forces(equation)
     force = _force_scale(equation, lam, phase)
-    pressed = [i for i in D.z if lam[D.z[i]] > WITHIN * force]
+    pressed = [i for i in D.z if lam[D.z[i]] > RELATIVE_TOLERANCE * force]
     near = {i: lam[[D.z[i], *D.tangents(i)]] for i in pressed}
     slip = {
         i: _tangent_direction(equation.surfaces.tangents[i], -lam[D.xy[i]])

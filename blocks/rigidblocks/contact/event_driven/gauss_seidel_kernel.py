@@ -23,10 +23,10 @@ from rigidblocks.tracing.trace import trace
 def compiled_sweeps(n: int, k: int, sweeps: int = 30, cone: bool = True) -> CompiledFunction:
     """Return the compiled `contact.projected_sweeps` for n contacts, the first k with friction.
 
-    The arguments of the compiled function are (M, d, mu, c, start). Their shapes are M (n + 2k,
-    n + 2k), d and start (n + 2k,), mu and c (k,). The function returns lam, w = M lam + d, and the
-    residual of `contact.contact_residual`. The duration of a call does not depend on the values,
-    except that open contacts take less time.
+    The arguments of the compiled function are (M, d, mu, c, start). Their shapes are M (n + 2k, n +
+    2k), d and start (n + 2k,), mu and c (k,). The function returns lam, w = M lam + d, and the
+    residual of `contact.contact_residual`. Every call makes all `sweeps`. A call with many open
+    contacts takes less time, because a sweep skips part of their computation.
 
     Raises:
         ValueError: k is not in the range 0 <= k <= n.
