@@ -62,7 +62,7 @@ static inline double minimum(double a, double b)
 #endif
 
 enum {
-    RB_TIP_STATE = 24, /* numbers of a tip: X0 (12), v (6), a (6) */
+    RB_TIP_STATE = 24, /* number of values of a tip: X0 (12), v (6), a (6) */
     RB_CHANGES = 18    /* changes of a row: position, angular velocity, acceleration, velocity */
 };
 
@@ -138,8 +138,8 @@ static inline void orthogonalize(struct loops *l, real tolerance)
     }
 }
 
-/* y -= sum_k c[k stride] rows[k], for `count` rows of N elements. Only the variables on the path to
-   a tip that are not on the paths to all ends of its constraints change. */
+/* y -= sum_k c[k stride] rows[k], for `count` rows of N elements. Only elements of variables
+   between STOP and the tip change. */
 static inline void subtract_along_path(int tip, real *y, const real *c, int stride,
                                        const real *rows, int count)
 {
@@ -157,8 +157,8 @@ static inline void get_states(const real *cells, int stride, struct loops *l)
                RB_TIP_STATE * sizeof *cells);
 }
 
-/* Compute the constraints of the tips: Q, R and g. Position errors make rows independent that are
-   dependent if the loops are closed; the tolerance excludes these rows. */
+/* Compute the constraints of the tips: Q, R and g. Position errors can make dependent rows
+   independent; the tolerance excludes these rows. */
 static inline void constrain(const struct columns *w, const struct factors *f, struct loops *l)
 {
     const real *row = l->values;
@@ -209,8 +209,8 @@ static inline void closed_accelerations(const real *cells, int stride, const rea
     }
 }
 
-/* Refine the accelerations by the residual of the joint forces: tau minus the first column. That
-   column is the required force, minus the constraint forces. */
+/* Refine the accelerations by the residual of the joint forces, which is tau minus the first
+   column. The first column contains the required joint forces minus the constraint forces. */
 static inline void refine_closed(const real *columns, const real *tau, const struct factors *f,
                                  const struct loops *l, real *qdd)
 {
@@ -225,8 +225,8 @@ static inline void refine_closed(const real *columns, const real *tau, const str
         qdd[i] += rest[i];
 }
 
-/* Return the position of the forces on the tips in `values`; the changes of the rows precede
-   them. */
+/* Return the address of the forces on the tips, which follow the changes of the rows in
+   `values`. */
 static inline const real *tip_force_places(const struct loops *l)
 {
     const real *forces = l->values;

@@ -132,8 +132,8 @@ static inline double squared_step(const double *lam, const double *before)
     return sum;
 }
 
-/* Store the forces of the sweep with the smallest change in `best`, followed by their w. `x` holds
-   the current forces and w, followed by workspace. */
+/* Do all sweeps. `best` receives the forces of the sweep with the smallest change, followed by the
+   corresponding w. `x` holds the current forces and w, followed by workspace. */
 static inline void run_sweeps(const double *M, double known[RB_COUNT][20], double *x, double *best)
 {
     double *lam = x, *w = lam + RB_N, *way = w + RB_N, *before = way + 2 * RB_N,
@@ -144,7 +144,7 @@ static inline void run_sweeps(const double *M, double known[RB_COUNT][20], doubl
         memcpy(before, x, 2 * RB_N * sizeof *x);
         sweep(M, known, lam, w);
         size[0] = squared_step(lam, before);
-        if (k == 0 || !(least < size[0])) { /* this form also accepts NaN */
+        if (k == 0 || !(least < size[0])) { /* also true if a size is NaN */
             least = size[0];
             memcpy(best, x, 2 * RB_N * sizeof *x);
         }

@@ -72,7 +72,8 @@ static inline void covector_changes(const struct second_columns *w, int d, real 
 
 /* Store second derivatives of the force of variable i. The first derivative is with respect to the
    velocity of variable d, the second to the positions and velocities of the variables `first` to
-   `last` - 1. For two velocities of one joint, the result is the mean over both orders. */
+   `last` - 1. For two velocities of one joint, the result is the mean over both orders of
+   differentiation. */
 static inline void put_speeds(struct tensors *t, int i, int d, const real *positions,
                               const real *speeds, int first, int last)
 {
@@ -88,7 +89,7 @@ static inline void put_speeds(struct tensors *t, int i, int d, const real *posit
 }
 
 /* Compute the second derivatives of the force of variable d with respect to the variables on its
-   path. Of two variables, j is the later one. */
+   path. Variable j belongs to the joint of k or to a joint farther from the base. */
 static inline void second_of_own_force(const struct second_columns *w, int d, struct tensors *t)
 {
     real by_q[9][RB_N], by_qd[3][RB_N], mixed[RB_N], fast[RB_N];
@@ -111,8 +112,9 @@ static inline void second_of_own_force(const struct second_columns *w, int d, st
     }
 }
 
-/* Effect of variable d on the forces of its subtree if a variable k on its path changes: by q of d
-   and q, qd or qdd of k, and by qd of d and q or qd of k. */
+/* Second derivatives of the forces on the subtree of variable d. The first derivative is with
+   respect to q or qd of d. The second is with respect to q, qd or qdd of a variable k on the path
+   of d. */
 struct changed_forces {
     real qq[6][RB_N], qv[6][RB_N], qa[6][RB_N], vq[6][RB_N], vv[6][RB_N];
 };

@@ -176,8 +176,8 @@ static inline void force_derivatives(const real *columns, real *out)
 
 #ifdef RB_DEEP
 
-/* For deep trees, H^-1 is applied by the passes of the articulated-body algorithm. A solution then
-   takes a time in proportion to the number of variables instead of its product with the depth. */
+/* For deep trees, H^-1 is applied by the passes of the articulated-body algorithm. The computing
+   time is then proportional to the number of variables, not to its product with the depth. */
 
 enum { RB_BLOCK = 24 /* number of right-hand sides in a pass */ };
 

@@ -363,8 +363,8 @@ static inline void rb_free_velocities(const struct rb_scene *s, const double *z,
     rb_solve_downwards(&s->inertia, 0, RB_DOFS, qd);
 }
 
-/* Move a frame with velocities in its own coordinates. The linear velocity is constant and has the
-   direction for the middle of the step. */
+/* Move a frame with velocities in frame coordinates. The linear velocity is rotated once, with the
+   orientation at the middle of the step. */
 static inline void move_frame(const double *q, const double *qd, double h, int moves, double *out)
 {
     double r[9], angle[3], middle[4], way[3];
@@ -553,7 +553,7 @@ static inline void rb_find_loops(struct rb_scene *s)
     }
 }
 
-/* Project a vector L^-T x onto the closed loops of a tree. */
+/* Project a vector L^-T x onto the motions that the closed loops of a tree allow. */
 static inline void rb_keep_loops(const struct rb_scene *s, int first, int count, double *x)
 {
     for (int i = 0; RB_CLOSURES > 0 && i < s->loops.count; i++) {
@@ -566,8 +566,9 @@ static inline void rb_keep_loops(const struct rb_scene *s, int first, int count,
     }
 }
 
-/* Project a row L^-T J^T of one path onto the closed loops, for all degrees of freedom of its tree.
-   `step` is the stride of the elements of `y` and `w`. */
+/* Project a row L^-T J^T of one path onto the motions that the closed loops allow. The result has
+   an element for each degree of freedom of the tree. `step` is the stride of the elements of `y`
+   and `w`. */
 static inline void rb_hold_row(const struct rb_scene *s, int leaf, const double *y, int step,
                                double *w)
 {
@@ -602,7 +603,7 @@ static inline void opening_velocity(const struct rb_scene *s, const double *rate
     rb_solve_downwards(&s->inertia, 0, RB_DOFS, x);
 }
 
-/* Project velocities onto the closed loops. */
+/* Project velocities onto the motions that keep the loops closed. */
 static inline void rb_hold_loops(const struct rb_scene *s, double *qd)
 {
     RB_WORKSPACE(RB_LARGE_SCENE, double, rates, RB_LOOP_ROWS + 1);
@@ -620,7 +621,7 @@ static inline void rb_hold_loops(const struct rb_scene *s, double *qd)
 }
 
 /* Compute the loop closure errors after a step h with the velocities `qd` from the positions `q`,
-   minus `held`. Returns the largest. */
+   minus `held`. Returns the largest magnitude. */
 static inline double coming_errors(struct rb_scene *s, const double *q, double h, const double *qd,
                                    const double *held, double *out)
 {
@@ -647,7 +648,7 @@ static inline double coming_errors(struct rb_scene *s, const double *q, double h
 static inline double rb_close_loops(struct rb_scene *s, const double *q, double h, int times,
                                     const double *held, double *qd)
 {
-    /* [rad or m] below this error, the last correction always reduces it, so no check follows */
+    /* [rad or m] the last correction always reduces a smaller error and is not checked */
     static const double near = 1e-6;
     double most = INFINITY;
     RB_WORKSPACE(RB_LARGE_SCENE, double, rates, RB_LOOP_ROWS + 1);

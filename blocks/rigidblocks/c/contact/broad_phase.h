@@ -34,7 +34,7 @@ struct rb_body {
 struct rb_link {
     double o[3], v[3], turning[3], speeding[3], f[3], n[3];
     double arm[3],
-        centre[3]; /* from the parent origin to the link origin, and on to the centre of mass */
+        centre[3]; /* link origin from the parent origin; centre of mass from the link origin */
     double mass, middle[3], inertia[9], own[9];
 };
 
@@ -155,9 +155,9 @@ static inline void rb_angular_momentum(const struct rb_scene *s, int k, double *
     rb_rotate(s->body[k].r, out, out);
 }
 
-/* Compute the mean angular velocity w of a body over the step. A rotation by it conserves the
-   angular momentum and the energy (Simo and Wong 1991). x is the mean of the momentum in the body
-   frame before and after the step, L the initial momentum. Fixed-point iteration solves
+/* Compute the mean angular velocity w of a body over the step. A rotation with this velocity
+   conserves the angular momentum and the energy (Simo and Wong 1991). x is the mean of the momentum
+   in the body frame before and after the step, L the initial momentum. Fixed-point iteration solves
 
        x + tan(h w / 2) / w (w x x) = L,  w = I^-1 x. */
 static inline void rb_mean_angular_velocity(const struct rb_scene *s, int k, double *w)
@@ -183,7 +183,7 @@ static inline void rb_mean_angular_velocity(const struct rb_scene *s, int k, dou
     }
 }
 
-/* Return the largest speed of a shape's points [m/s], before the step or now. */
+/* Return an upper bound of the speed of a shape's points [m/s], before the step and now. */
 static inline double rb_shape_speed(const struct rb_scene *s, int k)
 {
     const struct rb_body *body = &s->body[RB_SHAPE_BODY[k]];
@@ -223,9 +223,9 @@ static inline double half_extent(const double *shape, const double *d)
     return rb_dot(d, top); /* these cores are symmetric */
 }
 
-/* Place the shapes and their bounds. The margin covers the displacement of a step, even if the
-   fastest body hits the shape, but at least a small fraction of the size. Returns 1 if the margin
-   of some shapes does not cover such a hit. */
+/* Compute the poses and the bounds of the shapes. The margin covers the displacement of a shape in
+   a step. It also covers the displacement after a hit by the fastest body, up to a small fraction
+   of the size. Returns 1 if this displacement is larger for some shapes. */
 static inline int rb_place_shapes(struct rb_scene *s, double h)
 {
     double fastest = 0.0;
@@ -311,7 +311,8 @@ static inline int may_touch(int a, int b)
     return a != b && (low == RB_APARTS || RB_APART[low] > key);
 }
 
-/* Return 1 if a half-space plane is farther below a shape than its reach and the margins. */
+/* Return 1 if a shape is above the plane of a half-space by more than the margins. The test uses
+   the bounding radius of the shape about the centre of mass of its body. */
 static inline int is_above(const struct rb_scene *s, int k, int plane)
 {
     const struct rb_placed_shape *ground = &s->shape[plane];
@@ -377,9 +378,9 @@ static inline void sort_pairs(const struct rb_shape_pair *from, int n, int by_b,
         to[at[by_b ? from[k].b : from[k].a]++] = from[k];
 }
 
-/* Find the pairs with overlapping bounds by sweep and prune along the widest axis: in the order of
-   their lower ends, compare each shape with the active ones, whose upper ends are not passed yet.
-   The pairs are sorted by their indices. */
+/* Find the pairs with overlapping bounds by sweep and prune along the widest axis. The sweep visits
+   the shapes in the order of their lower ends. It compares each shape with the active shapes, whose
+   upper ends it has not passed. The pairs are sorted by the indices of the shapes. */
 static inline void rb_find_pairs(struct rb_scene *s)
 {
     const int axis = widest_axis(s);

@@ -222,8 +222,8 @@ static inline int where_positive(double (*x)[3], int n, const struct field *f)
     return rb_clip_polygon(x, n, down, f->at, 0.0);
 }
 
-/* Add the pressure on a polygon of a face on which the depth below one plane is linear. `share` is
-   the fraction of the law. The face belongs to A and the field to B; with `sign` -1, the face
+/* Add the pressure on a polygon of a face on which the depth below one plane is linear. The force
+   is multiplied by `share`. The face belongs to A and the field to B; with `sign` -1, the face
    belongs to B and the field to A. `up` is the outward unit normal of the face. */
 static inline void press_polygon(double (*x)[3], int n, const struct plane *plane, const double *up,
                                  const struct rb_law *law, double share, double sign,
@@ -365,8 +365,8 @@ static inline void rb_press_polytopes(const struct rb_placed_shape *one, const d
    The depth of a point in a height field is its depth below the plane of the triangle above it. The
    field p = k depth acts on the faces of the polytope and pushes it out from any depth. A mesh has
    only a surface: the field of the polytope acts on it as on a face of another polytope. Both
-   derive from an energy, k times the integral of the depth over the overlap, so no edge of terrain
-   or polytope gains energy. */
+   forces derive from an energy, k times the integral of the depth over the overlap. Therefore no
+   edge of terrain or polytope gains energy. */
 
 /* Clip a polygon to the part vertically below a triangle of a height field. */
 static inline int clip_below(double (*x)[3], int n, const struct rb_triangle *t,

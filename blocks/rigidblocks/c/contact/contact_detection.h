@@ -84,8 +84,8 @@ static const double RB_ARRIVAL_STEPS = 2.0;
 
 /* Penetration correction of a step. RB_LEFT_DEPTH [size of the smaller shape]: overlap that
    remains, because its correction would do work in every step. RB_CORRECTED_PART: fraction of a
-   large overlap. RB_CORRECTED_DEPTH [size]: overlap up to which a step corrects all. Found by
-   trial. */
+   large overlap that a step removes. RB_CORRECTED_DEPTH [size]: a step removes smaller overlaps
+   completely. Found by trial. */
 static const double RB_LEFT_DEPTH = 1e-6, RB_CORRECTED_PART = 0.2, RB_CORRECTED_DEPTH = 0.1;
 
 /* Decrease of a gap in a step, relative to the size of the smaller shape, that needs no detection
@@ -192,8 +192,9 @@ static inline double first_key(const struct rb_shape_pair *pair, int later)
     return number * RB_MANIFOLD * RB_PATCHES;
 }
 
-/* Return 1 if the single contact point of a cylinder or ellipsoid was closed in the last step, also
-   if it has rolled on since. At the start of a run, a point that touches counts as closed. */
+/* Return 1 if the single contact point of a cylinder or ellipsoid was closed in the last step. The
+   point may have moved over the surface since then. At the start of a run, a point that touches
+   counts as closed. */
 static inline int is_rolling(const struct rb_step_inputs *in, const struct rb_scene *s,
                              const struct rb_shape_pair *pair, const struct rb_contact *c)
 {
@@ -212,9 +213,9 @@ static inline int is_rolling(const struct rb_step_inputs *in, const struct rb_sc
 }
 
 /* Set the required velocities of a contact without restitution: over the step the contact closes at
-   most by its gap and does not slip. Also set the velocity half a step before; in the first step it
-   results from half of the applied forces. On a `flat` surface, a shape can roll if it touches with
-   only `one` point. */
+   most by its gap and does not slip. Also set the contact velocity half a step earlier; in the
+   first step, it results from half of the applied forces. On a `flat` surface, a shape can roll if
+   it touches with only `one` point. */
 static inline void set_velocity_targets(const struct rb_step_inputs *in, const struct rb_scene *s,
                                         const struct rb_shape_pair *pair, int flat, int one,
                                         struct rb_contact *c)
@@ -431,7 +432,7 @@ static inline void detect_later_contacts(const struct rb_step_inputs *in, struct
                                                      first_key(pair, 1) + RB_MANIFOLD * i + k, all);
             if (!c)
                 continue;
-            memset(c->impulse, 0, sizeof c->impulse); /* the velocities do not include it yet */
+            memset(c->impulse, 0, sizeof c->impulse); /* not yet in the velocities */
             rb_contact_velocity(s, c, w);
             const double asked = (pair->gap - m->gap[k]) / RB_SCENE_STEP;
             c->velocity_min = fmin(0.0, w[0] + asked);

@@ -434,11 +434,12 @@ static inline void rb_discard_impulses(struct rb_scene *s, struct rb_contact_lis
    sweeps change its mode. */
 
 static const double RB_COMPLIANCE = 1e-5; /* relative to W; found by trial */
-/* Solves with one factorization; the error is of the order E^3. Sweeps between two Newton steps.
-   Found by trial. */
+/* RB_PROXIMAL_SOLVES: number of solves with one factorization; the error is of the order E^3.
+   RB_NEWTON_SWEEPS: number of sweeps between two Newton steps. Found by trial. */
 enum { RB_PROXIMAL_SOLVES = 3, RB_NEWTON_SWEEPS = 8 };
-/* Smallest fraction of a Newton step that is applied, and the reduction of the residual since the
-   last Newton step without which no other one follows. Found by trial. */
+/* RB_NEWTON_FRACTION: smallest fraction of a Newton step that is applied. RB_NEWTON_REDUCTION:
+   another Newton step follows only if the residual is below this fraction of its value at the last
+   one. Found by trial. */
 static const double RB_NEWTON_FRACTION = 0.01, RB_NEWTON_REDUCTION = 0.5;
 
 /* Return 1 if the contact is closed and connects a tree with static geometry. */
@@ -615,8 +616,8 @@ static inline int connects_moving_bodies(const struct rb_contact *c)
 }
 
 /* Assemble the matrix and the right-hand side. Returns 0 if a contact is in the expansion phase
-   (Poisson), if no contact is closed, or, unless `hold` is 1, if a closed contact connects two
-   moving bodies. */
+   (Poisson), or if no contact is closed. Unless `hold` is 1, the function also returns 0 if a
+   closed contact connects two moving bodies. */
 static inline int add_all_equations(const struct rb_scene *s, struct rb_contact_list *all, int hold,
                                     struct rb_factor *l, double *pull)
 {
@@ -662,9 +663,9 @@ static inline void apply_changes(struct rb_scene *s, struct rb_contact_list *all
     }
 }
 
-/* Return 1 if a Newton step follows this sweep. It follows the first sweep, unless a Newton step
-   from the warm start has succeeded, and then every eighth one, because contacts may have opened
-   or begun to slip. */
+/* Return 1 if a Newton step follows this sweep. A Newton step follows every eighth sweep, because
+   contacts may have opened or begun to slip. It also follows the first sweep, unless a Newton step
+   from the warm start has succeeded (`early`). */
 static inline int is_newton_sweep(int sweeps, int early)
 {
     return (sweeps == 1 && !early) || sweeps % RB_NEWTON_SWEEPS == RB_NEWTON_SWEEPS - 1;

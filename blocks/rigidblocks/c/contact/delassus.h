@@ -79,7 +79,7 @@ struct rb_angular_rows {
 struct rb_contact_list {
     struct rb_contact contact[RB_CONTACTS];
     struct rb_stop stop[RB_STOPS + 1];
-    struct rb_angular_rows turns[2]; /* of a, of b */
+    struct rb_angular_rows turns[2]; /* rows of a and of b */
     int listed[RB_CONTACTS], listed_count, stop_count, count, reached_stops, sweeps, strike_sweeps;
     double residual;
 };

@@ -258,7 +258,7 @@ static inline double row_stiffness(const struct rb_free_contact *c, const double
     for (int k = 0; k < 6; k++)
         moved += a[k] * a[k] + b[k] * b[k];
     const int held = i == 0 ? c->impulse[0] > c->impulse_min || c->step[0] > 0.0
-                            : squared < (1.0 - 1e-9) * limit * limit; /* sticks, not by rounding */
+                            : squared < (1.0 - 1e-9) * limit * limit; /* sticks clearly */
     return held && moved > 0.0 ? RB_STIFF / moved : 0.0;
 }
 
@@ -699,7 +699,7 @@ static inline void rb_find_impulses(struct rb_scene *s, struct rb_contact_list *
     rb_group_contacts(all, found);
     for (int i = 0; i < found->count; i++) {
         rb_list_group(found, i, all);
-        all->stop_count = i == 0 ? stops : 0; /* impacts treat no stops */
+        all->stop_count = i == 0 ? stops : 0; /* the stops belong to the group of trees */
         all->sweeps = begun;
         if (all->listed_count + all->stop_count == 0)
             continue;

@@ -227,8 +227,8 @@ static inline void try_all_edges(const struct rb_placed_shape *a, const struct r
     }
 }
 
-/* Compute the closest points of both cores. If edges and faces allow several points, take the point
-   near the middle of the given ones. */
+/* Compute the closest points of both cores. If edges or faces allow several points, the result is
+   near the midpoint of the initial `on_a` and `on_b`. */
 static inline void touching_points(const struct rb_placed_shape *a, const struct rb_placed_shape *b,
                                    const struct polished *p, double *on_a, double *on_b)
 {
@@ -267,7 +267,8 @@ static inline double normal_residual(const double *n, double gap, const double *
     return rb_norm(w);
 }
 
-/* Return the length that rounding errors are relative to. */
+/* Return the magnitude of the coordinates of a point, to which its rounding errors are
+   proportional. */
 static inline double rounding_scale(const struct rb_placed_shape *a, const double *point)
 {
     double arm[3];
@@ -275,7 +276,8 @@ static inline double rounding_scale(const struct rb_placed_shape *a, const doubl
     return rb_norm(arm) + rb_norm(point);
 }
 
-/* Compute g(n), and the magnitude of the numbers whose difference it is. */
+/* Return the gap g(n). `size` receives the magnitude of the coordinates from which the gap is
+   computed. */
 static inline double gap_and_size(const struct rb_placed_shape *a, const struct rb_placed_shape *b,
                                   const double *n, double *size)
 {
@@ -540,8 +542,8 @@ static inline int is_block(const struct rb_placed_shape *a)
     return rb_is_kind(a->shape, RB_BOX) || rb_is_kind(a->shape, RB_CYLINDER);
 }
 
-/* Compute the result for two cores, A is no half-space. If the distance exceeds `reach`, the result
-   may be an upper bound. */
+/* Compute the result for two cores. A must not be a half-space. If the distance exceeds `reach`,
+   the result may be an upper bound. */
 static inline void rb_core_proximity(const struct rb_placed_shape *a,
                                      const struct rb_placed_shape *b, double reach,
                                      struct rb_proximity *c)

@@ -164,7 +164,7 @@ static inline double rb_limit_energy(struct rb_scene *s, struct rb_contact_list 
 /* Largest number of impact rounds in a step, and of reductions of one rebound. Found by trial. */
 enum { RB_MAX_IMPACT_ROUNDS = 64, RB_MAX_REBOUND_REDUCTIONS = 3 };
 
-/* relative to the tolerance; the error of an impact would stay in the energy */
+/* relative to the contact tolerance; an error of an impact changes the energy for good */
 static const double RB_IMPACT_TOLERANCE_FACTOR = 1e-3;
 
 /* List the contacts that close within the step and whose approach velocity exceeds the accuracy of
@@ -206,8 +206,8 @@ static inline double impact_work(const struct rb_scene *s, const struct rb_conta
 }
 
 /* Reduce the rebound velocity of contacts that gain energy. With Newton's law, friction that
-   reverses the sliding velocity can cause a gain (Kane and Levinson 1985). Returns 1 if there are
-   any. */
+   reverses the sliding velocity can cause a gain (Kane and Levinson 1985). Returns 1 if a rebound
+   was reduced. */
 static inline int reduce_rebound(const struct rb_scene *s, struct rb_contact_list *all)
 {
     int found = 0;

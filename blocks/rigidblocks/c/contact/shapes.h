@@ -435,8 +435,9 @@ static inline void rb_support(const struct rb_placed_shape *a, const double *d, 
     rb_axpy(out, 1.0, a->p, out);
 }
 
-/* Distance of a hull edge along -d per distance perpendicular to d, or along `side`. Returns
-   -infinity for coincident vertices, and for vertices that are not on the side `side`. */
+/* Return the slope of a hull edge: its length along d divided by its length perpendicular to d. If
+   `side` is given, the divisor is the length along `side`. Returns -infinity for coincident
+   vertices, and for vertices that are not on the side `side`. */
 static inline double edge_slope(const double *shape, int from, int to, const double *d,
                                 const double *side)
 {

@@ -253,8 +253,9 @@ static inline int vertex_is_top(const struct rb_placed_shape *ground,
 
    A height field is solid below its surface; a mesh has no thickness. */
 
-/* Largest number of normals of one shape on terrain; first rank of points that are on no face of
-   the shape; number of dropped points that are compared with new ones. */
+/* RB_PATCHES: largest number of normals of one shape on terrain. RB_RANKS: first rank of points
+   that are on no face of the shape. RB_KNOWN: number of dropped points that are compared with new
+   ones. */
 enum { RB_PATCHES = 8, RB_RANKS = 1000, RB_KNOWN = 64 };
 
 #define RB_SAME_NORMAL (1.0 - 1e-10) /* cosine of two normals that differ by rounding errors */
@@ -589,7 +590,7 @@ static inline void triangle_contacts(const struct rb_placed_shape *a,
     edge_contacts(a, ground, &t, margin, soon, all);
 }
 
-/* Return 1 if a cell is the first of the query that contains a triangle. */
+/* Return 1 if no earlier cell of the query contains the triangle. */
 static inline int rb_is_home(const struct rb_placed_shape *ground, const struct rb_triangle *t,
                              const int *cell, const int *first)
 {

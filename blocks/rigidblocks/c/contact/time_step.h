@@ -39,8 +39,8 @@ static inline double fastest_turn(const struct rb_scene *s)
 
 /* Add the contact and stop forces F of the last step to f = L^-T tau, unless they would do positive
    work during `kick` [s]: F . (z + kick (f + F / 2)) > 0 in unit-inertia coordinates. The forces of
-   contacts that hold a tree never do (Kelvin). After larger rotations or an impact the contacts
-   have changed, so the old forces predict nothing. */
+   contacts that hold a tree never do positive work (Kelvin). After large rotations or an impact,
+   the contacts have changed, so their old forces are no prediction. */
 static inline void predict_contacts(const struct rb_step_inputs *in, struct rb_scene *s,
                                     double kick, double *forces)
 {
@@ -242,10 +242,10 @@ static inline void tree_motion(const struct rb_step_inputs *in, struct rb_scene 
     }
 }
 
-/* Scale all joint velocities down until no link turns by more than `widest` radians in a step.
-   A step does not resolve faster rotation, and the velocity-dependent forces would grow without
-   bound. The light links of a stretched linkage may turn that fast, and links after the release of
-   a spring. */
+/* Scale all joint velocities down until no link turns by more than `widest` radians in a step. A
+   step does not resolve faster rotation, and the velocity-dependent forces would grow without
+   bound. Such rotation can occur at light links of a stretched linkage, or after the release of a
+   spring. */
 static inline void slow_trees(struct rb_scene *s)
 {
     static const double widest = 10.0; /* [rad] in a step; found by trial */
@@ -650,7 +650,7 @@ static inline void find_velocities(const struct rb_step_inputs *in, struct rb_sc
     const double part = rb_limit_energy(s, all, freely, struck ? start : freely, found);
     if (part < 1.0)
         rb_free_velocities(s, s->z, s->qd);
-    /* opposed impulses that do not converge may change by much more than the velocities */
+    /* without convergence, changes of opposed impulses may far exceed the velocity errors */
     if (part < 1.0 || all->sweeps > RB_CYCLE_CHECK_SWEEPS)
         all->residual = rb_min(all->residual, rb_largest_error(s, all));
 }

@@ -31,8 +31,7 @@ static inline void copy_memory_and_sides(double in[RB_BOTH], const double *m, co
     store(in + RB_SIZE, side, RB_INDICATORS);
 }
 
-/* Compute the state derivatives, RB_NX. Their code is long, so it is compiled once for all
-   callers. */
+/* Compute the RB_NX state derivatives. Their long code is compiled once for all callers. */
 RB_NOT_INLINED static void rates_on(const double *m, const double *side, double *rates)
 {
     RB_WORKSPACE(RB_LARGE, double, in, RB_BOTH);
@@ -40,7 +39,7 @@ RB_NOT_INLINED static void rates_on(const double *m, const double *side, double 
     held_rates(in, rates);
 }
 
-/* Compute the outputs, RB_NY. */
+/* Compute the RB_NY outputs. */
 static inline void outputs_on(const double *m, const double *side, double *y)
 {
     RB_WORKSPACE(RB_LARGE, double, in, RB_BOTH);

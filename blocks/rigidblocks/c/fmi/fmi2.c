@@ -409,7 +409,7 @@ fmi2Status fmi2EnterContinuousTimeMode(fmi2Component c)
     return enter_mode(instance_of(c), "fmi2EnterContinuousTimeMode", RB_EVENT, RB_CONTINUOUS);
 }
 
-/* An event projects drifted states and updates the sides of the switching functions. */
+/* Request an event if the states need a projection or a switching function has changed its sign. */
 fmi2Status fmi2CompletedIntegratorStep(fmi2Component c, fmi2Boolean no_state_set_before,
                                        fmi2Boolean *enter_event_mode, fmi2Boolean *terminate)
 {

@@ -927,7 +927,7 @@ fmi3Status fmi3EnterContinuousTimeMode(fmi3Instance c)
     return enter_mode(instance_of(c), "fmi3EnterContinuousTimeMode", RB_EVENT, RB_CONTINUOUS);
 }
 
-/* An event projects drifted states and updates the sides of the switching functions. */
+/* Request an event if the states need a projection or a switching function has changed its sign. */
 fmi3Status fmi3CompletedIntegratorStep(fmi3Instance c, fmi3Boolean no_state_set_before,
                                        fmi3Boolean *enter_event_mode, fmi3Boolean *terminate)
 {

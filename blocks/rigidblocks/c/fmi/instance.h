@@ -198,7 +198,7 @@ typedef struct {
     int ticks;         /* 1 if the clock ticks in the current event */
 #endif
 #if defined(RB_RESIZABLE)
-    unsigned size; /* of the last dimension of the resizable arrays, 1 to RB_RESIZABLE */
+    unsigned size; /* last dimension of the resizable arrays, 1 to RB_RESIZABLE */
 #endif
     int slopes; /* RB_NO_SLOPES, RB_NEXT_SLOPES or RB_PAST_SLOPES */
     int mode;
@@ -674,9 +674,9 @@ static inline void restart(Instance *fmu)
     fmu->now.mode = RB_INSTANTIATED;
 }
 
-/* Return 1 if the FMU has the interface type with these modes: only scheduled execution, or all
-   others. With binary variables, which are not continuous, or resizable arrays, the others are
-   co-simulation. Binary variables allow event mode only if they belong to a clock. */
+/* Return 1 if the FMU has the interface type with these modes. An FMU for scheduled execution has
+   no other interface type. An FMU with binary variables or resizable arrays has no model exchange.
+   An FMU with binary variables that belong to no clock has no event mode. */
 static inline int has_interface(int modes)
 {
 #if defined(RB_BINARY) && !defined(RB_CLOCKED)

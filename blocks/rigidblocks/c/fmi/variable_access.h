@@ -284,8 +284,8 @@ static inline Status directional_derivative(const Instance *fmu, const char *fun
 
 enum { RB_MOVING = RB_NX + RB_NY + 1 }; /* array length, never 0 */
 
-/* Set the direction that follows the memory: change of the time, the states and the inputs, which
-   have derivatives of this order. */
+/* Write the direction of `tangent` after the memory in `in`: t for the time, x for the states, and
+   the input derivatives of this order for the inputs. */
 static inline void set_direction(const Instance *fmu, double in[RB_SEEDED], double t,
                                  const double *x, int order)
 {

@@ -154,8 +154,7 @@ static inline double error_power(double error, double kind)
 
    Errors count as at least 1e-8, and before the first step as 1e-4.
 
-   If the end of the communication step has shortened a step, the next step is not shorter because
-   of that. */
+   If a step was shortened to end with the communication step, the next step is not shortened. */
 static inline void store_next_step_size(double *s, double h, double error, int shortened,
                                         double kind)
 {
@@ -178,8 +177,8 @@ static inline double first_step_size(const double *s, double left)
     return h >= left * (1.0 - 1e-9) ? left : h > 0.5 * left ? 0.5 * left : h;
 }
 
-/* Return the size of the first step of a run. It is all of `left`. If collocation is the only
-   method, the step is at most so long that no state changes by much. */
+/* Return the size of the first step of a run. The size is the remaining time `left`. If collocation
+   is the only method, the size is smaller if a state would change by a large amount. */
 static inline double initial_step_size(const TrialStep *trial, double left)
 {
 #if RB_COLLOCATION && !RB_EXPLICIT
@@ -393,7 +392,7 @@ typedef struct {
     double spent; /* RB_WINDOW_COST before this step */
 #endif
 #ifdef RB_MARGINS
-    double signs[RB_VOTE_COUNT]; /* votes at the start */
+    double signs[RB_VOTE_COUNT]; /* votes before the trial */
     double before; /* step size that ends before a sign change in the last trial [s], else 0 */
 #endif
 } InnerStep;

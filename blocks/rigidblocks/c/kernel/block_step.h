@@ -24,7 +24,7 @@ enum {
     RB_STEP_BEYOND_END = 6    /* the step ends after the run */
 };
 
-#define RB_MOST_INNER_STEPS 1e9 /* number of inner steps of a step, for which int has room */
+#define RB_MOST_INNER_STEPS 1e9 /* bound of the inner steps of a step, which an int counts */
 #define RB_RESOLVED (128.0 * DBL_EPSILON) /* shortest period that is resolved, relative to a time */
 
 /* Return 1 if all numbers are finite: 0 x is 0 for finite x, else NaN. Four sums run in

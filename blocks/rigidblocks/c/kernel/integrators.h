@@ -211,7 +211,7 @@ enum {
     RB_STIFF_DETECTIONS = 8, /* number of stiffness detections */
     /* [s] step size of the explicit pair when the implicit method took over */
     RB_EXPLICIT_STEP_SIZE = 9,
-    RB_PATIENCE = 10, /* additional factor of the votes, after changes of method that did not pay */
+    RB_PATIENCE = 10, /* additional factor of the required number of votes */
     /* implicit method to use when stiff: 1 or 2, 0 if not yet known */
     RB_PREFERRED_IMPLICIT = 11,
     RB_WINDOW_COST = 12, /* cost of the implicit steps in the window, in derivative evaluations */
@@ -262,10 +262,10 @@ static inline void vote_for_implicit(double *s, double h, double distance, doubl
 #if RB_IMPLICIT
 
 /* Vote for the explicit pair after an implicit step of size h that costs as much as `dearness`
-   explicit steps. There are two conditions for a vote. Explicit steps would be stable: bound h < 2
-   dearness, where `bound` is an upper bound of the largest eigenvalue. Or earlier explicit steps of
-   the same cost covered more time: h < dearness times the explicit step size. RB_ENOUGH_SIGNS votes
-   in a row change the method. */
+   explicit steps. One of two conditions is sufficient for a vote. First, explicit steps would be
+   stable: bound h < 2 dearness, where `bound` is an upper bound of the largest eigenvalue. Second,
+   earlier explicit steps of the same cost covered more time: h < dearness times the explicit step
+   size. RB_ENOUGH_SIGNS votes in a row change the method. */
 static inline void vote_for_explicit(double *s, double h, double bound, double dearness)
 {
     const int calm = bound * h < 2.0 * dearness;

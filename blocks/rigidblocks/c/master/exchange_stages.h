@@ -72,7 +72,7 @@ static inline Evaluation rb_try_state(const ExchangeStep *step, double s, const 
     if (found != RB_EVALUATED || model->n_states == 0)
         return found;
     for (int64_t i = 0; i < model->n_states; i++)
-        model->inner_states[i] = x[i]; /* the FMI function may not receive a const pointer */
+        model->inner_states[i] = x[i]; /* the FMI function does not accept a const pointer */
     return rb_evaluation(step, RB_SET_STATES,
                          model->set_states.move_states(step->part->instance, model->inner_states,
                                                        (size_t)model->n_states));
@@ -198,7 +198,7 @@ static inline Evaluation rb_directional_column(const ExchangeStep *step, int64_t
 
 /* Compute the columns of the Jacobian of one colour by a forward difference from the states x with
    the derivatives f. Each state moves by 2^-26 of its size (about the square root of the rounding
-   error), in the direction of its derivative. `near_states` receives the moves. */
+   error), in the direction of its derivative. `near_states` receives the state changes. */
 static inline Evaluation rb_difference_column(const ExchangeStep *step, double s, const double *x,
                                               const double *f, int64_t colour, double *column)
 {

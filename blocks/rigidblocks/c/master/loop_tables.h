@@ -34,8 +34,8 @@ enum {
 /* Kind of a part. */
 enum { RB_BLOCK = 0, RB_FMI2 = 1, RB_FMI3 = 2, RB_HOSTED = 3, RB_FMI1 = 4 };
 
-/* Call on a part, for the function that evaluates its status. For a set or get call of variables
-   with number k, or for the interval of clock k, RB_CALLS k is added. */
+/* Kind of a call, which the loop passes to `judge` with the status of the call. For group k of the
+   variables of a set or get call, and for clock k, RB_CALLS k is added. */
 enum {
     RB_SET = 0,
     RB_STEP = 1,
@@ -243,7 +243,7 @@ enum {
     RB_NEXT_STEP = 1,       /* size of the next inner step [s]; 0 if it is not known */
     RB_IS_IMPLICIT = 2,     /* 1 while implicit steps replace explicit ones */
     RB_VOTES = 3,           /* votes for the other method */
-    RB_PATIENCE = 4,        /* additional factor of the votes, after changes that did not pay */
+    RB_PATIENCE = 4,        /* additional factor of the required number of votes */
     RB_EXPLICIT_STEP = 5,   /* [s] step size of the explicit method when the other took over */
     RB_DETECTIONS = 6,      /* number of stiffness detections */
     RB_EIGENVALUE = 7,      /* [1/s] estimate of the largest eigenvalue at the last vote */
@@ -350,9 +350,9 @@ typedef struct {
     int64_t n_checked;
     const Copy *kept; /* outputs that form a recorded row */
     int64_t n_kept;
-    /* called if a status is not zero; returns 0 to continue */
+    /* evaluates a status that is not zero; returns 0 to continue */
     int (*judge)(int part, int call, int status, double t, double dt);
-    /* does the step of a part that its host steps; returns 0 to continue */
+    /* does a step of a part that the host simulates; returns 0 to continue */
     int (*host)(int part, double t, double dt);
     /* request of the caller */
     double t_start, dt;

@@ -23,12 +23,13 @@
 /* values of a packet: with 8 bytes each they fit in a UDP datagram of 65507 bytes */
 enum { MOST_VALUES = 8000, MOST_BYTES = RB_PACKET_HEADER + 8 * MOST_VALUES };
 
-/* [ns] time for which a link polls shared memory; then it sleeps, for a quarter of this time: a
-   sleeping thread wakes up about this much late */
+/* [ns] A link polls shared memory for this time. Then it sleeps for a quarter of this time before
+   each test, because a sleeping thread wakes up late by about POLLED. */
 enum { POLLED = 50000 };
 
-/* [ns] interval of repeated packets that nobody has received, longest wait before the link tests
-   for a termination signal, and silence after which the link prints a message */
+/* [ns] RESENT: interval at which the link repeats a packet that nobody has received. WATCHED:
+   longest wait between two tests for a termination signal. SILENCE: silence after which the link
+   prints a message. */
 enum { RESENT = 20000000, WATCHED = 100000000, SILENCE = 1000000000 };
 
 int64_t rb_clock_nanoseconds(void)

@@ -53,8 +53,9 @@ typedef struct {
     pthread_t thread;
 } Tap;
 
-/* Select the signals whose names begin with one of the m `beginnings`; without beginnings, all. If
-   the selection is empty or too large for a datagram, print a message and return -1. */
+/* Select the signals whose names begin with one of the m `beginnings`; without beginnings, select
+   all signals. If the selection is empty or too large for a datagram, print a message and return
+   -1. */
 int rb_tap_select(Tap *tap, const char *const *names, int n, const char *const *beginnings, int m);
 
 /* Start to send to an address after each `every`-th step. Prints a message and returns -1 on

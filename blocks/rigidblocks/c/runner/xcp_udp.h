@@ -22,8 +22,8 @@
 
 #include "xcp.h"
 
-/* number of waiting commands (a power of 2); bytes of a datagram; bytes of a message header (length
-   and counter) */
+/* XCP_WAITING: number of waiting commands, a power of 2. XCP_DATAGRAM: bytes of a datagram.
+   XCP_MESSAGE: bytes of a message header (length and counter). */
 enum { XCP_WAITING = 64, XCP_DATAGRAM = 1400, XCP_MESSAGE = 4 };
 
 typedef struct {
