@@ -120,7 +120,7 @@ class _Digest:
     """Computation of object fingerprints, with a cache of the digest of each object."""
 
     def __init__(self, known: Mapping[int, tuple[Any, bytes]] | None = None) -> None:
-        # by id; the entries refer to the objects, so their ids are unique
+        # object and digest by id; the cache keeps the objects alive, so their ids stay unique
         self._made: dict[int, tuple[Any, bytes]] = dict(known or {})
 
     def digest(self, thing: Any) -> bytes:

@@ -198,7 +198,7 @@ def _places(model: Model, algorithm: Algorithm, columns: int, real: str) -> Iter
 # Up to this number of bodies, straight-line C code runs faster than loops: by a third at 5 bodies,
 # by a tenth at 20 bodies. Straight-line code of larger models takes seconds to compile.
 MOST_BODIES_IN_A_LINE = 20
-MOST_BODIES_IN_LANES = 14  # limit for a batch, because operations in lanes take longer
+MOST_BODIES_IN_LANES = 14  # the limit is lower, because operations in lanes take longer
 
 _FUNCTIONS: dict[str, Callable[..., Array]] = {
     "rnea": rnea,

@@ -392,7 +392,7 @@ MATRICES = {
 }
 
 
-def driven_twice(
+def propagate_acceleration_with_dv(
     model: Model, i: int, q: Array, qd: Array, qdd: Array, X0_p: Transform, v_p: Array, a_p: Array
 ) -> Results:
     """Return the results of `propagate_given_acceleration`, and the linear component of dv."""
@@ -400,7 +400,7 @@ def driven_twice(
     return *propagate_given_acceleration(model, i, q, qd, qdd, X0_p, v_p, a_p), dv[3:]
 
 
-def supported_twice(
+def propagate_bias_and_second_derivative(
     model: Model,
     i: int,
     S: Array,
@@ -421,7 +421,7 @@ def supported_twice(
     ), *_second_derivative_terms(S, I, B1, P, X, V)
 
 
-def changed_twice(
+def propagate_second_derivative(
     model: Model,
     i: int,
     S: Array,
@@ -515,9 +515,11 @@ TENSORS = {
     "ddrnea": replace(
         _INVERSE,
         passes=(
-            Pass(driven_twice, (*_INVERSE.passes[0].results, "V")),
+            Pass(propagate_acceleration_with_dv, (*_INVERSE.passes[0].results, "V")),
             _inward_pass(
-                supported_twice, _INVERSE.passes[1], "second_force_derivatives(m, out + RB_N);"
+                propagate_bias_and_second_derivative,
+                _INVERSE.passes[1],
+                "second_force_derivatives(m, out + RB_N);",
             ),
         ),
         columns={**_INVERSE.columns, **_MADE},
@@ -530,7 +532,7 @@ TENSORS = {
             *_FORWARD.passes[:2],
             Pass(propagate_acceleration, ("a", "f", "X", "dS", "V")),
             _inward_pass(
-                changed_twice,
+                propagate_second_derivative,
                 _FORWARD.passes[3],
                 "second_motion_derivatives(m, tau, work, out);",
             ),

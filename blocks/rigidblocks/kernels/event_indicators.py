@@ -197,7 +197,7 @@ def events_header(events: Events) -> str:
     )
 
 
-# functions of a block with a C stage: state derivatives and outputs are not held on one side
+# for a block with a C stage, whose branches cannot be held: state derivatives and outputs
 _STAGED = """
 static inline void held_rates(const double *in, double *out)
 {
@@ -286,7 +286,7 @@ def _distinct_margins(margins: ca.SX, n: int) -> Iterator[ca.SX]:
             yield flat[k]
 
 
-# number of operations of first derivatives up to which second derivatives add under 4 % of code
+# with at most this number of operations, second derivatives add less than 4 % of code
 FEW_OPERATIONS = 100
 HIGHEST = 2  # highest order of output derivatives
 

@@ -239,16 +239,18 @@ def _graphs(
     """
     expressions = _expressions(free, ends, nonzero)
     moving = [end.body >= 0 for end in ends]
-    forces = [_forces(expressions, group, ends[group[0]].rows) for group in groups]
+    forces = [_end_forces(expressions, group, ends[group[0]].rows) for group in groups]
     parts = [
         part
         for group, forces_on_ends in zip(groups, forces, strict=True)
-        for part in _parts(expressions, group, ends[group[0]].rows, forces_on_ends)
+        for part in _terms_at_ends(expressions, group, ends[group[0]].rows, forces_on_ends)
         if moving[part.end]
     ]
     blocks: dict[tuple[int, int], ca.SX] = {}
     for group, forces_on_ends in zip(groups, forces, strict=True):
-        blocks |= _end_cross_derivative(group, _turns(expressions, group), forces_on_ends)
+        blocks |= _end_cross_derivative(
+            group, _pose_derivatives(expressions, group), forces_on_ends
+        )
     blocks = {
         at: block for at, block in blocks.items()
         if ca.sparsify(block).nnz() and all(moving[e] for e in at)
@@ -288,13 +290,13 @@ def _rows_of_ends(expressions: _Expressions, group: _Group, rows: range) -> list
     )
 
 
-def _forces(expressions: _Expressions, group: _Group, rows: range) -> list[ca.SX]:
+def _end_forces(expressions: _Expressions, group: _Group, rows: range) -> list[ca.SX]:
     """Return the constraint force K^T lam on each end of a constraint."""
     lam = expressions.lam[rows.start : rows.stop]
     return [ca.mtimes(K.T, lam) for K in _rows_of_ends(expressions, group, rows)]
 
 
-def _parts(
+def _terms_at_ends(
     expressions: _Expressions, group: _Group, rows: range, forces: list[ca.SX]
 ) -> list[_Part]:
     """Return the terms of a constraint (`_Part`) at each of its ends."""
@@ -308,7 +310,7 @@ def _parts(
     ]
 
 
-def _turns(expressions: _Expressions, group: _Group) -> dict[tuple[int, int], ca.SX]:
+def _pose_derivatives(expressions: _Expressions, group: _Group) -> dict[tuple[int, int], ca.SX]:
     """Return the derivatives (6, 6) of the force on each end w.r.t. the pose of each other end.
 
     The keys are the pairs (end of the force, end of the pose). Pairs with the force on the last end
@@ -337,10 +339,10 @@ def _end_cross_derivative(
     """Return the negative derivatives (6, 6) of the forces on the ends w.r.t. the end poses.
 
     The keys are the pairs (end of the force, end of the pose). P contains the derivatives of
-    `_turns`, and `forces_on_ends` the forces on the ends. The result excludes the rotation of a
-    force with its own end. If all ends rotate together, the forces rotate with the ends. Therefore
-    the derivative of F_b w.r.t. its own pose xi_b is xi x* f_b minus the sum of the derivatives
-    w.r.t. all other poses.
+    `_pose_derivatives`, and `forces_on_ends` the forces on the ends. The result excludes the
+    rotation of a force with its own end. If all ends rotate together, the forces rotate with the
+    ends. Therefore the derivative of F_b w.r.t. its own pose xi_b is xi x* f_b minus the sum of the
+    derivatives w.r.t. all other poses.
     """
     last, first = group[-1], list(group[:-1])
     own = {b: -sum((P[b, c] for c in group if c != b), ca.SX(6, 6)) for b in first}

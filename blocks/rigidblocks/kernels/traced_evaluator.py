@@ -359,7 +359,9 @@ def start_feedthrough(evaluator: Evaluator) -> frozenset[ElementPair]:
 
     The element of an output depends on the element of an input when the block is initialized.
     """
-    if type(evaluator.memory.block).initial is Block.initial:  # the default calls `update`
+    if (
+        type(evaluator.memory.block).initial is Block.initial
+    ):  # the default `initial` calls `update`
         return element_feedthrough(evaluator)
     pairs = _cached_feedthrough(
         "start feedthrough", evaluator, lambda one: _element_pairs(one, start_graph(one))

@@ -121,10 +121,10 @@ class SensedPlant(Plant):
     def __post_init__(self) -> None:
         check_seed(self.seed)
         object.__setattr__(self, "sensors", tuple(self.sensors))
-        for one in self.sensors:
-            if one.quantity in ("force", "torque") and self.model.has_constraints:
+        for sensor in self.sensors:
+            if sensor.quantity in ("force", "torque") and self.model.has_constraints:
                 raise ValueError(
-                    f"sensor '{one.name}' measures forces, which needs a robot without loops; "
+                    f"sensor '{sensor.name}' measures forces, which needs a robot without loops; "
                     f"model '{self.model.name}' has loops"
                 )
         _ = self.sample_time
@@ -174,10 +174,10 @@ class SensedPlant(Plant):
     def parameters(self) -> tuple[Port, ...]:
         """Parameter ports of the plant, and of the deviation and bias of sensors with noise."""
         more = []
-        for k, (one, port) in enumerate(zip(self.sensors, self._ports, strict=True)):
-            if not _has_noise(one):
+        for k, (sensor, port) in enumerate(zip(self.sensors, self._ports, strict=True)):
+            if not _has_noise(sensor):
                 continue
-            deviation = _values(one.sampling.deviation, port)
+            deviation = _values(sensor.sampling.deviation, port)
             bias = self._start_bias(k)
             text = f"of {port.name}"
             name = port.name
@@ -216,17 +216,17 @@ class SensedPlant(Plant):
         of_plant.add(_TICK)
         taken = {*of_plant}
         found = []
-        for one in self.sensors:
-            name = _identifier(one.name)
+        for sensor in self.sensors:
+            name = _identifier(sensor.name)
             if of_plant & _names(name):
                 name = f"sensor_{name}"
             candidates = (f"{name}_{k}" if k > 1 else name for k in count(1))
             name = next(each for each in candidates if not taken & _names(each))
             taken |= _names(name)
-            of = QUANTITIES[one.quantity]
-            start = 0.0 if self._is_sampled(one) else None
-            text = f"{of.doc}{' relative to its reference frame' if one.reference else ''}"
-            found.append(Port(name, of.shape, of.unit or _unit(one), f"sensor: {text}", start))
+            of = QUANTITIES[sensor.quantity]
+            start = 0.0 if self._is_sampled(sensor) else None
+            text = f"{of.doc}{' relative to its reference frame' if sensor.reference else ''}"
+            found.append(Port(name, of.shape, of.unit or _unit(sensor), f"sensor: {text}", start))
         return tuple(found)
 
     @property
@@ -236,29 +236,31 @@ class SensedPlant(Plant):
         If the line number of the sensor in the robot file is known, the warning begins with it.
         """
         found = []
-        for one, port in zip(self.sensors, self._ports, strict=True):
-            name = _identifier(one.name)
+        for sensor, port in zip(self.sensors, self._ports, strict=True):
+            name = _identifier(sensor.name)
             if port.name == name:
                 continue
             owner = "the plant" if port.name.startswith(f"sensor_{name}") else "another sensor"
-            where = f"line {one.line}: " if one.line else ""
-            text = f"the output of sensor '{one.name}' is {port.name}: {owner} has this name"
+            where = f"line {sensor.line}: " if sensor.line else ""
+            text = f"the output of sensor '{sensor.name}' is {port.name}: {owner} has this name"
             found.append(f"{where}{text}")
         return tuple(found)
 
     @staticmethod
-    def _is_sampled(one: Sensor) -> bool:
-        return one.sampling.period > 0.0
+    def _is_sampled(sensor: Sensor) -> bool:
+        return sensor.sampling.period > 0.0
 
     @cached_property
     def _sampled_sensors(self) -> tuple[tuple[int, Sensor, Port], ...]:
         each = zip(self.sensors, self._ports, strict=True)
-        return tuple((k, one, p) for k, (one, p) in enumerate(each) if self._is_sampled(one))
+        return tuple(
+            (k, sensor, p) for k, (sensor, p) in enumerate(each) if self._is_sampled(sensor)
+        )
 
     @cached_property
     def sample_time(self) -> float | None:  # type: ignore[override]
         """Greatest common divisor of the periods of the sampled sensors [s], or None."""
-        periods = [one.sampling.period for one in self.sensors if self._is_sampled(one)]
+        periods = [sensor.sampling.period for sensor in self.sensors if self._is_sampled(sensor)]
         if not periods:
             return None
         ticks = [round(period / _LEAST) for period in periods]
@@ -277,21 +279,21 @@ class SensedPlant(Plant):
     def _periods(self) -> tuple[int, ...]:
         """Sampling period of each sensor in multiples of the sample time; 0 without sampling."""
         return tuple(
-            round(one.sampling.period / self.sample_time) if self.sample_time else 0
-            for one in self.sensors
+            round(sensor.sampling.period / self.sample_time) if self.sample_time else 0
+            for sensor in self.sensors
         )
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
         """Sampled state ports for outputs, delayed samples, bias walks and the sample index."""
         found = []
-        for _, one, port in self._sampled_sensors:
+        for _, sensor, port in self._sampled_sensors:
             found.append(port)
-            if one.sampling.delay:
-                shape = (one.sampling.delay, *port.shape)
+            if sensor.sampling.delay:
+                shape = (sensor.sampling.delay, *port.shape)
                 text = "delayed samples, oldest first"
                 found.append(Port(f"{port.name}_way", shape, port.unit, text, 0.0))
-            if any(one.sampling.walk):
+            if any(sensor.sampling.walk):
                 found.append(
                     Port(f"{port.name}_walk", port.shape, port.unit, "random walk of the bias", 0.0)
                 )
@@ -306,10 +308,10 @@ class SensedPlant(Plant):
 
     def _start_bias(self, k: int) -> Array:
         """Return the constant bias of sensor k: its mean plus a random value."""
-        one, port = self.sensors[k], self._ports[k]
-        size = _values(one.sampling.bias, port)
+        sensor, port = self.sensors[k], self._ports[k]
+        size = _values(sensor.sampling.bias, port)
         random = self._normal(k, 0.0, _BIASES)
-        return np.asarray(_values(one.sampling.mean, port) + size * random)
+        return np.asarray(_values(sensor.sampling.mean, port) + size * random)
 
     def _normal(self, k: int, tick: Any, first: int = 0) -> Any:
         """Return standard normal random values with the shape of the output of sensor k.
@@ -329,13 +331,13 @@ class SensedPlant(Plant):
             return {}
         measured = self._measure(t, x, u, p, only_sampled=True)
         values: dict[str, Any] = {_TICK: x.sensor_tick + 1.0}
-        for k, one, port in self._sampled_sensors:
-            walk = 0.0 * getattr(x, f"{port.name}_walk") if any(one.sampling.walk) else 0.0
+        for k, sensor, port in self._sampled_sensors:
+            walk = 0.0 * getattr(x, f"{port.name}_walk") if any(sensor.sampling.walk) else 0.0
             sample = self._with_errors(k, measured[port.name], 0.0, walk, p)
             values[port.name] = sample
-            if one.sampling.delay:
-                values[f"{port.name}_way"] = np.array([sample] * one.sampling.delay)
-            if any(one.sampling.walk):
+            if sensor.sampling.delay:
+                values[f"{port.name}_way"] = np.array([sample] * sensor.sampling.delay)
+            if any(sensor.sampling.walk):
                 values[f"{port.name}_walk"] = walk
         return values
 
@@ -344,17 +346,17 @@ class SensedPlant(Plant):
             return {}
         measured = self._measure(t, x, u, p, only_sampled=True)
         values: dict[str, Any] = {_TICK: x.sensor_tick + 1.0}
-        for k, one, port in self._sampled_sensors:
+        for k, sensor, port in self._sampled_sensors:
             n, name = self._periods[k], port.name
             index = np.floor(x.sensor_tick * (1.0 / n) + 0.5 / n) if n > 1 else x.sensor_tick
             due = abs(x.sensor_tick - n * index) < 0.5
             changed: dict[str, Any] = {}
             walk: Any = 0.0
-            if any(one.sampling.walk):
+            if any(sensor.sampling.walk):
                 walk = self._next_walk(k, getattr(x, f"{name}_walk"), index)
                 changed[f"{name}_walk"] = walk
             sample = self._with_errors(k, measured[name], index, walk, p)
-            if one.sampling.delay:
+            if sensor.sampling.delay:
                 way = getattr(x, f"{name}_way")
                 changed[f"{name}_way"] = np.array([*way[1:], sample])
                 sample = way[0]
@@ -366,9 +368,9 @@ class SensedPlant(Plant):
         return values
 
     def _next_walk(self, k: int, walk: Any, index: Any) -> Any:
-        one, port = self.sensors[k].sampling, self._ports[k]
-        T, s = _values(one.walk_time, port), _values(one.walk, port)
-        kept = np.exp(-one.period / np.where(T > 0, T, np.inf))
+        sensor, port = self.sensors[k].sampling, self._ports[k]
+        T, s = _values(sensor.walk_time, port), _values(sensor.walk, port)
+        kept = np.exp(-sensor.period / np.where(T > 0, T, np.inf))
         step = s * np.sqrt(np.where(T > 0, T * (1.0 - kept * kept) / 2.0, 0.0))
         return kept * walk + step * self._normal(k, index, _WALKS)
 
@@ -382,16 +384,16 @@ class SensedPlant(Plant):
             walk: Random walk of the bias.
             p: Parameters.
         """
-        one, port = self.sensors[k], self._ports[k]
-        if _has_noise(one):
+        sensor, port = self.sensors[k], self._ports[k]
+        if _has_noise(sensor):
             noise = getattr(p, f"{port.name}_deviation") * self._normal(k, index)
             value = value + getattr(p, f"{port.name}_bias") + walk + noise
-        step = _values(one.sampling.resolution, port)
+        step = _values(sensor.sampling.resolution, port)
         if np.any(step):
             safe = np.where(step > 0, step, 1.0)
             rounded = safe * np.floor(value / safe + 0.5)
             value = rounded if np.all(step > 0) else np.where(step > 0, rounded, value)
-        return _saturate(value, one)
+        return _saturate(value, sensor)
 
     def output(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         values = dict(call(self.plant, "output", t, x, u, p))
@@ -412,17 +414,17 @@ class SensedPlant(Plant):
         `known` contains the plant outputs, or is None if the caller has not computed them.
         """
         chosen = [
-            (one, port)
-            for one, port in zip(self.sensors, self._ports, strict=True)
-            if self._is_sampled(one) == only_sampled
+            (sensor, port)
+            for sensor, port in zip(self.sensors, self._ports, strict=True)
+            if self._is_sampled(sensor) == only_sampled
         ]
         if not chosen:
             return {}
-        motion = self._motion(t, x, u, p, max(_degree(one) for one, _ in chosen), known)
-        values = {port.name: motion.value(one) for one, port in chosen}
+        motion = self._motion(t, x, u, p, max(_degree(sensor) for sensor, _ in chosen), known)
+        values = {port.name: motion.value(sensor) for sensor, port in chosen}
         if only_sampled:
             return values
-        return {port.name: _saturate(values[port.name], one) for one, port in chosen}
+        return {port.name: _saturate(values[port.name], sensor) for sensor, port in chosen}
 
     def _motion(
         self, t: Any, x: Record, u: Record, p: Record, degree: int, known: Values | None
@@ -449,14 +451,14 @@ class SensedPlant(Plant):
     @cached_property
     def _start_heights(self) -> dict[str, float]:
         """Height of each altimeter in the initial configuration [m], by sensor name."""
-        altimeters = [one for one in self.sensors if one.quantity == "altitude"]
+        altimeters = [sensor for sensor in self.sensors if sensor.quantity == "altitude"]
         if not altimeters:
             return {}
         x = Record({port.name: np.asarray(port.start, float) for port in self.plant.states})
         model = self.plant.configuration_model
         poses = body_poses(model, self.plant.configuration(x)[0])
         first = self.model.nb - model.nb
-        places = {one.name: (one.body - first, one.placement) for one in altimeters}
+        places = {sensor.name: (sensor.body - first, sensor.placement) for sensor in altimeters}
         return {
             name: float((X @ poses[b] if b >= 0 else X).r[2]) for name, (b, X) in places.items()
         }
@@ -478,36 +480,38 @@ def _identifier(name: str) -> str:
     return plain if plain[:1].isalpha() else f"sensor_{plain}"
 
 
-def _unit(one: Sensor) -> str:
+def _unit(sensor: Sensor) -> str:
     """Return the unit of a sensor that measures a joint position, velocity or force."""
-    if one.quantity == "joint_force":
-        return _FORCE_UNITS[one.unit]
-    return one.unit if one.quantity == "joint_position" else _RATES[one.unit]
+    if sensor.quantity == "joint_force":
+        return _FORCE_UNITS[sensor.unit]
+    return sensor.unit if sensor.quantity == "joint_position" else _RATES[sensor.unit]
 
 
 _RATES = {"m": "m/s", "rad": "rad/s", "1": "1/s"}
 
 
-def _degree(one: Sensor) -> int:
-    return QUANTITIES[one.quantity].degree
+def _degree(sensor: Sensor) -> int:
+    return QUANTITIES[sensor.quantity].degree
 
 
-def _has_noise(one: Sensor) -> bool:
-    s = one.sampling
+def _has_noise(sensor: Sensor) -> bool:
+    s = sensor.sampling
     return any(map(any, (s.deviation, s.mean, s.bias, s.walk)))
 
 
-def _values(of: tuple[float, ...], port: Port) -> Array:
+def _values(numbers: tuple[float, ...], port: Port) -> Array:
     """Return values in the shape of a port; return zeros if there are no values."""
-    return np.array(of if len(of) else (0.0,) * port.size, dtype=float).reshape(port.shape)
+    return np.array(numbers if len(numbers) else (0.0,) * port.size, dtype=float).reshape(
+        port.shape
+    )
 
 
-def _saturate(value: Any, one: Sensor) -> Any:
+def _saturate(value: Any, sensor: Sensor) -> Any:
     """Limit a sensor value to the cutoff of the sensor.
 
     As in MuJoCo, the limit also applies to the value -1 of a range sensor without a hit.
     """
-    return clip(value, -one.cutoff, one.cutoff) if np.isfinite(one.cutoff) else value
+    return clip(value, -sensor.cutoff, sensor.cutoff) if np.isfinite(sensor.cutoff) else value
 
 
 @dataclass(frozen=True, eq=False)
@@ -556,10 +560,10 @@ class _Motion:
     def _accelerations(self) -> list[Any]:
         return [*body_accelerations(self.model, self.q, self.qd, self.qdd), np.zeros(6)]
 
-    def value(self, one: Sensor) -> Any:
+    def value(self, sensor: Sensor) -> Any:
         """Return the value of a sensor without sensor errors."""
-        of: Any = getattr(self, f"_{one.quantity}")
-        return of(one)
+        of: Any = getattr(self, f"_{sensor.quantity}")
+        return of(sensor)
 
     def _index(self, body: int) -> int:
         return max(body - self.first, -1)
@@ -569,89 +573,91 @@ class _Motion:
         b = self._index(place.body)
         return place.placement @ self._poses[b], place.placement @ self._velocities[b]
 
-    def _own(self, one: Sensor) -> tuple[Any, Any]:
-        return self._frame(Place(one.body, one.placement))
+    def _own(self, sensor: Sensor) -> tuple[Any, Any]:
+        return self._frame(Place(sensor.body, sensor.placement))
 
-    def _reference(self, one: Sensor) -> tuple[Any, Any]:
-        return (identity(), np.zeros(6)) if one.reference is None else self._frame(one.reference)
+    def _reference(self, sensor: Sensor) -> tuple[Any, Any]:
+        return (
+            (identity(), np.zeros(6)) if sensor.reference is None else self._frame(sensor.reference)
+        )
 
-    def _classical(self, one: Sensor) -> tuple[Any, Any]:
+    def _classical(self, sensor: Sensor) -> tuple[Any, Any]:
         """Return the pose of a sensor, and its classical acceleration (6,).
 
         The acceleration is in sensor coordinates.
         """
-        X, v = self._own(one)
-        a = one.placement @ self._accelerations[self._index(one.body)]
+        X, v = self._own(sensor)
+        a = sensor.placement @ self._accelerations[self._index(sensor.body)]
         return X, classical_acceleration(a, v)
 
-    def _accelerometer(self, one: Sensor) -> Any:
-        X, a = self._classical(one)
+    def _accelerometer(self, sensor: Sensor) -> Any:
+        X, a = self._classical(sensor)
         return a[3:] - X.E @ self.gravity
 
-    def _acceleration_without_gravity(self, one: Sensor) -> Any:
-        X, a = self._classical(one)
+    def _acceleration_without_gravity(self, sensor: Sensor) -> Any:
+        X, a = self._classical(sensor)
         return X.E.T @ a[3:] - self.gravity
 
-    def _angular_acceleration(self, one: Sensor) -> Any:
-        X, a = self._classical(one)
+    def _angular_acceleration(self, sensor: Sensor) -> Any:
+        X, a = self._classical(sensor)
         return X.E.T @ a[:3]
 
-    def _velocimeter(self, one: Sensor) -> Any:
-        return self._own(one)[1][3:]
+    def _velocimeter(self, sensor: Sensor) -> Any:
+        return self._own(sensor)[1][3:]
 
-    def _gyro(self, one: Sensor) -> Any:
-        return self._own(one)[1][:3]
+    def _gyro(self, sensor: Sensor) -> Any:
+        return self._own(sensor)[1][:3]
 
-    def _magnetic_field(self, one: Sensor) -> Any:
-        return self._own(one)[0].E @ np.array(one.vector)
+    def _magnetic_field(self, sensor: Sensor) -> Any:
+        return self._own(sensor)[0].E @ np.array(sensor.vector)
 
-    def _position(self, one: Sensor) -> Any:
-        X, Y = self._own(one)[0], self._reference(one)[0]
+    def _position(self, sensor: Sensor) -> Any:
+        X, Y = self._own(sensor)[0], self._reference(sensor)[0]
         return Y.E @ (X.r - Y.r)
 
-    def _quaternion(self, one: Sensor) -> Any:
-        q = quaternion_from_rotation(self._own(one)[0].E @ self._reference(one)[0].E.T)
+    def _quaternion(self, sensor: Sensor) -> Any:
+        q = quaternion_from_rotation(self._own(sensor)[0].E @ self._reference(sensor)[0].E.T)
         return select(q[0] < 0.0, -q, q)
 
-    def _axis(self, one: Sensor, k: int) -> Any:
-        return self._reference(one)[0].E @ self._own(one)[0].E[k]
+    def _axis(self, sensor: Sensor, k: int) -> Any:
+        return self._reference(sensor)[0].E @ self._own(sensor)[0].E[k]
 
-    def _x_axis(self, one: Sensor) -> Any:
-        return self._axis(one, 0)
+    def _x_axis(self, sensor: Sensor) -> Any:
+        return self._axis(sensor, 0)
 
-    def _y_axis(self, one: Sensor) -> Any:
-        return self._axis(one, 1)
+    def _y_axis(self, sensor: Sensor) -> Any:
+        return self._axis(sensor, 1)
 
-    def _z_axis(self, one: Sensor) -> Any:
-        return self._axis(one, 2)
+    def _z_axis(self, sensor: Sensor) -> Any:
+        return self._axis(sensor, 2)
 
-    def _velocity(self, one: Sensor) -> Any:
-        (X, v), (Y, u) = self._own(one), self._reference(one)
+    def _velocity(self, sensor: Sensor) -> Any:
+        (X, v), (Y, u) = self._own(sensor), self._reference(sensor)
         w = Y.E.T @ u[:3]
         moving = Y.E.T @ u[3:] + cross(w, X.r - Y.r)
         return Y.E @ (X.E.T @ v[3:] - moving)
 
-    def _angular_velocity(self, one: Sensor) -> Any:
-        (X, v), (Y, u) = self._own(one), self._reference(one)
+    def _angular_velocity(self, sensor: Sensor) -> Any:
+        (X, v), (Y, u) = self._own(sensor), self._reference(sensor)
         return Y.E @ (X.E.T @ v[:3]) - u[:3]
 
-    def _range(self, one: Sensor) -> Any:
-        X = self._own(one)[0]
+    def _range(self, sensor: Sensor) -> Any:
+        X = self._own(sensor)[0]
         best: Any = NO_HIT
-        for shape in one.obstacles:
+        for shape in sensor.obstacles:
             Y = self._frame(Place(shape.body, shape.placement))[0]
             start, direction = Y.E @ (X.r - Y.r), Y.E @ X.E[2]
             best = minimum(best, ray_distance(shape, start, direction))
         return select(best < NO_HIT, best, -1.0)
 
-    def _altitude(self, one: Sensor) -> Any:
-        return self._own(one)[0].r[2] - self.heights[one.name]
+    def _altitude(self, sensor: Sensor) -> Any:
+        return self._own(sensor)[0].r[2] - self.heights[sensor.name]
 
-    def _vertical_velocity(self, one: Sensor) -> Any:
-        X, v = self._own(one)
+    def _vertical_velocity(self, sensor: Sensor) -> Any:
+        X, v = self._own(sensor)
         return (X.E.T @ v[3:])[2]
 
-    def _wrench(self, one: Sensor) -> tuple[Any, Any]:
+    def _wrench(self, sensor: Sensor) -> tuple[Any, Any]:
         """Return the moment (3,) and force (3,) that a force sensor transmits to outboard bodies.
 
         The moment and the force are in sensor coordinates. If the sensor has a reference frame,
@@ -659,83 +665,83 @@ class _Motion:
         both vectors. The result does not contain the external wrenches on the outboard bodies.
         """
         f: Any = np.zeros(6)
-        for body, inertia in one.parts:
+        for body, inertia in sensor.parts:
             b = self._index(body)
             X, v = self._poses[b], self._velocities[b]
             a = self._accelerations[b] - np.concatenate([np.zeros(3), X.E @ self.gravity])
             f = f + X.T @ (inertia @ a + cross_force(v, inertia @ v))
             if self.f_ext is not None and body >= 0:
                 f = f - self.f_ext[body]
-        X = self._own(one)[0]
+        X = self._own(sensor)[0]
         found = X.force(f)
-        if one.reference is not None:
-            turn = self._reference(one)[0].E @ X.E.T
+        if sensor.reference is not None:
+            turn = self._reference(sensor)[0].E @ X.E.T
             found = np.concatenate([turn @ found[:3], turn @ found[3:]])
-        sign = one.coefficients[0] if one.coefficients else 1.0
+        sign = sensor.coefficients[0] if sensor.coefficients else 1.0
         return sign * found[:3], sign * found[3:]
 
-    def _force(self, one: Sensor) -> Any:
-        return self._wrench(one)[1]
+    def _force(self, sensor: Sensor) -> Any:
+        return self._wrench(sensor)[1]
 
-    def _torque(self, one: Sensor) -> Any:
-        return self._wrench(one)[0]
+    def _torque(self, sensor: Sensor) -> Any:
+        return self._wrench(sensor)[0]
 
-    def _centre_of_mass(self, one: Sensor) -> Any:
-        moment = sum(m * X.r + X.E.T @ h for X, m, h in self._masses(one))
-        return moment / sum(inertia.m for _, inertia in one.parts)
+    def _centre_of_mass(self, sensor: Sensor) -> Any:
+        moment = sum(m * X.r + X.E.T @ h for X, m, h in self._masses(sensor))
+        return moment / sum(inertia.m for _, inertia in sensor.parts)
 
-    def _masses(self, one: Sensor) -> Iterator[tuple[Transform, float, Array]]:
-        for body, inertia in one.parts:
+    def _masses(self, sensor: Sensor) -> Iterator[tuple[Transform, float, Array]]:
+        for body, inertia in sensor.parts:
             yield self._poses[self._index(body)], inertia.m, inertia.h
 
-    def _momentum(self, one: Sensor) -> Any:
+    def _momentum(self, sensor: Sensor) -> Any:
         h: Any = np.zeros(6)
-        for body, inertia in one.parts:
+        for body, inertia in sensor.parts:
             b = self._index(body)
             h = h + self._poses[b].T @ (inertia @ self._velocities[b])
         return h
 
-    def _mean_velocity(self, one: Sensor) -> Any:
-        return self._momentum(one)[3:] / sum(inertia.m for _, inertia in one.parts)
+    def _mean_velocity(self, sensor: Sensor) -> Any:
+        return self._momentum(sensor)[3:] / sum(inertia.m for _, inertia in sensor.parts)
 
-    def _angular_momentum(self, one: Sensor) -> Any:
-        h = self._momentum(one)
-        return h[:3] - cross(self._centre_of_mass(one), h[3:])
+    def _angular_momentum(self, sensor: Sensor) -> Any:
+        h = self._momentum(sensor)
+        return h[:3] - cross(self._centre_of_mass(sensor), h[3:])
 
-    def _time(self, one: Sensor) -> Any:
-        del one
+    def _time(self, sensor: Sensor) -> Any:
+        del sensor
         return self.t
 
-    def _potential_energy(self, one: Sensor) -> Any:
-        moment = sum(m * X.r + X.E.T @ h for X, m, h in self._masses(one))
+    def _potential_energy(self, sensor: Sensor) -> Any:
+        moment = sum(m * X.r + X.E.T @ h for X, m, h in self._masses(sensor))
         return -(self.gravity @ moment)
 
-    def _kinetic_energy(self, one: Sensor) -> Any:
+    def _kinetic_energy(self, sensor: Sensor) -> Any:
         T: Any = self.armature @ (self.qd * self.qd) / 2 if np.ndim(self.armature) else 0.0
-        for body, inertia in one.parts:
+        for body, inertia in sensor.parts:
             v = self._velocities[self._index(body)]
             T = T + v @ (inertia @ v) / 2
         return T
 
-    def _slices(self, one: Sensor, slices: Any) -> list[slice]:
-        return [slices[self._index(joint)] for joint in one.joints]
+    def _slices(self, sensor: Sensor, slices: Any) -> list[slice]:
+        return [slices[self._index(joint)] for joint in sensor.joints]
 
-    def _joint_position(self, one: Sensor) -> Any:
-        each = zip(one.coefficients, self._slices(one, self.model.q_slices), strict=True)
-        return sum(c * self.q[k.start] for c, k in each) + one.offset
+    def _joint_position(self, sensor: Sensor) -> Any:
+        each = zip(sensor.coefficients, self._slices(sensor, self.model.q_slices), strict=True)
+        return sum(c * self.q[k.start] for c, k in each) + sensor.offset
 
-    def _joint_velocity(self, one: Sensor) -> Any:
-        each = zip(one.coefficients, self._slices(one, self.model.v_slices), strict=True)
+    def _joint_velocity(self, sensor: Sensor) -> Any:
+        each = zip(sensor.coefficients, self._slices(sensor, self.model.v_slices), strict=True)
         return sum(c * self.qd[k.start] for c, k in each)
 
-    def _joint_force(self, one: Sensor) -> Any:
-        (k,) = self._slices(one, self.model.v_slices)
-        return one.coefficients[0] * self.tau[k.start - (self.model.nv - len(self.tau))]
+    def _joint_force(self, sensor: Sensor) -> Any:
+        (k,) = self._slices(sensor, self.model.v_slices)
+        return sensor.coefficients[0] * self.tau[k.start - (self.model.nv - len(self.tau))]
 
-    def _ball_quaternion(self, one: Sensor) -> Any:
-        (k,) = self._slices(one, self.model.q_slices)
+    def _ball_quaternion(self, sensor: Sensor) -> Any:
+        (k,) = self._slices(sensor, self.model.q_slices)
         return self.q[k]
 
-    def _ball_velocity(self, one: Sensor) -> Any:
-        (k,) = self._slices(one, self.model.v_slices)
+    def _ball_velocity(self, sensor: Sensor) -> Any:
+        (k,) = self._slices(sensor, self.model.v_slices)
         return self.qd[k]

@@ -247,18 +247,20 @@ def described_drives(robot: RobotDescription) -> tuple[Drive, ...]:
     return tuple(drives)
 
 
-def _affine_motor(one: Actuator) -> AffineMotor:
+def _affine_motor(actuator: Actuator) -> AffineMotor:
     """Return the motor of an actuator; zero coefficients have no parameters."""
-    gain, bias = (dict(zip(_TERMS, values, strict=True)) for values in (one.gain, one.bias))
+    gain, bias = (
+        dict(zip(_TERMS, values, strict=True)) for values in (actuator.gain, actuator.bias)
+    )
     terms = {f"gain{name}": value for name, value in gain.items() if value or not name}
     terms |= {f"bias{name}": value for name, value in bias.items() if value}
     return AffineMotor(
         **terms,
-        time_constant=one.time_constant if one.dynamics == "filter" else None,
-        integrates=one.dynamics == "integrator",
-        command_limits=one.control,
-        activation_limits=one.activation,
-        torque_limits=one.force,
+        time_constant=actuator.time_constant if actuator.dynamics == "filter" else None,
+        integrates=actuator.dynamics == "integrator",
+        command_limits=actuator.control,
+        activation_limits=actuator.activation,
+        torque_limits=actuator.force,
     )
 
 
@@ -377,19 +379,19 @@ def _tendon_elements(
         yield from (ForceElement(f"{name}_{kind}", line, law) for kind, law in laws)
 
 
-def _tendon_laws(one: JointTendon) -> Iterator[tuple[str, Law]]:
-    """Yield the name suffix and the force law of each force of the tendon `one`.
+def _tendon_laws(tendon: JointTendon) -> Iterator[tuple[str, Law]]:
+    """Yield the name suffix and the force law of each force of the tendon `tendon`.
 
     A tendon spring with two different rest lengths exerts no force between them. Its law is a pair
     of stops without damping.
     """
-    slack = one.stiffness and one.rest[0] < one.rest[1]
+    slack = tendon.stiffness and tendon.rest[0] < tendon.rest[1]
     if slack:
-        yield "slack_spring", Stop(one.stiffness, 0.0, *one.rest)
-    if one.damping or (one.stiffness and not slack):
-        yield "spring", Spring(0.0 if slack else one.stiffness, one.damping, one.rest[0])
-    if one.friction:
-        yield "friction", Friction(one.friction)
+        yield "slack_spring", Stop(tendon.stiffness, 0.0, *tendon.rest)
+    if tendon.damping or (tendon.stiffness and not slack):
+        yield "spring", Spring(0.0 if slack else tendon.stiffness, tendon.damping, tendon.rest[0])
+    if tendon.friction:
+        yield "friction", Friction(tendon.friction)
 
 
 def _line(robot: RobotDescription, joint: int, variable: int) -> AlongJoint:

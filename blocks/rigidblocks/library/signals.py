@@ -211,7 +211,7 @@ class Mux(ConcatenatedSignals):
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
         """Ports of the input signals u1, u2, ..."""
-        return _pieces("u", self._shapes, self.unit, "elements {} of y")
+        return _signal_ports("u", self._shapes, self.unit, "elements {} of y")
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
@@ -240,7 +240,7 @@ class Demux(ConcatenatedSignals):
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
         """Ports of the output signals y1, y2, ..."""
-        return _pieces("y", self._shapes, self.unit, "elements {} of u")
+        return _signal_ports("y", self._shapes, self.unit, "elements {} of u")
 
     def output(self, u: Record) -> Values:
         ends = np.cumsum([0, *map(prod, self._shapes)])
@@ -337,7 +337,7 @@ def _sizes(subject: str, sizes: Any) -> tuple[tuple[int, ...], ...]:
     return shapes
 
 
-def _pieces(
+def _signal_ports(
     letter: str, sizes: tuple[tuple[int, ...], ...], unit: Unit, doc: str
 ) -> tuple[Port, ...]:
     """Return a port for each signal in a vector, with the names `letter`1, `letter`2, ...

@@ -63,7 +63,9 @@ _CLUSTER_TASKS_AHEAD = 3  # submitted tasks per cluster thread: one runs and two
 _PATIENCE = 10.0  # timeout for connecting to a scheduler [s]
 _LOOK = 0.5  # time between two checks of the connection to the scheduler [s]
 _KEPT = 4  # number of prepared sweeps that a Dask worker caches
-_WORTH = 5_000_000  # minimum steps of all runs to compile for SIMD lanes; found by trial
+_WORTH = (
+    5_000_000  # smallest total number of steps for which SIMD lanes are compiled; found by trial
+)
 _ROOM = 8_000_000  # maximum number of recorded values per call of the compiled loop
 _MOST = 64  # maximum number of runs per call of the compiled loop
 _SHARES = 4  # minimum number of calls per thread, so that all threads finish at a similar time
@@ -184,7 +186,7 @@ def run_in_threads(
             raise
 
 
-def takes_turns(wiring: Wiring) -> bool:
+def has_python_fmu(wiring: Wiring) -> bool:
     """Return True if an FMU runs Python in this process; threads then cannot run in parallel."""
     return any(
         isinstance(part.component, Fmu) and not part.isolated and part.component.is_python
@@ -465,7 +467,7 @@ class _Tasks:
         if isinstance(error, CancelledError):
             raise error
         done: TaskResult = TaskResult([], 0.0) if error else future.result()
-        del self._waiting[future]  # last, because the calls above fail if the connection is lost
+        del self._waiting[future]  # last: if the connection is lost, the calls above raise
         if error is None:
             if done.refusal:
                 raise RuntimeError(f"a worker cannot run this system: {done.refusal}")

@@ -630,7 +630,8 @@ def _noise_scales(
 def _check_rest(names: list[str], J: Array) -> None:
     """Raise ValueError if the data do not contain enough values to estimate the noise.
 
-    More measured values must depend on the parameters than there are parameters.
+    The number of measured values that depend on the parameters must exceed the number of
+    parameters.
     """
     dependent = np.count_nonzero(np.any(J != 0.0, axis=1))
     if dependent <= len(names):

@@ -32,14 +32,14 @@ JOINT_TERMS = ("viscous", "coulomb", "offset", "rotor")
 They are b qd, c sign(qd), a constant, and the reflected rotor inertia I_r qdd.
 """
 
-_RANK = 1e-8  # relative distance of a column to the previous ones below which it is dependent
-_SMALLEST_FORCE = 1e-100  # joint forces below it have squares that underflow
-_SAMPLES = 4  # rows of the stacked regressor for each column
+_RANK = 1e-8  # a column is dependent if its relative distance to the previous columns is smaller
+_SMALLEST_FORCE = 1e-100  # [N m or N] squares of smaller joint forces underflow
+_SAMPLES = 4  # number of rows of the stacked regressor per column
 _CHUNK = 4096  # samples in one call of the compiled regressor
-# order in which parameters of one body are preferred as names of base parameters: the parameters
-# at the end are grouped with parameters of previous bodies, as in the rules of Gautier and Khalil
+# Preference of the parameters of a body as names of base parameters. The last parameters are
+# grouped with parameters of the previous bodies, as in the rules of Gautier and Khalil.
 _PREFERENCE = ("Izz", "I", "Ixx", "Ixy", "Ixz", "Iyz", "hx", "hy", "hz", "Iyy", "m")
-_TERM_UNITS = {  # by the unit of the joint force
+_TERM_UNITS = {  # units of the joint terms, by the unit of the joint force
     "N.m": dict(zip(JOINT_TERMS, ("N.m.s/rad", "N.m", "N.m", "kg.m2"), strict=True)),
     "N": dict(zip(JOINT_TERMS, ("N.s/m", "N", "N", "kg"), strict=True)),
 }
@@ -562,7 +562,7 @@ def _check_excitation(base: BaseParameters, scale: Array, G: Array) -> None:
 
 # --- physically possible inertias ---
 
-_STAGES = 12  # number of weights of the data, from the prior to the full weight
+_STAGES = 12  # number of increasing weights of the data in the optimization
 _NEWTON = 30  # largest number of Newton steps of one stage; about four are necessary
 _LOAD = 1e-3  # smallest relative eigenvalue of the pseudo-inertia of the prior
 

@@ -42,12 +42,12 @@ from rigidblocks.spatial.spatial import Array
 from rigidblocks.studies.executors import (
     Child,
     Worker,
+    has_python_fmu,
     make_worker,
     run_in_lanes,
     run_in_threads,
     run_on_cluster,
     run_with_retry,
-    takes_turns,
     thread_local_worker,
 )
 from rigidblocks.studies.experiment_design import Design, table_design
@@ -526,7 +526,7 @@ def _local_rows(
             return make_worker(work, wiring, design, work.prepare_run())
 
         count = here.threads
-        if takes_turns(wiring) and count > 1:
+        if has_python_fmu(wiring) and count > 1:
             one = thread_local_worker(child)
         else:
             one = thread_local_worker(own, make_worker(work, wiring, design, first))

@@ -326,13 +326,15 @@ class DrawnRobot:
                 unit = joint.q_units[j]
                 label = name if joint.nq == 1 else f"{name}[{j + 1}]"
                 ends = (
-                    self._ends(k, TURN, 0.0) if unit == "rad" else self._ends(k, reach, self.q[k])
+                    self._slider_range(k, TURN, 0.0)
+                    if unit == "rad"
+                    else self._slider_range(k, reach, self.q[k])
                 )
                 yield {"name": label, "unit": unit, "q": k, **ends}
         if model.rheonomic:
             yield {"name": "time", "unit": "s", "q": model.nq, "low": 0.0, "high": LAST}
 
-    def _ends(self, k: int, reach: float, middle: float) -> dict[str, float]:
+    def _slider_range(self, k: int, reach: float, middle: float) -> dict[str, float]:
         """Return the range of the slider of variable k.
 
         The range ends at the joint limits. Without a limit, it ends at `middle` - `reach` or at
@@ -528,14 +530,17 @@ def known_parts(robot: DrawnRobot, shapes: Mapping[str, tuple[int, ...]]) -> Seq
     n = robot.model.nb if robot.contact_points is None else len(robot.contact_points.body)
     for part in robot.forces:
         known = [shapes.get(port, ()) for port in part.ports]
-        if any(shape[-1:] != (_wide(port),) for port, shape in zip(part.ports, known, strict=True)):
+        if any(
+            shape[-1:] != (_component_count(port),)
+            for port, shape in zip(part.ports, known, strict=True)
+        ):
             return None
         if sum(shape[0] if len(shape) > 1 else 1 for shape in known) != n:
             return None
     return robot.forces or None
 
 
-def _wide(port: str) -> int:
+def _component_count(port: str) -> int:
     """Return the number of components per point or body of the force output `port`: 3 or 6."""
     return next((wide for name, wide in WIDE.items() if port.endswith(name)), 3)
 
@@ -551,7 +556,9 @@ def force_indices(
     if (parts := known_parts(robot, shapes)) is None:
         return None
     found = [
-        np.concatenate([np.reshape(where[port], (-1, _wide(port))) for port in ports])[:, a:b]
+        np.concatenate([np.reshape(where[port], (-1, _component_count(port))) for port in ports])[
+            :, a:b
+        ]
         for ports, a, b in parts
     ]
     return [int(k) for k in np.ravel(np.concatenate(found, axis=1))]
@@ -568,7 +575,7 @@ def forces_on(result: Result, robot: DrawnRobot) -> Array | None:
     n = len(result.time)
 
     def rows(port: str) -> Array:
-        return np.reshape(np.asarray(result[port], dtype=float), (n, -1, _wide(port)))
+        return np.reshape(np.asarray(result[port], dtype=float), (n, -1, _component_count(port)))
 
     found = [
         np.concatenate([rows(port) for port in ports], axis=1)[..., a:b] for ports, a, b in parts

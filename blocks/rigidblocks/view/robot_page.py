@@ -194,7 +194,11 @@ def _motionless(path: Path, floating: bool) -> RobotDescription | None:
 
 
 FRAMES, MOST = 60.0, 400_000  # maximum frame rate [1/s]; maximum size of all frames [bytes]
-POINTS, FEWEST, NUMBERS = 1200, 50, 50_000  # maximum and minimum per curve, maximum of all curves
+POINTS, FEWEST, NUMBERS = (
+    1200,
+    50,
+    50_000,
+)  # points: maximum and minimum of a curve, maximum of all curves
 FAR = 1e12  # largest position that is drawn [rad, m]
 PLANTS = (*(Plant, CompliantPlant, RigidContactPlant, PlantOfMembers),)
 

@@ -255,17 +255,18 @@ class CpuThrottle:
     def __init__(self) -> None:
         self._clocks = _clocks()
 
-    def take(self, many: int = 1) -> None:
+    def take(self, threads: int = 1) -> None:
         """Pause this thread to limit the CPU time of all threads that send events.
 
         Args:
-            many: Number of these threads; together they use at most 1/300 of the CPU time.
+            threads: Number of threads that send events; together they use at most 1/300 of the CPU
+                time.
         """
         before, self._clocks = self._clocks, _clocks()
         wall, program, own = (b - a for a, b in zip(before, self._clocks, strict=True))
         part = program / wall if wall > 0 else 1.0
-        wanted = many * REST * own / max(part, 1e-3)
-        time.sleep(min(max(wanted, OFTEN), many * SELDOM))
+        wanted = threads * REST * own / max(part, 1e-3)
+        time.sleep(min(max(wanted, OFTEN), threads * SELDOM))
 
 
 def _clocks() -> tuple[float, float, float]:

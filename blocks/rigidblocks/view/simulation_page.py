@@ -85,7 +85,7 @@ def _build_module(sources: dict[str, str], command: tuple[str, ...]) -> bytes:
 
 
 WRENCHES = "f_ext"  # input of a plant with the wrenches on its bodies
-FEW, MOST = 3, 36  # maximum elements of a port before the tables, and of a port with sliders
+FEW, MOST = 3, 36  # ports of more elements: sliders come last; no sliders
 REACH = 10.0  # range of a slider for a port without bounds whose start value is zero
 
 
