@@ -4,9 +4,9 @@ This is demo 6 of spatial_v2. A PD controller (gain 1000, time constant 0.015 s)
 sum q2 + q3 follow a command. The gear imposes q2 = q3.
 
 In this example the constraint holds exactly, because the equations of motion are projected onto the
-independent variables, q = G y (RBDA 9.6). A force on the sum acts on both joints. A solution for
-the constraint force instead must give the same accelerations (RBDA Eq 8.4). The script writes
-build/geared_joints/result.png.
+independent variables, q = G y (RBDA 9.6). A force on the sum acts on both joints. The script
+compares the accelerations with a solution that includes the constraint force (RBDA Eq 8.4). The
+script writes build/geared_joints/result.png.
 """
 
 import sys

@@ -4,7 +4,7 @@ The robot is a ball on a vertical slide. The ground is a separate block; its inp
 velocity, and its output is the force. The master holds the force between two communication points.
 
 The mean delay of half a step adds energy, so the ground can predict the force half a step ahead
-(`lead`). The longest stable step for the held force is known.
+(`lead`). The method `longest_step` returns the longest stable step.
 
 In the continuous system no signal is held. The closed form consists of segments: free flight, and a
 damped oscillation about the depth at rest. The script writes build/bouncing_ball/result.png.

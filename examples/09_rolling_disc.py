@@ -25,7 +25,7 @@ BUILD = Path("build/rolling_disc")
 T_STOP, DT, H = 3.0, 2e-3, 1e-4
 MASS, RADIUS, THICKNESS, SIDES, G = 0.5, 0.15, 0.03, 16, 9.81
 K, D, MU = 1e6, 2e3, 0.1
-K_T, D_T = 3e4, 60.0  # tangential values, about equal to the normal values at a depth of 1 mm
+K_T, D_T = 3e4, 60.0  # tangential stiffness and damping: about the normal values at a depth of 1 mm
 SPEED, LEAN = 1.5, 0.1
 
 

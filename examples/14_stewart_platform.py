@@ -86,7 +86,7 @@ def commanded_places(t):
     return np.array([pose(time)[0] for time in t])
 
 
-def does_what_it_must(result):
+def check_loops_and_work(result):
     """Print and check the loop closure error, and the work of the legs minus the energy change."""
     t, q, tau = result.time, result["platform.q"], result["legs.tau"]
     # each sampled force is held from its time to the next sample
@@ -129,9 +129,9 @@ def draw(result):
 def main():
     """Run the platform, check it, and draw."""
     result = simulate(platform(), T_STOP, DT, progress=False)
-    does = does_what_it_must(result)
+    is_accurate = check_loops_and_work(result)
     draw(result)
-    if not does:
+    if not is_accurate:
         sys.exit("the platform does not do what it must")
 
 

@@ -74,7 +74,7 @@ def gripping():
     """Return gripper, block, table, controller and contacts as one part."""
     model, parts = gripper(), System()
     fingers = [ContactPair(BLOCK, finger, model.contact[finger][0]) for finger in FINGERS]
-    pad = Plane((-1.0, 0.0, 0.0), (-0.01, 0.0, 0.0))  # of the right finger; it faces the left one
+    pad = Plane((-1.0, 0.0, 0.0), (-0.01, 0.0, 0.0))  # right pad, which faces the left finger
     pairs = (*fingers, ContactPair(BLOCK, TABLE, Plane()), ContactPair(*FINGERS, pad))
     q0 = [LOW, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.025]
     parts.add("robot", RobotPlant(model, q0, external_wrenches=True))

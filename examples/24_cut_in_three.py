@@ -1,4 +1,4 @@
-"""A robot is cut into three parts; their handle equations are joined (RBDA 7.2, 7.5).
+"""A robot is cut into three parts, whose handle equations are combined (RBDA 7.2, 7.5).
 
 An arm of six joints hangs from the base. The script removes its joints 3 and 5, so that two links
 on the base and two floating chains remain. The accelerations of its handles, a = Phi f + b,

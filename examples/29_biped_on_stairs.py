@@ -68,7 +68,7 @@ def biped():
         "trunk",
         joint=SixDoF(),
         inertia=box_inertia((0.16, 0.26, 0.44), mass=16.0, at=trunk),
-        contact=[Box((0.16, 0.26, 0.28), xlt((0.0, 0.0, 0.28)))],  # leaves room for the thighs
+        contact=[Box((0.16, 0.26, 0.28), xlt((0.0, 0.0, 0.28)))],  # above the thighs
         appearance=[Box((0.16, 0.26, 0.42), trunk)],
     )
     for leg, side in (("left", 1), ("right", -1)):
@@ -189,7 +189,9 @@ def forces(model, q, qd, qdd, share, feet):
     n, f = X.E.T @ tau[:3], X.E.T @ tau[3:6]  # about the trunk's origin, in base coordinates
     shares = (share, 1.0 - share)
     middle = sum(s * place for s, place in zip(shares, feet, strict=True))
-    moment = n - np.cross(middle - X.r, f)  # remaining moment if the feet carry their shares
+    moment = n - np.cross(
+        middle - X.r, f
+    )  # moment that remains if each foot carries its load share
     for leg, s, place in zip(("left", "right"), shares, feet, strict=True):
         Y = body_poses(model, q)[model.body_names.index(f"{leg}_foot")]
         push = s * np.concatenate([Y.E @ (moment + np.cross(place - Y.r, f)), Y.E @ f])

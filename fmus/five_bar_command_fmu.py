@@ -1,4 +1,4 @@
-"""Command for the angles of the five-bar mechanism's base joints, forth and back."""
+"""Command that moves the base joints of the five-bar mechanism back and forth."""
 
 from rigidblocks.fmi.slave import BlockSlave
 from rigidblocks.library import RepeatingSequence

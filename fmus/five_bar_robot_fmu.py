@@ -1,4 +1,4 @@
-"""The five-bar mechanism with its loop closed inside."""
+"""The five-bar mechanism as one plant, which closes the loop by constraints."""
 
 from rigidblocks.fmi.slave import BlockSlave
 from rigidblocks.library import ClosedLoopPlant
@@ -6,7 +6,7 @@ from rigidblocks.robot.robots import five_bar
 
 
 class FiveBarRobot(BlockSlave):
-    """Dynamics of the mechanism: joint forces in, joint motion out."""
+    """Dynamics of the mechanism, with joint forces as inputs and joint motion as outputs."""
 
     def __init__(self, **kwargs):
         super().__init__(ClosedLoopPlant(*five_bar()), **kwargs)

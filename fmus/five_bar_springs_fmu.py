@@ -6,7 +6,7 @@ from rigidblocks.robot.robots import five_bar
 
 
 class FiveBarSprings(BlockSlave):
-    """Spring with the same stiffness and damping in both directions."""
+    """Spring with equal stiffness and damping in both directions."""
 
     def __init__(self, **kwargs):
         super().__init__(CompliantLoopClosure(five_bar().model, 1e5, 500.0), **kwargs)

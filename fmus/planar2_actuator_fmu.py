@@ -5,7 +5,7 @@ from rigidblocks.library import JointActuator
 
 
 class Planar2Actuator(BlockSlave):
-    """A gear ratio of 50, a lag of 5 ms, and friction, the same at both joints."""
+    """Equal actuators at both joints, with a gear ratio of 50, a lag of 5 ms and friction."""
 
     def __init__(self, **kwargs):
         motors = JointActuator(

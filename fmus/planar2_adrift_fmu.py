@@ -1,4 +1,4 @@
-"""Two floating links of the planar robot: the first is the base, a joint connects the second."""
+"""The planar two-link robot as a floating robot, whose first link is the floating base."""
 
 from rigidblocks.fmi.slave import BlockSlave
 from rigidblocks.library import FloatingBasePlant

@@ -5,7 +5,7 @@ from rigidblocks.library import RepeatingSequence
 
 
 class Planar2Command(BlockSlave):
-    """Reference position of each joint and its slope."""
+    """Reference position and reference velocity of each joint."""
 
     def __init__(self, **kwargs):
         positions = ((0, 0), (1, 1.5), (1, 1.5), (0, 0), (0, 0))

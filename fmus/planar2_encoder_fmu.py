@@ -5,7 +5,7 @@ from rigidblocks.library import Encoder
 
 
 class Planar2Encoder(BlockSlave):
-    """4096 increments per turn and a sample time of one millisecond."""
+    """Encoders with 4096 increments per turn and a sample time of one millisecond."""
 
     def __init__(self, **kwargs):
         step = 2 * 3.141592653589793 / 4096

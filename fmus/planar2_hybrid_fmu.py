@@ -1,4 +1,4 @@
-"""The planar two-link robot with its first joint prescribed."""
+"""The planar two-link robot with prescribed motion of the first joint."""
 
 from rigidblocks.fmi.slave import BlockSlave
 from rigidblocks.library import HybridPlant
@@ -6,7 +6,7 @@ from rigidblocks.robot.robots import planar2
 
 
 class Planar2Hybrid(BlockSlave):
-    """Robot whose first joint follows its reference; a force moves the second."""
+    """Robot whose first joint follows a reference; the second joint has a force as input."""
 
     def __init__(self, **kwargs):
         super().__init__(

@@ -7,7 +7,7 @@ from rigidblocks.spatial.spatial import xlt
 
 
 class Planar2IMU(BlockSlave):
-    """Sensor at the centre of the link, with its axes along the body's."""
+    """Sensor at the centre of the second link, with axes parallel to the link frame."""
 
     def __init__(self, **kwargs):
         sensor = Frame("imu", "body2", xlt([0.5, 0.0, 0.0]))

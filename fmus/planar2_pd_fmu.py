@@ -5,7 +5,7 @@ from rigidblocks.library import PDController
 
 
 class Planar2PD(BlockSlave):
-    """PD controller with the same gains on both joints."""
+    """PD controller with equal gains for both joints."""
 
     def __init__(self, **kwargs):
         super().__init__(PDController(kp=(1000, 1000), kd=(15, 15)), **kwargs)

@@ -18,7 +18,7 @@ time,q1,q2
 
 
 class Planar2Playback(BlockSlave):
-    """Positions of both joints over one second."""
+    """Recorded positions of both joints over one second."""
 
     def __init__(self, **kwargs):
         super().__init__(Playback(StringIO(RECORD), columns=("q1", "q2")), **kwargs)

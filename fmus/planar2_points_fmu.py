@@ -8,7 +8,7 @@ from rigidblocks.robot.robots import planar2
 
 
 class Planar2Points(BlockSlave):
-    """A ball of 5 cm at the elbow and a point at the tip."""
+    """Contact points of a ball of 5 cm at the elbow, and of the tip."""
 
     def __init__(self, **kwargs):
         model = replace(

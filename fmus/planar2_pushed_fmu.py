@@ -6,7 +6,7 @@ from rigidblocks.robot.robots import planar2
 
 
 class Planar2Pushed(BlockSlave):
-    """Dynamics of the robot: joint forces and a wrench on each link in, joint motion out."""
+    """Dynamics of the robot; the inputs are joint forces and a wrench on each link."""
 
     def __init__(self, **kwargs):
         super().__init__(RobotPlant(planar2(), external_wrenches=True), **kwargs)

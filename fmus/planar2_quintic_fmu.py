@@ -5,7 +5,7 @@ from rigidblocks.library import QuinticProfile
 
 
 class Planar2Quintic(BlockSlave):
-    """Quintic to (1, 1.5) rad in one second."""
+    """Motion to (1, 1.5) rad in one second, with a polynomial of degree five."""
 
     def __init__(self, **kwargs):
         super().__init__(QuinticProfile(y0=(0.0, 0.0), y1=(1.0, 1.5), duration=1.0), **kwargs)

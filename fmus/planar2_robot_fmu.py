@@ -6,7 +6,7 @@ from rigidblocks.robot.robots import planar2
 
 
 class Planar2Robot(BlockSlave):
-    """Dynamics of the robot: joint forces in, joint motion out."""
+    """Dynamics of the robot, with joint forces as inputs and joint motion as outputs."""
 
     def __init__(self, **kwargs):
         super().__init__(RobotPlant(planar2()), **kwargs)

@@ -5,7 +5,7 @@ from rigidblocks.library import PDController
 
 
 class Planar2SampledPD(BlockSlave):
-    """The same gains on both joints and a sample time of one millisecond."""
+    """PD controller with equal gains for both joints and a sample time of one millisecond."""
 
     def __init__(self, **kwargs):
         super().__init__(PDController(kp=(1000, 1000), kd=(15, 15), sample_time=1e-3), **kwargs)

@@ -5,7 +5,7 @@ from rigidblocks.library import Sine
 
 
 class Planar2Sine(BlockSlave):
-    """Sines with a phase difference of a quarter period between the joints."""
+    """Sine waves with a phase difference of a quarter period between the joints."""
 
     def __init__(self, **kwargs):
         super().__init__(

@@ -1,4 +1,4 @@
-"""The planar two-link robot at a compliant wall, with the contact inside its own step."""
+"""The planar two-link robot at a compliant wall, as one plant that computes the contact forces."""
 
 from dataclasses import replace
 

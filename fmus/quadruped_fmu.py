@@ -1,4 +1,4 @@
-"""A quadruped on compliant ground, with the contact inside its own step."""
+"""A quadruped on compliant ground, as one plant that computes the contact forces."""
 
 import numpy as np
 

@@ -82,7 +82,7 @@ class Description:
 
     @cached_property
     def structural(self) -> Counter[str]:
-        """Numbers of resized arrays, by the value reference of the structural parameter."""
+        """Number of array dimensions that a structural parameter sets, by value reference."""
         counts = Counter[str]()
         for v in self.variables:
             counts.update({d.get("valueReference") for d in v.findall("Dimension")} - {None})

@@ -39,8 +39,8 @@ def export_container(
     of the parts, named `part.port`.
 
     If the connections form a loop, the container may compute an output with direct feedthrough
-    before one of its inputs. An example is `qdd` of a plant. At the start time, the output then
-    does not depend on that input. The package fmu-manipulation-toolbox creates the container.
+    before one of its inputs. An example is `qdd` of a plant. The initial value of this output then
+    does not depend on the input. The package fmu-manipulation-toolbox creates the container.
 
     Args:
         system: System with at least one FMU of version 2.0.

@@ -30,13 +30,13 @@ _DIGITS = 7  # significant digits in files; results of all machines agree to thi
 _DUST = 1e-12  # a column with only smaller values counts as zero
 
 
-class _SpentError(Exception):
+class _EvaluationLimitError(Exception):
     """Error for a run that exceeds the limit of derivative evaluations."""
 
 
 @dataclass(frozen=True, eq=False)
-class _Sparing(TracedEvaluator):
-    """Evaluator that raises _SpentError after `MOST_RATES` derivative evaluations.
+class _LimitedEvaluator(TracedEvaluator):
+    """Evaluator that raises _EvaluationLimitError after `MOST_RATES` derivative evaluations.
 
     The limit of a `StagedBlock` is `MOST_RATES` / 10, because its evaluation in Python takes more
     time.
@@ -47,13 +47,13 @@ class _Sparing(TracedEvaluator):
 
     def graph(self, name: str) -> Graph:
         if name == "derivative" and next(self._numbers) >= MOST_RATES:
-            raise _SpentError
+            raise _EvaluationLimitError
         return self.inner.graph(name)
 
     def derivative(self, m: Array) -> Array:
         staged = isinstance(self.memory.block, StagedBlock)
         if staged and next(self._numbers) >= MOST_RATES // 10:
-            raise _SpentError
+            raise _EvaluationLimitError
         return super().derivative(m)
 
     @cached_property
@@ -123,12 +123,12 @@ class ReferenceRun:
         try:
             with np.errstate(all="ignore"):
                 rows.extend(self._steps(dt))
-        except _SpentError:
+        except _EvaluationLimitError:
             is_spent = True
         return np.array(rows).reshape(-1, self.memory.size), is_spent
 
     def _steps(self, dt: float) -> Iterator[Array]:
-        evaluator, u = _Sparing(self.memory, self.evaluator), self.memory.u
+        evaluator, u = _LimitedEvaluator(self.memory, self.evaluator), self.memory.u
         most, m = (
             min(100, max(LEAST_STEPS, 1000 // max(1, round(dt / self.h)))),
             self.memory.start(),

@@ -57,7 +57,7 @@ class Diagnostics:
 
     def begin(self) -> None:
         """Reset the diagnostics at the start of a run."""
-        passages = [_passage() for _ in self.conditions]
+        passages = [_initial_singularity() for _ in self.conditions]
         self.state = {"passages": passages, "cut_short": [0.0] * len(self.steps)}
 
     def step_messages(self, m: Any) -> Iterator[str]:
@@ -115,7 +115,7 @@ class Diagnostics:
         )
 
 
-def _passage() -> dict[str, float]:
+def _initial_singularity() -> dict[str, float]:
     """Return the initial singularity data of a kinematic loop.
 
     `least` is the minimum condition number of the run, `rank` the maximum rank, and `reported` the

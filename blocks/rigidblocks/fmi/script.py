@@ -28,7 +28,7 @@ from rigidblocks.fmi.slave import BlockSlave
 _namespaces: list[dict[str, Any]] = []  # namespaces that `slave_class` must keep alive
 
 
-class _Beside(MetaPathFinder):
+class _FolderFinder(MetaPathFinder):
     """Module finder that finds the modules of one folder before all other module finders."""
 
     def __init__(self, folder: Path):
@@ -61,7 +61,7 @@ def local_modules(folder: Path) -> Iterator[dict[str, bytes]]:
         Dictionary, filled on exit. It maps the paths of the imported local modules, relative to
         `folder`, to file contents (bytes).
     """
-    finder, files = _Beside(folder), dict[str, bytes]()
+    finder, files = _FolderFinder(folder), dict[str, bytes]()
     others = {name: sys.modules.pop(name) for name in list(sys.modules) if finder.owns(name)}
     sys.meta_path.insert(0, finder)
     try:
@@ -89,7 +89,7 @@ def run_script(path: Path, namespace: dict[str, object]) -> dict[str, bytes]:
     return files
 
 
-def _give_up_once(folder: Path) -> None:
+def _release_interpreter(folder: Path) -> None:
     """Release the interpreter object of a Python FMU's library before the process ends.
 
     pythonfmu 0.7 releases this object twice when it unloads the library. The second release writes
@@ -125,7 +125,7 @@ def slave_class(name: str, path: Path, namespace: dict[str, Any]) -> Any:
         path: Path of the script.
         namespace: Namespace of the module that pythonfmu imports.
     """
-    _give_up_once(Path(namespace["__file__"]).parents[1])
+    _release_interpreter(Path(namespace["__file__"]).parents[1])
     try:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(namespace))
     except AttributeError:

@@ -293,7 +293,7 @@ class Variables:
                 port.doc,
                 start,
                 None,
-                *_worth_saying(low, high, nominal),
+                *_without_defaults(low, high, nominal),
             )
             for index, name, unit, start, low, high, nominal in zip(
                 indices, port.element_names, port.units, starts, *values, strict=True
@@ -322,7 +322,7 @@ class Variables:
         return causality, "continuous", exact
 
 
-def _worth_saying(low: float, high: float, nominal: float) -> tuple[float | None, ...]:
+def _without_defaults(low: float, high: float, nominal: float) -> tuple[float | None, ...]:
     """Return (minimum, maximum, nominal value), with None in place of FMI default values."""
     return (
         low if isfinite(low) else None,

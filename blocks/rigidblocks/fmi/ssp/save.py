@@ -33,7 +33,7 @@ _OMS_SPACE = "https://raw.githubusercontent.com/OpenModelica/OMSimulator/master/
 _OMS_STEP = 1e-3  # [s] step of the master if dt is not given
 _OMS_TOLERANCE = 1e-6  # tolerance of the integrators for model exchange
 
-_SET = "start"  # name of all parameter sets, as Ecos applies the sets of one name
+_SET = "start"  # common name of all parameter sets; Ecos applies only sets with a common name
 _IMPLEMENTATIONS = {"co-simulation": "CoSimulation", "model exchange": "ModelExchange"}
 
 

@@ -503,7 +503,7 @@ class _End(NamedTuple):
     is_system: bool
 
     @property
-    def gives(self) -> bool | None:
+    def is_source(self) -> bool | None:
         """True if the connector is a source within the system, False if a sink, None if unknown."""
         if self.kind is None or self.kind not in INWARD + OUTWARD:
             return None
@@ -529,13 +529,13 @@ def _feeds(tree: Tree, connectors: Connectors) -> dict[Node, tuple[Node, Hop]]:
                         "connected separately; connect the whole array",
                     )
             start, end = (_end(one, side, path, tree, connectors) for side in ("start", "end"))
-            if start.gives is end.gives is None:
+            if start.is_source is end.is_source is None:
                 undirected.append((one, start, end))
                 continue
-            if start.gives is end.gives:
+            if start.is_source is end.is_source:
                 text = f"{start.node} and {end.node} both {_BOTH[start.gives]}"
                 raise format_error(one, text)
-            is_reverse = start.gives is False or end.gives is True
+            is_reverse = start.is_source is False or end.is_source is True
             _feed(feeds, one, *((end, start) if is_reverse else (start, end)))
     while undirected:
         fed = [(one.node in feeds, other.node in feeds) for _, one, other in undirected]
