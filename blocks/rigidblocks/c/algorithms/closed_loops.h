@@ -9,15 +9,15 @@
        B = d(ID - K^T lam), E = d(K qdd - k)
 
    The generated text before this file defines NC constraints between TIPS bodies (tips). Each tip
-   has its BODY, the LAST variable on the path to it, and its ROW, the first of its ROWS. At the
-   variable STOP the paths to all ends of its constraints join.
+   has a BODY, the LAST variable on the path to this body, and ROWS constraint rows that begin at
+   ROW. At the variable STOP the paths to all ends of its constraints join.
 
    From X0, v and a of all tips, loop_rows computes -K for the six directions of each tip and row.
-   It also computes k and the position errors. loop_changes computes from the same values and lam
-   three results. The first are the changes of k - K qdd for each row (CHANGES: position, twice the
-   angular velocity, acceleration, linear velocity). The second are the forces on the tips. The
-   third are the matrices -P for each BLOCK of two tips: if the second tip moves by xi, the force on
-   the first one changes by P xi, in addition to its rotation with the body. */
+   It also computes k and the position errors. loop_changes computes three results from the same
+   values and lam. First, the changes of k - K qdd for each row (CHANGES: position, twice the
+   angular velocity, acceleration, linear velocity). Second, the forces on the tips. Third, the
+   matrices -P for each BLOCK of two tips. If the second tip moves by xi, the force on the first tip
+   changes by P xi and also rotates with its body. */
 
 #ifndef RB_CLOSED_LOOPS_H
 #define RB_CLOSED_LOOPS_H

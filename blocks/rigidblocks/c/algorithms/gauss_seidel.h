@@ -1,6 +1,6 @@
 /* Projected Gauss-Seidel: a fixed number of sweeps over contacts, with conjugate directions.
 
-   The generated text before this defines
+   The generated text before this file defines
 
      N                            unknowns: COUNT normals, then two tangents of each of the first
                                   FRICTION contacts

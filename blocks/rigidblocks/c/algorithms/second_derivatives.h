@@ -1,8 +1,9 @@
 /* Second derivatives of joint forces and of accelerations from their columns
    (kernels/derivative_columns.py).
 
-   A term has three variables on one path. d is the variable farthest from the base. The joint force
-   is the force of d, or of a variable before d, where d changes the force of its subtree. */
+   The three variables of a second derivative are on one path, and d is the variable farthest from
+   the base. The joint force belongs to d or to a variable nearer to the base. In the second case,
+   it changes because d changes the force on the subtree of d. */
 
 #ifndef RB_SECOND_DERIVATIVES_H
 #define RB_SECOND_DERIVATIVES_H
@@ -15,8 +16,8 @@
 #include "tree_matrices.h"
 #endif
 
-/* Columns: the columns of the first derivatives; the linear part of dv by q; Z / 2; and the effect
-   of a variable on the force of its subtree, by q and by qd. */
+/* Columns: the columns of the first derivatives; the linear component of dv for q; Z / 2; and the
+   effect of a variable on the force of its subtree, for q and for qd. */
 struct second_columns {
     real S[6][RB_N], R[9][RB_N], X[2][9][RB_N], G[2][6][RB_N], V[3][RB_N], Z[3][3][RB_N],
         M[6][9][RB_N], N[6][3][RB_N];
@@ -51,8 +52,8 @@ static inline void add_turned(real (*y)[RB_N], const real (*S)[RB_N], const real
     add_cross(y + 3, S, c + 3 * RB_N, first, last);
 }
 
-/* Compute the changes of R of variable d for each variable on its path: all elements by q, the
-   first three elements by qd. */
+/* Compute the derivatives of the covector R of variable d with respect to each variable on its
+   path. The derivatives with respect to qd have only the first three elements. */
 static inline void covector_changes(const struct second_columns *w, int d, real (*by_q)[RB_N],
                                     real (*by_qd)[RB_N])
 {
@@ -132,8 +133,8 @@ static inline void change_forces(const struct second_columns *w, int d, struct c
         }
 }
 
-/* Add the rotation of the forces of d by the variables of a joint; it affects forces at variables
-   before this joint. */
+/* Add the rotation of the forces of d by the variables of a joint. The rotation affects the forces
+   at variables between the base and this joint. */
 static inline void turn_forces(const struct second_columns *w, int d, int joint,
                                struct changed_forces *f)
 {
@@ -189,8 +190,9 @@ static inline void second_force_derivatives(const real *columns, real *out)
 }
 
 /* Add the contribution of the changes of the accelerations (`motion`) to the changes of force i, in
-   tensors with negative sign. Variables i and j are on one path; d is the one farther from the
-   base. Derivatives by q and qdd become derivatives by q and tau. */
+   tensors with negative sign. Variables i and j are on one path, and d is the variable farther from
+   the base. The function converts derivatives with respect to q and qdd to derivatives with respect
+   to q and tau. */
 static inline void add_accelerations(struct tensors *t, const real *motion, int i, int j, int d)
 {
     const real *dq = motion, *dqd = dq + RB_N * RB_N, *dtau = dqd + RB_N * RB_N;

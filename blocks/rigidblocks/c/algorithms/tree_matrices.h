@@ -1,6 +1,6 @@
-/* Matrices over the velocity variables of a tree from their columns
-   (kernels/derivative_columns.py), by loops along its paths: the joint-space inertia matrix, its
-   factors, the accelerations, and the derivatives of joint forces and of accelerations.
+/* Joint-space inertia matrix of a tree, its factors, accelerations, and derivatives of joint forces
+   and accelerations. Loops along the paths of the tree compute these matrices from the columns of
+   the velocity variables (kernels/derivative_columns.py).
 
    The generated text before this file defines N velocity variables, and for each variable:
 
@@ -97,9 +97,12 @@ static inline void inertia_matrix(const real *columns, real *H)
 
 enum { RB_CHANGE = RB_TURNS + RB_SPACE };
 
-/* Columns, one row for each variable of a joint: motion subspaces S and their covectors R; the
-   changes X of the bodies that a variable moves (by q, then by qd), and the force G of these
-   changes; the effect of a change of S itself. */
+/* Columns, one for each velocity variable:
+     S     motion subspace
+     R     covector of S
+     X     change of motion of the bodies that the variable moves: for q, then for qd
+     G     force of this change
+     own   effect of the change of S, if S depends on the joint position */
 struct columns {
     real S[RB_SPACE][RB_N], R[RB_CHANGE][RB_N], X[2][RB_CHANGE][RB_N], G[2][RB_SPACE][RB_N],
         own[RB_OWN > 0 ? RB_OWN : 1][RB_N];
@@ -132,8 +135,8 @@ static inline void four_rows(real *restrict y, const real *restrict c, const rea
 #define covector_rows nine_rows
 #endif
 
-/* Compute a row of the derivative of the joint forces with respect to q (part 0) or qd (part 1): the
-   elements along the path of variable i. */
+/* Compute a row of the derivative of the joint forces with respect to q (part 0) or qd (part 1).
+   The row has elements only along the path of variable i. */
 static inline void force_derivative_row(const struct columns *w, int i, int part, real *row)
 {
     for (int k = RB_LAST[i] - 1; k >= 0; k = RB_BEFORE[RB_RUN[k]])

@@ -459,8 +459,8 @@ static inline void rb_loop_errors(const struct rb_scene *s, double *out)
     }
 }
 
-/* Compute the part of a row of K for one of its two bodies. With the directions a (angle) and b
-   (displacement) of the row, and the origin o_s of the second frame
+/* Compute the contribution of one of the two bodies to a row of K. With the directions a (angle)
+   and b (displacement) of the row, and the origin o_s of the second frame
 
      K_d = +- (a . w_d + b . (v_d + w_d x (o_s - o_d)))   for the column S_d = [w_d; v_d] */
 static inline void loop_row(const struct rb_scene *s, int k, int side, double *x)

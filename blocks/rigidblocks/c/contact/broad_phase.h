@@ -29,8 +29,12 @@ struct rb_body {
     double slow, fast; /* speed before the step, and after the applied forces of the step [m/s] */
 };
 
-/* A link of a tree: origin and velocity of its frame, accelerations at qdd = 0, required force and
-   moment; mass, centre of mass and inertia of its subtree; its own inertia. */
+/* A link of a tree:
+     o, v                origin of its frame, and velocity of the origin
+     turning, speeding   angular acceleration, and linear acceleration of the origin, at qdd = 0
+     f, n                required force and moment
+     mass, middle, inertia   mass, centre of mass and inertia of its subtree
+     own                 inertia of the link itself */
 struct rb_link {
     double o[3], v[3], turning[3], speeding[3], f[3], n[3];
     double arm[3],
@@ -44,9 +48,9 @@ struct rb_bounds {
     double low[3], high[3], margin, way;
 };
 
-/* A pair of shapes that may touch. `gap` is the smallest gap if they overlap, otherwise 0. `n` is
-   the contact normal towards a, or zero if there are several. `left_out` counts the contact points
-   that did not fit into the list, at the start and at the end of the step. */
+/* A pair of shapes that may touch. `gap` is the smallest gap of the contact points, at most 0. `n`
+   is the contact normal towards a, or zero if there are several normals. `left_out` counts the
+   contact points that did not fit into the list, at the start and at the end of the step. */
 struct rb_shape_pair {
     int a, b, left_out[2];
     double gap, n[3];

@@ -9,15 +9,21 @@
 
    kernel/model_interface.h lists the generated tables.
 
-   Inputs, in this order: for each body its rotation to base coordinates, the position of its
-   origin, its angular velocity and the velocity of the origin; with friction for each pair the
-   displacement of the patch (3, in coordinates of the second body) and its rotation; K, D and with
-   friction mu of each material; K_t and D_t if they are given.
+   Inputs, in this order:
+     of each body       rotation to base coordinates, position of the origin, angular velocity,
+                        velocity of the origin
+     of each pair       with friction: displacement of the patch (3, in coordinates of the second
+                        body), and its rotation
+     of each material   K, D, and with friction mu
+     last               K_t and D_t if they are given
 
-   Outputs, in this order: the wrenches on the bodies about the origin; with friction the
-   derivatives of the patch states; the margin of each pair; for each body whether it is in contact,
-   its centre of pressure, depth, largest pressure and normal force; the number of points and
-   polygons that did not fit; and RB_FELT_ALL numbers of the sensors (sensors.h). */
+   Outputs, in this order:
+     of each body       wrench about the base origin
+     of each pair       with friction: derivatives of the patch state
+     of each pair       margin
+     of each body       contact indicator, centre of pressure, depth, largest pressure, normal force
+     last               number of points and polygons that did not fit, and RB_FELT_ALL numbers of
+                        the sensors (sensors.h) */
 
 #ifndef RB_COMPLIANT_FORCES_H
 #define RB_COMPLIANT_FORCES_H
@@ -68,11 +74,15 @@ struct rb_moving {
     double r[9], p[3], w[3], v[3];
 };
 
-/* Load on A: force and moment about the base origin; largest depth and pressure; depth `holds` for
-   the margin of the pair; number of points or polygons that did not fit. For the normal forces f at
-   points x: their sum `load`, and the sums of x f^T and |x|^2 f about `origin`. Results: total
-   force along the load, direction of the load, its centre, and `spread`, the root mean square
-   distance of the forces from the centre. */
+/* Load on A:
+     force, moment     total force, and moment about the base origin
+     depth, pressure   largest depth and pressure
+     holds             depth for the margin of the pair
+     left_out          number of points or polygons that did not fit
+     load              sum of the normal forces f at points x
+     first, second     sums of x f^T and |x|^2 f, with x relative to `origin`
+     n, normal         direction of the load, and total force in this direction
+     centre, spread    centre of the load, and root mean square distance of the forces from it */
 struct rb_pressed {
     double force[3], moment[3], depth, pressure, holds, left_out;
     double load[3], origin[3], first[9], second[3];
@@ -184,8 +194,9 @@ static inline void rate_below(const struct plane *plane, double sign, const stru
     out->at = -sign * rb_dot(plane->n, v);
 }
 
-/* Add the forces of a pressure on A in the direction `way`: the integral of the product of two
-   linear fields over a polygon. `loads` selects whether the forces count as a load. */
+/* Add the force of a pressure on A in the direction `way`. The pressure is the product of two
+   linear fields, which is integrated over a polygon. If `loads` is 1, the force counts as a
+   load. */
 static inline void integrate_pressure(double (*x)[3], int n, const struct field *one,
                                       const struct field *other, const double *way, int loads,
                                       struct rb_pressed *all)

@@ -8,8 +8,9 @@
 
 /* ---- rolling correction: second-order motion of the contact point over a body in a step ---- */
 
-/* Compute the pose of a shape after a motion of its body, in base coordinates: a displacement `way`
-   [m], and a rotation about the centre of mass by the rotation vector `angle` [rad]. */
+/* Compute the pose of a shape in base coordinates after a motion of its body. The motion is a
+   displacement `way` [m] and a rotation about the centre of mass by the rotation vector `angle`
+   [rad]. */
 static inline void rb_moved_shape(const struct rb_scene *s, int k, const double *way,
                                   const double *angle, struct rb_placed_shape *out)
 {
@@ -518,8 +519,8 @@ static inline void prepare_stop(const struct rb_scene *s, struct rb_stop *stop)
         stop->delassus = stop->impulse_max = stop->impulse = 0.0;
 }
 
-/* Return 1 if a stop was not active and the velocities cover less than the fraction `part` of the
-   distance to it. */
+/* Return 1 if a stop was inactive in the last step, and the joint approaches it in this step by at
+   most the fraction `part` of the distance. */
 static inline int is_far_from_stop(const struct rb_step_inputs *in, const struct rb_scene *s, int k,
                                    double part)
 {
@@ -531,8 +532,8 @@ static inline int is_far_from_stop(const struct rb_step_inputs *in, const struct
            way <= part * high && !(impulse < 0.0) && !(impulse > 0.0);
 }
 
-/* Add the stops that are not in the list yet and to which the velocities cover at least the
-   fraction `part` of the distance. Returns 1 if there are any. */
+/* Add the stops that a joint approaches by more than the fraction `part` of the distance, and that
+   are not in the list yet. Returns 1 if a stop was added. */
 static inline int rb_reach_stops(const struct rb_step_inputs *in, const struct rb_scene *s,
                                  double part, struct rb_contact_list *all)
 {

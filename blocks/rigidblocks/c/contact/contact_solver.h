@@ -429,9 +429,9 @@ static inline void rb_discard_impulses(struct rb_scene *s, struct rb_contact_lis
    among redundant supports. Each further solve starts from the impulses of the last one, so the
    error after n solves is of the order E^n (proximal point method, Rockafellar 1976).
 
-   The first Newton steps are complete ones. After more sweeps, contacts between two moving bodies
-   keep their impulses, and the step ends where the first contact opens or begins to slip; the next
-   sweeps change its mode. */
+   The first Newton steps change all impulses. In later Newton steps, contacts between two moving
+   bodies keep their impulses. Such a step ends where the first contact opens or begins to slip, and
+   the next sweeps change the mode of this contact. */
 
 static const double RB_COMPLIANCE = 1e-5; /* relative to W; found by trial */
 /* RB_PROXIMAL_SOLVES: number of solves with one factorization; the error is of the order E^3.
@@ -542,7 +542,8 @@ static inline double fraction_in_cone(const double *p, const double *dp, double 
                  c = rb_min(p[0] * p[0] + p[1] * p[1] - limit * limit, 0.0);
     if (a + 2.0 * b + c <= 0.0)
         return 1.0;
-    /* the sum is positive, so there is a root in [0, 1]; this form of it does not cancel for b > 0 */
+    /* the polynomial is positive at t = 1, so a root is in [0, 1]; both formulas avoid
+       cancellation */
     const double root = sqrt(rb_max(b * b - a * c, 0.0));
     return rb_clamp(b > 0.0 ? -c / (b + root) : (root - b) / a, 0.0, 1.0);
 }
@@ -799,9 +800,9 @@ static inline void reset_directions(const struct rb_scene *s, struct rb_contact_
 /* Sweep until the residual is within the tolerance, or until this time step has done `most`
    sweeps. After RB_CYCLE_CHECK_SWEEPS sweeps the tolerance is `later`.
 
-   If RB_STALLING_SWEEPS sweeps have not halved the residual, the larger tolerance applies at once:
-   sticking trees may need unbounded impulses, for example two feet that would have to turn
-   against each other. */
+   If RB_STALLING_SWEEPS sweeps have not halved the residual, the larger tolerance applies at once.
+   The reason is that sticking trees may need unbounded impulses, for example two feet that would
+   have to turn against each other. */
 static inline void rb_solve_impulses(struct rb_scene *s, struct rb_contact_list *all,
                                      double tolerance, double later, int most)
 {

@@ -1,4 +1,5 @@
-/* Delassus matrix W = J M^-1 J^T of single contacts and stops, and the rows to compute it from. */
+/* Delassus matrix W = J M^-1 J^T of single contacts and stops, and the rows from which it is
+   computed. */
 
 #ifndef RB_DELASSUS_H
 #define RB_DELASSUS_H

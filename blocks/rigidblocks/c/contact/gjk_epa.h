@@ -13,7 +13,7 @@
    degenerate. They only bound the work. */
 enum { RB_GJK_STEPS = 256, RB_GJK_STARTS = 16 };
 
-/* A point of the Minkowski difference A - B, and the points of A and B that it comes from. */
+/* A point of the Minkowski difference A - B, and the corresponding points of A and B. */
 struct corner {
     double w[3], a[3], b[3];
 };
@@ -178,7 +178,7 @@ static inline int is_corner(const struct rb_simplex *s, const double *w)
     return 0;
 }
 
-/* Compute the points of A and B that belong to the closest point. */
+/* Compute the points of A and B that correspond to the simplex point closest to the origin. */
 static inline void rb_witness_points(const struct rb_simplex *s, double *on_a, double *on_b)
 {
     on_a[0] = on_a[1] = on_a[2] = on_b[0] = on_b[1] = on_b[2] = 0.0;

@@ -1,5 +1,5 @@
-/* Contact islands, the bodies that contacts connect: their contacts, their solvers, and the broad
-   phase margins that depend on them.
+/* Contact islands, which are sets of bodies connected by contacts. The file contains the contacts
+   and the solver of each island, and the broad phase margins, which depend on the islands.
 
    Direct solver for islands of free bodies in which the sweeps converge slowly, for example heavy
    bodies on light ones. It uses the Newton step of contact_solver.h.
@@ -605,9 +605,10 @@ static inline int converges_slowly(int sweeps, double residual, double halfway, 
            residual * part * part > rb_sweep_tolerance(2 * sweeps, tolerance, later);
 }
 
-/* Accuracy of the impulses: the smallest speed that the tolerance refers to [m/s]; the tolerance
-   relative to the largest speed; after many sweeps, the tolerance relative to the speeds before the
-   step. */
+/* Accuracy of the impulses:
+     speed   smallest speed to which the tolerance is relative [m/s]
+     part    tolerance relative to the largest speed
+     later   tolerance after many sweeps, relative to the speeds before the step */
 struct rb_accuracy {
     double speed, part, later;
 };

@@ -5,14 +5,14 @@
 
 #include "narrow_phase.h"
 
-/* Largest numbers of points of a manifold, and of a polygon during clipping: clipping two polygons
-   of RB_FACE vertices gives at most the sum of both. */
+/* RB_MANIFOLD: largest number of points of a manifold. RB_CLIPPED: largest number of vertices of a
+   polygon during clipping, which is the sum for two polygons of RB_FACE vertices. */
 enum { RB_MANIFOLD = 4, RB_CLIPPED = 2 * RB_FACE };
 
 #define RB_EDGE_SINE 0.1   /* edges with a smaller sine touch along a line; found by trial */
 #define RB_FACE_COSINE 0.3 /* steeper faces are not used to clip the other shape; found by trial */
 #define RB_TIE 1.01        /* factor by which a later candidate must be better; found by trial */
-#define RB_AXIS_COSINE 0.8 /* axes closer to the normal give no direction in its plane */
+#define RB_AXIS_COSINE 0.8 /* axes closer to the normal define no accurate perpendicular */
 #define RB_CORE_PUSH 1e-3  /* depth of pushed cores relative to the size; found by trial */
 
 /* Points midway between the surfaces of the two shapes, and their gaps along the unit normal from B
@@ -126,9 +126,10 @@ static inline int nearest_point(const struct rb_manifold *m, double tiny)
     return best;
 }
 
-/* Reduce the points to at most four: the deepest point, the point farthest from it, and on each
-   side of their line the point with the largest triangle area. Points whose gap is larger than the
-   motion in a step (`soon`) have a smaller weight. Ties up to rounding go to the first point. */
+/* Reduce the points to at most four. The first two are the deepest point and the point farthest
+   from it. The others are the points with the largest triangle area on each side of the line
+   through the first two. Points whose gap is larger than the motion in a step (`soon`) have a
+   smaller weight. Ties up to rounding go to the first point. */
 static inline void rb_reduce_manifold(struct rb_manifold *m, double soon, double tiny)
 {
     int best[RB_MANIFOLD] = {0, 0, 0, 0}, count = 0;
@@ -268,7 +269,7 @@ static inline void half_space_contacts(const struct rb_placed_shape *a,
 
      gap = +- up . (x - y_0) / (up . n) - radii   with the unit normal `up` of the face
 
-   Returns 0 if there is no such face or if no point remains. */
+   Returns 0 if the shape has no face along the normal, or if no point remains. */
 static inline int face_contacts(struct rb_manifold *m, double (*x)[3], int n, double (*y)[3],
                                 int sides, double tiny, double radii, double radius, int turned,
                                 double margin)

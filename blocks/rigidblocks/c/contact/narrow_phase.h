@@ -13,8 +13,8 @@
 
      g(n) = n . w,   w = s_A(-n) - s_B(n)   (s: support point)
 
-   It has its maximum at the contact normal, where w is parallel to n. If a core touches with an
-   edge or a face, n is perpendicular to it, and Newton's method varies only the remaining
+   The gap g has its maximum at the contact normal, where w is parallel to n. If a core touches with
+   an edge or a face, n is perpendicular to it, and Newton's method varies only the remaining
    directions of n. The search tries all edges near n and all pairs of them, and takes the largest
    g. */
 
@@ -41,7 +41,7 @@ static inline int is_curved(const struct rb_placed_shape *a)
      ellipsoid   ds_i/dd_j = (a_i^2 delta_ij - s_i s_j) / |w|,   w_i = a_i d_i,  s_i = a_i w_i / |w|
      cylinder    ds/dd = radius / |(d_x, d_y)| t t^T,   t = tangent of the rim
 
-   For |(d_x, d_y)| < 1e-6 the support point is on a cap, and the derivative has no use. */
+   For |(d_x, d_y)| < 1e-6 the support point is on a cap, and the derivative is not used. */
 static inline void support_slope(const double *shape, const double *d, double *out)
 {
     memset(out, 0, 9 * sizeof *out);
@@ -600,7 +600,8 @@ static inline double half_width(const struct rb_placed_shape *a, const double *n
            a->shape[3] * fabs(local[2]);
 }
 
-/* Use an axis if the gap along it is larger by more than `bias`. Returns 1 if it is used. */
+/* Use an axis if the gap along it exceeds the largest gap so far by more than `bias`. Returns 1 if
+   it is used. */
 static inline int try_axis(const struct rb_placed_shape *a, const struct rb_placed_shape *b,
                            const double *axis, double bias, struct rb_proximity *c)
 {
@@ -634,7 +635,7 @@ static inline void support_edge(const struct rb_placed_shape *a, int i, const do
 static inline int rb_proximity_of_boxes(const struct rb_placed_shape *a,
                                         const struct rb_placed_shape *b, struct rb_proximity *c)
 {
-    /* a later axis must be better by more than rounding errors, so that it does not alternate */
+    /* more than rounding errors, so that the selected axis does not alternate between steps */
     const double bias = 1e-6 * fmin(a->shape[RB_SHAPE_SIZE], b->shape[RB_SHAPE_SIZE]);
     double axis[3], u[3], v[3], p[3], q[3];
     int edges = -1;

@@ -7,10 +7,11 @@
 
 /* ---- limit of the energy ----
 
-   Impulses of contacts and stops must not increase the energy. They would in three cases: friction
-   jams and the sweeps do not converge; restitution with friction reverses a sliding velocity; the
-   normal of a rolling contact turns within a step. The solver then scales all impulses of an island
-   by one factor, so that they do no positive work. Scaled impulses stay in their friction cones.
+   Impulses of contacts and stops must not increase the energy. They could increase it in three
+   cases: friction jams and the sweeps do not converge; restitution with friction reverses a sliding
+   velocity; the normal of a rolling contact turns within a step. The solver then scales all
+   impulses of an island by one factor, so that they do no positive work. Scaled impulses stay in
+   their friction cones.
 
    Over a step the impulses change the mechanical energy, evaluated at the middle of the step, by
 

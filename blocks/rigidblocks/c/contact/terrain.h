@@ -180,8 +180,8 @@ static inline double distance_to_triangle(const struct rb_triangle *t, const dou
     return rb_norm(closest);
 }
 
-/* Return 1 if no triangle of a mesh is nearer to a point than `distance`. A point inside the ground
-   then leaves it through the triangle at this distance. */
+/* Return 1 if no triangle of a mesh is nearer to a point than `distance`. If the result is 1, a
+   point inside the ground leaves the ground through the triangle at this distance. */
 static inline int is_clear(const struct rb_placed_shape *ground, const double *point,
                            double distance)
 {

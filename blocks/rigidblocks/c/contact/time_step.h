@@ -11,8 +11,8 @@
 /* ---- motion of trees: velocities without contact, with the velocity-dependent forces of the
    middle of the step; then the positions and velocities after the step ---- */
 
-/* Return the damper and spring force of a degree of freedom at the end of the step, if the step
-   does not change its velocity: -k (q - q_rest + h qd) - d qd. */
+/* Return the damper and spring force of a degree of freedom at the end of the step, -k (q - q_rest
+   + h qd) - d qd, for a constant velocity. */
 static inline double element_force(const struct rb_step_inputs *in, int d, double qd)
 {
     const double stretch =
@@ -71,7 +71,8 @@ static inline void tree_forces(const struct rb_step_inputs *in, struct rb_scene 
     rb_solve_all_upwards(&s->inertia, force);
 }
 
-/* Set the tree velocities after the applied forces to s->qd, projected onto the closed loops. */
+/* Set the tree velocities after the applied forces to s->qd, projected onto the motions that the
+   closed loops allow. */
 static inline void end_kick(const struct rb_step_inputs *in, struct rb_scene *s)
 {
     RB_WORKSPACE(RB_LARGE_SCENE, double, open, RB_LOOP_ROWS + 1);
@@ -158,8 +159,8 @@ static inline void start_trees(const struct rb_step_inputs *in, struct rb_scene 
 
 /* Return 1 if the velocities in the middle of the step differ from the prediction because of
    impulses. The difference must change the velocity-dependent forces by more than the order of the
-   step, and the rotation in one step must stay below RB_LARGE_TURN. The links then move with
-   `after`. */
+   step, and the rotation in one step must stay below RB_LARGE_TURN. If the difference is large
+   enough, the function sets the link velocities for `after`. */
 static inline int needs_restart(struct rb_scene *s, const double *before, const double *after)
 {
     double surprise = 0.0, fastest = 0.0;

@@ -173,7 +173,7 @@ enum {
    the last step count only for output derivatives; the inputs are held in the next step. */
 enum { RB_NO_SLOPES, RB_NEXT_SLOPES, RB_PAST_SLOPES };
 
-/* Condition numbers of a loop so far, and the values that have been logged. */
+/* Condition numbers of a loop in the run so far, and the largest logged value. */
 typedef struct {
     double least;      /* smallest condition number; 0 before the first */
     double rank;       /* largest rank */

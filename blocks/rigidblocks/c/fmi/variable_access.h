@@ -476,7 +476,7 @@ static inline void insert(SavedStates *states, Saved *saved)
 
 /* Make the table four times as large when it has twice as many states as lists, if there is memory
    for it. */
-static inline void spread(Instance *fmu)
+static inline void grow_hash_table(Instance *fmu)
 {
 #if defined(FIXED_INSTANCES)
     (void)fmu; /* there are only few states */
@@ -521,7 +521,7 @@ static inline Status save(Instance *fmu, const char *function, const State *stat
     memcpy(&copy->state, state, sizeof(State));
     if (!*saved) {
         fmu->saved.n++;
-        spread(fmu);
+        grow_hash_table(fmu);
         insert(&fmu->saved, copy);
         *saved = copy;
     }

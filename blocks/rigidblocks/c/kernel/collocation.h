@@ -33,7 +33,7 @@ typedef struct {
     double last_length; /* step size of the last step [s], 0 before the first step */
     /* Newton's method: remaining error relative to the last change, and contraction factor */
     double rest, rate;
-    double contraction; /* contraction of the first two iterations: few rounding errors */
+    double contraction; /* contraction factor of the first two iterations */
     int tries;
     double spent; /* cost of the last trial */
 } Stages;

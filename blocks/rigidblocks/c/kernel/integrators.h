@@ -221,7 +221,7 @@ enum {
     RB_WINDOWS_BEFORE_RETRY = 16  /* windows until the other implicit method is tried again */
 };
 
-/* Round x to nine significant bits. All stored error values are rounded: an error estimate is a
+/* Round x to nine significant bits. All stored error values are rounded. An error estimate is a
    small difference of large numbers, so its last digits differ between the implementations of a
    block (NumPy, C, lanes). */
 static inline double round_to_nine_bits(double x)

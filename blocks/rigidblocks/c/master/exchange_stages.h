@@ -121,8 +121,8 @@ static inline double rb_tolerance(const Exchange *model, int64_t p, double x)
     return atol + model->rtol * fabs(x);
 }
 
-/* Return the largest element of a vector, relative to the tolerances at the larger of the states x
-   and y; infinity if an element is not finite. */
+/* Return max_p |e_p| / (atol_p + rtol max(|x_p|, |y_p|)), or infinity if an element is not
+   finite. */
 static inline double rb_error_norm(const Exchange *model, const double *e, const double *x,
                                    const double *y)
 {

@@ -27,7 +27,7 @@ static inline int rb_move_variables(const Part *part, const Variables *all)
                : all->function.fmi2_move(part->instance, all->references, (size_t)all->n, values);
 }
 
-/* Return the value of a port for the value of its variable, or the reverse: a negated alias of
+/* Convert the value of an FMU variable to the value of its port, or the reverse. A negated alias of
    FMI 1.0 has the opposite value in the FMU. */
 static inline double rb_of_alias(const Variables *all, int64_t k, double value)
 {

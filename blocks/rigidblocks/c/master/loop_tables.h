@@ -291,9 +291,9 @@ typedef struct {
     const Collocation *collocation;                   /* NULL: no collocation */
     double rtol, atol;                                /* atol NaN: rtol times the nominal value */
     double longest;                                   /* longest inner step [s] */
-    /* stiffness detection (block/adaptive_methods.py): h |lambda| above which stability limits
-       explicit steps, votes that change the method, largest patience, and number of explicit steps
-       that cost as much as a linearly implicit step */
+    /* Stiffness detection (block/adaptive_methods.py). stable: h |lambda| above which stability
+       limits explicit steps. enough_votes: votes that change the method. dearness: number of
+       explicit steps that cost as much as a linearly implicit step. */
     double stable, enough_votes, most_patience, dearness;
     /* Jacobian: columns of the same colour have no row in common. pattern (n, n) is 1 where an
        element may differ from zero. */
@@ -301,8 +301,8 @@ typedef struct {
     int64_t n_colours;
     const uint32_t *rate_references, *state_references; /* for directional derivatives */
     int64_t n_references;
-    /* values of all inputs, and the coefficients of their polynomials in the time since the start of
-       the communication step: input k is sum_j polynomials_jk s^j */
+    /* Values of all inputs, and the coefficients of their polynomials: input k is
+       sum_j polynomials_jk s^j at the time s after the start of the communication step. */
     double *inputs;
     const double *polynomials;
     int64_t n_inputs, n_coefficients;
@@ -311,8 +311,7 @@ typedef struct {
     double *held; /* inputs at the last communication step */
     double *start_states, *end_states, *first_rates, *rates; /* rates (stages, n_states) */
     double *last_stages, *jacobian;                          /* Jacobian by rows, then df/dt */
-    /* work: states inside a step, states for the FMU, indicators; derivatives, factors and pivots of
-       up to five matrices, and three times five vectors for Newton's method */
+    /* Workspace. factors and pivots have room for five matrices, and newton for fifteen vectors. */
     double *stage_states, *inner_states, *new_indicators;
     double *moved_rates, *near_states, *factors, *pivots, *newton;
 } Exchange;
@@ -335,8 +334,9 @@ typedef struct {
     const int32_t *may_go_back; /* 1 if the host may roll back to the start of the step */
     const Exchange *exchange;   /* NULL: not for model exchange */
     const Clocks *clocks;       /* NULL: no clocks, or no event mode */
-    /* communication step of a slow part: number of steps of the run, 0 or 1 for each step; start
-       time and step size of the run [s]; length of the step of the part [s] */
+    /* Communication step of a slow part. every: number of steps of the run in a step of the part,
+       0 or 1 for other parts. t_start, dt: start time and step size of the run [s]. length: step
+       size of the part [s]. */
     int64_t every;
     double t_start, dt, length;
 } Part;

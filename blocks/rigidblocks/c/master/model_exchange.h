@@ -59,8 +59,9 @@ static inline void rb_vote_for_implicit(const Exchange *model, const Tableau *me
 }
 
 /* Vote for the explicit method after an implicit step of size h that cost as much as `dearness`
-   explicit steps: explicit steps of the same cost would be stable, or have covered more time
-   before. The bound of the eigenvalues is the row-sum norm with states scaled by their tolerances.
+   explicit steps. The condition is that explicit steps of the same cost would be stable, or that
+   earlier ones covered more time. The bound of the eigenvalues is the row-sum norm with states
+   scaled by their tolerances.
  */
 static inline void rb_vote_for_explicit(const Exchange *model, double h, double dearness)
 {
@@ -155,10 +156,10 @@ static inline int rb_prepare_step(const ExchangeStep *step, double kind, double 
                                  : found == RB_EVALUATED;
 }
 
-/* Return the first step size to try after an event (Hairer and Wanner I, II.4): the smaller of
-   steps in which the states change by 1 % of their size, times 100, and in which the error of the
-   method is about 1 % of the tolerance. The first derivatives are known. Returns 0 if the run
-   fails. */
+/* Return the first step size to try after an event (Hairer and Wanner I, II.4). It is the smaller
+   of two estimates. The first is 100 times the step in which the states change by 1 % of their
+   size. The second is the step whose error is about 1 % of the tolerance. The first derivatives are
+   known. Returns 0 if the run fails. */
 static inline double rb_initial_step_size(const ExchangeStep *step, double kind, double s,
                                           double left)
 {
@@ -230,8 +231,8 @@ static inline int rb_adaptive_exchange_step(const ExchangeStep *step, double kin
     }
 }
 
-/* Vote on the method after a step of size h, and store the data for the next step: the derivatives
-   at the end of an explicit step, and the stages of a collocation step. */
+/* Vote on the method after a step of size h, and store data for the next step. The data are the
+   derivatives at the end of an explicit step, or the stages of a collocation step. */
 static inline void rb_assess_step(const Exchange *model, double kind, double h)
 {
     const int64_t n = model->n_states;

@@ -28,8 +28,7 @@
 
 /* ---- time and priority ---- */
 
-/* [ns] last part of a wait, in which the program spins: a sleeping thread wakes up this much
-   late */
+/* [ns] last part of a wait, in which the program spins, because sleeping threads wake up late */
 enum { SPIN = 50000 };
 
 /* Wait until `due` [ns], or until a signal arrives. Returns the time. */
@@ -45,7 +44,7 @@ static int64_t wait_until(int64_t due, const volatile int *stop)
     return time;
 }
 
-/* Spin: spend time without access to any memory except the counter. */
+/* Spend time in a loop that accesses no memory except its counter. */
 static void spin(int64_t rounds)
 {
     for (volatile int64_t k = 0; k < rounds; k++)
@@ -340,7 +339,7 @@ static int64_t timed_step(Run *run, int64_t due, int paced)
     return ended;
 }
 
-/* Do the steps of a run; the memory must be at the start. */
+/* Do the steps of a run. The memory must contain the start of the run. */
 static void run_steps(Run *run, const Options *options)
 {
     const uint64_t last =

@@ -36,7 +36,7 @@
 enum {
     RB_SHARED_HEAD = 64,    /* header: one cache line [bytes] */
     RB_SHARED_CHANNEL = 16, /* lock and size before the packet [bytes] */
-    RB_SHARED_TRIES = 100,  /* bounds the reads of a packet that the other side is writing */
+    RB_SHARED_TRIES = 100,  /* largest number of attempts to read a packet */
     RB_SHARED_PATH = 300    /* /dev/shm/ and a file name of Linux, at most 255 bytes */
 };
 

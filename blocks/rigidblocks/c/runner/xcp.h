@@ -428,7 +428,7 @@ static inline int xcp_set_mode(Xcp *xcp, const uint8_t *in, uint8_t *out)
         return xcp_fails(out, XCP_OUT_OF_RANGE);
     if (list->runs)
         return xcp_fails(out, XCP_DAQ_ACTIVE);
-    if (in[1] & ~XCP_MODE_STAMP) /* stimulation, or packets without identifiers */
+    if (in[1] & ~XCP_MODE_STAMP) /* no stimulation, no packets without identifiers */
         return xcp_fails(out, XCP_MODE_NOT_VALID);
     list->mode = in[1];
     list->prescaler = in[6];
