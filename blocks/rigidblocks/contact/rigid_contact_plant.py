@@ -80,8 +80,8 @@ class RigidContactPlant(WrittenBlock):
     by sweep and prune along one axis. The narrow phase finds up to four contact points of each
     pair, and the gap at each point. Projected Gauss-Seidel sweeps with the friction cone then solve
     for the impulses p, with a warm start from the previous step. The sweeps end when no contact
-    velocity changes by more than 1e-5 of the speed of the fastest body. After 32 sweeps the limit
-    is `moving_tolerance` times the speeds before the step: a larger value saves time for moving
+    velocity changes by more than 1e-5 of the speed of the fastest body. After 32 sweeps, the limit
+    is `moving_tolerance` times the speeds before the step. A larger value saves time for moving
     bodies and does not affect bodies at rest. `max_sweeps` is the maximum number of sweeps. The C
     code loops over tables, so the compile time does not depend on the number of pairs.
 

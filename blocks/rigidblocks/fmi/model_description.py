@@ -21,8 +21,8 @@ from rigidblocks.common.package_info import __version__
 from rigidblocks.fmi.variables import INDICATORS, Variable, Variables, is_in_intermediate_updates
 from rigidblocks.fmi.xcp import XcpAddress, describe_settings
 
-# tolerance of the default experiment, which importers use for their solver in model exchange;
-# with the default tolerances of importers, results had errors in the third digit
+# Tolerance of the default experiment. Importers use it for their solver in model exchange; with
+# their own default tolerances, results had errors in the third digit.
 TOLERANCE = "1e-08"
 LOG_CATEGORIES = {
     "logStatusWarning": "Warnings.",

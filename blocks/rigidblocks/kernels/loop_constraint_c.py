@@ -52,7 +52,7 @@ class LoopRows(NamedTuple):
 
 
 class _End(NamedTuple):
-    """End of a constraint: a body (-1 for the base), and the constraint rows of this body."""
+    """End of a constraint: a body (-1 for the base), and the rows of the constraint."""
 
     body: int
     rows: range

@@ -140,7 +140,7 @@ def _about_z(place: int) -> Array:
     return np.array([[-1, -1, -1], [-1, -1, -1], [-1, -1, place]])
 
 
-# constructor of a shared value, and the storage indices of the elements of each constructor
+# shared values: constructor, and the storage indices of the elements of each constructor
 # argument, relative to the first index of the value
 _Places = tuple[Callable[..., Any], list[Array]]
 _SHARED: Mapping[str, _Places] = {

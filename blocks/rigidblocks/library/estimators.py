@@ -37,8 +37,8 @@ class ExtendedKalmanFilter(Block):
     One RK4 step predicts the states x of a continuous plant. F is the matrix exponential of df/dx T
     up to the fourth power of T, and H = dh/dx, with the output function h of the plant. The filter
     also supports sampled plants with the same sample time. Projected plants, such as plants with
-    quaternions or closed loops, keep their constraints: the filter also multiplies the covariance P
-    by the Jacobian of `project`, so P has the rank of the constraint manifold.
+    quaternions or closed loops, keep their constraints. The filter also multiplies the covariance P
+    by the Jacobian of `project`, so that P has the rank of the constraint manifold.
 
     At each sample, the filter predicts with the inputs that the plant held during the last sample
     time, and then processes the measured elements one after the other. `input_hold` selects these
@@ -382,7 +382,11 @@ class ExtendedKalmanFilter(Block):
     def _shift(
         self, now: Array, F: Array, estimate: Array, y: Array, H: Array
     ) -> tuple[Array, Array]:
-        """Shift the past values of delayed outputs by one sample."""
+        """Shift the past values of delayed outputs in `now` by one sample; return `now` and F.
+
+        `estimate` is the estimate before the prediction, `y` contains the outputs of the
+        plant for this estimate, and `H` is their Jacobian.
+        """
         k, count = len(self._flat_ports), H.shape[1]
         F, now = F.astype(np.result_type(F, H)), now.copy()
         for port in self._clones:
@@ -398,22 +402,22 @@ class ExtendedKalmanFilter(Block):
         return now, F
 
     def _constrain(
-        self, t: Any, now: Array, P: Array, inputs: Array, rest: Array
+        self, t: Any, estimate: Array, P: Array, inputs: Array, rest: Array
     ) -> tuple[Array, Array]:
         """Project the estimate and its covariance onto the constraints of the plant."""
         if not self._model.has_projection:
-            return now, P
-        own = self._plant_part(now)
+            return estimate, P
+        own = self._plant_part(estimate)
         J = self._model.projection_jacobian(t, own, inputs, rest)
         after = self._model.projection(t, own, inputs, rest)
         Pi = self._transition_matrix(J)
-        return np.concatenate([after, now[len(after) :]]), _symmetric(Pi @ P @ Pi.T)
+        return np.concatenate([after, estimate[len(after) :]]), _symmetric(Pi @ P @ Pi.T)
 
     def _correct(
-        self, t: Any, now: Array, P: Array, u: Record, inputs: Array, rest: Array, p: Record
+        self, t: Any, estimate: Array, P: Array, u: Record, inputs: Array, rest: Array, p: Record
     ) -> Values:
         """Process the measured elements one after the other, and return the sampled states."""
-        own = self._plant_part(now)
+        own = self._plant_part(estimate)
         expected = self._model.outputs(t, own, inputs, rest)
         rows = self._model.output_jacobian(t, own, inputs, rest)
         H = np.zeros((len(expected), self._size)).astype(rows.dtype)
@@ -423,9 +427,9 @@ class ExtendedKalmanFilter(Block):
             steps, size = port.shape
             place = self._places[port.name.removesuffix("_past")]
             oldest = slice(k + (steps - 1) * size, k + steps * size)
-            H[place], expected = 0.0, expected.astype(np.result_type(expected, now))
+            H[place], expected = 0.0, expected.astype(np.result_type(expected, estimate))
             H[place, oldest] = np.eye(size)
-            expected[place] = now[oldest]
+            expected[place] = estimate[oldest]
             k += steps * size
         measured = [np.ravel(getattr(u, f"{port.name}_measured")) for port in self._measured_ports]
         sigma = [np.ravel(getattr(p, f"{port.name}_noise")) for port in self._measured_ports]
@@ -444,14 +448,14 @@ class ExtendedKalmanFilter(Block):
             innovation.append(select(is_there, error / np.sqrt(variance), 0.0))
             dx = dx + gain * (weight * error)
             P = _symmetric(P - np.outer(gain, gain * weight))
-        now, P = self._constrain(t, now + dx, P, inputs, rest)
-        return self._values(now, P, np.array(innovation), u)
+        estimate, P = self._constrain(t, estimate + dx, P, inputs, rest)
+        return self._values(estimate, P, np.array(innovation), u)
 
-    def _values(self, now: Array, P: Array, innovation: Array, u: Record) -> Values:
+    def _values(self, estimate: Array, P: Array, innovation: Array, u: Record) -> Values:
         values: dict[str, Any] = {"covariance": P, "innovation": innovation}
         k = 0
         for port in (*self._states, *self._clones):
-            values[port.name] = now[k : k + port.size].reshape(port.shape)
+            values[port.name] = estimate[k : k + port.size].reshape(port.shape)
             k += port.size
         values |= {f"{port.name}_last": getattr(u, port.name) for port in self.plant.inputs}
         return values

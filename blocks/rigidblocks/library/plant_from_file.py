@@ -248,7 +248,7 @@ def described_drives(robot: RobotDescription) -> tuple[Drive, ...]:
 
 
 def _affine_motor(actuator: Actuator) -> AffineMotor:
-    """Return the motor of an actuator; zero coefficients have no parameters."""
+    """Return the motor of an actuator; coefficients that are zero are not parameters."""
     gain, bias = (
         dict(zip(_TERMS, values, strict=True)) for values in (actuator.gain, actuator.bias)
     )

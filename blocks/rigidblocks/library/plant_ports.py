@@ -507,7 +507,9 @@ class Elements:
         given, E = self.transmissions(p), 0.0 if done is None else done.energy
         return E if given is None else E + given.rotor_inertia @ (qd * qd) / 2
 
-    def modes(self, q: Array, p: Record, more: Compliance | None = None, K: Any = None) -> Array:
+    def modes(
+        self, q: Array, p: Record, contact_compliance: Compliance | None = None, K: Any = None
+    ) -> Array:
         """Return the eigenvalues [1/s] of the plant with its force elements, at rest at q.
 
         The eigenvalues belong to motions that satisfy the gear constraints and the loop
@@ -516,11 +518,14 @@ class Elements:
         Args:
             q: Joint positions (nq,).
             p: Parameters of the plant.
-            more: Compliance in addition to the force elements, such as contacts.
+            contact_compliance: Compliance in addition to the force elements, such as contacts.
             K: Jacobian of the loop constraints (nc, nv), or None.
         """
         model, given = self.model, self.transmissions(p)
-        parts = [compliance(model, _set_parameters(self.forces, p), q), *([more] if more else [])]
+        parts = [
+            compliance(model, _set_parameters(self.forces, p), q),
+            *([contact_compliance] if contact_compliance else []),
+        ]
         if self.drives:
             parts.append(self._drive_compliance(q, p))
         H = crba(model, q)

@@ -96,18 +96,18 @@ class Plant(Block):
     def modes(self, x: Record, p: Record) -> Array:
         return self.modes_with(x, p)
 
-    def modes_with(self, x: Record, p: Record, more: Compliance | None = None) -> Array:
+    def modes_with(self, x: Record, p: Record, compliance: Compliance | None = None) -> Array:
         """Return the eigenvalues (n,) [1/s] of fast modes of the plant, including contacts.
 
-        `more` is the compliance of the contacts, or None. Without force elements and contacts, the
-        function returns no eigenvalues.
+        `compliance` is the compliance of the contacts, or None. Without force elements and
+        contacts, the function returns no eigenvalues.
         """
         q, elements = self.configuration(x)[0], self.force_elements
-        if not (elements.forces or elements.drives) and more is None:
+        if not (elements.forces or elements.drives) and compliance is None:
             return np.zeros(0)
         model = self.configuration_model
         K = position_constraints(model, q).K if model.has_constraints else None
-        return elements.modes(q, p, more, K)
+        return elements.modes(q, p, compliance, K)
 
 
 class JointPlant(Plant):

@@ -332,11 +332,13 @@ def run_on_cluster(
 
 def _client(address: str, stack: ExitStack) -> Any:
     """Return a Dask client that stays connected until `stack` closes."""
-    place = _place(address)
+    place = _host_and_port(address)
     distributed = module_of("distributed", "a scheduler of Dask")
-    _reach(address, place)
+    _check_listening(address, place)
     stack.enter_context(
-        _quiet("distributed", "distributed.client", "distributed.comm", "tornado", "asyncio")
+        _suppressed_logs(
+            "distributed", "distributed.client", "distributed.comm", "tornado", "asyncio"
+        )
     )
     try:
         client = distributed.Client(address, set_as_default=False, timeout=_PATIENCE)
@@ -346,7 +348,7 @@ def _client(address: str, stack: ExitStack) -> Any:
     return client
 
 
-def _place(address: str) -> tuple[str, int]:
+def _host_and_port(address: str) -> tuple[str, int]:
     """Split an address into host and port; raise ValueError for an invalid address."""
     try:
         parts = urlsplit(address)
@@ -360,7 +362,7 @@ def _place(address: str) -> tuple[str, int]:
     return host, port
 
 
-def _reach(address: str, place: tuple[str, int]) -> None:
+def _check_listening(address: str, place: tuple[str, int]) -> None:
     """Raise ConnectionError if no server listens at the address."""
     try:
         socket.create_connection(place, _PATIENCE).close()
@@ -530,7 +532,7 @@ _FOLDERS: list[Any] = []
 
 
 @contextmanager
-def _quiet(*names: str) -> Iterator[None]:
+def _suppressed_logs(*names: str) -> Iterator[None]:
     """Suppress the messages of the named loggers within this context."""
     before = {name: logging.getLogger(name).level for name in names}
     try:

@@ -360,7 +360,7 @@ def identify(
 
     The noise of the joint forces is white, with an unknown standard deviation for each joint. The
     motion is free of noise; filter measured positions before you differentiate them. For a model
-    with loops, the function projects the equations onto the motions that the loops allow, so tau
+    with loops, the function projects the equations onto the motions that the loops allow. tau then
     contains the forces of the actuators, and zero for other joints.
 
     Args:

@@ -110,15 +110,15 @@ def page(
     title: str,
     robots: Sequence[DrawnRobot],
     camera_setup: CameraSetup,
-    more: Mapping[str, Any] | None = None,
+    page_data: Mapping[str, Any] | None = None,
 ) -> Page:
-    """Return a page that draws robots; `more` contains additional data for the page script."""
+    """Return a page that draws robots; `page_data` contains additional data for the page script."""
     data = {
         "robots": [robot.to_json(k) for k, robot in enumerate(robots)],
         "up": camera_setup.up,
         "eye": camera_setup.eye,
         "turn": camera_setup.any_side,
-        **(more or {}),
+        **(page_data or {}),
     }
     functions = "".join(robot.functions(k) for k, robot in enumerate(robots))
     parts = {
@@ -525,11 +525,11 @@ def _columns(result: Result, nq: int, ports: Sequence[str]) -> Array:
     return q
 
 
-def page_of(drawn: Sequence[DrawnRobot], robot: Any, more: Mapping[str, Any]) -> Page:
+def page_of(drawn: Sequence[DrawnRobot], robot: Any, page_data: Mapping[str, Any]) -> Page:
     """Return the page that shows drawn robots and the ground.
 
-    `robot` is as in `show`, and `more` contains additional data for the page script.
+    `robot` is as in `show`, and `page_data` contains additional data for the page script.
     """
     title = ", ".join(dict.fromkeys(one.model.name for one in drawn))
     seen = camera_setup(drawn[0].model)
-    return page(title, drawn, seen, {**level_ground(robot, seen.up), **more})
+    return page(title, drawn, seen, {**level_ground(robot, seen.up), **page_data})

@@ -99,11 +99,11 @@ def playback_page(
     pairs: Sequence[Drawn],
     robot: Drawable,
     signals: Sequence[str] = (),
-    more: Mapping[str, Any] | None = None,
+    page_data: Mapping[str, Any] | None = None,
 ) -> Page:
     """Return a page that plays back one run.
 
-    `pairs` contains each robot with the names of the ports that contain q. `more` contains
+    `pairs` contains each robot with the names of the ports that contain q. `page_data` contains
     additional data for the page script.
     """
     if not len(result.time):
@@ -111,7 +111,7 @@ def playback_page(
     drawn = [one for one, _ in pairs]
     forces = [forces_on(result, one) for one in drawn]
     run = run_json(result, motion_of(result, pairs), forces, signals)
-    return page_of(drawn, robot, {"run": run, **(more or {})})
+    return page_of(drawn, robot, {"run": run, **(page_data or {})})
 
 
 def overlay_page(
@@ -119,7 +119,7 @@ def overlay_page(
     pairs: Sequence[Drawn],
     robot: Any,
     signals: Sequence[str],
-    more: Mapping[str, Any],
+    page_data: Mapping[str, Any],
 ) -> Page:
     """Return a page that plays back several runs, from the earliest start to the latest end.
 
@@ -151,7 +151,7 @@ def overlay_page(
         for one in own
     ]
     note = f"in its colours {names[0]}; shadows: {', '.join(names[1:])}"
-    data = {"robots": own + shadows, "run": first, "note": note, **more}
+    data = {"robots": own + shadows, "run": first, "note": note, **page_data}
     return page_of(drawn, robot, data)
 
 
@@ -436,7 +436,7 @@ class LiveView(Watcher):
             return self._followed
         try:
             return playback_page(
-                result, self._pairs, self._system, more={"live": {"run": number}}
+                result, self._pairs, self._system, page_data={"live": {"run": number}}
             ).html
         except (ValueError, KeyError):  # the result has no samples, or no motion of the robot
             return self._followed

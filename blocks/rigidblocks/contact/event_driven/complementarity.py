@@ -527,7 +527,7 @@ def _solve_for_active_set(
 
     lam is None if the pivoting fails. z contains the unknowns of all contacts in standard form
     (`_standard_form`). `basis` (n + 5k,) is the mask of the elements of z that are basic at the
-    start, and the second result is the mask at the end.
+    start. The second result is this mask at the end.
     """
     k, n = len(problem.mu), len(problem.b) - 2 * len(problem.mu)
     rubbing = normal[normal < k]

@@ -533,7 +533,7 @@ def _feeds(tree: Tree, connectors: Connectors) -> dict[Node, tuple[Node, Hop]]:
                 undirected.append((one, start, end))
                 continue
             if start.is_source is end.is_source:
-                text = f"{start.node} and {end.node} both {_BOTH[start.gives]}"
+                text = f"{start.node} and {end.node} both {_BOTH[start.is_source]}"
                 raise format_error(one, text)
             is_reverse = start.is_source is False or end.is_source is True
             _feed(feeds, one, *((end, start) if is_reverse else (start, end)))
