@@ -39,7 +39,7 @@ from rigidblocks.spatial.scalar import (
     select,
 )
 
-_LEAST_RATIO = 1e-30  # smallest magnitude of a negative tuned ratio, above zero
+_LEAST_RATIO = 1e-30  # a negative ratio can be tuned up to -1e-30, but not to zero
 
 
 class Servo(Numbers, abc.ABC):
@@ -198,7 +198,7 @@ class Gearbox(Numbers):
     def numbers(self) -> dict[str, tuple[Any, Number]]:
         found = super().numbers()
         if self.efficiency is None:
-            del found["width"]  # without effect
+            del found["width"]  # has no effect without an efficiency
         if is_traced(self.ratio):
             return found
         about = self.quantities["ratio"]
@@ -209,14 +209,14 @@ class Gearbox(Numbers):
         return found
 
     def joint_force(self, force: Any, speed: Any) -> Any:
-        """Return the force at the joint from the force before the loss, at the joint speed."""
+        """Return the force at the joint: `force` minus the loss at the joint speed `speed`."""
         if self.efficiency is None:
             return force
         loss = select(less(0.0, force * speed), 1.0 - self.efficiency, 1.0 / self._back - 1.0)
         return force - np.abs(force) * np.tanh(speed / self.width) * loss
 
     def motor_force(self, force: Any, speed: Any) -> Any:
-        """Return the force before the loss from the force at the joint, at the joint speed."""
+        """Return the force before the loss that causes `force` at the joint."""
         if self.efficiency is None:
             return force
         loss = select(less(0.0, force * speed), 1.0 / self.efficiency - 1.0, 1.0 - self._back)
@@ -261,7 +261,7 @@ class Elasticity(Numbers):
     def numbers(self) -> dict[str, tuple[Any, Number]]:
         found = super().numbers()
         if self.error is None:
-            del found["order"], found["phase"]  # without effect
+            del found["order"], found["phase"]  # have no effect without an error
         return found
 
     def kinematics(self, rotor: RotorMotion, ratio: Any) -> tuple[Any, Any]:
@@ -317,9 +317,9 @@ class Elasticity(Numbers):
 class DriveEffects(NamedTuple):
     """Effects of a drive on its joint.
 
-    `force` is the force on the joint [N m or N], `energy` the energy [J] of the elasticity, of the
-    rotor of an elastic drive and of bristles. `rates` contains the derivatives of the states, and
-    `outputs` the other outputs, by name.
+    `force` is the force on the joint [N m or N]. `energy` [J] is the sum of the energies of the
+    elasticity, of the rotor of an elastic drive and of friction bristles. `rates` contains the
+    derivatives of the states by name, and `outputs` the values of `Drive.outputs` by name.
     """
 
     force: Any
@@ -428,8 +428,8 @@ class Drive:
 
     # ---- parameters ----
 
-    def _records(self) -> dict[str, Numbers]:
-        """Return the records of the drive that have parameters, by the prefix of their names."""
+    def _components(self) -> dict[str, Numbers]:
+        """Return the components of the drive, by the prefix of their parameter names."""
         every = {
             "motor": self.motor,
             "thermal": getattr(self.motor, "thermal", None),
@@ -445,7 +445,7 @@ class Drive:
     def numbers(self) -> dict[str, tuple[Any, Number]]:
         """Return the value and the description of each parameter, by name such as `motor_R`."""
         found = {}
-        for prefix, record in self._records().items():
+        for prefix, record in self._components().items():
             for name, (value, about) in record.numbers().items():
                 kind = f"{ROTOR}{about.kind}" if prefix == "motor_friction" else about.kind
                 text = f"{about.doc} ({prefix.replace('_', ' ')})"
@@ -453,7 +453,11 @@ class Drive:
         return found
 
     def units(self, model: Tree) -> dict[str, str]:
-        """Return the units of all quantities; raise ValueError if the joint does not exist."""
+        """Return the unit of each kind of quantity, for a joint or sum of joints of the model.
+
+        Raises:
+            ValueError: The joint does not exist, has no position or does not fit the motor.
+        """
         line = self.line
         if isinstance(line, AlongVelocity):
             raise ValueError("a drive needs a joint position; `AlongVelocity` has no position")
@@ -465,7 +469,7 @@ class Drive:
     def with_parameters(self, **values: Any) -> Self:
         """Return an unchecked copy with the given parameter values (floats or traced values)."""
         changed: dict[str, Any] = {}
-        for prefix, record in self._records().items():
+        for prefix, record in self._components().items():
             own = {
                 name: values[f"{prefix}_{name}"]
                 for name in record.numbers()
@@ -535,8 +539,8 @@ class Drive:
 
     # ---- equations ----
 
-    def _with_bristles(self, field: str, x: Mapping[str, Any]) -> Law | None:
-        """Return a friction law with the values of its states in x."""
+    def _bind_bristle_states(self, field: str, x: Mapping[str, Any]) -> Law | None:
+        """Return the friction law `field`, with its bristle deflections set to the values in x."""
         law: Law | None = getattr(self, field)
         if law is None or not law.remembers:
             return law
@@ -565,7 +569,7 @@ class Drive:
         motor = self.motor.respond(self.current_loop, command, torque, rotor, x)
         rates = dict(motor.rates)
         net, energy = motor.torque, 0.0
-        law = self._with_bristles("motor_friction", x)
+        law = self._bind_bristle_states("motor_friction", x)
         if law is not None:
             net = net + law.force(rotor.angle, rotor.speed)
             energy = energy + law.energy(rotor.angle)
@@ -584,7 +588,7 @@ class Drive:
             energy = energy + elasticity.energy(deflection, self.gearbox.backlash)
             energy = energy + self.motor.inertia * rotor.speed * rotor.speed / 2
             outputs["deflection"] = deflection
-        law = self._with_bristles("friction", x)
+        law = self._bind_bristle_states("friction", x)
         if law is not None:
             force = force + law.force(s, sd)
             energy = energy + law.energy(s)
@@ -614,7 +618,7 @@ class Drive:
             found += self.elasticity.margins(deflection, rate, self.gearbox.backlash)
         motions = {"friction": (s, sd), "motor_friction": rotor}
         for field, motion in motions.items():
-            law = self._with_bristles(field, x)
+            law = self._bind_bristle_states(field, x)
             if law is not None:
                 found += law.margins(*motion)
         return tuple(found)
@@ -636,7 +640,11 @@ class Drive:
         return K + N2 * k, D + N2 * d
 
     def own_poles(self) -> tuple[complex, ...]:
-        """Return the eigenvalues [1/s] of the motor, and of the rotor at a fixed joint."""
+        """Return the eigenvalues [1/s] of the drive at a fixed joint.
+
+        The result contains the electrical eigenvalues of the motor, the eigenvalues of an
+        elastically coupled rotor, and the decay rates of friction bristles.
+        """
         found = [*self.motor.poles(self.current_loop)]
         if self.elasticity is not None:
             J, N2 = self.motor.inertia, self.gearbox.ratio**2

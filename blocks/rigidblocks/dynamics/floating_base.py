@@ -95,7 +95,7 @@ class FloatingBias(NamedTuple):
 
 
 def floating_body(model: Model) -> int:
-    """Return the index of the floating base, the body with the first six degrees of freedom.
+    """Return the index of the floating base, the body that the first six degrees of freedom move.
 
     The bodies before the floating base must be a massless unbranched chain. All other bodies must
     be its descendants.
@@ -309,8 +309,8 @@ def body_jacobian_floating(model: Model, q: Array, body: str | int) -> Array:
 
         J^f = J - X I0c^-1 F, with X from base to body coordinates
 
-    The velocity of the body in body coordinates is J^f qd. For internal impulses the velocity
-    change is delta v = J^f delta qd.
+    The velocity of the body in body coordinates is J^f qd. If internal impulses change the joint
+    velocities by delta qd, they change the velocity of the body by J^f delta qd.
 
     Args:
         model: Model with a floating base.

@@ -81,10 +81,10 @@ class Line(abc.ABC):
         """Return the length, its time derivative and its loads for a motion of the model."""
 
     def in_gravity(self, gravity: Any) -> "Line":
-        """Adapt the line to the gravity (3,) [m/s^2] of a plant; return the adapted line.
+        """Return the line for a plant with the gravity (3,) [m/s^2].
 
-        The default implementation returns the line itself, because its length does not depend on
-        gravity.
+        The default implementation returns the line itself. Lines whose length depends on gravity
+        override this method.
         """
         del gravity
         return self
@@ -140,9 +140,9 @@ class AlongVelocity(AlongJoint):
     """Line along a velocity variable of a `Spherical` or `SixDoF` joint.
 
     The length is a component of the displacement from `rest` (nq,), by default from the neutral
-    configuration. The displacement is the rotation vector or the translation in F_s coordinates. If
-    springs act along all three components of a rotation, give them equal stiffness K. Their torque
-    is then -K times the rotation vector.
+    configuration. The displacement is the rotation vector or the translation in coordinates of F_s,
+    the joint frame on the successor. If springs act along all three components of a rotation, give
+    them equal stiffness K. Their torque is then -K times the rotation vector.
     """
 
     rest: tuple[float, ...] | None = None
@@ -408,7 +408,7 @@ class ElementEffects(NamedTuple):
 
     `loads` is the sum of the loads of all elements, `energy` the potential energy [J], and `force`
     the force of each element [N, N m]. `rates` contains the derivatives of the element states by
-    name, for example `rub_bend`.
+    name, for example `rub_bend` for the state `bend` of the element `rub`.
     """
 
     loads: Loads

@@ -30,7 +30,7 @@ from rigidblocks.spatial.scalar import (
 )
 from rigidblocks.spatial.spatial import Array
 
-_LEAST_STIFFNESS = 1e-30  # [N/m] of a stop; avoids division by K = 0 in the switching function
+_LEAST_STIFFNESS = 1e-30  # [N/m] lower bound of K as the divisor in `stop_margin`
 
 
 class Number(NamedTuple):
@@ -569,9 +569,10 @@ def stable_step(K: float, D: float, m_eff: float, *, lead: bool = False) -> floa
     is zero, a step is stable only if `lead` is True. The second polynomial also applies to sampled
     friction with the tangential stiffness K_t and damping D_t.
 
-    `m_eff` = 1 / (n I^-1 n) [kg] is the effective mass at the contact (`effective_mass`). For
-    several contacts with equal K and D, use the effective mass of the lightest mode: 1 / m_eff is
-    the largest eigenvalue of N^T I^-1 N.
+    `m_eff` = 1 / (n I^-1 n) [kg] is the effective mass at the contact (`effective_mass`), with the
+    contact normal n and the inverse inertia I^-1 of the contact point. For several contacts with
+    equal K and D, use the effective mass of the lightest mode. 1 / m_eff is then the largest
+    eigenvalue of N^T I^-1 N, where the columns of N are the normals.
 
     Args:
         K: Stiffness [N/m].

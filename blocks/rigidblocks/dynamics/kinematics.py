@@ -51,7 +51,8 @@ from rigidblocks.spatial.spatial import Array, Transform, cross, identity
 def body_poses(model: Tree, q: Array) -> list[Any]:
     """Return the transforms from base to body coordinates (RBDA Ex 4.3).
 
-    E rotates base coordinates to body coordinates, and r is the position of the body origin.
+    In each transform, E rotates base coordinates to body coordinates. r is the position of the body
+    origin in base coordinates.
     """
     check_lengths(model, q=q)
     return base_transforms(

@@ -38,7 +38,7 @@ class EquivalentModel(Model):
 
 @dataclass(frozen=True)
 class ScrewedRevolute(Revolute):
-    """Revolute joint about z with the rotation `angle` [rad] at q = 0."""
+    """Revolute joint about z whose rotation is q + `angle` [rad]."""
 
     angle: float = 0.0
 
@@ -49,10 +49,11 @@ class ScrewedRevolute(Revolute):
 def align_joint_axes(model: Model) -> Model:
     """Rotate the body frames so that general joint axes become z axes.
 
-    Joints about z need the fewest operations in traced code. The function rotates the frame of
-    body i by E_i: X_J X_T = E_i^T X_z E_i X_T. X_T(i) therefore becomes E_i X_T(i) E_p^T, where p
-    is the parent of body i. The joint variables, the joint forces and the base frame do not change.
-    The external wrenches are in base coordinates, so they do not change either.
+    Joints about z need the fewest operations in traced code. X_J is the transform of joint i,
+    X_T(i) its tree transform, and X_z the transform of a joint about z. The function rotates the
+    frame of body i by E_i: X_J X_T = E_i^T X_z E_i X_T. X_T(i) therefore becomes E_i X_T(i) E_p^T,
+    where p is the parent of body i. The joint variables, the joint forces and the base frame do not
+    change. The external wrenches are in base coordinates, so they do not change either.
     """
     joints, rotations = zip(*(joint.in_aligned_frames() for joint in model.joint), strict=True)
     if joints == model.joint and all(
@@ -64,7 +65,7 @@ def align_joint_axes(model: Model) -> Model:
     return replace(
         model,
         joint=joints,
-        Xtree=tuple(map(_tidy, Xtree)),
+        Xtree=tuple(map(_remove_rounding_errors, Xtree)),
         inertia=inertia,
         loops=tuple(_align_loop(loop, [*turns, identity()]) for loop in model.loops),
         strings=tuple(_rotate_string(string, rotations) for string in model.strings),
@@ -80,7 +81,7 @@ def align_axes_with_z(model: Model) -> EquivalentModel:
     """
     joints, rotations = list(model.joint), [np.eye(3)] * model.nb
     for i, joint in enumerate(model.joint):
-        if isinstance(joint, Revolute | Prismatic | Helical) and not keeps_z_screws(joint):
+        if isinstance(joint, Revolute | Prismatic | Helical) and not is_along_z(joint):
             joints[i], rotations[i] = replace(joint, axis=Z), onto_z(joint.axis)
     turns = [Transform(E, np.zeros(3)) for E in rotations]
     return _equivalent_model(model, tuple(joints), *_rotate_bodies(model, turns))
@@ -128,7 +129,9 @@ def _align_loop(loop: LoopJoint, turns: list[Transform]) -> LoopJoint:
     turn = Transform(E, np.zeros(3))
     Xp = turn @ loop.Xp @ turns[loop.predecessor].inverse()
     Xs = turn @ loop.Xs @ turns[loop.successor].inverse()
-    return replace(loop, joint=joint, Xp=_tidy(Xp), Xs=_tidy(Xs))
+    return replace(
+        loop, joint=joint, Xp=_remove_rounding_errors(Xp), Xs=_remove_rounding_errors(Xs)
+    )
 
 
 def equivalent(model: Model) -> EquivalentModel:
@@ -147,7 +150,7 @@ def _use_denavit_hartenberg_frames(model: Model) -> EquivalentModel:
     moves = [xlt(np.zeros(3))] * (model.nb + 1)  # the last item is for the base
     joint, Xtree = list(model.joint), list(model.Xtree)
     for i, p in enumerate(model.parent):
-        if keeps_z_screws(model.joint[i]):
+        if is_along_z(model.joint[i]):
             moves[i] = _to_common_normals(model, i, first_child.get(i))
         X = moves[i] @ model.Xtree[i] @ moves[p].inverse()
 
@@ -158,7 +161,7 @@ def _use_denavit_hartenberg_frames(model: Model) -> EquivalentModel:
                 joint[i] = ScrewedRevolute(angle=angle)
             else:
                 moves[i] = rotz(-angle) @ moves[i]
-        Xtree[i] = _tidy(X)
+        Xtree[i] = _remove_rounding_errors(X)
     inertia = [
         body.to_parent(move.inverse()) for body, move in zip(model.inertia, moves[:-1], strict=True)
     ]
@@ -172,20 +175,22 @@ def _to_common_normals(model: Model, i: int, child: int | None) -> Transform:
     normal between the z axes of the body and its first child.
     """
     p = model.parent[i]
-    along = _foot(model.Xtree[i])[1] if p >= 0 and keeps_z_screws(model.joint[p]) else 0.0
-    turn = 0.0 if child is None else _foot(model.Xtree[child])[0]
+    along = (
+        _locate_common_normal(model.Xtree[i])[1] if p >= 0 and is_along_z(model.joint[p]) else 0.0
+    )
+    turn = 0.0 if child is None else _locate_common_normal(model.Xtree[child])[0]
     move: Transform = rotz(turn) @ xlt([0.0, 0.0, along])
     return move
 
 
 def _turn_about_z(joint: Joint, X: Transform) -> float | None:
     """Return the rotation about z in X [rad] that a revolute joint can absorb, or None."""
-    if not (isinstance(joint, Revolute) and keeps_z_screws(joint) and abs(X.E[2, 0]) < 1e-14):
+    if not (isinstance(joint, Revolute) and is_along_z(joint) and abs(X.E[2, 0]) < 1e-14):
         return None
     return float(np.arctan2(-X.E[1, 0], X.E[0, 0]))
 
 
-def keeps_z_screws(joint: Joint) -> bool:
+def is_along_z(joint: Joint) -> bool:
     """Return True for a revolute, prismatic or helical joint along z.
 
     If both frames of such a joint rotate about z and shift along z by the same amount, the
@@ -194,7 +199,7 @@ def keeps_z_screws(joint: Joint) -> bool:
     return type(joint) in (Revolute, Prismatic, Helical) and joint.axis == (0.0, 0.0, 1.0)  # type: ignore[attr-defined]
 
 
-def _foot(X: Transform) -> tuple[float, float]:
+def _locate_common_normal(X: Transform) -> tuple[float, float]:
     """Locate the common normal of the z axes of predecessor and successor (RBDA 4.3, Fig 4.9).
 
     The first value is the angle of the normal about the z axis of the predecessor. The second value
@@ -213,7 +218,7 @@ def _foot(X: Transform) -> tuple[float, float]:
     return turn, -(X.r @ across) / (axis @ across)
 
 
-def _tidy(X: Transform) -> Transform:
+def _remove_rounding_errors(X: Transform) -> Transform:
     """Remove rounding errors of X from elements of E near 0 and +-1, and of r near 0."""
     E = np.where(np.abs(X.E) < 1e-14, 0.0, X.E)
     E = np.where(np.abs(np.abs(E) - 1.0) < 1e-14, np.sign(E), E)

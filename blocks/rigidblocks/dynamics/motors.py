@@ -40,7 +40,8 @@ UNITS = {f"{ROTOR}{kind}": unit for kind, unit in ROTATION.items()} | _ELECTRICA
 class Signal(NamedTuple):
     """State, command or output of a drive: name, kind of quantity, text, and start value.
 
-    `nominal` is the order of magnitude. `rate` is the name of the state that is the derivative.
+    `nominal` is the order of magnitude. If another state is the derivative of this state, `rate` is
+    the name of the other state.
     """
 
     name: str
@@ -214,7 +215,7 @@ class Motor(Numbers, abc.ABC):
         return None
 
     def poles(self, loop: CurrentLoop | None) -> tuple[complex, ...]:
-        """Return the electrical eigenvalues [1/s] with a rotor at rest."""
+        """Return the electrical eigenvalues [1/s] for a rotor at rest."""
         del loop
         return ()
 
@@ -518,7 +519,7 @@ class SynchronousMotor(Motor):
         """Scale the voltage vector to the length `voltage_max`, if it is longer."""
         if self.voltage_max is None:
             return v_d, v_q
-        # without a root of zero, whose derivative is infinite
+        # the root of zero has an infinite derivative
         square = maximum((v_d * v_d + v_q * v_q) / (self.voltage_max * self.voltage_max), 1.0)
         scale = 1.0 / np.sqrt(square)
         return scale * v_d, scale * v_q
@@ -657,7 +658,7 @@ class AffineMotor(Motor):
 
 
 def _affine(constant: Any, position: Any, velocity: Any, rotor: RotorMotion) -> Any:
-    """Return the sum of the terms whose coefficients are not None."""
+    """Return constant + position * angle + velocity * speed, without terms that are None."""
     value = 0.0 if constant is None else constant
     if position is not None:
         value = value + position * rotor.angle
@@ -673,7 +674,7 @@ def _check_thermal(motor: DCMotor | SynchronousMotor) -> None:
 
 
 def _torque_within_current(loop: CurrentLoop | None, torque: Any, per_ampere: Any) -> Any:
-    """Return a torque [N m] within the current limit of a loop, with the torque per ampere."""
+    """Limit a torque [N m] to the current limit of a loop times the torque per ampere."""
     if loop is None or loop.current_max is None:
         return torque
     return per_ampere * loop.limit(torque / per_ampere)

@@ -1,7 +1,8 @@
 """Recursive derivatives of inverse dynamics and of body Jacobians (Spencer 2004, 4.3 and 4.4.1).
 
-The motion subspace S of each joint must be constant in body coordinates. The derivative of a
-transform for a position change d is then a cross product with S d (Spencer 2004, Eq A.1, A.2):
+The motion subspace S of each joint must be constant in body coordinates. A change d of the joint
+position then changes the transform X by a cross product with S d (Spencer 2004, Eq A.1, A.2). For a
+motion vector m and a force vector f:
 
     d(X m) = -S d x (X m) + X dm        d(X^T f) = X^T (S d x* f) + X^T df
 
@@ -79,7 +80,7 @@ def rnea_derivatives(
             turned = _each_cross(model, S[i], f[i])
             f[p], df[p] = (
                 f[p] + Xup[i].T @ f[i],
-                df[p] + Xup[i].T @ (df[i] + _own_columns(model, i, turned, 0.0 * turned)),
+                df[p] + Xup[i].T @ (df[i] + _columns_of_joint(model, i, turned, 0.0 * turned)),
             )
     dq, dqd = np.hsplit(np.concatenate(dtau[:-1]), 2)
     return InverseDerivatives(np.concatenate(tau[:-1]), dq, dqd)
@@ -119,8 +120,10 @@ def _motion(
     carried_v, carried_a = Xup @ parent.v, Xup @ parent.a
     v = carried_v + vJ
     a = carried_a + S @ qdd + crm(v) @ vJ
-    dv = Xup @ parent.dv + _own_columns(model, i, crm(carried_v) @ S, S)
-    da = Xup @ parent.da + _own_columns(model, i, crm(carried_a) @ S, crm(v) @ S) - crm(vJ) @ dv
+    dv = Xup @ parent.dv + _columns_of_joint(model, i, crm(carried_v) @ S, S)
+    da = (
+        Xup @ parent.da + _columns_of_joint(model, i, crm(carried_a) @ S, crm(v) @ S) - crm(vJ) @ dv
+    )
     return _Motion(v, a, dv, da)
 
 
@@ -192,8 +195,8 @@ def check_constant_subspaces(model: Tree) -> None:
             )
 
 
-def _own_columns(model: Tree, i: int, by_q: Array, by_qd: Array) -> Array:
-    """Return derivatives (k, 2 nv) that are zero except in the columns of joint i.
+def _columns_of_joint(model: Tree, i: int, by_q: Array, by_qd: Array) -> Array:
+    """Return a matrix of derivatives (k, 2 nv) that is zero except in the columns of joint i.
 
     The first nv columns are derivatives with respect to q (`by_q` for joint i), the last nv columns
     with respect to qd (`by_qd`).

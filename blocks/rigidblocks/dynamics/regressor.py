@@ -59,7 +59,7 @@ def regressor(model: Tree, q: Array, qd: Array, qdd: Array, gravity: Array | Non
 
 
 class _UnitBody:
-    """Body whose force is the matrix of the forces for unit values of its parameters."""
+    """Substitute for a body: `force` returns the forces for unit values of the parameters."""
 
     def force(self, v: Array, a: Array) -> Array:
         """Return the matrix F (6, 10) of the force F phi on a spatial body (`RigidInertia`).
@@ -67,7 +67,9 @@ class _UnitBody:
             [0, -a x, L(wd) + w x L(w)]
             [a,  W,   0               ]
 
-        L(w) is the matrix (3, 6) of the angular momentum I w = L(w) (xx, yy, zz, xy, xz, yz).
+        a is the acceleration of the origin, w the angular velocity and wd its derivative. W =
+        `spin(w, wd)`. L(w) is the matrix (3, 6) of the angular momentum I w = L(w) (xx, yy, zz, xy,
+        xz, yz).
         """
         (x, y, z), (dx, dy, dz), a_lin = v[:3], a[:3], a[3:]
         F = np.zeros((6, 10), np.result_type(v, a))
@@ -83,7 +85,7 @@ class _UnitBody:
 
 
 class _UnitPlanarBody:
-    """Planar body whose force is the matrix of the forces for unit values of its parameters."""
+    """Substitute for a planar body: `force` returns the forces for unit parameters."""
 
     def force(self, v: Array, a: Array) -> Array:
         """Return the matrix F (3, 4) of the force F phi on a planar body."""
@@ -96,7 +98,7 @@ class _UnitPlanarBody:
 
 
 def _unit_bodies(model: Tree) -> Any:
-    """Return a copy of a model whose bodies return force matrices; it is only for `net_forces`."""
+    """Return a copy of a model with unit bodies, for which `net_forces` returns matrices."""
     other: Any = object.__new__(type(model))
     body = _UnitBody() if isinstance(model, Model) else _UnitPlanarBody()
     vars(other).update({**vars(model), "inertia": (body,) * model.nb})

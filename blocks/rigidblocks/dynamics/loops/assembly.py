@@ -232,14 +232,14 @@ def _minimize_misfit(model: Tree, tree: Tree, q: Array, free: Array, iterations:
     return q
 
 
-def _damped_step(J: Array, misfit: Array, square: Any) -> Array:
+def _damped_step(J: Array, misfit: Array, squared_damping: Any) -> Array:
     """Return the damped least-squares step for the closure error, with limited length.
 
-    The step minimizes |misfit + J step|^2 + square |step|^2. The function then scales the step so
-    that no element exceeds `LONGEST_STEP`.
+    The step minimizes |misfit + J step|^2 + squared_damping |step|^2. The function then scales the
+    step so that no element exceeds `LONGEST_STEP`.
     """
     n = J.shape[1]
-    damped = np.vstack([J, np.sqrt(square) * np.eye(n)])
+    damped = np.vstack([J, np.sqrt(squared_damping) * np.eye(n)])
     step: Array = -np.linalg.lstsq(damped, np.append(misfit, np.zeros(n)), rcond=1e-12)[0]
     step *= min(1.0, LONGEST_STEP / max(np.max(np.abs(step), initial=0.0), 1e-300))
     return step

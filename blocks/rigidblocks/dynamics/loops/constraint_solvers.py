@@ -47,9 +47,9 @@ class Front:
     """Elimination step of one loop: its constraints, directions and coordinates (front).
 
     `eliminate_constraints` creates one front for each loop. The coordinates of a front are the
-    remaining coordinates of the fronts `sources`, then the `fresh` rows of Y. Each column of M is a
-    constraint of the loop in these coordinates. A loop uses a row of Y if one of its constraints
-    has a nonzero element in this row.
+    remaining coordinates of the fronts `sources`, then the `fresh` rows of Y. The columns of the
+    matrix M are the constraints of the loop in these coordinates. A loop uses a row of Y if one of
+    its constraints has a nonzero element in this row.
 
     Attributes:
         block: Indices of the constraints of the loop.
@@ -177,30 +177,32 @@ def eliminate_constraints(
     """
     squares = [column @ column for column in Y.T]
     limit = tolerance * tolerance * reduce(maximum, squares)
-    concerned = [_nonzero_rows(Y[:, block]) for block in blocks]
+    rows_of_loops = [_nonzero_rows(Y[:, block]) for block in blocks]
     fronts: list[Front] = []
-    home: dict[int, int] = {}  # for each row: the front whose coordinates contain it
-    for l, later in _elimination_order(concerned):
+    front_of_row: dict[int, int] = {}  # for each row: the front whose coordinates contain it
+    for l, later in _elimination_order(rows_of_loops):
         largest = np.sqrt(reduce(maximum, squares[blocks[l]]))
-        front = _front(blocks[l], concerned[l], later, fronts, home, limit, largest)
-        home |= dict.fromkeys(front.kept, len(fronts))
+        front = _front(blocks[l], rows_of_loops[l], later, fronts, front_of_row, limit, largest)
+        front_of_row |= dict.fromkeys(front.kept, len(fronts))
         fronts.append(front)
     return Elimination(Y.shape, tuple(fronts))
 
 
-def _elimination_order(concerned: Sequence[Mapping[int, Array]]) -> Iterator[tuple[int, set[int]]]:
+def _elimination_order(
+    rows_of_loops: Sequence[Mapping[int, Array]],
+) -> Iterator[tuple[int, set[int]]]:
     """Yield each loop in elimination order, and the rows of Y that the loops after it use."""
-    waiting = [l for l, rows in enumerate(concerned) if rows]
+    waiting = [l for l, rows in enumerate(rows_of_loops) if rows]
     together: dict[int, set[int]] = {}  # for each row: the rows in the same front
     while waiting:
         reach = [
-            set(concerned[l]).union(*(together.get(row, ()) for row in concerned[l]))
+            set(rows_of_loops[l]).union(*(together.get(row, ()) for row in rows_of_loops[l]))
             for l in waiting
         ]
         sizes = [len(rows) for rows in reach]
         first = sizes.index(min(sizes))
         l, rows = waiting.pop(first), reach[first]
-        later = {row for other in waiting for row in concerned[other]}
+        later = {row for other in waiting for row in rows_of_loops[other]}
         together |= dict.fromkeys(rows & later, rows & later)
         yield l, later
 
@@ -263,7 +265,7 @@ def _fixed_and_free(
             straight = front.is_negligible(turning, rounding_bound.k_rounding, 2)
             if k is not rounding_bound.k:
                 turning = turning - select(straight, turning, 0.0)
-                _move(front, front.Q @ turning, k_offset)
+                _add_determined_component(front, front.Q @ turning, k_offset)
                 straight = select(
                     front.is_negligible(c, rounding_bound.velocity_rounding, 1), straight, False
                 )
@@ -271,7 +273,7 @@ def _fixed_and_free(
         fixed.append(front.Q @ c)
         left = [factors.fronts[source].P.parts(free[source]) for source in front.sources]
         free.append(np.concatenate([*left, z[list(front.fresh)]]))
-        _move(front, fixed[-1], offset)
+        _add_determined_component(front, fixed[-1], offset)
     return fixed, free
 
 
@@ -285,14 +287,17 @@ def _required_coordinates(front: Front, k: Array, offset: dict[int, Any]) -> Arr
     return c
 
 
-def _move(front: Front, fixed: Array, offset: dict[int, Any]) -> None:
+def _add_determined_component(front: Front, fixed: Array, offset: dict[int, Any]) -> None:
     """Add the component of w that a front determines to the elements of w in `offset`."""
     for row, c in front.rows.items():
         offset[row] = offset.get(row, 0.0) + c @ fixed
 
 
 def _multipliers(factors: Elimination, places: list[Array], free: list[Array]) -> Array:
-    """Return the multipliers (nc,) of the constraints, from the last front to the first."""
+    """Return the multipliers (nc,) of the constraints, computed from the last front to the first.
+
+    `places` contains the vector w and `free` the vector z, in the coordinates of each front.
+    """
     lam: Array = np.zeros(factors.shape[1], dtype=_dtype(*places))
     later: dict[int, Any] = {}
     for front, s, s0 in reversed(list(zip(factors.fronts, places, free, strict=True))):
@@ -314,41 +319,44 @@ def _front(
     Y: dict[int, Array],
     later: set[int],
     fronts: list[Front],
-    home: dict[int, int],
+    front_of_row: dict[int, int],
     limit: Any,
     largest: Any,
 ) -> Front:
-    sources = tuple(sorted({home[row] for row in Y if row in home}))
-    fresh = tuple(row for row in Y if row not in home)
-    rows = _coordinates(sources, fresh, fronts, home)
+    sources = tuple(sorted({front_of_row[row] for row in Y if row in front_of_row}))
+    fresh = tuple(row for row in Y if row not in front_of_row)
+    rows = _coordinates(sources, fresh, fronts, front_of_row)
     M = np.array([rows[row] for row in Y]).T @ np.array(list(Y.values()))
     Q, V, sizes = orthonormal(M, limit)
-    read = {row: c for row, c in rows.items() if row in later}
-    P, kept = _remaining_basis(Q, sizes, read)
+    later_rows = {row: c for row, c in rows.items() if row in later}
+    P, kept = _remaining_basis(Q, sizes, later_rows)
     return Front(block, Y, sources, fresh, rows, Q, V, sizes, P, kept, largest)
 
 
 def _remaining_basis(
-    Q: Array, sizes: tuple[Any, ...], read: dict[int, Array]
+    Q: Array, sizes: tuple[Any, ...], later_rows: dict[int, Array]
 ) -> tuple[Basis, dict[int, Array]]:
-    """Return a basis of the null space of a front, and the rows `read` in this basis.
+    """Return a basis of the null space of a front, and the rows `later_rows` in this basis.
 
-    The constraints fix the directions Q. If the rows `read` have nonzero elements in at most
-    len(read) coordinates, the basis is the null space within these coordinates (`normal_to`).
-    Otherwise the basis spans only the null-space components of the rows (`completion`).
-    Derivatives always use `normal_to`, because the direction of a zero component is not
-    differentiable.
+    The constraints determine the components along Q. `later_rows` are the rows of Y that later
+    loops use. If m such rows have nonzero elements in at most m coordinates, the basis is the null
+    space within these coordinates (`normal_to`). Otherwise the basis spans only the null-space
+    components of the rows (`completion`). Derivatives always use `normal_to`, because the direction
+    of a zero component is not differentiable.
     """
-    spare = [k for k in range(len(Q)) if all(is_number(c[k], 0.0) for c in read.values())]
-    if len(Q) - len(spare) <= len(read) or for_derivatives(Q):
+    spare = [k for k in range(len(Q)) if all(is_number(c[k], 0.0) for c in later_rows.values())]
+    if len(Q) - len(spare) <= len(later_rows) or for_derivatives(Q):
         basis = normal_to(Q, sizes, spare)
-        return basis, {row: basis.parts(c) for row, c in read.items()}
-    P, R = completion(Q, list(read.values()))
-    return Columns(P), dict(zip(read, R.T, strict=True))
+        return basis, {row: basis.parts(c) for row, c in later_rows.items()}
+    P, R = completion(Q, list(later_rows.values()))
+    return Columns(P), dict(zip(later_rows, R.T, strict=True))
 
 
 def _coordinates(
-    sources: tuple[int, ...], fresh: tuple[int, ...], fronts: list[Front], home: dict[int, int]
+    sources: tuple[int, ...],
+    fresh: tuple[int, ...],
+    fronts: list[Front],
+    front_of_row: dict[int, int],
 ) -> dict[int, Array]:
     """Return the rows of Y that are available to a new front, in coordinates of this front.
 
@@ -360,7 +368,9 @@ def _coordinates(
     k = 0
     for source, size in zip(sources, sizes, strict=True):
         part = basis[:, k : k + size]
-        rows |= {row: part @ c for row, c in fronts[source].kept.items() if home[row] == source}
+        rows |= {
+            row: part @ c for row, c in fronts[source].kept.items() if front_of_row[row] == source
+        }
         k += size
     return rows | dict(zip(fresh, basis[k:], strict=True))
 
@@ -444,7 +454,7 @@ def multipliers(
 
     The constraint forces satisfy A lam = b with A = K H^-1 K^T and b = k - K H^-1 f.
 
-    If A is singular, lam = A^+ b is the smallest solution. The function computes A^+ from the
+    If A is singular, lam = A^+ b is the minimum-norm solution. The function computes A^+ from the
     singular values of Y, whose squares are the singular values of A.
 
         H = L^T L,   Y = L^-T K^T,   z = L^-T f,   A = Y^T Y,   b = k - Y^T z
@@ -491,7 +501,8 @@ def loop_function(
     """Solve the equation of motion in the variables y of a function q = gamma(y) (RBDA 8.11).
 
     `closure` is the result of `loop_closure` for q = gamma(y). The positions have no error to
-    stabilize, so the argument k has no effect. K affects only lam, which is the smallest solution.
+    stabilize, so the argument k has no effect. K affects only lam, which is the minimum-norm
+    solution.
     """
     del k
     G, g = closure.G, closure.g

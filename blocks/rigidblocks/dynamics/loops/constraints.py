@@ -1,7 +1,7 @@
 """Constraints of loop joints and strings (cables) on the tree joints (RBDA 8.2, 3.4, 8.11).
 
-`loop_constraints` returns K, k and the position errors of K qdd = k. A string is a cable of fixed
-length that can connect any number of bodies (RBDA 3.4).
+`loop_constraints` returns K and k of the constraints K qdd = k, and their position errors. A string
+is a cable of fixed length that can connect any number of bodies (RBDA 3.4).
 
 `loop_closure` evaluates a loop-closure function q = gamma(y) of independent variables y (RBDA
 8.11). A user writes gamma in closed form, with NumPy and `rigidblocks.select`. Dual numbers give
@@ -60,8 +60,8 @@ def string_row(model: Tree, string: StringConstraint, motion: Any) -> StringRow:
         k = a - sum (e . da + (dv . dv - (e . dv)^2)/|d|)
 
     The sums are over the segments. d is the vector from the first to the second end of a segment.
-    dv and da are the first and second time derivatives of d at qdd = 0. a is the second time
-    derivative of the length.
+    dv and da are the first and second time derivatives of d at qdd = 0. `radius` and `length` are
+    fields of `string`, and a is the second time derivative of `length`.
     """
     X0 = [*base_transforms(model, motion.Xup[: model.nb]), model.algebra.identity()]
     linear = slice(1, 3) if len(model.gravity) == 2 else slice(3, 6)
@@ -372,9 +372,10 @@ class ClosureMotion(NamedTuple):
 def loop_closure(model: Tree, gamma: Gamma, y: Array, yd: Array) -> ClosureMotion:
     """Evaluate a loop-closure function and its exact derivatives at y and yd.
 
-    The model may have any joint types, and y and yd are floats or traced scalars. The velocity
-    variables are the joint velocities qd, even if they are not the derivatives of q. Near q, the
-    motion q (+) phi(y) has the velocities dphi/dt and the accelerations d^2 phi/dt^2 at phi = 0.
+    The model may have any joint types, and y and yd are floats or traced scalars. The results refer
+    to the joint velocities qd, even if these are not the derivatives of q. The function
+    differentiates phi, the displacement from q to gamma(y) in velocity variables. At phi = 0, qd =
+    dphi/dt and qdd = d^2 phi/dt^2.
 
     Args:
         model: Model with loops.

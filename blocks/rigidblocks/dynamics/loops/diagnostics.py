@@ -138,7 +138,7 @@ def loop_diagnostics(
         factors.effective_condition(tolerance),
         rank,
         model.nv - rank,
-        _last_share(factors.U, factors.inverses(tolerance), k),
+        _last_component(factors.U, factors.inverses(tolerance), k),
     )
 
 
@@ -147,8 +147,8 @@ def _check_constrained(model: Tree) -> None:
         raise ValueError(f"model '{model.name}' has no loop constraints to diagnose")
 
 
-def _last_share(U: Array, inverses: Array, k: Array) -> Any:
-    """Return |u_r^T k|, the component of the right-hand side k along u_r, for K qdd = k.
+def _last_component(U: Array, inverses: Array, k: Array) -> Any:
+    """Return |u_r^T k|, the magnitude of the component of k along u_r, for constraints K qdd = k.
 
     u_r is the left singular vector of the smallest nonzero singular value of K.
     """
@@ -166,10 +166,10 @@ def _positive_flags(values: Array) -> Array:
 
 
 def constraint_names(model: Tree, q: Array) -> tuple[str, ...]:
-    """Return the names of the constraints (nc,) at q, such as "support: translation along y".
+    """Return the names of the nc constraints at q, such as "support: translation along y".
 
-    A name contains the loop joint and the motion of its successor frame that the constraint
-    prevents.
+    A name consists of the name of the loop joint and the motion that the constraint prevents. The
+    directions are axes of the successor frame of the loop joint.
     """
     X0 = [*body_poses(model, q), model.algebra.identity()]
     names = []
@@ -203,7 +203,7 @@ def _axis(vector: Array) -> str:
 def redundant_constraints(
     model: Tree, q: Array, tolerance: float = SINGULAR_VALUE_TOLERANCE
 ) -> tuple[RedundantConstraint, ...]:
-    """Return the redundant loop constraints at q (nq,): other constraints imply them.
+    """Return the redundant loop constraints at q (nq,), which other constraints imply.
 
     The removal of these constraints does not change the motion. Among mutually dependent
     constraints, the choice of the redundant constraint is arbitrary. The elimination retains the
@@ -362,9 +362,9 @@ def _minima(samples: list[_Sample], threshold: float) -> Iterator[SingularPassag
 
 
 class Cluster(NamedTuple):
-    """Loop cluster, whose loops share joints.
+    """Loop cluster: loops that share tree joints.
 
-    The fields are the indices of the loops, and of the tree joints in these loops.
+    `loops` contains the indices of the loops, and `joints` the indices of the tree joints in them.
     """
 
     loops: tuple[int, ...]

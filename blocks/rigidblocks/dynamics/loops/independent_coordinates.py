@@ -83,7 +83,7 @@ class LinearCoordinates:
     def D1(self, q: Array, y: Array) -> Array:
         """Return the derivative dR/dq (p, nv) with respect to the velocity variables."""
         del y
-        if self._flat:
+        if self._has_only_position_rates:
             return self.matrix
         still = np.zeros(self.model.nv)
         units = np.eye(self.model.nv)
@@ -101,7 +101,7 @@ class LinearCoordinates:
 
         The result is zero if the velocity variables are the derivatives of the positions.
         """
-        if self._flat:
+        if self._has_only_position_rates:
             return np.zeros(len(self.matrix))
         still = np.zeros(self.model.nv)
         second = difference_rates(self.model, self.origin, q, qd, still)[1]
@@ -114,14 +114,14 @@ class LinearCoordinates:
         The limit is 2 rad for each component of the rotation of a joint with a quaternion. The
         coordinates are valid only for rotations below pi.
         """
-        if self._flat:
+        if self._has_only_position_rates:
             return False
-        curved = ~np.array(_flat(self.model))
+        curved = ~np.array(_position_rate_mask(self.model))
         return bool(np.max(np.abs(difference(self.model, self.origin, q)[curved])) > 2.0)
 
     @cached_property
-    def _flat(self) -> bool:
-        return all(_flat(self.model))
+    def _has_only_position_rates(self) -> bool:
+        return all(_position_rate_mask(self.model))
 
     def from_configuration(self, q: Array) -> Array:
         """Return the coordinates y (p,) of a configuration."""
@@ -166,7 +166,9 @@ def partitioned_coordinates(model: Tree, q: ArrayLike) -> LinearCoordinates:
     q = as_configuration(model, q)
     K, still = position_constraints(model, q).K, np.zeros(model.nc)
     # eliminate the quaternions first, then the largest pivots of the other variables
-    straight = reduction(K, still, [column for column, flat in enumerate(_flat(model)) if flat])
+    straight = reduction(
+        K, still, [column for column, flat in enumerate(_position_rate_mask(model)) if flat]
+    )
     left = np.flatnonzero(straight.free == 1.0)
     rest = np.where(
         np.abs(straight.rest) > RANK * np.max(np.abs(K), initial=0.0), straight.rest, 0.0
@@ -178,7 +180,7 @@ def partitioned_coordinates(model: Tree, q: ArrayLike) -> LinearCoordinates:
 def tangent_coordinates(model: Tree, q: ArrayLike) -> LinearCoordinates:
     """Return coordinates y along orthonormal directions of the null space of K at q (nq,).
 
-    These coordinates have the smallest condition number at q.
+    At q, no other coordinates have a smaller `coordinate_condition`.
 
     Raises:
         ValueError: A joint is nonholonomic.
@@ -220,8 +222,8 @@ def dependent_positions(
     """Return the configuration q = Psi(y) (nq,) of the coordinates y, by Newton's iteration.
 
     The result satisfies R(q, y) = 0 and closes the loops. The iteration ends when the remaining
-    error is at most `tolerance`. The contraction rate rho gives an estimate of this error (Spencer
-    2004, 2.3.1):
+    error is at most `tolerance`. The Newton steps dq_0, dq_1, ... give the contraction rate rho and
+    an estimate of this error (Spencer 2004, 2.3.1):
 
         rho/(1 - rho) |dq_j| <= tolerance,   rho = (|dq_j|/|dq_0|)^(1/j)
 
@@ -304,7 +306,7 @@ def _stacked_jacobian(model: Tree, coordinates: Coordinates, q: Array, y: Array)
     return np.vstack([coordinates.D1(q, y), position_constraints(model, q).K])
 
 
-def _flat(model: Tree) -> list[bool]:
+def _position_rate_mask(model: Tree) -> list[bool]:
     """Return a mask (nv,) of the velocity variables that are derivatives of position variables."""
     return [
         joint.nq == joint.nv and bool(np.array_equal(joint.rate(joint.neutral() + 0.5, unit), unit))

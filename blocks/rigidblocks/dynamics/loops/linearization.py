@@ -124,7 +124,7 @@ def loop_linearization(
     check_lengths(model, q=q, qd=qd, tau=tau)
     _check_closed(model, q, qd)
     tree = cut_tree(model)
-    if not _is_flat(tree):
+    if not _has_constant_subspaces(tree):
         return _linearize_any_joints(model, q, qd, tau, independent, gravity)
     R, names = _selection(tree, independent)
     q_all, qd_all = cut_state(model, q, qd)
@@ -256,7 +256,7 @@ def _selection(
     return np.eye(tree.nv)[columns], tuple(names[column] for column in columns)
 
 
-def _is_flat(tree: Tree) -> bool:
+def _has_constant_subspaces(tree: Tree) -> bool:
     """Return True if all velocities are derivatives of positions and each S is constant."""
     try:
         check_constant_subspaces(tree)
@@ -351,7 +351,10 @@ def tangent_linearization(
 
 
 def _column(model: Tree, point: _Point, M: Array, unit: Array, gravity: Array | None) -> Array:
-    """Return one column of A: the derivative of (dy/dt, d2y/dt2) along a change of the state."""
+    """Return one column of A: the derivative of (dy/dt, d2y/dt2) along `unit`.
+
+    `unit` (2p,) is a unit vector in the space of (y, dy/dt), and M is (N^T H N)^-1.
+    """
     p, N, still = len(point.R), point.N, np.zeros(model.nv)
     dq, dyd = N @ unit[:p], unit[p:]
     first = _slopes(_y_rates(model, point, dq, still, still)[0])

@@ -84,7 +84,7 @@ class Geared:
 
     @property
     def drives(self) -> Mapping[int, GearRelation]:
-        """Mapping from the index in qd of each driven variable to its drive."""
+        """Mapping from the index in qd of each driven variable to its gear relation."""
         return self.transmissions.driven if self.transmissions else {}
 
     @property
@@ -117,7 +117,7 @@ class Geared:
         return x if any(map(is_traced, x)) else x.astype(float)
 
     def parent(self, tree: Tree) -> tuple[int, ...]:
-        """Return the parent array of the independent variables, for the zeros of G^T H G.
+        """Return the parent array of the independent variables, which defines zeros of G^T H G.
 
         `tree` has the same equation of motion as the model.
         """
@@ -189,8 +189,8 @@ class Geared:
 
         The tolerance is relative to the largest constraint. At integrator stages, the loops have
         the closure error delta. Constraints that are dependent in closed loops then have an
-        independent component of about the size of delta. This component would make Bennett's
-        linkage rigid. Therefore the tolerance increases with delta.
+        independent component of about the size of delta. If the solver did not drop such
+        constraints, Bennett's linkage would be rigid. Therefore the tolerance increases with delta.
         """
         error = reduce(maximum, np.abs(delta), 0.0)
         return maximum(self.tolerance, minimum(100.0 * error, 1e-3))
@@ -553,7 +553,7 @@ def closed_loop_inverse_dynamics(
     if loop_tau is not None:
         tau_ID = tau_ID - active_forces(model, q, loop_tau)
     columns = actuated_columns(model, actuated)
-    forces = _distribution(model, q, constraints.K, tau_ID, columns, least_squares)
+    forces = _distribute_to_actuators(model, q, constraints.K, tau_ID, columns, least_squares)
     if not traced and not least_squares:
         _check_actuators(model, forces, qdd)
     return forces
@@ -581,7 +581,9 @@ def actuator_forces(
     """
     check_lengths(model, None, q=q, tau=tau)
     K = loop_constraints(model, q, np.zeros(model.nv)).K
-    return _distribution(model, q, K, tau, actuated_columns(model, actuated), least_squares=False)
+    return _distribute_to_actuators(
+        model, q, K, tau, actuated_columns(model, actuated), least_squares=False
+    )
 
 
 def actuated_columns(model: Tree, actuated: Iterable[str | int] | None) -> list[int]:
@@ -605,7 +607,7 @@ def actuated_columns(model: Tree, actuated: Iterable[str | int] | None) -> list[
     return columns
 
 
-def _distribution(
+def _distribute_to_actuators(
     model: Tree, q: Array, K: Array, tau_ID: Array, columns: list[int], least_squares: bool
 ) -> LoopForces:
     """Return forces of the actuated variables with the same effect as the forces tau_ID (nv,).
@@ -620,17 +622,22 @@ def _distribution(
 
     # project tau_ID, and a unit force of each actuator, onto the null space of K
     wanted = solve_elimination(loops, zeros, mpy_lit(L, parent, tau_ID))[0]
-    effects = np.array([_effect(loops, zeros, mpy_lit(L, parent, unit)) for unit in units])
-    u, rank = _combination(effects, wanted, least_squares)
+    effects = np.array(
+        [_project_onto_null_space(loops, zeros, mpy_lit(L, parent, unit)) for unit in units]
+    )
+    u, rank = _solve_actuator_forces(effects, wanted, least_squares)
     tau = np.zeros(model.nv, dtype=u.dtype)
     tau[columns] = u
     return LoopForces(tau, mpy_li(L, parent, wanted - u @ effects), rank, model.nv - loops.rank)
 
 
-def _combination(effects: Array, required: Array, least_squares: bool) -> tuple[Array, Any]:
-    """Solve u `effects` = `required` for the smallest actuator forces u; also return the rank.
+def _solve_actuator_forces(
+    effects: Array, required: Array, least_squares: bool
+) -> tuple[Array, Any]:
+    """Return the minimum-norm actuator forces u with u @ effects = required, and their rank.
 
-    If `least_squares` is True, u is the least-squares solution.
+    Row j of `effects` is the projected unit force of actuator j, and the rank is the rank of
+    `effects`. If `least_squares` is True, u is the least-squares solution.
     """
     actuators = eliminate_constraints(effects, [slice(0, len(required))])
     if least_squares:
@@ -638,7 +645,7 @@ def _combination(effects: Array, required: Array, least_squares: bool) -> tuple[
     return solve_elimination(actuators, required, np.zeros(len(effects)))[0], actuators.rank
 
 
-def _effect(loops: Elimination, zeros: Array, force: Array) -> Array:
+def _project_onto_null_space(loops: Elimination, zeros: Array, force: Array) -> Array:
     """Project a force (nv,) onto the null space of the constraints.
 
     If the result is only a rounding error of `force`, it is zero.

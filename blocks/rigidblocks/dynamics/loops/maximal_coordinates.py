@@ -1,10 +1,10 @@
 """Equation of motion of all bodies, with every joint as a constraint (RBDA 8.13).
 
-The linear system of bodies and joints is sparse and needs no spanning tree. It serves as a
-reference for the solvers in joint coordinates, and for systems whose graph has no good spanning
-tree. All functions support floats only. Quantities of bodies are in body coordinates, quantities of
-joints in the coordinates of their successor frames. Therefore the accuracy does not depend on the
-distance from the base.
+The linear system of bodies and joints is sparse and needs no spanning tree. Use it to check the
+solvers in joint coordinates, and for systems whose graph has no good spanning tree. All functions
+support floats only. Quantities of bodies are in body coordinates, quantities of joints in the
+coordinates of their successor frames. Therefore the accuracy does not depend on the distance from
+the base.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from rigidblocks.dynamics import body_poses, body_velocities, check_lengths
 from rigidblocks.robot.tree import Tree
 from rigidblocks.spatial.spatial import Array
 
-_SOFT = 1e-8  # added diagonal of the constraint rows times the mean diagonal of the body rows
+_SOFT = 1e-8  # softness of the constraint rows times the mean diagonal of the body rows
 _LEFT = 1e-9  # largest residual of a solution, relative to the largest force or acceleration
 
 
@@ -250,7 +250,7 @@ def sparse_solution(W: Any, right: Array, bodies: int) -> Array:
 
 
 def factorization(W: Any, softness: Array) -> Any:
-    """Return the SuperLU factors of W minus `softness` on its diagonal.
+    """Return the SuperLU factors of W - diag(softness).
 
     A quasidefinite matrix allows any order of the pivots (Vanderbei 1995). The function uses the
     order with the least fill-in.
