@@ -97,7 +97,7 @@ def auto_tree(nb: int, bf: float = 1.0, skew: float = 0.0, taper: float = 1.0) -
         name=f"auto_tree_{nb}",
         parent=parent,
         joint=(Revolute(),) * nb,
-        Xtree=tuple(_tidy(X) for X in Xtree),
+        Xtree=tuple(_remove_rounding_errors(X) for X in Xtree),
         inertia=tuple(_thin_walled_cylinder(taper ** (3 * i), length[i]) for i in range(nb)),
         appearance=tuple((Cylinder.from_ends(np.zeros(3), (l, 0.0, 0.0), l / 20),) for l in length),
     )
@@ -192,7 +192,7 @@ def dh_chain(
         name=name,
         parent=tuple(range(-1, len(rows) - 1)),
         joint=joint,
-        Xtree=tuple(_tidy(X) for X in Xtree),
+        Xtree=tuple(_remove_rounding_errors(X) for X in Xtree),
         inertia=tuple(body.to_parent(X) for body, X in zip(inertia, ends, strict=True))
         if ends
         else tuple(inertia),
@@ -208,9 +208,9 @@ def _dh_transforms(
     For the modified convention, the second list is empty.
     """
     turns = [_screw_z(row[3], row[2]) for row in rows]
-    twists = [_tidy(rotx(row[1])) @ xlt([row[0], 0.0, 0.0]) for row in rows]
+    twists = [_remove_rounding_errors(rotx(row[1])) @ xlt([row[0], 0.0, 0.0]) for row in rows]
     if convention == "standard":
-        ends = [_tidy(X @ T) for X, T in zip(twists, turns, strict=True)]
+        ends = [_remove_rounding_errors(X @ T) for X, T in zip(twists, turns, strict=True)]
         return [identity(), *ends[:-1]] if ends else [], ends
     if convention == "modified":
         return [T @ X for X, T in zip(twists, turns, strict=True)], []
@@ -223,7 +223,8 @@ def dh_frames(rows: Sequence[DHRow | Sequence[float]]) -> tuple[Transform, ...]:
     The rows follow the standard convention. The last frame is the flange.
     """
     return tuple(
-        _tidy(rotx(alpha) @ xlt([a, 0.0, 0.0]) @ _screw_z(theta, d)) for a, alpha, d, theta in rows
+        _remove_rounding_errors(rotx(alpha) @ xlt([a, 0.0, 0.0]) @ _screw_z(theta, d))
+        for a, alpha, d, theta in rows
     )
 
 
@@ -261,7 +262,7 @@ def _thin_walled_cylinder(m: float, l: float) -> RigidInertia:
     return mcI(m, [l / 2, 0.0, 0.0], np.diag([m * r**2, side, side]))
 
 
-def _tidy(X: Transform) -> Transform:
+def _remove_rounding_errors(X: Transform) -> Transform:
     """Return X with exact zeros instead of the rounding errors of quarter turns."""
     return Transform(np.where(np.abs(X.E) < 1e-15, 0.0, X.E), X.r)
 

@@ -31,10 +31,10 @@ from rigidblocks.spatial.spatial import Array, Transform, check_frame, identity,
 def hull_vertices(points: ArrayLike, normal: ArrayLike) -> tuple[int, ...]:
     """Return the indices of the contact points that are convex hull vertices (RBDA 11.6).
 
-    The points (n, 3) of an edge or a face share the contact `normal` (3,). The constraint of any
-    other point is a positive combination of the constraints of the vertices, so it is redundant. An
-    edge has two vertices. Several coinciding points count as one vertex. The vertices are
-    counter-clockwise about the normal. The arguments must not be traced.
+    The points (n, 3) of an edge or a face share the contact `normal` (3,). The constraint of a
+    point that is not a vertex is redundant: it is a positive combination of the constraints of the
+    vertices. An edge has two vertices. Several coinciding points count as one vertex. The vertices
+    are counter-clockwise about the normal. The arguments must not be traced.
 
     Raises:
         ValueError: The normal is zero.
@@ -43,9 +43,9 @@ def hull_vertices(points: ArrayLike, normal: ArrayLike) -> tuple[int, ...]:
     along = np.cross(n, np.eye(3)[np.argmin(np.abs(n))])
     along /= np.linalg.norm(along)
     uv = np.stack([p @ along, p @ np.cross(n, along)], axis=-1)
-    dust = 1e-12 * max(float(np.ptp(uv, axis=0).max()), 1e-300)
+    tolerance = 1e-12 * max(float(np.ptp(uv, axis=0).max()), 1e-300)
     order = [int(k) for k in np.lexsort((uv[:, 1], uv[:, 0]))]
-    lower, upper = _half_hull(uv, order, dust), _half_hull(uv, order[::-1], dust)
+    lower, upper = _half_hull(uv, order, tolerance), _half_hull(uv, order[::-1], tolerance)
     hull = dict.fromkeys([*lower[:-1], *upper[:-1]] or order[:1])
     return tuple(hull)
 
@@ -67,16 +67,16 @@ def unit_normal(normal: ArrayLike) -> Array:
     return n.copy() if abs(length - 1.0) < 1e-15 else n / length
 
 
-def _half_hull(uv: Array, order: list[int], dust: float) -> list[int]:
+def _half_hull(uv: Array, order: list[int], tolerance: float) -> list[int]:
     """Return the vertex indices of the lower or upper convex hull (Andrew's monotone chain)."""
     hull: list[int] = []
     for k in order:
         while (
             len(hull) > 1
-            and _turn(uv[hull[-2]], uv[hull[-1]], uv[k]) <= dust * np.ptp(uv, axis=0).max()
+            and _turn(uv[hull[-2]], uv[hull[-1]], uv[k]) <= tolerance * np.ptp(uv, axis=0).max()
         ):
             hull.pop()
-        if not hull or np.abs(uv[k] - uv[hull[-1]]).max() > dust:
+        if not hull or np.abs(uv[k] - uv[hull[-1]]).max() > tolerance:
             hull.append(k)
     return hull
 
@@ -149,7 +149,8 @@ def field_gap(p: Array, first: Array, spacing: Array, heights: Array) -> tuple[A
     gap.
     """
     weights, slopes = zip(
-        *(_hats(p[..., k], first[k], spacing[k], heights.shape[k]) for k in range(2)), strict=True
+        *(_hat_functions(p[..., k], first[k], spacing[k], heights.shape[k]) for k in range(2)),
+        strict=True,
     )
     along_y = weights[0] @ heights
     h = (along_y * weights[1]).sum(axis=-1)
@@ -159,7 +160,7 @@ def field_gap(p: Array, first: Array, spacing: Array, heights: Array) -> tuple[A
     return (p[..., 2] - h) * n_z, np.stack([-h_x * n_z, -h_y * n_z, n_z], axis=-1)
 
 
-def _hats(x: Any, first: float, spacing: float, count: int) -> tuple[Array, Array]:
+def _hat_functions(x: Any, first: float, spacing: float, count: int) -> tuple[Array, Array]:
     """Return the interpolation weights of the nodes at x along an axis, and their derivatives."""
     s = (x - first) / spacing
     node = np.arange(float(count))
@@ -173,14 +174,17 @@ def _hats(x: Any, first: float, spacing: float, count: int) -> tuple[Array, Arra
     return weights, (rising - falling) / spacing
 
 
-def _direction(r: Array, dust: float) -> tuple[Any, Array]:
+def _direction(r: Array, tolerance: float) -> tuple[Any, Array]:
     """Return the lengths (...) and the unit vectors (..., 3) of vectors (..., 3).
 
-    For a vector shorter than `dust`, the function returns the length `dust` and the direction z.
+    For a vector shorter than `tolerance`, the function returns the length `tolerance` and the
+    direction z.
     """
     squared = r[..., 0] * r[..., 0] + r[..., 1] * r[..., 1] + r[..., 2] * r[..., 2]
-    length = square_root(maximum(squared, dust * dust))  # never zero, so its derivative exists
-    vanishes = less(squared, dust * dust)
+    length = square_root(
+        maximum(squared, tolerance * tolerance)
+    )  # never zero, so its derivative exists
+    vanishes = less(squared, tolerance * tolerance)
     return length, select(
         np.asarray(vanishes)[..., None],
         np.array([0.0, 0.0, 1.0]),
@@ -708,7 +712,7 @@ class TriangleMesh(Surface):
 
     `vertices` (n, 3) [m] are the corners. `triangles` (m, 3) contains three vertex indices for each
     triangle, counter-clockwise as seen from outside. The ground is solid on the inner side of each
-    triangle, to a depth of half the smallest length of the touching shape. The mesh need not be
+    triangle, to a depth of half the smallest dimension of the touching shape. The mesh need not be
     closed.
 
     Raises:

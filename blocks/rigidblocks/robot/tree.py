@@ -274,7 +274,7 @@ def find_idle_joint(
     For such a joint, D = S^T IA S is singular at all configurations. The function computes D at a
     random configuration, where D is singular only if it is singular at all configurations.
     """
-    if _all_move_their_own_body(tree):
+    if _is_regular_by_bounds(tree):
         return None
     rng = np.random.default_rng(0)
     articulated, rigid = ([body.matrix() for body in tree.inertia] for _ in range(2))
@@ -295,8 +295,10 @@ def find_idle_joint(
     return None
 
 
-def _all_move_their_own_body(tree: Any) -> bool:
-    """Return True if a fast test shows that the joint-space inertia of each joint is regular.
+def _is_regular_by_bounds(tree: Any) -> bool:
+    """Return True if a fast test proves that the joint-space inertia of each joint is regular.
+
+    If the result is False, `find_idle_joint` computes D itself.
 
     The joint-space inertia D = S^T IA S of a joint is at least S^T I S, where I is the inertia of
     the body that the joint moves. The test compares S^T I S with the total mass m of all bodies
@@ -308,7 +310,9 @@ def _all_move_their_own_body(tree: Any) -> bool:
     if not all(type(joint) in (Revolute, Prismatic) for joint in tree.joint):
         return False
     bodies = zip(tree.body_names, tree.inertia, strict=True)
-    if tree.unphysical and not all(_resists(I) for n, I in bodies if n in tree.unphysical):
+    if tree.unphysical and not all(
+        _has_nonnegative_energy(I) for n, I in bodies if n in tree.unphysical
+    ):
         return False
     mass, moment = [0.0] * tree.nb, [0.0] * tree.nb
     for i in reversed(range(tree.nb)):
@@ -327,7 +331,7 @@ def _all_move_their_own_body(tree: Any) -> bool:
     return True
 
 
-def _resists(body: Any) -> bool:
+def _has_nonnegative_energy(body: Any) -> bool:
     """Return True if the kinetic energy of the body is nonnegative for every velocity."""
     return bool(np.linalg.eigvalsh(body.matrix())[0] >= -1e-12 * np.trace(body.I))
 

@@ -66,7 +66,7 @@ class RobotBuilder:
         joint_name: str | None = None,
         appearance: Sequence[Shape] = (),
         contact: Sequence[Shape] = (),
-        **freedoms: Any,
+        **properties: Any,
     ) -> None:
         """Add a body, and the joint between the body and its parent unless `parent` is None.
 
@@ -80,7 +80,7 @@ class RobotBuilder:
             joint_name: The name of the joint, by default the name of the body followed by _joint.
             appearance: The visual shapes.
             contact: The collision shapes.
-            **freedoms: The joint properties: fields of `JointProperties`, such as damping.
+            **properties: The joint properties: fields of `JointProperties`, such as damping.
 
         Raises:
             ValueError: The name is taken.
@@ -93,7 +93,7 @@ class RobotBuilder:
         self._links[name] = Link(name, 0, total, tuple(appearance), tuple(contact))
         if parent is not None:
             joint_name = joint_name or f"{name}_joint"
-            self.add_joint(joint_name, parent, name, joint or Fixed(), at, **freedoms)
+            self.add_joint(joint_name, parent, name, joint or Fixed(), at, **properties)
         elif joint is not None or joint_name is not None:
             raise ValueError(
                 f"body '{name}' has a joint but no parent; specify a parent or use add_joint"
@@ -107,7 +107,7 @@ class RobotBuilder:
         joint: Joint,
         at: Transform | ArrayLike = (0.0, 0.0, 0.0),
         at_child: Transform | ArrayLike = (0.0, 0.0, 0.0),
-        **freedoms: Any,
+        **properties: Any,
     ) -> None:
         """Add a joint between two bodies.
 
@@ -120,7 +120,7 @@ class RobotBuilder:
             joint: The joint.
             at: The placement of the joint on the parent, as in `add_body`.
             at_child: The placement of the joint on the child, as in `add_body`.
-            **freedoms: The joint properties: fields of `JointProperties`, such as damping.
+            **properties: The joint properties: fields of `JointProperties`, such as damping.
 
         Raises:
             ValueError: The name is taken, or a lower limit is above the upper limit.
@@ -132,7 +132,7 @@ class RobotBuilder:
             _placement(at_child, f"`at_child` of joint '{name}'"),
         )
         said = JointProperties.from_values(
-            joint.nv, **_check_property_names(freedoms)
+            joint.nv, **_check_property_names(properties)
         )  # rejects values with a wrong shape
         if np.any(said.lower > said.upper):
             raise ValueError(
@@ -140,7 +140,7 @@ class RobotBuilder:
                 f"not be above upper = {said.upper.tolist()}"
             )
         ends = [WORLD if end == BASE else end for end in (parent, child)]
-        self._joints[name] = Connection(name, 0, ends[0], ends[1], joint, Xp, Xs, freedoms)
+        self._joints[name] = Connection(name, 0, ends[0], ends[1], joint, Xp, Xs, properties)
 
     def add_frame(self, name: str, body: str, at: Transform | ArrayLike = (0.0, 0.0, 0.0)) -> None:
         """Add a named frame on a body.
@@ -262,7 +262,7 @@ class RobotBuilder:
 
 
 def _outward(c: Connection, depth: dict[str, int]) -> Connection:
-    """Return the joint directed away from the base, reversed if necessary.
+    """Return the joint with its parent nearer to the base than its child, reversed if necessary.
 
     `depth` contains the number of joints between the base and each body.
     """
@@ -291,10 +291,10 @@ def _placement(at: Transform | ArrayLike, subject: str) -> Transform:
     return X
 
 
-def _check_property_names(freedoms: dict[str, Any]) -> dict[str, Any]:
+def _check_property_names(properties: dict[str, Any]) -> dict[str, Any]:
     names = list(JointProperties.__dataclass_fields__)
-    if unknown := [name for name in freedoms if name not in names]:
+    if unknown := [name for name in properties if name not in names]:
         raise ValueError(
             f"unknown joint property '{unknown[0]}'; expected one of {', '.join(names)}"
         )
-    return freedoms
+    return properties

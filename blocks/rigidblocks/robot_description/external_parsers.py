@@ -90,7 +90,7 @@ def is_installed(package: str) -> bool:
     """Return True if a package is installed."""
     try:
         return find_spec(package) is not None
-    except ValueError:  # sys.modules contains None instead of the package
+    except ValueError:  # `find_spec` rejects a package that is None in sys.modules
         return False
 
 

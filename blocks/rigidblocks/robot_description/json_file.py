@@ -71,7 +71,7 @@ class Node:
             raise self.error(f"needs the key '{key}'")
         return member
 
-    def keys(self, known: set[str]) -> None:
+    def check_keys(self, known: set[str]) -> None:
         """Raise FormatError if the object has a key that is not in `known`."""
         if not isinstance(self.value, dict):
             raise self.error("must be a JSON object")
@@ -80,7 +80,7 @@ class Node:
 
     def members(self) -> Iterator[tuple[str, "Node"]]:
         """Yield the key and the value of each member of the object."""
-        self.keys(set(self.value) if isinstance(self.value, dict) else set())
+        self.check_keys(set(self.value) if isinstance(self.value, dict) else set())
         return ((key, self[key]) for key in self.value)
 
     def items(self, key: str) -> list["Node"]:
@@ -201,7 +201,7 @@ def _part(node: Node, types: Mapping[str, Any]) -> Any:
     if name not in types:
         raise node.error(f"has the type '{name}'; it must be one of {', '.join(types)}")
     known = [f.name for f in fields(types[name])]
-    node.keys({"type", *known})
+    node.check_keys({"type", *known})
     values = {key: _field(key, member) for key in known if (member := node.get(key)) is not None}
     try:
         return types[name](**values)
@@ -227,7 +227,7 @@ def _field(name: str, node: Node) -> Any:
 def material(node: Node) -> Material:
     """Return the material that a node defines; raise FormatError for an invalid node."""
     known = [f.name for f in fields(Material)]
-    node.keys(set(known))
+    node.check_keys(set(known))
     found = {key: member for key in known if (member := node.get(key)) is not None}
     values: dict[str, Any] = {
         key: member.text() if key == "name" else member.number() for key, member in found.items()
@@ -240,7 +240,7 @@ def material(node: Node) -> Material:
 
 def transform(node: Node, algebra: ModuleType | None = None) -> Any:
     """Return the transform of a node, planar if `algebra` is planar and spatial otherwise."""
-    node.keys({"E", "r"})
+    node.check_keys({"E", "r"})
     n = 3 if algebra is None else _dimensions(algebra)
     cls = Transform if algebra is None else algebra.Transform
     return cls(node["E"].array(n, n), node["r"].array(n))
@@ -248,7 +248,7 @@ def transform(node: Node, algebra: ModuleType | None = None) -> Any:
 
 def inertia(node: Node, algebra: ModuleType) -> Any:
     """Return the rigid-body inertia of a node, spatial or planar according to `algebra`."""
-    node.keys({"m", "h", "I"})
+    node.check_keys({"m", "h", "I"})
     n = _dimensions(algebra)
     I = node["I"].array(3, 3) if n == 3 else node["I"].number()
     return algebra.RigidInertia(node["m"].number(), node["h"].array(n), I)
@@ -428,7 +428,7 @@ def _robot(node: Node) -> RobotDescription:
     if node["version"].integer() != VERSION:
         raise node["version"].error(f"must be {VERSION}, not {node['version'].value}")
     names = {f.name for f in fields(RobotDescription)} - {"joint_properties", "sensors"}
-    node.keys({"format", "version", "freedoms", *names})
+    node.check_keys({"format", "version", "freedoms", *names})
     model, q0, qd0 = _model(node["model"]), node.get("q0"), node.get("qd0")
     return RobotDescription(
         model,
@@ -459,7 +459,7 @@ def _configuration(node: Node, model: Model | PlanarModel) -> Array:
 def _keyframes(node: Node | None, model: Model | PlanarModel) -> dict[str, Keyframe]:
     found = {}
     for name, member in node.members() if node is not None else ():
-        member.keys(set(Keyframe._fields))
+        member.check_keys(set(Keyframe._fields))
         q, qd = _configuration(member["q"], model), read_only(member["qd"].array(model.nv))
         found[name] = Keyframe(q, qd)
     return found
@@ -470,13 +470,13 @@ def _refuse_constant(token: str) -> float:
 
 
 def _model(node: Node) -> Model | PlanarModel:
-    node.keys({"dimensions", "name", "gravity", "bodies", "loops", "strings"})
+    node.check_keys({"dimensions", "name", "gravity", "bodies", "loops", "strings"})
     dimensions, bodies = node["dimensions"].integer(), node.items("bodies")
     if dimensions not in (2, 3):
         raise node["dimensions"].error(f"must be 2 or 3, not {dimensions}")
     algebra = spatial if dimensions == 3 else planar
     for body in bodies:
-        body.keys(_BODY | _SPATIAL if dimensions == 3 else _BODY)
+        body.check_keys(_BODY | _SPATIAL if dimensions == 3 else _BODY)
     parts = {
         "name": node["name"].text(),
         "gravity": node["gravity"].array(dimensions),
@@ -522,7 +522,7 @@ def _flag(owner: Node, mark: str) -> bool:
 
 
 def _loop(node: Node, algebra: Any) -> LoopJoint:
-    node.keys({"name", "joint", "predecessor", "successor", "Xp", "Xs"})
+    node.check_keys({"name", "joint", "predecessor", "successor", "Xp", "Xs"})
     return LoopJoint(
         joint_from_json(node["joint"]),
         node["predecessor"].integer(),
@@ -534,10 +534,10 @@ def _loop(node: Node, algebra: Any) -> LoopJoint:
 
 
 def _string(node: Node, dimensions: int) -> StringConstraint:
-    node.keys({"name", "points", "length", "closed", "radius"})
+    node.check_keys({"name", "points", "length", "closed", "radius"})
     points = []
     for item in node["points"]:
-        item.keys({"body", "point"})
+        item.check_keys({"body", "point"})
         points.append((item["body"].integer(), item["point"].array(dimensions)))
     length, radius = (node[key].number() for key in ("length", "radius"))
     return StringConstraint(
@@ -549,7 +549,7 @@ def _joint_properties(node: Node | None, nv: int) -> JointProperties:
     if node is None:
         return JointProperties.from_values(nv)
     names = [f.name for f in fields(JointProperties)]
-    node.keys(set(names))
+    node.check_keys(set(names))
     values: dict[str, Any] = {}
     for name, member in node.members():
         none = getattr(JointProperties.from_values(1), name)[0]
@@ -562,7 +562,7 @@ def _joint_properties(node: Node | None, nv: int) -> JointProperties:
 def _frames(node: Node | None, nb: int) -> dict[str, Place]:
     frames = {}
     for name, member in node.members() if node is not None else ():
-        member.keys({"body", "placement"})
+        member.check_keys({"body", "placement"})
         frames[name] = Place(_body(member["body"], nb), transform(member["placement"]))
     return frames
 
@@ -576,7 +576,7 @@ def _body(node: Node, nb: int) -> int:
 
 
 def _spring(node: Node, model: Model | PlanarModel) -> PointSpring:
-    node.keys(set(PointSpring._fields))
+    node.check_keys(set(PointSpring._fields))
     body, other = (_body(node[key], model.nb) for key in ("body", "other"))
     if body < 0 or body == other:
         raise node.error(
@@ -600,14 +600,14 @@ def _moving_body(node: Node, nb: int) -> int:
 
 
 def _weightless(node: Node, model: Model | PlanarModel) -> Weightless:
-    node.keys(set(Weightless._fields))
+    node.check_keys(set(Weightless._fields))
     centre = tuple(node["centre"].array(len(model.gravity)).tolist())
     body = _moving_body(node["body"], model.nb)
     return Weightless(node["name"].text(), body, node["mass"].number(), centre)
 
 
 def _tendon(node: Node, model: Model | PlanarModel) -> JointTendon:
-    node.keys(set(JointTendon._fields))
+    node.check_keys(set(JointTendon._fields))
     joints = tuple(_single(item, model) for item in node["joints"])
     if not joints:
         raise node["joints"].error("must list one or more joints")
@@ -637,7 +637,7 @@ def _not_negative(node: Node) -> float:
 
 
 def _drag(node: Node, model: Model | PlanarModel) -> BodyDrag:
-    node.keys(set(BodyDrag._fields))
+    node.check_keys(set(BodyDrag._fields))
     if isinstance(model, PlanarModel):
         raise node.error("needs a spatial model, not a planar one")
     laws = (tuple(map(_not_negative, node[key])) for key in ("linear", "quadratic"))
@@ -659,7 +659,7 @@ def _pair(node: Node, nb: int) -> tuple[int, int]:
 
 
 def _coupling(node: Node, model: Model | PlanarModel) -> Coupling:
-    node.keys(set(Coupling._fields))
+    node.check_keys(set(Coupling._fields))
     joint, source = (_single(node[key], model) for key in ("joint", "source"))
     return Coupling(joint, source, node["ratio"].number(), node["offset"].number())
 
@@ -669,7 +669,7 @@ _ACTUATOR_DYNAMICS = ("dynamics", "time_constant", "activation")
 
 
 def _actuator(node: Node, model: Model | PlanarModel) -> Actuator:
-    node.keys(set(Actuator._fields))
+    node.check_keys(set(Actuator._fields))
     values: dict[str, Any] = {key: tuple(node[key].array(3).tolist()) for key in ("gain", "bias")}
     for key in ("control", "force", "activation"):
         limits = node.get(key) if key == "activation" else node[key]

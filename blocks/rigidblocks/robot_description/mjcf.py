@@ -60,7 +60,7 @@ def shapes(m: Any, body: int, warnings: list[str]) -> tuple[list[Shape], list[Sh
     """Return the visual and collision shapes of a body; add a warning for each ignored geom."""
     seen, touching = list[Shape](), list[Shape]()
     for g in _geoms(m, body):
-        touches = bool(_touches(m)[g])
+        touches = bool(_contact_mask(m)[g])
         try:
             shape = _shape(m, g, touches)
         except ValueError as error:
@@ -77,14 +77,14 @@ def planes(m: Any, body: int) -> list[Plane]:
     """Return the plane geoms of a body, except planes that cannot have contacts."""
     found = []
     for g in _geoms(m, body):
-        if m.geom_type[g] == PLANE and _touches(m)[g]:
+        if m.geom_type[g] == PLANE and _contact_mask(m)[g]:
             X = placement(m.geom_pos[g], m.geom_quat[g])
             found.append(Plane(X.E[2], X.r, material=_material(m, g)))
     return found
 
 
 def excluded_geom_pairs(m: Any) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Return two lists of body pairs: pairs without contacts, and pairs with some exclusions.
+    """Return the body pairs without contacts, and the body pairs with some excluded geom pairs.
 
     The function ignores geoms that cannot have contacts. MuJoCo allows a contact of two geoms if a
     <pair> lists the geoms. It also allows a contact if contype of one geom and conaffinity of the
@@ -104,18 +104,18 @@ def excluded_geom_pairs(m: Any) -> tuple[list[tuple[int, int]], list[tuple[int, 
 
 
 def _geom_pair_counts(m: Any, allowed: Array) -> tuple[Array, Array]:
-    """Return two geom pair counts for each body pair: the allowed pairs and all pairs.
+    """Return the numbers of allowed geom pairs and of all geom pairs for each body pair.
 
     Both results have the shape (nbody, nbody).
     """
-    touching = _touches(m)
+    touching = _contact_mask(m)
     of = np.zeros((m.nbody, len(touching)))
     of[m.geom_bodyid, np.arange(len(touching))] = touching
     count = of.sum(axis=1)
     return of @ allowed @ of.T, np.outer(count, count)
 
 
-def _touches(m: Any) -> Array:
+def _contact_mask(m: Any) -> Array:
     """Return a mask of the geoms that can have contacts."""
     touching: Array = (m.geom_contype != 0) | (m.geom_conaffinity != 0)
     touching[m.pair_geom1] = touching[m.pair_geom2] = True
@@ -494,7 +494,7 @@ class _Reader:
         self.connections: list[Connection] = []
         self.equations = self._joint_equations()
         if m.body_geomnum[0] and m.nbody > 1:
-            self._add_rest()
+            self._add_world()
         for b in range(1, m.nbody):
             self._add(b)
         self.connections += self._loops()
@@ -516,7 +516,7 @@ class _Reader:
         for b in np.flatnonzero(m.body_mocapid >= 0).tolist():
             text = "is a mocap body, which stays at its pose in the file"
             self.warnings.append(f"body '{self.body[b]}' {text}")
-        if np.any(m.qpos0[self._single()]):
+        if np.any(m.qpos0[self._scalar_positions()]):
             self.warnings.append("joint positions are relative to the attribute ref of each joint")
 
     def _names(self, kind: str, count: int, word: str = "") -> list[str]:
@@ -545,13 +545,13 @@ class _Reader:
         taken.add(name)
         return name
 
-    def _single(self) -> list[int]:
+    def _scalar_positions(self) -> list[int]:
         """Return the indices in qpos of hinge and slide joints."""
         return [
             int(a) for a, k in zip(self.m.jnt_qposadr, self.m.jnt_type, strict=True) if k > BALL
         ]
 
-    def _add_rest(self) -> None:
+    def _add_world(self) -> None:
         """Add the world body as a link that is fixed to the base of the robot."""
         seen, touching = shapes(self.m, 0, self.warnings)
         self.links.append(Link(REST, 0, appearance=tuple(seen), contact=tuple(touching)))
@@ -577,7 +577,7 @@ class _Reader:
         if not count:
             name = self._joint_name(f"{self.body[b]}_mount")
             self.connections.append(Connection(name, 0, parent, self.body[b], Fixed(), X))
-        held = self._held_joints()
+        held = self._locked_joints()
         for j in range(first, first + count):
             last = j == first + count - 1
             child = self.body[b] if last else self._link_name(f"{self.body[b]}_{self.joint[j]}")
@@ -586,12 +586,12 @@ class _Reader:
             anchor = xlt(m.jnt_pos[j].copy())
             joint = self._joint_of(j)
             Xp, Xs = (identity(),) * 2 if isinstance(joint, SixDoF) else (anchor @ X, anchor)
-            freedoms = self._freedoms(j, joint)
+            properties = self._joint_properties(j, joint)
             if j in held:
                 Xp = joint.jcalc(np.array([held[j]]), np.zeros(1)).XJ @ Xp
-                joint, freedoms = Fixed(), {}
+                joint, properties = Fixed(), {}
             self.connections.append(
-                Connection(self.joint[j], 0, parent, child, joint, Xp, Xs, freedoms)
+                Connection(self.joint[j], 0, parent, child, joint, Xp, Xs, properties)
             )
             parent, X = child, identity()
 
@@ -614,7 +614,7 @@ class _Reader:
                 return Prismatic((x, y, z))
         return Revolute((x, y, z))
 
-    def _freedoms(self, j: int, joint: Joint) -> dict[str, Any]:
+    def _joint_properties(self, j: int, joint: Joint) -> dict[str, Any]:
         m, at = self.m, int(self.m.jnt_dofadr[j])
         dofs = slice(at, at + joint.nv)
         values: dict[str, Any] = {
@@ -662,7 +662,7 @@ class _Reader:
             if m.eq_active0[e] and m.eq_type[e] in kinds:
                 yield e, m.eq_data[e]
 
-    def _held_joints(self) -> dict[int, float]:
+    def _locked_joints(self) -> dict[int, float]:
         """Return the positions of locked hinges and slides by joint index, relative to `ref`."""
         return {
             joint: equation.constant / weight
@@ -674,8 +674,9 @@ class _Reader:
     def _joint_equations(self) -> list[_JointEquation]:
         """Return the equality constraints of joints and fixed tendons as linear equations.
 
-        With the positions or lengths x and y relative to the initial state, MuJoCo defines
-        x = a0 + a1 y + a2 y^2 + a3 y^3 + a4 y^4, or x = a0 without a second joint or tendon.
+        x and y are joint positions or tendon lengths relative to the initial state. MuJoCo defines
+        x = a0 + a1 y + a2 y^2 + a3 y^3 + a4 y^4, or x = a0 without a second joint or tendon. The
+        function rejects equations with powers of y.
         """
         m, found = self.m, []
         for e, data in self._equalities(JOINT, TENDON):
@@ -808,7 +809,7 @@ class _Reader:
         for k, name in enumerate(names):
             j = int(m.actuator_trnid[k, 0])
             at_joint = m.actuator_trntype[k] in (0, 1) and m.jnt_type[j] > BALL
-            if at_joint and j in self._held_joints():
+            if at_joint and j in self._locked_joints():
                 text = f"acts on joint '{self.joint[j]}', which is fixed, and is ignored"
                 self.warnings.append(f"actuator '{name}' {text}")
                 continue
@@ -824,9 +825,9 @@ class _Reader:
     def _actuator(self, k: int, j: int, name: str) -> Actuator:
         """Return actuator k of joint j; its gain and bias are functions of the joint position."""
         m, gear = self.m, float(self.m.actuator_gear[k, 0])
-        ahead = gear * float(m.qpos0[m.jnt_qposadr[j]])
+        length_at_zero = gear * float(m.qpos0[m.jnt_qposadr[j]])
         gain, bias = (
-            _shift_affine_law(m_type[k], prm[k], ahead)
+            _shift_affine_law(m_type[k], prm[k], length_at_zero)
             for m_type, prm in (
                 (m.actuator_gaintype, m.actuator_gainprm),
                 (m.actuator_biastype, m.actuator_biasprm),
@@ -843,7 +844,7 @@ class _Reader:
         return Actuator(name, j, gear, gain, bias, command, force, **self._actuator_dynamics(k))
 
     def _actuator_dynamics(self, k: int) -> dict[str, Any]:
-        """Return the fields of an actuator for its activation."""
+        """Return the fields of `Actuator` that define the activation dynamics of actuator k."""
         m, kind = self.m, int(self.m.actuator_dyntype[k])
         if kind == 0:
             return {}
@@ -881,14 +882,14 @@ def _unit(quaternion: Array) -> Array:
     return quaternion / size if size > 0 else np.array(IDENTITY)
 
 
-def _shift_affine_law(kind: int, prm: Array, ahead: float) -> tuple[float, float, float]:
+def _shift_affine_law(kind: int, prm: Array, length_at_zero: float) -> tuple[float, float, float]:
     """Return the coefficients of (1, position, velocity) in an actuator's gain or bias.
 
-    `prm` contains the coefficients of (1, length, velocity) in MuJoCo. `ahead` is the length in
-    MuJoCo at joint position zero. For a constant gain or bias, only the first coefficient is
-    nonzero. All coefficients of a bias without a type are zero.
+    `prm` contains the coefficients of (1, length, velocity) in MuJoCo. `length_at_zero` is the
+    length in MuJoCo at joint position zero. For a constant gain or bias, only the first coefficient
+    is nonzero. All coefficients of a bias without a type are zero.
     """
     first, second, third = (float(x) for x in prm[:3])
     if kind != AFFINE:
         return first, 0.0, 0.0
-    return first + second * ahead, second, third
+    return first + second * length_at_zero, second, third

@@ -354,7 +354,7 @@ def _shapes_on_body(shapes: Sequence[Shape], place: Place) -> Sequence[Shape]:
 def _inertia_warnings(listed: Assembly, model: Model) -> list[str]:
     """Return warnings about the inertias and about joints that move no inertia."""
     with np.errstate(all="ignore"):  # the warnings report values that are too large
-        return [*_check_inertias(listed), *_idle(listed, model)]
+        return [*_check_inertias(listed), *_immobile_joint_warnings(listed, model)]
 
 
 def _check_inertias(listed: Assembly) -> list[str]:
@@ -437,7 +437,7 @@ def _links_of_bodies(links: Iterable[Link], places: dict[str, Place], nb: int) -
     return merged
 
 
-def _idle(listed: Assembly, model: Model) -> list[str]:
+def _immobile_joint_warnings(listed: Assembly, model: Model) -> list[str]:
     """Return a list with a warning if a joint moves no inertia, otherwise an empty list.
 
     Forward dynamics has no solution for such a joint.

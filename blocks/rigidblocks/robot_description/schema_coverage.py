@@ -28,7 +28,8 @@ class ReportedElement(NamedTuple):
 class ReadElement(NamedTuple):
     """Supported element or attribute.
 
-    `inside` is the element name under which the tables list its children, by default its own name.
+    The tables list the children of the element under the name `inside`, by default under the name
+    of the element.
     """
 
     inside: str = ""

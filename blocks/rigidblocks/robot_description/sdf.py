@@ -469,7 +469,7 @@ class _Reader:
             joint,
             here @ self.poses[parent].inverse() if parent else here,
             pose(element) if relative else here @ self.poses[child].inverse(),
-            self._freedoms(element, name, joint),
+            self._joint_properties(element, name, joint),
         )
 
     def _joint(self, element: Element, name: str, kind: str) -> Joint:
@@ -515,14 +515,14 @@ class _Reader:
         in_model = _text(axis, "use_parent_model_frame", "0") in ("1", "true")
         return E @ self.poses[MODEL].E.T if in_model or self.version == "1.4" else np.eye(3)
 
-    def _freedoms(self, element: Element, name: str, joint: Joint) -> dict[str, Any]:
+    def _joint_properties(self, element: Element, name: str, joint: Joint) -> dict[str, Any]:
         axes = [a for which in ("axis", "axis2") if (a := element.find(which)) is not None]
         if not axes or joint.nv != len(axes) or isinstance(joint, Spherical):
             return {}
-        values = [self._freedom(axis, name) for axis in axes]
+        values = [self._axis_properties(axis, name) for axis in axes]
         return {key: [v[key] for v in values] for key in values[0]}
 
-    def _freedom(self, axis: Element, name: str) -> dict[str, float]:
+    def _axis_properties(self, axis: Element, name: str) -> dict[str, float]:
         lower, upper = _limit(axis, "lower", -np.inf), _limit(axis, "upper", np.inf)
         if lower > upper:
             text = f"the limits of joint '{name}' are reversed: lower {lower}, upper {upper}"

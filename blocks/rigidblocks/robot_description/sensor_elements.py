@@ -17,7 +17,7 @@ from rigidblocks.spatial.spatial import Array, Transform, identity
 
 # ---- MJCF ----
 
-# types whose frame is their object, and the quantities
+# measured quantities of the sensor types that are attached to a frame
 _AT_FRAME = {
     "accelerometer": "accelerometer", "velocimeter": "velocimeter", "gyro": "gyro",
     "magnetometer": "magnetic_field", "framepos": "position", "framequat": "quaternion",
@@ -67,7 +67,7 @@ class Names(NamedTuple):
     sensors: Sequence[str]
 
 
-class _UnreadError(Exception):
+class _UnsupportedSensorError(Exception):
     """Error that contains the reason why a sensor of the file is not supported."""
 
 
@@ -112,7 +112,7 @@ def read_sensors(m: Any, names: Names, root: Element) -> tuple[list[ParsedSensor
             parsed = _mjcf_sensor(m, names, k, kind, name)
             sensor = replace(parsed.sensor, line=lines.get(name) or 0)
             found.append(parsed._replace(sensor=sensor))
-        except _UnreadError as why:
+        except _UnsupportedSensorError as why:
             where = f"line {lines[name]}: " if name in lines else ""
             warnings.append(f"{where}sensor '{name}' is not read: {why}")
     return found, warnings
@@ -129,7 +129,7 @@ def _mjcf_sensor(m: Any, names: Names, k: int, kind: str, name: str) -> ParsedSe
     number, of = int(m.sensor_objid[k]), vars(sensor)
     if kind in _RANGE:
         if m.sensor_objtype[k] != _SITE or m.sensor_dim[k] != 1:
-            raise _UnreadError("rangefinders support only the distance from a site")
+            raise _UnsupportedSensorError("rangefinders support only the distance from a site")
         link, X = _frame(m, names, _SITE, number)
         obstacles = list(_obstacles(m, names, int(m.site_bodyid[number])))
         return ParsedSensor(Sensor(**of | {"placement": X}), link, obstacles=obstacles)
@@ -147,12 +147,12 @@ def _mjcf_sensor(m: Any, names: Names, k: int, kind: str, name: str) -> ParsedSe
         body = int(m.site_bodyid[number]) if at_site else number
         outboard = [names.links[b] for b in _subtree(m, body) if b]
         if not at_site and not sum(m.body_mass[b] for b in _subtree(m, body)):
-            raise _UnreadError("its bodies have no mass")
+            raise _UnsupportedSensorError("its bodies have no mass")
         return ParsedSensor(Sensor(**of | {"placement": X}), link, outboard=outboard)
     if kind in _OF_MODEL:
         springs = np.any(m.jnt_stiffness) or np.any(m.tendon_stiffness)
         if kind == "e_potential" and springs:
-            raise _UnreadError("the potential energy of springs is not supported")
+            raise _UnsupportedSensorError("the potential energy of springs is not supported")
         return ParsedSensor(sensor, outboard=names.links[1:])
     joints, coefficients, offset, unit = _joint_sum(m, kind, number)
     more = {"coefficients": coefficients, "offset": offset, "unit": unit}
@@ -175,7 +175,7 @@ def _obstacles(m: Any, names: Names, body: int) -> Iterator[tuple[str, Obstacle]
         if m.geom_bodyid[g] == body or is_clear:
             continue
         if kind not in _KINDS:
-            raise _UnreadError(
+            raise _UnsupportedSensorError(
                 "rangefinders do not detect height fields or signed distance functions"
             )
         if _KINDS[kind] == "mesh":
@@ -183,7 +183,7 @@ def _obstacles(m: Any, names: Names, body: int) -> Iterator[tuple[str, Obstacle]
             room -= len(size) // 9
             if room < 0:
                 text = f"the meshes that its ray can hit have more than {MOST_TRIANGLES} triangles"
-                raise _UnreadError(text)
+                raise _UnsupportedSensorError(text)
         else:
             size = m.geom_size[g, : _SIZES.get(_KINDS[kind], 3)].tolist()
         link, X = _frame(m, names, _GEOM, g)
@@ -219,12 +219,14 @@ def _joint_sum(m: Any, kind: str, number: int) -> tuple[list[int], tuple[float, 
     elif kind in _AT_TENDON:
         wraps = slice(m.tendon_adr[number], m.tendon_adr[number] + m.tendon_num[number])
         if np.any(m.wrap_type[wraps] != _AT_JOINT_WRAP):
-            raise _UnreadError("length sensors support only fixed tendons, not spatial tendons")
+            raise _UnsupportedSensorError(
+                "length sensors support only fixed tendons, not spatial tendons"
+            )
         joints, weights = m.wrap_objid[wraps].tolist(), m.wrap_prm[wraps]
     else:
         joints, weights = _actuated_joint(m, kind, number)
     if "ball" not in kind and any(m.jnt_type[j] < SLIDE for j in joints):
-        raise _UnreadError("its joint has several degrees of freedom")
+        raise _UnsupportedSensorError("its joint has several degrees of freedom")
     slides = {bool(m.jnt_type[j] == SLIDE) for j in joints}
     unit = "1" if len(slides) > 1 else ("m" if slides == {True} else "rad")
     offset = 0.0
@@ -236,14 +238,14 @@ def _joint_sum(m: Any, kind: str, number: int) -> tuple[list[int], tuple[float, 
 def _actuated_joint(m: Any, kind: str, number: int) -> tuple[list[int], Array]:
     """Return the joint of an actuator, and the ratio of sensor value to joint value."""
     if m.actuator_trntype[number] not in (0, 1):
-        raise _UnreadError("its actuator does not act on a joint")
+        raise _UnsupportedSensorError("its actuator does not act on a joint")
     joint, gear = int(m.actuator_trnid[number, 0]), float(m.actuator_gear[number, 0])
     if kind != "actuatorfrc":
         return [joint], np.array([gear])
     same = (m.actuator_trnid[: m.nu, 0] == joint) & (m.actuator_trntype[: m.nu] <= 1)
     others = np.any(m.actuator_trntype[: m.nu] > 1)  # a tendon or site can act on the joint
     if same.sum() != 1 or others or not gear:
-        raise _UnreadError("other actuators may act on the same joint")
+        raise _UnsupportedSensorError("other actuators may act on the same joint")
     return [joint], np.array([1.0 / gear])
 
 
@@ -263,7 +265,7 @@ def _frame(m: Any, names: Names, kind: int, number: int) -> tuple[str, Transform
         case _ if kind == _CAMERA and m.cam_mode[number] == 0:  # fixed to its body
             body = m.cam_bodyid[number]
             return _link_placement(names, body, m.cam_pos[number], m.cam_quat[number])
-    raise _UnreadError("its camera is not fixed to a body")
+    raise _UnsupportedSensorError("its camera is not fixed to a body")
 
 
 def _link_placement(names: Names, body: int, r: Array, q: Array) -> tuple[str, Transform]:
@@ -282,15 +284,15 @@ def _mjcf_sampling(m: Any, k: int) -> Sampling:
         period, phase = m.sensor_interval[k].tolist()
         delay = float(m.sensor_delay[k])
         if phase:
-            raise _UnreadError("its samples are not at multiples of its interval")
+            raise _UnsupportedSensorError("its samples are not at multiples of its interval")
         if delay and m.sensor_history[k, 1]:
-            raise _UnreadError("interpolation between samples is not supported")
+            raise _UnsupportedSensorError("interpolation between samples is not supported")
     if not (period or delay or noise):
         return Sampling()
     period = period or float(m.opt.timestep)
     late = round(delay / period)
     if abs(late * period - delay) > 1e-9 * period:
-        raise _UnreadError(f"its delay of {delay} s is not a multiple of {period} s")
+        raise _UnsupportedSensorError(f"its delay of {delay} s is not a multiple of {period} s")
     return Sampling(period, late, deviation=(noise,) * int(m.sensor_dim[k]) if noise else ())
 
 
@@ -426,14 +428,16 @@ def _number(element: Element, path: str, default: float) -> float:
     return floats(found, (found.text or "").strip(), 1, f"<{found.tag}>")[0]
 
 
-def _sdf_sampling(of: Element | None, noises: list[str], period: float, step: float) -> Sampling:
+def _sdf_sampling(
+    element: Element | None, noises: list[str], period: float, step: float
+) -> Sampling:
     """Return the sampling of a sensor output.
 
-    `noises` contains the path of the <noise> of each output element, relative to the element `of`.
+    `noises` contains the path of the <noise> of each output component, relative to `element`.
     `period` [s] is the time between two samples. If it is zero, a sensor with noise is sampled
     every `step` [s].
     """
-    each = [_noise(None if of is None else of.find(path)) for path in noises]
+    each = [_noise(None if element is None else element.find(path)) for path in noises]
     columns = dict(zip(_NOISE, zip(*each, strict=True), strict=True))
     if not any(map(any, columns.values())):
         return Sampling(period)

@@ -35,16 +35,16 @@ def spanning_tree(listed: Assembly) -> tuple[list[Connection], list[Connection]]
             )
             raise file_error(listed.path, c.line, text)
     roots = [link for link in listed.links if link.name not in inward]
-    root = [_base(listed, roots, inward)] if roots else []
+    root = [_base_connection(listed, roots, inward)] if roots else []
     inward |= {c.child: c for c in root}
     connections = [*root, *listed.connections]
     if listed.loops:
-        inward = _nearest_to_the_base(connections)
+        inward = _inward_joints(connections)
         _prefer_loaded_joints(inward, connections, {f.joint for f in listed.followings})
     tree = _depth_first(c for c in connections if inward.get(c.child) is c)
     rest = [c for c in connections if inward.get(c.child) is not c]
     if len(tree) < len(listed.links):
-        raise _circle(listed, inward, {c.child for c in tree})
+        raise _cycle_error(listed, inward, {c.child for c in tree})
     return tree, rest
 
 
@@ -60,7 +60,7 @@ def _depth_first(connections: Iterable[Connection]) -> list[Connection]:
     return tree
 
 
-def _nearest_to_the_base(connections: Sequence[Connection]) -> dict[str, Connection]:
+def _inward_joints(connections: Sequence[Connection]) -> dict[str, Connection]:
     """Return the joint between each link and its parent in a tree of minimum depth (RBDA 10.2)."""
     outward: dict[str, list[Connection]] = {}
     for c in connections:
@@ -202,7 +202,9 @@ _PROPERTIES = {
 }
 
 
-def _base(listed: Assembly, roots: list[Link], inward: dict[str, Connection]) -> Connection:
+def _base_connection(
+    listed: Assembly, roots: list[Link], inward: dict[str, Connection]
+) -> Connection:
     """Return the joint between the fixed base and the only link without a parent joint."""
     first, *others = roots
     if others or any(c.parent == WORLD for c in inward.values()):
@@ -221,7 +223,7 @@ def _base(listed: Assembly, roots: list[Link], inward: dict[str, Connection]) ->
     return Connection(name, first.line, WORLD, first.name, joint, X)
 
 
-def _circle(listed: Assembly, inward: dict[str, Connection], reached: set[str]) -> FormatError:
+def _cycle_error(listed: Assembly, inward: dict[str, Connection], reached: set[str]) -> FormatError:
     """Return an error that names the joints of a cycle of links."""
     name = next(link.name for link in listed.links if link.name not in reached)
     seen: list[str] = []

@@ -510,7 +510,7 @@ def _links(
     `insides` and `places` are the children and the origin of each <inertial>. The function
     processes all elements with array operations, which is faster than a call for each element.
     """
-    names = _each(elements, "name")
+    names = _required_attributes(elements, "name")
     if len(inertials) == len(elements):
         bodies = _inertias(inertials, insides, places, names)
     else:
@@ -531,7 +531,7 @@ def _links(
     ]
 
 
-def _each(elements: Sequence[Element], attribute: str) -> list[str]:
+def _required_attributes(elements: Sequence[Element], attribute: str) -> list[str]:
     """Return the attribute of each element; raise FormatError if it is missing or blank."""
     found = [element.get(attribute, "").strip() for element in elements]
     return found if all(found) else [required_attribute(element, attribute) for element in elements]
@@ -601,11 +601,11 @@ def _connections(
     places: Sequence[Origin],
     warnings: list[str],
 ) -> list[Connection]:
-    names, kinds = _each(elements, "name"), _each(elements, "type")
-    parents = _each(_required_children(elements, insides, "parent"), "link")
-    children = _each(_required_children(elements, insides, "child"), "link")
+    names, kinds = _required_attributes(elements, "name"), _required_attributes(elements, "type")
+    parents = _required_attributes(_required_children(elements, insides, "parent"), "link")
+    children = _required_attributes(_required_children(elements, insides, "child"), "link")
     moved = list(map(_joint, elements, insides, names, kinds))
-    said = _freedoms(elements, insides, names, kinds, moved, warnings)
+    said = _joint_properties(elements, insides, names, kinds, moved, warnings)
     return [
         Connection(
             name,
@@ -666,7 +666,7 @@ def _normal_to_z(normal: Array) -> Array:
     return np.array([x, np.cross(z, x), z])
 
 
-def _freedoms(
+def _joint_properties(
     elements: Sequence[Element],
     insides: Sequence[Children],
     names: Sequence[str],

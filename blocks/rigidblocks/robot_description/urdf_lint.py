@@ -127,22 +127,24 @@ def _urdf_problems(root: Element, path: Path) -> Iterator[Problem]:
         return
     links, joints = list(children(root, "link")), list(children(root, "joint"))
     for element in links:
-        yield from _refusals(element, path, read_link)
+        yield from _rejections(element, path, read_link)
         yield from _name(element)
     for element in joints:
         warnings: list[str] = []
-        yield from _refusals(element, path, partial(read_connection, warnings=warnings))
+        yield from _rejections(element, path, partial(read_connection, warnings=warnings))
         yield from (_problem_from_text(warning, r"line (\d+): ") for warning in warnings)
         yield from _name(element)
     yield from _duplicate_names(links)
     yield from _duplicate_names(joints)
     yield from _ends(links, joints)
     yield from _tree(links, joints)
-    yield from _masses(links, joints)
+    yield from _massless_links(links, joints)
     yield from (Problem(element.sourceline, text) for element, text in suspicious_units(root))
 
 
-def _refusals(element: Element, path: Path, read: Callable[[Element], object]) -> Iterator[Problem]:
+def _rejections(
+    element: Element, path: Path, read: Callable[[Element], object]
+) -> Iterator[Problem]:
     """Yield a problem if `read` rejects an element, or if the inertia of a link is impossible."""
     try:
         part = read(element)
@@ -220,7 +222,7 @@ def _tree(links: list[Element], joints: list[Element]) -> Iterator[Problem]:
         yield Problem(link.sourceline, text)
 
 
-def _masses(links: list[Element], joints: list[Element]) -> Iterator[Problem]:
+def _massless_links(links: list[Element], joints: list[Element]) -> Iterator[Problem]:
     """Yield a problem for each moving link without mass.
 
     The function treats rigidly connected links as a single body.

@@ -187,7 +187,7 @@ class Joint(abc.ABC):
         return JointConstraint(T, T.T @ d, self.jcalc(q, self.velocity(q, vJ)).cJ)
 
     def in_aligned_frames(self) -> tuple["Joint", Array]:
-        """Return the equivalent joint with the fewest operations, and the rotation to its frames.
+        """Return an equivalent joint with the fewest operations, and the rotation to its frames.
 
         The rotation (3, 3) applies to both frames. A joint with a general axis becomes a joint with
         axis z. Other joints return themselves and the identity rotation.

@@ -84,10 +84,10 @@ def turn(axis: Axis, theta: Any) -> Transform:
 
 
 def to_z(axis: Axis) -> Array:
-    """Return a rotation (3, 3) to coordinates whose z axis is a general unit `axis`.
+    """Return a rotation (3, 3) that makes the unit `axis` the z axis, if it is no coordinate axis.
 
-    For a coordinate axis the result is the identity. A joint about a coordinate axis needs no more
-    operations than a joint about z.
+    For a coordinate axis the result is the identity, because a joint about a coordinate axis needs
+    no more operations than a joint about z.
     """
     return np.eye(3) if 1.0 in map(abs, axis) else onto_z(axis)
 
@@ -95,7 +95,7 @@ def to_z(axis: Axis) -> Array:
 def onto_z(axis: Axis) -> Array:
     """Return a rotation (3, 3) to coordinates whose z axis is the unit `axis`.
 
-    For a coordinate axis the result consists of quarter turns.
+    For a coordinate axis the result is a product of rotations by 90 degrees.
     """
     z = np.round(axis) if 1.0 in map(abs, axis) else np.array(axis)
     x = np.cross(z, np.eye(3)[np.argmin(np.abs(z))])
@@ -210,8 +210,8 @@ class Helical(Joint):
     def nearest(self, X: Transform) -> Array:
         """Return the rotation angle of X [rad] that is nearest to distance / pitch.
 
-        The angle is determined up to multiples of 2 pi. If the pitch is 0, the angle depends only
-        on the rotation.
+        The rotation of X determines the angle up to multiples of 2 pi, and the displacement
+        determines the multiple. If the pitch is 0, the angle is between -pi and pi.
         """
         theta = angle_about(self.axis, X.E)
         if self.pitch == 0.0:
@@ -280,8 +280,8 @@ class RackAndPinion(Joint):
     def nearest(self, X: Transform) -> Array:
         """Return the rotation angle of X [rad] that is nearest to distance / radius.
 
-        The angle is determined up to multiples of 2 pi. If the radius is 0, the angle depends only
-        on the rotation.
+        The rotation of X determines the angle up to multiples of 2 pi, and the displacement
+        determines the multiple. If the radius is 0, the angle is between -pi and pi.
         """
         theta = angle_about(Z, X.E)
         if self.radius == 0.0:

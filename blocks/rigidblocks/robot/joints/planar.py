@@ -15,7 +15,7 @@ from rigidblocks.spatial.spatial import Array
 
 @dataclass(frozen=True)
 class PlanarRevolute(Joint):
-    """Revolute joint in the plane with the angle q [rad] (jcalcp code 1)."""
+    """Revolute joint in the plane with the angle q [rad] (code 1 of jcalcp in spatial_v1)."""
 
     nq = nv = 1
     q_units, qd_units, tau_units = ("rad",), ("rad/s",), ("N.m",)
@@ -35,7 +35,7 @@ class PlanarRevolute(Joint):
 class PlanarPrismatic(Joint):
     """Prismatic joint along x or y of the predecessor frame (`axis`), with q in m.
 
-    The jcalcp codes are 2 and 3.
+    These joints have the codes 2 and 3 of jcalcp in spatial_v1.
 
     Raises:
         ValueError: `axis` is neither "x" nor "y".
