@@ -42,14 +42,14 @@ def expand_lambda(parent: Parents, freedoms: Sequence[int]) -> tuple[int, ...]:
     return tuple(expanded)
 
 
-def elimination_parent(reads: Array) -> tuple[int, ...]:
+def elimination_parent(nonzero: Array) -> tuple[int, ...]:
     """Return the elimination tree of a symmetric matrix as a parent array (n,).
 
-    `reads` (n, n) is a symmetric boolean matrix, true for nonzero elements. Row k of the factor L
+    `nonzero` (n, n) is a symmetric boolean matrix, true for nonzero elements. Row k of the factor L
     has nonzeros only in the columns parent[k], parent[parent[k]] and so on.
     """
-    left, parent = np.tril(reads, -1), [-1] * len(reads)
-    for k in reversed(range(len(reads))):
+    left, parent = np.tril(nonzero, -1), [-1] * len(nonzero)
+    for k in reversed(range(len(nonzero))):
         before = np.flatnonzero(left[k])
         if len(before):
             parent[k] = int(before[-1])
@@ -228,5 +228,5 @@ def _check(parent: Parents) -> None:
 
 
 def _check_pivot(pivot: Any, k: int) -> None:
-    if isinstance(pivot, float) and pivot <= 0:  # NaN passes, because the input was then not finite
+    if isinstance(pivot, float) and pivot <= 0:  # NaN passes: an input was not finite
         raise ValueError(f"the matrix is not positive definite: pivot {k} is {pivot}")

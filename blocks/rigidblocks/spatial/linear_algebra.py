@@ -1,7 +1,8 @@
 """Dense linear algebra: equations, orthonormal bases, null spaces and singular values.
 
 All functions are for small matrices. Functions with "yes" in the column "traced" accept traced
-scalars and do not branch on values. Structurally zero elements add no operations to a trace.
+scalars and do not branch on values. Structurally zero elements add no operations to a trace. The
+column "rank" contains the supported ranks of the matrix, and the result for other ranks.
 
     function             result                                     traced  rank
     small_inverse        A^-1, A symmetric positive definite        yes     full, not checked
@@ -535,46 +536,46 @@ class Mirror(NamedTuple):
 class Reflected:
     """Basis that is the image of k coordinate axes under Householder reflections.
 
-    The reflections `mirrors` map each column to a unit vector (n,) with a 1 at an index in `left`.
-    `shut` maps column indices to factors of 0 or 1. A column with the factor 0 is zero.
+    The reflections `mirrors` map column j to the unit vector (n,) along the axis `axes[j]`.
+    `factors` maps some column indices to 0 or 1. A column with the factor 0 is zero.
     """
 
     n: int
-    left: list[int]
+    axes: list[int]
     mirrors: tuple[Mirror, ...]
-    shut: Mapping[int, Any]
+    factors: Mapping[int, Any]
 
     @property
     def size(self) -> int:
         """Number of columns."""
-        return len(self.left)
+        return len(self.axes)
 
     def parts(self, x: Array) -> Array:
         """Return the components P^T x (k,) of x (n,) along the columns."""
         for mirror in self.mirrors:
             x = mirror.image(x)
-        return self._open(x[self.left])
+        return self._apply_factors(x[self.axes])
 
     def combine(self, y: Array) -> Array:
         """Return the linear combination P y (n,) of the columns for coefficients y (k,)."""
         x = np.zeros(self.n, dtype=y.dtype)
-        x[self.left] = self._open(y)
+        x[self.axes] = self._apply_factors(y)
         for mirror in reversed(self.mirrors):
             x = mirror.image(x)
         return x
 
-    def _open(self, y: Array) -> Array:
+    def _apply_factors(self, y: Array) -> Array:
         y = y.copy()
-        for k, number in self.shut.items():
+        for k, number in self.factors.items():
             y[k] = y[k] * number
         return y
 
 
 def normal_to(Q: Array, sizes: Sequence[Any], spare: Sequence[int]) -> Reflected:
-    """Return a basis P (n, k) normal to the orthonormal columns of Q (n, m), k = n - s.
+    """Return a basis P (n, k) of the vectors normal to the orthonormal columns of Q (n, m).
 
-    Householder reflections map the columns of Q to the s `spare` coordinates and the columns of P
-    to the other coordinates. This takes fewer operations than the Gram-Schmidt method
+    Householder reflections map the columns of Q to the s `spare` coordinates, and the columns of P
+    to the other k = n - s coordinates. This takes fewer operations than the Gram-Schmidt method
     (`completion`). If Q has more than s columns, each further nonzero column is mapped to one of
     the other coordinates. The column of P for this coordinate is zero.
 
@@ -590,8 +591,8 @@ def normal_to(Q: Array, sizes: Sequence[Any], spare: Sequence[int]) -> Reflected
     Returns:
         The basis P (n, k).
     """
-    left = [k for k in range(len(Q)) if k not in spare]
-    open_, shut, whole = list(left), dict[int, Any](), for_derivatives(Q)
+    axes = [k for k in range(len(Q)) if k not in spare]
+    unused, factors, whole = list(axes), dict[int, Any](), for_derivatives(Q)
     columns, mirrors = list(Q.T), list[Mirror]()
     for j, size in enumerate(sizes):
         some = select(less(0.0, size), 1.0, 0.0)
@@ -601,14 +602,14 @@ def normal_to(Q: Array, sizes: Sequence[Any], spare: Sequence[int]) -> Reflected
                 mirrors.append(_gathering_reflection(columns[j], [pivot, *others]))
                 columns[j:] = map(mirrors[-1].image, columns[j:])
                 others = []
-        elif open_:
-            pivot, others = open_.pop(), []
-            shut[left.index(pivot)] = 1.0 - some
+        elif unused:
+            pivot, others = unused.pop(), []
+            factors[axes.index(pivot)] = 1.0 - some
         else:
             break  # at most n independent directions exist; all later columns are zero
-        mirrors.append(_aligning_reflection(columns[j], [*open_, *others, pivot], some))
+        mirrors.append(_aligning_reflection(columns[j], [*unused, *others, pivot], some))
         columns[j:] = map(mirrors[-1].image, columns[j:])
-    return Reflected(len(Q), left, tuple(mirrors), shut)
+    return Reflected(len(Q), axes, tuple(mirrors), factors)
 
 
 def _gathering_reflection(q: Array, places: list[int]) -> Mirror:

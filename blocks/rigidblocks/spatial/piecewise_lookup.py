@@ -39,18 +39,18 @@ def entry(values: Array, index: Number) -> Number:
 
 
 def held_place(index: Number, grid: Array, x: Number) -> Number:
-    """Return the index of a grid point, which changes only at events in model exchange.
+    """Return `index` with event indicators, so that it changes only at events in model exchange.
 
     `index` is the number of points of a grid (n,) that are at most x. Between two events, the
-    result does not change, even if x is slightly beyond a grid point (`piecewise`).
-    Each binary digit of the Gray code of the index has an event indicator, because only one digit
-    changes at each grid point. If x starts at the first grid point, the initial index includes this
-    point.
+    result does not change, even if x is slightly beyond a grid point (`piecewise`). The function
+    converts the index to a Gray code, of which only one binary digit changes at each grid point.
+    Each digit has one event indicator. If x starts at the first grid point, the initial index
+    includes this point.
     """
     if not (is_traced(index) and len(grid)):
         return index
     margins = [
-        _to_next(count_at_most(part, x), x, *_ends(part, count_at_most(part, x)))
+        _signed_margin(count_at_most(part, x), x, *_ends(part, count_at_most(part, x)))
         for part in (grid[2**b - 1 :: 2 ** (b + 1)] for b in range(len(grid).bit_length()))
     ]
     digits = [piecewise(margin, 0.0, 1.0) for margin in margins[1:]]
@@ -58,7 +58,7 @@ def held_place(index: Number, grid: Array, x: Number) -> Number:
 
 
 def held_count(count: Number, x: Number, low: Number, high: Number) -> Number:
-    """Return the index of an interval, which changes only at events in model exchange.
+    """Return `count` with an event indicator, so that it changes only at events in model exchange.
 
     `count` is the index of the interval [low, high) that contains x. Unlike `held_place`, the
     function does not limit the number of intervals. The interval that begins at the start time of a
@@ -69,7 +69,7 @@ def held_count(count: Number, x: Number, low: Number, high: Number) -> Number:
     other = select(less(excess(x, low), excess(high, x)), count - 1.0, count + 1.0)
     even = _is_even(count)
     laws = select(even, count, other), select(even, other, count)
-    return piecewise(_to_next(count, x, low, high), *laws, count)
+    return piecewise(_signed_margin(count, x, low, high), *laws, count)
 
 
 def _ends(grid: Array, index: Number) -> tuple[Number, Number]:
@@ -85,7 +85,7 @@ def _is_even(count: Number) -> Number:
     return less(count - 2.0 * np.floor(count / 2.0), 0.5)
 
 
-def _to_next(count: Number, x: Number, low: Number, high: Number) -> Number:
+def _signed_margin(count: Number, x: Number, low: Number, high: Number) -> Number:
     """Return the margin between x and the nearer interval end; if `count` is odd, negate it."""
     inside = minimum(excess(x, low), excess(high, x))
     return select(_is_even(count), inside, -inside)

@@ -209,17 +209,16 @@ class Transform:
         return self.E.T @ A @ self.E
 
     def turn_symmetric_back(self, A: Array) -> Array:
-        """Transform a symmetric matrix (3, 3) from B to A coordinates.
+        """Transform the symmetric matrix A (3, 3) from B to A coordinates; return E^T A E.
 
-        The argument `A` is the matrix. The result is E^T A E; its upper triangle is a copy of its
-        lower triangle.
+        The upper triangle of the result is a copy of the lower triangle.
         """
         return symmetric(self.E.T @ A @ self.E)
 
     def shift(self, R: Array, H: Array, Y: Array) -> Array:
-        """Return the change of an inertia (3, 3) due to a shift of the origin (RBDA A.4).
+        """Return the change R H^T - Y R of I in an `ArticulatedInertia` due to a new origin.
 
-        R H^T - Y R
+        R = r x, Y = H + R M (RBDA A.4). All matrices are (3, 3).
         """
         return symmetric(R @ H.T - Y @ R)
 
@@ -480,9 +479,9 @@ def multiply_transforms(X: Any, Y: Any) -> Any:
 
 
 class Factor(Transform):
-    """Transform with fewer operations if E is a rotation about a coordinate axis (RBDA A.5).
+    """Transform that skips multiplications by 0 and 1 if E rotates about a coordinate axis.
 
-    The formulas of RBDA A.5 transform matrices from B to A coordinates.
+    Matrices are transformed from B to A coordinates by the formulas of RBDA A.5.
     """
 
     @classmethod

@@ -24,8 +24,8 @@ from rigidblocks.tracing.outlining import (
 from rigidblocks.tracing.trace import (
     Graph,
     Shapes,
-    collector_waits,
     element_names,
+    garbage_collection_paused,
     instructions,
     table_named,
 )
@@ -83,7 +83,7 @@ def c_function(
     return c_functions([graph], [names], inline=inline, notation=notation)
 
 
-@collector_waits()
+@garbage_collection_paused()
 def c_functions(
     graphs: Sequence[Graph],
     names: Sequence[Mapping[str, str]],

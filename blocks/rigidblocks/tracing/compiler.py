@@ -323,7 +323,7 @@ UNIT = 4000  # smallest size of a unit, in statements
 MOST = 4  # maximum number of units including the main file, equal on all machines
 _STATEMENT, _END = ";\n", "\n}\n"
 _HIDDEN = '#if defined(__GNUC__)\n__attribute__((visibility("hidden")))\n#endif\n'
-_TABLE = re.compile(r"\b(?:entry|reached)_[0-9a-f]{16}\(")  # call of a table local to its file
+_TABLE = re.compile(r"\b(?:entry|reached)_[0-9a-f]{16}\(")  # call of a static lookup table
 # pragmas that apply to a complete file, and therefore also to its pieces
 _PUSHED, _POPPED = (
     re.compile(

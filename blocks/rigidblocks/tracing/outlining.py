@@ -51,7 +51,7 @@ class Names:
             read = tuple([name.get(x, x) for x in operands if x not in targets])
             known = self._known.get((form, read))
             if known is None:
-                known = self._known[form, read] = self._fresh(one, name)
+                known = self._known[form, read] = self._with_new_names(one, name)
             first = name[targets[0]] = known.targets[0]
             if len(targets) > 1:
                 name |= zip(targets, known.targets, strict=True)
@@ -59,7 +59,7 @@ class Names:
                 own.add(first)
                 yield known
 
-    def _fresh(self, one: Assignment, name: Mapping[str, str]) -> Assignment:
+    def _with_new_names(self, one: Assignment, name: Mapping[str, str]) -> Assignment:
         """Return a copy of the statement `one` with new, unique names for its computed values.
 
         `name` maps the names of earlier values to their new names.
@@ -298,9 +298,10 @@ class Function:
             (self.results if one.targets[0].startswith("out[") else self.work).append(one)
 
     def rename_values(self, names: Names) -> Iterator[Assignment]:
-        """Yield the statements of `work` with common variable names.
+        """Yield the statements of the function, renamed by `names` as in `Names.rename_values`.
 
-        The function also renames the values in `results`, the statements that write the outputs.
+        The method also renames the values in `results`, which contains the statements that write
+        the outputs.
         """
         name: dict[str, str] = {}
         yield from names.rename_values(self.work, name)
@@ -639,7 +640,7 @@ class _Calls:
             if kind >= 0:
                 self._call(shared[kind], use)
             else:
-                text += self._rest(f"{self.name}_{number}", use)
+                text += self._single_use_function(f"{self.name}_{number}", use)
             self.left.forget(number)
         self._copy(list(self._results()))
         tables = [_table("unsigned", "at", self.at), _table("double", "c", self.numbers)]
@@ -651,7 +652,7 @@ class _Calls:
     def _copy(self, copies: Sequence[Assignment]) -> None:
         """Add statements that copy array elements; loops replace `MANY` or more statements."""
         if len(copies) < MANY:
-            self._say(copies)
+            self._add_statements(copies)
             return
         kinds: dict[tuple[str, str], list[Assignment]] = {}
         for one in copies:
@@ -660,7 +661,7 @@ class _Calls:
         for (form, array), own in kinds.items():
             self.lines.append(_loop(form, array, *zip(*(one.operands for one in own), strict=True)))
 
-    def _say(self, assignments: Iterable[Assignment]) -> None:
+    def _add_statements(self, assignments: Iterable[Assignment]) -> None:
         self.lines += assignment_texts(assignments, self._names)
 
     def _call(self, piece: _Shared, use: _Use) -> None:
@@ -674,7 +675,7 @@ class _Calls:
         self.at += map(str, [*read, *kept])
         self.numbers += piece.numbers_of(use)
 
-    def _rest(self, name: str, use: _Use) -> str:
+    def _single_use_function(self, name: str, use: _Use) -> str:
         """Return the C code of a function for a range that occurs only once.
 
         The method also adds the call of this function to the divided function.

@@ -31,17 +31,19 @@ if logger.level == logging.NOTSET:
 
 
 @contextmanager
-def log_if_slow(what: str, forecast: str = "") -> Iterator[None]:
+def log_if_slow(operation: str, forecast: str = "") -> Iterator[None]:
     """Log a message if the operation in the context takes more than one second.
 
     At the end of the operation, a second message reports its duration.
 
     Args:
-        what: Description of the operation.
+        operation: Description of the operation.
         forecast: Expected duration for the first message.
     """
     start = time.perf_counter()
-    timer = threading.Timer(PATIENCE, logger.info, (f"{what}{forecast and f', {forecast}'} ...",))
+    timer = threading.Timer(
+        PATIENCE, logger.info, (f"{operation}{forecast and f', {forecast}'} ...",)
+    )
     timer.daemon = True  # the timer does not keep the program alive
     timer.start()
     try:
@@ -49,4 +51,4 @@ def log_if_slow(what: str, forecast: str = "") -> Iterator[None]:
     finally:
         timer.cancel()
         if (seconds := time.perf_counter() - start) > PATIENCE:
-            logger.info("%s took %.0f s", what, seconds)
+            logger.info("%s took %.0f s", operation, seconds)

@@ -33,7 +33,7 @@ from rigidblocks.spatial.spatial import Array
 
 
 @contextmanager
-def collector_waits() -> Iterator[None]:
+def garbage_collection_paused() -> Iterator[None]:
     """Disable the cyclic garbage collector of Python inside the context.
 
     Tracing a function creates about a hundred thousand objects and no cyclic garbage. The collector
@@ -225,7 +225,7 @@ def substitute_laws(choices: Sequence[Choice], laws: Sequence[ca.SX], elements: 
 def choosing_function(
     name: str, x: ca.SX, choices: Sequence[Choice], elements: ca.SX
 ) -> ca.Function:
-    """Return a CasADi function that also computes the piecewise functions of a trace.
+    """Return a CasADi function of `elements` and of all data of the piecewise functions in a trace.
 
     The inputs are x and the symbols of the piecewise functions (`choices`). The output contains
     `elements`, and then the margin, the branches and the complete function of each piecewise
@@ -380,15 +380,15 @@ class Traced:
 
 def _refusal(wanted: str) -> TraceError:
     refused = TraceError(
-        f"{_asking_line()} needs the {wanted} of a traced value, which is unknown: replace a "
+        f"{_calling_line()} needs the {wanted} of a traced value, which is unknown: replace a "
         "data-dependent `if` by select(condition, a, b), a < b of arrays by less, and min, max and "
         "clip by minimum, maximum and clip, all of rigidblocks.spatial.scalar"
     )
     return with_doc_link(refused, "traced functions")
 
 
-def _asking_line() -> str:
-    """Return the source line of a traced function that requires a number, for error messages."""
+def _calling_line() -> str:
+    """Return the source line at which a traced function requires a number, for error messages."""
     frames = traceback.walk_stack(sys._getframe(3))
     inside = list(itertools.takewhile(lambda one: one[0].f_code is not trace.__code__, frames))
     of_user = (one for one in inside if not one[0].f_code.co_filename.startswith(_NOT_USERS))
@@ -607,7 +607,11 @@ def _traced_graph(
         Graph, and True if the two variants of the function differ.
     """
     symbols = [ca.SX.sym(key, prod(shape)) for key, shape in inputs.items()]
-    with collector_waits(), choices_of_trace() as choices, derivative_form(derivatives) as form:
+    with (
+        garbage_collection_paused(),
+        choices_of_trace() as choices,
+        derivative_form(derivatives) as form,
+    ):
         results = function(*map(_traced_array, symbols, inputs.values()))
     outputs = {key: np.asarray(value) for key, value in results.items()}
     elements = ca.SX(0, 1)
