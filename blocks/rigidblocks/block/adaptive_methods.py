@@ -30,18 +30,18 @@ MAX_TRIES = 1_000_000  # maximum number of trial steps in a communication step
 PROBATION_TRIES = 10_000  # trial steps after which 1 % of the communication step must be complete
 SCREEN_INTERVAL = 16  # steps without an RK4 trial after a failed RK4 trial; found by trial
 ENOUGH_VOTES = 15  # consecutive votes that switch between explicit and implicit steps
-MAX_PATIENCE = 63.0  # limits the votes required for implicit steps to 64 ENOUGH_VOTES
+MAX_PATIENCE = 63.0  # implicit steps require at most (1 + 63) ENOUGH_VOTES votes
 MAX_COLLOCATION_STATES = 56  # limit for collocation if a Rosenbrock pair is also available
 
 # If h |lambda| exceeds this value, stability limits the explicit pair. The stability region ends at
 # 3.3. The error of fast modes keeps h |lambda| below 3.3; nonstiff blocks stay below 1.
 STABILITY_LIMIT = 1.6
 
-# smallest distance of the two states at the end of a step, divided by the tolerance, that is larger
-# than a rounding error
+# smallest distance |y - z| in `vote_for_implicit`, divided by the tolerance, that exceeds the
+# rounding error of y and z
 DETECTABLE_DISTANCE = 1e-5
 
-FIRST_RETRY, LAST_RETRY = 3.0, 64.0  # minimum and maximum number of windows between trials
+FIRST_RETRY, LAST_RETRY = 3.0, 64.0  # limits of the number of windows between two trials
 WINDOW_STEPS = 8.0  # cost of a window, in Rosenbrock steps
 
 
@@ -122,8 +122,8 @@ class Adaptive:
         """Return the cost of a Rosenbrock step relative to an explicit step, for n states.
 
         The Jacobian, exact or by finite differences, costs n + 1 evaluations of the state
-        derivatives. The linear equations cost as much as n / 5 + n^2 / 90 evaluations. One
-        evaluation for a mechanism takes about 60 n operations.
+        derivatives. The linear equations cost as much as n / 5 + n^2 / 90 evaluations. These
+        numbers apply to mechanisms, for which an evaluation takes about 60 n operations.
         """
         assert self.explicit is not None
         assert self.stiff is not None
@@ -134,8 +134,8 @@ class Adaptive:
 class MethodCosts(NamedTuple):
     """Costs of the operations in an implicit step, in evaluations of the state derivatives.
 
-    For a mechanism with n states, one evaluation needs as much time as about 120 n independent
-    operations in the solution of the linear equations.
+    For a mechanism with n states, the solver of the linear equations does about 120 n operations in
+    the time of one evaluation.
 
     Attributes:
         jacobian: Cost of the Jacobian by finite differences.

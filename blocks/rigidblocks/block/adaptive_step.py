@@ -725,7 +725,11 @@ class AdaptiveStepper:
         return first_step_size(min(s[STEP_SIZE], self.max_step_size), remaining)
 
     def _should_screen(self, s: Array, covers_whole_step: bool) -> bool:
-        """Return True if the first trial is a single RK4 step over the whole communication step."""
+        """Return True if the first trial is one RK4 step over the communication step.
+
+        After a failed RK4 trial, RK4 trials pause for SCREEN_INTERVAL communication steps. The
+        method counts these steps.
+        """
         if not covers_whole_step or self.tries or s[ACTIVE_METHOD]:
             return False
         if s[SCREEN_PAUSE] > 0.0:
@@ -790,7 +794,7 @@ class AdaptiveStepper:
             if inner.method != EXPLICIT:
                 self._assess_implicit_step(inner, h)
             store_next_step_size(inner.s, h, trial.error, was_rejected, inner.method)
-            self._carry_over(inner, h)
+            self._prepare_next_step(inner, h)
             self.last_rates = trial.rates
             return trial.y
         # the error exceeds the tolerance at the smallest step size: count the step and continue
@@ -801,11 +805,11 @@ class AdaptiveStepper:
         self.last_rates = None
         return self.trial_stepper.project(inner.start, t_end, trial.y)[1]
 
-    def _carry_over(self, inner: InnerStep, h: float) -> None:
-        """Store the collocation stages of an accepted step for the prediction of the next stages.
+    def _prepare_next_step(self, inner: InnerStep, h: float) -> None:
+        """Store the collocation stages of an accepted step, which predict the next stages.
 
-        After an event or a step of another method, the function discards the stored stages. It also
-        limits the next step size near an event.
+        After an event or a step of another method, the function discards the stored stages. Near an
+        event, the function also limits the next step size.
         """
         stages, approach, s = self.trial_stepper.stages, self.approach, inner.s
         if stages is not None and inner.method == COLLOCATION:

@@ -206,7 +206,11 @@ FUNCTIONS = ("derivative", "project", "switching_functions", "initial", "update"
 
 
 def with_any_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a block function with a type hint that allows any of the arguments t, x, u, p."""
+    """Return `function` with a type hint that lets overriding methods choose their arguments.
+
+    This decorator is for functions of base classes. The overriding method takes any of the
+    arguments t, x, u and p.
+    """
     return function
 
 
@@ -425,8 +429,8 @@ class Block(metaclass=HintedType):
         With longer steps, the held outputs, such as contact forces, make the system unstable.
 
         Args:
-            u: Start values of the block's inputs, and of the inputs of other parts whose outputs
-                have direct feedthrough to the block's inputs.
+            u: Start values of the block's inputs. The record also contains the inputs of upstream
+                parts that affect the block by direct feedthrough.
             p: Parameters.
 
         Returns:

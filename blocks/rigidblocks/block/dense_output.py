@@ -191,7 +191,7 @@ def _locate(
 
     m is the memory vector at the start t [s], and `after` is the memory vector at t + h.
     """
-    memory, states = evaluator.memory, _course(evaluator, m, t, h, method)
+    memory, states = evaluator.memory, _states_within_step(evaluator, m, t, h, method)
     low, high = 0.0, 1.0
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
@@ -203,7 +203,7 @@ def _locate(
     return after
 
 
-def _course(
+def _states_within_step(
     evaluator: Evaluator, m: Array, t: float, h: float, method: Integrator
 ) -> Callable[[float], Array]:
     """Return the function that maps a step fraction (0 to 1) to the states (n,) in the step."""

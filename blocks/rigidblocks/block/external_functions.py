@@ -241,7 +241,7 @@ def address(array: Array) -> Any:
     return ctypes.c_void_p(array.ctypes.data)
 
 
-STAGED = ("derivative", "switching_functions", "output")  # functions that call the C function
+STAGED = ("derivative", "switching_functions", "output")  # block functions that use the C function
 
 
 class StagedBlock(BlockInC):
@@ -383,8 +383,9 @@ class PythonBlock(Block):
     receives floats and arrays. The function returns the outputs by name. For a block with one
     output, it may return only the value.
 
-    With `form` "numpy", "traced" or "compiled", a run calls the function through a callback. Fused
-    runs, native FMUs and `linearize` reject the block, because it has no C code.
+    In a run with the option `form` "numpy", "traced" or "compiled", the block calls the function
+    through a callback. Fused runs, native FMUs and `linearize` reject the block, because it has no
+    C code.
 
     The dependency analysis assumes direct feedthrough from every input to every output. Saved
     states do not include data that the function stores. At the start and at events, the block calls

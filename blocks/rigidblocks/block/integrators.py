@@ -36,20 +36,20 @@ class Collocation:
     """Coefficients that decouple the equations for the stages z of a collocation method.
 
     The coordinates w are modal: they diagonalize the matrix a of the method (Hairer and Wanner II,
-    IV.8). The matrix `there` transforms z to w, and the matrix `back` transforms w to z.
+    IV.8). The matrix `to_modal` transforms z to w, and the matrix `from_modal` transforms w to z.
 
     Attributes:
         roots: Eigenvalues of a: the real eigenvalue, then one eigenvalue of each complex pair.
-        there: Matrix of the transformation from z to w. The first row belongs to the real
+        to_modal: Matrix of the transformation from z to w. The first row belongs to the real
             eigenvalue. Two rows for the real and the imaginary part follow for each complex pair.
-        back: Matrix of the transformation from w to z.
+        from_modal: Matrix of the transformation from w to z.
         error: Weights of the error estimate sum error_i z_i + h roots_0 f(t, x). The estimate is
             the difference to a method of lower order.
     """
 
     roots: tuple[complex, ...]
-    there: Tableau
-    back: Tableau
+    to_modal: Tableau
+    from_modal: Tableau
     error: tuple[float, ...]
 
 
@@ -283,7 +283,7 @@ RADAU = Integrator(
             (0.13317907701829965 + 0.07499451183581861j),
             (0.06506577854574351 + 0.11646852774031705j),
         ),
-        there=(
+        to_modal=(
             (
                 27.697693775684066,
                 12.783337911304407,
@@ -320,7 +320,7 @@ RADAU = Integrator(
                 0.44991777015677953,
             ),
         ),
-        back=(
+        from_modal=(
             (
                 0.013576867344947851,
                 -0.011478515255229568,

@@ -25,7 +25,7 @@ ErrorNorm = Callable[[Array, Array, Array], float]
 # largest accepted stage error, divided by the tolerance, if Newton's method stops converging
 LOOSE_TOLERANCE = 0.03
 MAX_ITERATIONS = 10  # Newton iterations per step
-MAX_CONTRACTION = 0.3  # contraction rate of Newton's method to which the next step size is limited
+MAX_CONTRACTION = 0.3  # contraction rate of Newton's method that limits the next step size
 JACOBIAN_FRACTION = 0.75  # fraction of the step at which the Jacobian is evaluated
 MAX_EXTRAPOLATION = 10.0  # step size ratio up to which the previous stages predict the next stages
 INITIAL_CHANGE = 1e-3  # largest change of a state in the first step, relative to its magnitude
@@ -250,11 +250,11 @@ class Stages:
         """Return the Newton increments of all stages (s, n)."""
         f = [rates(at.t + c * at.h, at.x + z) for c, z in zip(self.c, self.z, strict=True)]
         missing = [at.h * _weighted_sum(row, f) - z for row, z in zip(self.a, self.z, strict=True)]
-        w = [_weighted_sum(row, missing) for row in self.data.there]
+        w = [_weighted_sum(row, missing) for row in self.data.to_modal]
         w[0] = self.real(w[0])
         for k, pair in enumerate(self.pairs):
             w[1 + 2 * k : 3 + 2 * k] = pair.solve(*w[1 + 2 * k : 3 + 2 * k])
-        return np.array([_weighted_sum(row, w) for row in self.data.back])
+        return np.array([_weighted_sum(row, w) for row in self.data.from_modal])
 
     def _error(self, at: Begin, y: Array) -> float:
         """Return the error estimate of a step to the states y (n,), divided by the tolerance.

@@ -276,7 +276,7 @@ def spans(sample_time: float | None, t: Any, dt: float, traced: bool = False) ->
     if traced:
         n = sample_spans(sample_time, dt)
         share = dt / sample_time
-        # the block samples at the end that is nearest to a sample instant
+        # one of several steps per sample time contains the sample instant
         phase = end / sample_time + 0.5 * share
         samples = phase - np.floor(phase) < share if share < 1 - 1e-6 else True
         yield from _equal_spans(t, dt, n, samples)
@@ -311,21 +311,21 @@ def samples_within(sample_time: float, t: float, dt: float) -> int:
 
 
 def last_sample(t: Any, sample_time: float) -> Any:
-    """Return the index of the last sample instant until t [s].
+    """Return the index of the last sample instant at or before t [s].
 
     The result is the largest k with k * sample_time <= t, within rounding errors.
     """
     periods = t / sample_time
-    return np.floor(periods + _sample_slack(periods))
+    return np.floor(periods + _sample_tolerance(periods))
 
 
 def _is_at_sample(t: float, sample_time: float) -> bool:
     periods = t / sample_time
-    slack = _sample_slack(periods)
+    slack = _sample_tolerance(periods)
     return bool(periods - np.floor(periods + slack) <= slack)
 
 
-def _sample_slack(periods: Any) -> Any:
+def _sample_tolerance(periods: Any) -> Any:
     """Return the tolerance, in sample periods, within which a time counts as a sample instant.
 
     `periods` is the time, divided by the sample time. The tolerance allows for tools that compute
@@ -522,7 +522,7 @@ class NumpyStepper(Stepper):
         self._check(m, end)
 
     def follow(self, m: Array, course: Array, t: float, dt: float) -> None:
-        if _takes_exact_slopes(self.method, self.memory):
+        if _uses_exact_jacobian(self.method, self.memory):
             raise ValueError(
                 f"'{self.method.name}' does not support input polynomials of {self.memory.name} "
                 "in the NumPy form; use form='compiled'"
@@ -585,10 +585,9 @@ class CompiledStepper(Stepper):
 
     @property
     def sample_step_address(self) -> int:
-        """Address of a C step function that updates the sampled states at the end of the step.
+        """Address of a C step function that updates the sampled states only at the end of the step.
 
-        The function does not update them within the step. It has the signature of the function
-        at `step_address`.
+        It has the signature of the function at `step_address`.
         """
         return ctypes.cast(self.kernel.rb_block_sample_step, ctypes.c_void_p).value or 0
 
@@ -673,8 +672,8 @@ class CompiledStepper(Stepper):
             raise ValueError(Refusal(status).text(float(m[0]), np.inf, dt, self.h, sample_time))
 
 
-def _takes_exact_slopes(method: Method, memory: Memory) -> bool:
-    """Return True if a method controls the step size and uses the exact Jacobian."""
+def _uses_exact_jacobian(method: Method, memory: Memory) -> bool:
+    """Return True if a method with step size control uses the exact Jacobian in this block."""
     if not (isinstance(method, Adaptive) and chooses_steps(method, memory.block)):
         return False
     return is_implicit(method) and method.exact_jacobian

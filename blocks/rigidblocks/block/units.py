@@ -76,7 +76,7 @@ _SI = {
     "radian": "rad",
 }
 # test value of a conversion; with a large value, rounding of the offset does not affect the factor
-_MANY = 2.0**20
+_TEST_VALUE = 2.0**20
 
 
 class Quantity(NamedTuple):
@@ -146,11 +146,11 @@ def _pint_quantity(unit: str) -> Quantity | None:
     import pint
 
     registry = _registry()
-    for text in (unit, _spelled_out(unit)):
+    for text in (unit, _python_expression(unit)):
         if _is_costly(text):
             continue
         try:
-            zero, much = (registry.Quantity(k, text).to_base_units() for k in (0.0, _MANY))
+            zero, much = (registry.Quantity(k, text).to_base_units() for k in (0.0, _TEST_VALUE))
         except (pint.PintError, ValueError, TypeError, AttributeError, KeyError, ArithmeticError):
             continue
         except Exception as error:  # pint's parser raises other types, too
@@ -159,7 +159,7 @@ def _pint_quantity(unit: str) -> Quantity | None:
         powers = ((_SI.get(name, name), power) for name, power in much.unit_items())
         exponents = tuple(sorted((name, _whole(power)) for name, power in powers))
         offset = float(zero.magnitude)
-        return Quantity(exponents, (float(much.magnitude) - offset) / _MANY, offset)
+        return Quantity(exponents, (float(much.magnitude) - offset) / _TEST_VALUE, offset)
     return None
 
 
@@ -180,7 +180,7 @@ def _registry() -> Any:
     return pint.UnitRegistry(autoconvert_offset_to_baseunit=True)
 
 
-def _spelled_out(unit: str) -> str:
+def _python_expression(unit: str) -> str:
     """Convert a unit from FMI or UDUNITS syntax (`N.m/s2`, `m s-1`) to a Python expression."""
     over, _, under = (re.sub(r"([A-Za-z%])\^?(-?\d+)", r"\1**\2", unit)).partition("/")
     over, under = (re.sub(r"(?<!\d)\.|\.(?!\d)|\s+", "*", part.strip()) for part in (over, under))

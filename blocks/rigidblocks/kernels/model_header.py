@@ -439,8 +439,8 @@ def _collocation_tableau(method: Integrator, nodes: Collocation) -> Iterable[str
     yield _matrix("RB_COLLOCATION_A", method.a)
     yield _array("RB_NODE_TIMES", method.c)
     yield _array("RB_ROOTS", (roots[0], *roots[2:]))
-    yield _matrix("RB_THERE", nodes.there)
-    yield _matrix("RB_BACK", nodes.back)
+    yield _matrix("RB_THERE", nodes.to_modal)
+    yield _matrix("RB_BACK", nodes.from_modal)
     yield _array("RB_NODE_ERROR", nodes.error)
     yield f"enum {{ RB_MOST_NEWTON = {MAX_ITERATIONS} }};"
     yield f"static const double RB_LOOSE = {c_number(LOOSE_TOLERANCE)};"

@@ -418,8 +418,8 @@ def _collocation_table(method: Integrator, rtol: float) -> CollocationTable:
         np.array(method.c),
         np.array(nodes.error),
         np.array(roots),
-        np.array(nodes.there),
-        np.array(nodes.back),
+        np.array(nodes.to_modal),
+        np.array(nodes.from_modal),
         (newton_tolerance(rtol), LOOSE_TOLERANCE, *limits),
     )
 
