@@ -449,7 +449,7 @@ class Block(metaclass=HintedType):
 
     @property
     def conditions(self) -> tuple[tuple[str, str], ...]:
-        """Names of the outputs with the condition number and the rank of kinematic loops, as pairs.
+        """Pairs of output names: condition number and rank of the constraints of kinematic loops.
 
         Near a singular configuration, the condition number is large. In a singular configuration,
         the rank is reduced.

@@ -384,7 +384,7 @@ class Segment:
         return after
 
     def _first_positive(self) -> float:
-        """Search for a step fraction with a positive event function; return 1 if none is found."""
+        """Return the largest fraction 2^-n with a positive event function, or 1 if none exists."""
         parts = (2.0**-n for n in range(30))
         return next((part for part in parts if self._event_value(self._memory_at(part)) > 0), 1.0)
 

@@ -46,7 +46,7 @@ class BlockInC(Block):
 
     @abc.abstractmethod
     def structure(self) -> Block:
-        """Return a traceable block with the same ports, only for dependency analysis.
+        """Return a traceable block with the ports of this block, only for dependency analysis.
 
         The values of its outputs have no meaning. In this block, all results of the C function
         depend on all its arguments.
@@ -165,7 +165,7 @@ class WrittenBlock(BlockInC):
         return values
 
     def structure(self) -> Block:
-        """Return a traceable block with the same ports, only for dependency analysis.
+        """Return a traceable block with the ports of this block, only for dependency analysis.
 
         The values of its outputs have no meaning. Each sampled state depends on all states and
         parameters, and if `reads_at_once` is true, also on all inputs.

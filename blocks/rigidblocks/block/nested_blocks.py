@@ -97,7 +97,7 @@ class Composite(Block):
 
     @abc.abstractmethod
     def structure(self) -> Block:
-        """Return a traceable block with the same ports and dependencies.
+        """Return a traceable block with the ports and the dependencies of this block.
 
         The block is only for dependency analysis. The values of its outputs have no meaning.
         """

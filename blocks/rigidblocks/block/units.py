@@ -194,8 +194,8 @@ def _whole(power: Any) -> int | float:
 def conversion(
     units: Sequence[str],
     targets: Sequence[str],
-    meant: Sequence[Quantity | None],
-    wanted: Sequence[Quantity | None],
+    quantities: Sequence[Quantity | None],
+    target_quantities: Sequence[Quantity | None],
 ) -> Conversion | None:
     """Return the conversion from units to target units, or None if values do not change.
 
@@ -204,14 +204,16 @@ def conversion(
     Args:
         units: Unit of each element before the conversion.
         targets: Unit of each element after the conversion.
-        meant: Physical quantity of each unit in `units`; None if unknown.
-        wanted: Physical quantity of each unit in `targets`; None if unknown.
+        quantities: Physical quantity of each unit in `units`; None if unknown.
+        target_quantities: Physical quantity of each unit in `targets`; None if unknown.
 
     Raises:
         ValueError: The dimensions differ, or the units differ and one of them is unknown.
     """
     factor, offset = np.ones(len(units)), np.zeros(len(units))
-    for k, (v, w, a, b) in enumerate(zip(units, targets, meant, wanted, strict=True)):
+    for k, (v, w, a, b) in enumerate(
+        zip(units, targets, quantities, target_quantities, strict=True)
+    ):
         if not v or not w or (v == w and (a is None or b is None)):
             continue
         for unit, quantity in ((v, a), (w, b)):

@@ -68,7 +68,7 @@ class Servo(Numbers, abc.ABC):
 
     @property
     def states(self) -> tuple[Signal, ...]:
-        """State of the integral term, if it has a gain."""
+        """State of the integral term, or no state if `ki` is None."""
         if self.ki is None:
             return ()
         return (Signal("servo_integral", "force", "integral term of the servo"),)
@@ -525,7 +525,7 @@ class Drive:
 
     @property
     def outputs(self) -> tuple[Signal, ...]:
-        """Outputs of the plant besides the states."""
+        """Outputs that the drive adds to the plant, without its states."""
         found = [
             Signal("force", "force", "force on the joint"),
             Signal("motor_force", "linear force", "force of the motor")

@@ -214,8 +214,9 @@ def bias_force_floating(
 ) -> FloatingBias:
     """Return the bias forces p0c of the floating base and C of the joints.
 
-    `[[I0c, F], [F^T, H]] [a0; qdd] + [p0c; C] = [0; tau]` (RBDA Eq 9.13, Table 9.5). Here a0 is the
-    acceleration of the base in *floating-base* coordinates. The arguments are as in `aba_floating`.
+    The equation of motion is `[[I0c, F], [F^T, H]] [a0; qdd] + [p0c; C] = [0; tau]` (RBDA Eq 9.13,
+    Table 9.5). Here a0 is the acceleration of the base in *floating-base* coordinates. The
+    arguments are as in `aba_floating`.
 
     Raises:
         ValueError: As in `aba_floating`.
@@ -234,9 +235,9 @@ def bias_force_floating(
 def crba_floating(model: Model, q: Array) -> FloatingInertia:
     """Return the blocks I0c, F and H of the inertia matrix of the floating base and the joints.
 
-    `[[I0c, F], [F^T, H]] [a0; qdd] + [p0c; C] = [0; tau]` (RBDA Eq 9.13, Table 9.5). q contains the
-    positions of the joints after the base. Each column of F is the force on the base for a unit
-    acceleration of one joint variable.
+    The equation of motion is `[[I0c, F], [F^T, H]] [a0; qdd] + [p0c; C] = [0; tau]` (RBDA Eq 9.13,
+    Table 9.5). q contains the positions of the joints after the base. Each column of F is the force
+    on the base for a unit acceleration of one joint variable.
 
     Raises:
         ValueError: As in `aba_floating`.
@@ -476,7 +477,11 @@ def floating_base_coordinates(X: Transform, v: Array, a: Array) -> BaseCoordinat
 
 
 def _angle_rates(Ex: Array, cb: Any, sb: Any, w: Array, dw: Array) -> tuple[list[Any], list[Any]]:
-    """Return the first and second derivatives of the base angles from w (3,) and dw/dt."""
+    """Return the first and second derivatives of the base angles (a, b, c) about x, y and z.
+
+    `w` and `dw` (3,) are the angular velocity and acceleration of the base. `Ex` is the rotation
+    about x, and `cb` and `sb` are the cosine and the sine of b.
+    """
     u = Ex @ w
     db, dc = u[1], u[2] / cb
     da = u[0] - sb * dc

@@ -1,8 +1,9 @@
 """Force elements of a mechanism: springs, dampers, friction and stops at joints or between points.
 
 A force element applies a force law along a length. The elements return joint forces and body
-wrenches, which `rnea`, `aba` and related algorithms accept as `tau` and `f_ext`. The elements do
-not compute the Jacobian J of a point, because the body wrench is equivalent to J^T f.
+wrenches, which `rnea`, `aba` and related algorithms accept as `tau` and `f_ext`. For a force f at a
+point with the Jacobian J, the wrench on the body replaces the joint forces J^T f, so the elements
+do not compute J.
 """
 
 import abc
@@ -220,7 +221,7 @@ class AlongFrame(Line):
 
     `placement` is the transform from body to frame coordinates. The components 0 to 2 are the
     angular and 3 to 5 the linear velocity [w; v] in frame coordinates. The length is undefined, and
-    `length` returns zero for s. Therefore use only force laws that depend on the velocity.
+    `length` returns zero for s. Therefore use only force laws that do not depend on s.
     """
 
     body: str | int
@@ -434,10 +435,11 @@ def element_effects(
 
 
 def rotor_bias(model: Tree, rotor_inertia: Array, qd: Array) -> Array:
-    """Return the bias forces (nv,) due to rotor inertia on translations of SixDoF joints.
+    """Return the bias forces (nv,) of rotor inertias along the translations of SixDoF joints.
 
-    The bias force of the rotor inertia a is a (w x v). v is in F_s coordinates, which rotate with
-    w: a d(E^T v)/dt = E^T a (dv/dt + w x v). The bias forces of all other variables are zero.
+    The bias force of the rotor inertia a is a (w x v). w and v are the angular and the linear
+    velocity of the joint in F_s coordinates, which rotate with w. Therefore a d(E^T v)/dt = E^T a
+    (dv/dt + w x v). The bias forces of all other variables are zero.
     """
     bias = []
     for joint, at in zip(model.joint, model.v_slices, strict=True):
@@ -534,7 +536,7 @@ def _point(model: Tree, motion: Motion, body: int, point: Array | None) -> tuple
 
 
 def _wrench(model: Tree, force: Array, point: Array) -> Array:
-    """Return the wrench (6,), about the base origin, of a force at a point (base coordinates)."""
+    """Return the wrench (6,) of a force at a point; all vectors are in base coordinates."""
     turns = len(model.algebra.zero()) - len(force)
     wrench: Array = model.algebra.xlt(point).T @ np.concatenate([np.zeros(turns), force])
     return wrench

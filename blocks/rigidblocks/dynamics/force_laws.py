@@ -106,7 +106,7 @@ class Numbers:
                 raise ValueError(f"{name} {whose} must be {bound}, not {value}")
 
     def numbers(self) -> dict[str, tuple[Any, Number]]:
-        """Return the value and the description of each parameter with an effect, by name."""
+        """Return the value and the description of each parameter that has an effect, by name."""
         every = ((name, getattr(self, name), about) for name, about in self.quantities.items())
         return {name: (value, about) for name, value, about in every if self._is_used(value)}
 
@@ -361,7 +361,7 @@ class Stop(Law):
 
 
 def stop_push(depth: Any, rate: Any, K: Any, D: Any) -> Any:
-    """Return the force K depth - D rate of a stop, or zero if this is negative or depth <= 0.
+    """Return the force K depth - D rate of a stop, or zero if the force is negative or depth <= 0.
 
     `rate` is the speed at which the penetration depth decreases.
     """

@@ -1,7 +1,7 @@
 """Forward and hybrid dynamics: the inertia matrix H and accelerations (RBDA 6, 7, 9.1, 9.2).
 
-`crba` computes the joint-space inertia matrix H (RBDA chapter 6). The functions after it multiply
-by H and solve the equation of motion with H.
+`crba` computes the joint-space inertia matrix H (RBDA chapter 6). The next functions multiply
+vectors by H and solve the equation of motion with H.
 
 The articulated-body algorithm makes three passes over the bodies (RBDA Table 7.1). Each pass has a
 step function, which it calls for every body. Hybrid dynamics, rotors and floating bases use the
@@ -65,8 +65,8 @@ def crba(model: Tree, q: Array, rotor_inertia: Array | None = None) -> Array:
 def inertia_of_joints(model: Tree, q: Array, places: Mapping[int, slice], base: int = -1) -> Array:
     """Return the joint-space inertia matrix of selected joints (RBDA Tables 6.2 and 9.1).
 
-    `places` maps each selected joint to the slice of its variables in the matrix. A floating body
-    `base` adds six degrees of freedom along the unit vectors (RBDA Eq 9.13).
+    `places` maps each selected joint to the slice of its variables in the matrix. If `base` is a
+    floating body, its joint has the six unit vectors as motion subspace (RBDA Eq 9.13).
     """
     Xup, S = transforms_and_subspaces(model, q, base)
     if base >= 0:
@@ -534,7 +534,7 @@ def crba_of(model: Tree, q: Array, fd: Mask) -> Array:
 def reduced_parent(parent: Sequence[int], fd: Mask) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the parent array of the tree with only forward-dynamics joints (RBDA Fig 9.1).
 
-    The two bodies at each other joint (`fd` is False) are merged. The parent array defines the
+    The function merges the two bodies of each joint with `fd` = False. The parent array defines the
     branch-induced zeros of H11; `expand_lambda` then expands joints with several degrees of
     freedom.
 

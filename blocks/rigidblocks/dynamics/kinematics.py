@@ -434,7 +434,8 @@ def frame_jacobian(
         robot: Model, or description of a robot from a file (`load_model`).
         q: Configuration (nq,) [rad or m].
         frame: Name of a frame of the file, or name or index of a body.
-        placement: Transform from the coordinates of `frame` to another frame that is fixed to it.
+        placement: Transform from the coordinates of `frame` to a frame that is fixed to `frame`.
+            The result is the Jacobian of the fixed frame.
 
     Raises:
         ValueError: The frame does not exist, the configuration is invalid or the model is planar.

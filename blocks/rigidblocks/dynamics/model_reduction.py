@@ -1,4 +1,4 @@
-"""Equivalent models: same equation of motion, fewer operations (RBDA 9.7)."""
+"""Equivalent models, which need fewer operations for the same equation of motion (RBDA 9.7)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -135,7 +135,7 @@ def _align_loop(loop: LoopJoint, turns: list[Transform]) -> LoopJoint:
 
 
 def equivalent(model: Model) -> EquivalentModel:
-    """Return a model with the same equation of motion and as few parameters as its joints allow.
+    """Return a model with an equal equation of motion and as few parameters as its joints allow.
 
     For joints along z, the body frames follow Denavit and Hartenberg. The function moves inertia
     that a body shares with its parent (RBDA Table 9.7) to the parent. For example, a body on a

@@ -299,7 +299,7 @@ def _leg(name: str, first: int, x: float, side: float) -> list[tuple[Any, ...]]:
 
     Each body is a tuple: parent, joint, Xtree, inertia, body name and joint name.
     """
-    rod = np.diag([0.2**2 / 12 + 1e-4, 0.2**2 / 12 + 1e-4, 2e-4])  # per kg, 0.2 m along z
+    rod = np.diag([0.2**2 / 12 + 1e-4, 0.2**2 / 12 + 1e-4, 2e-4])  # [m^2] per kg; 0.2 m along z
     hip = mcI(0.5, [0.0, 0.04 * side, 0.0], 0.5 * np.diag([2e-4, 2e-4, 2e-4]))
     thigh, shank = (mcI(m, [0.0, 0.0, -0.1], m * rod) for m in (0.8, 0.4))
     across = Revolute((0.0, 1.0, 0.0))

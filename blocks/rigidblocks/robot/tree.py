@@ -271,8 +271,9 @@ def find_idle_joint(
 ) -> str | None:
     """Return the name of a joint that can move without moving inertia, or None.
 
-    For such a joint, D = S^T IA S is singular at all configurations. The function computes D at a
-    random configuration, where D is singular only if it is singular at all configurations.
+    For such a joint, D = S^T IA S is singular at all configurations. The function computes D at one
+    random configuration. A matrix D that is regular at any configuration is regular at almost all
+    configurations.
     """
     if _is_regular_by_bounds(tree):
         return None

@@ -29,7 +29,7 @@ BASE = "base"
 
 
 class RobotBuilder:
-    """Builder that assembles a robot by name and computes body indices and the spanning tree.
+    """Builder of robots from named bodies and joints, which computes the spanning tree.
 
         robot = RobotBuilder("arm")
         robot.add_body("link1", joint=Revolute(), inertia=box_inertia((1, 0.1, 0.1), mass=1))

@@ -569,7 +569,7 @@ class _Reader:
         return [(names[a], names[b]) for a, b in none]
 
     def _add(self, b: int) -> None:
-        """Add body b and its joints; connect several joints with massless bodies."""
+        """Add body b and its joints; massless bodies connect several joints of one body."""
         m, parent = self.m, self.body[self.m.body_parentid[b]]
         X = placement(m.body_pos[b], m.body_quat[b])
         first, count = int(m.body_jntadr[b]), int(m.body_jntnum[b])

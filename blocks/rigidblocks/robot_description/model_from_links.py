@@ -245,7 +245,7 @@ def describe_robot(listed: Assembly) -> RobotDescription:
 def _keyframe(
     model: Model, couplings: Iterable[Coupling], q: JointValues, qd: JointValues
 ) -> Keyframe:
-    """Return the model state for given positions and velocities of some joints, by joint name.
+    """Return the model state; q and qd contain values of some joints, by joint name.
 
     Joints without a value have the neutral position and zero velocity. The couplings determine the
     positions and velocities of mimic joints.

@@ -597,8 +597,8 @@ MJCF: Table = {
     ),
     "keyframe": _rules("key"),
     "key": _rules(
-        "@name @qpos @qvel @ctrl",  # the reader reports controls
-        "@time @plastic",  # the reader rejects springs that yield
+        "@name @qpos @qvel @ctrl",  # the reader reports `ctrl`
+        "@time @plastic",  # the reader rejects `plastic`
         **{
             "@act": ReportedElement("the activations of the actuators are zero", _is_number(0.0)),
             "@mpos": _MOCAP,

@@ -77,7 +77,10 @@ _OBJECTS = {1: "body", 2: "body", 3: "jnt", 5: "geom", 6: "site", 7: "cam", 18: 
 
 
 def sensor_names(m: Any) -> list[str]:
-    """Return the names of the sensors; for an unnamed sensor, the sensor type and its object."""
+    """Return the names of the sensors.
+
+    An unnamed sensor gets a name from its type and the name of its object.
+    """
     names: list[str] = [_text(m.names, at) for at in m.name_sensoradr[: m.nsensor]]
     taken = {*names}
     for k, name in enumerate(names):

@@ -167,8 +167,8 @@ _excess_each = np.frompyfunc(_excess_one, 2, 1)
 class DerivativeForm:
     """State of a `derivative_form` context.
 
-    `wanted` is the result of `for_derivatives`. `exists` is True if a function has called
-    `for_derivatives` with traced values.
+    `wanted` is the value that `for_derivatives` returns inside the context. `exists` is True if a
+    function has called `for_derivatives` with traced values.
     """
 
     def __init__(self, wanted: bool):

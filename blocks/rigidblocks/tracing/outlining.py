@@ -208,8 +208,8 @@ def _similar_stretches(form: Array) -> Iterator[tuple[int, tuple[int, ...]]]:
 def _groups(form: Array, rank: Array, length: int) -> Iterator[tuple[int, ...]]:
     """Yield the start indices of each group of two or more similar ranges of statements.
 
-    Ranges of length `length` are similar if the elements of `rank` at their start are equal. `form`
-    contains the form number of each statement.
+    `rank` contains a number for each start index. Ranges of length `length` are similar if their
+    numbers are equal. `form` contains the form number of each statement.
     """
     order = np.argsort(rank, kind="stable")
     first = np.flatnonzero(np.diff(rank[order], prepend=-1))
@@ -552,7 +552,8 @@ def _uses(functions: Sequence[Function]) -> list[list[tuple[int, _Use]]]:
     """
     parts = _common_statements(functions)
     form = forms(parts.values())
-    ends = [np.array([-1 - k]) for k in range(len(form))]  # unique forms, so no range crosses them
+    # a unique form after each group, so that no range of statements belongs to two groups
+    ends = [np.array([-1 - k]) for k in range(len(form))]
     found = stretches(np.concatenate([*chain.from_iterable(zip(form, ends, strict=True))]))
     uses: list[list[tuple[int, _Use]]] = [[] for _ in functions]
     kinds: dict[tuple[int, int], int] = {}

@@ -191,7 +191,7 @@ def eliminate_constraints(
 def _elimination_order(
     rows_of_loops: Sequence[Mapping[int, Array]],
 ) -> Iterator[tuple[int, set[int]]]:
-    """Yield each loop in elimination order, and the rows of Y that the loops after it use."""
+    """Yield each loop in elimination order, and the rows of Y that the remaining loops use."""
     waiting = [l for l, rows in enumerate(rows_of_loops) if rows]
     together: dict[int, set[int]] = {}  # for each row: the rows in the same front
     while waiting:
@@ -247,7 +247,7 @@ def _fixed_and_free(
     """Return, for each front, the component of w along Q and the vector z.
 
     The constraints of a front determine the component of w along Q. Both vectors are in the
-    coordinates of the front, and both lists in elimination order.
+    coordinates of the front. Both lists are in elimination order.
     """
     z = np.asarray(z)
     offset: dict[int, Any] = {}  # for each row of Y: component that earlier loops determine

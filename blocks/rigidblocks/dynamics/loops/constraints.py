@@ -252,7 +252,8 @@ def loop_joint_motion(model: Tree, q: Array, qd: Array) -> tuple[list[Array], li
 def active_forces(model: Tree, q: Array, loop_tau: Array) -> Array:
     """Return the tree joint forces tau^a (nv,) that are equivalent to forces in loop joints.
 
-    The active force of a loop joint is T_a tau with T_a^T S = 1 (RBDA Eq 8.33).
+    The active force of a loop joint is T_a tau, where T_a is a basis with T_a^T S = 1 (RBDA Eq
+    8.33).
 
     Args:
         model: Model with loops.
@@ -290,7 +291,7 @@ def _tree_motion(model: Tree, q: Array, qd: Array) -> TreeMotion:
 
 
 def _constrain(model: Tree, l: int, motion: TreeMotion, K: Array, k: Array, delta: Array) -> None:
-    """Compute the constraints of loop joint l; write them to its rows K, k and delta."""
+    """Compute the constraints of loop joint l; store its rows in K, k and delta."""
     loop = model.loops[l]
     X, Xp, v_s, vJ = _relative_motion(model, l, motion)
     T, delta[:], c = loop.joint.constraint(X, vJ)

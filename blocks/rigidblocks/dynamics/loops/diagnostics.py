@@ -490,7 +490,7 @@ def infinitesimal_mechanisms(model: Tree, q: Array) -> dict[int, list[int]]:
     An example is a triangle of two revolute joints and a slider, with the slider perpendicular to
     the line through the revolute joints. A displacement s opens the loop by s^2. The equation of
     motion has no solution, because the constraint that must prevent the motion vanishes. In
-    practice, such joints are fixed.
+    practice, the loop does not move.
     """
     found = {}
     for l in range(len(model.loops)):

@@ -323,8 +323,9 @@ def tangent_linearization(
         [H -K^T; K 0] [dqdd; dlam] = -d[rnea(q, qd, qdd) - K^T lam; K qdd - k]
 
     The velocities delta (nv,) move the model from the operating point to q in unit time. The
-    function computes exact differentials with dual numbers, along dq = N dy, K dqd = -dK qd. These
-    2p directions keep the loops closed. N (nv, p) is the matrix G of the result.
+    function computes exact differentials with dual numbers along 2p directions. In each direction,
+    dq = N dy and K dqd = -dK qd, so the loops remain closed. N (nv, p) is the matrix G of the
+    result.
 
     Args:
         model: Model with loops.

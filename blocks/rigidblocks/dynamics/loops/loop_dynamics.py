@@ -227,7 +227,7 @@ class Equations:
         return self.factors.rank + self.geared.count
 
     def replace_constraints(self, constraints: LoopConstraints) -> "Equations":
-        """Return a copy with other constraints and the same inertia."""
+        """Return a copy with new constraints and unchanged inertia."""
         factors = _eliminate(self.geared, self.L, self.parent, constraints)
         return replace(self, K=constraints.K, factors=factors)
 
@@ -366,7 +366,8 @@ def closed_loop_dynamics(
         T_stab: Time constant [s] of the Baumgarte stabilization (`baumgarte`). None disables the
             stabilization; use `project` to remove errors.
         loop_tau: Forces of active loop joints (`active_forces`).
-        tree: Model with the same equation of motion and fewer operations (`equivalent`).
+        tree: Model with the equation of motion of `model` that needs fewer operations
+            (`equivalent`).
         method: Name of one of the `SOLVERS`.
         transmissions: Rotors and gears. H contains the rotor inertia on its diagonal. The gear
             constraints follow the loop constraints, and their forces are the last elements of lam.
@@ -413,7 +414,7 @@ def project(
         model: Model with loops.
         q: Configuration (nq,).
         qd: Velocities (nv,).
-        tree: Model with the same equation of motion and fewer operations.
+        tree: Model as in `closed_loop_dynamics`.
         transmissions: Rotors and gears, as in `closed_loop_dynamics`.
         tolerance: Relative tolerance, as in `closed_loop_dynamics`.
 
@@ -648,7 +649,7 @@ def _solve_actuator_forces(
 def _project_onto_null_space(loops: Elimination, zeros: Array, force: Array) -> Array:
     """Project a force (nv,) onto the null space of the constraints.
 
-    If the result is only a rounding error of `force`, it is zero.
+    If the projection is only a rounding error of `force`, the result is zero.
     """
     left = solve_elimination(loops, zeros, force)[0]
     if for_derivatives(left):  # a zero effect can have a nonzero derivative

@@ -84,10 +84,9 @@ def turn(axis: Axis, theta: Any) -> Transform:
 
 
 def to_z(axis: Axis) -> Array:
-    """Return a rotation (3, 3) that makes the unit `axis` the z axis, if it is no coordinate axis.
+    """Return the rotation (3, 3) `onto_z(axis)`, or the identity for a coordinate axis.
 
-    For a coordinate axis the result is the identity, because a joint about a coordinate axis needs
-    no more operations than a joint about z.
+    A joint about any coordinate axis needs no more operations than a joint about z.
     """
     return np.eye(3) if 1.0 in map(abs, axis) else onto_z(axis)
 
