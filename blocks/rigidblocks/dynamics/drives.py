@@ -47,9 +47,9 @@ class Servo(Numbers, abc.ABC):
 
     A servo measures the motion of the rotor divided by the gear ratio, as the encoder of a motor
     does. With `at_joint=True`, it measures the motion of the joint. The torque at the joint, before
-    the division by the gear ratio, is limited to [-force_max, force_max]. The servo reduces its
-    integral while this limit, the motor or the effort of the drive limits the torque
-    (back-calculation), which prevents windup.
+    the division by the gear ratio, is limited to [-force_max, force_max]. If this limit, a limit of
+    the motor or the effort of the drive reduces the torque, the servo also reduces its integral
+    (back-calculation). This prevents windup.
     """
 
     kp: Any

@@ -123,7 +123,7 @@ class Numbers:
 
 
 class Law(Numbers, abc.ABC):
-    """Force law, the force as a function of a length and its derivative.
+    """Force law: the force as a function of a length and its derivative.
 
     `remembers` lists the fields of a law that are states of the plant.
     """

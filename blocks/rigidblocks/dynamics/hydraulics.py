@@ -35,8 +35,8 @@ class HydraulicCylinder(Motor):
     `flow` [m^3/s] is the rated flow per edge at the pressure drop `drop` [Pa]. Below a pressure
     drop of about 1 kPa the flow is laminar. With `time_constant` [s], the opening follows the
     command with a lag. The chambers start at the pressures `start_a` and `start_b`. By default, the
-    piston is in equilibrium: area_a start_a = area_b start_b, and the pressures add up to supply
-    plus tank, but neither exceeds the supply.
+    piston is in equilibrium: area_a start_a = area_b start_b. The sum of both pressures is the sum
+    of the supply and tank pressures, and neither pressure exceeds the supply pressure.
 
     References:
         H. E. Merritt: Hydraulic Control Systems. Wiley, 1967.

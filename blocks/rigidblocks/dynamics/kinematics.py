@@ -585,7 +585,7 @@ def _descend(
     while done < steps and np.linalg.norm(e) > tolerance and damping < 1e6:
         done += 1
         J = np.concatenate([_rows(model, t, b, q) for t, b in zip(tasks, bodies, strict=True)])
-        free = _free(model, q, J.T @ e, low, high)
+        free = _movable_variables(model, q, J.T @ e, low, high)
         dq = free * _least_squares_step(J * free, e, damping)
         moved = np.clip(integrate(model, q, dq), low, high)
         left = _errors(model, tasks, bodies, moved)
@@ -631,7 +631,7 @@ def _limits(model: Model, lower: ArrayLike, upper: ArrayLike) -> tuple[Array, Ar
     return low, high
 
 
-def _free(model: Model, q: Array, descent: Array, low: Array, high: Array) -> Array:
+def _movable_variables(model: Model, q: Array, descent: Array, low: Array, high: Array) -> Array:
     """Return 1 for each velocity variable (nv,) that may change, and 0 for the others.
 
     A variable must not change if its joint is at a limit and `descent` points beyond the limit.

@@ -324,8 +324,8 @@ class DCMotor(Motor):
 
         L di/dt = v - R i - k w,    torque = k i
 
-    R [V/A] and L [V s/A] are the resistance and the inductance of the winding. `k` [N m/A] is the
-    torque constant, and [V s/rad] the constant of the back EMF. The voltage v is limited to
+    R [V/A] and L [V s/A] are the resistance and the inductance of the winding. `k` is the torque
+    constant [N m/A] and also the constant of the back EMF [V s/rad]. The voltage v is limited to
     [-voltage_max, voltage_max]. The command is the current [A] with a `CurrentLoop`, else the
     voltage [V]. The voltage limit and the back EMF determine the torque-speed envelope.
     """

@@ -118,7 +118,7 @@ def assemble_handle(first: Handle, second: Handle, S: Array, c: Array, tau: Arra
 def assemble_inverse(
     first: InverseHandle, second: InverseHandle, T: Array, Ta: Array, c: Array, tau: Array
 ) -> InverseHandle:
-    """Connect two articulated bodies by a joint; return one body, from inverse inertias.
+    """Connect two articulated bodies by a joint, using inverse inertias; return one body.
 
     The joint connects the handles of both bodies. The result retains the handle of the first body.
     The inverse inertia of the result follows from variant 1 of RBDA Table 7.2:
@@ -148,7 +148,7 @@ def assemble_inverse(
 def assemble_by_constraint(
     first: Handle, second: Handle, T: Array, Ta: Array, c: Array, tau: Array
 ) -> Handle:
-    """Connect two articulated bodies by a joint; return one body, from the joint constraint.
+    """Connect two articulated bodies by a joint, using its constraint; return one body.
 
     The result is the handle of the first body. The arguments are as in `assemble_inverse`. The
     articulated-body inertia follows from variant 2 of RBDA Table 7.2:

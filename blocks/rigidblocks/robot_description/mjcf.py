@@ -635,7 +635,7 @@ class _Reader:
     def _add_spring(self, j: int, values: dict[str, Any]) -> dict[str, Any]:
         """Add the spring of a ball or free joint j to its joint properties; return the properties.
 
-        The properties of all velocity variables of a joint are equal, so the order is irrelevant.
+        The values of all velocity variables of such a joint are equal.
         """
         m, at = self.m, int(self.m.jnt_qposadr[j])
         free = m.jnt_type[j] == FREE

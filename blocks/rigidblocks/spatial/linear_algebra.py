@@ -306,7 +306,7 @@ class NullSpace(NamedTuple):
 class Reduction(NamedTuple):
     """Equations K x = k (m, n) in reduced row form, without row or column exchanges.
 
-        x = G x + g,    K^T M r = r for every combination r of the rows of K
+        x = G x + g,    K^T M r = r for every linear combination r of the rows of K
 
     G (n, n) has nonzero columns only for the free (independent) variables. g (n,) is zero for the
     free variables. `free` (n,) is 1 for free variables and 0 for other variables. `kept` (m,) is 1

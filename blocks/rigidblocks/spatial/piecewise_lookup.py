@@ -101,17 +101,17 @@ def _gray(digits: Sequence[Number]) -> Number:
 
 
 def after_event(t: Number) -> Number:
-    """Return a time [s] after t at which an event at t counts as past.
+    """Return t [s] plus a tolerance; at this time, an event at t counts as past.
 
-    It exceeds t by more than the rounding error: t + 4e-12 (1 + min(|t|, 1e3)) + 4 ROUNDING |t|.
+    The tolerance exceeds the rounding error: t + 4e-12 (1 + min(|t|, 1e3)) + 4 ROUNDING |t|.
     """
     return t + (4e-12 * (1.0 + minimum(np.abs(t), 1e3)) + 4.0 * ROUNDING * np.abs(t))
 
 
 def rounded_up(t: Number) -> Number:
-    """Return a time [s] after t at which the time t counts as reached.
+    """Return t [s] plus a tolerance; at this time, t counts as reached.
 
-    It exceeds t by more than the rounding error: t + min(1e-9 |t|, 1e-6) + ROUNDING |t|.
+    The tolerance exceeds the rounding error: t + min(1e-9 |t|, 1e-6) + ROUNDING |t|.
     """
     return t + (minimum(1e-9 * np.abs(t), 1e-6) + ROUNDING * np.abs(t))
 

@@ -1,9 +1,10 @@
 """Planar (3-D) vector algebra, angular part first (RBDA 2.16, A.1).
 
-Planar vectors describe motions in the x-y plane. They contain the elements 3, 4, 5 of spatial
-vectors. A motion vector (3,) is [w; vx; vy] [rad/s, m/s], and a force vector (3,) is [n; fx; fy]
-[N m, N]. The functions have the names of the functions in `spatial`, so the algorithms accept both
-modules. The formulas of `spatial` apply with P(r) w instead of -r x w, where P(r) is `perp(r)`.
+Planar vectors describe motions in the x-y plane. They contain the elements 3, 4 and 5 of spatial
+vectors, counted from 1. A motion vector (3,) is [w; vx; vy] [rad/s, m/s], and a force vector (3,)
+is [n; fx; fy] [N m, N]. The functions have the names of the functions in `spatial`, so the
+algorithms accept both modules. The formulas of `spatial` apply with P(r) w instead of -r x w, where
+P(r) is `perp(r)`.
 
 All functions accept floats and traced scalars.
 """

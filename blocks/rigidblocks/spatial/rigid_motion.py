@@ -138,7 +138,7 @@ def travel(phi: Array, v: Array) -> Array:
     The velocity v (3,) of the point is constant in a frame that rotates by phi (3,) [rad]. theta is
     the rotation angle, the length of phi.
 
-        v + (1 - cos theta)/theta^2 phi x v + (theta - sin theta)/theta^3 phi x phi x v
+        d = v + (1 - cos theta)/theta^2 phi x v + (theta - sin theta)/theta^3 phi x phi x v
     """
     theta2, safe2 = _squares(phi)
     theta = np.sqrt(safe2)
@@ -153,7 +153,7 @@ def travel(phi: Array, v: Array) -> Array:
 def travel_velocity(phi: Array, d: Array) -> Array:
     """Return the velocity v (3,) with d = `travel(phi, v)`, undefined for a full turn.
 
-        d - phi x d / 2 + (1 - theta/2 cot(theta/2))/theta^2 phi x phi x d
+        v = d - phi x d / 2 + (1 - theta/2 cot(theta/2))/theta^2 phi x phi x d
 
     theta is the rotation angle, the length of phi.
     """

@@ -156,8 +156,8 @@ def closure_errors(model: Tree, q: Array) -> dict[str, tuple[float, float]]:
     """Return the closure error of each loop joint by name: an angle [rad] and a distance [m].
 
     The error is the difference between the frame F_s and the nearest frame that the joint can
-    reach. Unlike delta (`loop_constraints`), this error is exact for large displacements. For half
-    a turn it is pi, whereas delta is 0.
+    reach. Unlike delta (`loop_constraints`), this error is exact for large displacements. For an
+    error of half a turn, the angle is pi, but delta is 0.
     """
     tree = cut_tree(model)
     frames = facing_frames(model, tree, cut_state(model, q, np.zeros(model.nv))[0])
@@ -246,7 +246,7 @@ def _damped_step(J: Array, misfit: Array, squared_damping: Any) -> Array:
 
 
 def _misfit(model: Tree, tree: Tree, q: Array) -> Array:
-    """Return the differences of rotation E and position r of the two frames of each loop joint."""
+    """Return the differences of E and r between the two frames of each loop joint (a vector)."""
     return np.concatenate(
         [np.concatenate([(X.E - Y.E).ravel(), X.r - Y.r]) for X, Y in facing_frames(model, tree, q)]
     )

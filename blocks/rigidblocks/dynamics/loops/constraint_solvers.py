@@ -55,13 +55,13 @@ class Front:
         block: Indices of the constraints of the loop.
         Y: Constraints of the loop: the nonzero rows of Y by row index.
         sources: Earlier fronts whose remaining coordinates are coordinates of this front.
-        fresh: Rows that occur in no earlier front.
-        rows: Rows that this loop or a later loop uses, in the coordinates of this front.
+        fresh: Rows of Y that occur in no earlier front.
+        rows: Rows of Y that this loop or a later loop uses, in the coordinates of this front.
         Q: Orthonormal basis of the column space of M, Q = M V.
         V: Matrix of the linear combinations of constraints in Q = M V.
         sizes: Pivot norms: the norm of each constraint after orthogonalization, 0 if dropped.
         P: Basis of the remaining coordinates: the null space of the constraints of the front.
-        kept: Rows that later loops use, in coordinates of P.
+        kept: Rows of Y that later loops use, in coordinates of P.
         largest: Norm of the largest constraint before the elimination.
     """
 
@@ -155,8 +155,8 @@ def eliminate_constraints(
     """Factorize the constraint matrix Y by orthogonal elimination, loop by loop.
 
     The factors H = L^T L define coordinates w = L qdd with unit inertia. In these coordinates the
-    constraints are Y^T w = k with Y = L^-T K^T. The elimination is the null-space method of Spencer
-    2004, 3.1, loop by loop. Columns of Y may be linearly dependent.
+    constraints are Y^T w = k with Y = L^-T K^T. The elimination applies the null-space method of
+    Spencer 2004, 3.1, to one loop after the other. Columns of Y may be linearly dependent.
 
     Each step eliminates the loop with the fewest coordinates, or the first of several such loops.
     The step transforms the constraints of the loop to orthonormal directions, beginning with the
@@ -500,8 +500,8 @@ def loop_function(
 ) -> ConstrainedMotion:
     """Solve the equation of motion in the variables y of a function q = gamma(y) (RBDA 8.11).
 
-    `closure` is the result of `loop_closure` for q = gamma(y). The positions have no error to
-    stabilize, so the argument k has no effect. K affects only lam, which is the minimum-norm
+    `closure` is the result of `loop_closure` for q = gamma(y). Positions q = gamma(y) have no
+    closure error, so the argument k has no effect. K affects only lam, which is the minimum-norm
     solution.
     """
     del k

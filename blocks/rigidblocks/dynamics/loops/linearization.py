@@ -188,10 +188,10 @@ def _parametrization(model: Tree, J: JacobianDerivatives, inverse: Array) -> Par
     """Return the matrix G in dq = G dy, and its derivatives (Spencer 2004, 4.4)."""
     K, dK, Kdot, Kddot = (_constraints(model, part) for part in J)
     p = inverse.shape[1] - len(K)
-    G, back = inverse[:, :p], inverse[:, p:]
-    Gdot = -back @ (Kdot @ G)
-    Gddot = -back @ (Kddot @ G + 2.0 * (Kdot @ Gdot))
-    dG = -np.einsum("am,mbj,bi->aij", back, dK, G)
+    G, constraint_inverse = inverse[:, :p], inverse[:, p:]
+    Gdot = -constraint_inverse @ (Kdot @ G)
+    Gddot = -constraint_inverse @ (Kddot @ G + 2.0 * (Kdot @ Gdot))
+    dG = -np.einsum("am,mbj,bi->aij", constraint_inverse, dK, G)
     return Parametrization(G, Gdot, Gddot, dG)
 
 
@@ -302,7 +302,8 @@ class TangentLinearization(NamedTuple):
 class _Point(NamedTuple):
     """Operating point: state, accelerations qdd, multipliers lam and inertia matrix H.
 
-    [N, back] is the pseudo-inverse of [R; K] for the coordinates y = R delta and the constraints K.
+    [N, constraint_inverse] is the pseudo-inverse of [R; K] for the coordinates y = R delta and the
+    constraints K.
     """
 
     q: Array
@@ -311,7 +312,7 @@ class _Point(NamedTuple):
     lam: Array
     R: Array
     N: Array
-    back: Array
+    constraint_inverse: Array
     H: Array
 
 
@@ -360,9 +361,9 @@ def _column(model: Tree, point: _Point, M: Array, unit: Array, gravity: Array | 
     dq, dyd = N @ unit[:p], unit[p:]
     first = _slopes(_y_rates(model, point, dq, still, still)[0])
     opening = _slopes(_constraint_rates(model, point, dq))
-    dqd = N @ (dyd - first) - point.back @ opening
+    dqd = N @ (dyd - first) - point.constraint_inverse @ opening
     force, error = _residual_slopes(model, point, dq, dqd, gravity)
-    across = -(point.back @ error)
+    across = -(point.constraint_inverse @ error)
     dqdd = across - N @ (M @ (N.T @ (force + point.H @ across)))
     return np.concatenate([dyd, _slopes(_y_rates(model, point, dq, dqd, dqdd)[1])])
 
@@ -389,12 +390,12 @@ def _operating_point(
 ) -> _Point:
     K, k, _ = loop_constraints(model, q, qd)
     inverse = np.linalg.pinv(np.vstack([R, K]), rcond=RANK)
-    N, back = inverse[:, : len(R)], inverse[:, len(R) :]
-    H, g = crba(model, q), back @ k
+    N, constraint_inverse = inverse[:, : len(R)], inverse[:, len(R) :]
+    H, g = crba(model, q), constraint_inverse @ k
     force = tau - bias_force(model, q, qd, None, gravity)
     qdd = N @ np.linalg.solve(N.T @ H @ N, N.T @ (force - H @ g)) + g
     lam = np.linalg.lstsq(K.T, H @ qdd - force, rcond=RANK)[0]
-    return _Point(q, qd, qdd, lam, R, N, back, H)
+    return _Point(q, qd, qdd, lam, R, N, constraint_inverse, H)
 
 
 def _displaced_configuration(point: _Point, model: Tree, dq: Array) -> Array:
@@ -427,8 +428,8 @@ def _constraint_rates(model: Tree, point: _Point, dq: Array) -> Array:
 def _y_rates(model: Tree, point: _Point, dq: Array, dqd: Array, dqdd: Array) -> tuple[Array, Array]:
     """Return dy/dt and d2y/dt2 as dual numbers, for deviations from the operating point.
 
-    The dual parts of q, qd and qdd are dq, dqd and dqdd. Near q, the motion q (+) (qd t + qdd
-    t^2/2) has these velocities and accelerations.
+    The dual parts of q, qd and qdd are dq, dqd and dqdd. Near q, the motion `integrate(q, qd t +
+    qdd t^2/2)` has these velocities and accelerations.
     """
     qd, qdd = _dual(point.qd, dqd), _dual(point.qdd, dqdd)
     first, second = difference_rates(

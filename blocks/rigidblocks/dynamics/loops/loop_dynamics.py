@@ -73,7 +73,7 @@ DIRECTION_ROUNDING = (
 
 @dataclass(frozen=True)
 class Geared:
-    """Model with loops, with its rotor inertias and gears (`transmissions`).
+    """Model with loops, and its rotor inertias and gears (`transmissions`).
 
     `tolerance` is the relative tolerance of dependent constraints.
     """
