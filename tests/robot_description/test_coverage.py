@@ -262,18 +262,18 @@ def test_elements_with_undeclared_namespace_prefix_are_reported(tmp_path):
 # ---- values in other units, in all formats ----
 
 SUSPECT = {
-    "degrees": (ARM, '"-3"', '"-170"', "27.1 turns; it looks like degrees"),
-    "millimetres": (ARM, '"0 0 1"', '"0 0 1000"', "1000 m away; it looks like millimetres"),
+    "degrees": (ARM, '"-3"', '"-170"', "27.1 turns; this looks like a value in degrees"),
+    "millimetres": (ARM, '"0 0 1"', '"0 0 1000"', "1000 m away; this looks like"),
     "effort": (ARM, 'effort="1"', 'effort="-1"', "'j' is -1: the joint cannot move"),
-    "grams": (ARM, '<mass value="1"/>', '<mass value="20000"/>', "it looks like grams"),
-    "kg mm^2": (ARM, 'iyy="0.02" izz="0.02"', 'iyy="9e4" izz="9e4"', "look like kg mm^2"),
+    "grams": (ARM, '<mass value="1"/>', '<mass value="20000"/>', "looks like a value in grams"),
+    "kg mm^2": (ARM, 'iyy="0.02" izz="0.02"', 'iyy="9e4" izz="9e4"', "look like values in"),
     "reversed": (ARM, 'lower="-3"', 'lower="4"', "reversed"),
     "degrees of SDF": (
-        SDF_ARM, "</xyz>", "</xyz><limit><lower>-170</lower></limit>", "it looks like degrees",
+        SDF_ARM, "</xyz>", "</xyz><limit><lower>-170</lower></limit>", "looks like a value in",
     ),
-    "grams of SDF": (SDF_ARM, "<mass>2", "<mass>20000", "it looks like grams"),
+    "grams of SDF": (SDF_ARM, "<mass>2", "<mass>20000", "looks like a value in grams"),
     "kg mm^2 of SDF": (
-        SDF_ARM, "<iyy>0.17</iyy><izz>0.17", "<iyy>9e4</iyy><izz>9e4", "look like kg mm^2",
+        SDF_ARM, "<iyy>0.17</iyy><izz>0.17", "<iyy>9e4</iyy><izz>9e4", "look like values in",
     ),
 }  # fmt: skip
 

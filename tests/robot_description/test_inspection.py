@@ -13,16 +13,20 @@ from urdf_text import ARM, line_of
 MISTAKES = {
     "limits reversed": ('lower="-1" upper="2"', 'lower="2" upper="-1"', "reversed"),
     "no rigid body's": ('izz="0.04"', 'izz="0.4"', "inertia of link 'upper' is not physical"),
-    "millimetres": ('xyz="0 0 0.5"', 'xyz="0 0 500"', "500 m away; it looks like millimetres"),
-    "degrees": ('rpy="0.5 0 0"', 'rpy="30 0 0"', "30 rad; it looks like degrees"),
+    "millimetres": (
+        'xyz="0 0 0.5"',
+        'xyz="0 0 500"',
+        "500 m away; this looks like a value in millimetres",
+    ),
+    "degrees": ('rpy="0.5 0 0"', 'rpy="30 0 0"', "30 rad; this looks like a value in degrees"),
     "disconnected": ('<parent link="lower"/>', '<parent link="lowr"/>', "did you mean 'lower'?"),
     "negative mass": ('<mass value="0.5"/>', '<mass value="-1"/>', "must not be negative"),
     "name": ('<link name="base"/>', '<link name="bäse"/>', "must have only letters"),
-    "size": ('size="0.1 0.2 0.3"', 'size="100 200 300"', "300 m large"),
+    "size": ('size="0.1 0.2 0.3"', 'size="100 200 300"', "a size of 300 m"),
     "effort": ('effort="20"', 'effort="0"', "the effort of joint 'elbow' is 0"),
-    "grams": ('<mass value="2"/>', '<mass value="20000"/>', "it looks like grams"),
-    "kg mm^2": ('ixx="0.01"', 'ixx="10000"', "look like kg mm^2"),
-    "in degrees": ('lower="-1"', 'lower="-170"', "27.1 turns; it looks like degrees"),
+    "grams": ('<mass value="2"/>', '<mass value="20000"/>', "this looks like a value in grams"),
+    "kg mm^2": ('ixx="0.01"', 'ixx="10000"', "look like values in kg mm^2"),
+    "in degrees": ('lower="-1"', 'lower="-170"', "27.1 turns; this looks like a value in degrees"),
 }
 AT = {"no rigid body's": '<link name="upper"', "disconnected": '<joint name="flange"'}
 

@@ -158,7 +158,7 @@ def test_fit_supports_files_with_missing_measurements(tmp_path):
 @pytest.mark.slow
 def test_error_of_a_fit_names_parameters_that_the_data_do_not_determine():
     names = ["osc.k", "osc.e", "osc.d"]
-    with pytest.raises(ValueError, match=r"of osc.k, osc.e only 1 combinations are identifiable"):
+    with pytest.raises(ValueError, match=r"combinations of osc.k, osc.e is only 1\."):
         fit(oscillator(x=0.7), names, recorded(), dt=DT)
     resting = {"time": TIMES, "osc.x": np.zeros(len(TIMES)), "osc.v": np.zeros(len(TIMES))}
     with pytest.raises(ValueError, match=r"osc.k does not affect .* osc.d does not affect"):
@@ -343,7 +343,7 @@ def test_fit_estimates_ten_arm_parameters_from_noisy_motion():
     # the mass of the last link has the effect of moments of the previous link
     lumped = ["link_mass[3]", "link_moment[2,1]", "link_inertia[2,2]", "link_inertia[2,3]"]
     names = [f"robot.{name}" for name in (*lumped, "link_mass[1]")]
-    text = r"link_mass\[1\] does not affect .* only 3 combinations are identifiable"
+    text = r"link_mass\[1\] does not affect .* combinations of .* is only 3"
     with pytest.raises(ValueError, match=text):
         fit(system, names, data)
 

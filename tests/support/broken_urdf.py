@@ -26,7 +26,7 @@ BROKEN = {
     "two roots": (
         ARM.replace("</robot>", '<link name="other"/></robot>'),
         '<link name="other"',
-        "link 'other' has no parent joint, nor has 'base'",
+        "link 'other' has no parent joint, and neither has 'base'",
     ),
     "duplicate joint": (
         ARM.replace("flange", "elbow"),

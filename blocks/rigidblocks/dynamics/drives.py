@@ -184,7 +184,9 @@ class Gearbox(Numbers):
         "back_efficiency": Number(
             "number", "efficiency from joint to motor", positive=True, max=1.0
         ),
-        "width": Number("speed", "joint speed at 76 % of the loss", positive=True),
+        "width": Number(
+            "speed", "joint speed at which the loss reaches 76 % of its maximum", positive=True
+        ),
         "backlash": Number("length", "total backlash at the joint", 0.0),
     }
 

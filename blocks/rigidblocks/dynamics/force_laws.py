@@ -264,7 +264,9 @@ class Friction(Law):
     quantities: ClassVar = {
         "coulomb": Number("force", "dry friction", 0.0),
         "viscous": Number("damping", "viscous friction", 0.0),
-        "width": Number("speed", "speed at 76 % of the dry friction", positive=True),
+        "width": Number(
+            "speed", "speed at which friction reaches 76 % of the dry friction", positive=True
+        ),
         "backward": Number("force", "dry friction for decreasing length", 0.0),
         "static": Number("force", "dry friction at low speed", 0.0),
         "stribeck": Number("speed", "Stribeck velocity", positive=True),

@@ -646,19 +646,19 @@ def fmu_header(
             "/* number of elements of a variable by value reference; 0 for an unknown reference */",
             f"static const unsigned short RB_LENGTH[] = {{{', '.join(map(str, lengths))}}};",
             f"enum {{ RB_LAST_VARIABLE = {last} }};",
-            "/* when a variable may be set; a start value until the run starts */",
+            "/* modes in which a variable may be set */",
             "enum { RB_NEVER, RB_START_VALUE, RB_TUNABLE, RB_ALWAYS };",
             f"static const unsigned char RB_SETTABLE[] = {{{settable}}};",
-            "/* whether a variable is an output */",
+            "/* 1 for outputs, 0 for other variables */",
             f"static const unsigned char RB_IS_OUTPUT[] = {{{outputs}}};",
-            "/* of the solver of a host that names none */",
+            "/* solver tolerance if the host does not set a tolerance */",
             f"static const double RB_TOLERANCE = {TOLERANCE};",
-            "/* the bounds that parameters and start values keep */",
+            "/* bounds of parameters and start values */",
             f"static const double RB_MIN[] = {{{lowest}}};",
             f"static const double RB_MAX[] = {{{highest}}};",
             *_diagnostics_lines(variables.memory),
             *_dependent_start_lines(variables.memory),
-            "/* the order of magnitude of each continuous state, and one more */",
+            "/* nominal values of the continuous states, and one unused element */",
             f"static const double RB_NOMINAL[] = {{{nominals}}};\n",
             "#endif\n",
         ]
@@ -690,7 +690,7 @@ def _suspected_causes(memory: Memory) -> str:
 def _diagnostics_lines(memory: Memory) -> Iterator[str]:
     """Yield the lines of fmu.h with the memory indices that the run diagnostics read."""
     loops, steps = tuple(condition_places(memory)), tuple(step_places(memory))
-    yield "/* conditions and ranks of loops, what inner steps count, and one more of each */"
+    yield "/* memory indices of run diagnostics, with one unused element in each table */"
     yield f"enum {{ RB_LOOPS = {len(loops)}, RB_STEPPED = {len(steps)} }};"
     yield f"static const double RB_CLOSE = {c_number(CLOSE)}; /* to a singular configuration */"
     places = {"condition": [one[0] for one in loops], "rank": [one[1] for one in loops]}

@@ -76,10 +76,10 @@ KINDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 }
 _DESCRIPTIONS = {
     "joints": "positions, velocities and forces of the joints",
-    "reference": "the motion that is to be followed",
+    "reference": "reference motion",
     "points": "positions and velocities of points",
     "contact": "forces of contacts, as wrenches on the bodies and by point",
-    "loops": "what closes the loops: constraint equations and forces",
+    "loops": "loop closure: constraint equations and constraint forces",
 }
 
 

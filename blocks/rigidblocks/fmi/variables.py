@@ -376,8 +376,8 @@ def sparsity_header(variables: Variables) -> str:
     return "\n".join(
         [
             "#ifndef RB_SPARSITY_H\n#define RB_SPARSITY_H\n",
-            "/* what elements of unknowns are computed from: sorted pairs, and a last one that "
-            "counts for nothing */",
+            "/* dependencies of the elements of unknowns: sorted pairs, and one unused pair at "
+            "the end */",
             *_table("RB_IN_THE_RUN", unknowns, variables.dependencies),
             *_table("RB_AT_START", started, variables.start_dependencies),
             "/* which variables may be used in intermediate updates */",

@@ -751,4 +751,4 @@ def _length_units(model: Tree) -> tuple[str, ...]:
 def _check_loops(model: Tree) -> None:
     if not model.loops:
         raise ValueError(f"model '{model.name}' has no loop joints to close")
-    model.check_no_strings("the closure of loops by a block of its own")
+    model.check_no_strings("loop closure by a separate block")

@@ -110,7 +110,7 @@ class JointActuator(Block):
                 "coulomb_speed",
                 shape,
                 velocity,
-                "joint speed at 76 % of the Coulomb friction",
+                "joint speed at which friction reaches 76 % of the Coulomb friction",
                 self.coulomb_speed,
                 positive=True,
             ),

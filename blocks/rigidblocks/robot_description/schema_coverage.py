@@ -211,10 +211,10 @@ _URDF: Table = {
         "actuator @name",
         "robotNamespace role",
         joint=ReadElement("joint of a transmission"),
-        type=ReportedElement("its joints move on their own", _is_simple),
+        type=ReportedElement("its joints are not coupled", _is_simple),
         mechanicalReduction=_REDUCTION,
         motorTorqueConstant=IGNORED,
-        **{"@type": ReportedElement("its joints move on their own", _is_simple)},
+        **{"@type": ReportedElement("its joints are not coupled", _is_simple)},
     ),
     "joint of a transmission": _rules(
         "@name", "hardwareInterface role offset", mechanicalReduction=_REDUCTION
@@ -266,7 +266,7 @@ SDF: Table = {
         plugin=_PLUGIN,
         joint=ReportedElement("the joint is left out"),
         population=ReportedElement("its models are left out"),
-        state=ReportedElement("the start is that of the models"),
+        state=ReportedElement("the models determine the initial state"),
     ),
     "physics of the world": _rules(
         "gravity magnetic_field max_step_size @type @name @default",
@@ -277,7 +277,7 @@ SDF: Table = {
         "include model allow_auto_disable",
         static=ReportedElement("the model moves", _is_false),
         enable_wind=_WIND,
-        gripper=ReportedElement("the gripper does not hold"),
+        gripper=ReportedElement("the gripper holds no objects"),
         plugin=_PLUGIN,
     ),
     "frame": _rules("pose @name @attached_to"),
@@ -421,7 +421,7 @@ _POSE = "@pos @quat @axisangle @euler @xyaxes @zaxis"
 _TAGS = "@name @class @user @group"
 _COMPLIANCE = ReportedElement("the plant determines the compliance of contacts")
 _LIMIT = ReportedElement("the plant determines the compliance of limits")
-_FRICTION = ReportedElement("dry friction is that of the plant")
+_FRICTION = ReportedElement("the plant determines dry friction")
 _EXACT = ReportedElement("the constraint is exact")
 _AT_CONTACT = ReportedElement("contact begins at the distance zero", _is_number(0.0))
 _PAIR = ReportedElement("contact has the materials of the two shapes")
@@ -453,7 +453,7 @@ _JOINT_FORCES: dict[str, Rule] = {
     "@solimplimit": _LIMIT,
     "@solreffriction": _FRICTION,
     "@solimpfriction": _FRICTION,
-    "@margin": ReportedElement("limits begin at their bounds", _is_number(0.0)),
+    "@margin": ReportedElement("limit forces begin at the bounds of the range", _is_number(0.0)),
 }
 _TENDON = _rules(
     "@limited @range @stiffness @damping @frictionloss @springlength @springyield @armature "

@@ -209,13 +209,11 @@ def _base_connection(
     first, *others = roots
     if others or any(c.parent == WORLD for c in inward.values()):
         link, what = (
-            (others[0], f"nor has '{first.name}'")
+            (others[0], f"and neither has '{first.name}'")
             if others
             else (first, "although other links are joined to the world")
         )
-        text = (
-            f"link '{link.name}' has no parent joint, {what}; exactly one link of a robot has none"
-        )
+        text = f"link '{link.name}' has no parent joint, {what}; only the base has no parent joint"
         raise file_error(listed.path, link.line, text)
     joint: Joint = SixDoF() if listed.floating else Fixed()
     X = listed.origin if listed.origin and not listed.floating else SAME

@@ -24,7 +24,11 @@ def suspicious_units(root: Element) -> Iterator[tuple[Element, str]]:
     for solid in root.iter("box", "cylinder", "sphere"):
         sizes = _values(solid, "size", "radius", "length")
         if max(sizes, default=0.0) > LONG:
-            yield solid, f"a <{solid.tag}> is {max(sizes):g} m large; it looks like millimetres"
+            yield (
+                solid,
+                f"a <{solid.tag}> has a size of {max(sizes):g} m; "
+                "this looks like a value in millimetres",
+            )
     for link in root.iterchildren("link"):
         yield from _suspicious_inertia(link)
 
@@ -46,7 +50,11 @@ def suspicious_numbers(
     for one in connections:
         far = np.abs(one.Xp.r).max()
         if far > LONG:
-            yield one.line, f"joint '{one.name}' is {far:g} m away; it looks like millimetres"
+            yield (
+                one.line,
+                f"joint '{one.name}' is {far:g} m away from its parent; "
+                "this looks like a value in millimetres",
+            )
         limits = np.abs(np.ravel([one.joint_properties.get(k, 0.0) for k in ("lower", "upper")]))
         most = limits[np.isfinite(limits)].max(initial=0.0)
         if isinstance(one.joint, Revolute | Prismatic) and (
@@ -56,7 +64,7 @@ def suspicious_numbers(
 
 
 def _suspicious_mass(link: str, m: float) -> str:
-    return f"link '{link}' has {m:g} kg; it looks like grams" if m > HEAVY else ""
+    return f"link '{link}' has {m:g} kg; this looks like a value in grams" if m > HEAVY else ""
 
 
 def _suspicious_moments(link: str, m: float, largest: float) -> str:
@@ -64,15 +72,15 @@ def _suspicious_moments(link: str, m: float, largest: float) -> str:
     if radius <= LONG / 2:
         return ""
     text = f"link '{link}' of {m:g} kg has a radius of gyration of {radius:.3g} m"
-    return f"{text}; its moments of inertia look like kg mm^2"
+    return f"{text}; the moments of inertia look like values in kg mm^2"
 
 
 def _suspicious_position(joint: str, turns: bool, most: float) -> str:
     if turns and most > TURNS:
         text = f"a limit of joint '{joint}' is {most:g} rad, {most / 2 / pi:.3g} turns"
-        return f"{text}; it looks like degrees"
+        return f"{text}; this looks like a value in degrees"
     if not turns and most > LONG:
-        return f"a limit of joint '{joint}' is {most:g} m; it looks like millimetres"
+        return f"a limit of joint '{joint}' is {most:g} m; this looks like a value in millimetres"
     return ""
 
 
@@ -92,9 +100,9 @@ def _suspicious_origin(origin: Element) -> Iterator[tuple[Element, str]]:
     where = f"the origin of {parent.tag} '{parent.get('name') or parent.getparent().get('name')}'"
     far, turn = (max(_values(origin, name), default=0.0) for name in ("xyz", "rpy"))
     if far > LONG:
-        yield origin, f"{where} is {far:g} m away; it looks like millimetres"
+        yield origin, f"{where} is {far:g} m away; this looks like a value in millimetres"
     if turn > ANGLE:
-        yield origin, f"{where} is turned by {turn:g} rad; it looks like degrees"
+        yield origin, f"{where} is rotated by {turn:g} rad; this looks like a value in degrees"
 
 
 def _suspicious_limit(joint: Element) -> Iterator[tuple[Element, str]]:

@@ -218,7 +218,8 @@ def _tree(links: list[Element], joints: list[Element]) -> Iterator[Problem]:
     if not roots and links:
         yield Problem(links[0].sourceline, "every link is the child of a joint; a base is missing")
     for link in roots[1:]:
-        text = f"link '{link.get('name')}' has no parent joint, nor has '{roots[0].get('name')}'"
+        base = roots[0].get("name")
+        text = f"link '{link.get('name')}' has no parent joint, and neither has '{base}'"
         yield Problem(link.sourceline, text)
 
 

@@ -209,7 +209,8 @@ def identifiable(names: Sequence[str], J: Array, exact: bool) -> None:
         free = V[sizes <= (_RANK if exact else _ROUGH_RANK) * sizes[0]]
         for group, missing in _groups(free):
             which = ", ".join(names[seen[k]] for k in group)
-            texts.append(f"of {which} only {len(group) - missing} combinations are identifiable")
+            count = len(group) - missing
+            texts.append(f"the number of identifiable combinations of {which} is only {count}")
     if texts:
         raise ValueError(
             f"the data do not determine all parameters: {'; '.join(texts)}. Fix some of these "

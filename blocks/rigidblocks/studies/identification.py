@@ -552,7 +552,8 @@ def _check_excitation(base: BaseParameters, scale: Array, G: Array) -> None:
         if weak.shape[1]:
             names = [base.names[k] for k in np.flatnonzero(share > 1e-3)]
             count = len(names) - weak.shape[1]
-            problems = [f"of {', '.join(names[:6])} only {count} combinations are determined"]
+            which = ", ".join(names[:6])
+            problems = [f"the number of identifiable combinations of {which} is only {count}"]
     if problems:
         raise ValueError(
             f"the motion does not determine all {len(base)} base parameters: "

@@ -150,7 +150,7 @@ def overlay_page(
         for k, name in enumerate(names[1:], 3)
         for one in own
     ]
-    note = f"in its colours {names[0]}; shadows: {', '.join(names[1:])}"
+    note = f"in the colours of the robot: {names[0]}; translucent: {', '.join(names[1:])}"
     data = {"robots": own + shadows, "run": first, "note": note, **page_data}
     return page_of(drawn, robot, data)
 

@@ -235,8 +235,8 @@ class Initialization:
             names = [n for port in self._plan.wiring.outputs for n in port.element_names]
             signals = ", ".join(names[k] for k in columns)
             refused = ArithmeticError(
-                f"the initialization did not converge: no start values of {signals} are equal "
-                f"to the inputs that read them: {error}"
+                f"the initialization did not converge: no values of {signals} satisfy the "
+                f"equations of the loop: {error}"
             )
             raise with_doc_link(refused, "algebraic loops") from error
 

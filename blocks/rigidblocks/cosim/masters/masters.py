@@ -623,9 +623,9 @@ class StepSizeControl(Scheme):
         if self._above:
             yield (
                 logging.WARNING,
-                f"{self._above} of {self._taken} coupling steps have an error above step_tol, up "
-                f"to {self._largest:.3g} times it; shorter steps were not allowed or did not "
-                "reduce it",
+                f"{self._above} of {self._taken} coupling steps have an error above step_tol, at "
+                f"most {self._largest:.3g} times step_tol; shorter steps were not allowed "
+                "or did not reduce the error",
             )
 
     def _step_over_span(self, t: float, span: float) -> None:
@@ -715,7 +715,7 @@ def _advice(coupling: Coupling) -> str:
     if coupling.order >= 3:
         return f"use {better}"
     more = "iterate=True" if coupling.extrapolate else "iterate=True with extrapolate=1"
-    return f"use {more}, whose error falls with a higher power of the step, or {better}"
+    return f"use {more}, whose error decreases with a higher power of the step size, or {better}"
 
 
 _MUCH = 0.01  # ratio of generated to transmitted energy for a warning (found by trial)

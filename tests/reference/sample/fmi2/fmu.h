@@ -26,17 +26,17 @@ static const char *const RB_NAMES[] = {
 /* number of elements of a variable by value reference; 0 for an unknown reference */
 static const unsigned short RB_LENGTH[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0};
 enum { RB_LAST_VARIABLE = 11 };
-/* when a variable may be set; a start value until the run starts */
+/* modes in which a variable may be set */
 enum { RB_NEVER, RB_START_VALUE, RB_TUNABLE, RB_ALWAYS };
 static const unsigned char RB_SETTABLE[] = {RB_NEVER, RB_START_VALUE, RB_START_VALUE, RB_START_VALUE, RB_NEVER, RB_ALWAYS, RB_TUNABLE, RB_TUNABLE, RB_NEVER, RB_NEVER, RB_NEVER, RB_NEVER, RB_NEVER, RB_NEVER};
-/* whether a variable is an output */
+/* 1 for outputs, 0 for other variables */
 static const unsigned char RB_IS_OUTPUT[] = {0, 1, 1, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0};
-/* of the solver of a host that names none */
+/* solver tolerance if the host does not set a tolerance */
 static const double RB_TOLERANCE = 1e-08;
-/* the bounds that parameters and start values keep */
+/* bounds of parameters and start values */
 static const double RB_MIN[] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY};
 static const double RB_MAX[] = {INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY};
-/* conditions and ranks of loops, what inner steps count, and one more of each */
+/* memory indices of run diagnostics, with one unused element in each table */
 enum { RB_LOOPS = 0, RB_STEPPED = 0 };
 static const double RB_CLOSE = 100.0; /* to a singular configuration */
 static const int RB_AT_CONDITION[] = {0};
@@ -45,7 +45,7 @@ static const int RB_AT_CUT_SHORT[] = {0};
 static const int RB_AT_SPITE[] = {0};
 static const int RB_AT_STIFFNESS[] = {0};
 static const int RB_AT_RIVAL[] = {0};
-/* the order of magnitude of each continuous state, and one more */
+/* nominal values of the continuous states, and one unused element */
 static const double RB_NOMINAL[] = {1.0, 1.0, 1.0, 1.0};
 
 #endif
