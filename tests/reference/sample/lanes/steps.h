@@ -8,11 +8,11 @@
 
    RB_WORKSPACE(large, type, name, number) declares the pointer `name` to `number` elements, which
    are valid until the end of the scope. `large` is a macro that is 0 or 1. If it is 0, the elements
-   are on the stack. If it is 1, each declaration has a list of free workspaces: a call takes one
-   from the list, or allocates one if the list is empty, and returns it at the end of the scope.
-   Several threads may therefore run at once, and a list grows to the number of simultaneous calls.
-   If an allocation fails, the process ends with abort(). The library frees the lists when it is
-   unloaded.
+   are on the stack. If it is 1, each declaration has a list of free workspaces. A call takes a
+   workspace from the list, or allocates one if the list is empty. At the end of the scope, the
+   workspace returns to the list. Several threads may therefore run at once, and a list grows to the
+   number of simultaneous calls. If an allocation fails, the process ends with abort(). The library
+   frees the lists when it is unloaded.
 
    A build with -DSTATIC_WORKSPACES is for a program in which only one thread runs the model. Each
    declaration then has one static workspace, and nothing is allocated. With -DFIXED_INSTANCES=n
