@@ -337,7 +337,7 @@ def test_step_that_needs_more_than_a_million_inner_steps_raises_an_error(form, m
         stepper.step(m, 0.0, 1.0)
 
 
-def test_error_divided_by_tolerance_is_at_most_one_exactly_if_error_is_at_most_tolerance(rng):
+def test_normalized_error_is_at_most_one_if_and_only_if_the_error_is_at_most_the_tolerance(rng):
     # C compares error and tolerance, NumPy divides them: equal results also at adjacent floats
     tolerance = 10.0 ** rng.uniform(-300, 300, 100_000)
     for error in (tolerance, np.nextafter(tolerance, np.inf), np.nextafter(tolerance, 0.0)):

@@ -82,7 +82,7 @@ def test_start_value_outside_the_bounds_of_its_port_is_rejected(given, message):
         Port("a", unit="m", **given)
 
 
-def test_default_port_has_no_bounds_and_the_nominal_value_one():
+def test_port_has_no_bounds_and_the_nominal_value_one_by_default():
     port = Port("a", (2,))
     assert_array_equal([port.min, port.max, port.nominal], [[-np.inf] * 2, [np.inf] * 2, [1.0] * 2])
 
@@ -172,7 +172,7 @@ def bounds(block):
     return {port.name: (port.min, port.max) for port in Memory(block).ports}
 
 
-def test_quaternion_ports_have_the_bounds_plus_and_minus_one():
+def test_quaternion_ports_have_the_bounds_minus_one_and_one():
     free, inf = BLOCKS["free bodies"], np.inf
     low, high = bounds(free)["q"]
     quaternions = [unit == "1" for unit in free.states[0].units]

@@ -139,7 +139,7 @@ def lengths(model, q):
     return np.array([np.linalg.norm(q[..., k : k + 4], axis=-1) for k in starts])
 
 
-def test_plant_is_initially_at_rest_in_the_neutral_configuration(model):
+def test_plant_is_initially_at_rest_in_the_neutral_configuration_by_default(model):
     flat = Memory(RobotPlant(model))
     m = flat.start()
     assert_array_equal(m[flat.where["q"]], neutral(model))

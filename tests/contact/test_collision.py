@@ -98,7 +98,7 @@ def test_equal_spheres_swap_velocities_if_elastic_and_have_a_common_velocity_if_
     assert_allclose([v1 + dv1, v2 + dv2], [n, n], rtol=1e-14, atol=1e-14)
 
 
-def test_separating_bodies_keep_their_velocities(rng):
+def test_collision_function_does_not_change_the_velocities_of_separating_bodies(rng):
     I1, I2, v1, v2, N = random_collision(rng)
     for dv1, dv2, _ in (
         collision(I1, I2, v2, v1, N[:, 2], 0.5),
@@ -118,7 +118,7 @@ def test_fixed_body_is_the_limit_of_an_infinitely_heavy_body(rng):
         assert not without.dv1.any()
 
 
-def test_infinite_friction_stops_sliding_if_this_adds_no_energy(rng):
+def test_infinite_friction_stops_sliding_if_the_friction_impulse_adds_no_energy(rng):
     # RBDA Eq 11.71, 11.72
     arrested = 0
     for i in range(200):

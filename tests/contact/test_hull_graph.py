@@ -132,7 +132,7 @@ def exact_depth(p, q, facets_p, facets_q):
     return ((p @ normals.T).max(axis=0) - (q @ normals.T).min(axis=0)).min()
 
 
-def test_gaps_of_hulls_match_the_dual_problem_and_overlaps_match_a_search_of_facet_normals():
+def test_signed_distance_of_hulls_matches_the_dual_problem_or_a_search_of_facet_normals():
     # separate hulls: |p - q| = max_n (-s_A(-n) - s_B(n))
     rng, count = np.random.default_rng(9), [0, 0]
     for _ in range(12):
@@ -187,7 +187,7 @@ def test_pile_of_hulls_continues_from_a_saved_state_bit_for_bit():
     assert np.array_equal(rest[:, 1:], whole[250:, 1:])  # column 0 is the time
 
 
-def test_graph_of_a_hull_is_read_only_because_hulls_with_equal_points_share_it():
+def test_hull_graph_is_read_only_because_hulls_with_equal_points_share_one_graph():
     for points in (grid(2), np.vstack([grid(2), grid(2) * (1.0 + 1e-9)])):  # the second is empty
         with pytest.raises(ValueError, match="read-only"):
             hull_graph(points)[:] = 0.0

@@ -289,7 +289,7 @@ def spectral_radius(K, D, m, h, kind):
 
 
 @pytest.mark.parametrize("zeta", [0.01, 0.1, 0.3, 0.5, 0.7, 1.0, 3.0])
-def test_spectral_radius_is_one_at_the_stable_step_limit(zeta):
+def test_spectral_radius_of_sampled_contact_is_one_at_its_step_size_limit(zeta):
     K, m = 3e4, 2.5
     D, w0 = 2 * zeta * np.sqrt(K * m), np.sqrt(K / m)
     h = stable_step(K, D, m)
@@ -318,7 +318,7 @@ def test_undamped_sampled_contact_is_stable_only_if_its_forces_are_extrapolated(
 @pytest.mark.parametrize(
     "numbers", [(0.0, 1.0, 1.0), (1.0, -1.0, 1.0), (1.0, 1.0, 0.0), (np.nan, 1.0, 1.0)]
 )
-def test_stable_step_of_invalid_stiffness_damping_or_mass_is_rejected(numbers):
+def test_stable_step_function_rejects_invalid_stiffness_damping_or_mass(numbers):
     with pytest.raises(
         ValueError, match=re.escape("a stable step needs a positive stiffness and mass")
     ):

@@ -95,7 +95,7 @@ def test_arrays_of_an_fmu_may_have_no_elements(path, kind):
     assert_allclose(result["part.y"], [D @ U] * 3, rtol=1e-15)
 
 
-def test_instances_of_different_sizes_are_connected(path):
+def test_fmu_instances_with_different_array_sizes_are_connected(path):
     system = System()
     system.add("a", path, start=START)
     more = {"m": R, "n": 1, "r": 1, "A": [[-1.0]], "B": np.ones((1, R)), "C": 1.0, "D": 0.0, "x": 0}
@@ -174,7 +174,7 @@ def test_saved_state_of_a_resized_fmu_is_restored(path):
         assert_array_equal(run["part.y"], second)
 
 
-def test_threads_use_different_sizes_of_one_fmu(path):
+def test_threads_use_one_fmu_with_different_array_sizes(path):
     def outputs(n):
         start = {"n": n, "A": -np.eye(n), "B": np.ones((n, 3)), "C": np.ones((3, n)), "x": 0.0}
         return simulate(system_of(path, start), END, DT)["part.y"][-1]

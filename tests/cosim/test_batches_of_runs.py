@@ -167,7 +167,7 @@ def test_single_steps_of_batch_runs_match_complete_runs_bit_for_bit(rng, method)
     assert not run.failed.any()
 
 
-def test_restarted_runs_begin_anew_and_other_runs_continue(rng):
+def test_restarted_batch_runs_begin_at_their_start_values_and_other_runs_continue(rng):
     batch, n = Batch(RobotPlant(auto_tree(2)), DT, method="rk4"), 9
     q0, tau = rng.normal(size=(n, 2)), rng.normal(size=(n, 2))
     run, other = (batch.start({"q": q0}) for _ in range(2))

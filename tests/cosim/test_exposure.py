@@ -39,7 +39,7 @@ def test_expose_method_renames_selected_ports_and_hides_other_ports(block):
 
 
 @pytest.mark.parametrize("block", [ContinuousSystem, lambda system: FusedSystem(system, 0.01)])
-def test_exposed_ports_hide_all_other_ports_unless_patterns_are_given(block):
+def test_expose_method_hides_all_other_ports_unless_hide_patterns_are_given(block):
     system = chain()
     system.expose("gain.y")
     made = block(system)

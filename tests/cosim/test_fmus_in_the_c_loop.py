@@ -249,7 +249,7 @@ def test_clocks_tick_in_the_c_master_loop_as_in_the_python_master_loop(
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
-def test_endless_ticks_at_one_time_are_reported_in_c_and_in_python(
+def test_endless_clock_ticks_at_one_time_are_reported_by_the_c_and_python_master_loops(
     fmu, only_in_c, in_python, model, message
 ):
     """A countdown clock ticks again after 0 s, at each tick."""

@@ -120,7 +120,7 @@ def test_fmu_start_values_outside_the_declared_bounds_are_rejected(tmp_path):
 
 
 @pytest.mark.slow
-def test_variable_with_an_unknown_unit_connects_only_to_the_same_unit(tmp_path):
+def test_variable_with_an_unknown_unit_connects_only_to_variables_with_an_identical_unit(tmp_path):
     fmu = foreign_fmu(tmp_path / "fresh.fmu", u='unit="twist of lemon"', y='unit="twist of lemon"')
     system = driven(fmu)
     system.add("other", fmu)

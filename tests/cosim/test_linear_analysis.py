@@ -63,7 +63,7 @@ def test_margins_of_a_triple_lag_match_the_closed_form():
 
 
 @pytest.mark.parametrize("k", [1e-9, 1.0, 1e9])
-def test_gain_crossover_of_a_double_integrator_is_the_root_of_its_gain(k):
+def test_gain_crossover_frequency_of_a_double_integrator_is_the_square_root_of_its_gain(k):
     found = linear([k], [1.0, 0.0, 0.0]).margins()
     assert_allclose(found.omega_phase, np.sqrt(k), rtol=1e-12)
     assert_allclose(found.phase, 0.0, atol=1e-9)

@@ -244,7 +244,7 @@ def test_declared_dependencies_save_evaluations_of_the_jacobian(fmu):
 @pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("t0", [0.0, 1e6])
-def test_bounces_inside_long_inner_steps_are_exact(fmu, version, t0):
+def test_bounces_of_a_ball_inside_long_inner_steps_match_the_closed_form(fmu, version, t0):
     """The FMU also rejects times before its last completed integrator step."""
     path = fmu(replace(BOUNCING_BALL, name="Ball", monotonic=True), version)
     system = System()
@@ -266,7 +266,7 @@ def test_bounces_inside_long_inner_steps_are_exact(fmu, version, t0):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dt", [0.003, 0.03, 0.3])
-def test_time_events_end_inner_steps(fmu, dt):
+def test_time_events_of_an_fmu_end_its_inner_steps(fmu, dt):
     """The velocity rises by 1 at each whole second."""
     ramp = AnyModel(
         "Ramp",
@@ -287,7 +287,7 @@ m->next = (double)m->v[5][0] + 1;""",
 
 
 @pytest.mark.slow
-def test_changed_nominal_values_change_the_tolerance(fmu):
+def test_changed_nominal_values_of_an_fmu_change_its_absolute_tolerance(fmu):
     """At t = 1 an oscillation shrinks by 1e6, and the nominal value with it."""
     model = AnyModel(
         "Shrinking",
@@ -309,7 +309,7 @@ m->next = m->t < 1 ? 1 : INFINITY;""",
 
 
 @pytest.mark.slow
-def test_states_that_an_fmu_discards_shorten_the_inner_step(fmu):
+def test_trial_states_that_an_fmu_discards_shorten_the_inner_step(fmu):
     """x = (1 - t / 2)^2 solves dx/dt = -sqrt(x), which has no value for x < 0."""
     model = replace(
         DAHLQUIST,
@@ -323,7 +323,7 @@ def test_states_that_an_fmu_discards_shorten_the_inner_step(fmu):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dt", [0.01, 0.1])
-def test_changed_inputs_end_the_inner_step(fmu, dt):
+def test_change_of_an_input_ends_the_inner_step_of_a_model_exchange_fmu(fmu, dt):
     """An oscillator with a force that jumps at t = 0.5 and at t = 1."""
     system = System()
     system.add("part", fmu(STATE_SPACE, 3), kind=ME, rtol=1e-8)
@@ -373,7 +373,7 @@ def test_changed_parameter_takes_effect_at_the_communication_point(fmu):
 
 
 @pytest.mark.slow
-def test_run_does_not_depend_on_the_number_of_recorded_steps(fmu):
+def test_results_of_a_run_do_not_depend_on_its_recording_interval(fmu):
     path = fmu(VAN_DER_POL, 2)
     system = System()
     system.add("part", path, kind=ME)
@@ -382,7 +382,7 @@ def test_run_does_not_depend_on_the_number_of_recorded_steps(fmu):
 
 
 @pytest.mark.slow
-def test_run_that_ends_earlier_differs_only_in_its_last_inner_step(fmu):
+def test_run_with_an_earlier_stop_time_differs_only_in_its_last_inner_step(fmu):
     """The last inner step ends at the end of the run, because the FMU may have no later times."""
     system = System()
     system.add("part", fmu(VAN_DER_POL, 2), kind=ME, rtol=1e-6)

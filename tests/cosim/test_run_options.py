@@ -55,7 +55,7 @@ def test_error_for_an_unknown_option_suggests_a_similar_option(call, function, o
     ],
 )
 @pytest.mark.parametrize("value", ["no", 1, None])
-def test_boolean_option_rejects_other_types(call, function, option, value):
+def test_boolean_run_option_rejects_values_of_other_types(call, function, option, value):
     with pytest.raises(TypeError, match=f"{option} must be True or False, not {value!r}"):
         call(function, {option: value})
 

@@ -111,7 +111,7 @@ def native(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", SAMPLED)
-def test_all_forms_of_a_sampled_block_have_the_same_samples(name, native):
+def test_all_forms_of_a_sampled_block_compute_equal_samples(name, native):
     block = SAMPLED[name]
     for ratio in (1.0, 1 / 2, 1 / 3, 1.7):
         dt = ratio * block.sample_time

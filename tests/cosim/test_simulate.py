@@ -193,7 +193,7 @@ def test_unknown_value_of_the_form_or_order_option_of_simulate_is_rejected(key, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["numpy", "compiled", "fused"])
-def test_run_with_nonfinite_values_saves_the_samples_before_them(form, tmp_path):
+def test_run_that_ends_at_nonfinite_values_saves_the_samples_before_these_values(form, tmp_path):
     system = System()
     system.add("runaway", Runaway())
     with pytest.raises(

@@ -84,7 +84,7 @@ def run(tmp_path, monkeypatch):
     return run
 
 
-def test_state_file_restores_the_same_run_any_number_of_times(run):
+def test_state_file_restores_a_run_any_number_of_times(run):
     state = run.save("state.npz")
     q, t = run["robot.q"], run.t
     for _ in range(2):

@@ -229,7 +229,7 @@ def test_frames_and_their_jacobians_match_pinocchio(arm, rng):
             assert_allclose(frame_jacobian(arm, q, name), J[[3, 4, 5, 0, 1, 2]], atol=1e-12)
 
 
-def test_random_restarts_reach_targets_that_one_start_misses_and_keep_the_limits(arm):
+def test_random_restarts_of_inverse_kinematics_reach_targets_that_a_single_start_misses(arm):
     rng, low, high = (
         np.random.default_rng(3),
         arm.joint_properties.lower,
@@ -259,7 +259,7 @@ def test_inverse_kinematics_names_the_joints_at_their_limits(arm):
     assert found.error <= 0.1 + 1e-9
 
 
-def test_frames_that_do_not_exist_or_do_not_move_are_rejected(arm):
+def test_kinematic_functions_reject_unknown_frames_and_targets_fixed_to_the_base(arm):
     with pytest.raises(ValueError, match=r"'arm' has no frame 'tool'; .* \(did you mean tool0\?\)"):
         frame_pose(arm, np.zeros(3), "tool")
     with pytest.raises(ValueError, match="needs one or more targets, but the list is empty"):

@@ -180,7 +180,7 @@ def test_planar_and_spatial_models_of_a_three_link_arm_have_equal_accelerations(
     assert_allclose(aba(flat, q, qd, tau), aba(robot, q, qd, tau), rtol=1e-10)
 
 
-def test_planar_model_has_zero_gravity_by_default_and_an_argument_overrides_it(rng):
+def test_planar_model_has_zero_gravity_unless_the_gravity_argument_is_given(rng):
     tree = auto_tree_p(3)
     q, qd = rng.uniform(-1, 1, (2, 3))
     assert tree.gravity.tolist() == [0, 0]

@@ -109,7 +109,7 @@ def test_check_command_rejects_an_fmu_that_is_not_a_zip_archive(tmp_path, capsys
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_acceptance_report_does_not_count_operations_of_other_tools_sources(tmp_path):
+def test_acceptance_report_does_not_count_operations_of_sources_of_other_tools(tmp_path):
     path = any_fmu(tmp_path, DAHLQUIST, 2)
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("sources/model.h", "double get(Model *m, double *x);")

@@ -277,7 +277,7 @@ def test_python_export_rejects_a_block_defined_in_the_main_program(tmp_path):
 
 
 @pytest.mark.slow
-def test_python_fmu_without_rigidblocks_logs_how_to_install_it(tmp_path):
+def test_python_fmu_logs_the_install_command_if_rigidblocks_is_missing(tmp_path):
     path = export_fmu(PDController([1.0], [1.0]), tmp_path / "pd.fmu", "python")
     run = subprocess.run(
         [sys.executable, "-c", WITHOUT, str(path)], capture_output=True, text=True, check=False

@@ -98,7 +98,7 @@ def test_python_fmu_with_a_nonzero_start_time_matches_the_numpy_results_of_the_b
 
 @pytest.mark.slow
 @each_script
-def test_python_fmu_without_a_kernel_runs_in_numpy_and_logs_it(fmus, script, tmp_path):
+def test_python_fmu_without_a_kernel_runs_in_numpy_and_logs_a_message(fmus, script, tmp_path):
     inputs = random_inputs(script, 10)
     expected = reference_run(script, inputs)
     paths = {"steps by its compiled kernel": fmus[script.stem]}

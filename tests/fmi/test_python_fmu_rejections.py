@@ -330,7 +330,7 @@ def test_bundled_fmu_logs_that_another_copy_of_rigidblocks_runs(tmp_path):
         )
 
 
-def test_python_fmu_whose_kernel_does_not_load_runs_in_numpy_and_logs_it(built, tmp_path):
+def test_python_fmu_whose_kernel_does_not_load_runs_in_numpy_and_logs_the_reason(built, tmp_path):
     name = f"resources/{KERNEL}"
     fmu = Fmu(
         changed(built["planar2_robot", "kernel"], tmp_path / "a.fmu", name, b"no library"),

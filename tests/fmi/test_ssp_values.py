@@ -437,7 +437,7 @@ def test_ssp_parameter_value_without_a_receiving_component_is_logged(fmu, tmp_pa
         + "</ssd:ParameterBindings>",
     )
     path = archive(tmp_path / "t.ssp", text, {"fmu": fmu})
-    assert "ssd:1: the value of 'top' reaches no component" in loaded_log(caplog, path)
+    assert "ssd:1: no component receives the value of 'top'" in loaded_log(caplog, path)
 
 
 def test_ssp_mapping_entry_for_an_unknown_parameter_is_logged(fmu, tmp_path, caplog):

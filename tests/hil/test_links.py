@@ -344,7 +344,7 @@ def test_program_in_lock_step_waits_for_a_partner_that_starts_later(programs):
     assert sorted({packet.sequence for packet in came}) == list(range(1, 51))
 
 
-def test_program_in_lock_step_ends_on_a_termination_signal_while_it_waits(programs):
+def test_program_in_lock_step_ends_on_a_termination_signal_while_it_waits_for_a_partner(programs):
     program, _ = programs["lock"]
     with subprocess.Popen([program], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "ready\n"

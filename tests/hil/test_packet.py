@@ -99,7 +99,7 @@ def test_link_packets_written_and_read_by_c_and_by_python_are_equal(
 
 
 @given(data=st.binary(max_size=64), kept=st.integers(0, 40), n=st.integers(0, 3))
-def test_c_and_python_reject_invalid_link_packets_with_the_same_fault(in_c, data, kept, n):
+def test_c_and_python_reject_invalid_link_packets_with_equal_fault_codes(in_c, data, kept, n):
     begin = pack_packet(Packet(3, 2, 0.5, (1.0, float("nan"))))[:kept]
     fault, packet = unpack_packet(begin + data, n)
     assert c_read(in_c, begin + data, n)[0] == fault

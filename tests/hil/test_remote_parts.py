@@ -141,7 +141,9 @@ def test_results_of_runs_with_remote_isolated_and_local_fmus_are_equal(planar, w
     assert ("events" not in options) or len(here.events)
 
 
-def test_jacobi_master_sends_all_remote_steps_before_it_waits(server, monkeypatch):
+def test_jacobi_master_sends_step_requests_to_all_remote_parts_before_it_waits_for_answers(
+    server, monkeypatch
+):
     said, repeat, receive = [], Channel.repeat, Channel.receive
 
     def noted(self, message):

@@ -191,7 +191,7 @@ def test_reversed_symmetric_joint_has_the_motion_of_the_joint_with_negated_varia
     close(back.vJ, mirror.vJ)
 
 
-def test_reversed_rack_and_pinion_has_not_the_motion_of_negated_joint_variables(rng):
+def test_reversed_rack_and_pinion_does_not_move_like_the_joint_with_negated_variables(rng):
     joint = RackAndPinion(0.3)
     q, qd = random_motion(joint, rng)
     assert np.abs(Reversed(joint).jcalc(q, qd).vJ - joint.jcalc(-q, -qd).vJ).max() > 0.01

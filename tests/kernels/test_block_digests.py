@@ -170,7 +170,7 @@ def test_robot_files_with_equal_content_have_equal_digests(tmp_path):
 @pytest.mark.slow
 @pytest.mark.usefixtures("fresh_cache")
 @pytest.mark.parametrize("fmi", [2, 3])
-def test_second_export_of_a_block_traces_nothing_and_writes_the_same_bytes(
+def test_second_export_of_a_block_does_not_trace_again_and_writes_identical_bytes(
     tmp_path, monkeypatch, fmi
 ):
     def export(**options):

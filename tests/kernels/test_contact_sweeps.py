@@ -72,7 +72,7 @@ def test_friction_forces_of_gauss_seidel_sweeps_are_in_the_cone_and_oppose_slidi
         )
 
 
-def test_gauss_seidel_sweeps_that_start_at_exact_contact_forces_do_not_change_them(rng):
+def test_gauss_seidel_sweeps_that_start_at_exact_contact_forces_do_not_change_these_forces(rng):
     for _ in range(20):
         M, d, mu = frictional(rng, 6, 6, 9)
         exact = pyramid_forces(M, d, mu)

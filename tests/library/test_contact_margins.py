@@ -223,7 +223,7 @@ class Trampoline(Block):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", [numpy_stepper, compiled_stepper])
-def test_contact_within_one_step_is_found_with_a_badly_scaled_switching_function(form, rng):
+def test_contact_within_one_step_is_detected_despite_a_badly_scaled_switching_function(form, rng):
     # the cubic interpolation of a margin with two scales has its zero far before the real crossing
     chosen = method_of("adaptive")
     stepper = form(memory_for(Trampoline(), chosen), chosen, longest_step(chosen))

@@ -137,7 +137,7 @@ def arm_values(plant, q, qd):
 @pytest.mark.parametrize(
     ("text", "suffix"), [(ARM_SDF, ".sdf"), (ARM_URDF, ".urdf")], ids=["sdf", "urdf"]
 )
-def test_force_torque_and_inertial_sensors_equal_those_of_the_same_mjcf_file(
+def test_force_torque_and_inertial_sensors_of_sdf_and_urdf_match_the_equivalent_mjcf_file(
     text, suffix, tmp_path
 ):
     robot = read(tmp_path, text, suffix)
@@ -457,7 +457,7 @@ def test_range_sensors_are_equal_in_numpy_and_in_c(text, hits, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fmi", [2, 3])
-def test_sensors_of_a_native_fmu_equal_those_of_the_block(fmi, tmp_path):
+def test_sensor_outputs_of_a_native_fmu_equal_the_outputs_of_the_block(fmi, tmp_path):
     text = NOISY.replace('gravity="0 0 0"', 'gravity="0 0 -1"')
     plant = described_plant(read(tmp_path, text), sensors=True)
     path = export_fmu(plant, tmp_path / "robot.fmu", fmi=fmi, name="robot")

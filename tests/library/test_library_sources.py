@@ -343,7 +343,7 @@ def test_playback_block_reads_parquet_and_mdf4_files(tmp_path):
 # ramps, pulses and waypoints
 
 
-def test_ramp_starts_at_its_time_and_its_slope_jumps_there():
+def test_ramp_starts_at_its_begin_time_and_its_slope_jumps_at_this_time():
     block, t = Ramp((2.0, -1.0), begin=0.3, y0=(1.0, 5.0)), np.array([-1.0, 0.0, 0.29, 0.3, 1.3])
     s = np.maximum(t - 0.3, 0.0)[:, None]
     assert_allclose(signal(block, t), [1.0, 5.0] + s * [2.0, -1.0], atol=1e-15)

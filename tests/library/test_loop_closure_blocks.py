@@ -131,7 +131,7 @@ def test_forces_of_the_loop_closure_block_equal_the_closed_loop_constraint_force
 @pytest.mark.parametrize(
     "name", [*list(MECHANISMS)[:-1], pytest.param("stewart platform", marks=pytest.mark.slow)]
 )
-def test_constraint_forces_of_a_cut_loop_plant_have_feedthrough_only_to_accelerations(name):
+def test_constraint_force_inputs_of_a_cut_loop_plant_affect_only_its_accelerations_directly(name):
     pairs = feedthrough(NumpyEvaluator(Memory(CutLoopPlant(*MECHANISMS[name]))))
     assert {y for u, y in pairs if u == "lam"} == {"qdd"}
     order = closed_by_forces(MECHANISMS[name], 0.1).wiring().evaluation_order

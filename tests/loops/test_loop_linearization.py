@@ -276,7 +276,7 @@ def test_constraint_error_eigenvalues_are_zero_or_minus_one_over_the_time_consta
         assert np.sum(np.abs(full - drift) < 100 * MULTIPLE) == 2 * model.nc
 
 
-def test_linearization_of_a_hanging_parallelogram_is_the_one_of_a_pendulum():
+def test_linearization_of_a_hanging_parallelogram_equals_the_linearization_of_a_pendulum():
     """The coupler of a parallelogram that hangs from two supports does not rotate.
 
     I th'' = -g s sin(th), with the total moments I and s of all moving bodies.

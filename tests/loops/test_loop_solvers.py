@@ -68,7 +68,7 @@ class System:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_loop_solution_satisfies_the_equation_of_motion_and_the_constraints(name, method, seed):
+def test_loop_solver_results_satisfy_the_equation_of_motion_and_the_constraints(name, method, seed):
     s = System(name, seed)
     qdd, lam = s.solve(method)
     equal(s.H @ qdd, s.f + s.K.T @ lam)

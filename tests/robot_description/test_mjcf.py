@@ -904,7 +904,7 @@ def test_step_response_of_each_actuator_kind_matches_mujoco(read, kind):
     assert_allclose(found, limit, atol=1e-6)
 
 
-def test_mjcf_actuators_of_other_kinds_are_ignored_with_a_warning(read):
+def test_unsupported_mjcf_actuators_are_ignored_with_a_warning(read):
     more = '<actuator><muscle name="slow" joint="j" lengthrange="0 1"/></actuator>'
     robot = read(mjcf(ROBOTS["hinges"], more))
     assert robot.actuators == ()

@@ -274,7 +274,7 @@ def test_check_command_evaluates_requirements_of_a_record_and_writes_reports(tmp
         assert found["number"] == 1.0
 
 
-def test_check_command_rejects_records_without_requirements_and_other_files(tmp_path, capsys):
+def test_check_command_rejects_result_files_without_requirements_and_other_files(tmp_path, capsys):
     record = Result(np.zeros(1), (), np.zeros((1, 0)), {}).save(tmp_path / "run.csv")
     keep = tmp_path / "keep.yaml"
     keep.write_text("- {kind: always, signal: a.y, upper: 1}\n")

@@ -149,7 +149,9 @@ def test_long_compiled_function_lets_other_threads_run_during_a_call():
         ({3: 1.0}, ValueError, r"\(\), \(\); expected"),
     ],
 )
-def test_compiled_function_rejects_other_arguments(extension, changes, error, message, monkeypatch):
+def test_compiled_function_rejects_arguments_of_wrong_number_shape_or_type(
+    extension, changes, error, message, monkeypatch
+):
     if not extension:
         monkeypatch.setattr(compiled_functions, "call_extension", lambda: None)
     f = sums_and_products()

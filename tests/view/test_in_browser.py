@@ -190,7 +190,7 @@ def test_drawn_path_of_a_selected_frame_passes_through_the_frame_positions(tab, 
     assert tab.errors() == []
 
 
-def test_live_page_follows_a_run_and_plays_it_after_its_end(tab):
+def test_live_page_follows_a_run_and_replays_the_motion_after_the_run_has_ended(tab):
     """Pose, values at the cursor and clock show the last sent row."""
     system = wired(parts())
     result = simulate(system, 1.0, 1e-3, form="fused", progress=False)
@@ -308,7 +308,7 @@ def test_input_slider_of_a_page_takes_effect_in_the_next_step(tab, tmp_path):
     assert tab.errors() == []
 
 
-def test_page_shows_the_error_of_a_failed_run_and_restarts_it(tab, tmp_path):
+def test_simulation_page_shows_the_error_of_a_failed_run_and_can_restart_the_run(tab, tmp_path):
     system = System()
     system.add(
         "robot", RobotPlant(auto_tree(2), qd0=[3e7, -9e8]), start={"tau": [0, 0]}, method="rk4"

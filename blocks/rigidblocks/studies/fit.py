@@ -91,7 +91,7 @@ def read_recording(wiring: Wiring, data: Data) -> Recording:
         _insert_elements(into, ports, name, np.asarray(values, dtype=float), len(time))
     if not measured:
         raise ValueError(
-            "the data need one or more columns with the name of an output; "
+            "the data need at least one column whose name is the name of an output; "
             f"{suggestion('', outputs)}"
         )
     for name, table in given.items():

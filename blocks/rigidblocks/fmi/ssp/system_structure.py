@@ -659,7 +659,7 @@ def _starts(
             starts[way.target] = min((*outer, *own), key=lambda bound: bound.depth)
     for node in values.keys() - used:
         element = values[node].value.element
-        _LOG.warning("%s: the value of '%s' reaches no component", place_of(element), node)
+        _LOG.warning("%s: no component receives the value of '%s'", place_of(element), node)
     return starts
 
 
