@@ -26,9 +26,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 from rigidblocks.block.block import Record
 from rigidblocks.dynamics import crba, rnea
+from rigidblocks.dynamics.drives import Drive
 from rigidblocks.dynamics.force_elements import ForceElement
 from rigidblocks.dynamics.force_laws import Friction
-from rigidblocks.dynamics.transmissions import Gear
 from rigidblocks.library.plant_from_file import described_elements
 from rigidblocks.library.plants import RobotPlant
 from rigidblocks.robot.configuration import neutral, random_configuration
@@ -58,7 +58,7 @@ def smooth_elements(robot: RobotDescription) -> tuple[Any, ...]:
     for element in described_elements(robot, joint_friction=True):
         if isinstance(element, ForceElement) and isinstance(element.law, Friction):
             elements.append(replace(element, law=replace(element.law, coulomb=0.0)))
-        elif not isinstance(element, Gear):
+        elif not (isinstance(element, Drive) and element.follower):
             elements.append(element)
     return tuple(elements)
 

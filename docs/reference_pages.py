@@ -51,7 +51,7 @@ NAMES = {
     "cosim.graph.linear_analysis": "FrequencyResponse Margins StepResponse",
     "cosim.graph.linearization": "Linearization",
     "cosim.independent_motion": "move_independently",
-    "dynamics.drives": "Drive Elasticity Gearbox PositionServo VelocityServo",
+    "dynamics.drives": "Drive Elasticity Follower Gearbox PositionServo VelocityServo",
     "dynamics.force_elements": (
         "AgainstGravity AlongFrame AlongJoint AlongVelocity Between JointSum"
     ),
@@ -59,9 +59,8 @@ NAMES = {
     "dynamics.hydraulics": "HydraulicCylinder",
     "dynamics.kinematics": "IKSolution",
     "dynamics.motors": (
-        "AffineMotor CurrentLoop DCMotor SynchronousMotor Thermal TorqueMotor bandwidth_gains"
+        "AffineMotor CurrentLoop DCMotor Rotor SynchronousMotor Thermal TorqueMotor bandwidth_gains"
     ),
-    "dynamics.transmissions": "Gear Rotor",
     "fmi.ssp.osp": "load_osp",
     "hil.can_link": "CanLink",
     "hil.fmu_server": "serve_fmus",

@@ -25,9 +25,10 @@ from rigidblocks import (
     export_fmu,
     simulate,
 )
+from rigidblocks.dynamics.drives import Drive, Follower, Gearbox
 from rigidblocks.dynamics.force_elements import Between
 from rigidblocks.dynamics.force_laws import Stop
-from rigidblocks.dynamics.transmissions import Gear, Rotor
+from rigidblocks.dynamics.motors import Rotor
 from rigidblocks.robot.robots import planar3
 
 BUILD = Path("build/sprung_arm")
@@ -39,8 +40,8 @@ ELEMENTS = (
     ),
     ForceElement("bearing", "joint1", Friction(0.0, VISCOUS)),
     ForceElement("end", "joint2", Stop(2e3, lower=-0.8, upper=0.8)),
-    Rotor("motor", "joint2", 1e-4, 50.0),
-    Gear("belt", "joint3", "joint2", -1.0),
+    Drive("motor", "joint2", Rotor(1e-4), Gearbox(50.0)),
+    Drive("belt", "joint2", follower=Follower("joint3", -1.0)),
 )
 
 

@@ -1,6 +1,6 @@
 """A test bench of an arm, which consists only of library blocks.
 
-The bench has a PD controller with gravity compensation, and motors with a lag and friction. It also
+The bench has a PD controller with gravity compensation, and drives with a lag and friction. It also
 has stops at the joint limits and a force at the tool. The arm moves between poses while a force of
 20 N along the tool's axis pushes it for half a second.
 
@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from rigidblocks import (
+    Friction,
     PDController,
     RepeatingSequence,
     RobotPlant,
@@ -20,13 +21,14 @@ from rigidblocks import (
     planar2,
     simulate,
 )
+from rigidblocks.dynamics.drives import Drive, Gearbox
+from rigidblocks.dynamics.motors import TorqueMotor
 from rigidblocks.library import (
     Frame,
     FrameKinematics,
     FrameWrenches,
     Gain,
     GravityCompensation,
-    JointActuator,
     JointLimits,
     JointWrenches,
     Mux,
@@ -38,6 +40,7 @@ from rigidblocks.spatial.spatial import xlt
 BUILD = Path("build/arm_bench")
 T_STOP, DT = 4.0, 1e-3
 RATIO = (100.0, 80.0)
+MOTOR = TorqueMotor(torque_max=2.0, time_constant=2e-3)
 MODEL = planar2().with_gravity((0.0, -9.81, 0.0))
 TOOL = Frame("tool", "body2", xlt([1.0, 0.0, 0.0]))
 
@@ -51,13 +54,11 @@ WIRES = (
     ("pd.tau", "wanted.u1"),
     ("gravity.tau", "wanted.u2"),
     ("wanted.y", "gear.u"),
-    ("gear.y", "motors.tau_ref"),
-    ("robot.qd", "motors.qd"),
+    ("gear.y[1]", "robot.shoulder_command"),
+    ("gear.y[2]", "robot.elbow_command"),
     ("robot.q", "stops.q"),
     ("robot.qd", "stops.qd"),
-    ("motors.tau", "forces.u1"),
-    ("stops.tau", "forces.u2"),
-    ("forces.y", "robot.tau"),
+    ("stops.tau", "robot.tau"),
     ("push.y", "pushed.u1"),
     ("release.y", "pushed.u2"),
     ("pushed.y", "tool.wrench_tool[4]"),
@@ -88,17 +89,20 @@ def bench():
 
 
 def add_controlled_arm(system):
-    """Add the arm, its command, its controller, its motors and its stops."""
-    system.add("robot", RobotPlant(MODEL, q0=(-np.pi / 2, 0.0), external_wrenches=True))
+    """Add the arm with its drives, its command, its controller and its stops."""
+    drives = tuple(
+        Drive(name, k, MOTOR, Gearbox(RATIO[k]), friction=Friction(0.2, 0.5))
+        for k, name in enumerate(("shoulder", "elbow"))
+    )
+    start = (-np.pi / 2, 0.0)
+    system.add("robot", RobotPlant(MODEL, q0=start, external_wrenches=True, elements=drives))
     poses = ((-np.pi / 2, 0.0), (0.5, -0.5), (0.5, -0.5), (-np.pi / 2, 0.0))
     system.add("command", RepeatingSequence((0.0, 1.0, 2.0, 4.0), poses))
     system.add("pd", PDController(kp=(400.0, 100.0), kd=(40.0, 10.0)))
     system.add("gravity", GravityCompensation(MODEL))
     system.add("wanted", Sum("++", 2, "N.m"))
     system.add("gear", Gain(tuple(1 / r for r in RATIO), unit="N.m", unit_in="N.m"))
-    system.add("motors", JointActuator(RATIO, 2.0, 2e-3, viscous=0.5, coulomb=0.2))
     system.add("stops", JointLimits(MODEL, (-np.pi, -0.4), (np.pi, 2.0), 5e3, 40.0))
-    system.add("forces", Sum("++", 2, "N.m"))
 
 
 def add_tool_force(system):

@@ -22,8 +22,8 @@ from rigidblocks.block.block import Record
 from rigidblocks.block.integrators import EULER, LINEARLY_IMPLICIT_EULER, RK4
 from rigidblocks.contact import Sphere
 from rigidblocks.cosim.diagnosis import is_unstable, longest_stable_step
+from rigidblocks.dynamics.drives import Drive, Follower
 from rigidblocks.dynamics.force_laws import Stop
-from rigidblocks.dynamics.transmissions import Gear
 from rigidblocks.spatial.spatial import mcI, xlt
 
 M, K = 2.0, 2e6
@@ -100,7 +100,7 @@ def test_eigenvalues_of_geared_joints_include_the_reflected_inertia():
     body = mcI(M, np.zeros(3), 0.1 * np.eye(3))
     places = (xlt(np.zeros(3)),) * 2
     model = Model("two", (-1, -1), (Prismatic(),) * 2, places, (body, body), np.zeros(3))
-    gear = Gear("gear", "joint2", "joint1", 3.0)
+    gear = Drive("gear", "joint1", follower=Follower("joint2", 3.0))
     block = RobotPlant(model, elements=(ForceElement("e", "joint2", Spring(K)), gear))
     p = Record({port.name: port.start for port in block.parameters})
     found = block.modes(Record({"q": block.q0, "qd": np.zeros(2)}), p)

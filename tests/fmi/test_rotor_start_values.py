@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 
 from rigidblocks import RobotPlant, System, World, export_fmu, planar2
 from rigidblocks.block.memory_layout import Memory
+from rigidblocks.contact import Sphere
 from rigidblocks.cosim.graph.block_merging import ContinuousSystem
 from rigidblocks.cosim.graph.fused_system import FusedSystem
 from rigidblocks.dynamics.drives import Drive, Elasticity, Gearbox
@@ -115,7 +116,7 @@ def test_rotor_follows_with_a_constant_ratio():
 def test_rotor_in_a_world_follows_the_start_value_of_its_member():
     scene = World("two arms")
     for name in ("first", "second"):
-        scene.add_robot(name, planar2())
+        scene.add_robot(name, replace(planar2(), contact=((), (Sphere(0.1),))))
     assert "second.joint1" in scene.model().joint_names
     world = scene.soft_plant(1e4, elements=(replace(DRIVE, joint="second.joint1"),))
     found = world.dependent_start_values(

@@ -13,6 +13,7 @@ from moved_models import winch
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.cosim.independent_motion import move_independently
 from rigidblocks.dynamics import energy
+from rigidblocks.dynamics.drives import Drive, Follower
 from rigidblocks.dynamics.loops import (
     check_independent,
     dependent_motion,
@@ -21,7 +22,6 @@ from rigidblocks.dynamics.loops import (
     mobility,
     position_constraints,
 )
-from rigidblocks.dynamics.transmissions import Gear
 from rigidblocks.kernels.compiled_stepper import compiled_stepper
 from rigidblocks.library import ClosedLoopPlant
 from rigidblocks.robot.configuration import integrate_unchecked
@@ -139,12 +139,12 @@ BAD = [
         {
             "stabilization": "independent",
             "independent": (0, 3),
-            "elements": (Gear("gear", 0, 3, 2.0),),
+            "elements": (Drive("gear", 3, follower=Follower(0, 2.0)),),
         },
         "`independent` does not support a model with gears",
     ),
     (
-        {"keep_energy": True, "elements": (Gear("gear", 0, 3, 2.0),)},
+        {"keep_energy": True, "elements": (Drive("gear", 3, follower=Follower(0, 2.0)),)},
         "keep_energy does not support model",
     ),
 ]

@@ -1,4 +1,4 @@
-"""Model-based controllers and actuators: tracking errors, rest, time constants and limits."""
+"""Model-based controllers: tracking errors, rest and limits."""
 
 import re
 
@@ -7,16 +7,17 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from library_blocks import FLOATING
-from library_runs import outputs, run
+from library_runs import outputs
 from random_models import MODELS, random_state
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.simulate import simulate
 from rigidblocks.dynamics import aba, bias_force, crba, potential_energy
+from rigidblocks.dynamics.drives import Drive
+from rigidblocks.dynamics.motors import TorqueMotor
 from rigidblocks.library import (
     Encoder,
     GravityCompensation,
     InverseDynamicsController,
-    JointActuator,
     RobotPlant,
     Sine,
     TrapezoidalProfile,
@@ -147,11 +148,11 @@ def test_robot_with_motors_and_encoders_stops_at_the_end_of_its_profile(form):
     # all ports of the chain are connected with their units; the robot stops within the
     # encoder resolution of 0.1 mrad
     model, end = planar2().with_gravity((0.0, -9.81, 0.0)), np.array([0.8, -0.6])
+    motors = tuple(Drive(f"motor{k}", k - 1, TorqueMotor(None, 200.0, 1e-3)) for k in (1, 2))
     parts = {
         "profile": TrapezoidalProfile((0.0, 0.0), end, 3.0, 20.0),
         "controller": InverseDynamicsController(model, 400.0, 40.0),
-        "motors": JointActuator((1.0, 1.0), 200.0, 1e-3),
-        "robot": RobotPlant(model),
+        "robot": RobotPlant(model, elements=motors),
         "encoders": Encoder((1e-4, 1e-4), 1e-3),
     }
     wires = {
@@ -160,9 +161,8 @@ def test_robot_with_motors_and_encoders_stops_at_the_end_of_its_profile(form):
         "profile.curvature": "controller.qdd_ref",
         "encoders.q_meas": "controller.q",
         "encoders.qd_meas": "controller.qd",
-        "controller.tau": "motors.tau_ref",
-        "motors.tau": "robot.tau",
-        "robot.qd": "motors.qd",
+        "controller.tau[1]": "robot.motor1_command",
+        "controller.tau[2]": "robot.motor2_command",
         "robot.q": "encoders.q",
     }
     system = System()
@@ -175,48 +175,6 @@ def test_robot_with_motors_and_encoders_stops_at_the_end_of_its_profile(form):
     assert_allclose(result["robot.q"][-1], end, atol=3e-4)
     assert_allclose(result["robot.qd"][-1], 0.0, atol=2e-2)
     assert np.abs(result["profile.y"] - result["robot.q"]).max() < 0.05
-
-
-MOTOR = {"ratio": (50.0, -20.0), "tau_max": (4.0, 2.0), "time_constant": (0.02, 0.05)}
-
-
-def test_actuator_step_response_matches_its_time_constant_and_gear_ratio():
-    # tau_motor = tau_ref (1 - exp(-t / T)), limited to tau_max
-    command = np.array([3.0, 10.0])
-    result = run(JointActuator(**MOTOR), 1e-3, 200, tau_ref=command, h=1e-4)
-    t, reached = 1e-3 * np.arange(201)[:, None], np.minimum(command, MOTOR["tau_max"])
-    motor = reached * (1 - np.exp(-t / MOTOR["time_constant"]))
-    assert_allclose(result["tau_motor"], motor, atol=1e-10)
-    assert_allclose(result["tau"], motor * MOTOR["ratio"], atol=1e-8)
-
-
-@pytest.mark.parametrize("command", [1e3, -1e3])
-def test_motor_torque_never_exceeds_its_limit(command):
-    result = run(JointActuator(**MOTOR), 1e-3, 500, tau_ref=[command, command])
-    assert np.all(np.abs(result["tau_motor"]) <= MOTOR["tau_max"])
-    assert_allclose(
-        result["tau_motor"][-1], np.sign(command) * np.array(MOTOR["tau_max"]), rtol=1e-4
-    )
-
-
-def test_actuator_friction_matches_its_formula_and_dissipates_power(rng):
-    block = JointActuator(1.0, 1.0, 0.01, viscous=(0.5, 0.0), coulomb=(0.0, 2.0), coulomb_speed=0.1)
-    for qd in rng.normal(size=(50, 2)):
-        tau = outputs(block, qd=qd)["tau"]
-        assert np.all(tau * qd < 0)
-        assert_allclose(tau, [-0.5 * qd[0], -2.0 * np.tanh(qd[1] / 0.1)], rtol=1e-12)
-    assert_array_equal(outputs(block, qd=[0.0, 0.0])["tau"], [0.0, 0.0])
-    assert_allclose(outputs(block, qd=[0.0, 0.1])["tau"][1], -2.0 * 0.76, rtol=3e-3)
-
-
-def test_actuator_has_the_units_of_its_joints():
-    block = JointActuator(**MOTOR, prismatic=(False, True))
-    ports = {port.name: port.units for port in (*block.inputs, *block.outputs, *block.parameters)}
-    assert ports["tau"] == ("N.m", "N")
-    assert ports["qd"] == ("rad/s", "m/s")
-    assert ports["ratio"] == ("1", "rad/m")
-    assert ports["viscous"] == ("N.m.s/rad", "N.s/m")
-    assert ports["tau_motor"] == ports["tau_ref"] == ("N.m", "N.m")
 
 
 BAD = [
@@ -232,38 +190,10 @@ BAD = [
         lambda: InverseDynamicsController(planar2(), 1.0, np.nan),
         "the start value of port 'kd' must be finite, not [nan, nan]",
     ),
-    (
-        lambda: JointActuator(0.0, 1.0, 1.0),
-        "ratio of a joint actuator must not be zero, but is 0.0",
-    ),
-    (
-        lambda: JointActuator(1.0, 0.0, 1.0),
-        "the start value of tau_max[1] is 0 N.m; it must be positive",
-    ),
-    (
-        lambda: JointActuator(1.0, 1.0, -0.1),
-        "the start value of time_constant[1] is -0.1 s; it must be positive",
-    ),
-    (
-        lambda: JointActuator(1.0, 1.0, 0.1, viscous=-1.0),
-        "the start value of viscous[1] is -1 N.m.s/rad; it must be at least 0",
-    ),
-    (
-        lambda: JointActuator(1.0, 1.0, 0.1, coulomb_speed=0.0),
-        "the start value of coulomb_speed[1] is 0 rad/s; it must be positive",
-    ),
-    (
-        lambda: JointActuator((1.0, 2.0), (1.0, 2.0, 3.0), 0.1),
-        "a joint actuator needs scalars or arrays of equal length",
-    ),
-    (
-        lambda: JointActuator((1.0, 2.0), 1.0, 0.1, prismatic=(True,)),
-        "the start value of port 'ratio' has shape (2,); it needs shape (1,)",
-    ),
 ]
 
 
 @pytest.mark.parametrize(("make", "message"), BAD, ids=[message[:50] for _, message in BAD])
-def test_invalid_controller_and_actuator_arguments_are_rejected(make, message):
+def test_invalid_controller_arguments_are_rejected(make, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         make()

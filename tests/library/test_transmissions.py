@@ -12,17 +12,23 @@ from library_runs import outputs, run
 from rigidblocks.block.evaluators import NumpyEvaluator
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.dynamics import bias_force, crba
-from rigidblocks.dynamics.transmissions import Gear, Rotor
+from rigidblocks.dynamics.drives import Drive, Follower, Gearbox
+from rigidblocks.dynamics.motors import Rotor
 from rigidblocks.library import FloatingBasePlant, HybridPlant, RobotPlant
 from rigidblocks.robot.configuration import random_configuration
-from rigidblocks.robot.joints import Prismatic, Revolute
+from rigidblocks.robot.joints import Prismatic, Revolute, SixDoF
 from rigidblocks.robot.model import Model
 from rigidblocks.robot.robots import planar2, planar_n
 from rigidblocks.spatial.spatial import mcI, xlt
 
 RTOL = 1e-10  # rounding of two solutions of the equations of motion
-RATIO = GEARS[1].ratio
+RATIO = GEARS[1].follower.ratio
 HELD = 1e-12  # rad, m: rounding of a gear constraint
+
+
+def geared(name, driven, by, *values):
+    """Return a drive that only couples two joints, with the ratio and the offset in `values`."""
+    return Drive(name, by, follower=Follower(driven, *values))
 
 
 def two_pulleys():
@@ -36,7 +42,10 @@ def test_acceleration_of_a_belt_drive_includes_the_reflected_inertias():
     # (I1 + r^2 I2 + I_rot r_m^2) qdd1 = tau1 + r tau2
     r, elements = (
         -2.5,
-        (Gear("belt", "joint2", "joint1", -2.5), Rotor("motor", "joint1", 1e-4, 50.0)),
+        (
+            geared("belt", "joint2", "joint1", -2.5),
+            Drive("motor", "joint1", Rotor(1e-4), Gearbox(50.0)),
+        ),
     )
     y = outputs(RobotPlant(two_pulleys(), elements=elements), tau=[1.3, 0.4])
     expected = (1.3 + r * 0.4) / (0.3 + r * r * 0.05 + 2500 * 1e-4)
@@ -47,8 +56,8 @@ def test_accelerations_of_rack_and_pinion_satisfy_the_reduced_equation():
     model = replace(
         two_pulleys(), joint=(Revolute(), Prismatic((1.0, 0.0, 0.0))), gravity=np.array([3.0, 0, 0])
     )
-    plant = RobotPlant(model, elements=(Gear("rack", "joint2", "joint1", 0.1, 0.02),))
-    assert {p.name: p.unit for p in plant.parameters}["rack_ratio"] == "m/rad"
+    plant = RobotPlant(model, elements=(geared("rack", "joint2", "joint1", 0.1, 0.02),))
+    assert {p.name: p.unit for p in plant.parameters}["rack_follower_ratio"] == "m/rad"
     # (0.3 + 0.1^2 1) qdd = 0.1 m g with m = 1 kg
     result = run(plant, 1e-2, 100)
     qdd = 0.1 * 3.0 / (0.3 + 0.01)
@@ -61,7 +70,7 @@ def test_geared_double_pendulum_accelerations_satisfy_the_reduced_equations(rng,
     model = planar2().with_gravity((0.0, -9.81, 0.0))
     r = -0.7 if independent_by == "joint1" else -1 / 0.7
     other = "joint2" if independent_by == "joint1" else "joint1"
-    gear = Gear("gear", other, independent_by, r, 0.4)
+    gear = geared("gear", other, independent_by, r, 0.4)
     G = np.array([1.0, r] if independent_by == "joint1" else [r, 1.0])
     o = np.array([0.0, 0.4] if independent_by == "joint1" else [0.4, 0.0])
     for y, yd, *tau in rng.uniform(-2, 2, (10, 4)):
@@ -77,7 +86,7 @@ def test_gear_constraints_of_every_plant_are_satisfied_up_to_rounding_errors(nam
     plant, errors = GEARED_PLANTS[name]((*SPRINGS, *GEARS)), []
     model = getattr(plant, "configuration_model", plant.model)
     hinge, slide = (joint_variable(model, plant, joint) for joint in ("hinge", "slide"))
-    offset = next(one.offset for one in plant.elements if isinstance(one, Gear))
+    offset = next(d.follower.offset for d in plant.elements if getattr(d, "follower", None))
     for h in (4e-3, 2e-3):
         result = run(plant, 4e-3, 100, h=h)
         E = result["energy"]
@@ -100,7 +109,7 @@ def joint_variable(model, plant, joint):
 def test_rotor_has_equal_effects_in_floating_base_and_six_dof_plants():
     # the floating base uses the joint-space inertia, the other plant the articulated bodies
     model = replace(FLOATING, Xtree=(xlt(np.zeros(3)), *FLOATING.Xtree[1:]))
-    rotor = Rotor("motor", "hinge", 2e-3, 10.0)
+    rotor = Drive("motor", "hinge", Rotor(2e-3), Gearbox(10.0))
     floating = FloatingBasePlant(model, velocity0=0.3, qd0=0.5, elements=(rotor,))
     fixed = RobotPlant(model, qd0=[0.3] * 6 + [0.5] * 2, elements=(rotor,))
     tau = np.array([0.3, -0.2])
@@ -111,7 +120,10 @@ def test_rotor_has_equal_effects_in_floating_base_and_six_dof_plants():
 
 
 def test_rotor_elements_have_the_same_effect_as_the_rotor_inertia_parameter():
-    elements = (Rotor("one", "joint1", 0.7e-4, 100.0), Rotor("two", "joint2", 0.2))
+    elements = (
+        Drive("one", "joint1", Rotor(0.7e-4), Gearbox(100.0)),
+        Drive("two", "joint2", Rotor(0.2)),
+    )
     model, state = planar2(), {"q": [0.3, -0.5], "qd": [1.0, 2.0], "tau": [3.0, 4.0]}
     a = outputs(RobotPlant(model, elements=elements), **state)
     b = outputs(RobotPlant(model, rotor_inertia=[0.7, 0.2]), **state)
@@ -121,7 +133,7 @@ def test_rotor_elements_have_the_same_effect_as_the_rotor_inertia_parameter():
 
 def test_torque_of_a_prescribed_joint_includes_the_torques_of_its_driven_joints(rng):
     # u = G^T (H qdd + C - tau) of the prescribed coordinate; two coordinates drive all joints
-    elements = (Gear("belt", "slide", "screw", 0.3, -0.1), *GEARS[:1])
+    elements = (geared("belt", "slide", "screw", 0.3, -0.1), *GEARS[:1])
     plant = HybridPlant(MODEL, ("screw",), elements=elements)
     q, qd = random_configuration(MODEL, rng), rng.uniform(-1, 1, MODEL.nv)
     screw, slide = 5, 1
@@ -137,10 +149,13 @@ def test_torque_of_a_prescribed_joint_includes_the_torques_of_its_driven_joints(
 
 
 def test_ratio_of_a_chain_of_gears_is_the_product_of_the_gear_ratios():
-    chain = (Gear("one", "joint2", "joint1", 2.0, 0.1), Gear("two", "joint3", "joint2", -3.0, 0.2))
+    chain = (
+        geared("one", "joint2", "joint1", 2.0, 0.1),
+        geared("two", "joint3", "joint2", -3.0, 0.2),
+    )
     direct = (
-        Gear("one", "joint2", "joint1", 2.0, 0.1),
-        Gear("two", "joint3", "joint1", -6.0, -0.1),
+        geared("one", "joint2", "joint1", 2.0, 0.1),
+        geared("two", "joint3", "joint1", -6.0, -0.1),
     )
     a, b = (
         outputs(RobotPlant(planar_n(3), elements=gears), qd=[1.0, 2.0, -6.0], tau=[1.0, 2.0, 3.0])
@@ -152,21 +167,36 @@ def test_ratio_of_a_chain_of_gears_is_the_product_of_the_gear_ratios():
 
 def test_gear_ratio_is_a_tunable_parameter():
     def plant(ratio):
-        return RobotPlant(two_pulleys(), elements=(Gear("belt", "joint2", "joint1", ratio),))
+        return RobotPlant(two_pulleys(), elements=(geared("belt", "joint2", "joint1", ratio),))
 
     flat = Memory(plant(2.0))
     m = flat.start()
-    m[flat.where["tau"]], m[flat.where["belt_ratio"]] = [1.0, 0.5], 3.0
+    m[flat.where["tau"]], m[flat.where["belt_follower_ratio"]] = [1.0, 0.5], 3.0
     y = NumpyEvaluator(flat).output(m)
     assert_allclose(y[:2], outputs(plant(3.0), tau=[1.0, 0.5])["qdd"], rtol=1e-14)
 
 
 BAD = [
-    ((Gear("g", "joint2", "joint2"),), "joint2 is driven by itself"),
-    ((Gear("g", "joint2", "joint1"), Gear("h", "joint1", "joint2")), "is driven by itself"),
-    ((Gear("g", "joint2", "joint1"), Gear("h", "joint2", "joint1")), "driven by two gears"),
-    ((Gear("g", "joint2", "knee"),), "element 'g': model 'planar2' has no joint 'knee'"),
-    ((Rotor("r", 7, 1.0),), "element 'r': model 'planar2' has no joint 7"),
+    ((geared("g", "joint2", "joint2"),), "joint2 is driven by itself"),
+    (
+        (
+            geared("g", "joint2", "joint1"),
+            geared("h", "joint1", "joint2"),
+        ),
+        "is driven by itself",
+    ),
+    (
+        (
+            geared("g", "joint2", "joint1"),
+            geared("h", "joint2", "joint1"),
+        ),
+        "driven by two gears",
+    ),
+    (
+        (geared("g", "joint2", "knee"),),
+        "element 'g': model 'planar2' has no joint 'knee'",
+    ),
+    ((Drive("r", 7, Rotor(1.0)),), "element 'r': model 'planar2' has no joint 7"),
 ]
 
 
@@ -177,18 +207,18 @@ def test_inconsistent_gears_are_rejected(elements, message):
 
 
 def test_rotors_and_gears_with_invalid_parameters_are_rejected():
-    with pytest.raises(ValueError, match="the ratio of the Gear 'g' must not be zero"):
-        Gear("g", "joint2", "joint1", 0.0)
+    with pytest.raises(ValueError, match="the ratio of a Follower must not be zero"):
+        geared("g", "joint2", "joint1", 0.0)
     with pytest.raises(
         ValueError, match="inertia of a Rotor must be finite and at least 0, not -1"
     ):
-        Rotor("r", "joint1", -1.0)
+        Drive("r", "joint1", Rotor(-1.0))
     with pytest.raises(ValueError, match="identifier"):
-        Rotor("the rotor", "joint1", 1.0)
+        Drive("the rotor", "joint1", Rotor(1.0))
 
 
 def test_initial_configuration_that_violates_a_gear_is_rejected():
-    gear = Gear("g", "joint2", "joint1", 2.0, 0.1)
+    gear = geared("g", "joint2", "joint1", 2.0, 0.1)
     assert_allclose(RobotPlant(planar2(), elements=(gear,)).q0, [0.0, 0.1])
     with pytest.raises(ValueError, match=re.escape("the gears require [1.0, 2.1]")):
         RobotPlant(planar2(), q0=[1.0, 1.0], elements=(gear,))
@@ -199,3 +229,32 @@ def test_initial_configuration_that_violates_a_gear_is_rejected():
 def test_prescribing_a_driven_joint_is_rejected():
     with pytest.raises(ValueError, match="is driven by a gear and cannot be prescribed"):
         HybridPlant(MODEL, ("slide",), elements=GEARS)
+
+
+def test_rotor_as_a_body_with_a_follower_has_gyroscopic_torques():
+    # A free platform carries a link and its rotor, which spin about z with qd and N qd
+    N, J = 30.0, 1e-3
+    rotor = mcI(0.5, np.zeros(3), np.diag([1e-3, 1e-3, J]))
+    platform = mcI(2.0, np.zeros(3), np.diag([0.3, 0.4, 0.5]))
+    link = mcI(1.0, np.zeros(3), 0.1 * np.eye(3))
+    model = Model(
+        "platform",
+        (-1, 0, 0),
+        (SixDoF(), Revolute(), Revolute()),
+        (xlt(np.zeros(3)),) * 3,
+        (platform, link, rotor),
+        np.zeros(3),
+        joint_names=("free", "link", "rotor"),
+    )
+    drive = Drive("gear", "link", follower=Follower("rotor", N))
+    w, speed = np.array([0.7, -0.4, 0.2]), 3.0
+    qd = np.r_[w, np.zeros(3), speed, N * speed]
+    y = outputs(RobotPlant(model, qd0=qd, elements=(drive,)))
+    # Euler's equation of the gyrostat: I dw/dt + z (J_link + N J) qdd = -w x (I w + z h)
+    I = np.diag([0.3, 0.4, 0.5]) + 0.1 * np.eye(3) + np.diag([1e-3, 1e-3, J])
+    z = np.array([0.0, 0.0, 1.0])
+    a, h = 0.1 + N * J, (0.1 + N * J) * speed
+    # link: 0.1 (dw_z + qdd) + N J (dw_z + N qdd) = 0
+    A = np.block([[I, a * z[:, None]], [a * z[None], np.array([[0.1 + N * N * J]])]])
+    expected = np.linalg.solve(A, np.r_[-np.cross(w, I @ w + h * z), 0.0])
+    assert_allclose(y["qdd"][[0, 1, 2, 6]], expected, rtol=1e-10)

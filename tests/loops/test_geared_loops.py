@@ -16,7 +16,12 @@ from rigidblocks.dynamics.loops import (
     project,
     project_position,
 )
-from rigidblocks.dynamics.transmissions import Gear, Rotor, gear_constraints, transmissions
+from rigidblocks.dynamics.transmissions import (
+    GearPair,
+    ReflectedRotor,
+    gear_constraints,
+    transmissions,
+)
 from rigidblocks.robot.configuration import integrate, neutral
 from rigidblocks.robot.joints import Prismatic, Revolute, SixDoF, Spherical
 
@@ -41,12 +46,12 @@ def geared_model(request, rng):
     start = neutral(tree)
     model = with_loops(tree, start, [(Spherical(), 3, 7), (Spherical(), 4, 8)], rng)
     s = closed_state(model, start, rng)
-    parts = [Rotor("rotor", 2, inertia=0.01, ratio=30.0)]
-    for k, (driven, by) in enumerate(DRIVES[request.param]):
+    pairs = []
+    for driven, by in DRIVES[request.param]:
         ratio = rng.uniform(0.5, 2.0)
         offset = s.q[driven + 6] - ratio * s.q[by + 6]
-        parts.append(Gear(f"gear_{k}", driven, by, ratio, offset))
-    given = transmissions(model, parts)
+        pairs.append(GearPair(driven, by, ratio, offset))
+    given = transmissions(model, [ReflectedRotor(2, inertia=0.01, ratio=30.0)], pairs)
     return model, given, s
 
 

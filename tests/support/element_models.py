@@ -13,10 +13,11 @@ from rigidblocks.contact import (
     Plane,
     Sphere,
 )
+from rigidblocks.dynamics.drives import Drive, Follower, Gearbox, drive_transmissions
 from rigidblocks.dynamics.force_elements import Between, ForceElement
 from rigidblocks.dynamics.force_laws import Friction, Spring, Stop
 from rigidblocks.dynamics.loops import project
-from rigidblocks.dynamics.transmissions import Gear, Rotor, transmissions
+from rigidblocks.dynamics.motors import Rotor
 from rigidblocks.library import (
     ClosedLoopPlant,
     FloatingBasePlant,
@@ -55,8 +56,8 @@ TOUCHING = replace(MODEL, contact=((), (Sphere(0.3),), (), ()))
 STRUT = Between("hand", (0.3, -0.2, 0.1), "arm", (0.1, 0.4, -0.3))
 TETHER = Between("hand", (0.0, 0.1, 0.2), None, (1.5, -1.0, 2.0))
 GEARS = (
-    Rotor("motor", "slide", 1e-3, 30.0),
-    Gear("belt", "slide", "hinge", 0.3, -0.1),
+    Drive("motor", "slide", Rotor(1e-3), Gearbox(30.0)),
+    Drive("belt", "hinge", follower=Follower("slide", 0.3, -0.1)),
 )
 SPRINGS = (
     ForceElement("hinge", "hinge", Spring(30.0, 0.0, 0.2, 1.0)),
@@ -78,7 +79,7 @@ def _speeds(model, free=0):
     hinge, slide = (
         model.v_slices[model.joint_names.index(name)].start for name in ("hinge", "slide")
     )
-    qd[slide] = GEARS[1].ratio * qd[hinge]
+    qd[slide] = GEARS[1].follower.ratio * qd[hinge]
     return qd[free:]
 
 
@@ -97,9 +98,10 @@ GEARED_PLANTS = {
 def _geared_five_bar(elements):
     """Return the five-bar linkage with the gear at its start."""
     q0 = FIVE_BAR.q0
-    offset = q0[1] - GEARS[1].ratio * q0[0]
-    elements = [replace(one, offset=offset) if isinstance(one, Gear) else one for one in elements]
-    given = transmissions(LOOP, [one for one in elements if isinstance(one, Gear)])
+    offset = q0[1] - GEARS[1].follower.ratio * q0[0]
+    follower = replace(GEARS[1].follower, offset=offset)
+    elements = [replace(one, follower=follower) if one is GEARS[1] else one for one in elements]
+    given = drive_transmissions(LOOP, [one for one in elements if one.name == GEARS[1].name])
     qd0 = project(LOOP, q0, np.linspace(1.0, -1.0, LOOP.nv), transmissions=given)[1]
     return ClosedLoopPlant(LOOP, q0, qd0=qd0, elements=elements)
 

@@ -32,7 +32,14 @@ from rigidblocks.contact import (
 from rigidblocks.dynamics.drives import Drive, Elasticity, Gearbox, PositionServo, VelocityServo
 from rigidblocks.dynamics.force_laws import Friction, LuGre
 from rigidblocks.dynamics.hydraulics import HydraulicCylinder
-from rigidblocks.dynamics.motors import AffineMotor, CurrentLoop, DCMotor, SynchronousMotor, Thermal
+from rigidblocks.dynamics.motors import (
+    AffineMotor,
+    CurrentLoop,
+    DCMotor,
+    SynchronousMotor,
+    Thermal,
+    TorqueMotor,
+)
 from rigidblocks.library import (
     IMU,
     Chirp,
@@ -51,7 +58,6 @@ from rigidblocks.library import (
     InverseDynamicsController,
     InverseKinematics,
     JerkLimitedProfile,
-    JointActuator,
     JointLimits,
     JointWrenches,
     LoopClosure,
@@ -219,10 +225,20 @@ BLOCKS = {
         {(f"f_ext{k}", "f_ext") for k in (1, 2, 3)},
     ),
     "actuator": (
-        JointActuator(
-            (50.0, 20.0), 3.0, 5e-3, viscous=0.4, coulomb=(1.0, 2.0), prismatic=(False, True)
+        RobotPlant(
+            MODELS["planar2"](),
+            elements=tuple(
+                Drive(
+                    f"motor{k}",
+                    k,
+                    TorqueMotor(1e-3, 3.0, 5e-3),
+                    Gearbox(50.0 - 30.0 * k),
+                    friction=Friction(1.0 + k, 0.4, 0.01),
+                )
+                for k in range(2)
+            ),
         ),
-        {("qd", "tau")},
+        {("tau", "qdd")},
     ),
     "affine motors": (
         RobotPlant(MODELS["planar2"](), elements=AFFINE),

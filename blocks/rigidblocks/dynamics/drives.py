@@ -1,4 +1,4 @@
-"""Drives of joints: motor, current loop, servo, gearbox, elasticity and friction.
+"""Drives of joints: motor, current loop, servo, gearbox, elasticity, friction and follower.
 
 The motor and the gearbox of a drive are either rigidly connected to the joint or elastic:
 
@@ -12,7 +12,7 @@ for a revolute joint, and in m, m/s and N for a prismatic joint.
 """
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -26,8 +26,21 @@ from rigidblocks.dynamics.force_elements import (
     check_name,
 )
 from rigidblocks.dynamics.force_laws import Law, Number, Numbers
-from rigidblocks.dynamics.motors import ROTOR, UNITS, CurrentLoop, Motor, RotorMotion, Signal
-from rigidblocks.dynamics.transmissions import Rotor
+from rigidblocks.dynamics.motors import (
+    ROTOR,
+    UNITS,
+    CurrentLoop,
+    Motor,
+    Rotor,
+    RotorMotion,
+    Signal,
+)
+from rigidblocks.dynamics.transmissions import (
+    GearPair,
+    ReflectedRotor,
+    Transmissions,
+    transmissions,
+)
 from rigidblocks.robot.tree import Tree
 from rigidblocks.spatial.scalar import (
     clip_with_events,
@@ -39,6 +52,7 @@ from rigidblocks.spatial.scalar import (
     select,
 )
 
+_NO_MOTOR = Rotor()
 _LEAST_RATIO = 1e-30  # a negative ratio can be tuned up to -1e-30, but not to zero
 
 
@@ -316,6 +330,45 @@ class Elasticity(Numbers):
         return energy if self.K3 is None else energy + self.K3 * square * square / 4
 
 
+@dataclass(frozen=True)
+class Follower(Numbers):
+    """Joint that a gear, a belt or a rack couples to the joint of a drive, such as a mimic joint.
+
+        q_follower = ratio q + offset
+
+    The joints satisfy the constraint exactly. The equations of motion use independent variables or,
+    in a plant with loops, an additional constraint after the loop constraints. Both joints may have
+    motors, and a follower may drive other joints.
+
+    Raises:
+        ValueError: The ratio is zero.
+    """
+
+    joint: str | int | AlongJoint
+    ratio: Any = 1.0
+    offset: Any = 0.0
+    quantities: ClassVar = {
+        "ratio": Number("follower ratio", "ratio of the speed of the follower to the joint speed"),
+        "offset": Number("follower length", "position of the follower at zero joint position"),
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.ratio, float | int) and self.ratio == 0:
+            raise ValueError("the ratio of a Follower must not be zero")
+
+    def units(self, model: Tree, by: str) -> dict[str, str]:
+        """Return the units of the parameters; `by` is the unit of the joint of the drive."""
+        line = as_joint_line(self.joint)
+        if isinstance(line, AlongVelocity):
+            raise ValueError(
+                "gears support only joints whose velocities are the derivatives of their positions"
+            )
+        own = line.units(model)["length"]
+        ratio = "1" if own == by else f"{own}/{by}"
+        return {"follower ratio": ratio, "follower length": own}
+
+
 class DriveEffects(NamedTuple):
     """Effects of a drive on its joint.
 
@@ -335,7 +388,7 @@ _FRICTIONS = {"friction": "friction", "motor_friction": "friction of the motor"}
 
 @dataclass(frozen=True)
 class Drive:
-    """Drive of a joint: motor, current loop, servo, gearbox, elasticity and friction.
+    """Drive of a joint: motor or rotor, current loop, servo, gearbox, elasticity and friction.
 
     A drive is an element of a plant. It adds its commands to the inputs of the plant, such as
     `knee_command`, its states and measurements to the outputs, such as `knee_current`, and its
@@ -346,8 +399,10 @@ class Drive:
         name: Name of the drive, an identifier.
         joint: Name or index of a joint with one degree of freedom, `AlongJoint`, or `JointSum`. For
             a `JointSum`, such as a differential, s is the weighted sum of joint positions, and the
-            force acts on each joint with the weight of the joint.
-        motor: Motor, which receives the command if the drive has no servo.
+            force acts on each joint with the weight of the joint. A rigid drive with only a `Rotor`
+            may also act on an `AlongVelocity`.
+        motor: Motor, which receives the command if the drive has no servo. By default, a `Rotor`
+            without inertia.
         gearbox: Ratio, efficiency and backlash of the gearbox.
         current_loop: Controller of the current of an electric motor, or None.
         servo: Position servo or velocity servo, or None.
@@ -356,6 +411,7 @@ class Drive:
         motor_friction: Law of the friction at the rotor [N m, rad/s], or None.
         effort: Limit of the sum of the forces of all drives at the joint [N m or N]. The smallest
             limit of these drives applies. None: no limit.
+        follower: Joint that a gear, a belt or a rack couples to the joint of the drive, or None.
 
     Raises:
         ValueError: An elastic drive has no rotor inertia, a rigid drive has backlash, a motor does
@@ -365,7 +421,7 @@ class Drive:
 
     name: str
     joint: str | int | AlongJoint | JointSum
-    motor: Motor
+    motor: Motor = _NO_MOTOR
     gearbox: Gearbox = Gearbox()
     current_loop: CurrentLoop | None = None
     servo: Servo | None = None
@@ -373,6 +429,7 @@ class Drive:
     friction: Law | None = None
     motor_friction: Law | None = None
     effort: float | None = None
+    follower: Follower | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -385,6 +442,7 @@ class Drive:
             "elasticity": Elasticity,
             "friction": Law,
             "motor_friction": Law,
+            "follower": Follower,
         }
         for field, kind in kinds.items():
             value = getattr(self, field)
@@ -405,6 +463,8 @@ class Drive:
                 f"{whose} acts on a JointSum, which supports neither an effort limit nor the rotor "
                 "inertia of a rigid drive"
             )
+        if isinstance(self.joint, JointSum) and self.follower is not None:
+            raise ValueError(f"{whose} acts on a JointSum, which does not support a follower")
         if self.elasticity is None and self.gearbox.backlash is not None:
             raise ValueError(f"{whose} has backlash and needs an elasticity for its teeth")
         if self.motor.is_linear and (
@@ -428,6 +488,12 @@ class Drive:
         """Joint variable or sum of joint variables that the drive moves."""
         return self.joint if isinstance(self.joint, JointSum) else as_joint_line(self.joint)
 
+    @property
+    def has_force(self) -> bool:
+        """True if the drive has a motor with a torque, an elasticity or friction."""
+        parts = (self.elasticity, self.friction, self.motor_friction)
+        return not isinstance(self.motor, Rotor) or any(part is not None for part in parts)
+
     # ---- parameters ----
 
     def _components(self) -> dict[str, Numbers]:
@@ -437,12 +503,20 @@ class Drive:
             "thermal": getattr(self.motor, "thermal", None),
             "current_loop": self.current_loop,
             "servo": self.servo,
-            "gearbox": None if self.motor.is_linear else self.gearbox,
+            "gearbox": self.gearbox if self._has_rotor else None,
             "elasticity": self.elasticity,
             "friction": self.friction,
             "motor_friction": self.motor_friction,
+            "follower": self.follower,
         }
         return {name: record for name, record in every.items() if record is not None}
+
+    @property
+    def _has_rotor(self) -> bool:
+        """True if a force or an inertia acts at a rotor, so that the gearbox has an effect."""
+        if isinstance(self.motor, Rotor):
+            return self.motor.inertia is not None or self.motor_friction is not None
+        return not self.motor.is_linear
 
     def numbers(self) -> dict[str, tuple[Any, Number]]:
         """Return the value and the description of each parameter, by name such as `motor_R`."""
@@ -461,9 +535,11 @@ class Drive:
             ValueError: The joint does not exist, has no position or does not fit the motor.
         """
         line = self.line
-        if isinstance(line, AlongVelocity):
+        if isinstance(line, AlongVelocity) and (self.has_force or self.follower is not None):
             raise ValueError("a drive needs a joint position; `AlongVelocity` has no position")
         units = line.units(model)
+        if self.follower is not None:
+            units = units | self.follower.units(model, units["length"])
         if self.motor.is_linear and units["length"] != "m":
             raise ValueError(f"a {type(self.motor).__name__} needs a prismatic joint")
         return units | UNITS
@@ -485,14 +561,20 @@ class Drive:
         return other
 
     @property
-    def rotor(self) -> Rotor | None:
+    def rotor(self) -> ReflectedRotor | None:
         """Rotor of a rigid drive, which the plant adds to the inertia of the joint."""
         if self.elasticity is not None or self.motor.inertia is None:
             return None
-        found = object.__new__(Rotor)  # unchecked: the values may be traced
-        values = {"inertia": self.motor.inertia, "ratio": self.gearbox.ratio}
-        vars(found).update({"name": self.name, "joint": self.joint, **values})
-        return found
+        assert not isinstance(self.line, JointSum)
+        return ReflectedRotor(self.line, self.motor.inertia, self.gearbox.ratio)
+
+    @property
+    def gear_pair(self) -> GearPair | None:
+        """Coupling of the follower to the joint of the drive."""
+        if self.follower is None:
+            return None
+        assert not isinstance(self.line, JointSum)
+        return GearPair(self.follower.joint, self.line, self.follower.ratio, self.follower.offset)
 
     # ---- signals ----
 
@@ -528,13 +610,14 @@ class Drive:
     @property
     def outputs(self) -> tuple[Signal, ...]:
         """Outputs that the drive adds to the plant, without its states."""
-        found = [
-            Signal("force", "force", "force on the joint"),
-            Signal("motor_force", "linear force", "force of the motor")
-            if self.motor.is_linear
-            else Signal("torque", "rotor force", "torque of the motor"),
-            *self.motor.outputs,
-        ]
+        if not self.has_force:
+            return ()
+        found = [Signal("force", "force", "force on the joint")]
+        if self.motor.is_linear:
+            found.append(Signal("motor_force", "linear force", "force of the motor"))
+        elif not isinstance(self.motor, Rotor):
+            found.append(Signal("torque", "rotor force", "torque of the motor"))
+        found += self.motor.outputs
         if self.elasticity is not None:
             found.append(Signal("deflection", "length", "deflection of the elasticity"))
         return tuple(found)
@@ -666,3 +749,15 @@ class Drive:
 
 def _with_prefix(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
     return {f"{prefix}_{name}": value for name, value in values.items()}
+
+
+def drive_transmissions(model: Tree, drives: Iterable[Drive]) -> Transmissions | None:
+    """Return the rotors and gears of drives, or None if the drives have neither.
+
+    Raises:
+        ValueError: Two drives have the same follower, or a joint drives itself.
+    """
+    every = tuple(drives)
+    rotors = [drive.rotor for drive in every if drive.rotor is not None]
+    pairs = [drive.gear_pair for drive in every if drive.gear_pair is not None]
+    return transmissions(model, rotors, pairs) if rotors or pairs else None

@@ -226,6 +226,41 @@ class Motor(Numbers, abc.ABC):
 
 
 @dataclass(frozen=True)
+class Rotor(Motor):
+    """Rotor without a torque: the armature of a joint, or a motor that is switched off.
+
+    `inertia` [kg m^2] is the inertia about the axis of the rotor. A drive with a rotor has no
+    command.
+    """
+
+    inertia: Any = None
+    quantities: ClassVar = {"inertia": Number("rotor inertia", "inertia of the rotor", 0.0)}
+
+    def commands(self, loop: CurrentLoop | None) -> tuple[Signal, ...]:
+        del loop
+        return ()
+
+    def states(self, loop: CurrentLoop | None) -> tuple[Signal, ...]:
+        del loop
+        return ()
+
+    def respond(
+        self,
+        loop: CurrentLoop | None,
+        command: Mapping[str, Any],
+        torque: Any,
+        rotor: RotorMotion,
+        x: Mapping[str, Any],
+    ) -> Response:
+        del loop, command, torque, rotor, x
+        return Response(0.0, {}, {})
+
+    @property
+    def servo_fault(self) -> str | None:
+        return "a rotor has no torque"
+
+
+@dataclass(frozen=True)
 class TorqueMotor(Motor):
     """Torque source with a limit, a torque-speed envelope and a lag.
 

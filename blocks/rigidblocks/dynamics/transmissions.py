@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.dynamics.force_elements import AlongJoint, AlongVelocity, as_joint_line, check_name
-from rigidblocks.dynamics.force_laws import Number, Numbers
+from rigidblocks.dynamics.force_elements import AlongJoint, as_joint_line
 from rigidblocks.dynamics.forward import JointDynamics, crba, hybrid_dynamics
 from rigidblocks.dynamics.inverse import bias_force, rnea
 from rigidblocks.robot.model import Model
@@ -179,74 +178,27 @@ def aba_with_rotors(
     ).qdd
 
 
-@dataclass(frozen=True)
-class Rotor(Numbers):
-    """Rotor that a gear connects to a joint: D_i = S^T U + ratio^2 inertia (RBDA Eq 9.28).
+class ReflectedRotor(NamedTuple):
+    """Rotor that a gear connects rigidly to a joint: D_i = S^T U + ratio^2 inertia (RBDA Eq 9.28).
 
     `inertia` [kg m^2] is the inertia of the rotor about its own axis. `ratio` is the rotor speed
     divided by the joint speed, in rad/m at a prismatic joint. The model neglects the rotor mass and
     the gyroscopic forces. Along a velocity of a SixDoF joint (`AlongVelocity`), the rotor adds
     inertia, but gravity does not act on it.
-
-    Raises:
-        ValueError: The inertia is negative or the ratio is zero.
     """
 
-    name: str
     joint: str | int | AlongJoint
     inertia: Any
     ratio: Any = 1.0
-    quantities: ClassVar = {
-        "inertia": Number("inertia", "inertia of the rotor", 0.0),
-        "ratio": Number("ratio", "ratio of rotor speed to joint speed"),
-    }
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_transmission(self)
-
-    def units(self, model: Tree) -> dict[str, str]:
-        """Return the units of the parameters; raise ValueError if the joint does not exist."""
-        length = as_joint_line(self.joint).units(model)["length"]
-        return {"inertia": "kg.m2", "ratio": "1" if length == "rad" else "rad/m"}
 
 
-@dataclass(frozen=True)
-class Gear(Numbers):
-    """Coupling of two joints: a gear pair, a belt, a rack, or a mimic joint.
+class GearPair(NamedTuple):
+    """Coupling of two joints: q_driven = ratio q_by + offset."""
 
-        q_driven = ratio q_by + offset
-
-    The joints satisfy the constraint exactly. The equations of motion use independent variables or,
-    in a plant with loops, an additional constraint after the loop constraints. Either joint may
-    have a motor, and a driven joint may drive other joints.
-
-    Raises:
-        ValueError: The ratio is zero.
-    """
-
-    name: str
     driven: str | int | AlongJoint
     by: str | int | AlongJoint
     ratio: Any = 1.0
     offset: Any = 0.0
-    quantities: ClassVar = {
-        "ratio": Number("ratio", "ratio of driven joint speed to driving joint speed"),
-        "offset": Number("length", "driven joint position at zero driving joint position"),
-    }
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_transmission(self)
-
-    def units(self, model: Tree) -> dict[str, str]:
-        """Return the units of the parameters; raise ValueError if a joint does not exist."""
-        if any(isinstance(one, AlongVelocity) for one in (self.driven, self.by)):
-            raise ValueError(
-                "gears support only joints whose velocities are the derivatives of their positions"
-            )
-        driven, by = (as_joint_line(one).units(model)["length"] for one in (self.driven, self.by))
-        return {"ratio": "1" if driven == by else f"{driven}/{by}", "length": driven}
 
 
 class GearRelation(NamedTuple):
@@ -279,27 +231,26 @@ class Transmissions(NamedTuple):
         return _as_floats(G)
 
 
-def transmissions(model: Tree, parts: Iterable[Rotor | Gear]) -> Transmissions:
+def transmissions(
+    model: Tree, rotors: Iterable[ReflectedRotor] = (), pairs: Iterable[GearPair] = ()
+) -> Transmissions:
     """Return the rotor inertias at the joints and the gear relations of the driven variables.
-
-    `parts` contains the rotors and gears of the model.
 
     Raises:
         ValueError: Two gears drive the same joint, or a joint drives itself through other joints.
     """
     inertia: Array = np.zeros(model.nv, dtype=object)
     given: dict[int, GearRelation] = {}
-    for part in parts:
-        if isinstance(part, Rotor):
-            k = as_joint_line(part.joint).variables(model)[1]
-            inertia[k] = inertia[k] + part.ratio * part.ratio * part.inertia
-            continue
-        k, by = (as_joint_line(joint).variables(model)[1] for joint in (part.driven, part.by))
+    for rotor in rotors:
+        k = as_joint_line(rotor.joint).variables(model)[1]
+        inertia[k] = inertia[k] + rotor.ratio * rotor.ratio * rotor.inertia
+    for pair in pairs:
+        k, by = (as_joint_line(joint).variables(model)[1] for joint in (pair.driven, pair.by))
         if k in given:
             raise ValueError(
                 f"{_joint_of(model, k)} is driven by two gears; at most one gear can drive a joint"
             )
-        given[k] = GearRelation(by, part.ratio, part.offset)
+        given[k] = GearRelation(by, pair.ratio, pair.offset)
     return Transmissions(
         _as_floats(inertia), {k: _relation_to_independent(model, given, k) for k in given}
     )
@@ -382,12 +333,6 @@ def geared_accelerations(
         if k in prescribed:
             forces[k] = left[j]
     return JointDynamics(known + found, forces)
-
-
-def _check_transmission(part: Rotor | Gear) -> None:
-    check_name(part.name)
-    if isinstance(part.ratio, float | int) and part.ratio == 0:
-        raise ValueError(f"the ratio of the {type(part).__name__} '{part.name}' must not be zero")
 
 
 def _relation_to_independent(

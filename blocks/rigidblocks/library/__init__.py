@@ -21,7 +21,7 @@ from rigidblocks.library.frames import (
     JointWrenches,
     WrenchSum,
 )
-from rigidblocks.library.joint_forces import JointActuator, JointLimits
+from rigidblocks.library.joint_forces import JointLimits
 from rigidblocks.library.linear_systems import (
     Derivative,
     Integrator,
@@ -107,7 +107,6 @@ __all__ = [
     "InverseDynamicsController",
     "InverseKinematics",
     "JerkLimitedProfile",
-    "JointActuator",
     "JointLimits",
     "JointWrenches",
     "Logic",

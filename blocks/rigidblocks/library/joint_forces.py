@@ -1,4 +1,4 @@
-"""Blocks that compute joint forces of actuators and of compliant stops at joint limits."""
+"""Block that computes the forces of compliant stops at joint limits."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -7,125 +7,12 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.block.block import Block, Port, Record, Values
-from rigidblocks.dynamics import coulomb_friction, viscous_friction
 from rigidblocks.dynamics.force_laws import stable_step, stop_push
 from rigidblocks.dynamics.operational_space import inverse_inertia
 from rigidblocks.library.common_ports import joint_ports, joint_units
-from rigidblocks.library.sources import signal_count
 from rigidblocks.robot.tree import Tree
-from rigidblocks.spatial.scalar import clip_with_events, less, select
+from rigidblocks.spatial.scalar import less, select
 from rigidblocks.spatial.spatial import Array
-
-# units of the gear ratio, joint velocity, joint force and viscous friction: first for revolute
-# joints, then for prismatic joints
-_TURNS = ("1", "rad/s", "N.m", "N.m.s/rad")
-_SLIDES = ("rad/m", "m/s", "N", "N.s/m")
-
-
-@dataclass(frozen=True, eq=False)
-class JointActuator(Block):
-    """Geared motors of a robot's joints, with torque lag, torque limit and joint friction.
-
-        d(tau_motor)/dt = (tau_ref limited to [-tau_max, tau_max] - tau_motor) / time_constant
-        tau = ratio tau_motor - viscous qd - coulomb tanh(qd / coulomb_speed)
-
-    `ratio` is the motor speed divided by the joint speed. If `prismatic` marks the joint as
-    prismatic, the unit of `ratio` is rad/m. `time_constant` [s] is the time constant of the motor
-    torque, and `tau_max` [N m] is the limit of the commanded motor torque. `viscous` and `coulomb`
-    are joint friction, not motor friction. The Coulomb friction is a smooth function of the speed
-    and reaches 76 % of `coulomb` at `coulomb_speed`. Each value is a scalar or has the shape (n,)
-    for n joints.
-
-    The block does not contain the rotor inertia, which belongs to the equation of motion of the
-    plant. To include the rotor inertia, add ratio^2 times the rotor inertia to the diagonal of the
-    joint-space inertia matrix H (RBDA Eq 9.28). The inner step must resolve the time constant: an
-    RK4 step must be shorter than 2.7 `time_constant`.
-
-    Raises:
-        ValueError: A gear ratio is zero.
-    """
-
-    ratio: Any
-    tau_max: Any
-    time_constant: Any
-    viscous: Any = 0.0
-    coulomb: Any = 0.0
-    coulomb_speed: Any = 0.01
-    prismatic: tuple[bool, ...] = ()
-
-    def __post_init__(self) -> None:
-        if np.any(np.asarray(self.ratio) == 0):
-            raise ValueError(f"the ratio of a joint actuator must not be zero, but is {self.ratio}")
-
-    @cached_property
-    def _n(self) -> int:
-        names = ("ratio", "tau_max", "time_constant", "viscous", "coulomb", "coulomb_speed")
-        values = {name: getattr(self, name) for name in names}
-        return len(self.prismatic) or signal_count("a joint actuator", **values)
-
-    @cached_property
-    def _units(self) -> tuple[tuple[str, ...], ...]:
-        slides = self.prismatic or (False,) * self._n
-        return tuple(zip(*(_SLIDES if slide else _TURNS for slide in slides), strict=True))
-
-    @cached_property
-    def inputs(self) -> tuple[Port, ...]:
-        """Input ports for the motor torque commands tau_ref (n,) and joint velocities qd (n,)."""
-        return (
-            Port("tau_ref", (self._n,), "N.m", "commanded torques of the motors", 0.0),
-            Port("qd", (self._n,), self._units[1], "joint velocities", 0.0),
-        )
-
-    @cached_property
-    def states(self) -> tuple[Port, ...]:
-        """State port for the motor torques tau_motor (n,)."""
-        return (Port("tau_motor", (self._n,), "N.m", "torques of the motors", 0.0),)
-
-    @cached_property
-    def outputs(self) -> tuple[Port, ...]:
-        """Output ports for the joint forces tau (n,) and motor torques tau_motor (n,)."""
-        return (Port("tau", (self._n,), self._units[2], "joint forces"), *self.states)
-
-    @cached_property
-    def parameters(self) -> tuple[Port, ...]:
-        """Parameter ports for all fields of the block except `prismatic`, each (n,)."""
-        shape, (ratio, velocity, force, viscous) = (self._n,), self._units
-        above: Any = {"min": 0.0, "positive": True}
-        return (
-            Port("ratio", shape, ratio, "motor speed divided by joint speed", self.ratio),
-            Port(
-                "tau_max", shape, "N.m", "limit of the motor torque command", self.tau_max, **above
-            ),
-            Port(
-                "time_constant",
-                shape,
-                "s",
-                "time constant of the motor torque",
-                self.time_constant,
-                **above,
-            ),
-            Port("viscous", shape, viscous, "viscous friction at the joint", self.viscous, min=0.0),
-            Port("coulomb", shape, force, "Coulomb friction at the joint", self.coulomb, min=0.0),
-            Port(
-                "coulomb_speed",
-                shape,
-                velocity,
-                "joint speed at which friction reaches 76 % of the Coulomb friction",
-                self.coulomb_speed,
-                positive=True,
-            ),
-        )
-
-    def derivative(self, x: Record, u: Record, p: Record) -> Values:
-        return {
-            "tau_motor": (clip_with_events(u.tau_ref, -p.tau_max, p.tau_max) - x.tau_motor)
-            / p.time_constant
-        }
-
-    def output(self, x: Record, u: Record, p: Record) -> Values:
-        friction = viscous_friction(u.qd, p.viscous)
-        friction = friction + coulomb_friction(u.qd, p.coulomb, p.coulomb_speed)
-        return {"tau": p.ratio * x.tau_motor + friction}
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from rigidblocks.block.block import finite
 from rigidblocks.common.name_hints import explain_calls
-from rigidblocks.dynamics.drives import Drive, Gearbox
+from rigidblocks.dynamics.drives import Drive, Follower, Gearbox
 from rigidblocks.dynamics.force_elements import (
     AgainstGravity,
     AlongFrame,
@@ -31,8 +31,7 @@ from rigidblocks.dynamics.force_laws import (
 from rigidblocks.dynamics.forward import crba
 from rigidblocks.dynamics.joint_kinematics import floating_base_body
 from rigidblocks.dynamics.kinematics import body_poses, body_velocities
-from rigidblocks.dynamics.motors import AffineMotor
-from rigidblocks.dynamics.transmissions import Gear, Rotor
+from rigidblocks.dynamics.motors import AffineMotor, Rotor
 from rigidblocks.library.closed_loops import ClosedLoopPlant
 from rigidblocks.library.controllers import PDController
 from rigidblocks.library.described_sensors import SensedPlant
@@ -292,10 +291,11 @@ def described_controller(robot: RobotDescription) -> PDController:
 
 def described_elements(
     robot: RobotDescription, joint_friction: bool = False, stops: tuple[float, float] | None = None
-) -> tuple[ForceElement | Rotor | Gear, ...]:
-    """Return the rotors, gears and force elements in a robot file, as elements of a plant.
+) -> tuple[ForceElement | Drive, ...]:
+    """Return the drives and force elements in a robot file, as elements of a plant.
 
-    The elements always include the rotors, the gears and the gravity compensation of bodies.
+    The elements always include the rotors and gears, as drives without a command, and the gravity
+    compensation of bodies.
     Springs and stops are stiff relative to the small inertias of fingers and wrists. Such plants
     may need an implicit method.
 
@@ -310,11 +310,11 @@ def described_elements(
     """
     names, f = _element_names(robot), robot.joint_properties
     starts = [v.start for v in robot.model.v_slices]
-    elements: list[ForceElement | Rotor | Gear] = []
+    elements: list[ForceElement | Drive] = []
     for joint, variable, k in _degrees_of_freedom(robot):
         line, name = _line(robot, joint, variable), names[k]
         if f.armature[k]:
-            elements.append(Rotor(f"{name}_rotor", line, float(f.armature[k])))
+            elements.append(Drive(f"{name}_rotor", line, Rotor(float(f.armature[k]))))
         rest = 0.0 if isinstance(line, AlongVelocity) else float(f.rest[k])
         laws = [*(_friction_laws(f, k, rest) if joint_friction else ())]
         laws += [*(_stop_laws(f, k, stops) if stops else ())]
@@ -323,7 +323,11 @@ def described_elements(
         elements += [*described_springs(robot), *_drag_elements(robot)]
     elements += [*_tendon_elements(robot, joint_friction, stops), *_weight_elements(robot)]
     elements += [
-        Gear(f"{names[starts[c.joint]]}_gear", c.joint, c.source, c.ratio, c.offset)
+        Drive(
+            f"{names[starts[c.joint]]}_gear",
+            c.source,
+            follower=Follower(c.joint, c.ratio, c.offset),
+        )
         for c in robot.couplings
     ]
     return _with_unique_names(elements)

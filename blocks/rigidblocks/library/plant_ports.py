@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.block.block import Port, Record, StartRelation, finite
-from rigidblocks.dynamics.drives import Drive
+from rigidblocks.dynamics.drives import Drive, drive_transmissions
 from rigidblocks.dynamics.force_elements import (
     AlongVelocity,
     Compliance,
@@ -27,11 +27,8 @@ from rigidblocks.dynamics.force_laws import TRANSLATION
 from rigidblocks.dynamics.forward import crba
 from rigidblocks.dynamics.motors import Signal
 from rigidblocks.dynamics.transmissions import (
-    Gear,
-    Rotor,
     Transmissions,
     project_onto_gears,
-    transmissions,
 )
 from rigidblocks.library.frames import Frame
 from rigidblocks.robot.configuration import unit_quaternions
@@ -145,13 +142,13 @@ def _payload_inertia(p: Record) -> RigidInertia:
     return RigidInertia(m, m * c, symmetric(I))
 
 
-Element = ForceElement | Rotor | Gear | Drive
+Element = ForceElement | Drive
 GEAR_TOLERANCE = 1e-9  # [rad or m] largest gear error of an initial configuration
 
 
 @dataclass(frozen=True, eq=False)
 class Elements:
-    """Force elements, rotors, gears and drives of a plant.
+    """Force elements and drives of a plant.
 
     Attributes:
         model: Model of the plant.
@@ -168,16 +165,14 @@ class Elements:
     def __post_init__(self) -> None:
         if isinstance(self.members, Element) or not isinstance(self.members, Iterable):
             raise TypeError(
-                "`elements` must be a tuple of ForceElement, Rotor, Gear or Drive elements, not "
+                "`elements` must be a tuple of ForceElement or Drive elements, not "
                 f"{self.members!r}"
             )
         object.__setattr__(self, "members", tuple(self.members))
         names: set[str] = set()
         for element in self.members:
             if not isinstance(element, Element):
-                raise TypeError(
-                    f"an element must be a ForceElement, Rotor, Gear or Drive, not {element!r}"
-                )
+                raise TypeError(f"an element must be a ForceElement or a Drive, not {element!r}")
             if element.name in names:
                 raise ValueError(f"two elements have the name '{element.name}'")
             names.add(element.name)
@@ -189,12 +184,16 @@ class Elements:
 
     @cached_property
     def forces(self) -> tuple[ForceElement, ...]:
-        """Force elements, without the rotors and gears."""
+        """Force elements, without the drives."""
         return tuple(element for element in self.members if isinstance(element, ForceElement))
 
     @cached_property
     def drives(self) -> tuple[Drive, ...]:
-        """Drives among the elements."""
+        """Drives with a force; other drives are rotors and gears."""
+        return tuple(element for element in self._every_drive if element.has_force)
+
+    @property
+    def _every_drive(self) -> tuple[Drive, ...]:
         return tuple(element for element in self.members if isinstance(element, Drive))
 
     @cached_property
@@ -220,13 +219,13 @@ class Elements:
 
     @cached_property
     def has_gears(self) -> bool:
-        """True if one of the elements is a gear."""
-        return any(isinstance(element, Gear) for element in self.members)
+        """True if one of the drives has a follower."""
+        return any(drive.follower is not None for drive in self._every_drive)
 
     @cached_property
     def start_transmissions(self) -> Transmissions | None:
         """Rotors and gears with initial parameter values; None if the plant has neither."""
-        return self._transmissions(self.members)
+        return drive_transmissions(self.model, self._every_drive)
 
     @property
     def rotor_inertia(self) -> Array | None:
@@ -428,10 +427,10 @@ class Elements:
     @cached_property
     def _has_rotor_bias(self) -> bool:
         """True if a rotor acts along a translational velocity and therefore has a bias force."""
-        rotors = (element.joint for element in self.members if isinstance(element, Rotor))
+        lines = (drive.line for drive in self._every_drive if drive.rotor is not None)
         return any(
             isinstance(line, AlongVelocity) and line.units(self.model) == TRANSLATION
-            for line in rotors
+            for line in lines
         )
 
     def margins(self, q: Array, qd: Array, x: Record, p: Record) -> Array:
@@ -458,7 +457,7 @@ class Elements:
     def transmissions(self, p: Record) -> Transmissions | None:
         """Return the rotors and gears with the parameter values p, or None if none exist."""
         return (
-            self._transmissions(_set_parameters(self.members, p))
+            drive_transmissions(self.model, _set_parameters(self._every_drive, p))
             if self.start_transmissions
             else None
         )
@@ -553,12 +552,6 @@ class Elements:
         ]
         stiffest = np.array(found).reshape(-1, 2)
         return Compliance(rows, *stiffest.T)
-
-    def _transmissions(self, elements: Iterable[Element]) -> Transmissions | None:
-        parts = [element for element in elements if isinstance(element, Rotor | Gear)]
-        rotors = (element.rotor for element in elements if isinstance(element, Drive))
-        parts += [rotor for rotor in rotors if rotor is not None]
-        return transmissions(self.model, parts) if parts else None
 
 
 def _set_parameters(elements: Iterable[Any], p: Record) -> list[Any]:

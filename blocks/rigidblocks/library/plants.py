@@ -74,7 +74,7 @@ class Plant(Block):
     @property
     @abc.abstractmethod
     def force_elements(self) -> Elements:
-        """Force elements, rotors, gears and drives of the plant.
+        """Force elements and drives of the plant.
 
         They act on the joints and bodies of `configuration_model`.
         """
@@ -171,8 +171,8 @@ class RobotPlant(JointPlant):
     the squared gear ratio times the inertia of the rotor (RBDA 9.6). The parameter `gravity`
     defaults to the gravity of the model.
 
-    `elements` are springs, dampers, friction and stops (`ForceElement`), rotors (`Rotor`), gears
-    (`Gear`) and drives (`Drive`), whose commands are inputs. The plant evaluates their forces at
+    `elements` are springs, dampers, friction and stops (`ForceElement`), and rotors,
+    gears and motors (`Drive`), whose commands are inputs. The plant evaluates their forces at
     every stage of the integrator. Their coefficients are parameters, and their forces are outputs.
     The output `energy` includes the energy of the elements. For a joint that a gear drives, the
     gear determines the states. `inertias` adds parameters for the masses of the links and for a
