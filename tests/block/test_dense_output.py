@@ -252,7 +252,7 @@ def test_event_state_is_at_or_just_after_the_zero_crossing(method):
 
 
 @ALL
-def test_step_that_searches_events_but_finds_none_has_the_result_of_a_plain_step(method):
+def test_event_search_without_an_event_does_not_change_the_result_of_a_step(method):
     t, m, happened = first_event(BALL, begun(), 0.0, 0.2, gap, method, 0.03)
     assert (t, happened) == (0.2, False)
     assert_array_equal(m, advance(BALL, begun(), 0.0, 0.2, method, 0.03))

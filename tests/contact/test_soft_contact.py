@@ -133,7 +133,7 @@ def test_reversed_sliding_velocity_reverses_the_friction_force(law, rng):
     assert_allclose(back.friction, -force.friction, rtol=1e-9, atol=1e-9)
 
 
-def test_contact_wrenches_have_the_power_of_the_contact_force_in_the_relative_motion(rng):
+def test_power_of_both_contact_wrenches_is_the_power_of_the_contact_force_in_relative_motion(rng):
     f, c = rng.normal(size=(2, 50, 3))
     on_body = wrench(f, c)
     twists = rng.normal(size=(2, 50, 6))

@@ -109,7 +109,7 @@ def test_energy_error_of_an_elastic_drop_decreases_with_the_step(move, order):
 
 
 @pytest.mark.slow
-def test_damped_drop_dissipates_energy_and_rests_at_weight_over_stiffness():
+def test_damped_drop_dissipates_energy_and_ends_at_a_depth_of_weight_over_stiffness():
     law = SoftLaw(1e4, 60.0, 0.5, 1e4, 60.0)
     path = rk4(law, state_at_height([0.05, 0.02]), 1e-3, 1000)
     E = energy(law, path)

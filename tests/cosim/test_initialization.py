@@ -191,7 +191,7 @@ def medium(start: float) -> AnyModel:
 @pytest.mark.slow
 @pytest.mark.parametrize("start", [288.15, 0.0])
 @pytest.mark.parametrize(("version", "isolated"), [(2, False), (2, True), (3, False)])
-def test_initial_outputs_are_read_after_the_inputs_that_they_depend_on_are_set(
+def test_initial_outputs_of_an_fmu_are_read_after_their_inputs_are_set(
     version, isolated, start, tmp_path
 ):
     file, system = any_fmu(tmp_path, medium(start), version), System()

@@ -84,9 +84,7 @@ def test_fmu_that_crashes_in_the_sharing_test_runs_with_copies_of_its_library(tm
     assert result["p8.y"][-1] == pytest.approx(0.8)
 
 
-def test_program_that_is_not_a_python_interpreter_is_not_started_to_test_an_fmu(
-    tmp_path, monkeypatch
-):
+def test_fmu_sharing_test_starts_no_program_other_than_a_python_interpreter(tmp_path, monkeypatch):
     fmu = Fmu(any_fmu(tmp_path, replace(INDEPENDENT, name="Unknown"), 2))
     monkeypatch.setattr(sys, "executable", "/bin/false")
     assert reuse_of(fmu, 0.0, 0.125) == Reuse()

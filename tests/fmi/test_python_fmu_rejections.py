@@ -88,7 +88,7 @@ def sampled_pd(request, built, tmp_path) -> Fmu:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_call_with_a_nonfinite_input_names_this_input_and_sets_the_finite_inputs(robot, bad):
+def test_error_for_a_nonfinite_input_names_the_input_and_the_finite_inputs_are_set(robot, bad):
     start(robot.slave)
     robot.set(tau_1=0.5)
     robot.set(tau_1=bad, tau_2=3.0)

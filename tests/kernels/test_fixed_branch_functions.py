@@ -143,7 +143,7 @@ def test_switching_function_with_a_constant_value_has_no_event_indicator():
 
 
 @pytest.mark.parametrize(("a", "b"), [(2.0, 1.0), (1.0, 1.0), (-1e300, 1e300), (0.0, np.inf)])
-def test_event_indicator_of_a_limit_has_the_sign_of_the_difference_and_is_bounded(a, b):
+def test_event_indicator_of_a_limit_is_bounded_and_has_the_sign_of_signal_minus_limit(a, b):
     found = excess(a, b)
     assert abs(found) <= 1.0
     assert np.isinf(b) or np.sign(found) == np.sign(a - b)

@@ -247,7 +247,7 @@ def test_sensor_noise_is_bitwise_equal_in_numpy_and_in_c(tmp_path):
     assert len(np.unique(runs[0][:, flat.where["p"]])) == 101
 
 
-def test_noise_of_a_sensor_is_normal_with_its_deviation_and_saturates_at_its_cutoff(tmp_path):
+def test_noisy_sensor_outputs_have_the_declared_deviation_and_saturate_at_the_cutoff(tmp_path):
     plant = described_plant(read(tmp_path, NOISY), sensors=True, seed=7)
     result = run(plant, 10.0, 0.002, tau=0.0)
     p, v = result["robot.p"], result["robot.v"]

@@ -145,7 +145,7 @@ def test_filter_of_a_sampled_linear_plant_equals_the_kalman_filter(signals):
         assert_allclose(sample["covariance"], kalman.P.ravel(), rtol=0, atol=1e-12)
 
 
-def test_missing_measurements_are_ignored(signals):
+def test_kalman_filter_ignores_missing_measurements(signals):
     u, y = signals
     y = y.copy()
     y[3:40, 0], y[20:60, 1] = np.nan, np.nan
@@ -295,7 +295,7 @@ def test_filter_in_a_system_follows_its_plant_exactly_if_input_hold_fits_the_ste
     assert innovation[other] > 1e-2
 
 
-def test_constant_of_a_plant_is_estimated_as_an_additional_state():
+def test_parameter_of_a_plant_is_estimated_as_an_additional_filter_state():
     """The unknown acceleration a of a falling body follows from its position (least squares)."""
 
     @dataclass(frozen=True)
@@ -324,7 +324,7 @@ def test_constant_of_a_plant_is_estimated_as_an_additional_state():
     assert m[memory.where["a"]][0] == pytest.approx(-9.81, abs=0.2)
 
 
-def test_outliers_are_rejected_by_the_gate(signals):
+def test_kalman_filter_rejects_measurement_outliers_outside_its_gate(signals):
     u, y = signals
     plant = StateSpace(A, B, C, np.zeros((2, 1)))
     wild = 0.02 * y

@@ -81,7 +81,7 @@ def test_sampled_contact_forces_are_constant_between_samples():
 
 
 @pytest.mark.slow
-def test_mass_rests_at_a_depth_of_weight_divided_by_stiffness():
+def test_penetration_depth_of_a_resting_mass_is_weight_divided_by_stiffness():
     K, D = 2e4, 150.0
     for ground in (GroundContact(lift(), K, D, sample_time=1e-3), GroundContact(lift(), K, D)):
         result = run(RobotPlant(lift(), [0.05], external_wrenches=True), ground, 2.0, 1e-3)

@@ -365,7 +365,7 @@ def test_residual_of_a_jammed_leg_is_below_the_largest_speed_of_the_step(wedged_
 
 
 @pytest.mark.slow
-def test_tolerance_of_moving_bodies_does_not_change_bodies_at_rest():
+def test_moving_tolerance_option_does_not_affect_bodies_at_rest():
     def heights(tolerance):
         plant = free_bodies(
             [Box((0.2, 0.2, 0.2))] * 3,
@@ -377,7 +377,7 @@ def test_tolerance_of_moving_bodies_does_not_change_bodies_at_rest():
     assert_allclose(heights(1e-4).q, heights(1e-2).q, rtol=0, atol=0)
 
 
-def test_tolerance_of_moving_bodies_must_be_between_zero_and_one():
+def test_moving_tolerance_option_must_be_between_zero_and_one():
     for value in (0.0, 1.0, -1e-3, np.nan):
         with pytest.raises(ValueError, match="moving_tolerance must be above 0 and below 1"):
             free_bodies([Sphere(0.1)], [(0.0, 0.0, 0.1)], moving_tolerance=value)

@@ -104,7 +104,7 @@ def test_error_of_a_failed_assembly_contains_the_nearest_configuration_and_open_
     assert_allclose((angle, distance), (0, 0.5), atol=1e-9)
 
 
-def test_error_of_a_failed_assembly_suggests_to_fix_fewer_joints():
+def test_error_of_a_failed_assembly_suggests_fixing_fewer_joints():
     with pytest.raises(AssemblyError, match=r"fix fewer joints \(now 3 degrees of freedom\)"):
         assemble(four_bar(), np.array([1.2, 0.4, -1.9]), ["joint1", "joint2", "joint3"])
 

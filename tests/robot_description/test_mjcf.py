@@ -370,7 +370,7 @@ def test_length_limits_of_fixed_mjcf_tendons_become_stops(read):
         world.plant()
 
 
-def test_elements_of_mjcf_robots_are_preserved_in_json_files_and_worlds(read, tmp_path):
+def test_force_elements_of_mjcf_robots_are_preserved_in_json_files_and_worlds(read, tmp_path):
     body, more = FLOATING.format('gravcomp="0.5"', ""), '<option density="9" viscosity="1"/>'
     more += """<tendon><fixed stiffness="3" range="-1 2" springlength="-0.3 0.4">
         <joint joint="k" coef="3"/></fixed></tendon>"""

@@ -91,7 +91,7 @@ def test_finished_episode_restarts_in_the_next_step_with_new_start_values():
     assert len(np.unique(seen[:, 0])) == 8
 
 
-def test_equal_seeds_give_equal_episodes():
+def test_environments_with_equal_seeds_have_equal_episodes():
     env = environment()
     actions = np.random.default_rng(3).uniform(-1, 1, (25, 4, 2))
     runs = [[env.reset(seed=7)[0], *(env.step(one)[0] for one in actions)] for _ in range(2)]
@@ -211,7 +211,7 @@ def test_failed_environment_ends_with_the_failure_reward_and_is_reported(failure
     assert not info["failed"].any()
 
 
-def test_actions_of_a_wrong_shape_are_rejected():
+def test_environment_rejects_actions_of_a_wrong_shape():
     env = environment()
     env.reset(seed=0)
     for shape in ((2, 4), (8,), (4,), (4, 1), (1, 4, 2)):
@@ -233,7 +233,9 @@ def test_actions_of_a_wrong_shape_are_rejected():
         ("terminated", None, r"terminated must return 4 truth values.*not None"),
     ],
 )
-def test_functions_that_return_a_wrong_shape_or_type_are_rejected(name, value, message):
+def test_reward_and_termination_functions_that_return_a_wrong_shape_or_type_are_rejected(
+    name, value, message
+):
     env = environment(**{name: lambda *_: value})
     env.reset(seed=0)
     with pytest.raises(ValueError, match=message):
@@ -264,7 +266,7 @@ def test_functions_that_return_a_wrong_shape_or_type_are_rejected(name, value, m
         ),
     ],
 )
-def test_wrong_arguments_are_rejected_with_the_name_of_the_argument(options, error, message):
+def test_error_for_a_wrong_argument_of_vector_env_names_the_argument(options, error, message):
     with pytest.raises(error, match=message):
         environment(**options)
 
