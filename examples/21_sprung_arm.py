@@ -61,7 +61,7 @@ def run(robot):
 
 
 def power_error(result):
-    """Return the largest difference of the energy from motor work minus bearing losses [J]."""
+    """Return the largest error of the energy, relative to motor work minus bearing losses [J]."""
     qd, tau = result["robot.qd"], result["motor.y"]
     # the motor steps first, so the arm holds the motor force of the end of the step
     work = np.sum(tau[1:] * np.diff(result["robot.q"], axis=0), axis=1)

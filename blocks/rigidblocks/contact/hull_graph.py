@@ -123,7 +123,7 @@ def hull_triangles(vertices: Array) -> list[tuple[int, int, int]]:
 
 
 def _integers(vertices: Array) -> list[list[int]]:
-    """Return the coordinates as integers: multiples of their smallest binary digit."""
+    """Return the coordinates as integers, in units of their smallest binary digit."""
     pairs = [[float(x).as_integer_ratio() for x in point] for point in vertices]
     whole = max(d for point in pairs for _, d in point)
     return [[n * (whole // d) for n, d in point] for point in pairs]

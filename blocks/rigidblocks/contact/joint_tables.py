@@ -65,7 +65,7 @@ class TreeTables:
     def first(self) -> tuple[int, ...]:
         """Index of the first degree of freedom of each link.
 
-        A link without degrees of freedom has the index that the next degree of freedom has.
+        A link without degrees of freedom has the index of the next degree of freedom.
         """
         sizes = [self.model.joint[i].nv for i in self.links]
         return tuple(int(n) for n in np.cumsum([0, *sizes])[:-1])

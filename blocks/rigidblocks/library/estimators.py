@@ -66,9 +66,9 @@ class ExtendedKalmanFilter(Block):
         gate: Largest accepted innovation in standard deviations; None accepts all measurements.
         delays: Delay of measured outputs in samples, by name.
         input_hold: Inputs that a continuous plant held during the last sample time. "new" is right
-            if the block that computes the inputs steps before the plant, such as a source of a
-            robot. "previous" is right if this block steps after the plant, such as a controller
-            with measurements of the plant, for `order="jacobi"` and for real robots.
+            if the block that computes the inputs steps before the plant, such as a command source.
+            "previous" is right if this block steps after the plant, such as a controller that reads
+            measurements. "previous" is also right for `order="jacobi"` and for real robots.
 
     Raises:
         KeyError: A name is unknown.
@@ -611,7 +611,7 @@ class _TracedPlant:
 
 
 def _tail(Z: Array, n: int) -> Array:
-    """Return Z with zeros in the first n columns: the effect of constant parameters."""
+    """Return a copy of Z with zeros in the first n columns, which belong to the states."""
     tail = Z.copy()
     tail[:, :n] = 0.0
     return tail

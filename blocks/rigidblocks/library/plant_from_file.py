@@ -263,7 +263,11 @@ def _affine_motor(actuator: Actuator) -> AffineMotor:
     )
 
 
-_TERMS = ("", "_position", "_velocity")  # suffixes of the coefficients of (1, angle, speed)
+_TERMS = (
+    "",
+    "_position",
+    "_velocity",
+)  # suffixes of the parameters that multiply 1, angle and speed
 
 
 BANDWIDTH = 10.0  # bandwidth of the joint control loops [rad/s]; found by trial

@@ -600,7 +600,7 @@ class TransportDelay(DelayedSignal):
 
     def output(self, t: Any, x: Record) -> Values:
         m, b = self._whole, x.buffer[::-1]  # b[k] is k samples old
-        age = self._ages - (t - x.t_last) * (1.0 / self.sample_time)  # in samples, at most m
+        age = self._ages - (t - x.t_last) * (1.0 / self.sample_time)  # delay in samples, at most m
         newer = b[m - 1] + (age - (m - 1)) * (b[m] - b[m - 1])
         older = b[m] + (age - m) * (b[m + 1] - b[m])
         return {"y": newer if self._ages - m < 1e-9 else select(age > m, older, newer)}

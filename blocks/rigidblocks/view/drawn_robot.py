@@ -175,7 +175,8 @@ def _closures(model: Tree, radius: float) -> Iterator[Solid]:
 def tips(model: Tree) -> Iterator[tuple[int, Array]]:
     """Yield pairs (body, point (3,) [m]) for the bodies without children.
 
-    The point is the point of the body that is farthest from the body origin.
+    The point is the farthest from the body origin among the joints, the centre of mass and the
+    shapes.
     """
     for i in range(model.nb):
         if i not in model.parent:

@@ -456,7 +456,7 @@ static inline int holds_stop(const struct rb_stop *stop)
 }
 
 /* Return 1 if the moment is below the limit of torsional friction (i = 3) or of rolling friction
-   (i > 3). The factor is that of `rb_is_sticking`. */
+   (i > 3). The factor 1 - 1e-9 is as in `rb_is_sticking`. */
 static inline int is_moment_sticking(const struct rb_contact *c, int i)
 {
     const double *m = c->impulse + RB_CONTACT_ROWS - 3;

@@ -59,8 +59,8 @@ struct rb_contact {
         change[RB_CONTACT_ROWS];
     struct rb_contact_arms arms[2];
     double arm_a[3], arm_b[3], correction_velocity, e, torsional, rolling, lever_arm, key, gap;
-    /* velocity before the step minus the current velocity, velocity before an impact, and the
-       required normal velocity without restitution */
+    /* velocity_lead: velocity before the step minus the current velocity. velocity_before: velocity
+       before an impact. resting_velocity: required normal velocity without restitution. */
     double velocity_lead[3], velocity_before[3], resting_velocity;
     double open_mobility, inverse_spin, inverse_roll, correction_impulse,
         impact_impulse[RB_CONTACT_ROWS], compression_impulse[RB_POISSON ? RB_CONTACT_ROWS : 1];

@@ -53,8 +53,8 @@ struct rb_free_body {
    contact_solver.h. */
 enum { RB_FREE_CONTACTS = RB_CONTACTS <= 2048 ? RB_CONTACTS : RB_CONTACTS / 2 };
 
-/* Solver state of one island. `relaxation` is theta in (0, 1], the fraction of its change by
-   which a friction bound moves in one sweep. */
+/* Solver state of one island. In one sweep, a friction bound makes the fraction `relaxation`
+   (theta, in (0, 1]) of its full change. */
 struct rb_free_solver {
     struct rb_free_contact contact[RB_FREE_CONTACTS];
     struct rb_free_body body[RB_BODIES + 1];

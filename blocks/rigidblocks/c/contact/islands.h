@@ -591,7 +591,8 @@ static inline void rb_start_impulses(struct rb_scene *s, struct rb_contact_list 
 enum { RB_DIRECT_AFTER_SWEEPS = 8, RB_DIRECT_RETRY_FACTOR = 3 };
 
 /* Return 1 if twice the number of sweeps would not be sufficient for convergence. The estimate
-   repeats the reduction of the residual in the second half of the sweeps twice:
+   assumes that each half of the additional sweeps reduces the residual by the factor of the second
+   half so far:
 
      residual (residual / halfway)^2 > tolerance
 

@@ -303,7 +303,7 @@ static inline void rb_face_contacts(const struct rb_placed_shape *a,
     const double flat_b = polygon_normal(y, j, up_b) ? fabs(rb_dot(up_b, m->n)) : 0.0;
     if (i == 2 && j == 2) {
         clip_parallel_edges(m, x, y, rb_shape_radius(a->shape), radii, margin);
-    } else if (flat_b >= flat_a - 1e-6) { /* up to rounding errors, the face of B is used */
+    } else if (flat_b >= flat_a - 1e-6) { /* prefer the face of B despite rounding errors */
         if (rb_is_kind(a->shape, RB_HULL))
             i = rb_support_face(a, down, fmax(margin, tiny), x);
         face_contacts(m, x, i, y, j, tiny, radii, rb_shape_radius(a->shape), 0, margin);

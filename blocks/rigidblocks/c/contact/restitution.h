@@ -278,16 +278,16 @@ static inline void poisson_impact(struct rb_scene *s, struct rb_contact_list *al
     }
 }
 
-/* Set e = 0 for contacts of islands whose impulses were scaled. A factor above 0.999 can result
-   from rounding errors. */
+/* Set e = 0 for contacts of islands whose impulses were scaled by a factor below 0.999. A larger
+   factor can result from rounding errors. */
 static inline void stop_rebound(struct rb_contact_list *all, struct rb_islands *found)
 {
-    static const double all_but_all = 0.999;
+    static const double unscaled = 0.999;
     for (int k = 0; k < all->count; k++) {
         struct rb_contact *c = &all->contact[k];
         const int a = rb_tree_head(c->a), b = rb_tree_head(c->b);
-        if ((a >= 0 && found->part[rb_find_island(found, a)] < all_but_all) ||
-            (b >= 0 && found->part[rb_find_island(found, b)] < all_but_all))
+        if ((a >= 0 && found->part[rb_find_island(found, a)] < unscaled) ||
+            (b >= 0 && found->part[rb_find_island(found, b)] < unscaled))
             c->e = 0.0;
     }
 }

@@ -449,10 +449,9 @@ static inline double edge_slope(const double *shape, int from, int to, const dou
     return length > RB_COINCIDENT * shape[RB_SHAPE_SIZE] ? drop / length : -INFINITY;
 }
 
-/* Return the other end of the hull edge from the vertex `from` that descends least along d. The
-   slope is the distance along -d per distance perpendicular to d. If `side` is given, the function
-   uses the distance along `side` and only vertices on that side. Returns -1 if no such vertex
-   exists. */
+/* Return the other end of the hull edge from the vertex `from` that descends least along d, which
+   has the largest `edge_slope`. If `side` is given, the function considers only vertices on that
+   side. Returns -1 if no such vertex exists. */
 static inline int least_sloped_vertex(const double *shape, int from, const double *d,
                                       const double *side)
 {

@@ -7,16 +7,22 @@
 
 /* ---- terrain of triangles: the triangles, their neighbours, and the triangles near a box ----
 
-   The row of a height field begins with the common part (shapes.h). Then follow the numbers of
-   nodes along x and y, the position of the first node, and the spacing. After them are the extent
-   of the level ground around the field, and the heights with y as the faster index. The diagonal
-   from its first node to the opposite node divides each cell into two triangles.
+   The row of a height field contains, in this order:
+     the common part (shapes.h)
+     the numbers of nodes along x and y, the position of the first node, and the spacing
+     the extent of the level ground around the field
+     the heights, with y as the faster index
+   The diagonal from its first node to the opposite node divides each cell into two triangles.
 
-   The row of a mesh begins with the common part too. Then follow the numbers of vertices, of
-   triangles, and of grid cells along x and y; the corner of the grid and the cell size; the
-   vertices. Each triangle has three vertices, counter-clockwise from outside, and three neighbours:
-   the triangle across the edge from each vertex to the next one, or -1. At the end are the start of
-   the triangle list of each cell, and the lists. Both rows are in base coordinates. */
+   The row of a mesh contains, in this order:
+     the common part
+     the numbers of vertices, of triangles, and of grid cells along x and y
+     the corner of the grid, and the cell size
+     the vertices
+     of each triangle: its three vertices, counter-clockwise from outside, and its three
+       neighbours, which are the triangles across the edges from each vertex to the next, or -1
+     the start of the triangle list of each cell, and the lists
+   Both rows are in base coordinates. */
 
 enum {
     RB_FIELD_NX = RB_SHAPE_VERTICES,

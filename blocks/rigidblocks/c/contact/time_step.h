@@ -87,7 +87,7 @@ static inline void end_kick(const struct rb_step_inputs *in, struct rb_scene *s)
 /* [rad^2/s^4 or m^2/s^4] bound of the product of a joint velocity and its error, divided by the
    squared step size. Below it, the velocity-dependent forces are accurate to the order of the step.
    Found by trial. */
-static const double RB_UNFELT = 100.0;
+static const double RB_NEGLIGIBLE_PRODUCT = 100.0;
 
 /* [rad] largest rotation of a link in a step for which the contact forces of the last step are a
    prediction. Found by trial. */
@@ -100,7 +100,7 @@ static inline int are_slow(const double *qd)
     double fastest = 0.0;
     for (int d = 0; d < RB_DOFS; d++)
         fastest = rb_max(fastest, fabs(qd[d]));
-    return fastest * fastest < RB_UNFELT * RB_SCENE_STEP * RB_SCENE_STEP;
+    return fastest * fastest < RB_NEGLIGIBLE_PRODUCT * RB_SCENE_STEP * RB_SCENE_STEP;
 }
 
 /* Compute the velocities of trees without contact. The velocity-dependent forces are evaluated at
@@ -163,14 +163,14 @@ static inline void start_trees(const struct rb_step_inputs *in, struct rb_scene 
    enough, the function sets the link velocities for `after`. */
 static inline int needs_restart(struct rb_scene *s, const double *before, const double *after)
 {
-    double surprise = 0.0, fastest = 0.0;
+    double difference = 0.0, fastest = 0.0;
     for (int d = 0; d < RB_DOFS; d++) {
         const double middle = 0.5 * (before[d] + after[d]);
-        surprise = rb_max(surprise, fabs(middle - s->middle[d]));
+        difference = rb_max(difference, fabs(middle - s->middle[d]));
         fastest = rb_max(fastest, rb_max(fabs(before[d]), fabs(after[d])));
         s->middle[d] = middle;
     }
-    if (fastest * surprise < RB_UNFELT * RB_SCENE_STEP * RB_SCENE_STEP)
+    if (fastest * difference < RB_NEGLIGIBLE_PRODUCT * RB_SCENE_STEP * RB_SCENE_STEP)
         return 0;
     rb_move_links(s, after);
     return RB_SCENE_STEP * fastest_turn(s) < RB_LARGE_TURN;

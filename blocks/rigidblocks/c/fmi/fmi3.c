@@ -232,7 +232,7 @@ static inline int has_constant_sizes(const Instance *fmu, const char *function)
 #endif
 }
 
-/* Functions for variable types that no variable has. */
+/* Functions for the variable types that the block does not use. */
 #define RB_NO_VARIABLES(type)                                                         \
     fmi3Status fmi3Get##type(fmi3Instance c, const fmi3ValueReference vr[], size_t n, \
                              fmi3##type values[], size_t n_values)                    \

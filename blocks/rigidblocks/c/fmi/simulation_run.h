@@ -215,7 +215,8 @@ static inline const InputPolynomials *step_input_polynomials(const Instance *fmu
     return course;
 }
 
-/* Keep the input derivatives at the end of a step of length dt that had input derivatives. */
+/* Store the input derivatives at the end of a step of length dt, if the step had input
+   derivatives. */
 static inline void end_slopes(Instance *fmu, double dt)
 {
     if (fmu->now.slopes != RB_NEXT_SLOPES) {

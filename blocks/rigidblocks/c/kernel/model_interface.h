@@ -103,7 +103,7 @@
      RB_DOFS                              number of degrees of freedom
      RB_DOF_LINK, RB_DOF_Q, RB_DOF_QD     link of a degree of freedom, its indices in q and in qd
      RB_DOF_COLUMN                        its column of the motion subspace S (6)
-     RB_DOF_PARENT, RB_DOF_DEPTH          previous one on its path (-1: none), their number
+     RB_DOF_PARENT, RB_DOF_DEPTH          parent on its path (-1: none), number of ancestors
      RB_DOF_ROW, RB_PATH                  start of its row of H; indices on its path, itself first
      RB_DOF_FIRST, RB_DOF_COUNT           first degree of freedom of its tree, and their number
      RB_DOF_ARMATURE, RB_DOF_DAMPING      rotor inertia, damping
@@ -125,7 +125,7 @@
 
    Joint stops and dry joint friction (contact_detection.h):
 
-     RB_STOPS                             their number
+     RB_STOPS                             number of stops
      RB_STOP_DOF, RB_STOP_Q               degree of freedom, its index in q
      RB_STOP_LOW, RB_STOP_HIGH            limits of the joint [rad or m]
      RB_STOP_MOST                         largest force [N m or N]; from RB_UNBOUNDED on a stop
@@ -198,31 +198,31 @@
 #define RB_NOT_INLINED
 #endif
 
-/* Derivatives of the continuous states, RB_NX. */
+/* Compute the RB_NX derivatives of the continuous states. */
 static inline void derivative(const double *in, double *out);
 
-/* Sampled states at the start of a run, RB_NZ. */
+/* Compute the RB_NZ sampled states at the start of a run. */
 static inline void initial(const double *in, double *out);
 
-/* Sampled states after a sample, RB_NZ. */
+/* Compute the RB_NZ sampled states after a sample. */
 static inline void update(const double *in, double *out);
 
-/* Computed outputs, RB_NY. */
+/* Compute the RB_NY computed outputs. */
 static inline void output(const double *in, double *out);
 
 #if RB_PROJECTS
-/* Projected continuous states, RB_NX. */
+/* Compute the RB_NX continuous states after the projection. */
 static inline void project(const double *in, double *out);
 #endif
 
 #ifdef RB_MARGINS
-/* Switching functions, RB_MARGINS. */
+/* Compute the RB_MARGINS switching functions. */
 static inline void margins(const double *in, double *out);
 #endif
 
 #if RB_EXACT_SLOPES
-/* Jacobian of the derivatives with respect to the continuous states, by rows, then their derivative
-   with respect to time: RB_NX * RB_NX + RB_NX numbers. */
+/* Compute the Jacobian of the derivatives with respect to the continuous states by rows, then the
+   RB_NX derivatives with respect to time. */
 static inline void rate_slopes(const double *in, double *out);
 #endif
 

@@ -16,7 +16,7 @@
 
 #define RB_LARGE_ANGLE 102943.0 /* for smaller angles n < 2^16 */
 
-/* Digits of 2/pi after the point, in base 2^32. */
+/* Fractional digits of 2/pi in base 2^32. */
 static const uint32_t RB_TWO_OVER_PI[] = {
     0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab,
     0xdebbc561, 0xb7246e3a, 0x424dd2e0, 0x06492eea, 0x09d1921c, 0xfe1deb1c, 0xb129a73e,
@@ -28,8 +28,8 @@ static const uint32_t RB_TWO_OVER_PI[] = {
 enum { RB_DIGITS = 7, RB_PRODUCT = RB_DIGITS + 2 };
 
 /* Multiply the mantissa of x by the digits of 2/pi; leading digits that add only whole turns are
-   left out. The lowest digit of the product is first. Returns the number of its bits after the
-   point. */
+   left out. The lowest digit of the product is first. Returns the number of fractional bits of the
+   product. */
 static inline int turns(double x, uint32_t product[RB_PRODUCT])
 {
     uint64_t mantissa;
@@ -57,7 +57,7 @@ static inline int bit(const uint32_t *product, int k)
     return (int)(product[k / 32] >> k % 32 & 1);
 }
 
-/* Compute the part of a product after the point as hi + lo. If `is_nearer`, compute the distance to
+/* Compute the fractional part of a product as hi + lo. If `is_nearer` is 1, compute the distance to
    the next integer instead. */
 static inline void fraction(const uint32_t *product, int after, int is_nearer, double *hi,
                             double *lo)

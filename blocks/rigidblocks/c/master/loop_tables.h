@@ -147,8 +147,8 @@ typedef union {
    they change. `numbers` and `known` are the numbers and the bytes of the last conversion. */
 typedef struct {
     double *numbers;
-    const void *const *known;  /* addresses of the bytes; strings end with a zero */
-    const size_t *known_sizes; /* numbers of bytes, without the zero of a string */
+    const void *const *known;  /* addresses of the bytes; a string ends with a zero byte */
+    const size_t *known_sizes; /* numbers of bytes, without the zero byte of a string */
     size_t *sizes;             /* sizes of the binary values in the buffer */
 } Texts;
 

@@ -436,7 +436,7 @@ static ptrdiff_t take_bytes(Link *link)
 {
     if (link->plan->kind == LINK_SHARED)
         return rb_shared_read(&link->shared, link->bytes, MOST_BYTES + 1);
-    enum { ERRORS = 100 }; /* errors in one call; each call of recv returns one */
+    enum { ERRORS = 100 }; /* bound of the errors that are skipped; each call of recv returns one */
     for (int k = 0; k < ERRORS; k++) {
         const ssize_t size = recv(link->socket, link->bytes, MOST_BYTES + 1, 0);
         if (size >= 0 || errno == EAGAIN || errno == EWOULDBLOCK)

@@ -180,7 +180,7 @@ static inline int rb_scenario_read(Scenario *scenario, const char *path, const S
     ScenarioColumn *columns = calloc(2 * (size_t)n + 2, sizeof *columns);
     char *line = NULL;
     size_t room = 0;
-    double last = NAN; /* time of the previous row [s]; no time is less than NaN */
+    double last = NAN; /* time of the previous row [s]; NaN before the first row */
     int count = -1, status = columns ? 0 : -1;
     if (!columns)
         (void)fprintf(stderr, "the columns of the scenario do not fit into the memory\n");

@@ -594,7 +594,7 @@ enum { START_PASSES = 20 }; /* largest number of iterations of an algebraic loop
 
 static unsigned char known[sizeof memory / sizeof *memory];  /* outputs that are known so far */
 static unsigned char wanted[sizeof memory / sizeof *memory]; /* outputs to compute */
-static unsigned char current[RUNNER_PARTS + 1]; /* 1 if the outputs are for the current inputs */
+static unsigned char current[RUNNER_PARTS + 1]; /* 1 if the outputs belong to current inputs */
 static double before[sizeof memory / sizeof *memory], start_time;
 
 /* Read the inputs of a part whose sources are known. Returns 1 if all sources are known. */

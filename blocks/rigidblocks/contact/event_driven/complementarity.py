@@ -603,7 +603,7 @@ def _standard_form(A: Array, b: Array, mu: Array, c: Array) -> tuple[Array, Arra
 
 @cache
 def _edges(n: int, k: int) -> tuple[Array, Array]:
-    """Return the matrices from pyramid edge forces to contact forces and to their sums.
+    """Return the matrices that map edge forces of pyramids to contact forces, and to sums.
 
     G (n + 2k, n + 4k) maps normal forces and edge forces to lam. The second matrix (4k, k) sums the
     four edge forces of each of the k contacts with friction.
