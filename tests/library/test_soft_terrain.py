@@ -51,7 +51,7 @@ def run(plant, t, **options):
 
 
 @pytest.mark.parametrize("ground", [FLAT, mesh_of(FLAT)], ids=["field", "mesh"])
-def test_box_on_flat_terrain_has_the_depth_and_pressure_of_a_plane(ground):
+def test_box_on_flat_terrain_has_the_penetration_depth_and_pressure_of_the_closed_form(ground):
     """The depth is m g / K, and the pressure is m g / A.
 
     A mesh differs in a strip at the edges as wide as the depth, where a side face is nearest.

@@ -344,7 +344,7 @@ def test_singular_configuration_at_the_start_of_a_motion_is_not_counted_as_a_pas
     assert str(passages[0]) == "came to a singular configuration at t = 0 s"
 
 
-def test_motion_that_reverses_near_a_singular_configuration_has_no_passage():
+def test_reversal_near_a_singular_configuration_is_not_counted_as_a_passage():
     times = np.linspace(0.0, 2.0, 41)
     theta = 0.02 + (times - 1.0) ** 2
     assert (

@@ -176,7 +176,7 @@ def test_dynamics_compiled_from_a_trace_match_the_results_of_numpy(model, rng):
         assert_allclose(call(function, *arguments), expected, rtol=0, atol=RTOL * size)
 
 
-def test_all_operations_give_equal_values_in_c_and_numpy(rng):
+def test_all_traced_operations_have_equal_values_in_c_and_in_numpy(rng):
     def f(a, b):
         condition = (less(a, b)[0] & (a[1] <= b[1])) | ~(a[2] == b[2]) | (a[0] != b[0])
         trigonometry = (
@@ -221,7 +221,7 @@ def test_division_of_a_long_c_function_into_parts_does_not_change_its_results(mo
     assert_array_equal(call(lambda *state: aba(model, *state), q, qd, tau), whole)
 
 
-def test_comparisons_give_equal_values_in_c_and_numpy():
+def test_traced_comparisons_have_equal_values_in_c_and_in_numpy():
     def f(a, b):
         conditions = (
             a < b,
