@@ -17,7 +17,7 @@ from rigidblocks.cosim.graph.fmu_file import (
     CO_SIMULATION,
     archive_names,
     compile_sources,
-    no_binary,
+    missing_binary_error,
     place_library,
     unpack_files,
 )
@@ -152,7 +152,7 @@ def _unpack(fmu: Fmu, folder: Path, platform: str | None) -> None:
     if place_library(folder, library):
         return
     if platform is not None or not fmu.sources:
-        raise no_binary(fmu.file, archive_names(fmu.file), binaries.name)
+        raise missing_binary_error(fmu.file, archive_names(fmu.file), binaries.name)
     to = folder / library
     to.parent.mkdir(parents=True, exist_ok=True)
     to.write_bytes(compile_sources(fmu.file, folder, fmu.sources, to.name))

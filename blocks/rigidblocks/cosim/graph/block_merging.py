@@ -42,9 +42,9 @@ from rigidblocks.tracing.trace import Graph, jacobian, trace
 
 LOG = logging.getLogger("rigidblocks")
 
-_MOST = 25  # number of Newton steps for nonlinear equations
-_LINEAR = 2  # number of Newton steps for linear equations; the second reduces the rounding error
-_ENOUGH = 1e-9  # maximum residual relative to 1 + |w|; typical residuals are much smaller
+_NEWTON_STEPS = 25  # number of Newton steps for nonlinear equations
+_LINEAR_NEWTON_STEPS = 2  # for linear equations; the second step reduces the rounding error
+_MAX_RESIDUAL = 1e-9  # maximum residual relative to 1 + |w|; typical residuals are much smaller
 
 
 class ElementConnection(NamedTuple):
@@ -64,13 +64,13 @@ class ElementConnection(NamedTuple):
 class AlgebraicLoop:
     """Algebraic loop of parts, solved by tearing.
 
-    The unknowns are the inputs `torn`. The parts are evaluated in the order `names`, and each part
-    reads the outputs of earlier parts through the connections `ties`. The residual is the
-    difference between the outputs connected to the torn inputs and the unknowns.
+    The unknowns are the values of the inputs `torn`. The parts are evaluated in the order `names`,
+    and each part reads the outputs of earlier parts through the connections `ties`. The residual is
+    the value of the output that is connected to each torn input, minus the unknown.
 
-    Newton's method with the exact Jacobian solves the equations. The number of Newton steps is
-    fixed, so that NumPy and compiled code take the same steps: two for linear equations, otherwise
-    25. A Newton step that does not reduce the residual is shortened.
+    Newton's method with the exact Jacobian takes two steps for linear equations, and 25 steps for
+    nonlinear equations. The number is fixed, so NumPy and compiled code take the same steps. A
+    Newton step that does not reduce the residual is shortened.
     """
 
     parts: Mapping[str, WiredPart]
@@ -82,8 +82,8 @@ class AlgebraicLoop:
         """Solve the loop; return the memory vectors with consistent inputs and outputs.
 
         Raises:
-            ArithmeticError: Newton's method does not converge. Traced functions return NaN or
-                infinity instead.
+            ArithmeticError: Newton's method does not converge. Compiled code returns NaN or
+                infinity instead of an error.
         """
         rest = np.concatenate([memories[name] for name in self.names])
         w = np.array([memories[one.part][one.to] for one in self.torn])
@@ -94,7 +94,7 @@ class AlgebraicLoop:
     def _solution(self, w: Array, rest: Array) -> Array:
         r, J = self._residual(w, rest)
         share: Any = 1.0
-        for _ in range(_LINEAR if self._is_linear else _MOST):
+        for _ in range(_LINEAR_NEWTON_STEPS if self._is_linear else _NEWTON_STEPS):
             new = w + share * linear_solver(J)(-r)
             r_new, J_new = self._residual(new, rest)
             if self._is_linear:
@@ -107,7 +107,7 @@ class AlgebraicLoop:
 
     def _check_solution(self, w: Array, r: Array) -> Array:
         """Return the solution w; raise ArithmeticError if the residual r is too large."""
-        is_close = less(np.abs(r), _ENOUGH * (1.0 + np.abs(w)))
+        is_close = less(np.abs(r), _MAX_RESIDUAL * (1.0 + np.abs(w)))
         if any(not hasattr(one, "select") and not one for one in is_close):  # not traced
             refused = ArithmeticError(
                 f"the algebraic loop of {' and '.join(map(repr, self.names))} has no solution near "
@@ -177,15 +177,15 @@ class AlgebraicLoop:
 def evaluation(wiring: Wiring, parts: Mapping[str, WiredPart]) -> tuple["str | AlgebraicLoop", ...]:
     """Return the evaluation order of all outputs: part names and algebraic loops."""
     reads = wiring.element_reads()
-    circles = components_by_node(reads)
+    groups = components_by_node(reads)
     graph: dict[frozenset[Node], set[frozenset[Node]]] = {}
-    for node, circle in circles.items():
-        graph.setdefault(circle, set()).update(circles[one] for one in reads.get(node, ()))
+    for node, group in groups.items():
+        graph.setdefault(group, set()).update(groups[one] for one in reads.get(node, ()))
     steps: list[str | AlgebraicLoop] = []
-    for circle in TopologicalSorter({c: some - {c} for c, some in graph.items()}).static_order():
-        if len(circle) > 1:
-            steps.append(_loop(wiring, parts, circle))
-        elif (node := next(iter(circle)))[1] == "output" and (
+    for group in TopologicalSorter({c: some - {c} for c, some in graph.items()}).static_order():
+        if len(group) > 1:
+            steps.append(_loop(wiring, parts, group))
+        elif (node := next(iter(group)))[1] == "output" and (
             steps[-1:] != [node[0]] or node[0] in wiring.self_connected
         ):
             steps.append(str(node[0]))
@@ -193,18 +193,18 @@ def evaluation(wiring: Wiring, parts: Mapping[str, WiredPart]) -> tuple["str | A
     return (*steps, *(name for name in sinks if not wiring.parts[name].component.outputs))
 
 
-def _loop(wiring: Wiring, parts: Mapping[str, WiredPart], circle: frozenset[Node]) -> AlgebraicLoop:
-    names = tuple(sorted({str(node[0]) for node in circle}))
+def _loop(wiring: Wiring, parts: Mapping[str, WiredPart], group: frozenset[Node]) -> AlgebraicLoop:
+    names = tuple(sorted({str(node[0]) for node in group}))
     ties: list[ElementConnection] = []
     torn: list[ElementConnection] = []
-    for tie, node in _ties(wiring, parts, names):
-        if node in circle:
+    for tie, node in _element_connections(wiring, parts, names):
+        if node in group:
             before = names.index(tie.source) < names.index(tie.part)
             (ties if before else torn).append(tie)
     return AlgebraicLoop(parts, names, tuple(ties), tuple(torn))
 
 
-def _ties(
+def _element_connections(
     wiring: Wiring, parts: Mapping[str, WiredPart], names: Iterable[str]
 ) -> Iterator[tuple[ElementConnection, Node]]:
     """Yield each element connection to the parts `names`, and the graph node of its input."""
@@ -307,7 +307,7 @@ class ContinuousSystem(PortsOfParts, Block):
 
 
 def _states(part: WiredPart, m: Array, values: Array) -> Values:
-    """Convert a state vector of a part to a mapping from state names in the system to values."""
+    """Split a state vector of a part into states; return their values by name in the system."""
     m = m.copy()
     m[part.memory.x] = values
     return values_of(part, part.rename_ports(part.memory.block.states), m)
@@ -378,17 +378,18 @@ class SynchronousSystem(PortsOfParts, Block):
         return memories
 
     def _sample(self, function: str, before: Memories) -> Values:
-        """Return the sampled states of the system after a sample.
+        """Return the sampled states of the system after a sample, found by fixed-point iteration.
+
+        In each iteration, every part repeats its sample with the current outputs of the other
+        parts. The system has no algebraic loop, so 1 + n iterations suffice for n connections whose
+        source is evaluated after their target.
 
         `function` is "initial" or "update", the block function that computes the sampled states.
-        `before` contains the memory vectors before the sample. In each iteration, every part
-        repeats its sample with the current outputs of the other parts. The system has no algebraic
-        loop, so 1 + n iterations suffice; n is the number of connections whose source is evaluated
-        after their target.
+        `before` contains the memory vectors before the sample.
         """
         memories = self._evaluate(dict(before))
         order = self._parts.wiring.evaluation_order
-        for _ in range(1 + self._wires_back(order)):
+        for _ in range(1 + self._count_backward_wires(order)):
             for name in order:
                 part = self._parts.by_name[name]
                 z = part.memory.z
@@ -400,7 +401,7 @@ class SynchronousSystem(PortsOfParts, Block):
             values |= values_of(part, part.rename_ports(part.memory.block.sampled), memories[name])
         return values
 
-    def _wires_back(self, order: tuple[str, ...]) -> int:
+    def _count_backward_wires(self, order: tuple[str, ...]) -> int:
         """Return the number of connections whose source is evaluated after their target."""
         wires = self._parts.wiring.wires
         return sum(order.index(a) >= order.index(b) for (a, _), (b, _), *_ in wires)
@@ -415,7 +416,7 @@ def merge_blocks(wiring: Wiring, form: str, transparent: bool) -> Wiring:
 
     Raises:
         ValueError: `transparent` is True, but `form` is "fused" or no two continuous blocks are
-            connected. Also raised if `form` is "fused" and an algebraic loop cannot be solved.
+            connected; or `form` is "fused", and an algebraic loop cannot be solved.
     """
     if transparent:
         if form == "fused":
@@ -423,11 +424,11 @@ def merge_blocks(wiring: Wiring, form: str, transparent: bool) -> Wiring:
                 "transparent=True is not supported for the form 'fused'; use the form compiled or "
                 "numpy"
             )
-        wiring, circles = merge_continuous_blocks(wiring)
-        for circle in circles:
+        wiring, groups = merge_continuous_blocks(wiring)
+        for group in groups:
             LOG.info(
                 "these parts are integrated as one block, without a hold between them: %s",
-                ", ".join(circle),
+                ", ".join(group),
             )
     if form == "fused":
         wiring = eliminate_algebraic_loops(wiring)
@@ -446,14 +447,14 @@ def merge_continuous_blocks(wiring: Wiring) -> tuple[Wiring, tuple[tuple[str, ..
     Raises:
         ValueError: No two continuous blocks are connected.
     """
-    circles = tuple(_circles(wiring))
-    if not circles:
+    groups = tuple(_connected_groups(wiring))
+    if not groups:
         fit = ", ".join(name for name, part in wiring.parts.items() if _is_continuous(part))
         raise ValueError(
             "transparent=True needs two or more continuous blocks that are connected to each "
             f"other; the continuous blocks are: {fit or 'none'}"
         )
-    return _join_parts(wiring, circles, ContinuousSystem), circles
+    return _replace_groups(wiring, groups, ContinuousSystem), groups
 
 
 def eliminate_algebraic_loops(wiring: Wiring) -> Wiring:
@@ -466,14 +467,16 @@ def eliminate_algebraic_loops(wiring: Wiring) -> Wiring:
     """
     if not wiring.algebraic_loops:
         return wiring
-    circles: list[set[str]] = []
+    groups: list[set[str]] = []
     for loop in wiring.algebraic_loops:
         names = {str(node[0]) for node in loop}
-        near = [one for one in circles if one & names]
-        circles = [one for one in circles if one not in near] + [names.union(*near)]
-    if not all(_is_continuous(wiring.parts[name]) for circle in circles for name in circle):
+        near = [one for one in groups if one & names]
+        groups = [one for one in groups if one not in near] + [names.union(*near)]
+    if not all(_is_continuous(wiring.parts[name]) for group in groups for name in group):
         _ = wiring.evaluation_order  # raises ValueError with the ports of the loop
-    return _join_parts(wiring, tuple(tuple(sorted(circle)) for circle in circles), ContinuousSystem)
+    return _replace_groups(
+        wiring, tuple(tuple(sorted(group)) for group in groups), ContinuousSystem
+    )
 
 
 def merge_synchronous_blocks(wiring: Wiring) -> Wiring:
@@ -483,22 +486,22 @@ def merge_synchronous_blocks(wiring: Wiring) -> Wiring:
     continuous states. All sampled blocks of a loop must have the same sample time. The ports retain
     their names. A wiring without loops is returned unchanged.
 
-    Separate blocks would not be equivalent: one block of the loop would read a value of the
-    previous sample.
+    If the blocks stepped separately, one block of the loop would read a value of the previous
+    sample.
     """
     samplers = {name for name, part in wiring.parts.items() if _is_sampler(part)}
     reads: dict[str, set[str]] = {name: set() for name in samplers}
     for (a, _), (b, _), *_ in wiring.connections:
         if a in samplers and b in samplers:
             reads[b].add(a)
-    circles = {
+    groups = {
         tuple(sorted(c)) for c in components_by_node(reads).values() if _is_sampled(wiring, c)
     }
-    circles = {c for c in circles if len(c) > 1 or c[0] in reads[c[0]]}
-    if circles:  # SynchronousSystem does not solve algebraic loops
+    groups = {c for c in groups if len(c) > 1 or c[0] in reads[c[0]]}
+    if groups:  # SynchronousSystem does not solve algebraic loops
         algebraic = {str(node[0]) for loop in wiring.algebraic_loops for node in loop}
-        circles = {c for c in circles if not algebraic & {*c}}
-    return _join_parts(wiring, tuple(sorted(circles)), SynchronousSystem) if circles else wiring
+        groups = {c for c in groups if not algebraic & {*c}}
+    return _replace_groups(wiring, tuple(sorted(groups)), SynchronousSystem) if groups else wiring
 
 
 def _is_sampler(part: Part) -> bool:
@@ -511,27 +514,27 @@ def _is_sampler(part: Part) -> bool:
     )
 
 
-def _is_sampled(wiring: Wiring, circle: frozenset[str]) -> bool:
+def _is_sampled(wiring: Wiring, group: frozenset[str]) -> bool:
     """Return True if a loop has sampled parts and all of them have the same sample time."""
-    blocks = [wiring.parts[name].component for name in circle]
+    blocks = [wiring.parts[name].component for name in group]
     return len({getattr(block, "sample_time", None) for block in blocks} - {None}) == 1
 
 
-def _join_parts(
-    wiring: Wiring, circles: tuple[tuple[str, ...], ...], whole: Callable[[Wiring], Block]
+def _replace_groups(
+    wiring: Wiring, groups: tuple[tuple[str, ...], ...], to_block: Callable[[Wiring], Block]
 ) -> Wiring:
-    """Replace the parts of each group in `circles` by one block.
+    """Replace the parts of each group in `groups` by one block.
 
-    The function `whole` converts the wiring of a group to a block.
+    The function `to_block` converts the wiring of a group to a block.
 
     Raises:
         ValueError: An unconnected input of a part has no start value.
     """
     _ = wiring.open_inputs
-    owner = {name: " and ".join(circle) for circle in circles for name in circle}
+    owner = {name: " and ".join(group) for group in groups for name in group}
     parts = {name: part for name, part in wiring.parts.items() if name not in owner}
-    for circle in circles:
-        parts[owner[circle[0]]] = _part(wiring, circle, whole)
+    for group in groups:
+        parts[owner[group[0]]] = _part(wiring, group, to_block)
     connections = [
         moved
         for one in wiring.connections
@@ -541,7 +544,7 @@ def _join_parts(
     return Wiring(parts, tuple(connections), names | wiring.merged)
 
 
-def _circles(wiring: Wiring) -> Iterator[tuple[str, ...]]:
+def _connected_groups(wiring: Wiring) -> Iterator[tuple[str, ...]]:
     """Yield each maximal group of two or more connected continuous parts."""
     near: dict[str, set[str]] = {
         name: set() for name, part in sorted(wiring.parts.items()) if _is_continuous(part)
@@ -565,12 +568,12 @@ def _is_continuous(part: Part) -> bool:
     )
 
 
-def _part(wiring: Wiring, circle: tuple[str, ...], whole: Callable[[Wiring], Block]) -> Part:
-    """Return a part that contains a group of parts; `whole` converts their wiring to a block."""
-    parts = {name: wiring.parts[name] for name in circle}
+def _part(wiring: Wiring, group: tuple[str, ...], to_block: Callable[[Wiring], Block]) -> Part:
+    """Return the part that replaces a group of parts; `to_block` converts their wiring."""
+    parts = {name: wiring.parts[name] for name in group}
     for name, part in parts.items():
         if part.dt is not None:
-            others = ", ".join(sorted({*circle} - {name}))
+            others = ", ".join(sorted({*group} - {name}))
             raise ValueError(
                 f"'{name}' has its own communication step, dt={part.dt:g}, and cannot become one "
                 f"block with {others}; leave out dt"
@@ -581,8 +584,8 @@ def _part(wiring: Wiring, circle: tuple[str, ...], whole: Callable[[Wiring], Blo
             parts[b] = replace(parts[b], start={u: port.clip(0.0), **parts[b].start})
     within = [one for one in wiring.connections if {one.source[0], one.target[0]} <= {*parts}]
     system = Wiring(parts, tuple(within), wiring.merged & {*parts})
-    component, pairs = component_of(whole(system))
-    return Part(" and ".join(circle), component, pairs)
+    component, pairs = component_of(to_block(system))
+    return Part(" and ".join(group), component, pairs)
 
 
 def _redirect_connection(

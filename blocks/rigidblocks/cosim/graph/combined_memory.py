@@ -250,7 +250,7 @@ class PortsOfParts:
     _parts: WiredParts
 
     def dependent_start_values(self, start: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the start values of states that follow from other start values of their parts."""
+        """Return the start values of states that a part computes from its other start values."""
         found = dict[str, Any]()
         for part in self._parts.by_name.values():
             own = {own: start[name] for name, own in part.own_names.items() if name in start}

@@ -61,19 +61,19 @@ def components_by_node(reads: Mapping[T, Collection[T]]) -> dict[T, frozenset[T]
 
 
 def ordered_components(
-    reads: Mapping[str, set[str]], before: Mapping[str, set[str]] | None = None
+    reads: Mapping[str, set[str]], preferred: Mapping[str, set[str]] | None = None
 ) -> tuple[tuple[str, ...], ...]:
     """Return the strongly connected components of a graph in topological order.
 
-    Each component follows the components that it reads. If possible, a component also follows the
-    nodes that `before` lists for its members.
+    Each component follows the components that it reads. `preferred` maps nodes to further nodes
+    that they should follow. The function ignores `preferred` if it contradicts the dependencies.
     """
     group_of = {name: tuple(sorted(group)) for name, group in components_by_node(reads).items()}
     graph = {
         group: {group_of[one] for name in group for one in reads[name]} - {group}
         for group in sorted(set(group_of.values()))
     }
-    wanted = {name: (before or {}).get(name, set()) & reads.keys() for name in reads}
+    wanted = {name: (preferred or {}).get(name, set()) & reads.keys() for name in reads}
     ordered = {
         group: some | {group_of[one] for name in group for one in wanted[name]} - {group}
         for group, some in graph.items()
@@ -96,8 +96,8 @@ def has_cycle(reads: Mapping[T, Collection[T]]) -> bool:
 def reachable(node: T, reads: Mapping[T, set[T]], within: Collection[T] | None = None) -> set[T]:
     """Return the nodes that a node reads, directly or through other nodes.
 
-    If `within` is given, only these nodes count. The result contains `node` only if the node is in
-    a cycle.
+    If `within` is given, paths through other nodes are ignored. The result contains `node` only if
+    the node is in a cycle.
     """
     found, more = set[T](), [node]
     while more:

@@ -27,7 +27,8 @@ from rigidblocks.tracing.compiler import (
 # limits of an archive, which are checked before unpacking
 MOST_FILES = 20_000
 MOST_BYTES = 2 << 30
-MOST_TIMES_ITS_SIZE, FEW_BYTES = 100, 64 << 20  # maximum compression ratio above FEW_BYTES
+# maximum compression ratio, and size [bytes] up to which any compression ratio is allowed
+MAX_COMPRESSION, UNLIMITED_BYTES = 100, 64 << 20
 
 CO_SIMULATION, MODEL_EXCHANGE = "co-simulation", "model exchange"
 SCHEDULED_EXECUTION = "scheduled execution"
@@ -186,7 +187,7 @@ def chosen_kind(path: object, description: Any, wanted: str | None) -> str:
     return kind
 
 
-def no_binary(path: Path, names: Sequence[str], folder: str) -> FmuError:
+def missing_binary_error(path: Path, names: Sequence[str], folder: str) -> FmuError:
     """Return the exception for an FMU without a binary for this platform."""
     platforms = sorted(
         {PurePosixPath(name).parts[1] for name in names if re.match(r"binaries/[^/]+/.", name)}
@@ -298,17 +299,17 @@ def check_archive(path: object, entries: Sequence[zipfile.ZipInfo]) -> None:
             f"'{path}' would unpack to {len(entries)} files of {size:,} bytes; at most "
             f"{MOST_FILES:,} files with a total of {MOST_BYTES:,} bytes are allowed"
         )
-    if size > FEW_BYTES and size > MOST_TIMES_ITS_SIZE * packed:
+    if size > UNLIMITED_BYTES and size > MAX_COMPRESSION * packed:
         raise FmuError(
             f"'{path}' would unpack to {size:,} bytes, {size / max(packed, 1):.0f} times its "
-            f"size; at most {MOST_TIMES_ITS_SIZE} times is allowed"
+            f"size; at most {MAX_COMPRESSION} times is allowed"
         )
 
 
 _HEADERS = Path(fmpy.__file__).parent / "c-code"  # FMI headers, which FMUs may omit
 _FLAGS = (OPTIMIZATION, "-ffp-contract=off", "-fPIC", "-shared", "-w")
-# In the headers of FMI 2.0.4 and newer, these macros omit the model prefix, which static linking
-# needs, from the names of functions. For older headers, `_prefix_options` removes the prefix.
+# Source FMUs prefix the names of FMI functions for static linking. In the headers of FMI 2.0.4 and
+# newer, these macros remove the prefix. For older headers, `_prefix_options` removes it.
 _NAMES = ("-DFMI2_OVERRIDE_FUNCTION_PREFIX", "-DFMI3_OVERRIDE_FUNCTION_PREFIX")
 
 

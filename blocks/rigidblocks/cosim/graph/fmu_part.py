@@ -26,7 +26,7 @@ from rigidblocks.cosim.graph.fmu_file import (
     chosen_kind,
     interfaces_of,
     library_in,
-    no_binary,
+    missing_binary_error,
     parse_description,
     read_description,
     source_sets,
@@ -311,7 +311,7 @@ class Fmu:
         if not sources and library_in(names, self.library):
             return ()
         if not sources:
-            raise no_binary(self.file, names, PurePosixPath(self.library).parts[1])
+            raise missing_binary_error(self.file, names, PurePosixPath(self.library).parts[1])
         check_compiler(self.file)
         return tuple(sources)
 
@@ -492,7 +492,7 @@ class Fmu:
         )
 
     def _undeclared_elements(self, unknowns: Any) -> frozenset[Element]:
-        """Return the output elements whose dependencies no entry of `unknowns` declares."""
+        """Return the output elements without declared dependencies in the entries `unknowns`."""
         places = self._elements_by_variable
         declared = {
             y

@@ -209,10 +209,10 @@ class FusedSystem(PortsOfParts, Composite):
 
 
 class _Structure(FusedSystem):
-    """Traceable fused system with the same dependencies, for dependency analysis.
+    """Substitute for a fused system in the analysis of dependencies between its variables.
 
-    The tracer cannot trace a part whose step is separate C code. This class assumes that each state
-    of such a part depends on the whole memory vector of the part.
+    The tracer cannot trace a part whose step is separate C code. In the substitute, each state of
+    such a part therefore depends on the whole memory vector of the part.
     """
 
     def __init__(self, parts: WiredParts, dt: float, jacobi: bool):
@@ -241,7 +241,7 @@ def _has_own_start(memory: Memory) -> bool:
 
 
 def _structure_of(part: WiredPart) -> Evaluator:
-    """Return a traceable evaluator of a part, with the same dependencies as its block."""
+    """Return an evaluator that can be traced and has the dependencies of the part's block."""
     block = part.memory.block
     if not isinstance(block, Composite | BlockInC):
         return part.evaluator

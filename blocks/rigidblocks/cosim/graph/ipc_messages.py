@@ -37,8 +37,8 @@ CALLS = (
 )
 MOST_BYTES = 64 << 20  # maximum length of a message
 _NUMBERS = {name: k for k, name in enumerate(CALLS)}
-_HEAD = struct.Struct("<4sHHII")  # magic, version, call, number of doubles, bytes of text
-_FIRST = 1 << 16  # maximum number of bytes per read
+_HEADER = struct.Struct("<4sHHII")  # magic, version, call, number of doubles, bytes of text
+_READ_BYTES = 1 << 16  # maximum number of bytes per read
 _IS_LITTLE = sys.byteorder == "little"
 
 
@@ -64,7 +64,7 @@ def pack_message(
     """Return the bytes of a message; the arrays `numbers` are concatenated."""
     body = b"".join([_bytes(one) for one in numbers])
     more = json.dumps(text).encode() if text else b""
-    return _HEAD.pack(MAGIC, VERSION, _NUMBERS[call], len(body) // 8, len(more)) + body + more
+    return _HEADER.pack(MAGIC, VERSION, _NUMBERS[call], len(body) // 8, len(more)) + body + more
 
 
 def _bytes(numbers: Array) -> bytes:
@@ -78,9 +78,9 @@ class Recurring:
     """
 
     def __init__(self, call: str, n: int):
-        self.head = _HEAD.pack(MAGIC, VERSION, _NUMBERS[call], n, 0)
+        self.head = _HEADER.pack(MAGIC, VERSION, _NUMBERS[call], n, 0)
         self.bytes = bytearray(self.head + bytes(8 * n))
-        self.numbers = np.frombuffer(self.bytes, "<f8", n, _HEAD.size)
+        self.numbers = np.frombuffer(self.bytes, "<f8", n, _HEADER.size)
         self.message = Message(call, self.numbers, {})
 
 
@@ -122,17 +122,17 @@ class Channel:
             if not size:
                 raise EOFError
         data = self._rest or self._more()
-        while len(data) < _HEAD.size:
+        while len(data) < _HEADER.size:
             data += self._more()
         call, n, m = _unpack_header(data)
-        begin, end = _HEAD.size + 8 * n, _HEAD.size + 8 * n + m
+        begin, end = _HEADER.size + 8 * n, _HEADER.size + 8 * n + m
         if len(data) < end:
             whole = bytearray(data)
             while len(whole) < end:
                 whole += self._more()
             data = bytes(whole)
         self._rest = data[end:]
-        numbers = np.frombuffer(data, "<f8", n, _HEAD.size)
+        numbers = np.frombuffer(data, "<f8", n, _HEADER.size)
         return Message(call, numbers, _read(data[begin:end]) if m else {})
 
     def limit(self, seconds: float) -> None:
@@ -151,7 +151,7 @@ class Channel:
         return self._link.fileno() < 0
 
     def _more(self) -> bytes:
-        if got := self._link.recv(_FIRST):
+        if got := self._link.recv(_READ_BYTES):
             return got
         raise EOFError
 
@@ -166,7 +166,7 @@ def limit(link: socket.socket, seconds: float) -> None:
 
 def _unpack_header(data: bytes) -> tuple[str, int, int]:
     """Return the call, the number of doubles and the number of text bytes in a message header."""
-    magic, version, call, n, m = _HEAD.unpack_from(data)
+    magic, version, call, n, m = _HEADER.unpack_from(data)
     if magic != MAGIC:
         raise MessageError("the data is not a message of rigidblocks")
     if version != VERSION:

@@ -93,7 +93,7 @@ class FrequencyResponse:
             axis.plot(self.response.real, self.response.imag, label="0 to infinity")
             axis.plot(self.response.real, -self.response.imag, "--", label="mirrored")
             axis.plot([-1.0], [0.0], "r+")
-            # larger loop gains do not decide on stability, and would hide the point -1
+            # clip large gains, which would hide the curve near the critical point -1
             view = min(1.1 * max(1.0, float(self.gain.max())), _NYQUIST_VIEW)
             axis.set(xlim=(-view, view), ylim=(-view, view), aspect="equal")
             axis.set_xlabel("real part")
@@ -195,9 +195,9 @@ def stability_margins(
 ) -> Margins:
     """Return the stability margins of a loop with the frequency response L = response(omega).
 
-    The function first extends the grid omega (n,) [rad/s] as long as the gain at its ends
-    approaches 1. Sign changes of |L| - 1 and Im L bracket the crossovers, and bisection locates
-    them.
+    The search for crossovers begins on the grid omega (n,) [rad/s]. The function first extends the
+    grid as long as the gain at its ends approaches 1. Sign changes of |L| - 1 and Im L bracket the
+    crossovers, and bisection locates them.
     """
     optimize = module_of("scipy.optimize", "the stability margins")
 
@@ -219,7 +219,8 @@ def stability_margins(
     at_phase += [0.0] if dt is None else [0.0, float(np.pi / dt)]
     values = response(np.array(at_phase))
     values[~np.isfinite(values)] = 0.0
-    values.imag[np.abs(values.imag) > 1e-6 * np.abs(values)] = np.inf  # a jump at a pole
+    # Im L also changes its sign at a pole, which is not a phase crossover
+    values.imag[np.abs(values.imag) > 1e-6 * np.abs(values)] = np.inf
     values[~np.isfinite(values.imag) | (np.abs(values) < 1e-300)] = 0.0
     limits = [(1 / abs(v), w) for v, w in zip(values, at_phase, strict=True) if v.real < 0]
     gain, omega_gain = min(limits, key=lambda one: abs(np.log(one[0])), default=(np.inf, np.nan))

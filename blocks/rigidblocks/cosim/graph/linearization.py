@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True, eq=False)  # eq=False, because arrays do not compare to one truth value
+@dataclass(frozen=True, eq=False)  # eq=False, because == compares arrays element by element
 class Linearization(AttributeHints):
     """Linear system for deviations from an operating point with states x, inputs u and outputs y.
 
@@ -162,7 +162,7 @@ class Linearization(AttributeHints):
         return self.bode(u, y, omega).plot(nyquist=True)
 
     def margins(self, u: str | None = None, y: str | None = None) -> Margins:
-        """Return the stability margins of one channel L, which negative feedback closes.
+        """Return the stability margins of one channel L for a closed loop with negative feedback.
 
         `linearize(system, cut="pd.tau")` returns the loop L of a closed system.
 
@@ -252,9 +252,9 @@ def linearize(
 ) -> Linearization:
     """Linearize a block, or a system of continuous blocks, with exact derivatives.
 
-    The result for a sampled block is a discrete-time system with its sample time. x is the state
-    before a sample instant and y the outputs after the sample instant, as in every run. For a
-    sampled system, pass `FusedSystem(system, dt)`.
+    The result for a sampled block is a discrete-time system with the sample time of the block. x
+    are the states before a sample instant, and y the outputs after the sample instant, as in every
+    run. For a sampled system, pass `FusedSystem(system, dt)`.
 
     Step size control is not a smooth function, so adaptive parts are linearized with RK4 steps of
     at most 1 ms. For a stiff part, select a linearly implicit method by name. The operating point
@@ -443,14 +443,16 @@ def _check_linearizable(memory: Memory) -> None:
             f"cannot linearize {memory.name}: it has continuous states ({names[0]}) and sampled "
             f"states ({names[1]}); put it into a system and linearize FusedSystem(system, dt)"
         )
-    if spare := [port.name for port in block.sampled if _spare(block.sampled, port)]:
+    if spare := [
+        port.name for port in block.sampled if _has_redundant_elements(block.sampled, port)
+    ]:
         raise ValueError(
             f"cannot linearize {memory.name}: its sampled states {', '.join(spare)} have more "
             "elements than degrees of freedom (quaternions); linearize the continuous system"
         )
 
 
-def _spare(states: Iterable[Port], port: Port) -> bool:
+def _has_redundant_elements(states: Iterable[Port], port: Port) -> bool:
     """Return True if a state has more elements than its velocity, such as a quaternion."""
     return any(other.name == port.rate and other.size < port.size for other in states)
 
@@ -472,7 +474,7 @@ def _coordinates(memory: Memory, m: Array, change: Array) -> _Coordinates:
     states = memory.block.sampled or memory.block.states
     each = [
         _tangent_coordinates(memory, port, m, change)
-        if _spare(states, port)
+        if _has_redundant_elements(states, port)
         else _Coordinates(
             np.eye(port.size), 0.0 * np.eye(port.size), port.element_names, port.units
         )

@@ -343,7 +343,7 @@ def start_port_dependencies(part: Part) -> tuple[set[tuple[str, str]], set[str]]
     """
     component = part.component
     if isinstance(component, Block) and type(component).initial is Block.initial:
-        # such a block samples at initialization with the dependencies of an ordinary sample
+        # a block without its own `initial` executes an ordinary sample at initialization
         return set(part.feedthrough), set()
     known, undeclared = start_dependencies(part)
     return port_pairs(known), {y for y, _ in undeclared}
@@ -383,19 +383,20 @@ def _whole_ports(part: Part) -> tuple[DependencyGroup, ...]:
 def component_of(
     component: Block | str | Path, kind: str | None = None, key_file: str | Path | None = None
 ) -> tuple[Component, frozenset[tuple[str, str]]]:
-    """Convert an argument of `System.add` to a block or an FMU; also return its feedthrough.
+    """Convert the argument `component` of `System.add` to a block or an FMU.
 
     Args:
         component: Block, path or address.
         kind: FMU interface type, "co-simulation" or "model exchange".
         key_file: File with the key of the server of a remote FMU.
 
+    Returns:
+        The block or FMU, and its pairs (input, output) with direct feedthrough.
+
     Raises:
         TypeError: `component` is neither a block nor a path.
         FmuError: The FMU file cannot be used.
         ValueError: The interface type is unknown, or an option does not apply.
-
-    The feedthrough is a set of pairs (input, output) with direct feedthrough.
     """
     if isinstance(component, Block | PythonBlock):
         if kind is not None:
@@ -432,7 +433,7 @@ _BLOCKS = {
     "PlanarModel": "use its plant, the block RobotPlant(model)",
     "RobotDescription": _PLANT.format("robot"),
     "System": "use the block ContinuousSystem(system)",
-}  # block that replaces an object in a system, by object type
+}  # advice for an object that is not a part, by the name of its type
 
 
 def _describe_non_part(value: Any) -> str:
@@ -534,10 +535,10 @@ def start_values(name: str, component: Any, start: Mapping[str, Any]) -> dict[st
 def combine_start_values(
     component: Any, earlier: Mapping[str, Any], later: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the union of start values, with the start values that depend on them.
+    """Return the union of start values, and the start values that the component computes from them.
 
-    Later start values have priority. Earlier start values that equal dependent start values are
-    computed again from the union.
+    Later start values have priority. If an earlier start value equals the value that the component
+    computes from the other start values, it is computed again from the union.
     """
     if not isinstance(component, Block):
         return {**earlier, **later}

@@ -18,9 +18,11 @@ from rigidblocks.cosim.graph.ipc_messages import Channel, MessageError, TextErro
 
 SCHEME = "tcp://"
 KEY_FILE = "RIGIDBLOCKS_KEY_FILE"  # environment variable with the path of the key file
-_FEWEST = 16  # minimum length of a key [bytes]
-_REACHED = 5.0  # timeout for connecting to the server [s]
-_AUTHENTICATED = 30.0  # timeout of the authentication [s]; a busy server first starts a process
+_MIN_KEY_BYTES = 16  # minimum length of a key [bytes]
+_CONNECTION_TIMEOUT = 5.0  # timeout for connecting to the server [s]
+_AUTHENTICATION_TIMEOUT = (
+    30.0  # timeout of the authentication [s]; a busy server first starts a process
+)
 
 
 @dataclass(frozen=True)
@@ -47,12 +49,12 @@ class RemoteFile:
             FmuError: The server is not reachable or rejects the connection.
         """
         try:
-            link = socket.create_connection((self.host, self.port), _REACHED)
+            link = socket.create_connection((self.host, self.port), _CONNECTION_TIMEOUT)
         except OSError as error:
             raise FmuError(f"'{self}': the server cannot be reached: {error}") from None
         link.settimeout(None)
         set_socket_options(link)
-        limit(link, _AUTHENTICATED)
+        limit(link, _AUTHENTICATION_TIMEOUT)
         try:
             with Connection(os.dup(link.fileno())) as connection:
                 answer_challenge(connection, self.key)
@@ -66,7 +68,7 @@ class RemoteFile:
     def request_description(self) -> tuple[Any, Intervals, str]:
         """Request the model description, the clock intervals [s] and the digest from the server."""
         with contextlib.closing(self.channel()) as channel:
-            channel.limit(4 * _REACHED)
+            channel.limit(4 * _CONNECTION_TIMEOUT)
             try:
                 channel.send("describe", text={"file": self.file})
                 answer = channel.receive()
@@ -122,8 +124,10 @@ def key_in(path: Path) -> bytes:
     if os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise ValueError(f"other users can read the key in {path}; run chmod 600 {path}")
     key = path.read_bytes().strip()
-    if len(key) < _FEWEST:
-        raise ValueError(f"the key in {path} has {len(key)} bytes; at least {_FEWEST} are needed")
+    if len(key) < _MIN_KEY_BYTES:
+        raise ValueError(
+            f"the key in {path} has {len(key)} bytes; at least {_MIN_KEY_BYTES} are needed"
+        )
     return key
 
 

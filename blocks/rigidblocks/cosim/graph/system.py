@@ -72,7 +72,7 @@ class System(AttributeHints):
     def __init__(self) -> None:
         self.parts: dict[str, Part] = {}
         self.connections: list[Connection] = []
-        # list of connections, number of its connections in the index, and the index by target
+        # index of connections by target; preceded by the indexed list and its length at that time
         self._indexed: tuple[list[Connection], int, dict[tuple[str, str], list[Connection]]]
         self._indexed = [], 0, {}
         self.exposure = Exposure()
@@ -470,14 +470,14 @@ def wiring_and_exposure(system: System | Wiring) -> tuple[Wiring, Exposure]:
 
 
 def _check_open_units(wiring: Wiring) -> None:
-    """Check that all ports connected to a block with the empty parameter `unit` have one unit.
+    """Check that a block without a given unit is connected to ports of only one unit.
 
-    All ports of a block whose unit is the parameter `unit` share one unit, even if `unit` is empty.
-    For example, a `Sum` does not add N.m and rad. Blocks that are connected by such ports also
-    share one unit.
+    The parameter `unit` of a block such as `Sum` is the unit of all its signals. If it is empty,
+    the connected ports determine the unit: a `Sum` does not add N.m and rad. Connected blocks
+    without a given unit have the same unit.
 
     Raises:
-        ValueError: The ports of such a block are connected to different units.
+        ValueError: A block without a given unit is connected to ports of different units.
     """
     open_ports = {name: _open_ports(part.component) for name, part in wiring.parts.items()}
     groups = {name: name for name in wiring.parts if open_ports[name]}
@@ -512,7 +512,10 @@ def _check_open_units(wiring: Wiring) -> None:
 
 
 def _open_ports(component: Any) -> frozenset[str]:
-    """Return the names of the ports whose unit a block defines by an empty parameter `unit`."""
+    """Return the names of the ports whose unit is the parameter `unit` of a block, if it is empty.
+
+    The result is empty if these ports differ in shape.
+    """
     if getattr(component, "unit", None) != "" or not is_dataclass(component):
         return frozenset()
     block: Any = component

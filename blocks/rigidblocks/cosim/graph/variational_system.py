@@ -88,25 +88,25 @@ class Sensitivities(Block):
         return self.block.parameters
 
     def derivative(self, t: Any, x: Record, u: Record, p: Record) -> Values:
-        return self._both("derivative", self.block.states, t, x, u, p)
+        return self._values_and_derivatives("derivative", self.block.states, t, x, u, p)
 
     def project(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         if not self._evaluator.has_projection:
             return {}
-        return self._both("project", self.block.states, t, x, u, p)
+        return self._values_and_derivatives("project", self.block.states, t, x, u, p)
 
     def switching_functions(self, t: Any, x: Record, u: Record, p: Record) -> Any:
         return call(self.block, "switching_functions", t, x, u, p)
 
     def initial(self, t: Any, x: Record, u: Record, p: Record) -> Values:
-        return self._both("initial", self.block.sampled, t, x, u, p)
+        return self._values_and_derivatives("initial", self.block.sampled, t, x, u, p)
 
     def update(self, t: Any, x: Record, u: Record, p: Record) -> Values:
-        return self._both("update", self.block.sampled, t, x, u, p)
+        return self._values_and_derivatives("update", self.block.sampled, t, x, u, p)
 
     def output(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         ports = computed_outputs(self.block)
-        values = self._both("output", ports, t, x, u, p)
+        values = self._values_and_derivatives("output", ports, t, x, u, p)
         names = {port.name for port in ports if port.name in self.kept}
         return {key: v for key, v in values.items() if key.removesuffix(SUFFIX) in names}
 
@@ -134,7 +134,7 @@ class Sensitivities(Block):
     def _tangents(self) -> dict[str, Graph]:
         return {}
 
-    def _both(
+    def _values_and_derivatives(
         self, name: str, ports: tuple[Port, ...], t: Any, x: Record, u: Record, p: Record
     ) -> Values:
         """Evaluate a block function; return its results and their derivatives with respect to z."""
@@ -194,7 +194,7 @@ def with_sensitivities(wiring: Wiring, numbers: Iterable[Number], outputs: Itera
     for one in wiring.connections:
         system.connect(*one.names)
         if one.source[0] in reached:
-            _connect(system, one)
+            _connect_derivatives(system, one)
     return system
 
 
@@ -229,7 +229,7 @@ def _seeds(block: Block, name: str, numbers: tuple[Number, ...]) -> dict[str, Ar
     return seeds
 
 
-def _connect(system: System, one: Connection) -> None:
+def _connect_derivatives(system: System, one: Connection) -> None:
     """Add a connection between the derivatives of the two ports of an existing connection."""
     (a, y), (b, u) = one.source, one.target
     source, target = f"{a}.{y}{SUFFIX}", f"{b}.{u}{SUFFIX}"

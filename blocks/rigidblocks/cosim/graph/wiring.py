@@ -46,7 +46,7 @@ from rigidblocks.kernels.traced_evaluator import DependencyGroup
 
 Node = tuple[Any, ...]  # (part, "input" or "output", port[, element])
 Reads = dict[Node, set[Node]]
-_SAME = (  # cached properties that do not depend on the start values
+_INDEPENDENT_OF_START = (  # cached properties that do not depend on the start values
     "outputs",
     "wires",
     "evaluation_order",
@@ -134,11 +134,8 @@ class Wiring:
         object.__setattr__(self, "parts", MappingProxyType(dict(self.parts)))
 
     def __reduce__(self) -> tuple[type["Wiring"], tuple[Any, ...]]:
-        return Wiring, (
-            dict(self.parts),
-            self.connections,
-            self.merged,
-        )  # a mapping proxy cannot be pickled
+        # a mapping proxy cannot be pickled
+        return Wiring, (dict(self.parts), self.connections, self.merged)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
@@ -250,7 +247,9 @@ class Wiring:
                     old, start=combine_start_values(old.component, old.start, values)
                 )
         other = Wiring(parts, self.connections, self.merged)
-        vars(other).update({name: known for name, known in vars(self).items() if name in _SAME})
+        vars(other).update(
+            {name: known for name, known in vars(self).items() if name in _INDEPENDENT_OF_START}
+        )
         return other
 
     def start_by_port(self, given: Iterable[tuple[str, Any]]) -> dict[str, Any]:
@@ -344,7 +343,7 @@ class Wiring:
             raise ValueError("the system has no parts: add blocks or FMU files")
         try:
             order = _parts_in_order(self._reads())
-        except CycleError:  # whole ports form a cycle; their elements may not
+        except CycleError:  # a cycle of whole ports may contain no cycle of port elements
             try:
                 order = _parts_in_order(self.element_reads())
             except CycleError as error:
@@ -440,18 +439,18 @@ class Wiring:
         for name, part in sorted(self.parts.items()):
             known, undeclared = dependencies[name]
             for k, group in enumerate(known):
-                _read_group(reads, name, group, ("known", k))
+                _add_dependency_group(reads, name, group, ("known", k))
             if undeclared:
                 inputs = part.component.inputs
                 every = port_elements(inputs) if by_element else {(u.name, _WHOLE) for u in inputs}
                 without, some = ignored.get(name, DependencyGroup(frozenset(), frozenset()))
                 rest = DependencyGroup(frozenset(every - without), some)
                 whole = DependencyGroup(frozenset(every), undeclared - some)
-                _read_group(reads, name, rest, ("rest", 0))
-                _read_group(reads, name, whole, ("every", 0))
+                _add_dependency_group(reads, name, rest, ("rest", 0))
+                _add_dependency_group(reads, name, whole, ("every", 0))
         return reads
 
-    def _undeclared_circles(
+    def _undeclared_cycles(
         self, dependencies: Mapping[str, Dependencies]
     ) -> dict[str, DependencyGroup]:
         """Return, for each part, the undeclared dependencies that form cycles.
@@ -477,7 +476,7 @@ class Wiring:
         fmus = (one.component for one in self.parts.values() if isinstance(one.component, Fmu))
         if not any(fmu.undeclared for fmu in fmus) or not has_cycle(self._reads()):
             return {}
-        return self._undeclared_circles(self._element_dependencies)
+        return self._undeclared_cycles(self._element_dependencies)
 
     @cached_property
     def feedthrough(self) -> Mapping[str, frozenset[tuple[str, str]]]:
@@ -574,7 +573,7 @@ class Wiring:
         components = strong_components(reads)
         if any(contains_cycle(c, reads) for c in components):
             elements = {name: start_dependencies(part) for name, part in self.parts.items()}
-            reads = self._graph(elements, self._undeclared_circles(elements))
+            reads = self._graph(elements, self._undeclared_cycles(elements))
             components = strong_components(reads)
         return reads, components
 
@@ -621,8 +620,13 @@ class Wiring:
             ValueError: Known dependencies form an algebraic loop.
         """
         _ = self.evaluation_order  # raises ValueError for an algebraic loop
-        waits = self._waits(connected=False)
-        sources = (waits, self._waits(connected=True), self._samples(), self._undeclared_sources())
+        waits = self._feedthrough_sources(connected=False)
+        sources = (
+            waits,
+            self._feedthrough_sources(connected=True),
+            self._sources_of_samplers(),
+            self._undeclared_sources(),
+        )
         # number of sources of each kind that are not in the order yet
         counts = {name: [len(one[name]) for one in sources] for name in self.parts}
         readers: dict[str, list[tuple[int, str]]] = {name: [] for name in self.parts}
@@ -638,13 +642,13 @@ class Wiring:
         left = set(self.parts)
         queue = sorted(map(readiness, left))
         while left:
-            later = []  # parts that depend on a remaining part outside their cycle
+            later = []  # parts that must wait for a remaining part outside their cycle
             while True:
                 entry = heappop(queue)
                 name = entry[-1]
                 if name not in left or entry != readiness(name):
                     continue  # the queue entry is obsolete
-                if _is_waited_for(name, waits, left):
+                if _is_in_closed_cycle(name, waits, left):
                     break
                 later.append(entry)
             order.append(name)
@@ -657,7 +661,7 @@ class Wiring:
                 heappush(queue, again)
         return tuple(order)
 
-    def _samples(self) -> dict[str, set[str]]:
+    def _sources_of_samplers(self) -> dict[str, set[str]]:
         """Map each sampled part without continuous states to the parts that it reads.
 
         All other parts map to an empty set.
@@ -679,7 +683,7 @@ class Wiring:
                 found[b].add(a)
         return found
 
-    def _waits(self, connected: bool) -> dict[str, set[str]]:
+    def _feedthrough_sources(self, connected: bool) -> dict[str, set[str]]:
         """Return the parts on which each part depends by direct feedthrough.
 
         If `connected` is true, only the connected outputs of each part count.
@@ -693,8 +697,13 @@ class Wiring:
         return waits
 
 
-def _read_group(reads: Reads, name: str, group: DependencyGroup, number: tuple[str, int]) -> None:
-    """Add a dependency group to the graph; use an extra node if this reduces the edges."""
+def _add_dependency_group(
+    reads: Reads, name: str, group: DependencyGroup, number: tuple[str, int]
+) -> None:
+    """Add a dependency group of a part to the graph `reads`.
+
+    If it reduces the number of edges, a new node for the group joins the inputs to the outputs.
+    """
     inputs = {(name, "input", u, i) for u, i in group.inputs}
     outputs = [(name, "output", y, j) for y, j in group.outputs]
     if len(inputs) * len(outputs) > len(inputs) + len(outputs):
@@ -728,7 +737,7 @@ def _evaluations(
     known = [False] * len(components)
 
     def mark(found: list[int]) -> None:
-        """Mark components as known, and components without outputs that only read known ones."""
+        """Mark components as known; find the components that read only known components."""
         while found:
             k = found.pop()
             known[k] = True
@@ -764,8 +773,11 @@ def _parts_in_order(reads: Reads) -> list[str]:
     return [name for name, kind, *_ in ports if kind == "output"]
 
 
-def _is_waited_for(name: str, waits: Mapping[str, set[str]], left: set[str]) -> bool:
-    """Return True if all parts on which `name` depends also depend on `name`, even indirectly."""
+def _is_in_closed_cycle(name: str, waits: Mapping[str, set[str]], left: set[str]) -> bool:
+    """Return True if the part `name` depends only on parts that are in a cycle with it.
+
+    `waits` maps each part to its direct dependencies. Only the parts in `left` are considered.
+    """
     return all(name in reachable(one, waits, left) for one in reachable(name, waits, left))
 
 
