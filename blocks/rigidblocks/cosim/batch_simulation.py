@@ -35,10 +35,11 @@ from rigidblocks.spatial.spatial import Array
 from rigidblocks.tracing.compiled_functions import lane_count, lane_library, run_in_threads
 
 LOG = logging.getLogger("rigidblocks")
-_STEPS = 200_000  # steps per C call, summed over all runs; Ctrl-C is handled between the calls
-_SMALL = 2**18  # number of values up to which a second thread would not save time in a single step
-_FEWEST = 256  # number of steps up to which a second thread would not save time
-_NAMED = 8  # maximum number of failed runs that a message lists
+_STEPS_PER_CALL = 200_000  # sum over all runs; Ctrl-C is handled between the C calls
+# A second thread does not save time for a communication step of at most 2^18 values, or for a batch
+# of at most 256 steps (sum over all runs).
+_SINGLE_THREAD_VALUES, _SINGLE_THREAD_STEPS = 2**18, 256
+_MAX_LISTED = 8  # maximum number of failed runs that a message lists
 _LONG, _DOUBLE = np.dtype(ctypes.c_long), np.dtype(float)
 
 
@@ -155,8 +156,8 @@ def _log_failures(failed: Array) -> None:
     """Log the failed runs of a batch, each with its time of failure."""
     runs = np.flatnonzero(np.isfinite(failed))
     if len(runs):
-        named = ", ".join(f"run {k} at {failed[k]:g} s" for k in runs[:_NAMED])
-        more = ", ..." if len(runs) > _NAMED else ""
+        named = ", ".join(f"run {k} at {failed[k]:g} s" for k in runs[:_MAX_LISTED])
+        more = ", ..." if len(runs) > _MAX_LISTED else ""
         LOG.warning("%d of %d runs failed: %s%s", len(runs), len(failed), named, more)
 
 
@@ -245,9 +246,9 @@ class Batch:
                 memories.ctypes.data, first, last, t_start, grid.n, ctypes.byref(kept)
             )
 
-        if threads is None and n * grid.n <= _FEWEST:
+        if threads is None and n * grid.n <= _SINGLE_THREAD_STEPS:
             threads = 1
-        run_in_threads(work, n, threads, _STEPS // grid.n)
+        run_in_threads(work, n, threads, _STEPS_PER_CALL // grid.n)
         ended = np.full(n, np.nan)
         for k in np.flatnonzero(failed >= 0):
             values[k, -(-failed[k] // every) :] = np.nan
@@ -339,10 +340,10 @@ class BatchRun:
         def work(first: int, last: int) -> None:
             self._library.rb_step(self._address, first, last, self._failed_address)
 
-        if threads == 1 or (threads is None and self._memories.size <= _SMALL):
+        if threads == 1 or (threads is None and self._memories.size <= _SINGLE_THREAD_VALUES):
             work(0, n)
         else:
-            run_in_threads(work, n, threads, _STEPS)
+            run_in_threads(work, n, threads, _STEPS_PER_CALL)
         self._steps += 1.0
 
     def restart(self, which: Any, start: Mapping[str, Any]) -> None:
@@ -416,9 +417,10 @@ class _StartValues:
         self.places = {port: memory.where[port.name] for port in memory.ports}
 
     def value(self, name: str, given: Any) -> tuple[slice, Array]:
-        """Return the place of a port in the memory vector, and its value as a flat array.
+        """Return the slice of a port in the memory vector, and its start value as a flat array.
 
-        The array has the shape (size,) for all runs, or (n, size) for n runs.
+        The array has the shape (size,) if all runs have the same value, otherwise (n, size) with
+        one row for each run.
         """
         if name not in self.ports:
             raise KeyError(f"unknown start value '{name}'; {suggestion(name, self.ports)}")
@@ -452,7 +454,7 @@ class _StartValues:
         return memories
 
     def _dependent_values(self, values: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the flat start values that depend on the flat start values `values`."""
+        """Return the start values that the block computes from `values`, as flat arrays."""
         shaped = {
             name: value.reshape((*value.shape[:-1], *self.ports[name].shape))
             for name, value in values.items()
@@ -465,7 +467,7 @@ class _StartValues:
         }
 
     def _value(self, port: Port, given: Any) -> Array:
-        """Return a start value as a flat array: (size,) for all runs, or (n, size) for n runs.
+        """Return a start value as a flat array: (size,) for all runs, or (n, size) by run.
 
         Raises ValueError for a wrong shape, and for values that are not finite or are out of
         bounds.

@@ -28,18 +28,18 @@ from rigidblocks.spatial.spatial import Array
 Radius = Callable[[Array], float]  # spectral radius of the loop, for a memory vector
 
 GROWN = 1e3  # growth of a signal that counts as divergence
-UNSTABLE = 1.001  # largest |z| of a loop that counts as stable, because of rounding errors
-MOST_ROWS = 100_000  # last samples of a run that are searched
-LARGEST = 150  # largest memory vector of a system whose gains are diagnosed, limits the time
-HALVINGS = 12  # smallest factor of a gain is 2^-12
+UNSTABLE = 1.001  # largest |z| of a stable loop, with a margin for rounding errors
+MOST_ROWS = 100_000  # maximum number of samples, at the end of a run, that are searched for growth
+MAX_MEMORY = 150  # maximum size of a memory vector for the diagnosis of gains, limits the time
+HALVINGS = 12  # a gain is reduced by a factor of at least 2^-12
 BISECTIONS = 12
 
 
 def explain_divergence(plan: Plan, result: Result, *, linearizes: bool) -> str:
-    """Return the probable cause of a run that is not finite, as text for an error message.
+    """Return the probable cause of infinite or NaN values in a run, as text for an error message.
 
-    The text names the signal that grew first. If `linearizes`, it also names the gain that is too
-    high for the hold. It is empty if neither is known.
+    The text names the signal that grew first. If `linearizes` is true, the text also names the gain
+    that is too high for the hold. The text is empty if both are unknown.
     """
     wires = plan.wiring.connections
     connected = {plan.wiring.whole_name(*wire.source) for wire in wires}
@@ -53,9 +53,9 @@ def explain_divergence(plan: Plan, result: Result, *, linearizes: bool) -> str:
 def first_growth(result: Result, connected: Collection[str] = ()) -> str:
     """Return a text with the recorded signal that grew first, or "" if no signal grew.
 
-    A signal has grown if it exceeds a multiple of its initial range, and does not return. The
-    initial range is the largest absolute value in the first tenth of the samples, and at least 1.
-    If one of the `connected` outputs has grown, other signals, such as energies, do not count.
+    A signal grows if it exceeds 1000 times its initial range up to the end of the run. The initial
+    range is the largest absolute value in the first tenth of the samples, and at least 1. If one of
+    the `connected` outputs grows, all other signals, such as energies, are ignored.
     """
     last = slice(max(len(result.time) - MOST_ROWS, 0), None)
     values, time = np.abs(np.asarray(result.values[last])), np.asarray(result.time[last])
@@ -93,10 +93,11 @@ class _Gain(NamedTuple):
 def unstable_hold(plan: Plan) -> str:
     """Return a text about a loop that is unstable because of the hold, or "".
 
-    The sampled loop is the linearization of the system with its hold at the start of the run. It is
-    unstable if an eigenvalue z of its state matrix has |z| > 1, although the poles lambda of the
-    system without hold have |exp(lambda dt)| <= 1. The text names the parameter of a part without
-    continuous states whose reduction stabilizes the loop with the largest factor.
+    The function linearizes the system at the start of the run, with and without the hold. The hold
+    causes the instability if an eigenvalue z of the system with the hold has |z| > 1, although all
+    poles lambda of the system without the hold have |exp(lambda dt)| <= 1. The text recommends to
+    reduce one parameter, or to use a shorter step. This parameter needs the smallest reduction to
+    stabilize the loop (`_stabilizing_gain`).
 
     Raises the exceptions of `Plan.fused_block` and `linearize`.
     """
@@ -105,7 +106,7 @@ def unstable_hold(plan: Plan) -> str:
     if plan.coupling != Coupling() or not all(map(_is_traced, blocks)):
         return ""
     memory = Memory(plan.fused_block)
-    if memory.size > LARGEST:
+    if memory.size > MAX_MEMORY:
         return ""
     m, matrix = plan.fused_start, state_matrix_function(memory)
 
@@ -140,7 +141,7 @@ def _is_traced(component: object) -> bool:
 
 
 def _continuous_poles(wiring: Wiring) -> Array:
-    """Return the poles [1/s] of the system without hold; none if it has sampled parts."""
+    """Return the poles [1/s] of the system without hold; an empty array for sampled parts."""
     system = System()
     system.parts, system.connections = dict(wiring.parts), list(wiring.connections)
     with contextlib.suppress(ValueError):
@@ -149,10 +150,10 @@ def _continuous_poles(wiring: Wiring) -> Array:
 
 
 def _stabilizing_gain(memory: Memory, wiring: Wiring, m: Array, radius: Radius) -> _Gain | None:
-    """Return the parameter whose reduction by the smallest amount stabilizes the loop, or None.
+    """Return the parameter that needs the smallest reduction to stabilize the loop, or None.
 
-    The parameters belong to parts without continuous states, such as controllers. If no parameter
-    stabilizes the loop, the function reduces all parameters of a part.
+    Only parameters of parts without continuous states, such as controllers, are reduced. If no
+    single parameter stabilizes the loop, the function reduces all parameters of a part together.
     """
     names = {
         part: [wiring.whole_name(part, port.name) for port in of.component.parameters]

@@ -107,7 +107,7 @@ def _condition(coordinates: LinearCoordinates, q: Array) -> float:
     )
 
 
-@dataclass(frozen=True, eq=False)  # eq=False, because arrays do not compare to one truth value
+@dataclass(frozen=True, eq=False)  # eq=False, because == compares arrays element by element
 class _Motion:
     """Equations of motion in independent coordinates y, with the state x = (y, yd).
 

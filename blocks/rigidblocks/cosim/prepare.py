@@ -262,7 +262,7 @@ class Run(AttributeHints):
         if port.type != "Real":
             value = encode_value(value, port.type, port.shape, name)
         given = _numbers_of(value, name, port)
-        if given.shape != port.shape or not _is_plain(port, given):
+        if given.shape != port.shape or not _is_surely_valid(port, given):
             given = _check_value(replace(port, name=name, rate=None), value)
         if view is None:
             self._change(name, given.ravel())
@@ -548,8 +548,11 @@ def _numbers_of(value: Any, name: str, port: Port) -> Array:
         raise TypeError(f"{name} needs {shape}, not {value!r}") from None
 
 
-def _is_plain(port: Port, given: Array) -> bool:
-    """Return True if values are within the bounds of a port and their sum of squares is finite."""
+def _is_surely_valid(port: Port, given: Array) -> bool:
+    """Return True if values are within the bounds of a port and finite, by a quick test.
+
+    The sum of squares may overflow for valid values; `_check_value` then checks each value.
+    """
     within = not port.is_bounded or bool(((port.lowest <= given) & (given <= port.max)).all())
     return within and isfinite(np.vdot(given, given))
 

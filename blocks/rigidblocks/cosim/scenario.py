@@ -80,7 +80,7 @@ class Scenario:
         return json.dumps(rows, default=bytes.hex)
 
     def metadata(self, meta: Mapping[str, str]) -> dict[str, str]:
-        """Add the scenario, and a digest that also covers it, to the metadata `meta`."""
+        """Return metadata with the scenario and a new digest, which also covers the scenario."""
         text = self.text()
         return {**meta, "digest": content_digest(meta["digest"], text), "scenario": text}
 

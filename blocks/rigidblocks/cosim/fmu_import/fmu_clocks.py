@@ -28,8 +28,8 @@ class Clocks:
     the time until the next tick of a countdown clock. A triggered input clock is an input of the
     part. If this input is true, the clock ticks once, at the beginning of the communication step.
 
-    The C loop uses and changes the same arrays. It also has the functions `tick`, `look_ahead`,
-    `begin_step` and `read`.
+    The C loop reads and changes the arrays of this class. It contains the methods `tick`,
+    `look_ahead`, `begin_step` and `read` as C functions.
     """
 
     def __init__(self, fmi: Interface, given: PortValues, results: PortValues, has_events: bool):
@@ -39,7 +39,7 @@ class Clocks:
         self._triggers = [group for group in given.groups if group.type == "Clock" and has_events]
         # row k: time of the first tick [s], interval [s] and number of ticks of clock k
         self._table = np.zeros((len(self._clocks), 3))
-        # time of the next tick [s]; 1 until the triggered clocks have ticked in the step
+        # time of the next tick [s]; flag, 1 before the ticks of the triggered clocks in a step
         self._coming = np.zeros(2)
         self._due: list[int] = []  # clocks that tick in the current event
         self.restart()
@@ -49,7 +49,7 @@ class Clocks:
         self._table[:], self._coming[:], self._due = _NEVER, (inf, 1.0), []
 
     def _order(self, clocks: Sequence[Any]) -> list[Any]:
-        """Return the clocks in the order of their ticks at one time."""
+        """Return the clocks in the order in which they tick if they tick at the same time."""
         return list(clocks)
 
     @property

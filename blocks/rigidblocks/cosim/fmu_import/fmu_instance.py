@@ -60,7 +60,7 @@ from rigidblocks.spatial.spatial import Array
 
 
 def interface_of(part: Part, shared: Unpacked | None = None) -> Interface:
-    """Return an instance of the FMU of a part; raise FmuError if it cannot be instantiated."""
+    """Instantiate the FMU of a part for FMI calls; raise FmuError on failure."""
     assert isinstance(part.component, Fmu)
     return _INTERFACES[part.component.version](part, shared)
 
@@ -345,8 +345,11 @@ class RunningFmu(Instance):
         for group in self._held:
             group.set()
 
-    def _has_discrete_news(self) -> bool:
-        """Return True if a clock ticks or a discrete input has changed since the last event."""
+    def _needs_event_at_start(self) -> bool:
+        """Return True if a step begins with an event.
+
+        This event occurs if a triggered clock ticks or a discrete input has changed.
+        """
         return self._has_discrete_changes() or self._clocks.are_triggered
 
     def _has_discrete_changes(self) -> bool:
@@ -399,9 +402,9 @@ class RunningFmu(Instance):
             (self._held if call == SET else self._discrete)[number].judge("Set", status)
 
     def _judge_clocks(self, call: int, clock: int, status: int) -> None:
-        """Raise FmuError for the status of a C call that concerns clocks.
+        """Raise FmuError for an error status of a C call that sets or reads clocks.
 
-        `clock` is the index of the clock, for an interval that the C loop has rejected.
+        `clock` is the index of the clock if its interval is invalid.
         """
         if status == BAD_INTERVAL:
             self._clocks.reject_interval(clock)
@@ -442,7 +445,7 @@ class FmuInstance(RunningFmu):
 
     def __init__(self, part: Part, shared: Unpacked | None = None):
         super().__init__(part, shared)
-        # flags: the FMU has handled an event; the FMU has rejected event mode at the first event
+        # flags: 1 after the first event; 1 if the FMU has rejected event mode at the first event
         self._entered, self._refused = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
 
     def restart(self, part: Part) -> None:
@@ -524,7 +527,7 @@ class FmuInstance(RunningFmu):
             self.fmi.check_end(status == TERMINATES)
             name = _EVENT_CALLS[call]
             judge = partial(self.fmi.judge, self.fmi.prefix + name, status)
-            self._judge_event_mode(judge) if call == ENTER_EVENT_MODE else judge()
+            self._try_event_mode(judge) if call == ENTER_EVENT_MODE else judge()
 
     def _judge_step(self, status: int, dt: float) -> None:
         """Raise FmuError if the status of a step is neither OK nor a warning."""
@@ -538,7 +541,7 @@ class FmuInstance(RunningFmu):
     def _step_through_events(self, t: float, dt: float) -> None:
         self._clocks.begin_step()
         self._set_held()
-        if self._has_discrete_news():
+        if self._needs_event_at_start():
             self._event(t, time_tolerance(t, dt))
         now, end, close = t, t + dt, time_tolerance(t, dt)
         for _ in range(EVENTS + 1):
@@ -558,7 +561,7 @@ class FmuInstance(RunningFmu):
 
     def _event(self, t: float, close: float) -> None:
         if not self._refused[0]:
-            self._judge_event_mode(partial(self.fmi.call, "EnterEventMode"))
+            self._try_event_mode(partial(self.fmi.call, "EnterEventMode"))
         if not self._refused[0]:
             self._entered[0] = 1
             self._handle_event(t, close)
@@ -569,12 +572,12 @@ class FmuInstance(RunningFmu):
             group.set()
         self._last[:] = self._discrete_values()
 
-    def _judge_event_mode(self, call: Callable[[], None]) -> None:
-        """Execute `call`; continue without event mode if the FMU rejects event mode.
+    def _try_event_mode(self, call: Callable[[], None]) -> None:
+        """Enter event mode by `call`; if the FMU rejects this mode, continue without it.
 
-        `call` enters event mode, or raises FmuError for the status of a C call that entered event
-        mode. The FMU may reject event mode only at the first event. Without event mode, the
-        importer sets the discrete inputs in step mode, and the FMU handles its own events.
+        If the C loop has made the FMI call, `call` only raises FmuError for its status. The FMU may
+        reject event mode only at the first event. Without event mode, the importer sets the
+        discrete inputs in step mode, and the FMU handles its own events.
         """
         try:
             call()

@@ -183,7 +183,7 @@ class Unpacked:
             self._remove()
             raise
         if (self.folder / "resources" / "layout.json").exists():  # a Python FMU of rigidblocks
-            with contextlib.suppress(ImportError):  # the FMU then imports its bundled rigidblocks
+            with contextlib.suppress(ImportError):  # the FMU may bundle the package instead
                 import_module("pythonfmu.fmi2slave")
 
     def _unpack(self) -> None:
@@ -262,8 +262,8 @@ WITHOUT_EVENT_MODE = (
     "it declares hasEventMode but rejects event mode, so it runs without event mode"
 )
 
-# GUIDs of the FMUs that allow one instance per process and cannot be instantiated again, because
-# their instance exists or their library is still loaded
+# GUIDs of FMUs that allow only one instance per process. An entry remains as long as the instance
+# exists or the library is loaded.
 _once: set[str] = set()
 
 
@@ -360,8 +360,8 @@ class Interface(abc.ABC):
         except Exception as error:
             self.close(False)
             raise FmuError(
-                f"'{part.name}' ({self.fmu.path}) cannot be instantiated: {error}{self._needs()}"
-                f"{self.log_text()}"
+                f"'{part.name}' ({self.fmu.path}) cannot be instantiated: {error}"
+                f"{self._tool_note()}{self.log_text()}"
             ) from error
 
     def _make(self) -> None:
@@ -555,7 +555,7 @@ class Interface(abc.ABC):
         if terminates:
             raise self.refuse(f"it requests the end of the simulation ({said_by})")
 
-    def _needs(self) -> str:
+    def _tool_note(self) -> str:
         """Return a note on the tool that the FMU requires at run time, or "" if it needs none."""
         if not self.fmu.interface.needsExecutionTool:
             return ""

@@ -153,7 +153,7 @@ class Group:
             self._pack() if which == "Set" else self._set_flat()
             return
         if status == DOES_NOT_FIT:
-            self._pack() if which == "Set" else self._unpack()  # the error names the variable
+            self._pack() if which == "Set" else self._unpack()  # raises FmuError for the variable
             raise self._fmi.refuse(f"a value does not fit the type {self.type}")
         self._fmi.judge(self._moves[which][0], status)
 

@@ -31,9 +31,9 @@ from rigidblocks.spatial.spatial import Array
 from rigidblocks.tracing.compiler import digest, keep_text, known_text
 from rigidblocks.tracing.slow_operation_log import log_if_slow
 
-_STEPS = 5  # communication steps of the examination
-_TIME_LIMIT = 60.0  # time limit of the examination [s]
-_BEGIN, _RESULT = "the examination begins", "result of the examination: "  # lines of the process
+_STEPS = 5  # number of communication steps of a test run
+_TIME_LIMIT = 60.0  # time limit of all tests of an FMU [s]
+_BEGIN, _RESULT = "the test begins", "result of the test: "  # output lines of the test process
 
 
 Kind = tuple[str, Configuration]  # interface type, and configuration
@@ -95,27 +95,26 @@ def _reuse(file: Path, kind: Kind, version: tuple[int, int], times: tuple[float,
     texts = kind[0], json.dumps(kind[1])
     key = digest(f"{__name__} {name} {texts} {times}".encode())
     if (text := known_text(key)) is None:
-        text = _examine_in_process(file, texts, times)
-        if text is None:  # nothing is known about the FMU
+        text = _test_in_process(file, texts, times)
+        if text is None:  # the test could not run
             return Reuse()
         keep_text(key, text)
     return Reuse(*json.loads(text))
 
 
-def _examine_in_process(
-    file: Path, kind: tuple[str, str], times: tuple[float, float]
-) -> str | None:
+def _test_in_process(file: Path, kind: tuple[str, str], times: tuple[float, float]) -> str | None:
     """Test an FMU in another process, and return the result as JSON.
 
     If the FMU ends the process or exceeds the time limit, the result allows neither shared
     libraries nor resets. The result is None if the other process cannot start.
     """
     if getattr(sys, "frozen", False) or "python" not in Path(sys.executable or "").name.lower():
-        return None  # the executable is another program, which must not be started again
+        return None  # sys.executable is an application, which would start a second time
     command = [sys.executable, "-m", __name__, str(file), *kind, *map(repr, times)]
     try:
         with log_if_slow(f"examining the FMU {file.name}"):
-            # Ctrl-C does not reach a new session, because a partial result must not be stored
+            # in a new session, so that Ctrl-C does not interrupt the test and no partial result is
+            # stored
             output = subprocess.run(
                 command, capture_output=True, timeout=_TIME_LIMIT, start_new_session=True
             ).stdout
@@ -130,11 +129,11 @@ def _examine_in_process(
     return results[-1] if results else json.dumps(Reuse())
 
 
-# ---- examination ----
+# ---- test of an FMU in its own process ----
 
 
 def examine(fmu: Fmu, t_start: float, dt: float) -> Reuse:
-    """Test the independence of instances in one library, and the completeness of a reset.
+    """Test whether instances in one library are independent, and whether a reset is complete.
 
     The reference is an instance that has its own copy of the library. In the first steps, the
     outputs of the tested instances must equal the outputs of the reference to the last bit. The two
@@ -183,7 +182,10 @@ def _run_in_one_library(parts: tuple[Part, Part], times: tuple[float, float]) ->
 
 
 def _run_after_reset(parts: tuple[Part, Part], times: tuple[float, float]) -> list[Array]:
-    """Run and reset instances with other start values; return the outputs of their second run."""
+    """Run and reset an instance for each part; return the outputs of the runs after the reset.
+
+    The run before the reset has the start values of the other part.
+    """
     found = []
     for part, other in (parts, parts[::-1]):
         with contextlib.suppress(FmuError), contextlib.closing(running_fmu(other)) as instance:
@@ -216,7 +218,10 @@ def _outputs_of(instances: list[RunningFmu], times: tuple[float, float]) -> list
 
 
 def _other_starts(fmu: Fmu) -> Iterator[Mapping[str, Any]]:
-    """Yield sets of start values that differ from the declared values, the largest set first."""
+    """Yield sets of start values that differ from the declared values, the largest set first.
+
+    An FMU may reject some of these values, and the caller then tries the next set.
+    """
     groups = fmu.inputs, fmu.parameters, fmu.states
     for n in (3, 2, 1):
         yield dict(_changed_values(port for group in groups[:n] for port in group))

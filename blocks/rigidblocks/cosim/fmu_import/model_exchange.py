@@ -251,10 +251,11 @@ def jacobian_sparsity(rows: Sequence[Collection[int] | None], n: int) -> Sparsit
 class ExchangeSteps:
     """Inner steps between two events, with a fixed step size or with step size control.
 
-    `longest` is the maximum size of an inner step [s]. Times are relative to `origin` [s], which
-    reduces rounding errors of large times. `nominals` (n,) contains the nominal values of the
-    states. `next_step` (1,) is the size of the next inner step [s], or 0 if it is unknown. Unlike
-    the C loop, this class takes only explicit steps, and a step ends at each communication point.
+    Unlike the C loop, this class takes only explicit steps, and an inner step ends at each
+    communication point. Times are relative to `origin` [s], which reduces rounding errors of large
+    times. `longest` is the maximum size of an inner step [s]. `nominals` (n,) contains the nominal
+    values of the states. `next_step` (1,) is the size of the next inner step [s], or 0 if it is
+    unknown.
     """
 
     def __init__(
@@ -358,7 +359,7 @@ class ExchangeSteps:
         k = np.empty((method.stages, len(x)))
         for i, (row, c) in enumerate(zip(rows, method.c, strict=True)):
             k[i] = self._model.rates(self.origin + t + c * h, x + h * (row @ k[:i]))
-        return Interpolant(method, h, x, list(k), _NO), x + h * (b @ k)
+        return Interpolant(method, h, x, list(k), _NO_POSITIONS), x + h * (b @ k)
 
 
 def _parts(method: Method) -> list[Integrator]:
@@ -439,7 +440,9 @@ def _weights(method: Integrator) -> tuple[list[Array], Array]:
     return [np.array(row) for row in method.a], np.array(method.b)
 
 
-_NO = np.zeros((), dtype=bool)  # position mask: no state of an FMU is treated as a position
+_NO_POSITIONS = np.zeros(
+    (), dtype=bool
+)  # position mask: no state of an FMU is treated as a position
 _CLOSE = 4 * float(np.finfo(float).eps)  # tolerance of the event time, relative to the time
 
 
@@ -474,13 +477,14 @@ class ExchangeInstance(RunningFmu):
         self._memory = tuple(map(np.zeros, sizes))
         self._control, self._x, self._z, self._nominals = self._memory[:4]
         self._polynomials = np.zeros((MAX_INPUT_ORDER + 1, len(self.given.flat)))
-        self._forget()
-        # set by the C loop; an FMU for model exchange cannot reject event mode
+        self._reset_integrator()
+        # flags as for co-simulation; the second stays 0, because an FMU for model exchange cannot
+        # reject event mode
         self._entered, self._refused = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
         self._longest = longest_step(self._method, part.h)
         self._close = 0.0
 
-    def _forget(self) -> None:
+    def _reset_integrator(self) -> None:
         """Reset the integrator to its state before the first step."""
         for values in self._memory:
             values[:] = 0.0
@@ -493,7 +497,7 @@ class ExchangeInstance(RunningFmu):
 
     def restart(self, part: Part) -> None:
         super().restart(part)
-        self._forget()
+        self._reset_integrator()
 
     def entry(self) -> Entry:
         method = self._method
@@ -650,14 +654,14 @@ class ExchangeInstance(RunningFmu):
         self._control[HAS_STEP] = self._control[RATES_KNOWN] = 0.0
         self._set_held()
         has_sign_change = np.any((self._z > 0) != (self._model.indicators() > 0))
-        if ends_step or self._has_discrete_news() or has_sign_change:
+        if ends_step or self._needs_event_at_start() or has_sign_change:
             self._event(t)
         else:
             self._z[:] = self._model.indicators()
         self._steps.origin, self._close = t, time_tolerance(t, dt)
         s = 0.0  # time since the start of the step [s]
         for _ in range(EVENTS):
-            s = self._to_event(s, dt)
+            s = self._integrate_to_event(s, dt)
             if s >= dt and self._due(dt) > dt + self._close:
                 break
         else:
@@ -680,7 +684,8 @@ class ExchangeInstance(RunningFmu):
 
     def change(self, name: str, values: Array) -> None:
         super().change(name, values)
-        self._control[POINT] = nan  # the current inner step ends at the communication point
+        # the integrator must not continue an inner step that began with the old parameter value
+        self._control[POINT] = nan
 
     def follow(self, course: Array, t: float, dt: float) -> None:
         self.given.flat[:] = course[0]
@@ -697,7 +702,7 @@ class ExchangeInstance(RunningFmu):
         self.given.flat[:] = evaluate_inputs(self._polynomials, t - start)
         self._set_held()
 
-    def _to_event(self, s: float, end: float) -> float:
+    def _integrate_to_event(self, s: float, end: float) -> float:
         """Integrate to the next event or to `end`, and return the reached time.
 
         All times are relative to the start of the communication step.

@@ -34,8 +34,8 @@ from rigidblocks.cosim.masters.part_instance import Instance
 from rigidblocks.spatial.spatial import Array
 
 LOG = logging.getLogger("rigidblocks")
-_START = 60.0  # timeout for the start of the process, before the first call of the FMU [s]
-_NONE = np.zeros(0)
+_START_TIMEOUT = 60.0  # timeout for the start of the process, before the first call of the FMU [s]
+_NO_NUMBERS = np.zeros(0)
 
 
 class Host(abc.ABC):
@@ -80,12 +80,12 @@ class RemoteInstance(Instance):
         self._y = np.zeros(sum(port.size for port in self._fmu.outputs))
         self._u_where, self._y_where = places(self._fmu.inputs), places(self._fmu.outputs)
         self._kept = self._u.copy(), self._y.copy()
-        self._owed: list[str] = []  # calls whose answers have not been received yet
+        self._unanswered: list[str] = []  # calls whose answers have not been received yet
         self._step = Recurring("step", len(self._u) + 2)
         self._values = Recurring("answer", len(self._u) + len(self._y))
         self._has_texts = any(port.type in TEXTUAL for port in self._fmu.inputs)
         try:
-            self._ask("start", seconds=_START)
+            self._ask("start", seconds=_START_TIMEOUT)
             self._ask("instantiate", text=_instance_request(part, self._fmu))
         except BaseException:
             self._host.close()
@@ -128,11 +128,11 @@ class RemoteInstance(Instance):
             self._host.channel.repeat(self._step)
         except OSError:
             raise self._error("step", self._host.failure_reason()) from None
-        self._owed.append("step")
+        self._unanswered.append("step")
 
     def step(self, t: float, dt: float) -> None:
         self._t = t
-        if self._owed != ["step"]:
+        if self._unanswered != ["step"]:
             self.send_step(t, dt)
         self._receive()
 
@@ -178,7 +178,7 @@ class RemoteInstance(Instance):
             self._ask("free_state", [number])
 
     def end(self) -> None:
-        pass  # `close` follows, because `restarts` is false
+        pass  # the caller then calls `close`, because `restarts` is false
 
     def close(self) -> None:
         if self._host.is_alive:
@@ -190,12 +190,12 @@ class RemoteInstance(Instance):
     def _ask(
         self,
         call: str,
-        numbers: Any = _NONE,
+        numbers: Any = _NO_NUMBERS,
         text: Mapping[str, Any] | None = None,
         seconds: float | None = None,
     ) -> Array:
         """Send a call, and return the numbers in the reply."""
-        while self._owed:  # first receive the answers to interrupted calls
+        while self._unanswered:  # first receive the answers to interrupted calls
             with contextlib.suppress(FmuError):
                 self._receive()
         self._send(call, numbers, text)
@@ -208,10 +208,10 @@ class RemoteInstance(Instance):
             self._host.channel.send(call, (self._u, np.array(numbers, dtype=float)), text)
         except OSError:
             raise self._error(call, self._host.failure_reason()) from None
-        self._owed.append(call)
+        self._unanswered.append(call)
 
     def _receive(self, seconds: float | None = None) -> Array:
-        call = self._owed.pop(0)
+        call = self._unanswered.pop(0)
         answer = self._answer(call, self._part.time_limit if seconds is None else seconds)
         if answer.text:
             for level, message in answer.text.get("messages", ()):

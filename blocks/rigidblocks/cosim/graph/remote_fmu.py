@@ -19,10 +19,8 @@ from rigidblocks.cosim.graph.ipc_messages import Channel, MessageError, TextErro
 SCHEME = "tcp://"
 KEY_FILE = "RIGIDBLOCKS_KEY_FILE"  # environment variable with the path of the key file
 _MIN_KEY_BYTES = 16  # minimum length of a key [bytes]
-_CONNECTION_TIMEOUT = 5.0  # timeout for connecting to the server [s]
-_AUTHENTICATION_TIMEOUT = (
-    30.0  # timeout of the authentication [s]; a busy server first starts a process
-)
+_CONNECTION_TIMEOUT = 5.0  # [s]
+_AUTHENTICATION_TIMEOUT = 30.0  # [s]; includes the start of a process on a busy server
 
 
 @dataclass(frozen=True)

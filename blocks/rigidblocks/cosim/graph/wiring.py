@@ -46,7 +46,7 @@ from rigidblocks.kernels.traced_evaluator import DependencyGroup
 
 Node = tuple[Any, ...]  # (part, "input" or "output", port[, element])
 Reads = dict[Node, set[Node]]
-_INDEPENDENT_OF_START = (  # cached properties that do not depend on the start values
+_TOPOLOGY = (  # cached properties that do not depend on the start values
     "outputs",
     "wires",
     "evaluation_order",
@@ -247,9 +247,7 @@ class Wiring:
                     old, start=combine_start_values(old.component, old.start, values)
                 )
         other = Wiring(parts, self.connections, self.merged)
-        vars(other).update(
-            {name: known for name, known in vars(self).items() if name in _INDEPENDENT_OF_START}
-        )
+        vars(other).update({name: known for name, known in vars(self).items() if name in _TOPOLOGY})
         return other
 
     def start_by_port(self, given: Iterable[tuple[str, Any]]) -> dict[str, Any]:
@@ -439,15 +437,15 @@ class Wiring:
         for name, part in sorted(self.parts.items()):
             known, undeclared = dependencies[name]
             for k, group in enumerate(known):
-                _add_dependency_group(reads, name, group, ("known", k))
+                _add_group(reads, name, group, ("known", k))
             if undeclared:
                 inputs = part.component.inputs
                 every = port_elements(inputs) if by_element else {(u.name, _WHOLE) for u in inputs}
                 without, some = ignored.get(name, DependencyGroup(frozenset(), frozenset()))
                 rest = DependencyGroup(frozenset(every - without), some)
                 whole = DependencyGroup(frozenset(every), undeclared - some)
-                _add_dependency_group(reads, name, rest, ("rest", 0))
-                _add_dependency_group(reads, name, whole, ("every", 0))
+                _add_group(reads, name, rest, ("rest", 0))
+                _add_group(reads, name, whole, ("every", 0))
         return reads
 
     def _undeclared_cycles(
@@ -621,12 +619,8 @@ class Wiring:
         """
         _ = self.evaluation_order  # raises ValueError for an algebraic loop
         waits = self._feedthrough_sources(connected=False)
-        sources = (
-            waits,
-            self._feedthrough_sources(connected=True),
-            self._sources_of_samplers(),
-            self._undeclared_sources(),
-        )
+        connected = self._feedthrough_sources(connected=True)
+        sources = waits, connected, self._sources_of_samplers(), self._undeclared_sources()
         # number of sources of each kind that are not in the order yet
         counts = {name: [len(one[name]) for one in sources] for name in self.parts}
         readers: dict[str, list[tuple[int, str]]] = {name: [] for name in self.parts}
@@ -697,13 +691,8 @@ class Wiring:
         return waits
 
 
-def _add_dependency_group(
-    reads: Reads, name: str, group: DependencyGroup, number: tuple[str, int]
-) -> None:
-    """Add a dependency group of a part to the graph `reads`.
-
-    If it reduces the number of edges, a new node for the group joins the inputs to the outputs.
-    """
+def _add_group(reads: Reads, name: str, group: DependencyGroup, number: tuple[str, int]) -> None:
+    """Add a dependency group to the graph, with an extra node if this reduces the edge count."""
     inputs = {(name, "input", u, i) for u, i in group.inputs}
     outputs = [(name, "output", y, j) for y, j in group.outputs]
     if len(inputs) * len(outputs) > len(inputs) + len(outputs):
@@ -774,10 +763,7 @@ def _parts_in_order(reads: Reads) -> list[str]:
 
 
 def _is_in_closed_cycle(name: str, waits: Mapping[str, set[str]], left: set[str]) -> bool:
-    """Return True if the part `name` depends only on parts that are in a cycle with it.
-
-    `waits` maps each part to its direct dependencies. Only the parts in `left` are considered.
-    """
+    """Return True if a part depends only on parts in a cycle with it, among the parts `left`."""
     return all(name in reachable(one, waits, left) for one in reachable(name, waits, left))
 
 

@@ -122,7 +122,10 @@ class _Tableau(Structure):
 
 class _Collocation(Structure):
     _fields_ = (
-        *((name, c_void_p) for name in ("a", "c", "error", "roots", "there", "back")),
+        *(
+            (name, c_void_p)
+            for name in ("a", "c", "error", "roots", "to_eigenbasis", "from_eigenbasis")
+        ),
         *((name, c_double) for name in ("newton_tolerance", "loose_tolerance")),
         *((name, c_double) for name in ("max_contraction", "reach", "jacobian_place")),
     )
@@ -205,7 +208,7 @@ class _Loop(Structure):
 
 
 class Texts(NamedTuple):
-    """Strings or binary values of n variables at their last conversion in Python.
+    """Strings or binary values of n variables, as converted in Python most recently.
 
     `numbers` (n,) contains the hashes of the values, which ports store as numbers. `known` (n,)
     contains the address of each value, and `known_sizes` (n,) the size [bytes]. `sizes` (n,) are
@@ -259,15 +262,15 @@ class Events(NamedTuple):
 class ClockTable(NamedTuple):
     """Clocks of an FMU of FMI 3.0, which the loop activates at their ticks.
 
-    The addresses of the FMI functions that set clocks and get intervals come first. `activate` is
-    the address of the function that runs a model partition, or 0 without scheduled execution.
-    `references` (n,) contains the value references as unsigned 32-bit integers, and `kinds` (n,)
-    the kinds of the clocks in `c/master/loop_tables.h`.
+    `set_clocks`, `get_intervals` and `activate` are addresses of FMI functions. `activate` runs a
+    model partition; the address is 0 without scheduled execution. `references` (n,) contains the
+    value references as unsigned 32-bit integers, and `kinds` (n,) the kinds of the clocks in
+    `c/master/loop_tables.h`. `triggers` and `outputs` are the triggered input clocks and the output
+    clocks.
 
     The loop changes two arrays. `ticks` (n, 3) contains the time of the first tick [s], the
-    interval [s] and the number of ticks. `coming` (2,) contains the time of the next tick [s], and
-    1 until the triggered clocks have ticked in the step. `triggers` and `outputs` are the triggered
-    input clocks and the output clocks.
+    interval [s] and the number of ticks. `coming` (2,) contains the time of the next tick [s] and a
+    flag. The flag is 1 before the ticks of the triggered clocks in a step, and 0 after them.
     """
 
     set_clocks: int
@@ -304,10 +307,10 @@ class Tableau(NamedTuple):
 class CollocationTable(NamedTuple):
     """Coefficients and iteration limits of a collocation method with five stages.
 
-    The coefficients are a (5, 5), c (5,) and the weights `error` (5,) of the error estimate. The
-    matrix `there` (5, 5) transforms the stages to decoupled coordinates for Newton's method; `back`
-    (5, 5) is its inverse. `roots` (5,) contains the real eigenvalue of a, followed by the real and
-    imaginary parts of two complex eigenvalues.
+    The coefficients are a (5, 5), c (5,) and the weights `error` (5,) of the error estimate. In
+    Newton's method, the matrix `to_eigenbasis` (5, 5) decouples the equations of the stages. The
+    matrix `from_eigenbasis` (5, 5) is its inverse. `roots` (5,) contains the real eigenvalue of a,
+    then the real and imaginary parts of two complex eigenvalues.
 
     `limits` contains:
 
@@ -322,8 +325,8 @@ class CollocationTable(NamedTuple):
     c: Array
     error: Array
     roots: Array
-    there: Array
-    back: Array
+    to_eigenbasis: Array
+    from_eigenbasis: Array
     limits: tuple[float, float, float, float, float]
 
 
@@ -398,8 +401,8 @@ Wire = tuple[Array, Array]  # views of the source values and of the target value
 Scale = tuple[Array, Conversion]  # values to convert in place, and their conversion
 
 
-class Slow(NamedTuple):
-    """Communication step of a part that is longer than the step of the run.
+class LongStep(NamedTuple):
+    """Communication step of a part with a longer step than the run.
 
     The part steps once in `every` steps of the run, over `length` [s]. The steps of the run begin
     at `t_start` and have the length `dt` [s].
@@ -411,9 +414,10 @@ class Slow(NamedTuple):
     length: float
 
     def step_at(self, t: float) -> tuple[float, float] | None:
-        """Return the start and the length [s] of the step that ends with the run's step from t.
+        """Return the start and the length [s] of the part's step if it ends with a step of the run.
 
-        The result is None if no step of the part ends there.
+        t is the start time of the step of the run [s]. The result is None if the part's step does
+        not end with this step.
         """
         number = round((t - self.t_start) / self.dt) + 1
         if number % self.every:
@@ -424,14 +428,14 @@ class Slow(NamedTuple):
 class Row(NamedTuple):
     """Row of one part in the table of the C loop.
 
-    It contains the entry, the input wires, the unit conversions, and the communication step of a
-    slow part, or None.
+    `entry` contains the data of the part, `wires` the input wires, and `scales` the unit
+    conversions. `slow` is the communication step if it is longer than the step of the run, or None.
     """
 
     entry: Entry
     wires: Sequence[Wire] = ()
     scales: Sequence[Scale] = ()
-    slow: Slow | None = None
+    slow: LongStep | None = None
 
 
 @cache
@@ -541,7 +545,7 @@ class Loop:
         entry: Entry,
         wires: Sequence[Wire],
         scales: Sequence[Scale],
-        slow: Slow | None,
+        slow: LongStep | None,
     ) -> _Part:
         copies, n = self._copies(wires)
         converted, n_scales = self._scales(scales)

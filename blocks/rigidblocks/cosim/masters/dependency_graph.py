@@ -242,11 +242,13 @@ class InterfaceEquations:
     """Equations w = y(w) for the values w (n,) that parts exchange, solved by Newton's method.
 
     The iteration first uses the Jacobian dy/dw that the parts provide. If this iteration does not
-    converge, difference quotients replace the Jacobian. For a difference quotient, one evaluation
-    perturbs several elements of w; each part reads at most one of them. Broyden's method then
-    updates the Jacobian, which later calls of `solve` reuse. If the iteration with the updated
-    Jacobian does not converge, the difference quotients are computed anew. `readers` contains the
-    parts that read each element of w, and `owners` contains the part that computes each element.
+    converge, difference quotients replace the Jacobian. To save evaluations, elements of w are
+    perturbed together if no part reads more than one of them. Broyden's method then updates the
+    Jacobian, and later calls of `solve` reuse it. If the iteration with the updated Jacobian does
+    not converge, the difference quotients are computed anew.
+
+    `readers` contains the parts that read each element of w, and `owners` contains the part that
+    computes each element.
     """
 
     def __init__(self, owners: Sequence[str], readers: Sequence[set[str]], name: str):
@@ -267,7 +269,8 @@ class InterfaceEquations:
     ) -> Array:
         """Return the solution w (n,) near the initial guess.
 
-        The last call of `outputs` is a call with the solution.
+        The last call of `outputs` has the solution as its argument, so the parts that `outputs`
+        evaluates then contain the solution.
 
         Args:
             outputs: The function y(w).
@@ -433,8 +436,8 @@ class InterfaceSlopes:
     def __call__(self, share: Callable[[str, Array], Array]) -> Array:
         """Return the Jacobian at the current state of the parts.
 
-        The function `share(part, inputs)` returns the derivative of each input with respect to its
-        source, without the unit conversion factor.
+        The function `share(part, inputs)` returns the derivative of each input with respect to the
+        output connected to it at the end of the step, before unit conversion.
         """
         slopes = np.zeros((self._size, self._size))
         for name, rows, outputs, inside, inputs, factor in self._links:

@@ -121,8 +121,8 @@ class Initialization:
     def _evaluate_known(self, name: str, outputs: set[str]) -> None:
         """Evaluate outputs of a part; inputs with unknown sources have their start values.
 
-        A block evaluates all its outputs, also outputs that depend on an unknown input, so the
-        evaluation may fail.
+        A block evaluates all its outputs, including outputs that depend on an unknown input. The
+        evaluation of a block may therefore fail.
         """
         for wire in self._wires[name]:
             _copy(wire, wire.known)

@@ -34,7 +34,8 @@ EVENTS = 100  # maximum number of events in one step of dt
 
 _WHOLE = -3  # key of the state that step size control saves at the beginning of a step
 _SAFETY = 0.9  # double the step if the predicted error is below 0.9 tol (found by trial)
-_NO_LESS, _ENOUGH = 0.7, 3  # stop after 3 successive halvings that leave over 70 % of the error
+# stop after three successive halvings of the step that each leave over 70 % of the error
+_STAGNATION, _MAX_STAGNATIONS = 0.7, 3
 
 
 class Master(abc.ABC):
@@ -302,10 +303,10 @@ class EventStep:
 
 
 class OutputHistory:
-    """Outputs at the last communication points, at most `most`, in order of decreasing time."""
+    """Outputs at the latest `size` communication points, in order of decreasing time."""
 
-    def __init__(self, most: int):
-        self.most = most
+    def __init__(self, size: int):
+        self.size = size
         self.times: tuple[float, ...] = ()
         self.rows: tuple[Array, ...] = ()
         self._next: tuple[float, Array] | None = None
@@ -319,8 +320,8 @@ class OutputHistory:
         came = self._next is not None and abs(self._next[0] - t) <= time_tolerance(t, dt)
         if not (came and self._next is not None and np.array_equal(self._next[1], row)):
             self.times = self.rows = ()
-        self.times = (t, *self.times)[: self.most]
-        self.rows = (row, *self.rows)[: self.most]
+        self.times = (t, *self.times)[: self.size]
+        self.rows = (row, *self.rows)[: self.size]
 
     def end(self, t: float, row: Array) -> None:
         """Store the outputs `row` at the end time t of a step."""
@@ -328,7 +329,7 @@ class OutputHistory:
 
     def copy(self) -> "OutputHistory":
         """Return a copy of the output history."""
-        other = OutputHistory(self.most)
+        other = OutputHistory(self.size)
         other.times, other.rows, other._next = self.times, self.rows, self._next
         return other
 
@@ -382,15 +383,14 @@ class PolynomialStep(Scheme):
 
     In Gauss-Seidel order, the polynomials also interpolate the known outputs at t + dt. If
     `iterate` is set, parts in a loop of connections repeat the step once or until convergence. Each
-    repetition uses the outputs of the previous iteration. All other parts step after the parts that
-    they read. The outputs of these parts at t + dt are then known. Outputs that change only at
-    samples are held.
+    repetition uses the outputs of the previous iteration. All other parts step after their sources,
+    whose outputs at t + dt are then known. Outputs that change only at samples are held.
     """
 
     def __init__(self, plan: Plan, network: Instances):
         self._parts, self._coupling, self._links = network, plan.coupling, plan.links
         self._simultaneous, n = plan.is_simultaneous, len(plan.links.owner)
-        # samplers read held outputs at the end of the step, or at its start in Jacobi order
+        # sampled parts read held outputs at the end of the step; in Jacobi order, at its start
         is_ordered = self._coupling.iterate or not self._simultaneous
         self._reads_new = plan.links.stateless if is_ordered else frozenset[str]()
         self._past = OutputHistory(self._coupling.extrapolate + 1)
@@ -657,16 +657,16 @@ class StepSizeControl(Scheme):
         `done` is the completed length of the span, in units of the shortest step. Returns the error
         divided by the tolerance, and the step size in units of the shortest step.
         """
-        whole, last, in_vain = 1 << self._most, inf, 0
+        whole, last, stagnations = 1 << self._most, inf, 0
         while True:
             ticks = whole >> self._halvings
-            is_last = self._halvings == self._most or in_vain == _ENOUGH
+            is_last = self._halvings == self._most or stagnations == _MAX_STAGNATIONS
             error = self._try_step(t + span * done / whole, span * ticks / whole, is_last)
             if error <= 1.0 or is_last:
                 return error, ticks
             self._refused += 1
             self._halvings += 1
-            in_vain = in_vain + 1 if error > _NO_LESS * last else 0
+            stagnations = stagnations + 1 if error > _STAGNATION * last else 0
             last = error
 
     def _lengthen_step(self, error: float, done: int) -> None:

@@ -19,7 +19,7 @@ from rigidblocks.cosim.fmu_import.remote_instance import isolated_fmu, served_fm
 from rigidblocks.cosim.graph.fmu_part import Fmu, FmuError
 from rigidblocks.cosim.graph.part import Part
 from rigidblocks.cosim.graph.remote_fmu import RemoteFile
-from rigidblocks.cosim.masters.c_loop_tables import BLOCK, Entry, Row, Scale, Slow, Wire
+from rigidblocks.cosim.masters.c_loop_tables import BLOCK, Entry, LongStep, Row, Scale, Wire
 from rigidblocks.cosim.masters.initialization import Initialization
 from rigidblocks.cosim.masters.part_instance import BlockInstance, Instance
 from rigidblocks.cosim.masters.run_plan import Plan, make_for_part
@@ -28,7 +28,7 @@ from rigidblocks.spatial.spatial import Array
 
 # number of instances of one FMU from which a shared library saves more than its examination costs;
 # found by trial
-_MANY = 8
+_MIN_INSTANCES = 8
 
 
 class PartError(RuntimeError):
@@ -175,7 +175,7 @@ class Instances(Network):
         self._initialization = self._initialization_of(plan)
         self._in_order = [self.by_name[name] for name in self.order]
         self._slow = {
-            self.order.index(name): Slow(n, plan.t_start, plan.dt, n * plan.dt)
+            self.order.index(name): LongStep(n, plan.t_start, plan.dt, n * plan.dt)
             for name, n in plan.slow_parts.items()
         }
         distant = [
@@ -278,9 +278,9 @@ class Instances(Network):
     ) -> list[tuple[int, tuple[float, float], float, float]]:
         """Return the parts that step from t to t + dt, within the communication step `whole`.
 
-        A part with a longer communication step is due only at its end. Each item contains the
-        number of the part, its whole communication step, and the start and the length of its step
-        [s].
+        A part with a longer communication step than the run is included only if both steps end at
+        the same time. Each item contains the number of the part, the whole communication step of
+        the part, and the start and the length of its step [s].
         """
         ends = abs(t + dt - sum(whole)) <= time_tolerance(sum(whole), 0.0)
         found = []
@@ -386,7 +386,7 @@ class SharedLibraries:
         fmu = part.component
         assert isinstance(fmu, Fmu)
         n = self._count[fmu]
-        if part.has_own_library or n < 2 or not (n >= _MANY or is_trusted(fmu)):
+        if part.has_own_library or n < 2 or not (n >= _MIN_INSTANCES or is_trusted(fmu)):
             return None
         if not reuse_of(fmu, *self._times).shares:
             return None

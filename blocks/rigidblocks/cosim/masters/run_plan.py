@@ -397,7 +397,7 @@ class Plan:
 
     @cached_property
     def slow_parts(self) -> dict[str, int]:
-        """Number of run steps per step of a part, for each part with longer steps than the run."""
+        """Communication step of each part with a longer step than the run, in steps of the run."""
         counts = {
             name: round(part.dt / self.dt)
             for name, part in self.wiring.parts.items()
@@ -745,9 +745,10 @@ def with_default_method(
 
 
 def _check_use(wiring: Wiring, method: Method, named: Mapping[str, Any]) -> None:
-    """Raise ValueError if no part uses an integration option `named` that the caller has set.
+    """Raise ValueError if no part uses an integration option in `named`.
 
-    Blocks use all options, so the check concerns systems in which all parts are FMUs.
+    `named` contains the options that the caller has set. Blocks use all options, so only systems of
+    FMUs are checked.
     """
     parts = wiring.parts.values()
     if not all(isinstance(part.component, Fmu) for part in parts):

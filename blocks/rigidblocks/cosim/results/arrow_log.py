@@ -31,22 +31,22 @@ CHECKS = "crc32"  # metadata key of the checksums of a chunk or file
 
 def checksums(columns: Iterable[Array], texts: Mapping[str, str]) -> list[str]:
     """Return one checksum for each array in `columns`, followed by one checksum of all `texts`."""
-    said = json.dumps(dict(sorted(texts.items()))).encode()
+    text = json.dumps(dict(sorted(texts.items()))).encode()
     content = (np.ascontiguousarray(column, dtype=float).data for column in columns)
-    return [*(f"{zlib.crc32(one):08x}" for one in content), f"{zlib.crc32(said):08x}"]
+    return [*(f"{zlib.crc32(one):08x}" for one in content), f"{zlib.crc32(text):08x}"]
 
 
 def description_checks(
-    said: Mapping[str, str],
+    description: Mapping[str, str],
     columns: Mapping[str, str],
     time: Array | None = None,
     values: "Array | LoggedValues | None" = None,
 ) -> str:
-    """Return the checksums of the description `said` and of the given arrays.
+    """Return the checksums of the description of a result and of its arrays.
 
     The checksums are in one string, separated by spaces; the last one covers the description.
     """
-    texts = {**said, "columns": json.dumps(list(columns.items()))}
+    texts = {**description, "columns": json.dumps(list(columns.items()))}
     if time is None or values is None:
         return checksums((), texts)[-1]
     numbers = (values[:, k] for k in range(values.shape[1]))
@@ -311,9 +311,9 @@ class _Stream:
                 raise self._damage() from None
             # without an end mark, the last chunk is incomplete and is ignored
 
-    def _add(self, batch: Any, said: Any) -> None:
-        """Append a record batch of the log, and the events and strings in its metadata `said`."""
-        texts = {key.decode(): value.decode() for key, value in (said or {}).items()}
+    def _add(self, batch: Any, metadata: Any) -> None:
+        """Append a record batch of the log, and the events and strings in its metadata."""
+        texts = {key.decode(): value.decode() for key, value in (metadata or {}).items()}
         known = texts.pop(CHECKS, "").split() or None
         if known and (len(known) < batch.num_columns or checksums((), texts)[-1] != known[-1]):
             raise self._damage()
@@ -324,7 +324,7 @@ class _Stream:
             self.checks.append(known)
         self.events += json.loads(texts.get("events", "[]"))
         register_table(json.loads(texts.get("texts", "[]")))
-        self._let_go(len(self.batches))
+        self._release_pages(len(self.batches))
 
     def _damage(self) -> ValueError:
         return ValueError(f"'{self._path}' is damaged in its chunk {len(self.batches)}")
@@ -337,11 +337,11 @@ class _Stream:
             time[ends[k] : ends[k + 1]] = column = batch.column(0).to_numpy()
             if known and checksums([column], {})[0] != known[0]:
                 raise ValueError(f"'{self._path}' is damaged: column time in chunk {k}")
-            self._let_go(k)
+            self._release_pages(k)
         return time
 
-    def _let_go(self, k: int) -> None:
-        """Release the memory pages of the file once in `_WINDOW` batches; k is the batch index."""
+    def _release_pages(self, k: int) -> None:
+        """Release the memory pages of the file if the batch index k is a multiple of `_WINDOW`."""
         if k % _WINDOW == 0 and isinstance(self._map, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED)
 

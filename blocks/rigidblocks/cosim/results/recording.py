@@ -175,10 +175,10 @@ class LoggedRows(Rows):
 class Recording:
     """Recording of a run in progress, up to the step `k` at the time `t` [s].
 
-    The recording contains the outputs that `wanted` selects, and all events. If the run writes a
-    log, the recording writes a chunk of samples when the chunk is full or one second old. Only the
-    last chunk is then in memory. `meta` contains the metadata of the run. `hold` delays interrupts
-    while a chunk is written.
+    The recording contains the outputs that `wanted` selects, and all events. If the run has a log
+    file, the recording writes a chunk of samples as soon as it is full or one second old. In this
+    case, only the last chunk is in memory. `meta` contains the metadata of the run. `hold` delays
+    interrupts while a chunk is written.
     """
 
     def __init__(
@@ -191,8 +191,8 @@ class Recording:
     ):
         self.grid, self.meta, self.k, self.t = grid, meta, -1, grid.t_start
         self.events = list[ZeroCrossing]()
-        self._told = 0  # number of written events
-        self._has_fallen = False  # True if an event has occurred since the last row
+        self._written_events = 0  # number of written events
+        self._has_event = False  # True if an event has occurred since the last row
         self.ports = wiring.outputs
         self.chosen = select_ports(self.ports, wanted.record)
         self.every, self._hold = wanted.spacing(grid), hold
@@ -224,7 +224,7 @@ class Recording:
         check_finite(self.ports, row)
         self.t = t
         self.k += 1
-        if self.k % self.every == 0 or self._has_fallen:
+        if self.k % self.every == 0 or self._has_event:
             self._append(t, row)
 
     def insert(self, t: float, row: Array) -> None:
@@ -236,7 +236,7 @@ class Recording:
     def add_crossings(self, t: float, columns: Array) -> None:
         """Record an event at t [s] for each of the outputs `columns`, which fell below zero."""
         self.events += [ZeroCrossing(t, self.element_names[column]) for column in columns]
-        self._has_fallen = True
+        self._has_event = True
 
     def next_buffer(self) -> tuple[Array, Array]:
         """Return writable arrays for the next times (n,) and rows (n, columns), with n >= 1.
@@ -253,14 +253,16 @@ class Recording:
         return self._chunk_time[free], self._chunk[free]
 
     def commit(self, steps: int, rows: int) -> None:
-        """Count `steps` communication steps, and `rows` samples that the caller has recorded.
+        """Add samples to the recording that the caller has written to the arrays of `next_buffer`.
 
-        The caller has written the samples to the arrays of `next_buffer`, one for every `every`-th
-        communication point.
+        Args:
+            steps: Number of communication steps since the last call.
+            rows: Number of written samples, one for every `every`-th communication point.
         """
         self.k += steps
         self.t = self.grid.t_start + self.k * self.grid.dt
-        if self._is_direct:  # changed last, because an interrupt may occur before this line
+        # last statement: an interrupt before it leaves the recorded samples valid
+        if self._is_direct:
             self._rows.commit(rows)
         else:
             self._filled += rows
@@ -286,15 +288,15 @@ class Recording:
             self._flush()
         new = slice(self._filled, self._filled + n)
         self._chunk_time[new], self._chunk[new] = t, rows[..., self._columns]
-        self._filled = new.stop  # changed last, because an interrupt may occur before this line
-        self._has_fallen = False
+        self._filled = new.stop  # after the copy: an interrupt leaves the recorded samples valid
+        self._has_event = False
 
     def _flush(self) -> None:
         with self._hold():
             if self._filled:
-                chunk, events = slice(0, self._filled), self.events[self._told :]
+                chunk, events = slice(0, self._filled), self.events[self._written_events :]
                 self._rows.write(self._chunk_time[chunk], self._chunk[chunk], events)
-                self._told += len(events)
+                self._written_events += len(events)
             self._filled, self._due = 0, monotonic() + _LONGEST
 
 

@@ -261,7 +261,7 @@ class Result(AttributeHints):
             ValueError: The values of a signal are strings.
             ImportError: The package matplotlib is not installed.
         """
-        names = names or self._usual()
+        names = names or self._default_signals()
         by_unit: dict[Any, list[str]] = {}
         for name in names:
             by_unit.setdefault(self.unit(name), []).append(name)
@@ -271,7 +271,7 @@ class Result(AttributeHints):
             self._draw(axis, signals)
         return finished_figure(figure, path)
 
-    def _usual(self) -> tuple[str, ...]:
+    def _default_signals(self) -> tuple[str, ...]:
         """Return the names of the signals that `plot` shows by default."""
         numbers = [port for port in self.ports if port.type not in TEXTUAL]
         few = [port.name for port in numbers if port.size <= 12]

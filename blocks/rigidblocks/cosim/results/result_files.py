@@ -284,14 +284,18 @@ def load(path: Path) -> Content:
 
 def _description(result: Content) -> dict[str, str]:
     """Return the metadata, ports and events of a result as a mapping of names to JSON strings."""
-    said = result_metadata(result.ports, result.meta)
-    del said[CHECKS]  # this checksum does not cover the events and the values
+    description = result_metadata(result.ports, result.meta)
+    del description[CHECKS]  # this checksum does not cover the events and the values
     if result.events:
-        said["events"] = json.dumps([[event.t, event.kind] for event in result.events])
+        description["events"] = json.dumps([[event.t, event.kind] for event in result.events])
     if any(port.type in TEXTUAL for port in result.ports):
-        said["texts"] = json.dumps(table_of(texts_in(np.asarray(result.values), result.ports)))
+        description["texts"] = json.dumps(
+            table_of(texts_in(np.asarray(result.values), result.ports))
+        )
     columns = dict(zip(result.columns, result.units, strict=True))
-    return said | {CHECKS: description_checks(said, columns, result.time, result.values)}
+    return description | {
+        CHECKS: description_checks(description, columns, result.time, result.values)
+    }
 
 
 def _content(
@@ -299,17 +303,17 @@ def _content(
     time: Array,
     values: Array | LoggedValues,
     columns: Mapping[str, str],
-    said: Mapping[str, str],
+    description: Mapping[str, str],
 ) -> Content:
     """Return the content of a result file from its times, values and description.
 
-    `columns` maps signal names to units, and `said` is the description in the file.
+    `columns` maps signal names to units, and `description` is the description in the file.
 
     Warns if a checksum does not match: the file is damaged, or another program has changed it.
     """
-    meta = dict(said)
+    meta = dict(description)
     known = meta.pop(CHECKS, None)
-    # a checksum without a space covers only the description, as in a log
+    # a log contains only one checksum, which covers the description; its chunks have their own
     is_whole = known is not None and " " in known
     if known not in (
         None,
@@ -370,11 +374,11 @@ def _group(name: str, elements: list[str], units: Mapping[str, str]) -> Iterator
 # ---- Arrow and Parquet ----
 
 
-def _table(result: Content, said: Mapping[str, str]) -> Any:
-    """Return the values of a result as an Arrow table with the description `said` as metadata."""
+def _table(result: Content, description: Mapping[str, str]) -> Any:
+    """Return the values of a result as an Arrow table with the given description as metadata."""
     import pyarrow
 
-    form = schema(result.ports, said)
+    form = schema(result.ports, description)
     if isinstance(result.values, LoggedValues):
         return result.values.table.cast(form)
     columns = [np.ascontiguousarray(column) for column in (result.time, *result.values.T)]
@@ -387,17 +391,19 @@ def _result_from_arrow(
     """Convert the times, values, schema `form` and events of an Arrow file to a `Content`."""
     units = {field.name: (field.metadata or {}).get(b"unit", b"").decode() for field in form}
     units.pop(form[0].name)
-    said = {k.decode(): v.decode() for k, v in (form.metadata or {}).items()}
-    content = _content(path, time, values, units, said)
+    description = {k.decode(): v.decode() for k, v in (form.metadata or {}).items()}
+    content = _content(path, time, values, units, description)
     return content._replace(events=(*content.events, *(SavedEvent(*event) for event in events)))
 
 
 def _write_arrow(result: Content, path: Path) -> None:
     import pyarrow
 
-    said = _description(result)
-    said[CHECKS] = said[CHECKS].split()[-1]  # each chunk has the checksums of its values
-    table = _table(result, said)
+    description = _description(result)
+    description[CHECKS] = description[CHECKS].split()[
+        -1
+    ]  # each chunk has the checksums of its values
+    table = _table(result, description)
     with pyarrow.ipc.new_stream(str(path), table.schema) as stream:
         for batch in table.to_batches(max_chunksize=_SLAB):
             write_chunk(stream, batch, {})
@@ -494,7 +500,7 @@ def _read_csv(path: Path) -> Content:
         raise ValueError(
             f"its rows have {rows.shape[1]} numbers, but its header has {len(names)} names"
         )
-    units, said = dict.fromkeys(names[1:], ""), {}
+    units, description = dict.fromkeys(names[1:], ""), {}
     metadata_files = [
         file for file in map(_metadata_path, (path, real_target(path))) if file.exists()
     ]
@@ -504,8 +510,8 @@ def _read_csv(path: Path) -> Content:
             c["titles"]: c["schema:unitText"] for c in about["tableSchema"]["columns"][1:]
         }
         if list(units_by_title) == names[1:]:  # otherwise the metadata are from another result
-            units, said = units_by_title, about["notes"][0]
-    return _content(path, rows[:, 0], rows[:, 1:], units, said)
+            units, description = units_by_title, about["notes"][0]
+    return _content(path, rows[:, 0], rows[:, 1:], units, description)
 
 
 # ---- MDF4 ----
@@ -564,12 +570,12 @@ def mdf_content(path: str) -> tuple[Array, Array, dict[str, str], dict[str, str]
         signals = [mdf.get(group=0, index=k) for k in range(1, len(mdf.groups[0].channels))]
         time = np.array(mdf.get_master(0))
         attached = [mdf.extract_attachment(index=k)[:2] for k in range(len(mdf.attachments))]
-    said: dict[str, str] = {}
+    description: dict[str, str] = {}
     for data, name in attached:
         if Path(name).name == _ATTACHED:
-            said = json.loads(data)
+            description = json.loads(data)
     values = np.reshape([signal.samples for signal in signals], (len(signals), len(time))).T
-    return time, values, {signal.name: signal.unit for signal in signals}, said
+    return time, values, {signal.name: signal.unit for signal in signals}, description
 
 
 FORMATS = {
