@@ -92,7 +92,7 @@ def split_commas(text: str | None) -> list[str] | None:
     return None if text is None else [part for part in text.split(",") if part]
 
 
-def _end(result: "Result") -> dict[str, Any]:
+def _final_values(result: "Result") -> dict[str, Any]:
     """Return the final values of output elements by name; binary values are hexadecimal text."""
     from rigidblocks.block.port import TEXTUAL, text
 
@@ -106,7 +106,7 @@ def _end(result: "Result") -> dict[str, Any]:
 
 def print_final_values(result: "Result", as_json: bool) -> None:
     """Print the final values of all recorded outputs of a run."""
-    end = _end(result)
+    end = _final_values(result)
     values: dict[str, Any] = {"time": float(result.time[-1]), "end": end}
     lines = [f"t = {values['time']:g} s"]
     width = max([32, *map(len, end)])

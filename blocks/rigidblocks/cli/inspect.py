@@ -172,14 +172,14 @@ def check(
             raise ValueError(
                 f"'{file}' is a result file and needs requirements, such as --require keep.yaml"
             )
-        well = _record_is_kept(file, require, report, as_json)
+        well = _check_result_file(file, require, report, as_json)
     elif require is not None or report:
         raise ValueError(
             f"--require and --report need a result file, whose name ends in {', '.join(FORMATS)}; "
             f"'{file}' is not a result file"
         )
     elif file.suffix == ".fmu":
-        well = _sheet(file, as_json)
+        well = _check_fmu(file, as_json)
     else:
         from rigidblocks.library.plant_from_file import sensor_warnings
         from rigidblocks.robot_description.urdf_lint import problems
@@ -193,7 +193,7 @@ def check(
         raise Exit(1)
 
 
-def _record_is_kept(file: Path, require: Path, report: list[Path] | None, as_json: bool) -> bool:
+def _check_result_file(file: Path, require: Path, report: list[Path] | None, as_json: bool) -> bool:
     """Evaluate and print requirements on a result file; return True if all are satisfied."""
     asked_for = load_required(require, report)
     result = _result(file)
@@ -207,7 +207,7 @@ def _record_is_kept(file: Path, require: Path, report: list[Path] | None, as_jso
     return kept
 
 
-def _sheet(file: Path, as_json: bool) -> bool:
+def _check_fmu(file: Path, as_json: bool) -> bool:
     """Print the acceptance report and profiles of an FMU; return True if the FMU passes."""
     from rigidblocks.fmi.acceptance_report import acceptance
     from rigidblocks.fmi.feature_profiles import matrix_lines, profile_matrix

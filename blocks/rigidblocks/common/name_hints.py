@@ -81,7 +81,7 @@ SYNONYMS = (
 )
 
 
-# advice for unknown arguments: function or class, names of the arguments ("": all), and the text
+# advice by function or class, and by unknown argument names; "" stands for any unknown argument
 ADVICE = {
     "LowPass": {
         "cutoff fc f_c f frequency bandwidth": "for a cutoff frequency f, T = 1 / (2 pi f)"

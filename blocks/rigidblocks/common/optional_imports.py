@@ -22,13 +22,13 @@ def install_command(module: str) -> str:
     return f"pip install {distribution_of(module)}"
 
 
-def missing_package(module: str, what: str) -> ImportError:
-    """Return an ImportError with the command that installs the package for the feature `what`."""
-    return ImportError(f"{what} needs {distribution_of(module)}: {install_command(module)}")
+def missing_package(module: str, feature: str) -> ImportError:
+    """Return an ImportError that names a feature, and the command that installs its package."""
+    return ImportError(f"{feature} needs {distribution_of(module)}: {install_command(module)}")
 
 
-def module_of(name: str, what: str) -> Any:
-    """Import and return a module of an optional package, which the feature `what` requires.
+def module_of(name: str, feature: str) -> Any:
+    """Import and return a module of an optional package; errors name the `feature` that needs it.
 
     Raises:
         ImportError: The package is not installed (`missing_package`).
@@ -36,4 +36,4 @@ def module_of(name: str, what: str) -> Any:
     try:
         return import_module(name)
     except ImportError as error:
-        raise missing_package(name, what) from error
+        raise missing_package(name, feature) from error

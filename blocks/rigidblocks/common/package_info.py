@@ -5,4 +5,4 @@ from time import time
 
 __version__ = "0.1.0"
 FOLDER = Path(__file__).parents[1]
-IMPORT_TIME = time()  # [s]; the cache holds no kernels of sources that changed after this time
+IMPORT_TIME = time()  # [s]; kernels of source files that changed after this time are not cached

@@ -267,10 +267,11 @@ def placements(origins: Sequence[Origin]) -> list[Transform]:
 
 
 def rotation(rpy: Sequence[float]) -> Array:
-    """Return the rotation (3, 3) to coordinates rotated by roll, pitch and yaw [rad], read-only.
+    """Return the rotation matrix E (3, 3) to a frame at roll, pitch and yaw [rad], read-only.
 
-    E = rx(roll) ry(pitch) rz(yaw), about fixed axes. The function replaces rounding errors of
-    quarter turns by exact zeros, which simplify the expression graph of a model.
+    E = rx(roll) ry(pitch) rz(yaw) transforms coordinates from the parent frame to the rotated one.
+    The rotations are about fixed axes. The function replaces rounding errors of quarter turns by
+    exact zeros, which simplify the expression graph of a model.
     """
     roll, pitch, yaw = rpy
     cr, sr, cp, sp, cy, sy = cos(roll), sin(roll), cos(pitch), sin(pitch), cos(yaw), sin(yaw)
@@ -281,10 +282,11 @@ def rotation(rpy: Sequence[float]) -> Array:
 
 
 def roll_pitch_yaw(E: Array) -> tuple[float, float, float]:
-    """Return the angles (roll, pitch, yaw) [rad] of a rotation (3, 3), accurate at any pitch.
+    """Return roll, pitch and yaw [rad] of a rotation matrix E (3, 3) as returned by `rotation`.
 
-    If the roll and yaw axes coincide, the solution is not unique. Therefore the function first
-    computes the yaw angle. It then computes the roll and pitch angles from E rz(yaw)^T.
+    At a pitch of +-90 degrees, the roll and yaw axes coincide, and the solution is not unique. The
+    function therefore first computes the yaw angle. It then computes roll and pitch from the matrix
+    E rz(yaw)^T, so the result is accurate at any pitch.
     """
     yaw = atan2(E[0, 1], E[0, 0])
     c, s = cos(yaw), sin(yaw)

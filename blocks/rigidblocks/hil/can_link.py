@@ -557,12 +557,12 @@ class CanLink(Link):
             self.counts["not finite"] += 1
         elif beyond:
             self.counts["beyond bounds"] += 1
-        elif (ahead := state.ahead(k, data)) == 0:
+        elif (counter_increment := state.counter_increment(k, data)) == 0:
             self.counts["doubled"] += 1
         else:
-            self.counts["lost"] += ahead - 1
+            self.counts["lost"] += counter_increment - 1
             self.counts["received"] += 1
-            state.hear(k, data)
+            state.store_frame(k, data)
             self._values = self._values.copy()
             self._values[_places(self.received, k)] = values
 
@@ -582,7 +582,7 @@ class CanLink(Link):
 
 
 class _State:
-    """State of a link: counter, time and data of the last frame of each message."""
+    """State of a CAN link: sent cycles, and the last received frame of each message."""
 
     def __init__(self, sent: tuple[Message, ...], received: tuple[Message, ...]):
         self.messages, self.sent = received, sent
@@ -592,7 +592,7 @@ class _State:
         self.is_new = [False] * len(received)
 
     def is_due(self, k: int, t: float) -> bool:
-        """Return True if message k must be sent at the time t [s]; store its cycle number."""
+        """Return True if sent message k is due at the time t [s]; store its cycle number."""
         period = self.sent[k].period
         cycle = math.floor(t / period + _DUE) if period else self.cycles[k] + 1
         is_due = cycle != self.cycles[k]
@@ -605,7 +605,7 @@ class _State:
         own = message.checksum
         return own is not None and extract_bits(own, data) != checksum_of(data, message)
 
-    def ahead(self, k: int, data: bytes) -> int:
+    def counter_increment(self, k: int, data: bytes) -> int:
         """Return the increment of the counter of message k since the last received frame.
 
         The increment is 1 if no frame is lost. It is also 1 for a message without a counter, and
@@ -616,7 +616,7 @@ class _State:
             return 1
         return (extract_bits(counter, data) - extract_bits(counter, last)) % (1 << counter.length)
 
-    def hear(self, k: int, data: bytes) -> None:
+    def store_frame(self, k: int, data: bytes) -> None:
         """Store the data and the arrival time of a received frame of message k."""
         self.last[k], self.heard[k] = data, time.monotonic()
         self.is_safe[k], self.is_new[k] = False, True

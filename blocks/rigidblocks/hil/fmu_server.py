@@ -19,8 +19,8 @@ from rigidblocks.cosim.graph.remote_fmu import key_in, set_socket_options
 from rigidblocks.cosim.signal_handling import exit_with_parent
 
 MOST_CLIENTS = 64  # maximum number of authenticated clients at the same time
-_MOST_STRANGERS = 64  # maximum number of unauthenticated connections; the oldest is closed
-_PATIENCE = 5.0  # timeout of the authentication [s]
+_MOST_UNAUTHENTICATED = 64  # maximum number of unauthenticated connections; the oldest is closed
+_AUTHENTICATION_TIMEOUT = 5.0  # [s]
 _ADMITTED, _REFUSED = b"1", b"0"  # decision of the server after the client has authenticated
 
 
@@ -63,7 +63,7 @@ def serve_fmus(
     with socket.create_server((host, port)) as listener:
         if ready is not None:
             ready("{}:{}".format(*listener.getsockname()))
-        _accept(listener, root, key)
+        _accept_clients(listener, root, key)
 
 
 def _address(listen: str) -> tuple[str, int]:
@@ -78,26 +78,27 @@ def _address(listen: str) -> tuple[str, int]:
     return host, number
 
 
-def _accept(listener: socket.socket, root: Path, key: bytes) -> None:
-    """Start a process for each client; end processes that do not authenticate in time."""
+def _accept_clients(listener: socket.socket, root: Path, key: bytes) -> None:
+    """Start a process for each client; end the process if the authentication takes too long."""
     listener.setblocking(False)
-    strangers: dict[socket.socket, tuple[int, float]] = {}  # process id and deadline, oldest first
+    # process id and deadline by socket, oldest first
+    unauthenticated: dict[socket.socket, tuple[int, float]] = {}
     clients, leaving = set[int](), set[int]()
     while True:
         now = time.monotonic()
-        for gate in [gate for gate, (_, deadline) in strangers.items() if deadline <= now]:
-            _end(gate, strangers.pop(gate)[0])
-        wait = min((deadline - now for _, deadline in strangers.values()), default=None)
-        for ready in select.select([listener, *strangers], [], [], wait)[0]:
+        for gate in [gate for gate, (_, deadline) in unauthenticated.items() if deadline <= now]:
+            _end(gate, unauthenticated.pop(gate)[0])
+        wait = min((deadline - now for _, deadline in unauthenticated.values()), default=None)
+        for ready in select.select([listener, *unauthenticated], [], [], wait)[0]:
             if ready is listener:
-                if len(strangers) >= _MOST_STRANGERS:
-                    gate = next(iter(strangers))
-                    _end(gate, strangers.pop(gate)[0])
-                _welcome(listener, strangers, root, key)
+                if len(unauthenticated) >= _MOST_UNAUTHENTICATED:
+                    gate = next(iter(unauthenticated))
+                    _end(gate, unauthenticated.pop(gate)[0])
+                _accept_client(listener, unauthenticated, root, key)
                 continue
-            if ready not in strangers:  # the process of this client has already been ended
+            if ready not in unauthenticated:  # the process of this client has already been ended
                 continue
-            pid, _ = strangers.pop(ready)
+            pid, _ = unauthenticated.pop(ready)
             for group in (clients, leaving):
                 group -= {one for one in group if os.waitpid(one, os.WNOHANG)[0]}
             with ready, contextlib.suppress(OSError):
@@ -118,9 +119,9 @@ def _end(gate: socket.socket, pid: int) -> None:
     os.waitpid(pid, 0)
 
 
-def _welcome(
+def _accept_client(
     listener: socket.socket,
-    strangers: dict[socket.socket, tuple[int, float]],
+    unauthenticated: dict[socket.socket, tuple[int, float]],
     root: Path,
     key: bytes,
 ) -> None:
@@ -139,11 +140,11 @@ def _welcome(
             ours.close()
             return
         if child:
-            strangers[ours] = child, time.monotonic() + _PATIENCE
+            unauthenticated[ours] = child, time.monotonic() + _AUTHENTICATION_TIMEOUT
             return
         code = 1
         try:
-            for one in (listener, ours, *strangers):
+            for one in (listener, ours, *unauthenticated):
                 one.close()
             _client(link, theirs, root, key, parent)
             code = 0

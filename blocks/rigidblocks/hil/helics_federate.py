@@ -37,9 +37,9 @@ BROKER = "127.0.0.1:23404"
 # timeouts for the detection of dead federates; they exceed the pauses of a busy machine, and the
 # broker needs the same options
 LIMITS = "--timeout=10s --tick=2s"
-_REACHED = 3.0  # timeout for connecting to a broker [s]
-_POLL = 0.01  # time between two checks if all federates have joined [s]
-_ROUNDS = 100  # maximum number of initialization iterations
+_CONNECTION_TIMEOUT = 3.0  # timeout for connecting to a broker [s]
+_POLL_INTERVAL = 0.01  # interval of the checks whether all federates have joined [s]
+_MAX_ITERATIONS = 100  # maximum number of initialization iterations
 
 
 class FederationError(RuntimeError):
@@ -89,12 +89,13 @@ def federate(
     check_path("save", save)
     names = tuple(parts)
     wiring = system.wiring()
-    own = _own(wiring, names)
+    own = _system_of_parts(wiring, names)
     plan = make_plan(own, dt, options={"order": JACOBI})
     grid = communication_points(0.0, t_stop, dt)
     wanted = RecordOptions(("*",), 1, None if save is None else Path(save))
     wanted.check(plan.wiring, grid)
-    with Federate(name or "_".join(names), broker, core, dt, Crossing(wiring, names)) as joined:
+    exchanged = ExchangedSignals(wiring, names)
+    with Federate(name or "_".join(names), broker, core, dt, exchanged) as joined:
         start = joined.agree_on_start_values(plan)
         return execute_run(
             plan.with_wiring(plan.wiring.with_start_values(start)),
@@ -131,7 +132,7 @@ def federate_config(
     wiring = system.wiring()
     _check(wiring, names)
     host, port = _address(broker)
-    crossing = Crossing(wiring, names)
+    exchanged = ExchangedSignals(wiring, names)
     return {
         "name": "_".join(names),
         "coreType": core,
@@ -140,13 +141,13 @@ def federate_config(
         "uninterruptible": True,
         "publications": [
             {"key": key, "type": _kind(port), "unit": _unit(port), "global": True}
-            for key, port in crossing.published.items()
+            for key, port in exchanged.published.items()
         ],
-        "subscriptions": [{"key": key, "required": True} for key in crossing.subscribed],
+        "subscriptions": [{"key": key, "required": True} for key in exchanged.subscribed],
     }
 
 
-class Crossing:
+class ExchangedSignals:
     """Signals that a federate exchanges with other federates.
 
     `published` and `subscribed` map names `part.port` to ports. `published` contains all outputs of
@@ -198,11 +199,11 @@ class Crossing:
 class Federate(StepTiming):
     """HELICS federate, which waits for a time grant before each step and publishes its outputs."""
 
-    def __init__(self, name: str, broker: str, core: str, dt: float, crossing: Crossing):
-        self._h, self._dt, self._k, self._crossing = _helics(), dt, 0, crossing
+    def __init__(self, name: str, broker: str, core: str, dt: float, exchanged: ExchangedSignals):
+        self._h, self._dt, self._k, self._exchanged = _helics(), dt, 0, exchanged
         host, port = _address(broker)
-        _reach(host, port)
-        self._values = {key: np.zeros(one.size) for key, one in crossing.subscribed.items()}
+        _check_broker(host, port)
+        self._values = {key: np.zeros(one.size) for key, one in exchanged.subscribed.items()}
         h = self._h
         info = h.helicsCreateFederateInfo()
         try:
@@ -233,11 +234,11 @@ class Federate(StepTiming):
             key: h.helicsFederateRegisterGlobalTypePublication(
                 self._federate, key, _kind(port), _unit(port)
             )
-            for key, port in self._crossing.published.items()
+            for key, port in self._exchanged.published.items()
         }
         self._reads = {
             key: h.helicsFederateRegisterSubscription(self._federate, key, "")
-            for key in self._crossing.subscribed
+            for key in self._exchanged.subscribed
         }
 
     def agree_on_start_values(self, plan: Plan) -> dict[str, Array]:
@@ -252,7 +253,7 @@ class Federate(StepTiming):
         run, start, sent = Run(plan, ("*",), 1), dict[str, Array](), dict[str, Array]()
         try:
             self._wait_for_federates()
-            for _ in range(_ROUNDS):
+            for _ in range(_MAX_ITERATIONS):
                 run.reset(start)
                 now = {key: np.ravel(run[key]) for key in self._sends}
                 self._publish({k: v for k, v in now.items() if not _same(v, sent.get(k))})
@@ -261,14 +262,14 @@ class Federate(StepTiming):
                     self._federate, h.HELICS_ITERATION_REQUEST_ITERATE_IF_NEEDED
                 )
                 self._receive()
-                start = self._crossing.starts(plan, self._values)
+                start = self._exchanged.starts(plan, self._values)
                 if ending == h.HELICS_ITERATION_RESULT_NEXT_STEP:
                     return start
         except h.HelicsException as error:
             raise FederationError(f"the federation failed at its start: {error}") from None
         finally:
             run.close()
-        raise FederationError(f"the start values did not converge in {_ROUNDS} iterations")
+        raise FederationError(f"the start values did not converge in {_MAX_ITERATIONS} iterations")
 
     def _wait_for_federates(self) -> None:
         """Wait until all federates have joined; Ctrl-C ends the wait."""
@@ -276,7 +277,7 @@ class Federate(StepTiming):
         h.helicsFederateEnterInitializingModeAsync(self._federate)
         with log_if_slow("waiting for the other federates"):
             while not h.helicsFederateIsAsyncOperationCompleted(self._federate):
-                time.sleep(_POLL)
+                time.sleep(_POLL_INTERVAL)
         h.helicsFederateEnterInitializingModeComplete(self._federate)
 
     def begin(self, network: Network) -> None:
@@ -294,7 +295,7 @@ class Federate(StepTiming):
                 f"the federation has ended: it granted {granted:g} s instead of {due:g} s"
             )
         self._receive()
-        self._crossing.set_inputs(self._network, self._values)
+        self._exchanged.set_inputs(self._network, self._values)
 
     def end_step(self, t: float) -> None:
         del t  # t equals the granted time
@@ -307,7 +308,7 @@ class Federate(StepTiming):
     def _publish(self, values: Mapping[str, Array]) -> None:
         h = self._h
         for key, one in values.items():
-            if self._crossing.published[key].shape:
+            if self._exchanged.published[key].shape:
                 h.helicsPublicationPublishVector(self._sends[key], one.tolist())
             else:
                 h.helicsPublicationPublishDouble(self._sends[key], float(one[0]))
@@ -317,7 +318,7 @@ class Federate(StepTiming):
         for key, one in self._reads.items():
             if not h.helicsInputIsUpdated(one):
                 continue
-            vector = bool(self._crossing.subscribed[key].shape)
+            vector = bool(self._exchanged.subscribed[key].shape)
             got = h.helicsInputGetVector(one) if vector else [h.helicsInputGetDouble(one)]
             if len(got) != self._values[key].size or not np.isfinite(got).all():
                 raise FederationError(
@@ -327,7 +328,7 @@ class Federate(StepTiming):
             self._values[key][:] = got
 
 
-def _own(wiring: Wiring, names: tuple[str, ...]) -> System:
+def _system_of_parts(wiring: Wiring, names: tuple[str, ...]) -> System:
     """Return a system with only the parts `names`, without connections from other parts."""
     _check(wiring, names)
     fed = {wire.target for wire in wiring.wires if wire.source[0] not in names}
@@ -378,12 +379,12 @@ def _address(broker: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def _reach(host: str, port: int) -> None:
+def _check_broker(host: str, port: int) -> None:
     """Raise FederationError if the broker is not reachable within 3 s; HELICS would wait 30 s."""
-    end = time.monotonic() + _REACHED
+    end = time.monotonic() + _CONNECTION_TIMEOUT
     while True:
         try:
-            socket.create_connection((host, port), _REACHED).close()
+            socket.create_connection((host, port), _CONNECTION_TIMEOUT).close()
             return
         except OSError as error:
             if time.monotonic() > end:

@@ -30,8 +30,8 @@ from rigidblocks.hil.udp_packet import (
 from rigidblocks.spatial.spatial import Array
 
 END, HOLD, SAFE = "end", "hold", "safe"  # reactions to a missed answer in lock-step
-_SILENCE = 1.0  # time without an answer after which a link prints a message [s]
-_RESENT = 0.02  # interval of repeated packets that nobody has received [s]
+_WAIT_MESSAGE_DELAY = 1.0  # time without an answer after which a link prints a message [s]
+_RESEND_INTERVAL = 0.02  # time after which a link resends a packet that the network rejected [s]
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Link(PythonBlock, abc.ABC):
         sent, received = tuple(send), tuple(receive)
         self.timeout, self.start_timeout = waits.seconds, float(waits.start_timeout)
         self.lock_step, self.lost = waits.lock_step, waits.reaction
-        self._is_met = False
+        self._has_met_peer = False
         self.safe = _safe_values(received, safe or {})
         self.counts: Counter[str] = Counter()
         self._transport: Transport | None = None
@@ -146,7 +146,7 @@ class Link(PythonBlock, abc.ABC):
         if self._transport is not None:
             self._transport.close()
             self._transport = None
-        self._is_met = False
+        self._has_met_peer = False
 
     def _called_at(self, t: float, **signals: Any) -> dict[str, Any]:
         self._transport = self._transport or self._open()
@@ -171,22 +171,22 @@ class Link(PythonBlock, abc.ABC):
     def _wait_for_answer(self, link: Transport, t: float) -> None:
         """Wait for the answer to the values of the time t [s]; raise TimeoutError if lost="end"."""
         began, is_silent = time.monotonic(), False
-        is_first = self.lost == END and not self._is_met
+        is_first = self.lost == END and not self._has_met_peer
         limit = self.start_timeout if is_first else self.timeout
         while not self._is_answered:
             waited = time.monotonic() - began
-            if waited >= _SILENCE and not is_silent:
+            if waited >= _WAIT_MESSAGE_DELAY and not is_silent:
                 is_silent = True
                 print(f"{self.name} is waiting for {self.ends.peer}", file=sys.stderr, flush=True)
             if waited >= limit:
                 break
-            link.wait(min(limit - waited, _RESENT))
+            link.wait(min(limit - waited, _RESEND_INTERVAL))
             self._receive(link)
             if link.is_undelivered:
-                time.sleep(min(limit, _RESENT))
+                time.sleep(min(limit, _RESEND_INTERVAL))
                 self._repeat(link)
         if self._is_answered:
-            self._is_met = True
+            self._has_met_peer = True
         elif self.lost == END:
             raise TimeoutError(
                 f"{self.name} has received no answer from {self.ends.peer} within {limit:g} s at "

@@ -109,7 +109,7 @@ def check_fmu(part: Part) -> None:
         )
 
 
-def carried_ports(ports: Sequence[Port]) -> tuple[Port, ...]:
+def numeric_ports(ports: Sequence[Port]) -> tuple[Port, ...]:
     """Return the ports with numeric values. A runner does not transfer text or binary values."""
     return tuple(port for port in ports if port.type not in TEXTUAL)
 
@@ -169,10 +169,10 @@ def plan_text(
     assert isinstance(fmu, Fmu)
     starts = list(_starts(index, part))
     inputs = [
-        *_groups(f"{index}_IN", part, carried_ports(fmu.inputs), slices),
+        *_groups(f"{index}_IN", part, numeric_ports(fmu.inputs), slices),
         *_groups(f"{index}_TUNED", part, tunable_ports(fmu), slices, are_parameters=True),
     ]
-    outputs = list(_groups(f"{index}_OUT", part, carried_ports(fmu.outputs), slices))
+    outputs = list(_groups(f"{index}_OUT", part, numeric_ports(fmu.outputs), slices))
     if max(len(inputs), len(outputs)) > MOST_GROUPS:
         raise ValueError(
             f"'{part.name}' has variables of more than {MOST_GROUPS} types, which a runner does "
@@ -486,7 +486,7 @@ class SequentialParts:
     def _unguarded_outputs(self) -> Iterator[str]:
         """Yield the memory blocks of FMU outputs that the program checks for non-finite values."""
         for part in self.fmus:
-            for port in carried_ports(part.component.outputs):
+            for port in numeric_ports(part.component.outputs):
                 place = self.layout.where[f"{part.name}.{port.name}"]
                 yield f"{{memory + {place.start}, memory + {place.start}, {port.size}}}"
 
@@ -567,7 +567,7 @@ def _numbers(part: Part) -> tuple[Port, ...]:
     """Return the inputs, outputs and tunable parameters of an FMU that have numeric values."""
     fmu = part.component
     assert isinstance(fmu, Fmu)
-    return carried_ports((*fmu.inputs, *fmu.outputs, *tunable_ports(fmu)))
+    return numeric_ports((*fmu.inputs, *fmu.outputs, *tunable_ports(fmu)))
 
 
 def _start_values_of(part: Part, port: Port) -> Array:
@@ -619,7 +619,7 @@ def link_with_places(name: str, link: Link, system: System, memory: Layout) -> L
             for k, to in zip(one.start, one.to, strict=True):
                 port = system.parts[b].input(u)
                 targets.append((_input_place(memory, b, port, to), first + k))
-    left = _left_open(name, link, system, sent)
+    left = _constants(name, link, system, sent)
     places = tuple(sent.get(k, -1) for k in range(len(left)))
     return Linked(name, link, places, left, tuple(targets))
 
@@ -634,7 +634,7 @@ def _check_units(name: str, system: System) -> None:
             )
 
 
-def _left_open(name: str, link: Link, system: System, sent: Mapping[int, int]) -> tuple[float, ...]:
+def _constants(name: str, link: Link, system: System, sent: Mapping[int, int]) -> tuple[float, ...]:
     """Return a constant for each input element of a link: its start value, or 0.
 
     The link sends this constant only for an unconnected element.
