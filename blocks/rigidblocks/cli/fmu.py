@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class Target(StrEnum):
-    """Target of the FMU export, as in `export_fmu`."""
+    """Type of the exported FMU: native, C sources without a binary, or Python (`export_fmu`)."""
 
     NATIVE = "native"
     SOURCE = "source"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SYSTEM = "system"  # name of the variable to which a script assigns the system
 LEFT_OUT = "its springs, damping, dry friction and fluid drag are omitted"
 _OSP = b"OspSystemStructure"  # name of the root element of an OSP file
-_HEAD = 4096  # the root element must begin in this number of bytes at the start of an XML file
+_HEAD = 4096  # number of bytes at the start of an XML file that are searched for the root element
 
 
 def robot_of(path: Path, floating: bool = False, key: str | None = None) -> "RobotDescription":
@@ -151,10 +151,11 @@ TUNABLE = {"payload", "inertia", "friction", "gravity"}  # names of parameter gr
 def inertias_of(
     robot: "RobotDescription", groups: set[str], frames: Sequence[str] | None
 ) -> "TunableInertia | None":
-    """Return the tunable inertias of the links and of the payload, or None.
+    """Return the tunable inertias of a robot, or None if `groups` contains no inertias.
 
-    `groups` selects the links by "inertia" and the payload by "payload". The payload is at the
-    first frame in `frames`, or by default at the frame of the last link.
+    "inertia" in `groups` makes the inertias of the links tunable, and "payload" the inertia of the
+    payload. The payload is at the first frame in `frames`, or by default at the frame of the last
+    link.
     """
     if not groups & {"payload", "inertia"}:
         return None

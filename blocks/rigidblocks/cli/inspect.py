@@ -30,17 +30,17 @@ def info(
     from rigidblocks.cosim.results.result_files import FORMATS
 
     if file.suffix in FORMATS:
-        values = _record(file)
+        values = _result_summary(file)
         lines = [
             f"{file}: {values['samples']} samples{_span(values)}, {values['events']} events",
         ]
         lines += [_signal(signal) for signal in values["signals"]]
     elif file.suffix == ".fmu":
-        values = _fmu(file)
+        values = _fmu_summary(file)
         lines = [f"{values['name']}: FMI {values['fmi']}, {values['bytes']} bytes"]
         lines += [_port(kind, port) for kind in _KINDS for port in values[kind]]
     else:
-        values = _robot(file, floating)
+        values = _robot_summary(file, floating)
         lines = [
             f"{values['name']}: {len(values['bodies'])} bodies, {values['freedoms']} degrees of "
             f"freedom, moving mass {values['mass']:.6g} kg"
@@ -49,7 +49,7 @@ def info(
     print_text_or_json("\n".join(lines), values, as_json)
 
 
-def _record(file: Path) -> dict[str, Any]:
+def _result_summary(file: Path) -> dict[str, Any]:
     """Summarize a result file for printing: samples, start time, end time, events, signals."""
     result = _result(file)
     span = [float(t) for t in result.time[[0, -1]]] if len(result.time) else [None, None]
@@ -84,7 +84,7 @@ def _signal(signal: dict[str, Any]) -> str:
 _KINDS = ("input", "output", "parameter", "local")
 
 
-def _robot(file: Path, floating: bool) -> dict[str, Any]:
+def _robot_summary(file: Path, floating: bool) -> dict[str, Any]:
     """Summarize a robot for printing: name, mass, bodies with joints, loops and frames."""
     robot = robot_of(file, floating)
     model = robot.model
@@ -113,7 +113,7 @@ def _body(i: int, body: dict[str, Any]) -> str:
     return f"{i:4}  {body['joint']:28} {body['type']:10} {link}"
 
 
-def _fmu(file: Path) -> dict[str, Any]:
+def _fmu_summary(file: Path) -> dict[str, Any]:
     """Return the variables by causality, the platforms and the file size of an FMU."""
     import zipfile
 

@@ -28,7 +28,7 @@ Out = Annotated[
 ]
 _PAGES = (".html", ".htm")
 _CHARSET = '<meta charset="utf-8">'  # in the head of each page, before the generator element
-_HEAD = 4096  # the generator element must be in this number of characters at the start of a page
+_HEAD = 4096  # number of characters at the start of a page that are searched for the generator
 Open = Annotated[bool, Option("--open", help="Open the page in the browser.")]
 
 

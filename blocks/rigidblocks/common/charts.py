@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 _COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#7f7f7f")
 _WIDTH, _HEIGHT, _MARGIN, _LINE = 740, 205, 4, 630  # [px], _LINE is the width of the legend
 _FONT, _LETTER = 12, 7.2  # font size, and letter width that pygal assumes [px]
-_LEAST, _MOST = 1e-12, 1e300  # minimum axis range relative to the largest value; value limit
+_MIN_RANGE = 1e-12  # minimum range of an axis, relative to the largest absolute value
+_MAX_VALUE = 1e300  # values of larger magnitude are clipped
 _ROOM = 0.04  # margin above and below the curves, relative to the axis range
 _MARKS = {  # axis ticks: minimum and maximum number of intervals; no tick is emphasized
     "min_scale": 2,
@@ -42,30 +43,30 @@ class Chart:
         t: Times (n,) [s].
         lines: Names of the lines with their values (n,).
         levels: Names of the dashed horizontal lines with their values.
-        moment: Names of the dashed vertical lines with their times [s].
+        markers: Names of the dashed vertical lines with their times [s].
     """
 
     title: str
     t: Array
     lines: Mapping[str, Array]
     levels: Mapping[str, float] = field(default_factory=dict)
-    moment: Mapping[str, float] = field(default_factory=dict)
+    markers: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
         """Number of solid and dashed lines."""
-        return len(self.lines) + len(self.levels) + len(self.moment)
+        return len(self.lines) + len(self.levels) + len(self.markers)
 
     @property
     def bounds(self) -> tuple[float, float]:
         """Smallest and largest value on the vertical axis."""
         shown = np.concatenate([*self.lines.values(), [*self.levels.values()]])
-        shown = np.clip(shown[np.isfinite(shown)], -_MOST, _MOST)
-        low, high = float(shown.min(initial=_MOST)), float(shown.max(initial=-_MOST))
+        shown = np.clip(shown[np.isfinite(shown)], -_MAX_VALUE, _MAX_VALUE)
+        low, high = float(shown.min(initial=_MAX_VALUE)), float(shown.max(initial=-_MAX_VALUE))
         if low > high:
             return -1.0, 1.0
         largest = max(abs(low), abs(high))
-        least = _LEAST * largest if largest > 1 / _MOST else 1.0
+        least = _MIN_RANGE * largest if largest > 1 / _MAX_VALUE else 1.0
         room = _ROOM * (high - low) if high - low > least else 0.1 * largest or 1.0
         return low - room, high + room
 
@@ -87,7 +88,7 @@ def chart_svg(chart: Chart) -> str:
     lines = {xml_characters(name): y for name, y in chart.lines.items()}
     dashed = {
         **{name: [(t, y) for t in chart.t[[0, -1]].tolist()] for name, y in chart.levels.items()},
-        **{name: [(t, low), (t, high)] for name, t in chart.moment.items()},
+        **{name: [(t, low), (t, high)] for name, t in chart.markers.items()},
     }
     drawing = _pygal().XY(**_layout(chart))
     for name, y in lines.items():
@@ -120,7 +121,7 @@ def _find_spec(finder: Any, name: str, path: Any = None, target: Any = None) -> 
 def _points(t: Array, y: Array) -> Iterator[tuple[float, float | None]]:
     """Yield the points (t, y) of a line; non-finite values become None, a gap in the line."""
     for time, value in zip(t.tolist(), y.tolist(), strict=True):
-        yield time, min(max(value, -_MOST), _MOST) if isfinite(value) else None
+        yield time, min(max(value, -_MAX_VALUE), _MAX_VALUE) if isfinite(value) else None
 
 
 def _layout(chart: Chart) -> dict[str, Any]:
@@ -147,7 +148,7 @@ def _layout(chart: Chart) -> dict[str, Any]:
 
 def _legend(chart: Chart) -> dict[str, Any]:
     """Return the pygal options of the legend below the chart, with one or more rows."""
-    names = (*chart.lines, *chart.levels, *chart.moment)
+    names = (*chart.lines, *chart.levels, *chart.markers)
     column = _LETTER * (1 + max(map(len, names))) + 1.5 * _FONT
     columns = max(1, min(chart.count, int(_LINE / column)))
     whole, rows = chart.count // columns, ceil(chart.count / columns)

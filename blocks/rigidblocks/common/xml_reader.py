@@ -162,7 +162,7 @@ def origins(elements: Sequence[Element]) -> list[Origin]:
             known |= zip(new, zip(values, values, values, strict=False), strict=False)
     try:
         return [(known[position], known[turn]) for position, turn in zip(r, rpy, strict=True)]
-    except KeyError:  # an attribute did not pass the fast check
+    except KeyError:  # an attribute may be invalid; parse each one and report the error
         return [(_triple(element, "xyz"), _triple(element, "rpy")) for element in elements]
 
 
@@ -255,7 +255,7 @@ def placement(r: Sequence[float], rpy: Sequence[float]) -> Transform:
 
 
 def placements(origins: Sequence[Origin]) -> list[Transform]:
-    """Return the transforms to frames at the origins, SAME for the identity."""
+    """Return the transforms to the frames at the origins; an identity is the constant SAME."""
     if not origins:
         return []
     E = {rpy: rotation(rpy) if any(rpy) else STRAIGHT for _, rpy in origins}

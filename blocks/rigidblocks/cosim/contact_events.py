@@ -158,12 +158,14 @@ def contact_equations(model: Model, contacts: Contacts, form: str, q: Array) -> 
 
 
 Force = Callable[[float, Array, Array], Array]  # joint forces tau(t, q, qd) (nv,)
-FOLLOWED = 1e-5  # shortest rotation time of the friction direction that adaptive steps resolve [s]
-CLOSELY = replace(ADAPTIVE, rtol=1e-9)  # tight, because event time errors affect all later motion
-NEAR = 1e-10  # maximum gap of a contact that participates in an event [m]
-SLOW = 1e-7  # separation velocity that counts as zero after an event [m/s]
-# separation velocity that counts as zero, relative to the velocity of a fall through the gap `NEAR`
-FALLS = 4.0
+# shortest rotation time [s] of the friction direction that adaptive steps resolve
+MIN_ROTATION_TIME = 1e-5
+TIGHT = replace(ADAPTIVE, rtol=1e-9)  # tight, because event time errors affect all later motion
+MAX_TOUCHING_GAP = 1e-10  # maximum gap of a contact that participates in an event [m]
+SEPARATION_TOLERANCE = 1e-7  # separation velocity that counts as zero after an event [m/s]
+# A separation velocity also counts as zero below this multiple of the velocity after a fall through
+# the height GAP_TOLERANCE.
+FALL_FACTOR = 4.0
 # maximum number of events in one step of dt, in addition to ten events for each contact
 EVENTS = 100
 IMPACTS = 4  # maximum number of successive impacts at the same time
@@ -209,7 +211,7 @@ def simulate_contact(
     e: Any = 0.0,
     law: str = "newton",
     tau: Force | None = None,
-    method: Method | str = CLOSELY,
+    method: Method | str = TIGHT,
     h: float | None = None,
     rtol: float | None = None,
     rest: float = 1e-3,
@@ -266,7 +268,7 @@ def simulate_contact(
     q0, qd0 = as_configuration(model, q0), np.array(qd0, dtype=float)
     chosen = method_of(method, rtol)
     longest = dt if h is None and isinstance(chosen, Integrator) else longest_step(chosen, h)
-    shown = longest if isinstance(chosen, Integrator) else FOLLOWED
+    shown = longest if isinstance(chosen, Integrator) else MIN_ROTATION_TIME
     equations = contact_equations(model, contacts, form, q0)
     scene = Scene(model, contacts, tau or _no_force, e, law, rest, shown, equations)
     scene.check_start(q0, qd0)
@@ -341,7 +343,7 @@ class Scene:
     def check_start(self, q: Array, qd: Array) -> None:
         """Raise ValueError if the gap of a contact is negative at the initial positions."""
         gaps = self.equations.surfaces(q, qd).gap
-        if gaps.min(initial=0.0) < -NEAR:
+        if gaps.min(initial=0.0) < -MAX_TOUCHING_GAP:
             i = int(np.argmin(gaps))
             raise ValueError(
                 f"contact {i} penetrates by {-gaps[i]:.3g} m at the start; rigid contacts need "
@@ -391,8 +393,8 @@ class Scene:
             equation = self.equations.equation(q, qd, self.tau(t, q, qd), touching)
             leaving = {i: float(equation.w[k]) for i, k in equation.D.z.items()}
             slowest = min(leaving.values(), default=0.0)
-            fall = FALLS * np.sqrt(2.0 * GAP_TOLERANCE * np.abs(equation.d).max(initial=0.0))
-            slow = max(SLOW, float(fall))
+            fall = FALL_FACTOR * np.sqrt(2.0 * GAP_TOLERANCE * np.abs(equation.d).max(initial=0.0))
+            slow = max(SEPARATION_TOLERANCE, float(fall))
             if slowest >= -slow:
                 closed = [i for i, velocity in leaving.items() if velocity <= slow]
                 return q, qd, impulse, closed
@@ -405,7 +407,9 @@ class Scene:
 
     def _touching_contacts(self, q: Array, qd: Array) -> list[int]:
         """Return the indices of the contacts whose gap is at most 1e-10 m."""
-        return [i for i, gap in enumerate(self.equations.surfaces(q, qd).gap) if gap <= NEAR]
+        return [
+            i for i, gap in enumerate(self.equations.surfaces(q, qd).gap) if gap <= MAX_TOUCHING_GAP
+        ]
 
     def _impact(self, q: Array, qd: Array, touching: Sequence[int], rebounds: bool) -> Impact:
         """Solve the impact of the touching contacts, with restitution if `rebounds` is true."""

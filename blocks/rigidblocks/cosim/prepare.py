@@ -134,7 +134,7 @@ class Run(AttributeHints):
         return f"<Run of {parts}, dt = {self._plan.dt:g} s>"
 
     @cached_property
-    def _kinds(self) -> dict[str, _Value]:
+    def _readable_values(self) -> dict[str, _Value]:
         """Mapping of names to the ports and port elements that can be read."""
         return dict(_values(self._plan.wiring))
 
@@ -296,9 +296,10 @@ class Run(AttributeHints):
     def restore(self, state: State | str | Path) -> None:
         """Restore a state that was saved in this run, or a state from a file of `save(path)`.
 
-        Raises ValueError for a state of another run or of FMU instances that `reset` has replaced.
-        Also raises ValueError for a file of another system or with other options. Raises TypeError
-        for another object.
+        Raises:
+            ValueError: The state belongs to another run, or `reset` has replaced the FMU instances
+                since then. A state file belongs to another system or to other options.
+            TypeError: `state` is neither a state nor a path.
         """
         if isinstance(state, str | Path):
             self._check_state_file()
@@ -396,10 +397,10 @@ class Run(AttributeHints):
 
     def _target(self, name: str) -> tuple[Port, Any]:
         """Return the port or element `name`, and a view of its values (None without a view)."""
-        if name not in self._kinds:
-            known = [name for name in self._kinds if not name.endswith("]")]
+        if name not in self._readable_values:
+            known = [name for name in self._readable_values if not name.endswith("]")]
             raise KeyError(f"the run has no port '{name}'; {suggestion(name, known)}")
-        one = self._kinds[name]
+        one = self._readable_values[name]
         view = self._network.view(name)
         if view is None and one.place is not None:
             whole = self._network.view(one.whole)
@@ -409,13 +410,13 @@ class Run(AttributeHints):
 
     def _read(self, name: str) -> Array:
         """Return the values of a port or port element that has no array view."""
-        one = self._kinds[name]
+        one = self._readable_values[name]
         values = self._network.read(one.whole)
         return values if one.place is None else values[one.place : one.place + 1]
 
     def _change(self, name: str, values: Array) -> None:
         """Set a parameter or a parameter element that has no array view."""
-        one = self._kinds[name]
+        one = self._readable_values[name]
         if one.place is not None:
             all_values = self._network.read(one.whole)
             all_values[one.place] = values[0]
@@ -426,14 +427,18 @@ class Run(AttributeHints):
         """Raise ValueError for a connected or computed port, which cannot be set during the run."""
         if name in self._may_be_set:
             return
-        one = self._kinds[name]
+        one = self._readable_values[name]
         for connection in self._plan.wiring.connections:
             given, port = connection.names[0], ".".join(connection.target)
             if port == one.whole and (one.place is None or one.place in connection.to):
                 raise ValueError(f"cannot set {name}: it is connected to {given}")
         if one.kind not in ("input", "parameter"):
             wired = {".".join(connection.target) for connection in self._plan.wiring.connections}
-            can = [key for key, o in self._kinds.items() if o.is_settable and key not in wired]
+            can = [
+                key
+                for key, o in self._readable_values.items()
+                if o.is_settable and key not in wired
+            ]
             raise ValueError(
                 f"cannot set {name}, which is computed; these inputs and parameters can be set: "
                 f"{', '.join(can) or 'none'}; set states by `reset(start=...)`"

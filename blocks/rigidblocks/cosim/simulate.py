@@ -19,7 +19,7 @@ from time import monotonic
 from typing import Any, Unpack
 
 from numpy.typing import ArrayLike
-from tqdm import tqdm  # a rich progress bar would need ipywidgets in a notebook
+from tqdm import tqdm  # in notebooks, a graphical progress bar would need ipywidgets
 
 from rigidblocks.block.adaptive_methods import step_diagnostics
 from rigidblocks.block.block import check_count

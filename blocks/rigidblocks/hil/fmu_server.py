@@ -136,7 +136,7 @@ def _accept_client(
     with link, theirs:
         try:
             child = os.fork()
-        except OSError:  # the operating system has no free process
+        except OSError:  # the operating system cannot create another process
             ours.close()
             return
         if child:

@@ -34,8 +34,8 @@ from rigidblocks.spatial.spatial import Array
 from rigidblocks.tracing.slow_operation_log import log_if_slow
 
 BROKER = "127.0.0.1:23404"
-# timeouts for the detection of dead federates; they exceed the pauses of a busy machine, and the
-# broker needs the same options
+# HELICS considers a federate dead after these timeouts, which are longer than the pauses of a busy
+# machine. The broker needs the same options.
 LIMITS = "--timeout=10s --tick=2s"
 _CONNECTION_TIMEOUT = 3.0  # timeout for connecting to a broker [s]
 _POLL_INTERVAL = 0.01  # interval of the checks whether all federates have joined [s]

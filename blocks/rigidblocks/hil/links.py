@@ -407,7 +407,7 @@ class UdpLink(PacketLink):
 
 
 _IP_RECVERR = 11  # Linux: report network errors of sent packets (no constant before Python 3.14)
-_MOST_ERRORS = 100  # each call of recv returns one error
+_MAX_ERRORS = 100  # maximum number of network errors that a call of `receive` skips
 
 
 class _Datagrams(Transport):
@@ -435,7 +435,7 @@ class _Datagrams(Transport):
 
     def receive(self) -> Iterator[bytes]:
         errors = 0
-        while errors < _MOST_ERRORS:
+        while errors < _MAX_ERRORS:
             try:
                 yield self._socket.recv(1 << 16)
             except BlockingIOError:  # no packet is left

@@ -219,11 +219,11 @@ def _groups(
 
     order = list(dict.fromkeys(map(kind, ports)))
     found = groupby(sorted(ports, key=lambda port: order.index(kind(port))), kind)
-    for k, ((of_type, discrete), some) in enumerate(found):
+    for k, ((fmi_type, discrete), some) in enumerate(found):
         members, own = list(some), f"{name}_{k}"
         references = [r for port in members for r in fmu.references(port.name)]
         places = [p for port in members for p in _range(slices[f"{part.name}.{port.name}"])]
-        in_c, code = _kind(of_type, fmu.version)
+        in_c, code = _kind(fmi_type, fmu.version)
         waits = int((discrete or are_parameters) and _has_events(fmu))
         table = (
             f"static const uint32_t FMU_REFERENCES_{own}[] = {{{_c_list(references)}}};\n"
@@ -233,8 +233,8 @@ def _groups(
         )
         yield (
             table,
-            f"{c_string(_function(of_type, fmu.version))}, {code}, {waits}, {int(are_parameters)}, "
-            f"{len(references)}, "
+            f"{c_string(_function(fmi_type, fmu.version))}, {code}, {waits}, "
+            f"{int(are_parameters)}, {len(references)}, "
             f"{len(places)}, FMU_REFERENCES_{own}, FMU_PLACES_{own}, FMU_VALUES_{own}, "
             f"FMU_LAST_{own}",
         )
@@ -286,19 +286,19 @@ def _values(port: Port, values: Any) -> Iterator[str]:
             yield str(int(value))
 
 
-def _function(of_type: str, version: int) -> str:
+def _function(fmi_type: str, version: int) -> str:
     """Return the type suffix of FMI function names, such as Float64 in fmi3SetFloat64."""
-    if of_type == "Enumeration":
+    if fmi_type == "Enumeration":
         return "Integer" if version == 2 else "Int64"
-    return of_type
+    return fmi_type
 
 
-def _kind(of_type: str, version: int) -> tuple[str, str]:
+def _kind(fmi_type: str, version: int) -> tuple[str, str]:
     """Return the C type for an FMI type, and the type constant in `c/master/loop_tables.h`."""
-    if of_type == "Boolean":
+    if fmi_type == "Boolean":
         return ("int32_t", "RB_INTEGER_BOOLEAN") if version == 2 else ("bool", "RB_BOOLEAN")
-    name = {"Integer": "Int32", "Real": "Float64"}.get(of_type, of_type)
-    if of_type == "Enumeration":
+    name = {"Integer": "Int32", "Real": "Float64"}.get(fmi_type, fmi_type)
+    if fmi_type == "Enumeration":
         name = "Int32" if version == 2 else "Int64"
     return _IN_C[name], f"RB_{name.upper()}"
 

@@ -48,7 +48,7 @@ class Shared:
         self._words = memoryview(self._map).cast("Q")
         if rooms:
             first = _WORDS["rooms"]
-            self._words[first], self._words[first + 1] = map(_whole, rooms)
+            self._words[first], self._words[first + 1] = map(_round_up, rooms)
             self._words[0] = MAGIC | VERSION << 32
         elif self._words[0] != MAGIC | VERSION << 32:
             self.close()
@@ -111,7 +111,7 @@ class Shared:
         self._file = -1
 
 
-def _whole(size: int) -> int:
+def _round_up(size: int) -> int:
     """Round a size [bytes] up to a multiple of the word size."""
     return (size + 7) // 8 * 8
 
@@ -122,8 +122,8 @@ def _create_file(path: Path, rooms: tuple[int, int]) -> int:
     Raises BlockingIOError if another simulation uses the file. A file of the same layout from a
     killed simulation is reused, because the peer may still have the file open.
     """
-    size = _HEAD + sum(_CHANNEL + _whole(room) for room in rooms)
-    same = struct.pack("=2Q", *map(_whole, rooms))
+    size = _HEAD + sum(_CHANNEL + _round_up(room) for room in rooms)
+    same = struct.pack("=2Q", *map(_round_up, rooms))
     for _ in range(2):
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

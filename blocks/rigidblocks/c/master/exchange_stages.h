@@ -349,8 +349,9 @@ static inline Evaluation rb_implicit_stages(const ExchangeStep *step, const Tabl
 /* ---- collocation step (Radau IIA) ----
 
    The stages x + z_i solve z_i = h sum_j a_ij f(t + c_j h, x + z_j) by Newton's method, with a
-   Jacobian from a point inside the step or from an earlier step. In the coordinates `there` z, its
+   Jacobian from a point inside the step or from an earlier step. In the coordinates T z, its
    equations are one real and two complex systems of n unknowns (Hairer and Wanner II, IV.8; 1999).
+   The matrix T is `to_eigenbasis`.
    c/kernel/collocation.h does the same for blocks, and has the derivation. The stages z are in
    `rates`. */
 
@@ -478,8 +479,8 @@ static inline void rb_extrapolate_stages(const Exchange *model, double place, do
 
 /* Do one Newton iteration: compute the changes dz of the stages from their derivatives.
 
-     r_i = h sum_j a_ij f_j - z_i,   b = there r
-     (1 - h root_k J) w_k = b_k,   dz = back w */
+     r_i = h sum_j a_ij f_j - z_i,   b = T r
+     (1 - h root_k J) w_k = b_k,     dz = T^-1 w */
 static inline void rb_newton_step(const Exchange *model, double h)
 {
     const Collocation *method = model->collocation;
@@ -497,7 +498,7 @@ static inline void rb_newton_step(const Exchange *model, double h)
         for (int i = 0; i < RB_NODES; i++) {
             b[i * n + p] = 0.0;
             for (int j = 0; j < RB_NODES; j++)
-                b[i * n + p] += method->there[i * RB_NODES + j] * missing[j];
+                b[i * n + p] += method->to_eigenbasis[i * RB_NODES + j] * missing[j];
         }
     }
     rb_solve(n, model->factors, model->pivots, b);
@@ -510,7 +511,7 @@ static inline void rb_newton_step(const Exchange *model, double h)
         for (int64_t p = 0; p < n; p++) {
             dz[i * n + p] = 0.0;
             for (int j = 0; j < RB_NODES; j++)
-                dz[i * n + p] += method->back[i * RB_NODES + j] * b[j * n + p];
+                dz[i * n + p] += method->from_eigenbasis[i * RB_NODES + j] * b[j * n + p];
         }
 }
 

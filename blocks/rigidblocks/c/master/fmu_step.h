@@ -312,7 +312,7 @@ static inline int rb_step_fmi1(const Part *part, double t, double dt)
 
 static inline int rb_step_fmi2(const Part *part, double t, double dt)
 {
-    return part->step.fmi2_step(part->instance, t, dt, !*part->may_go_back);
+    return part->step.fmi2_step(part->instance, t, dt, !*part->may_roll_back);
 }
 
 /* Step an FMU of FMI 3.0 without event mode, which must not return early. */
@@ -320,7 +320,7 @@ static inline int rb_step_fmi3(const Part *part, double t, double dt)
 {
     _Bool event = 0, terminate = 0, early = 0;
     double last = t;
-    const int status = part->step.fmi3_step(part->instance, t, dt, !*part->may_go_back, &event,
+    const int status = part->step.fmi3_step(part->instance, t, dt, !*part->may_roll_back, &event,
                                             &terminate, &early, &last);
     return status ? status : terminate ? RB_TERMINATES : early ? RB_EARLY_RETURN : 0;
 }
@@ -332,7 +332,7 @@ static inline int rb_step_until_event(const Part *part, double t, double dt, dou
     _Bool terminate = 0, early = 0;
     double last = t;
     *event = 0;
-    const int status = part->step.fmi3_step(part->instance, t, dt, !*part->may_go_back, event,
+    const int status = part->step.fmi3_step(part->instance, t, dt, !*part->may_roll_back, event,
                                             &terminate, &early, &last);
     *reached = early ? fmin(fmax(last, t), t + dt) : t + dt;
     return status ? status : terminate ? RB_TERMINATES : 0;

@@ -272,7 +272,7 @@ enum { RB_EXPLICIT_STEPS = 0, RB_ROSENBROCK_STEPS = 1, RB_COLLOCATION_STEPS = 2 
 
 /* Collocation method with five stages (block/radau.py gives the reasons of the constants). */
 typedef struct {
-    const double *a, *c, *error, *roots, *there, *back;
+    const double *a, *c, *error, *roots, *to_eigenbasis, *from_eigenbasis;
     double newton_tolerance, loose_tolerance; /* error of the stages [tolerances] */
     double max_contraction;                   /* contraction to which the step size is limited */
     double reach;          /* ratio of step sizes up to which stages are extrapolated */
@@ -330,10 +330,10 @@ typedef struct {
     int64_t n_wires;
     const Scale *scales; /* conversions of the inputs */
     int64_t n_scales;
-    double *clock;              /* receives the time of the step, for the log of the FMU */
-    const int32_t *may_go_back; /* 1 if the host may roll back to the start of the step */
-    const Exchange *exchange;   /* NULL: not for model exchange */
-    const Clocks *clocks;       /* NULL: no clocks, or no event mode */
+    double *clock;                /* receives the time of the step, for the log of the FMU */
+    const int32_t *may_roll_back; /* 1 if the host may roll back to the start of the step */
+    const Exchange *exchange;     /* NULL: not for model exchange */
+    const Clocks *clocks;         /* NULL: no clocks, or no event mode */
     /* Communication step of a slow part. every: number of steps of the run in a step of the part,
        0 or 1 for other parts. t_start, dt: start time and step size of the run [s]. length: step
        size of the part [s]. */

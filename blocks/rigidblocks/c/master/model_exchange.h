@@ -410,7 +410,7 @@ static inline int rb_exchange_event(const ExchangeStep *step, double s)
 static inline int rb_complete_inner_step(const ExchangeStep *step, int *event)
 {
     const Function completed = step->model->completed_step;
-    const int no_return = !*step->part->may_go_back;
+    const int no_return = !*step->part->may_roll_back;
     int status, terminate = 0;
     *event = 0;
     if (!completed.enter_mode)

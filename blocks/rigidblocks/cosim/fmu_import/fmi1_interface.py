@@ -118,8 +118,8 @@ class Fmi1(Interface):
         self.call("Initialize", int(tolerance is not None), tolerance or 0.0, ctypes.byref(info))
         self._initial = self._update(info)
 
-    def do_step(self, t: float, dt: float, may_return: bool) -> StepEnd:
-        del may_return  # the importer never repeats a step
+    def do_step(self, t: float, dt: float, may_roll_back: bool) -> StepEnd:
+        del may_roll_back  # the importer never repeats a step
         self.call("DoStep", t, dt, 1)
         return StepEnd(t + dt, False)
 
@@ -147,8 +147,8 @@ class Fmi1(Interface):
             float(info.nextEventTime) if info.upcomingTimeEvent != fmi1False else inf,
         )
 
-    def completed_step(self, may_return: bool) -> bool:
-        del may_return
+    def completed_step(self, may_roll_back: bool) -> bool:
+        del may_roll_back
         event = ctypes.c_int8()
         self.call("CompletedIntegratorStep", ctypes.byref(event))
         return bool(event.value)

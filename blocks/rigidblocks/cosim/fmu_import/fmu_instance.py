@@ -100,7 +100,7 @@ class RunningFmu(Instance):
         self._part, self._fmu = part, part.component
         self._runs = self._started = False
         self._kept_by_number: dict[int, Moment] = {}  # saved states by key
-        self.may_return = np.zeros(1, dtype=np.int32)  # 1 if the master may repeat a step
+        self.may_roll_back = np.zeros(1, dtype=np.int32)  # 1 if the master may repeat a step
         self.fmi = interface_of(part, shared)
         try:
             configure(self.fmi)
@@ -141,7 +141,7 @@ class RunningFmu(Instance):
         self.fmi.reset(part)
         configure(self.fmi)
         self._part, self._started = part, False
-        self.may_return[0] = bool(self._kept_by_number)
+        self.may_roll_back[0] = bool(self._kept_by_number)
         self.given.restart()
         self.results.restart()
         self._last[:] = 0.0
@@ -282,7 +282,7 @@ class RunningFmu(Instance):
         )
         self.fmi.save(state)
         self._kept_by_number[number] = replace(self._moment(), state=state)
-        self.may_return[0] = True
+        self.may_roll_back[0] = True
 
     def restore_state(self, number: int) -> None:
         """Restore the state with the key `number`; it can be restored repeatedly."""
@@ -464,7 +464,7 @@ class FmuInstance(RunningFmu):
             self._step_through_events(t, dt)
         else:
             self.given.set()
-            self.fmi.do_step(t, dt, bool(self.may_return[0]))
+            self.fmi.do_step(t, dt, bool(self.may_roll_back[0]))
         self.results.get()
 
     def follow(self, course: Array, t: float, dt: float) -> None:
@@ -473,7 +473,7 @@ class FmuInstance(RunningFmu):
             self.fmi.log.clock[0] = t
             self.given.set()
             self._set_derivatives(course)
-            self.fmi.do_step(t, dt, bool(self.may_return[0]))
+            self.fmi.do_step(t, dt, bool(self.may_roll_back[0]))
             self.results.get()
         else:
             self.given.flat[:] = mean_inputs(course, dt)
@@ -496,7 +496,7 @@ class FmuInstance(RunningFmu):
             [group.variables("Get") for group in self.results.variable_groups],
             self._events() if self._has_events else None,
             self.fmi.log.clock,
-            self.may_return,
+            self.may_roll_back,
             clocks=self._clocks.table(),
         )
 
@@ -552,7 +552,7 @@ class FmuInstance(RunningFmu):
             if target > now + close:
                 whole = target == end and now == t
                 reached, event = self.fmi.do_step(
-                    now, dt if whole else target - now, bool(self.may_return[0])
+                    now, dt if whole else target - now, bool(self.may_roll_back[0])
                 )
                 now = target if target - reached <= close else reached
             if event or self._clocks.next <= now + close:

@@ -401,8 +401,8 @@ class Interface(abc.ABC):
         """Enter initialization mode at the time t [s]."""
 
     @abc.abstractmethod
-    def do_step(self, t: float, dt: float, may_return: bool) -> StepEnd:
-        """Execute a communication step; the master may repeat the step if `may_return` is true."""
+    def do_step(self, t: float, dt: float, may_roll_back: bool) -> StepEnd:
+        """Execute a communication step; `may_roll_back` is true if the master may repeat it."""
 
     @abc.abstractmethod
     def update_discrete_states(self) -> Update:
@@ -414,10 +414,10 @@ class Interface(abc.ABC):
         return True
 
     @abc.abstractmethod
-    def completed_step(self, may_return: bool) -> bool:
+    def completed_step(self, may_roll_back: bool) -> bool:
         """Report a completed inner step; return True if the FMU requests event mode.
 
-        The master may roll back this step only if `may_return` is true.
+        The master may roll back this step only if `may_roll_back` is true.
         """
 
     def call(self, function: str, *arguments: Any) -> None:
@@ -446,44 +446,44 @@ class Interface(abc.ABC):
         name = self.prefix + function
         return name, getattr(self.slave.dll, name), self.slave.component
 
-    def save(self, kept: ctypes.c_void_p) -> None:
-        """Save the current FMU state, and store its handle in `kept`."""
+    def save(self, handle: ctypes.c_void_p) -> None:
+        """Save the current FMU state, and store its handle in `handle`."""
         if not self.fmu.interface.canGetAndSetFMUstate:
             raise FmuError(
                 f"'{self.part.name}' ({self.fmu.path}) cannot restore an earlier state, which "
                 "events need"
             )
-        self.call(f"GetFMU{self._state}", ctypes.byref(kept))
+        self.call(f"GetFMU{self._state}", ctypes.byref(handle))
 
-    def restore(self, kept: ctypes.c_void_p) -> None:
-        """Restore the FMU state with the handle `kept`."""
-        self.call(f"SetFMU{self._state}", kept)
+    def restore(self, handle: ctypes.c_void_p) -> None:
+        """Restore the FMU state with the handle `handle`."""
+        self.call(f"SetFMU{self._state}", handle)
 
     @property
     @abc.abstractmethod
     def _state(self) -> str:
         """Suffix of function names such as fmi2GetFMUstate: "state", or "State" for FMI 3.0."""
 
-    def free(self, kept: ctypes.c_void_p) -> None:
-        """Free the FMU state with the handle `kept`."""
-        if kept and self.slave is not None and not self.is_lost:
+    def free(self, handle: ctypes.c_void_p) -> None:
+        """Free the FMU state with the handle `handle`."""
+        if handle and self.slave is not None and not self.is_lost:
             function = getattr(self.slave.dll, f"{self.prefix}FreeFMU{self._state}")
-            function(self.slave.component, ctypes.byref(kept))
+            function(self.slave.component, ctypes.byref(handle))
 
-    def serialize(self, kept: ctypes.c_void_p) -> bytes:
-        """Serialize the FMU state with the handle `kept`, and return the bytes."""
+    def serialize(self, handle: ctypes.c_void_p) -> bytes:
+        """Serialize the FMU state with the handle `handle`, and return the bytes."""
         size = ctypes.c_size_t()
-        self.call(f"SerializedFMU{self._state}Size", kept, ctypes.byref(size))
+        self.call(f"SerializedFMU{self._state}Size", handle, ctypes.byref(size))
         data = (self._byte * size.value)()
-        self.call(f"SerializeFMU{self._state}", kept, data, size)
+        self.call(f"SerializeFMU{self._state}", handle, data, size)
         return bytes(bytearray(data))
 
     def deserialize(self, data: bytes) -> ctypes.c_void_p:
         """Deserialize an FMU state from the bytes of `serialize`, and return its handle."""
-        kept, values = ctypes.c_void_p(), (self._byte * len(data)).from_buffer_copy(data)
+        handle, values = ctypes.c_void_p(), (self._byte * len(data)).from_buffer_copy(data)
         function = "DeSerializeFMUstate" if self._state == "state" else "DeserializeFMUState"
-        self.call(function, values, ctypes.c_size_t(len(data)), ctypes.byref(kept))
-        return kept
+        self.call(function, values, ctypes.c_size_t(len(data)), ctypes.byref(handle))
+        return handle
 
     @property
     def _byte(self) -> Any:
@@ -550,10 +550,10 @@ class Interface(abc.ABC):
         """Return an FmuError; the message contains part, `text`, time and last log messages."""
         return FmuError(f"'{self.part.name}': {text}{self.log.time_text}{self.log_text()}")
 
-    def check_end(self, terminates: Any, said_by: str = "terminateSimulation") -> None:
+    def check_end(self, terminates: Any, source: str = "terminateSimulation") -> None:
         """Raise FmuError if the FMU requests the end of the simulation (`terminates` is true)."""
         if terminates:
-            raise self.refuse(f"it requests the end of the simulation ({said_by})")
+            raise self.refuse(f"it requests the end of the simulation ({source})")
 
     def _tool_note(self) -> str:
         """Return a note on the tool that the FMU requires at run time, or "" if it needs none."""
@@ -613,8 +613,8 @@ class Fmi2(Interface):
         del t
         self.call("EnterInitializationMode")
 
-    def do_step(self, t: float, dt: float, may_return: bool) -> StepEnd:
-        self.call("DoStep", t, dt, 0 if may_return else 1)
+    def do_step(self, t: float, dt: float, may_roll_back: bool) -> StepEnd:
+        self.call("DoStep", t, dt, 0 if may_roll_back else 1)
         return StepEnd(t + dt, False)
 
     def judge(self, function: str, status: int) -> None:
@@ -640,12 +640,15 @@ class Fmi2(Interface):
     def needs_completed_step(self) -> bool:
         return not self.fmu.interface.completedIntegratorStepNotNeeded
 
-    def completed_step(self, may_return: bool) -> bool:
+    def completed_step(self, may_roll_back: bool) -> bool:
         if not self.needs_completed_step:
             return False
         event, ends = fmi2Boolean(), fmi2Boolean()
         self.call(
-            "CompletedIntegratorStep", int(not may_return), ctypes.byref(event), ctypes.byref(ends)
+            "CompletedIntegratorStep",
+            int(not may_roll_back),
+            ctypes.byref(event),
+            ctypes.byref(ends),
         )
         self.check_end(ends.value)
         return bool(event.value)
@@ -719,10 +722,10 @@ class Fmi3(Interface):
         given = tolerance is not None, tolerance or 0.0
         self.call("EnterInitializationMode", *given, t, *self.stop)
 
-    def do_step(self, t: float, dt: float, may_return: bool) -> StepEnd:
+    def do_step(self, t: float, dt: float, may_roll_back: bool) -> StepEnd:
         event, ends, early, last = fmi3Boolean(), fmi3Boolean(), fmi3Boolean(), fmi3Float64(t)
         results = (ctypes.byref(one) for one in (event, ends, early, last))
-        self.call("DoStep", t, dt, not may_return, *results)
+        self.call("DoStep", t, dt, not may_roll_back, *results)
         self.check_end(ends.value)
         if not early.value:
             return StepEnd(t + dt, bool(event.value))
@@ -743,12 +746,12 @@ class Fmi3(Interface):
     def needs_completed_step(self) -> bool:
         return bool(self.fmu.interface.needsCompletedIntegratorStep)
 
-    def completed_step(self, may_return: bool) -> bool:
+    def completed_step(self, may_roll_back: bool) -> bool:
         if not self.needs_completed_step:
             return False
         event, ends = fmi3Boolean(), fmi3Boolean()
         self.call(
-            "CompletedIntegratorStep", not may_return, ctypes.byref(event), ctypes.byref(ends)
+            "CompletedIntegratorStep", not may_roll_back, ctypes.byref(event), ctypes.byref(ends)
         )
         self.check_end(ends.value)
         return bool(event.value)

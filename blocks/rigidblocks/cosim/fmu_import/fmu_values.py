@@ -29,7 +29,7 @@ _BY_VERSION: dict[int, dict[str, type]] = {
     1: {"Enumeration": np.int32, "Boolean": np.int8},
     2: {"Enumeration": np.int32, "Boolean": np.int32},
 }
-# types of c/master/loop_tables.h
+# codes of the FMI types, as in c/master/loop_tables.h
 _C_TYPES = (
     *("float64", "float32", "int8", "int16", "int32", "int64"),
     *("uint8", "uint16", "uint32", "uint64", "bool", "integer boolean", "char boolean"),
@@ -113,9 +113,9 @@ class Group:
         self._moves = {name: fmi.bound(name + self._function) for name in ("Get", "Set")}
         self._arguments = self._make_arguments()
 
-    def variables(self, which: str) -> Variables:
-        """Return the data for the C loop to set or get the group; `which` is "Set" or "Get"."""
-        address = ctypes.cast(self._moves[which][1], ctypes.c_void_p).value or 0
+    def variables(self, access: str) -> Variables:
+        """Return the data for the C loop to set or get the group; `access` is "Set" or "Get"."""
+        address = ctypes.cast(self._moves[access][1], ctypes.c_void_p).value or 0
         buffer = None if self.is_direct else self._buffer
         return Variables(
             address,
@@ -137,25 +137,25 @@ class Group:
             return _C_TYPES.index(self.type)
         return _C_TYPES.index(np.dtype(self._buffer.dtype).name)
 
-    def judge(self, which: str, status: int) -> None:
+    def judge(self, access: str, status: int) -> None:
         """Check the result of a C call that has set or got the values of this group.
 
         The method also converts changed strings and binary values. A status "warning" is logged.
 
         Args:
-            which: "Set" or "Get".
+            access: "Set" or "Get".
             status: Status that the C call has returned.
 
         Raises:
             FmuError: The call has failed, or a value does not fit its type.
         """
         if status == NEW_TEXTS:
-            self._pack() if which == "Set" else self._set_flat()
+            self._pack() if access == "Set" else self._set_flat()
             return
         if status == DOES_NOT_FIT:
-            self._pack() if which == "Set" else self._unpack()  # raises FmuError for the variable
+            self._pack() if access == "Set" else self._unpack()  # raises FmuError for the variable
             raise self._fmi.refuse(f"a value does not fit the type {self.type}")
-        self._fmi.judge(self._moves[which][0], status)
+        self._fmi.judge(self._moves[access][0], status)
 
     @property
     def values(self) -> Array:
@@ -201,8 +201,8 @@ class Group:
         pointer = ctypes.POINTER(np.ctypeslib.as_ctypes_type(self._buffer.dtype))
         return (len(self._numbers), self._buffer.ctypes.data_as(pointer), *count)
 
-    def _move(self, which: str) -> None:
-        name, function, component = self._moves[which]
+    def _move(self, access: str) -> None:
+        name, function, component = self._moves[access]
         if self.n and (status := function(component, self._references, *self._arguments)):
             self._fmi.judge(name, status)
 
@@ -234,8 +234,8 @@ class Group:
         given = (ctypes.c_double * self.n)(*seed)
         derivatives = (ctypes.c_double * unknown.n)()
         counts = ((self.n,), (unknown.n,)) if self._fmi.fmu.version == 3 else ((), ())
-        which = (*unknown.references, *self.references)
-        status = function(component, *which, given, *counts[0], derivatives, *counts[1])
+        references = (*unknown.references, *self.references)
+        status = function(component, *references, given, *counts[0], derivatives, *counts[1])
         if status == DISCARD:
             return none
         if status:

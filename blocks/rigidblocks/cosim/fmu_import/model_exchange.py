@@ -519,7 +519,7 @@ class ExchangeInstance(RunningFmu):
                 self._refused,
             ),
             self.fmi.log.clock,
-            self.may_return,
+            self.may_roll_back,
             Exchange(
                 self._addresses,
                 *_tableaus(method),
@@ -622,20 +622,20 @@ class ExchangeInstance(RunningFmu):
 
     def judge(self, call: int, status: int, t: float, dt: float) -> None:
         del t  # the log contains the time
-        number, which = divmod(call, CALLS)
-        if which in (SET, SET_DISCRETE, GET):
-            self._judge_values(number, which, status)
+        number, code = divmod(call, CALLS)
+        if code in (SET, SET_DISCRETE, GET):
+            self._judge_values(number, code, status)
         elif status == SHORT_STEP:
             raise short_step(self._method, float(self.fmi.log.clock[0]))
         elif status == MANY_EVENTS:
             raise self._many_events(dt)
         elif status == MANY_UPDATES:
             raise self._many_updates()
-        elif which in CLOCK_CALLS:
-            self._judge_clocks(which, number, status)
+        elif code in CLOCK_CALLS:
+            self._judge_clocks(code, number, status)
         else:
             self.fmi.check_end(status == TERMINATES)
-            self.fmi.judge(self.fmi.bound(self._names[which])[0], status)
+            self.fmi.judge(self.fmi.bound(self._names[code])[0], status)
 
     def _begin(self) -> None:
         self._clocks.start(self._t_start)
@@ -650,7 +650,7 @@ class ExchangeInstance(RunningFmu):
         follows = self._control[FOLLOWS] != 0.0
         self._model.set_inputs = partial(self._set_polynomial_inputs, t) if follows else None
         self._clocks.begin_step()
-        ends_step = self._control[HAS_STEP] and self.fmi.completed_step(bool(self.may_return[0]))
+        ends_step = self._control[HAS_STEP] and self.fmi.completed_step(bool(self.may_roll_back[0]))
         self._control[HAS_STEP] = self._control[RATES_KNOWN] = 0.0
         self._set_held()
         has_sign_change = np.any((self._z > 0) != (self._model.indicators() > 0))
@@ -711,7 +711,7 @@ class ExchangeInstance(RunningFmu):
         while s < target:
             s, x, event = self._steps.step(s, self._x, target, self._z)
             self._x[:] = x
-            if self.fmi.completed_step(bool(self.may_return[0])) or event:
+            if self.fmi.completed_step(bool(self.may_roll_back[0])) or event:
                 self._event(self._steps.origin + s)
                 return s
             self._z[:] = self._model.indicators()

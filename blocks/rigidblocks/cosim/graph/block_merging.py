@@ -378,7 +378,7 @@ class SynchronousSystem(PortsOfParts, Block):
         return memories
 
     def _sample(self, function: str, before: Memories) -> Values:
-        """Return the sampled states of the system after a sample, found by fixed-point iteration.
+        """Return the sampled states of the system after a sample, by fixed-point iteration.
 
         In each iteration, every part repeats its sample with the current outputs of the other
         parts. The system has no algebraic loop, so 1 + n iterations suffice for n connections whose

@@ -189,7 +189,7 @@ class WiredParts:
 
     @cached_property
     def conditions(self) -> tuple[tuple[str, str], ...]:
-        """Pairs of output names for condition number and rank of loops (`Block.conditions`)."""
+        """Names of the outputs with condition number and rank of kinematic loops, as pairs."""
         return tuple(
             (part.name_in_system(condition), part.name_in_system(rank))
             for part in self.by_name.values()
@@ -289,7 +289,7 @@ class PortsOfParts:
 
     @property
     def conditions(self) -> tuple[tuple[str, str], ...]:
-        """Pairs of output names for condition number and rank of loops (`Block.conditions`)."""
+        """Names of the outputs with condition number and rank of kinematic loops, as pairs."""
         return self._parts.conditions
 
 

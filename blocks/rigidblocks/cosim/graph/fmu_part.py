@@ -150,36 +150,36 @@ def _start(variables: Sequence[Any], shape: tuple[int, ...]) -> Array | None:
         return np.zeros(shape)
     if any(v.start is None for v in variables):
         return None
-    of_type = variables[0].type
-    if len(variables) == 1 and shape and of_type not in TEXTUAL:
-        values = [_value(text, of_type) for text in variables[0].start.split()]
+    fmi_type = variables[0].type
+    if len(variables) == 1 and shape and fmi_type not in TEXTUAL:
+        values = [_value(text, fmi_type) for text in variables[0].start.split()]
         if len(values) not in (1, prod(shape)):
             raise ValueError(f"it has {len(values)} start values for the shape {shape}")
         values = values * (prod(shape) if len(values) == 1 else 1)
     elif len(variables) == 1:  # FMPy reads only the first string of a string array
         if prod(shape) > 1:
             return None
-        values = [_value(variables[0].start, of_type)] * prod(shape)
+        values = [_value(variables[0].start, fmi_type)] * prod(shape)
     else:
-        values = [_value(v.start, of_type) for v in variables]
+        values = [_value(v.start, fmi_type) for v in variables]
     if any(value != value for value in values):  # NaN represents a missing start value
         return None
     flat = (
-        encode_value(values, of_type, (len(values),), "its start value") if values else np.zeros(0)
+        encode_value(values, fmi_type, (len(values),), "its start value") if values else np.zeros(0)
     )
     return np.reshape(flat, shape)
 
 
-def _value(text: str, of_type: str) -> Any:
-    if of_type in REAL:
+def _value(text: str, fmi_type: str) -> Any:
+    if fmi_type in REAL:
         return float(text)
-    if of_type in ("Boolean", "Clock"):
+    if fmi_type in ("Boolean", "Clock"):
         if text not in ("true", "false", "1", "0"):
             raise ValueError(f"the start value '{text}' is neither true nor false")
         return float(text in ("true", "1"))
-    if of_type == "String":
+    if fmi_type == "String":
         return text
-    return bytes.fromhex(text) if of_type == "Binary" else int(text)
+    return bytes.fromhex(text) if fmi_type == "Binary" else int(text)
 
 
 def _bounds(variables: Sequence[Any], shape: tuple[int, ...], start: Any) -> tuple[Any, Any]:

@@ -35,7 +35,8 @@ SOURCES = (
 EVENTS = 1000  # maximum number of events in a step, and of iterations at an event
 
 
-# vectors of the integrator for model exchange that saved states contain, and work vectors of a step
+# Names of the integrator's vectors for model exchange. A saved state contains the vectors in
+# EXCHANGE_MEMORY; the others are only used within a step.
 EXCHANGE_MEMORY = (
     *("control", "states", "indicators", "nominals", "held"),
     *("start_states", "end_states", "first_rates", "rates", "last_stages", "jacobian"),
@@ -167,7 +168,7 @@ class _Part(Structure):
         ("scales", c_void_p),
         ("n_scales", c_int64),
         ("clock", c_void_p),
-        ("may_go_back", c_void_p),
+        ("may_roll_back", c_void_p),
         ("exchange", c_void_p),
         ("clocks", c_void_p),
         ("every", c_int64),
@@ -381,8 +382,9 @@ class Entry:
 
     For an FMU, `set` and `get` contain the variables to set and to get; `events` exists only if the
     FMU supports event mode. `clock` (1,) is the current time of the FMU for messages [s].
-    `may_go_back` (1,) is a 32-bit integer: 1 if the master may repeat the current step. For a model
-    exchange FMU, `exchange` replaces the step function. `clocks` is None for an FMU without clocks.
+    `may_roll_back` (1,) is a 32-bit integer: 1 if the master may repeat the current step. For a
+    model exchange FMU, `exchange` replaces the step function. `clocks` is None for an FMU without
+    clocks.
     """
 
     kind: int
@@ -392,7 +394,7 @@ class Entry:
     get: Sequence[Variables] = ()
     events: Events | None = None
     clock: Array | None = None
-    may_go_back: Array | None = None
+    may_roll_back: Array | None = None
     exchange: Exchange | None = None
     clocks: ClockTable | None = None
 
@@ -565,7 +567,7 @@ class Loop:
             scales=converted,
             n_scales=n_scales,
             clock=None if entry.clock is None else entry.clock.ctypes.data,
-            may_go_back=None if entry.may_go_back is None else entry.may_go_back.ctypes.data,
+            may_roll_back=None if entry.may_roll_back is None else entry.may_roll_back.ctypes.data,
             exchange=self._exchange(entry.exchange),
             clocks=self._clocks(entry.clocks),
             **({} if slow is None else slow._asdict()),

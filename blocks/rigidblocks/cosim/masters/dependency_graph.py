@@ -62,8 +62,8 @@ class Links:
     with direct feedthrough. `owner` contains the part of each output, and `nominal` its nominal
     value. `groups` contains the strongly connected components of the parts; each component follows
     the components that it reads. `samplers` contains the parts whose `only_samples` is true.
-    `stateless` also contains the blocks without continuous states. The parts in `stateless` read
-    held outputs at the end of a step.
+    `stateless` contains these parts and the blocks without continuous states, which read held
+    outputs at the end of a step.
     """
 
     def __init__(self, wiring: Wiring):
@@ -233,9 +233,9 @@ def _link(wiring: Wiring, name: str, outputs: Mapping[str, slice]) -> Link:
     )
 
 
-ENOUGH = 1e-13  # convergence tolerance, relative to the magnitude of each value
-ROUNDED = 1e-12  # convergence tolerance if a step no longer reduces the residual
-MOST = 50  # maximum number of Newton steps
+TOLERANCE = 1e-13  # convergence tolerance, relative to the magnitude of each value
+ROUNDING_TOLERANCE = 1e-12  # convergence tolerance if a step no longer reduces the residual
+MAX_NEWTON_STEPS = 50  # maximum number of Newton steps
 
 
 class InterfaceEquations:
@@ -288,9 +288,9 @@ class InterfaceEquations:
             return np.asarray((outputs(values) - values) / scale)
 
         r, is_fresh = residual(w), False
-        for _ in range(MOST):
+        for _ in range(MAX_NEWTON_STEPS):
             size = _size(r)
-            if size <= ENOUGH:
+            if size <= TOLERANCE:
                 return w
             if self._slopes is None:
                 known = self._unknown_jacobian
@@ -307,7 +307,7 @@ class InterfaceEquations:
             if _size(new) < size:
                 self._update(step, new - r, slow=_size(new) > 0.5 * size)
                 w, r, is_fresh = w + scale * step, new, False
-            elif size <= ROUNDED:
+            elif size <= ROUNDING_TOLERANCE:
                 residual(w)  # steps the parts with the solution
                 return w
             elif is_fresh and (jacobian is None or not self._trusts):
@@ -410,7 +410,7 @@ def _colors(readers: Sequence[set[str]]) -> list[list[int]]:
     return [color for _, color in colors]
 
 
-class InterfaceSlopes:
+class InterfaceJacobian:
     """Jacobian dy/dw (n, n) of the interface equations w = y(w), from directional derivatives.
 
     w are the outputs with the indices `columns`, which the parts of a group exchange. The row of an

@@ -11,14 +11,14 @@ from rigidblocks.block.units import Conversion
 from rigidblocks.common.doc_links import with_doc_link
 from rigidblocks.cosim.graph.part import Part
 from rigidblocks.cosim.graph.wiring import StartGroup
-from rigidblocks.cosim.masters.dependency_graph import InterfaceSlopes, Links, equations_of
+from rigidblocks.cosim.masters.dependency_graph import InterfaceJacobian, Links, equations_of
 from rigidblocks.cosim.masters.part_instance import BlockInstance, Instance
 from rigidblocks.cosim.masters.run_plan import Plan
 from rigidblocks.spatial.spatial import Array
 
 PASSES = 20  # maximum number of fixed-point iterations of a loop before Newton's method
 _GROWTH = 1e6  # the iteration diverges if the largest value grows by this factor (found by trial)
-_LOOP_GROWTH = 1e3  # growth factor if declared dependencies form an algebraic loop
+_LOOP_GROWTH = 1e3  # limit of the growth if declared dependencies form an algebraic loop
 _AGREEMENT = 1e-9  # maximum relative difference between an input and its source in a solution
 
 
@@ -224,7 +224,7 @@ class Initialization:
 
         guess = self._all_outputs()[columns] if is_near else self._guess(group, links, columns)
         scale = np.maximum(links.nominal[columns], np.abs(guess))
-        slopes = InterfaceSlopes(links, owners, columns, self._parts)
+        slopes = InterfaceJacobian(links, owners, columns, self._parts)
         equations = equations_of(links, group.parts, columns)
         try:
             equations.solve(
@@ -287,11 +287,11 @@ class Initialization:
         return np.concatenate([np.zeros(0), *(part.outputs() for part in self._parts.values())])
 
 
-def _copy(wire: _StartWire, which: Array) -> None:
-    """Copy the elements `which` from an output to an input, and convert the units."""
-    wire.target[which] = wire.source[which]
+def _copy(wire: _StartWire, elements: Array) -> None:
+    """Copy the elements `elements` from an output to an input, and convert the units."""
+    wire.target[elements] = wire.source[elements]
     if wire.conversion is not None:
-        wire.target[which] = wire.conversion.apply(wire.source)[which]
+        wire.target[elements] = wire.conversion.apply(wire.source)[elements]
 
 
 def _start_names(part: Part) -> set[str]:

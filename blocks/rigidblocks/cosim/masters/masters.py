@@ -19,7 +19,7 @@ import numpy as np
 from rigidblocks.block.evaluators import MAX_INPUT_ORDER, evaluate_inputs, mean_inputs
 from rigidblocks.block.stepper import time_tolerance
 from rigidblocks.cosim.masters.c_loop_tables import DONE, FAILED, HOSTED, STEP, Loop
-from rigidblocks.cosim.masters.dependency_graph import Bond, InterfaceSlopes, Links, equations_of
+from rigidblocks.cosim.masters.dependency_graph import Bond, InterfaceJacobian, Links, equations_of
 from rigidblocks.cosim.masters.network import Instances, Network, OneMemory
 from rigidblocks.cosim.masters.real_time_pacing import StepTiming
 from rigidblocks.cosim.masters.run_plan import Coupling, Plan
@@ -212,9 +212,9 @@ class Scheme(abc.ABC):
         """Return a copy of the current state of the scheme; call it only between two steps."""
         return None
 
-    def restore_state(self, kept: Any) -> None:
-        """Restore the state `kept` of the scheme, which `copy` has returned."""
-        del kept
+    def restore_state(self, state: Any) -> None:
+        """Restore the state `state` of the scheme, which `copy` has returned."""
+        del state
 
     def report(self) -> Mapping[str, object]:
         """Return statistics of the run by name."""
@@ -410,7 +410,7 @@ class PolynomialStep(Scheme):
             for group, columns in self._columns.items()
         }
         self._slopes = {
-            group: InterfaceSlopes(plan.links, group, columns, network.by_name)
+            group: InterfaceJacobian(plan.links, group, columns, network.by_name)
             for group, columns in self._columns.items()
         }
         self._outputs = {
@@ -432,8 +432,8 @@ class PolynomialStep(Scheme):
     def copy(self) -> OutputHistory:
         return self._past.copy()
 
-    def restore_state(self, kept: OutputHistory) -> None:
-        self._past = kept.copy()
+    def restore_state(self, state: OutputHistory) -> None:
+        self._past = state.copy()
 
     def report(self) -> Mapping[str, object]:
         evaluations = sum(one.evaluations for one in self._equations.values())
@@ -606,8 +606,8 @@ class StepSizeControl(Scheme):
     def copy(self) -> Any:
         return self._halvings, self._scheme.copy()
 
-    def restore_state(self, kept: Any) -> None:
-        self._halvings, inner = kept
+    def restore_state(self, state: Any) -> None:
+        self._halvings, inner = state
         self._scheme.restore_state(inner)
 
     def report(self) -> Mapping[str, object]:
@@ -718,7 +718,8 @@ def _advice(coupling: Coupling) -> str:
     return f"use {more}, whose error decreases with a higher power of the step size, or {better}"
 
 
-_MUCH = 0.01  # ratio of generated to transmitted energy for a warning (found by trial)
+# maximum ratio of generated to transmitted energy without a warning (found by trial)
+_MAX_ENERGY_RATIO = 0.01
 
 
 class PowerBonds:
@@ -775,12 +776,12 @@ class PowerBonds:
             return
         worst = int(np.argmax(np.abs(self.made)))
         made, through = self.made[worst], self.through[worst]
-        is_much = abs(made) > _MUCH * through
+        is_large = abs(made) > _MAX_ENERGY_RATIO * through
         yield (
-            logging.WARNING if is_much else logging.INFO,
+            logging.WARNING if is_large else logging.INFO,
             f"the coupling generated {made:.3g} J at {self.bonds[worst].name}, which transmitted "
             f"{through:.3g} J"
-            + ("; reduce dt or raise the order of the coupling" if is_much else ""),
+            + ("; reduce dt or raise the order of the coupling" if is_large else ""),
         )
 
     def _received_values(self, bond: Bond) -> tuple[Array, Array]:
@@ -806,6 +807,6 @@ class _MeasuredScheme(Scheme):
     def copy(self) -> Any:
         return self._bonds.made.copy(), self._bonds.through.copy(), self._scheme.copy()
 
-    def restore_state(self, kept: Any) -> None:
-        self._bonds.made[:], self._bonds.through[:], inner = kept
+    def restore_state(self, state: Any) -> None:
+        self._bonds.made[:], self._bonds.through[:], inner = state
         self._scheme.restore_state(inner)

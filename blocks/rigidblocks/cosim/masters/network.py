@@ -26,8 +26,8 @@ from rigidblocks.cosim.masters.run_plan import Plan, make_for_part
 from rigidblocks.cosim.scenario import NewValues
 from rigidblocks.spatial.spatial import Array
 
-# number of instances of one FMU from which a shared library saves more than its examination costs;
-# found by trial
+# minimum number of instances of one FMU for a shared library; for fewer instances, the test takes
+# more time than the library saves (found by trial)
 _MIN_INSTANCES = 8
 
 
@@ -48,7 +48,8 @@ class Network(abc.ABC):
     def start(self, t: float, t_stop: float = inf) -> None:
         """Compute the outputs at the start time t [s]; call this method once for each run.
 
-        No part is evaluated after the end of the run `t_stop` [s], if it is known.
+        `t_stop` is the end of the run [s], or infinity if it is not known. No part is evaluated at
+        a later time.
         """
 
     @property
@@ -210,7 +211,7 @@ class Instances(Network):
 
     @cached_property
     def _resets_are_complete(self) -> bool:
-        """True if a reset is known to be complete for each FMU."""
+        """True if a reset of any FMU is known to delete all values of the previous run."""
         fmus = {part.component for part in self._wiring.parts.values()}
         times = self._plan.t_start, self._plan.dt
         return all(reuse_of(fmu, *times).resets for fmu in fmus if isinstance(fmu, Fmu))
@@ -413,7 +414,7 @@ class OneMemory(Network):
         self.outputs = {port.name: self._memory[where[port.name]] for port in plan.wiring.outputs}
 
     def start(self, t: float, t_stop: float = inf) -> None:
-        del t_stop  # a step of a block does not read later times
+        del t_stop  # a block does not use the end time of the run
         self._stepper.initialize(self._memory, t)
 
     @property
@@ -428,7 +429,7 @@ class OneMemory(Network):
             for key, value in part.start.items():
                 if (place := where.get(plan.wiring.whole_name(name, key))) is not None:
                     self._memory[place] = np.ravel(value)
-                elif key in ports:  # elements of this input are connected
+                elif key in ports:  # an input with connected elements; set the other elements
                     for one, number in zip(ports[key].element_names, np.ravel(value), strict=True):
                         whole = plan.wiring.whole_name(name, one)
                         if (place := where.get(whole)) is not None:

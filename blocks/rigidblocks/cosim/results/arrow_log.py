@@ -194,9 +194,10 @@ class LogWriter:
         self._size += len(message)
 
     def finish(self, time: Array, rows: Array) -> tuple[Array, LoggedValues]:
-        """End the log; return the times and values of all samples.
+        """End the log; return the times (n,) [s] and values (n, columns) of all samples.
 
-        The samples `rows` are not in the log; they are appended to the returned arrays.
+        `time` and `rows` are samples that the caller could not write. Only the returned arrays
+        contain these samples.
         """
         import pyarrow
 

@@ -184,14 +184,14 @@ def _reserve_file(path: Path) -> Iterator[None]:
     if path.exists() and not path.is_file():  # a device may have several writers
         yield
         return
-    busy = OSError(f"cannot save '{path}': another run is writing to it")
+    busy_error = OSError(f"cannot save '{path}': another run is writing to it")
     with _reserving:
         if path in _reserved:
-            raise busy
+            raise busy_error
         _reserved.add(path)
     try:
         lock = path.with_name(f".{path.name}.lock")
-        handle = _open_lock(lock, busy)
+        handle = _open_lock(lock, busy_error)
         try:
             yield
         finally:
@@ -204,7 +204,7 @@ def _reserve_file(path: Path) -> Iterator[None]:
             _reserved.discard(path)
 
 
-def _open_lock(lock: Path, busy: OSError) -> int | None:
+def _open_lock(lock: Path, busy_error: OSError) -> int | None:
     """Lock a lock file; return its descriptor, or None if the disk does not support locks."""
     if fcntl is None:
         return None
@@ -219,7 +219,7 @@ def _open_lock(lock: Path, busy: OSError) -> int | None:
             os.close(handle)
         except BlockingIOError:
             os.close(handle)
-            raise busy from None
+            raise busy_error from None
         except OSError:
             os.close(handle)
             with contextlib.suppress(OSError):
