@@ -434,8 +434,8 @@ class Scene:
         D, M, HinvT = equation.D, equation.M, equation.HinvT
 
         def least(rows: list[int], change: Array) -> Array:
-            # motion (nv,) with the smallest norm in the metric H that changes the gap or velocity
-            # of each contact direction in `rows` by `change`
+            # smallest motion (nv,), in the metric H, that changes the gaps or velocities in the
+            # contact directions `rows` by `change`
             force = np.linalg.lstsq(M[np.ix_(rows, rows)], change, rcond=1e-10)[0]
             return np.asarray(HinvT[:, rows] @ force)
 

@@ -1,7 +1,7 @@
 """Diagnosis of runs: warnings at the start, remarks of blocks, and the cause of a divergence.
 
-The warnings concern holds and inner steps that are too long, and late samples. The diagnosis of a
-run that diverges names the signal that grew first, and gains too high for the hold.
+The warnings concern holds and inner steps that are too long, and late samples. For a divergent run,
+the diagnosis names the signal that grew first, and the gain that is too high for the hold.
 """
 
 import contextlib
@@ -94,10 +94,10 @@ def unstable_hold(plan: Plan) -> str:
     """Return a text about a loop that is unstable because of the hold, or "".
 
     The function linearizes the system at the start of the run, with and without the hold. The hold
-    causes the instability if an eigenvalue z of the system with the hold has |z| > 1, although all
-    poles lambda of the system without the hold have |exp(lambda dt)| <= 1. The text recommends to
-    reduce one parameter, or to use a shorter step. This parameter needs the smallest reduction to
-    stabilize the loop (`_stabilizing_gain`).
+    causes an instability if the system is unstable only with the hold. In this case, an eigenvalue
+    z with the hold has |z| > 1, and all poles lambda without the hold have |exp(lambda dt)| <= 1.
+    The text recommends a shorter step or a smaller value of a parameter, which `_stabilizing_gain`
+    selects.
 
     Raises the exceptions of `Plan.fused_block` and `linearize`.
     """

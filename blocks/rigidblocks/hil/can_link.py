@@ -17,7 +17,7 @@ import numpy as np
 from rigidblocks.block.port import Port
 from rigidblocks.common.name_hints import suggestion
 from rigidblocks.common.optional_imports import module_of
-from rigidblocks.hil.links import HOLD, Ends, Link, Transport, Waits
+from rigidblocks.hil.links import HOLD, Ends, Link, LinkTimeouts, Transport
 from rigidblocks.spatial.spatial import Array
 
 _FLOATS = {32: ("<f", "<I"), 64: ("<d", "<Q")}
@@ -428,8 +428,8 @@ class CanLink(Link):
 
     Messages with a cycle time in the DBC file are sent once in each cycle, other messages in every
     step. Before the first frame of a message, and after `timeout` without a frame, the signals of
-    the message have their safe values. The link ignores frames that are too short, that repeat the
-    last counter, or that contain values which are not finite or out of bounds.
+    the message have their safe values. The link ignores frames that are too short or repeat the
+    last counter. It also ignores frames with a value that is not finite or out of bounds.
 
     Args:
         interface: CAN interface, such as can0, or "fd:N" for an open socket inherited from the
@@ -467,7 +467,7 @@ class CanLink(Link):
         timeout: float | None = None,
         lock_step: bool = False,
         lost: str | None = None,
-        start_timeout: float = Waits.start_timeout,
+        start_timeout: float = LinkTimeouts.start_timeout,
         safe: Mapping[str, Any] | None = None,
         counter: str | None = None,
         checksum: str | None = None,
@@ -477,7 +477,7 @@ class CanLink(Link):
         self.interface = interface
         database = Database(dbc)
         names, theirs = tuple(send), tuple(receive)
-        waits = Waits(timeout, lock_step, lost, start_timeout)
+        waits = LinkTimeouts(timeout, lock_step, lost, start_timeout)
         limit = waits.seconds if lock_step else timeout
         known = database.messages((*names, *theirs), limit, counter, checksum)
         self.sent, self.received = known[: len(names)], known[len(names) :]

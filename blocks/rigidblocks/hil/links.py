@@ -35,7 +35,7 @@ _RESEND_INTERVAL = 0.02  # time after which a link resends a packet that the net
 
 
 @dataclass(frozen=True)
-class Waits:
+class LinkTimeouts:
     """Timeouts of a link [s], and its reaction `lost` to a missed answer in lock-step."""
 
     timeout: float | None = None
@@ -113,7 +113,7 @@ class Link(PythonBlock, abc.ABC):
         self,
         send: Iterable[Port],
         receive: Iterable[Port],
-        waits: "Waits",
+        waits: "LinkTimeouts",
         safe: Mapping[str, Any] | None,
     ):
         sent, received = tuple(send), tuple(receive)
@@ -247,7 +247,7 @@ class PacketLink(Link):
         self,
         send: Iterable[Port],
         receive: Iterable[Port],
-        waits: Waits,
+        waits: LinkTimeouts,
         safe: Mapping[str, Any] | None,
     ):
         sent, received = tuple(send), tuple(receive)
@@ -392,11 +392,11 @@ class UdpLink(PacketLink):
         timeout: float | None = None,
         lock_step: bool = False,
         lost: str | None = None,
-        start_timeout: float = Waits.start_timeout,
+        start_timeout: float = LinkTimeouts.start_timeout,
         safe: Mapping[str, Any] | None = None,
     ):
         self.addresses = Addresses(peer, listen)
-        super().__init__(send, receive, Waits(timeout, lock_step, lost, start_timeout), safe)
+        super().__init__(send, receive, LinkTimeouts(timeout, lock_step, lost, start_timeout), safe)
 
     @property
     def ends(self) -> Ends:
@@ -430,7 +430,7 @@ class _Datagrams(Transport):
     def send(self, data: bytes) -> None:
         try:
             self._socket.sendto(data, self._peer)
-        except ConnectionRefusedError:  # error of an earlier packet
+        except ConnectionRefusedError:  # the peer has rejected an earlier packet
             self._socket.sendto(data, self._peer)
 
     def receive(self) -> Iterator[bytes]:
@@ -499,7 +499,7 @@ class SharedLink(PacketLink):
         timeout: float | None = None,
         lock_step: bool = False,
         lost: str | None = None,
-        start_timeout: float = Waits.start_timeout,
+        start_timeout: float = LinkTimeouts.start_timeout,
         safe: Mapping[str, Any] | None = None,
     ):
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}", memory):
@@ -507,7 +507,7 @@ class SharedLink(PacketLink):
                 f"invalid name {memory!r} of shared memory; use letters, digits, '_', '.' and '-'"
             )
         self.memory = memory
-        super().__init__(send, receive, Waits(timeout, lock_step, lost, start_timeout), safe)
+        super().__init__(send, receive, LinkTimeouts(timeout, lock_step, lost, start_timeout), safe)
 
     @property
     def ends(self) -> Ends:

@@ -49,7 +49,7 @@ class Clocks:
         self._table[:], self._coming[:], self._due = _NEVER, (inf, 1.0), []
 
     def _order(self, clocks: Sequence[Any]) -> list[Any]:
-        """Return the clocks in the order in which they tick if they tick at the same time."""
+        """Return the clocks in the order of simultaneous ticks."""
         return list(clocks)
 
     @property

@@ -379,7 +379,7 @@ class Fmu:
 
     @cached_property
     def settable_intervals(self) -> tuple[Port, ...]:
-        """Ports for the clock intervals [s] of input clocks whose interval is fixed or tunable."""
+        """Ports for the intervals [s] of the input clocks with a fixed or tunable interval."""
         return tuple(
             Port(v.name, (), "s", v.description or "", self.intervals[v.name][0], positive=True)
             for v in self.clocks

@@ -42,8 +42,8 @@ class FusedSystem(PortsOfParts, Composite):
 
     All states and outputs of the parts are sampled states of the block, with the names `part.port`.
     The block also contains the unconnected inputs and the parameters of the parts. `System.expose`
-    selects and renames these ports. `simulate` with the same `dt` and `order` gives the same
-    results. Continuous blocks in an algebraic loop form one part, which solves the loop
+    selects and renames these ports. The results equal the results of `simulate` for this `dt` and
+    `order`. Continuous blocks in an algebraic loop form one part, which solves the loop
     (`ContinuousSystem`). The block copies the system, so later changes of the system do not affect
     the block.
 

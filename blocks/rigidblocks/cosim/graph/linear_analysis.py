@@ -135,7 +135,7 @@ def zeros(A: Array, B: Array, C: Array, D: Array) -> Array:
 def _without_infinite_zeros(
     A: Array, B: Array, C: Array, D: Array, tolerance: float
 ) -> tuple[Array, Array, Array, Array]:
-    """Return a system with the same finite zeros whose matrix D has full row rank."""
+    """Return a system with unchanged finite zeros and a matrix D of full row rank."""
     while True:
         U, s, _ = np.linalg.svd(D)
         rank = int(np.sum(s > tolerance))
@@ -202,7 +202,7 @@ def stability_margins(
     optimize = module_of("scipy.optimize", "the stability margins")
 
     def bisect(value: Callable[[float], float], low: float, high: float) -> float:
-        # the smallest tolerances that SciPy accepts; 1,100 bisections reach any double
+        # the smallest tolerances that SciPy accepts; 1,100 halvings suffice for any interval
         found = optimize.bisect(value, low, high, xtol=1e-300, rtol=4 * _EPS, maxiter=1100)
         return float(found)
 

@@ -512,9 +512,9 @@ def _check_open_units(wiring: Wiring) -> None:
 
 
 def _open_ports(component: Any) -> frozenset[str]:
-    """Return the names of the ports whose unit is the parameter `unit` of a block, if it is empty.
+    """Return the names of the ports without a unit, because the parameter `unit` is empty.
 
-    The result is empty if these ports differ in shape.
+    The result is empty if the parameter is not empty, or if these ports differ in shape.
     """
     if getattr(component, "unit", None) != "" or not is_dataclass(component):
         return frozenset()

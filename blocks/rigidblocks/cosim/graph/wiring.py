@@ -726,7 +726,7 @@ def _evaluations(
     known = [False] * len(components)
 
     def mark(found: list[int]) -> None:
-        """Mark components as known; find the components that read only known components."""
+        """Mark components as known, and find the components that can be evaluated next."""
         while found:
             k = found.pop()
             known[k] = True

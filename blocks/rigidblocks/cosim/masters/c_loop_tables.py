@@ -20,7 +20,7 @@ SET_TIME, SET_STATES, GET_RATES, GET_INDICATORS, COMPLETED_STEP = range(7, 12)
 GET_STATES, GET_NOMINALS, GET_DIRECTIONAL = range(12, 15)
 SET_CLOCKS, GET_CLOCKS, GET_INTERVAL, ACTIVATE_PARTITION = range(15, 19)
 FIXED_INTERVAL, CHANGING_INTERVAL, COUNTDOWN = range(3)  # kinds of clocks
-CALLS = 32  # call `c` for the variable group k has the number c + CALLS k
+CALLS = 32  # the number c + CALLS k encodes the call c for the variable group k
 DONE, FAILED, NOT_FINITE = range(3)
 # status codes that FMI does not define
 EARLY_RETURN, TERMINATES, DOES_NOT_FIT, MANY_UPDATES, MANY_EVENTS, SHORT_STEP = range(100, 106)
@@ -358,8 +358,8 @@ class Exchange(NamedTuple):
     [s]. `switching` contains the constants of the stiffness detection. `references` (2, r) contains
     the value references of the derivatives and of the states.
 
-    `inputs` (m,) contains the values of all inputs. `polynomials` (k, m) contains the coefficients
-    of their polynomials in a step in which the control value `FOLLOWS` is 1. `memory` contains a
+    `inputs` (m,) contains the values of all inputs. If the control value `FOLLOWS` is 1, the inputs
+    are polynomials with the coefficients `polynomials` (k, m). `memory` contains a
     vector for each name in `EXCHANGE_MEMORY`, which the loop changes.
     """
 

@@ -169,7 +169,7 @@ def _algebraic_loop_inputs(wiring: Wiring) -> dict[str, Array]:
 def _held_outputs(wiring: Wiring) -> set[tuple[str, str]]:
     """Return the outputs that change only at samples and events.
 
-    The result includes outputs of blocks without states, if the feedthrough inputs of the output
+    The result includes an output of a block without states if the feedthrough inputs of the output
     are held and the output does not depend on time.
     """
     held = {
@@ -436,8 +436,8 @@ class InterfaceJacobian:
     def __call__(self, share: Callable[[str, Array], Array]) -> Array:
         """Return the Jacobian at the current state of the parts.
 
-        The function `share(part, inputs)` returns the derivative of each input with respect to the
-        output connected to it at the end of the step, before unit conversion.
+        `share(part, inputs)` returns the derivative of each input with respect to the final value
+        of the connected output in a step, before unit conversion.
         """
         slopes = np.zeros((self._size, self._size))
         for name, rows, outputs, inside, inputs, factor in self._links:

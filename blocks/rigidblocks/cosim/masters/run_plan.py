@@ -589,7 +589,7 @@ def make_plan(
     if coupling.iterate:
         circles = [group for group in plan.links.groups if len(plan.links.interface(group))]
         check_state_restoration(wiring, (name for group in circles for name in group), "iterate")
-    _ = plan.bonds  # raises an error for unknown outputs, and for pairs that are no power bonds
+    _ = plan.bonds  # raises an error for unknown outputs, and for pairs that are not power bonds
     if coupling.step_tol is not None:
         _ = plan.halvings
         _ = plan.spans  # raises ValueError for sample times that do not fit

@@ -124,8 +124,10 @@ def check_target(path: Path, numbers: int, logged: bool) -> None:
 
     `logged` is True if the run also writes a separate log, which needs 8 bytes per value.
 
-    Raises ValueError for an unknown file extension, ImportError for a missing package, and OSError
-    for a missing folder, missing permission or too little disk space.
+    Raises:
+        ValueError: The file extension is unknown.
+        ImportError: The package for the format is not installed.
+        OSError: The folder does not exist, or the permission or the disk space is missing.
     """
     size = format_of(path).size + (8.0 if logged else 0.0)
     check_kind(path)
