@@ -210,10 +210,10 @@ def test_deleting_a_saved_state_frees_the_state_of_its_fmu(fmus):
     with prepare(system, 1e-2) as run:
         moments = [run.save() for _ in range(20)]
         instance = run._network.by_name["command"]
-        assert len(instance._kept_by_number) == 20
+        assert len(instance._saved_states) == 20
         del moments
         gc.collect()
-        assert len(instance._kept_by_number) == 0
+        assert len(instance._saved_states) == 0
 
 
 def test_closing_a_prepared_run_terminates_its_fmus(tmp_path):

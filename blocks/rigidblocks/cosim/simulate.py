@@ -384,7 +384,8 @@ def is_live_stream(stream: Any) -> bool:
     return stream.isatty() or type(stream).__module__.partition(".")[0] == "ipykernel"
 
 
-MOST_CONVERTED = 200_000  # values that a run converts after SIGTERM, in less than a second
+# maximum number of values that a run converts after SIGTERM, which takes less than a second
+MOST_CONVERTED = 200_000
 
 
 class _NotConvertedError(Exception):

@@ -110,7 +110,7 @@ def federate(
 def federate_config(
     system: System, parts: Iterable[str], dt: float, *, broker: str = BROKER, core: str = "zmq"
 ) -> dict[str, Any]:
-    """Return the HELICS configuration for another program that simulates these parts.
+    """Return the HELICS configuration for another program that simulates parts of a system.
 
     Pass the configuration to `helicsCreateValueFederateFromConfig`.
 

@@ -72,7 +72,7 @@ _STEP = -1  # key of the state that `save` stores
 
 
 @dataclass(frozen=True, eq=False)
-class Moment:
+class SavedState:
     """Saved state of an FMU instance: the FMU state and the state of the importer.
 
     The state of the importer contains the values of the ports, the last values of the discrete
@@ -99,7 +99,7 @@ class RunningFmu(Instance):
         assert isinstance(part.component, Fmu)
         self._part, self._fmu = part, part.component
         self._runs = self._started = False
-        self._kept_by_number: dict[int, Moment] = {}  # saved states by key
+        self._saved_states: dict[int, SavedState] = {}  # by key
         self.may_roll_back = np.zeros(1, dtype=np.int32)  # 1 if the master may repeat a step
         self.fmi = interface_of(part, shared)
         try:
@@ -141,7 +141,7 @@ class RunningFmu(Instance):
         self.fmi.reset(part)
         configure(self.fmi)
         self._part, self._started = part, False
-        self.may_roll_back[0] = bool(self._kept_by_number)
+        self.may_roll_back[0] = bool(self._saved_states)
         self.given.restart()
         self.results.restart()
         self._last[:] = 0.0
@@ -276,43 +276,41 @@ class RunningFmu(Instance):
     def save_state(self, number: int) -> None:
         """Save the current state under the key `number`; replace a state with the same key."""
         state = (
-            self._kept_by_number[number].state
-            if number in self._kept_by_number
-            else ctypes.c_void_p()
+            self._saved_states[number].state if number in self._saved_states else ctypes.c_void_p()
         )
         self.fmi.save(state)
-        self._kept_by_number[number] = replace(self._moment(), state=state)
+        self._saved_states[number] = replace(self._importer_state(), state=state)
         self.may_roll_back[0] = True
 
     def restore_state(self, number: int) -> None:
         """Restore the state with the key `number`; it can be restored repeatedly."""
-        moment = self._kept_by_number[number]
-        self.fmi.restore(moment.state)
-        self._go_to(moment)
+        stored = self._saved_states[number]
+        self.fmi.restore(stored.state)
+        self._restore_importer_state(stored)
         self.fmi.failed = False
 
     def free_state(self, number: int) -> None:
         """Free the state with the key `number`, if it exists."""
-        moment = self._kept_by_number.pop(number, None)
-        if moment is not None:
-            self.fmi.free(moment.state)
+        stored = self._saved_states.pop(number, None)
+        if stored is not None:
+            self.fmi.free(stored.state)
 
     def saved_arrays(self, number: int) -> dict[str, Array]:
-        moment = self._kept_by_number[number]
+        stored = self._saved_states[number]
         if not self._fmu.interface.canSerializeFMUstate:
             raise ValueError(
                 f"the FMU {self._fmu.path} cannot write its state to a file: canSerializeFMUstate "
                 "is false in its model description"
             )
-        data = np.frombuffer(self.fmi.serialize(moment.state), dtype=np.uint8)
-        motion = {f"motion{k}": one for k, one in enumerate(moment.motion or ())}
-        clocks = np.array(json.dumps(moment.clocks))
-        arrays = {"inputs": moment.inputs, "outputs": moment.outputs, "last": moment.last}
+        data = np.frombuffer(self.fmi.serialize(stored.state), dtype=np.uint8)
+        motion = {f"motion{k}": one for k, one in enumerate(stored.motion or ())}
+        clocks = np.array(json.dumps(stored.clocks))
+        arrays = {"inputs": stored.inputs, "outputs": stored.outputs, "last": stored.last}
         return {"state": data, "clocks": clocks, **arrays, **motion}
 
     def load_arrays(self, number: int, arrays: Mapping[str, Array]) -> None:
         count = sum(name.startswith("motion") for name in arrays)
-        self._kept_by_number[number] = Moment(
+        self._saved_states[number] = SavedState(
             self.fmi.deserialize(arrays["state"].tobytes()),
             arrays["inputs"],
             arrays["outputs"],
@@ -321,18 +319,18 @@ class RunningFmu(Instance):
             tuple(arrays[f"motion{k}"] for k in range(count)) or None,
         )
 
-    def _moment(self) -> "Moment":
+    def _importer_state(self) -> "SavedState":
         """Return the saved state of the importer, without the FMU state."""
         values = self.given.flat.copy(), self.results.flat.copy()
-        return Moment(ctypes.c_void_p(), *values, self._last.copy(), self._clocks.state())
+        return SavedState(ctypes.c_void_p(), *values, self._last.copy(), self._clocks.state())
 
-    def _go_to(self, moment: "Moment") -> None:
-        self.given.flat[:], self.results.flat[:] = moment.inputs, moment.outputs
-        self._last[:] = moment.last
-        self._clocks.restore_state(moment.clocks)
+    def _restore_importer_state(self, stored: "SavedState") -> None:
+        self.given.flat[:], self.results.flat[:] = stored.inputs, stored.outputs
+        self._last[:] = stored.last
+        self._clocks.restore_state(stored.clocks)
 
     def close(self) -> None:
-        for number in list(self._kept_by_number):
+        for number in list(self._saved_states):
             self.free_state(number)
         self.fmi.close(self._runs)
 
@@ -422,7 +420,7 @@ class RunningFmu(Instance):
         return self.fmi.refuse(f"its event iteration did not converge in {EVENTS} iterations")
 
 
-FMI_KINDS = {1: FMI1, 2: FMI2, 3: FMI3}  # kinds of the C loop, by FMI version
+FMI_KINDS = {1: FMI1, 2: FMI2, 3: FMI3}  # kind of a part in the C loop, by FMI version
 _EVENT_CALLS = {
     ENTER_EVENT_MODE: "EnterEventMode",
     UPDATE: "UpdateDiscreteStates",

@@ -35,8 +35,8 @@ from rigidblocks.cosim.fmu_import.fmu_instance import (
     CLOCK_CALLS,
     FMI_KINDS,
     FmuInstance,
-    Moment,
     RunningFmu,
+    SavedState,
     ScheduledInstance,
 )
 from rigidblocks.cosim.fmu_import.fmu_interface import Interface, Unpacked
@@ -744,13 +744,13 @@ class ExchangeInstance(RunningFmu):
         self._control[NEXT_EVENT], self._control[NEXT_STEP] = next_event, 0.0
         self._control[RATES_KNOWN] = 0.0
 
-    def _moment(self) -> Moment:
+    def _importer_state(self) -> SavedState:
         motion = tuple(one.copy() for one in self._memory)
-        return replace(super()._moment(), motion=motion)
+        return replace(super()._importer_state(), motion=motion)
 
-    def _go_to(self, moment: Moment) -> None:
-        super()._go_to(moment)
-        for values, saved in zip(self._memory, moment.motion, strict=True):
+    def _restore_importer_state(self, stored: SavedState) -> None:
+        super()._restore_importer_state(stored)
+        for values, saved in zip(self._memory, stored.motion, strict=True):
             values[:] = saved
         self._control[FACTORED] = 0.0  # the factors of the Jacobian are not saved
 

@@ -193,7 +193,7 @@ class BlockInstance(Instance):
         assert isinstance(part.component, Block)
         self._stepper, self._layout = stepper, stepper.memory
         self._memory = np.empty(self._layout.size)
-        self._kept_by_number: dict[int, Array] = {}
+        self._saved_states: dict[int, Array] = {}
         self._step = self._stepper.bound(self._memory)
         self._states = slice(self._layout.x.start, self._layout.z.stop)
         self.restart(part)
@@ -285,19 +285,19 @@ class BlockInstance(Instance):
         self._memory[self._layout.where[name]] = values
 
     def save_state(self, number: int) -> None:
-        self._kept_by_number[number] = self._memory.copy()
+        self._saved_states[number] = self._memory.copy()
 
     def restore_state(self, number: int) -> None:
-        self._memory[:] = self._kept_by_number[number]
+        self._memory[:] = self._saved_states[number]
 
     def free_state(self, number: int) -> None:
-        self._kept_by_number.pop(number, None)
+        self._saved_states.pop(number, None)
 
     def saved_arrays(self, number: int) -> dict[str, Array]:
-        return {"memory": self._kept_by_number[number]}
+        return {"memory": self._saved_states[number]}
 
     def load_arrays(self, number: int, arrays: Mapping[str, Array]) -> None:
-        self._kept_by_number[number] = arrays["memory"]
+        self._saved_states[number] = arrays["memory"]
 
     @property
     def steps(self) -> Array:
