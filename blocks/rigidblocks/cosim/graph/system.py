@@ -542,7 +542,7 @@ class Diagram(str):
 class DiagramContent:
     """Content of a diagram: the text lines of each part, and the connections between the parts.
 
-    A connection is a tuple (from, to, text, at_once).
+    A connection is a tuple (from, to, text, at_once), as in `diagram_content`.
     """
 
     parts: dict[str, tuple[str, ...]]

@@ -603,16 +603,16 @@ class Wiring:
     def stepping_order(self) -> tuple[str, ...]:
         """Parts in the order of a Gauss-Seidel step.
 
-        A part follows the parts on which its outputs depend by direct feedthrough.
+        A part steps after its sources by direct feedthrough. Parts may read each other by direct
+        feedthrough without an algebraic loop of their ports. A part of such a cycle steps after its
+        sources outside the cycle. Undeclared dependencies of FMUs count as direct feedthrough only
+        if they form no cycle. If several parts can step next, these criteria decide, in order:
 
-        Parts may form a cycle of such dependencies without an algebraic loop of their ports. In
-        this case, the part that depends on the fewest other parts through connected outputs steps
-        first. Parts outside the cycle that depend on this part follow it. If the other rules
-        permit, a sampled part without continuous states, such as a delay, follows its sources.
-
-        Undeclared dependencies of FMUs determine the order only if they form no cycle. In a cycle
-        of undeclared dependencies, the part that reads the fewest other parts through such
-        dependencies steps first. Parts with equal counts step in the order of their names.
+        - no remaining source,
+        - the fewest remaining sources of connected outputs,
+        - for a sampled part without continuous states: the fewest remaining parts that it reads,
+        - the fewest remaining sources by undeclared dependencies that form a cycle,
+        - the name of the part.
 
         Raises:
             ValueError: Known dependencies form an algebraic loop.

@@ -82,10 +82,10 @@ class RecordOptions:
         return grid.n // self.spacing(grid) + 1
 
     def spacing(self, grid: Grid) -> int:
-        """Return the recording interval in steps, which is min(every, n + 1) in a run of n steps.
+        """Return the number of steps between two recorded communication points.
 
-        The limit n + 1 does not change the recorded samples. It ensures that the value fits a C
-        integer.
+        In a run of n steps, this number is min(every, n + 1). The limit n + 1 does not change the
+        recorded samples, but the number then fits a C integer.
         """
         return min(int(self.every), grid.n + 1)
 
