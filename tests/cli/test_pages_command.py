@@ -41,7 +41,7 @@ def test_page_labels_runs_whose_files_have_equal_names_by_their_folders(folder):
     for name in ("a", "b"):
         assert main(["run", "swing.py", "--stop", "0.01", "-o", f"{name}/run.csv"]) == 0
     assert main(["view", "swing.py", "a/run.csv", "b/run.csv", "-o", "run.html"]) == 0
-    assert "shadows: b/run.csv" in (folder / "run.html").read_text()
+    assert "translucent: b/run.csv" in (folder / "run.html").read_text()
 
 
 @pytest.mark.filterwarnings("default")
