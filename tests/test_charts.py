@@ -106,7 +106,7 @@ print(chart_style(3) + chart_svg(Chart("y", t, {"a": t, "b": np.sin(t)}, {"most"
 
 
 @pytest.mark.slow
-def test_error_for_a_missing_module_after_a_chart_gives_no_warning():
+def test_import_error_after_a_drawn_chart_causes_no_warning():
     program = (
         PROGRAM
         + """

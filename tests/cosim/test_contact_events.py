@@ -386,7 +386,7 @@ def test_result_of_a_contact_run_has_units_and_events(tmp_path):
 
 
 @pytest.mark.slow
-def test_momentum_equals_the_sum_of_gravity_and_contact_impulses():
+def test_momentum_change_equals_the_sum_of_gravity_and_contact_impulses():
     run = dropped(0.5, 3.0)
     assert len(run.times("impact")) > 5
     bounces = run.time <= run.events[-1].t  # until then the contact force is impulsive

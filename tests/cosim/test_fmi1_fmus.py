@@ -335,7 +335,7 @@ def test_fmi_1_library_is_found_in_a_platform_folder_with_a_nonstandard_name(
     assert result["part.y"].tolist() == [0.0, 8.0]
 
 
-def test_fmi_1_fmu_of_another_platform_is_rejected_with_its_platforms(tmp_path):
+def test_error_for_an_fmi_1_fmu_without_this_platform_lists_its_platforms(tmp_path):
     path = fmi1_fmu(tmp_path, SLAVE, platform="amiga")
     with pytest.raises(FmuError, match=f"no binary for {fmpy.platform}; it has: amiga"):
         system_of(path)

@@ -68,7 +68,9 @@ def test_potential_energy_equals_point_mass_energy_at_the_centre_of_mass(model, 
     close(potential_energy(model, q), -total_mass(model) * model.gravity @ centre_of_mass(model, q))
 
 
-def test_momentum_about_the_origin_is_centroidal_plus_moment_of_linear_momentum(model, rng):
+def test_momentum_about_the_origin_is_centroidal_momentum_plus_moment_of_linear_momentum(
+    model, rng
+):
     s = random_state(rng, model)
     h, h_G, c = (
         momentum(model, s.q, s.qd),

@@ -104,7 +104,7 @@ def test_rays_hit_an_octahedron_at_the_distance_of_its_plane(rng):
         assert ray_distance(mesh, start, d) == NO_HIT
 
 
-def test_range_sensor_near_a_mesh_with_many_triangles_is_reported(tmp_path):
+def test_range_sensor_near_a_mesh_with_many_triangles_is_reported_as_ignored(tmp_path):
     z = np.linspace(-0.99, 0.99, 400)
     phi = 2.4 * np.arange(400)  # points on a sphere, all of them on the convex hull
     points = np.stack([np.sqrt(1 - z * z) * np.cos(phi), np.sqrt(1 - z * z) * np.sin(phi), z], 1)
@@ -116,7 +116,7 @@ def test_range_sensor_near_a_mesh_with_many_triangles_is_reported(tmp_path):
     assert any(reason in one for one in robot.warnings)
 
 
-def test_range_sensor_near_a_height_field_is_reported(tmp_path):
+def test_range_sensor_near_a_height_field_is_reported_as_ignored(tmp_path):
     mesh = """<asset><hfield name="m" nrow="2" ncol="2" size="1 1 1 1"/></asset><worldbody>
     <geom type="hfield" hfield="m"/>"""
     text = SLIDER.format('<rangefinder name="r" site="s"/>').replace("<worldbody>", mesh)
@@ -173,7 +173,7 @@ def gravity(robot):
     return " ".join(map(repr, robot.model.gravity.tolist()))
 
 
-def test_unsupported_sensors_of_a_urdf_are_reported_with_their_lines(tmp_path):
+def test_unsupported_sensors_of_a_urdf_are_reported_with_their_line_numbers(tmp_path):
     lines = [
         '<gazebo reference="hand"><sensor name="r" type="ray"><ray/></sensor></gazebo>',
         '<gazebo reference="up"><sensor name="c" type="contact"/></gazebo>',

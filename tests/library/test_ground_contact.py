@@ -29,7 +29,7 @@ RTOL = 1e-10  # rounding of two computations of the dynamics of a few bodies
 # ground contact block
 
 
-def test_contact_wrenches_have_the_joint_torques_of_the_contact_point_forces(rng):
+def test_joint_torques_of_contact_wrenches_equal_the_torques_of_the_contact_point_forces(rng):
     # the joint torque is the sum of J^T f over all points and bodies
     shapes = (
         (PointSet([[0.3, 0.1, 0.2], [1.0, 0.0, -0.1]]),),

@@ -204,7 +204,7 @@ def test_loop_closure_block_is_stable_if_its_time_constant_exceeds_the_communica
 
 
 @EVERY
-def test_wrenches_of_compliant_loops_have_the_joint_torques_of_the_spring_forces(name):
+def test_joint_torques_of_compliant_loop_wrenches_equal_the_torques_of_the_spring_forces(name):
     model, q, qd, tau = moving(name)
     qd = qd + 0.3  # velocities that open the loops
     springs = CompliantLoopClosure(model, 100.0, np.linspace(1.0, 2.0, model.nc))

@@ -224,7 +224,7 @@ def test_joint_stop_holds_a_joint_but_never_pulls_it():
 
 
 @pytest.mark.slow
-def test_joint_beyond_its_stop_returns_without_added_velocity():
+def test_position_correction_of_a_violated_joint_stop_adds_no_velocity():
     """The position correction per step is a fifth of the violation, at most 1 rad/s."""
     model, freedoms = pendulum(lower=-0.5, upper=0.7)
     model = replace(model, gravity=np.zeros(3))

@@ -303,7 +303,7 @@ LAWS = ((3, 0.4, 0.1), (40, -0.2, 0.2), (7, 0.3, 0.5), (9, 0.7, 0.3))  # stiffne
         (("cw", "c", "world"), "<pose relative_to='c'/>{}", -1.0),
     ],
 )
-def test_sdf_springs_and_dampers_at_all_joints_of_a_loop_act_on_its_motion(
+def test_sdf_springs_and_dampers_at_all_joints_of_a_loop_affect_its_motion(
     read, last, inside, sign
 ):
     """A parallelogram with crank angle x has the joint angles x, -x, x and sign x.

@@ -140,7 +140,7 @@ CLOSING = {
 
 
 @pytest.mark.parametrize("kind", CLOSING)
-def test_loops_and_springs_of_urdf_extensions_act_on_a_parallelogram(read, kind):
+def test_loops_and_springs_of_urdf_extensions_take_effect_in_a_parallelogram(read, kind):
     """The crank angle x of a parallelogram has the inertia 2 I + m l^2.
 
     A spring from the end of the crank to a fixed point at the distance 1 m has the length

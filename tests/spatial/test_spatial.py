@@ -144,7 +144,9 @@ def test_read_only_view_of_writable_memory_is_not_treated_as_frozen():
 
 @pytest.mark.parametrize("rotation", [rotx, roty, rotz])
 @pytest.mark.parametrize("angle", [0.0, 0.4, -2.0, np.pi / 2])
-def test_matrices_turned_by_an_axis_rotation_match_matrix_products(rotation, angle, rng):
+def test_rotation_of_a_matrix_about_a_coordinate_axis_matches_the_matrix_product(
+    rotation, angle, rng
+):
     X = Factor.from_transform(rotation(angle))
     A = rng.uniform(-1.0, 1.0, (3, 3))
     assert_allclose(X.turn_back(A), X.E.T @ A @ X.E, rtol=0.0, atol=TIGHT)
