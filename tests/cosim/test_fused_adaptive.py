@@ -69,7 +69,7 @@ def test_native_fmu_of_a_fused_system_matches_the_results_of_simulate(tmp_path):
 
 
 @pytest.mark.slow
-def test_feedthrough_with_adaptive_steps_contains_the_feedthrough_with_fixed_steps():
+def test_adaptive_steps_only_add_pairs_to_the_direct_feedthrough_of_a_fused_system():
     """Fixed steps do not read the controller gains at a sample for the robot's acceleration.
 
     The length of adaptive steps may depend on every value.

@@ -64,7 +64,7 @@ def test_run_of_exported_fmus_matches_the_results_of_their_blocks(fmus, target, 
 
 
 @pytest.mark.slow
-def test_system_of_blocks_and_fmus_matches_the_system_of_blocks(fmus):
+def test_results_of_a_system_of_blocks_and_fmus_match_the_system_of_blocks(fmus):
     mixed = wired(
         {
             "robot": fmus["native"]["robot"],

@@ -108,7 +108,7 @@ def test_columns_of_bodies_outside_the_subtree_of_a_joint_are_zero():
                 assert_array_equal(Y[model.v_slices[i], 10 * body : 10 * body + 10], 0.0)
 
 
-def test_parameters_of_a_model_are_replaced_and_read_back():
+def test_inertial_parameters_set_in_a_model_are_read_back_unchanged():
     model = four_bar()
     phi = 2.0 * inertial_parameters(model)
     assert_allclose(inertial_parameters(with_inertial_parameters(model, phi)), phi)

@@ -86,7 +86,9 @@ def test_trajectories_of_scalar_fmi3_fmus_in_ecos_match_the_jacobi_results_of_si
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_simulink_s_function_trajectories_match_jacobi_simulation(name, case, tmp_path):
+def test_trajectories_of_a_simulink_s_function_match_the_jacobi_results_of_simulate(
+    name, case, tmp_path
+):
     """The start values of the inputs are the initial values of their sources."""
     one, observed, expected = case(name)
     wires = list(one.wires())

@@ -389,7 +389,7 @@ def test_quantization_bias_and_update_rate_of_sdf_sensors_take_effect(tmp_path):
     assert len(biases) == 2
 
 
-def test_bias_walk_has_the_stationary_deviation_of_its_correlation_time(tmp_path):
+def test_sensor_bias_walk_has_the_stationary_deviation_for_its_correlation_time(tmp_path):
     text = ARM_SDF.replace("0 0 -9.81", "0 0 0").replace(
         "<magnetometer/>",
         f"""<update_rate>20

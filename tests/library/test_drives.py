@@ -150,7 +150,7 @@ def test_current_loop_with_bandwidth_gains_is_a_first_order_lag(motor):
     assert_allclose(result[name], 3.0 * (1.0 - np.exp(-bandwidth * times)), rtol=1e-8)
 
 
-def test_current_loop_in_voltage_limit_does_not_wind_up():
+def test_current_loop_at_its_voltage_limit_does_not_wind_up():
     loop = replace(bandwidth_gains(DC, 2000.0), current_max=10.0)
     block = plant(Drive("a", "joint1", replace(DC, voltage_max=6.0), Gearbox(1.0), loop))
     result = run(block, 1e-3, 400, h=2e-5, a_command=25.0)

@@ -75,7 +75,7 @@ def test_scenario_switches_a_fault_on_and_off():
 
 
 @pytest.mark.slow
-def test_fault_block_is_inserted_into_a_connection():
+def test_fault_block_can_be_inserted_into_an_existing_connection():
     system, plain = wired(parts()), wired(parts())
     system.insert("encoder", Fault(DT, 2, "rad"), "robot.q", "pd.q")
     assert ("robot.q", "encoder.u") in [one.names for one in system.connections]

@@ -121,7 +121,7 @@ FLAT = pytest.mark.parametrize("name", ["planar loops", "spatial four-bar"])
 
 @FLAT
 @CHOICES
-def test_tangents_satisfy_the_loop_constraints_and_the_coordinate_equations(name, choose):
+def test_tangents_of_independent_coordinates_satisfy_loop_and_coordinate_equations(name, choose):
     """K G = 0, K g = k, R G = 1 and R g = 0 (Spencer 2004, 2.3.2, 2.4)."""
     model, (q, qd, *_) = loop_model(name)
     coordinates = choose(model, q)
