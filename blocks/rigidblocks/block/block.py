@@ -217,9 +217,11 @@ def with_any_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
 class StartRelation(NamedTuple):
     """Start value of a scalar state that follows from the start values of other states.
 
-        start value = factor * sum(weight * element)
+        s = factor (w_1 s_1 + w_2 s_2 + ...)
 
-    An example is the rotor angle of an elastic drive, which follows from the joint position.
+    Here s is the start value of `state`, and s_k and w_k are the start values and weights of the
+    elements in `terms`. An example is the rotor angle of an elastic drive, which follows from the
+    joint position.
 
     Attributes:
         state: Name of the state.
