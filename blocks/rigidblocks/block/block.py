@@ -58,7 +58,7 @@ def check(block: Any, base: type) -> None:
         raise ValueError(f"{where}: the sample_time must be positive, not {T} s")
     try:
         ports = {kind: getattr(block, kind) for kind in KINDS}
-    except ValueError as error:  # from a port or from derived data
+    except ValueError as error:  # invalid port, or invalid data for a port
         raise ValueError(f"{where}: {error}") from error
     for problem in _wrong_kinds(ports):
         raise TypeError(f"{where}: {problem}")
@@ -272,7 +272,7 @@ class Block(metaclass=HintedType):
         for name in FUNCTIONS:
             if name in vars(cls):
                 _check_arguments(f"{cls.__name__}.{name}", vars(cls)[name])
-        for name in ("__init__", "__post_init__"):  # the last constructor function checks the block
+        for name in ("__init__", "__post_init__"):  # the last of the two validates
             if name in vars(cls):
                 setattr(cls, name, _with_check(name, vars(cls)[name]))
 
@@ -289,7 +289,7 @@ class Block(metaclass=HintedType):
         try:
             sides = (", ".join(map(_port_text, ports)) for ports in (self.inputs, self.outputs))
             return f"<{type(self).__name__}: {' -> '.join(sides)}>"
-        except Exception:  # an incomplete block in an error message
+        except Exception:  # error messages contain incomplete blocks
             return f"<{type(self).__name__}>"
 
     def _repr_html_(self) -> str:

@@ -115,7 +115,7 @@ class NumpyEvaluator(Evaluator):
 
     @cached_property
     def has_projection(self) -> bool:
-        with np.errstate(all="ignore"):  # only the names of the values are used
+        with np.errstate(all="ignore"):  # only the port names matter
             return bool(self._values("project", self.memory.start()))
 
     def derivative(self, m: Array) -> Array:
@@ -144,7 +144,7 @@ class NumpyEvaluator(Evaluator):
             block = self.memory.block.with_stage(np.zeros(self.memory.block.stage_size))
             return NumpyEvaluator(replace(self.memory, block=block)).switching_count
         m = assign(self.memory.start(), self.memory.u, np.nan)  # zeros may be invalid inputs
-        with np.errstate(all="ignore"):  # only the number is used
+        with np.errstate(all="ignore"):  # only the number of values matters
             return len(self.switching_functions(m))
 
     def switching_functions(self, m: Array) -> Array:

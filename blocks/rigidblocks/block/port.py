@@ -178,7 +178,7 @@ class Port:
         )
         for name, unit, start, low, high in ports:
             if not low <= start <= high:
-                given = f"{start:g} {unit}".removesuffix(" 1").rstrip()  # no dimensionless unit
+                given = f"{start:g} {unit}".removesuffix(" 1").rstrip()  # without the unit "1"
                 bound = bound_text(start, low, high)
                 raise ValueError(f"the start value of {name} is {given}; it must be {bound}")
 

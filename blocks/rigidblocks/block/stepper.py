@@ -507,7 +507,7 @@ class NumpyStepper(Stepper):
         return NumpyEvaluator(self.memory, self.jacobian)
 
     def initialize(self, m: Array, t: float) -> None:
-        with np.errstate(all="ignore"):  # checked below
+        with np.errstate(all="ignore"):  # `_check` reports the values
             m[:] = initialize(self.evaluator, m, t)
         self._check(m, t)
 

@@ -126,7 +126,9 @@ def aba_floating(
 ) -> FloatingMotion:
     """Return the accelerations of base and joints from the joint forces (FDf of spatial_v1).
 
-    This is the floating-base articulated-body algorithm (RBDA Table 9.4): I0A a0 + p0A = 0.
+    This is the floating-base articulated-body algorithm (RBDA Table 9.4). It solves
+    I0A a0 + p0A = 0 for a0, the acceleration of the base minus gravity. I0A and p0A are the
+    articulated-body inertia and the bias force of the base.
 
     Args:
         model: Model with a floating base.

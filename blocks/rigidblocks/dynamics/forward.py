@@ -448,7 +448,7 @@ def hybrid_dynamics(
     )
     found, a = accelerations(model, joined, minus_gravity(model, gravity))
 
-    # the unknown forces
+    # joint forces of the prescribed joints
     I_rot = np.zeros(model.nv) if rotor_inertia is None else np.asarray(rotor_inertia)
     _, _, S, _, _, IA, pA = joined.bodies
     tau_out = [

@@ -247,12 +247,12 @@ def body_jacobian_rate(model: Tree, q: Array, qd: Array, body: str | int) -> Arr
     for i in reversed(path):
         Xup, S, _, _ = kinematics[i]
         Sdot = subspace_rate(model.joint[i], q[model.q_slices[i]], qd[model.v_slices[i]])
-        J[i] = X @ (Sdot + _each_cross(model, v[i], S))
+        J[i] = X @ (Sdot + _cross_with_columns(model, v[i], S))
         X = X @ Xup
     return np.hstack(J)
 
 
-def _each_cross(model: Tree, v: Array, S: Array) -> Array:
+def _cross_with_columns(model: Tree, v: Array, S: Array) -> Array:
     """Return v x s for each column s of S."""
     products = np.array([model.algebra.cross_motion(v, s) for s in S.T])
     return products.reshape(S.shape[::-1]).T
@@ -344,7 +344,7 @@ def pose_error(X: Transform, goal: Transform) -> Array:
     Both transforms map from base coordinates and may be floats or traced. The angular error
     increases with the angle t up to a half turn, where the axis is not unique.
     """
-    R = goal.E.T @ X.E  # rotates the frame axes to the goal axes, in base coordinates
+    R = goal.E.T @ X.E  # rotation from frame axes to goal axes (base coordinates)
     sine = np.array([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]]) / 2
     cosine = np.sqrt(maximum(1.0 + R[0, 0] + R[1, 1] + R[2, 2], LEAST_COSINE**2)) / 2
     return np.concatenate([sine / cosine, goal.r - X.r])

@@ -154,7 +154,7 @@ def _use_denavit_hartenberg_frames(model: Model) -> EquivalentModel:
             moves[i] = _to_common_normals(model, i, first_child.get(i))
         X = moves[i] @ model.Xtree[i] @ moves[p].inverse()
 
-        # a remaining z rotation: moves to the joint if the body has children, else to the body
+        # move a remaining rotation about z to the joint or, without children, to the body frame
         if (angle := _turn_about_z(model.joint[i], X)) is not None:
             X = rotz(-angle) @ X
             if i in first_child:
@@ -213,7 +213,7 @@ def _locate_common_normal(X: Transform) -> tuple[float, float]:
     x, y = -axis[1] / sine, axis[0] / sine
     across = np.array([-y, x, 0.0])
     turn = float(np.arctan2(y, x))
-    if sine < NEARLY_PARALLEL:  # at the distant normal, rounding would dominate the inertia
+    if sine < NEARLY_PARALLEL:  # a distant normal would give large rounding errors
         return turn, -X.r[2] / axis[2]
     return turn, -(X.r @ across) / (axis @ across)
 

@@ -77,7 +77,7 @@ def rnea_derivatives(
         p = model.parent[i]
         tau[i], dtau[i] = S[i].T @ f[i], S[i].T @ df[i]
         if p >= 0:
-            turned = _each_cross(model, S[i], f[i])
+            turned = _cross_columns_with_force(model, S[i], f[i])
             f[p], df[p] = (
                 f[p] + Xup[i].T @ f[i],
                 df[p] + Xup[i].T @ (df[i] + _columns_of_joint(model, i, turned, 0.0 * turned)),
@@ -132,7 +132,7 @@ def _net_force(model: Tree, i: int, body: _Motion) -> tuple[Array, Array]:
     I, turning = model.inertia[i], model.algebra.crf(body.v)
     momentum = I @ body.v
     f = I @ body.a + turning @ momentum
-    df = I @ body.da + turning @ (I @ body.dv) + _each_cross(model, body.dv, momentum)
+    df = I @ body.da + turning @ (I @ body.dv) + _cross_columns_with_force(model, body.dv, momentum)
     return f, df
 
 
@@ -217,7 +217,7 @@ def _add_columns(matrix: Array, columns: slice, part: Array) -> Array:
     return placed
 
 
-def _each_cross(model: Tree, motions: Array, f: Array) -> Array:
+def _cross_columns_with_force(model: Tree, motions: Array, f: Array) -> Array:
     """Return the products m x* f of motion columns m (6, k) with one force f (6,)."""
     return (
         np.array([model.algebra.cross_force(m, f) for m in motions.T])

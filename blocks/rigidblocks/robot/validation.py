@@ -37,7 +37,7 @@ def check_spatial_model(model: Any) -> None:
     """
     check_structure(model)
     for i in range(model.nb):
-        if not _is_plain(model, i):  # the complete checks take several times longer
+        if not _is_plain(model, i):  # the following checks take much longer
             _check_sizes(model, i)
             check_rotation(model, i)
             _check_inertia(model, i)
@@ -312,7 +312,7 @@ def inertia_defect(inertia: RigidInertia) -> str:
     """Return the reason why an inertia with mass is physically impossible, or ""."""
     m, h, I_O = inertia.m, inertia.h, inertia.I
     if _is_physical(m, h.tolist(), I_O.tolist()):
-        return ""  # the eigenvalues take ten times longer
+        return ""  # fast check; eigenvalues take 10 times longer
     c = h / m
     moments = np.linalg.eigvalsh(I_O - m * (c @ c * np.eye(3) - np.outer(c, c)))
     # rounding error of the moments of inertia, and of their shift from the origin
@@ -379,7 +379,7 @@ def _check_shapes(model: Any, field: str) -> None:
     """Reject a list of shapes unless it has one entry per body and contains only `Shape`."""
     lists = getattr(model, field)
     if isinstance(lists, LazyTuple):
-        return  # file readers create only valid shapes
+        return  # from a file reader, which creates only valid shapes
     if len(lists) not in (0, model.nb):
         raise ValueError(
             f"{field} of model '{model.name}' has {len(lists)} lists of shapes; it needs one list, "

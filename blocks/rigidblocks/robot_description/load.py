@@ -60,7 +60,7 @@ def load_model(
     if inertia not in ("warn", "strict"):
         raise ValueError(f"inertia must be 'warn' or 'strict', not '{inertia}'")
     path = path if isinstance(path, Path) else Path(path)
-    with np.errstate(all="ignore"):  # the checks report an overflow
+    with np.errstate(all="ignore"):  # later checks report an overflow
         robot = _read(path, floating=floating, strict=inertia == "strict")
     if key is None:
         return robot

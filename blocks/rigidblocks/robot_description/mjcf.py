@@ -187,7 +187,7 @@ def _hull(m: Any, mesh: int) -> Array:
         vertices = vertices[m.mesh_graph[at + 2 + count : at + 2 + 2 * count]]
     if len(vertices) <= MOST_VERTICES:
         return vertices
-    alike = vertices / np.ptp(vertices, axis=0).clip(min=1e-12)  # scaled to equal extent
+    alike = vertices / np.ptp(vertices, axis=0).clip(min=1e-12)  # equal extent along all axes
     farthest = (alike @ _directions(MOST_VERTICES).T).argmax(axis=0)
     return np.asarray(vertices[np.unique(farthest)])
 
@@ -418,7 +418,7 @@ def _disable(m: Any) -> None:
                     setattr(m, name, np.zeros_like(getattr(m, name)))
     if "actuation" in m.disabled:
         m.nu = 0
-    if {"spring", "damper"} <= m.disabled or "passive" in m.disabled:  # no passive forces at all
+    if {"spring", "damper"} <= m.disabled or "passive" in m.disabled:  # disables all passive forces
         m.opt.density = m.opt.viscosity = 0.0
         m.body_gravcomp = np.zeros_like(m.body_gravcomp)
 
@@ -429,7 +429,7 @@ _PASSIVE = {
 }
 _DISABLED = {
     **_PASSIVE,
-    "passive": (*_PASSIVE["spring"], *_PASSIVE["damper"]),  # the only flag up to MuJoCo 3.3
+    "passive": (*_PASSIVE["spring"], *_PASSIVE["damper"]),  # MuJoCo <= 3.3 has only this flag
     "constraint": (
         "eq_active0", "dof_frictionloss", "tendon_frictionloss", "jnt_limited", "tendon_limited",
     ),

@@ -353,7 +353,7 @@ def _shapes_on_body(shapes: Sequence[Shape], place: Place) -> Sequence[Shape]:
 
 def _inertia_warnings(listed: Assembly, model: Model) -> list[str]:
     """Return warnings about the inertias and about joints that move no inertia."""
-    with np.errstate(all="ignore"):  # the warnings report values that are too large
+    with np.errstate(all="ignore"):  # the messages report an overflow
         return [*_check_inertias(listed), *_immobile_joint_warnings(listed, model)]
 
 

@@ -386,7 +386,7 @@ class _Reader:
         world = self.model.getparent()
         field, step = MAGNETIC_FIELD, LARGEST_STEP
         if world.tag == "world":
-            for path in ("magnetic_field", "physics/magnetic_field"):  # the second up to SDF 1.5
+            for path in ("magnetic_field", "physics/magnetic_field"):  # 2nd path: SDF <= 1.5
                 if (given := world.find(path)) is not None:
                     x, y, z = floats(given, given.text or "", 3, "<magnetic_field>")
                     field = (x, y, z)

@@ -246,7 +246,7 @@ def _actuated_joint(m: Any, kind: str, number: int) -> tuple[list[int], Array]:
     if kind != "actuatorfrc":
         return [joint], np.array([gear])
     same = (m.actuator_trnid[: m.nu, 0] == joint) & (m.actuator_trntype[: m.nu] <= 1)
-    others = np.any(m.actuator_trntype[: m.nu] > 1)  # a tendon or site can act on the joint
+    others = np.any(m.actuator_trntype[: m.nu] > 1)  # via a tendon or site
     if same.sum() != 1 or others or not gear:
         raise _UnsupportedSensorError("other actuators may act on the same joint")
     return [joint], np.array([1.0 / gear])
@@ -265,7 +265,7 @@ def _frame(m: Any, names: Names, kind: int, number: int) -> tuple[str, Transform
         case _ if kind == _SITE:
             body = m.site_bodyid[number]
             return _link_placement(names, body, m.site_pos[number], m.site_quat[number])
-        case _ if kind == _CAMERA and m.cam_mode[number] == 0:  # fixed to its body
+        case _ if kind == _CAMERA and m.cam_mode[number] == 0:  # camera fixed to its body
             body = m.cam_bodyid[number]
             return _link_placement(names, body, m.cam_pos[number], m.cam_quat[number])
     raise _UnsupportedSensorError("its camera is not fixed to a body")

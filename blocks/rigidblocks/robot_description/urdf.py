@@ -143,7 +143,7 @@ def _shape(element: Element, r: Sequence[float], rpy: Sequence[float]) -> Shape 
             size = [number(element, "radius"), number(element, "length")]
             if _positive(element, size):
                 return Cylinder(size[0], size[1], placement=X)
-        case "capsule":  # an extension that ROS readers support
+        case "capsule":  # not in URDF, but ROS reads it
             size = [number(element, "radius"), number(element, "length")]
             return Capsule(size[0], size[1], X) if _positive(element, size) else None
         case "sphere":
@@ -442,7 +442,7 @@ def _report(root: Element) -> Iterator[str]:
     if _version(root) > NEWEST:
         text = f"URDF {root.get('version').strip()} is read as 1.1; newer elements are unknown"
         yield f"line {root.sourceline}: {text}"
-    for element in _QUATERNIONS(root):  # present only in URDF 1.0, which ignores the attribute
+    for element in _QUATERNIONS(root):  # not yet replaced only in URDF 1.0
         where = f"line {element.sourceline}: quat_xyzw"
         yield f'{where} is ignored: it needs <robot version="1.1">'
     yield from unread_elements(root, URDF)

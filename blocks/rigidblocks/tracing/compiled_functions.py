@@ -77,7 +77,7 @@ def lane_flags(lanes: int) -> tuple[str, ...]:
     own = _PROCESSORS.get(min(lanes, widest())) if here else None
     # -O3 unrolls the loops over lanes
     more = ["-O3", "-Wno-psabi", f"-DRB_LANES={lanes}"]
-    if "Free Software Foundation" in version(compiler()):  # gcc then keeps more values in registers
+    if "Free Software Foundation" in version(compiler()):  # with gcc: more values in registers
         more += ["-fschedule-insns", "-fsched-pressure"]
     return (*PORTABLE_FLAGS, *more, *([f"-march={own}"] if own else []))
 

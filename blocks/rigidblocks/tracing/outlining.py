@@ -157,13 +157,13 @@ def stretches(form: Array) -> list[Stretch]:
     form, found = form.copy(), []
     while some := _find_stretches(form):
         found += some
-        for one in some:  # exclude the statements by a unique form for each statement
+        for one in some:  # unique forms exclude these statements
             form[one.start : one.stop] = -1 - len(form) - np.arange(one.start, one.stop)
     return _fill_gaps(sorted(found), len(form))
 
 
 def _find_stretches(form: Array) -> list[Stretch]:
-    free = np.append(np.ones(len(form), dtype=bool), False)  # no range extends beyond the end
+    free = np.append(np.ones(len(form), dtype=bool), False)  # last element: end of the code
     waiting = [
         (-_statements_saved(starts, length), length, starts)
         for length, starts in _similar_stretches(form)
@@ -175,7 +175,7 @@ def _find_stretches(form: Array) -> list[Stretch]:
         left = _drop_overlaps([s for s in starts if free[s : s + length].all()], length)
         if (now := -_statements_saved(left, length)) > -FEWEST:
             continue
-        if now > saving:  # other ranges already contain some of the statements
+        if now > saving:  # selected ranges overlap with some starts
             heapq.heappush(waiting, (now, length, tuple(left)))
             continue
         first, last = _extend_stretch(form, free, left, length)

@@ -39,7 +39,7 @@ from rigidblocks.spatial.linear_algebra import (
 from rigidblocks.spatial.scalar import for_derivatives, is_number, less, maximum, minimum, select
 from rigidblocks.spatial.spatial import Array
 
-TOLERANCE = 1e-9  # relative to the largest column; exceeds rounding of dependent constraints
+TOLERANCE = 1e-9  # relative to the largest column; above the rounding error of dependent columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -489,7 +489,7 @@ def null_space_method(
     del parent, blocks
     K_x = reduction(K, k, independent)
     G, g = K_x.G, K_x.g
-    used = np.diag((1.0 - K_x.free) * (np.trace(H) / len(H)))  # fills the empty columns of G
+    used = np.diag((1.0 - K_x.free) * (np.trace(H) / len(H)))  # makes zero columns of G regular
     ydd = positive_solution(G.T @ H @ G + used, G.T @ (f - H @ g))
     qdd = G @ ydd + g
     return ConstrainedMotion(qdd, K_x.M @ (H @ qdd - f))

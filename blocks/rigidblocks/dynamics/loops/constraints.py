@@ -185,7 +185,7 @@ def tree_constraints(model: Any, motion: TreeMotion, dtype: type = float) -> Loo
 
 
 def position_constraints(model: Tree, q: Array) -> LoopConstraints:
-    """Return the constraints at rest: K and the position errors delta at q, and k for qd = 0."""
+    """Return K, k and the position errors delta of the constraints at q for qd = 0."""
     return loop_constraints(model, q, np.zeros(model.nv))
 
 

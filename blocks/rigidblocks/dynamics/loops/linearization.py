@@ -151,7 +151,7 @@ def _linearize_any_joints(
     gravity: Array | None,
 ) -> LoopLinearization:
     R, names = _selection(model, independent)
-    _inverse(model, R, position_constraints(model, q).K)  # rejects R that defines no coordinates
+    _inverse(model, R, position_constraints(model, q).K)  # raises an error for an invalid R
     return LoopLinearization(*tangent_linearization(model, q, qd, tau, R, gravity), names)
 
 

@@ -185,12 +185,12 @@ def maximal_equations(
     blocks = _blocks(model, links)
     right, entries = np.zeros(blocks[-1].stop if blocks else 0), []
 
-    # bodies without joints
+    # inertia and known force of each body, without its joints
     for i, force in enumerate(_body_forces(model, q, qd, f_ext, gravity)):
         entries.append((blocks[i], blocks[i], model.inertia[i].matrix()))
         right[blocks[i]] = force
 
-    # forces of each joint on its bodies, and its constraints
+    # matrix T of the forces of each joint on its bodies, and the constraints of the joint
     for link, rows, active in zip(
         links, blocks[model.nb :], _active_forces(model, links, tau), strict=True
     ):
