@@ -235,7 +235,7 @@ class StartRelation(NamedTuple):
 
 
 def weighted_sum(terms: Iterable[tuple[float, Any]]) -> Any:
-    """Return the sum of weight * value; the result contains no product with the weight 1."""
+    """Return the sum of weight * value over the terms; a weight of 1 adds no product to a trace."""
     products = (value if weight == 1.0 else weight * value for weight, value in terms)
     return reduce(add, products)
 

@@ -391,8 +391,8 @@ class Drive:
     """Drive of a joint: motor or rotor, current loop, servo, gearbox, elasticity and friction.
 
     A drive is an element of a plant. It adds its commands to the inputs of the plant, such as
-    `knee_command`, its states and measurements to the outputs, such as `knee_current`, and its
-    coefficients to the parameters, such as `knee_motor_R`. The input `tau` of the plant adds to the
+    `knee_command`. Its states and measurements become outputs, such as `knee_current`, and its
+    coefficients become parameters, such as `knee_motor_R`. The input `tau` of the plant adds to the
     forces of the drives.
 
     Attributes:
@@ -414,9 +414,9 @@ class Drive:
         follower: Joint that a gear, a belt or a rack couples to the joint of the drive, or None.
 
     Raises:
-        ValueError: An elastic drive has no rotor inertia, a rigid drive has backlash, a motor does
-            not support a current loop or a servo, or a servo of an electric motor has no current
-            loop.
+        ValueError: An elastic drive has no rotor inertia, or a rigid drive has backlash. A motor
+            does not support a current loop or a servo, or a servo of an electric motor has no
+            current loop.
     """
 
     name: str

@@ -1,9 +1,9 @@
 """Force elements of a mechanism: springs, dampers, friction and stops at joints or between points.
 
 A force element applies a force law along a length. The elements return joint forces and body
-wrenches, which `rnea`, `aba` and related algorithms accept as `tau` and `f_ext`. For a force f at a
-point with the Jacobian J, the wrench on the body replaces the joint forces J^T f, so the elements
-do not compute J.
+wrenches, which `rnea`, `aba` and related algorithms accept as `tau` and `f_ext`. A force f at a
+point with the Jacobian J is equivalent to the joint forces J^T f. The elements use the wrench on
+the body instead, so they do not compute J.
 """
 
 import abc
@@ -494,8 +494,9 @@ def compliance(model: Tree, elements: Sequence[ForceElement], q: Array) -> Compl
 def modes(H: Array, elements: Compliance, free: Array) -> Array:
     """Return the eigenvalues s [1/s] of a model with springs and dampers.
 
-    The eigenvalues are the roots of det(s^2 H + s A^T D A + A^T K A). The function projects H
-    (nv, nv) and A onto the velocities qd = free yd.
+    The eigenvalues are the roots of det(s^2 H + s A^T D A + A^T K A). The function projects H (nv,
+    nv) and A onto the velocities qd = free yd, where the columns of `free` (nv, k) are the
+    independent motions.
     """
     H, A = free.T @ H @ free, elements.A @ free
     n = len(H)

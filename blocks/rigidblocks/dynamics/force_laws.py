@@ -573,7 +573,7 @@ def stable_step(K: float, D: float, m_eff: float, *, lead: bool = False) -> floa
 
     `m_eff` = 1 / (n I^-1 n) [kg] is the effective mass at the contact (`effective_mass`), with the
     contact normal n and the inverse inertia I^-1 of the contact point. For several contacts with
-    equal K and D, use the effective mass of the lightest mode. 1 / m_eff is then the largest
+    equal K and D, use the effective mass of the lightest mode. Its inverse 1 / m_eff is the largest
     eigenvalue of N^T I^-1 N, where the columns of N are the normals.
 
     Args:

@@ -445,10 +445,10 @@ class SynchronousMotor(Motor):
     The dq quantities are amplitudes of phase quantities. `flux` [V s] is the flux linkage of the
     magnets. The length of the voltage vector is limited to `voltage_max`.
 
-    With a `CurrentLoop`, the command is the current i_q [A], the reference of i_d is `current_d`
-    (negative for field weakening), and the loop compensates the back EMF and the coupling of the
-    axes. A servo converts its torque to the reference of i_q at i_d = `current_d`. Without a loop,
-    the commands are v_d and v_q.
+    With a `CurrentLoop`, the command is the current i_q [A], and the reference of i_d is
+    `current_d` (negative for field weakening). The loop compensates the back EMF and the coupling
+    of the axes. A servo converts its torque to the reference of i_q at i_d = `current_d`. Without a
+    loop, the commands are v_d and v_q.
     """
 
     R: Any

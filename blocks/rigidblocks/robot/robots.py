@@ -411,10 +411,10 @@ def four_bar(
 def n_four_bar(n: int, angle: float = 0.0, speed: float = 1.0) -> Mechanism:
     """Return the N-four-bar mechanism of the IFToMM benchmark problems.
 
-    It consists of n windows with 2 n + 1 uniform bars of 1 m and 1 kg. n + 1 bars stand on the
-    ground, 1 m apart, and a coupler connects each bar to the next. The loop joints connect the tip
-    of a coupler to the tip of the next bar. The bars start at `angle` [rad] from the vertical, to
-    the right, and rotate in that direction at `speed` [rad/s]. If the bars lie on the ground, the
+    It consists of n windows with 2 n + 1 uniform bars of 1 m and 1 kg. On the ground stand n + 1
+    bars, 1 m apart, and a coupler connects each bar to the next. The loop joints connect the tip of
+    a coupler to the tip of the next bar. The bars start at `angle` [rad] from the vertical, to the
+    right, and rotate in that direction at `speed` [rad/s]. If the bars lie on the ground, the
     couplers can fold and the configuration is singular. In all other configurations, the mechanism
     has one degree of freedom, the angle th from the vertical:
 

@@ -176,8 +176,8 @@ def find_file(name: str, robot: Path, search: Iterable[str | Path] = ()) -> Path
     """Return the path of a file that a robot file mentions, or None if it does not exist.
 
     `name` is the path or URI in the robot file, and `robot` the path of the robot file. A path is
-    absolute, for example after file://, or relative to the folder of the robot file. package:// and
-    model:// are followed by a package name and a path in the package. A third slash, as in
+    absolute, for example after file://, or relative to the folder of the robot file. A URI with
+    package:// or model:// contains a package name and a path in the package. A third slash, as in
     package:///arm/meshes/a.stl, has no effect. A package is a folder. The function searches for the
     folder in this order:
 

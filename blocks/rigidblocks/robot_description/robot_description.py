@@ -59,8 +59,8 @@ class Actuator(NamedTuple):
 
         force = (gain . s) a + bias . s,  s = (1, gear q, gear qd)        tau = gear force
 
-    The activation a is the control input u, or a state: da/dt = (u - a) / time_constant if
-    `dynamics` is "filter", and da/dt = u if it is "integrator". `control` limits u, `activation`
+    The activation a is the control input u, or a state. If `dynamics` is "filter", da/dt = (u - a)
+    / time_constant. If `dynamics` is "integrator", da/dt = u. `control` limits u, `activation`
     limits the state, and `force` limits the force, each as (lower, upper). See
     `dynamics.motors.AffineMotor`.
     """
@@ -286,7 +286,11 @@ class JointProperties:
 
     @classmethod
     def concatenate(cls, parts: Iterable[tuple[int, Mapping[str, Any]]]) -> "JointProperties":
-        """Return the properties of several joints, given as pairs of nv and a dict of values."""
+        """Return the properties of several joints.
+
+        `parts` contains a pair for each joint: its number of velocity variables, and its properties
+        by name.
+        """
         rows: list[Sequence[float]] = []
         for nv, said in parts:
             values = list(_NONE.values())

@@ -107,9 +107,9 @@ class RoundingBound:
     is larger by the factor (s_1/s)^2, and the velocity error by the factor s_1/s.
 
     Near a singular configuration, rounding of the positions rotates the direction of a constraint
-    by eps/s. k determines whether the mechanism passes straight through the singular configuration
-    or turns to another branch. If k is within its rounding error, the mechanism moves straight: k
-    counts as 0, and the velocities do not change.
+    by eps/s. The right-hand side k determines whether the mechanism passes straight through the
+    singular configuration or turns to another branch. If k is within its rounding error, the
+    mechanism moves straight: k counts as 0, and the velocities do not change.
     """
 
     k: Array

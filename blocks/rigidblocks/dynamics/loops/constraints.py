@@ -221,7 +221,7 @@ def baumgarte(
         qd: Velocities (nv,).
         T_stab: Time constant [s]. 0.1 s is reasonable for a large robot. The smallest reasonable
             value is several steps of the integrator (RBDA 8.3).
-        drift: Velocity errors at rest (`drift`).
+        drift: Velocity errors at qd = 0, the result of the function `drift`.
 
     Raises:
         ValueError: T_stab is not positive.
