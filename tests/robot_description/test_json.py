@@ -98,6 +98,7 @@ def described(rng):
         (
             Actuator("motor", single[0], 1 / 3, (0.1, 0.2, 0.3), (1.0, 2.0, -1 / 7)),
             Actuator("servo 1", single[1], control=(-0.1, np.inf), force=(-np.inf, 1 / 3)),
+            Actuator("differential", single[0], others=((single[1], -1 / 3),), motor="torque"),
         ),
         (
             PointSpring("spring", 2, (0.1, 0.2, 1 / 3), -1, (0.0, -0.0, 1e-300), 1 / 7, 0.3, 0.1),

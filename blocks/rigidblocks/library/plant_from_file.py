@@ -31,7 +31,7 @@ from rigidblocks.dynamics.force_laws import (
 from rigidblocks.dynamics.forward import crba
 from rigidblocks.dynamics.joint_kinematics import floating_base_body
 from rigidblocks.dynamics.kinematics import body_poses, body_velocities
-from rigidblocks.dynamics.motors import AffineMotor, Rotor
+from rigidblocks.dynamics.motors import AffineMotor, Rotor, TorqueMotor
 from rigidblocks.library.closed_loops import ClosedLoopPlant
 from rigidblocks.library.controllers import PDController
 from rigidblocks.library.described_sensors import SensedPlant
@@ -233,16 +233,15 @@ def described_drives(robot: RobotDescription) -> tuple[Drive, ...]:
     for one in robot.actuators:
         name = unused_name(_identifier(one.name, "actuator"), taken)
         taken.add(name)
+        joint: str | JointSum = robot.model.joint_names[one.joint]
         effort = float(robot.joint_properties.effort[robot.model.v_slices[one.joint]][0])
-        drives.append(
-            Drive(
-                name,
-                robot.model.joint_names[one.joint],
-                _affine_motor(one),
-                Gearbox(one.gear),
-                effort=effort if np.isfinite(effort) else None,
-            )
-        )
+        if one.others:
+            indices, weights = zip((one.joint, 1.0), *one.others, strict=True)
+            joint = JointSum(tuple(robot.model.joint_names[k] for k in indices), weights)
+            effort = np.inf  # a limit of one joint does not limit the force along the sum
+        motor = TorqueMotor() if one.motor == "torque" else _affine_motor(one)
+        limit = effort if np.isfinite(effort) else None
+        drives.append(Drive(name, joint, motor, Gearbox(one.gear), effort=limit))
     return tuple(drives)
 
 

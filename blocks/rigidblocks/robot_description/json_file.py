@@ -331,7 +331,7 @@ def _tendon_to_json(tendon: JointTendon) -> dict[str, Any]:
 
 def _actuator_to_json(actuator: Actuator) -> dict[str, Any]:
     every, default = actuator._asdict(), Actuator("", 0)._asdict()
-    for key in _ACTUATOR_DYNAMICS:
+    for key in _ACTUATOR_OPTIONS:
         if every[key] == default[key]:
             del every[key]
     limits = (key for key in ("control", "force", "activation") if key in every)
@@ -665,7 +665,7 @@ def _coupling(node: Node, model: Model | PlanarModel) -> Coupling:
 
 
 # optional keys of an actuator
-_ACTUATOR_DYNAMICS = ("dynamics", "time_constant", "activation")
+_ACTUATOR_OPTIONS = ("dynamics", "time_constant", "activation", "others", "motor")
 
 
 def _actuator(node: Node, model: Model | PlanarModel) -> Actuator:
@@ -687,8 +687,23 @@ def _actuator(node: Node, model: Model | PlanarModel) -> Actuator:
         if values["dynamics"] not in ("none", "filter", "integrator"):
             text = f"is '{values['dynamics']}'; it must be none, filter or integrator"
             raise dynamics.error(text)
+    motor = node.get("motor")
+    if motor is not None:
+        values["motor"] = motor.text()
+        if values["motor"] not in ("affine", "torque"):
+            raise motor.error(f"is '{values['motor']}'; it must be affine or torque")
     joint = _single(node["joint"], model)
+    values["others"] = tuple(_other_joint(item, model, joint) for item in node.items("others"))
     return Actuator(node["name"].text(), joint, node["gear"].number(), **values)
+
+
+def _other_joint(node: Node, model: Model | PlanarModel, joint: int) -> tuple[int, float]:
+    """Return the index and the weight of another joint of an actuator of a joint."""
+    index, weight = node
+    other = _single(index, model)
+    if other == joint:
+        raise index.error(f"is {other}, which is also the first joint of the actuator")
+    return other, weight.number()
 
 
 def _single(node: Node, model: Model | PlanarModel) -> int:

@@ -802,7 +802,7 @@ class _Reader:
                 found[name] = qvel[dof : dof + (3 if kind == BALL else 1)]
         return found
 
-    def actuators(self) -> list[tuple[str, Actuator]]:
+    def actuators(self) -> list[tuple[list[str], Actuator]]:
         """Return the actuators of hinges and slides; warn about all other actuators."""
         m, names = self.m, self._names("actuator", self.m.nu)
         found = []
@@ -816,7 +816,7 @@ class _Reader:
             plain = m.actuator_dyntype[k] <= FILTER_EXACT and m.actuator_plugin[k] < 0
             plain &= not (hasattr(m, "actuator_delay") and m.actuator_delay[k])
             if at_joint and plain and max(m.actuator_gaintype[k], m.actuator_biastype[k]) <= AFFINE:
-                found.append((self.joint[j], self._actuator(k, j, name)))
+                found.append(([self.joint[j]], self._actuator(k, j, name)))
             else:
                 text = "is not an affine actuator of a hinge or slide and is ignored"
                 self.warnings.append(f"actuator '{name}' {text}")

@@ -31,6 +31,7 @@ from rigidblocks.robot_description.parsed_links import (
     ParsedSpring,
 )
 from rigidblocks.robot_description.robot_description import (
+    Actuator,
     BodyDrag,
     Coupling,
     JointProperties,
@@ -228,7 +229,7 @@ def describe_robot(listed: Assembly) -> RobotDescription:
                 *unread,
             )
         ),
-        tuple(actuator._replace(joint=numbers[joint]) for joint, actuator in listed.actuators),
+        tuple(_numbered(one, names, numbers) for names, one in listed.actuators),
         link_springs(listed, places),
         excluded_link_pairs(listed, places),
         _keyframe(model, couplings, listed.start, {}).q if listed.start else None,
@@ -240,6 +241,13 @@ def describe_robot(listed: Assembly) -> RobotDescription:
         drags=_drags(listed, places),
         sensors=sensors,
     )
+
+
+def _numbered(actuator: Actuator, names: Sequence[str], numbers: Mapping[str, int]) -> Actuator:
+    """Return an actuator with the indices of its joints; `names` are the names of the joints."""
+    first, *more = (numbers[name] for name in names)
+    weights = (weight for _, weight in actuator.others)
+    return actuator._replace(joint=first, others=tuple(zip(more, weights, strict=True)))
 
 
 def _keyframe(

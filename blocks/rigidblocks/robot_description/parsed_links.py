@@ -207,7 +207,7 @@ class Assembly(NamedTuple):
     strict: bool = False
     warnings: Sequence[str] = ()
     report: Callable[[], Iterable[str]] = tuple
-    actuators: Sequence[tuple[str, Actuator]] = ()  # name of the joint, actuator
+    actuators: Sequence[tuple[Sequence[str], Actuator]] = ()  # names of the joints, actuator
     springs: Sequence[ParsedSpring] = ()
     apart: Sequence[tuple[str, str]] = ()
     planes: Sequence[tuple[str, Plane]] = ()  # static planes, in the coordinates of their link

@@ -59,6 +59,11 @@ class Actuator(NamedTuple):
 
         force = (gain . s) a + bias . s,  s = (1, gear q, gear qd)        tau = gear force
 
+    `others` contains the indices of other joints and their weights. If it is not empty, q is the
+    joint position plus the weighted sum of the positions of the other joints, and the torque of
+    another joint is its weight times tau. The field `motor` is "affine", or "torque" if the command
+    is the torque of a motor [N m], as in URDF.
+
     The activation a is the control input u, or a state. If `dynamics` is "filter", da/dt = (u - a)
     / time_constant. If `dynamics` is "integrator", da/dt = u. `control` limits u, `activation`
     limits the state, and `force` limits the force, each as (lower, upper). See
@@ -75,6 +80,8 @@ class Actuator(NamedTuple):
     dynamics: str = "none"
     time_constant: float = 0.0
     activation: tuple[float, float] = (-np.inf, np.inf)
+    others: tuple[tuple[int, float], ...] = ()
+    motor: str = "affine"
 
 
 class PointSpring(NamedTuple):

@@ -130,8 +130,9 @@ def _is_full_mask(text: str) -> bool:
     return text.lower() in ("65535", "0xffff")
 
 
-def _is_simple(text: str) -> bool:
-    return text.endswith("SimpleTransmission") or not text
+def _is_known_transmission(text: str) -> bool:
+    kinds = ("SimpleTransmission", "DifferentialTransmission", "FourBarLinkageTransmission")
+    return text.endswith(kinds) or not text
 
 
 def _rules(read: str, ignored: str = "", **more: Rule) -> dict[str, Rule]:
@@ -150,9 +151,7 @@ _NO_OUTPUT = ReportedElement("the plant does not have this output")
 # ---- URDF ----
 
 _CONTACT = ReportedElement("contact has the material of the plant")
-_REDUCTION = ReportedElement(
-    "the input is the force of the joint, not of the motor", _is_number(1.0)
-)
+_TRANSMISSION = ReportedElement("its joints are not coupled", _is_known_transmission)
 _ROTOR = ReportedElement("the joint has no rotor inertia", _is_number(0.0))
 _OPEN = ReportedElement("the loop that it closes stays open")
 _PLUGIN = ReportedElement("plugins of a simulator do not run")
@@ -175,6 +174,7 @@ _URDF: Table = {
         "hardware gpio @type @rw_rate @is_async @thread_priority",
         sensor=_NO_GAZEBO_SENSOR,
         joint=ReadElement("joint of ros2_control"),
+        transmission=ReadElement(),
     ),
     "joint of ros2_control": _rules(
         "@name",
@@ -208,21 +208,20 @@ _URDF: Table = {
     "dynamics": _rules("@damping @friction"),
     "mimic": _rules("@joint @multiplier @offset"),
     "transmission": _rules(
-        "actuator @name",
+        "actuator mechanicalReduction @name",
         "robotNamespace role",
         joint=ReadElement("joint of a transmission"),
-        type=ReportedElement("its joints are not coupled", _is_simple),
-        mechanicalReduction=_REDUCTION,
+        type=_TRANSMISSION,
+        plugin=_TRANSMISSION,
         motorTorqueConstant=IGNORED,
-        **{"@type": ReportedElement("its joints are not coupled", _is_simple)},
+        **{"@type": _TRANSMISSION},
     ),
     "joint of a transmission": _rules(
-        "@name", "hardwareInterface role offset", mechanicalReduction=_REDUCTION
+        "mechanicalReduction mechanical_reduction role @name @role", "hardwareInterface offset"
     ),
     "actuator": _rules(
-        "@name",
-        "hardwareInterface motorTorqueConstant role",
-        mechanicalReduction=_REDUCTION,
+        "mechanicalReduction mechanical_reduction role @name @role",
+        "hardwareInterface motorTorqueConstant offset",
         drake__gear_ratio=ReadElement("part of Drake"),  # the input is the force of the joint
         drake__rotor_inertia=ReadElement("part of Drake"),
         rotor_inertia=_ROTOR,

@@ -116,7 +116,7 @@ def split_bodies(listed: Assembly) -> Assembly:
     """
     tree, rest = spanning_tree(listed)
     needed = {name for f in listed.followings for name in (f.joint, f.source)}
-    needed |= {name for name, _ in listed.actuators}
+    needed |= {name for names, _ in listed.actuators for name in names}
     loaded = [c for c in rest if c.joint.nv and (c.name in needed or joint_properties(c))]
     if not loaded:
         return listed

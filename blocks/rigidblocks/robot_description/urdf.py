@@ -48,6 +48,7 @@ from rigidblocks.robot_description.robot_description import Sensor, Weightless, 
 from rigidblocks.robot_description.schema_coverage import URDF, unread_elements
 from rigidblocks.robot_description.sdf import extension_sensors, loop_joints
 from rigidblocks.robot_description.unit_heuristics import suspicious_units
+from rigidblocks.robot_description.urdf_transmissions import transmission_actuators
 from rigidblocks.spatial.immutable_data import LazyTuple
 from rigidblocks.spatial.rigid_motion import normalized_quaternion, quaternion_rotation
 from rigidblocks.spatial.spatial import Array, RigidInertia, Transform, xlt
@@ -199,6 +200,7 @@ def read_urdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Ass
     if closing := [extension for extension in extensions if _closes_loops(extension)]:
         connections, loops = _with_loops(links, connections, closing, warnings)
     sensors, unread = list[ParsedSensor](), list[str]()
+    actuators = list(transmission_actuators(root, connections, warnings)) if extensions else []
     if extensions:
         sensors += _joint_states(root, connections, warnings)
     if sensing := [e for e in extensions if e.tag == "gazebo" and e.find("sensor") is not None]:
@@ -219,6 +221,7 @@ def read_urdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Ass
         weightless=list(_weightless_links(links, switches, warnings)) if switches else (),
         springs=list(_drake_springs(extensions)),
         sensors=sensors,
+        actuators=actuators,
     )
 
 
