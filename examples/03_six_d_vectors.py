@@ -17,7 +17,7 @@ from rigidblocks import aba, auto_tree, crba, planar2, rnea
 from rigidblocks.spatial.rigid_motion import displacement
 from rigidblocks.spatial.spatial import crf, crm, identity, mcI
 
-TOLERANCE = 1e-9  # relative, for dense 6x6 products and equations with six unknowns
+TOLERANCE = 1e-9  # relative tolerance for dense 6x6 products and equations with six unknowns
 G = 9.81
 
 

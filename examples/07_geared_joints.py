@@ -115,7 +115,8 @@ def main():
     """Run the robot, check the constraint force and the work of the controller, and draw."""
     result = simulate(loop(), T_STOP, DT, form="fused", progress=False)
     q, qd, tau, model = result["robot.q"], result["robot.qd"], result["pd.tau"], planar3()
-    # the force of a sample acts from its time on; the acceleration follows from the previous force
+    # a force acts after its sample, so each acceleration belongs to the force of the previous
+    # sample
     rows = range(1, len(q), 500)
     by_force = np.array(
         [with_a_constraint_force(model, q[k], qd[k], SUMS.T @ tau[k - 1]) for k in rows]

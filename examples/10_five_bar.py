@@ -124,7 +124,7 @@ def first():
 
 
 def second():
-    """Run from the upright rest configuration through three singular ones, with both methods."""
+    """Run from upright rest through three singular configurations, with both methods."""
     ours = simulate(robust(five_bar()), T_STOP, DT, progress=False)
     other = simulate(multipliers(five_bar()), T_STOP, DT, progress=False)
     kappa, indicator = constraint_figures(ours["plant.q"], ours["plant.qd"])

@@ -92,7 +92,7 @@ def unbalanced(result):
 
 
 def draw(result, free):
-    """Draw the path of the tip, and its penetration depth, the joints and the wall's force."""
+    """Draw the path and penetration depth of the tip, the joint positions and the wall force."""
     figure = Figure(figsize=(10, 6.5), layout="constrained")
     way, force, joints, depth = figure.subplots(2, 2).flat
     way.axhspan(WALL, 1.7, color="0.85", label="wall")

@@ -27,7 +27,7 @@ from rigidblocks.spatial.spatial import cross_motion, identity
 ARM = auto_tree(6, skew=0.7)
 PARTS = ((0, 1), (2, 3), (4, 5))  # first and last body of each part
 HANDLES = ((1,), (2, 3), (4, 5))
-RTOL = 1e-10  # relative, for equations with the apparent inertias of thin links
+RTOL = 1e-10  # relative tolerance for equations with the apparent inertias of thin links
 
 
 class Motion:

@@ -5,7 +5,7 @@ from io import StringIO
 from rigidblocks.fmi.slave import BlockSlave
 from rigidblocks.library import Playback
 
-# the record is in the script, because a Python FMU contains only the script
+# the script contains the recorded values, because a Python FMU contains no data files
 RECORD = """\
 time,q1,q2
 0.0,0.00,0.00

@@ -124,7 +124,8 @@ def project_to_cone(f: Array, limit: Any) -> Array:
     In model exchange, the start and end of sliding are events, unless `limit` is zero.
     """
     squared = _dot(f, f)
-    slipping = limit / square_root(maximum(squared, _TINY))  # nonzero argument: finite derivative
+    # the derivative of the square root is infinite at zero
+    slipping = limit / square_root(maximum(squared, _TINY))
     # an open contact has zero force and zero limit and does not stick
     part = select(less(squared, limit * limit), 1.0, slipping)
     if is_traced(squared, limit):

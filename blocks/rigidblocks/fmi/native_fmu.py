@@ -113,7 +113,7 @@ _PLATFORMS = (
     Platform("x86_64-linux", "linux64", ".so", "x86_64-linux-gnu.2.17"),
     Platform(
         "aarch64-linux", "aarch64-linux", ".so", "aarch64-linux-gnu.2.17"
-    ),  # FMI 2.0.4, section 2.3: platform name of FMI 3.0
+    ),  # FMI 2.0.4 (2.3) also uses this name
     Platform("x86_64-windows", "win64", ".dll", "x86_64-windows-gnu", _WINDOWS_FLAGS, ()),
     Platform("x86_64-darwin", "darwin64", ".dylib", "x86_64-macos", _MAC_FLAGS),
     Platform("aarch64-darwin", "aarch64-darwin", ".dylib", "aarch64-macos", _MAC_FLAGS),

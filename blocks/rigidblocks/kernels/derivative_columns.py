@@ -544,7 +544,7 @@ TENSORS = {
 }
 
 
-DEEP = 50  # mean depth of the variables above which articulated-body passes apply H^-1 faster
+DEEP = 50  # at a larger mean depth of the variables, articulated-body passes apply H^-1 faster
 LEAST_DEEP = 100  # number of variables for which the workspace of these passes is large enough
 
 

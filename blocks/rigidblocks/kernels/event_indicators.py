@@ -197,7 +197,7 @@ def events_header(events: Events) -> str:
     )
 
 
-# for a block with a C stage, whose branches cannot be held: state derivatives and outputs
+# C functions for a block with a C stage, whose branches cannot be held
 _STAGED = """
 static inline void held_rates(const double *in, double *out)
 {

@@ -559,8 +559,8 @@ class LoopClosure(Block):
 
     def output(self, u: Record, p: Record) -> Values:
         error = reduce(maximum, np.abs(u.delta))
-        # as in ClosedLoopPlant, constraints smaller than the loop error count as dependent; their
-        # sizes in A are squared
+        # as in ClosedLoopPlant, constraints below the loop error count as dependent; A contains
+        # their squares
         tolerance = maximum(1e-12, minimum(1e4 * error * error, 1e-6))
         directions, rank = _conjugate_directions(u.A, tolerance)
         wanted = u.b - (2.0 / p.T_stab) * u.rate - (1.0 / (p.T_stab * p.T_stab)) * u.delta

@@ -18,14 +18,14 @@ from rigidblocks.studies.identification import (
     compiled_base_regressor,
 )
 
-_GRID = 100  # least number of samples of a period for the condition number
+_GRID = 100  # minimum number of samples per period for the condition number
 _GRID_PER_HARMONIC = 20
 # With N samples in the shortest period, a Fourier series exceeds its largest sample by at most the
 # factor 1 / cos(pi / N): 1.0005 for N = 100. `_MARGIN` covers this factor.
-_FINE = 2000  # least number of samples of a period for the limits
+_FINE = 2000  # minimum number of samples per period for the limits
 _FINE_PER_HARMONIC = 100
 _MARGIN = 0.999  # largest ratio of the sampled motion to the limits
-_STARTS = 50  # random motions, the best of which is the start of the optimization
+_STARTS = 50  # number of random motions; the optimization starts from the best
 
 
 @dataclass(frozen=True, eq=False)

@@ -422,7 +422,7 @@ def replay_of(
     return Replay(wiring, rows, numbers, run, variational, dt, fixed)
 
 
-_REWEIGHTED = 3  # maximum number of noise estimates
+_REWEIGHTED = 3  # maximum number of iterations of the noise estimation
 
 
 @dataclass(frozen=True, eq=False)
@@ -680,7 +680,7 @@ def _check_near(replay: Replay, names: list[str], first: Array) -> None:
         return
     try:
         J = replay.jacobian(_values_near_start(replay, first))
-    except (ArithmeticError, RuntimeError):  # the first run of the fit raises if it also fails
+    except (ArithmeticError, RuntimeError):  # the first run of the fit raises such an error too
         return
     identifiable(names, J / replay.spread[replay.column][:, None], exact=True)
 

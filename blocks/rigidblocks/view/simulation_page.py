@@ -85,7 +85,7 @@ def _build_module(sources: dict[str, str], command: tuple[str, ...]) -> bytes:
 
 
 WRENCHES = "f_ext"  # input of a plant with the wrenches on its bodies
-FEW, MOST = 3, 36  # ports of more elements: sliders come last; no sliders
+FEW, MOST = 3, 36  # larger ports come last; ports above the maximum have no sliders
 REACH = 10.0  # range of a slider for a port without bounds whose start value is zero
 
 

@@ -16,8 +16,11 @@
 #include "tree_matrices.h"
 #endif
 
-/* Columns: the columns of the first derivatives; the linear component of dv for q; Z / 2; and the
-   effect of a variable on the force of its subtree, for q and for qd. */
+/* Columns, one for each velocity variable:
+     S, R, X, G   columns of the first derivatives (struct columns)
+     V            linear component of dv for q
+     Z            Z / 2
+     M, N         effect of the variable on the force of its subtree, for q and for qd */
 struct second_columns {
     real S[6][RB_N], R[9][RB_N], X[2][9][RB_N], G[2][6][RB_N], V[3][RB_N], Z[3][3][RB_N],
         M[6][9][RB_N], N[6][3][RB_N];

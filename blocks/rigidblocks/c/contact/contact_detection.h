@@ -79,8 +79,8 @@ static inline void rb_rolling_correction(const struct rb_scene *s, int k,
    only a rounding error would allow a closing velocity. */
 static const double RB_TOUCHING = 1e-7;
 
-/* Sliding speed below which a new contact counts as sticking, in speeds that gravity causes in one
-   step. Found by trial. */
+/* A new contact with a lower sliding speed counts as sticking. The unit is the speed that gravity
+   causes in one step. Found by trial. */
 static const double RB_ARRIVAL_STEPS = 2.0;
 
 /* Penetration correction of a step. RB_LEFT_DEPTH [size of the smaller shape]: overlap that
@@ -385,8 +385,8 @@ static inline int stays_separated(const struct rb_scene *s, const struct rb_shap
     return rb_dot(n, back) - rb_shape_radius(a->shape) - rb_shape_radius(b->shape) > gap;
 }
 
-/* Return the distance by which the gap of a pair may shrink until the end of the step without new
-   contact detection [m]. */
+/* Return the largest decrease of the gap of a pair [m] for which the step needs no new contact
+   detection. */
 static inline double closing_distance(const struct rb_scene *s, const struct rb_shape_pair *pair)
 {
     return RB_UNCHECKED_DISTANCE * pair_size(s, pair);
@@ -469,9 +469,9 @@ static inline int rb_detect_more(const struct rb_step_inputs *in, struct rb_scen
    smaller values. */
 static const double RB_UNBOUNDED = 1e300;
 
-/* How a joint beyond its stop moves back. RB_STOP_SLACK [rad or m]: distance that is not corrected,
-   because it may be a rounding error. RB_STOP_PART: fraction of the distance that a step corrects.
-   RB_STOP_SPEED [rad/s or m/s]: largest speed of the correction. Found by trial. */
+/* Correction of a joint position beyond its stop. RB_STOP_SLACK [rad or m]: distance that is not
+   corrected, because it may be a rounding error. RB_STOP_PART: fraction of the distance that a step
+   corrects. RB_STOP_SPEED [rad/s or m/s]: largest speed of the correction. Found by trial. */
 static const double RB_STOP_SLACK = 1e-8, RB_STOP_PART = 0.2, RB_STOP_SPEED = 1.0;
 
 /* Prepare a stop: compute the velocities that keep its joint within the limits. */

@@ -129,7 +129,8 @@ static inline int nearest_point(const struct rb_manifold *m, double tiny)
 /* Reduce the points to at most four. The first two are the deepest point and the point farthest
    from it. The others are the points with the largest triangle area on each side of the line
    through the first two. Points whose gap is larger than the motion in a step (`soon`) have a
-   smaller weight. Ties up to rounding go to the first point. */
+   smaller weight. If two points are equal up to rounding errors, the function selects the first
+   one. */
 static inline void rb_reduce_manifold(struct rb_manifold *m, double soon, double tiny)
 {
     int best[RB_MANIFOLD] = {0, 0, 0, 0}, count = 0;

@@ -207,7 +207,7 @@ typedef struct {
     int64_t n_triggers;
     const Variables *outputs; /* output clocks */
     int64_t n_outputs;
-    /* work: 1 for the clocks that are due, their references, and n values `true` */
+    /* workspace: 1 for the clocks that are due, their references, and n values `true` */
     int64_t *due;
     uint32_t *due_references;
     const _Bool *active;

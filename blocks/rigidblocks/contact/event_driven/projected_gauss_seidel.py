@@ -183,7 +183,8 @@ def _clamp(x: Any, limit: Any) -> Any:
 
     The arguments may be traced.
     """
-    # a NaN of x passes through as the last argument; a NaN limit fails the comparison with -1
+    # minimum and maximum return x, their last argument, if x is NaN; for a NaN limit the comparison
+    # is false, and select returns the limit
     return select(less(-1.0, limit), minimum(limit, maximum(-limit, x)), limit)
 
 

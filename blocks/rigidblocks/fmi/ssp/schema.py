@@ -451,7 +451,7 @@ def _log_unused(root: Element) -> None:
         others.setdefault(one.get("type"), []).append(one)
     others.pop(OURS, None)
     if root.get("generationTool", "").startswith(TOOL):
-        others.pop(OMSIMULATOR, None)  # `save_system` also writes the step there
+        others.pop(OMSIMULATOR, None)  # written by `save_system`
     for kind, elements in others.items():
         _LOG.warning(
             "%s: annotations of the type '%s' are ignored (%d in the file)",
