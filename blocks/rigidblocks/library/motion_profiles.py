@@ -10,7 +10,7 @@ from rigidblocks.block.block import Block, Port, Record, Values
 from rigidblocks.library.sources import Unit, motion_ports, rate_unit, signal_count
 from rigidblocks.spatial.scalar import clip, less, maximum, minimum, select, square_root
 
-_BISECTIONS = 54  # until the interval is a rounding error of the switching time
+_BISECTIONS = 54  # after 54 bisections, the interval is a rounding error
 
 
 def _limit(name: str, n: int, unit: Unit, quantity: str, value: Any) -> Port:

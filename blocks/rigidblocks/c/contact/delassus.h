@@ -264,8 +264,8 @@ static inline void rb_prepare_moments(const struct rb_scene *s, struct rb_contac
 }
 
 /* Prepare a contact: rows, Delassus matrix and inverse terms. Returns 0 if an impulse moves
-   nothing, up to rounding errors (1e-12), or would move something only if the closed loops were
-   cut (1e-9). */
+   nothing, up to rounding errors (1e-12). Also returns 0 if the closed loops prevent the motion, up
+   to rounding errors (1e-9). */
 static inline int rb_prepare_contact(const struct rb_scene *s, struct rb_contact_list *all,
                                      struct rb_contact *c)
 {

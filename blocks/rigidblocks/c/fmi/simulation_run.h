@@ -478,8 +478,8 @@ static inline void show(Instance *fmu, double *end)
 
 #if RB_ADAPTIVE
 
-/* Do inner steps to `to`, and report all of them except the last to the host. Stop if the host
-   requests an earlier end of the step. */
+/* Do inner steps until the time `to`, and report all of them except the last to the host. Stop if
+   the host requests an earlier end of the step. */
 static inline int stretch(Instance *fmu, double to, double *end)
 {
     double *m = fmu->now.m;
@@ -507,8 +507,8 @@ static inline int stretch(Instance *fmu, double to, double *end)
 
 #else
 
-/* Do inner steps to `to`, and report all of them except the last to the host. Stop if the host
-   requests an earlier end of the step. */
+/* Do inner steps until the time `to`, and report all of them except the last to the host. Stop if
+   the host requests an earlier end of the step. */
 static inline int stretch(Instance *fmu, double to, double *end)
 {
     double *m = fmu->now.m;

@@ -19,7 +19,7 @@ enum {
     RB_STEP_FAILED = 1,       /* a result is not finite */
     RB_STEP_NOT_FINITE = 2,   /* the step size is not finite */
     RB_STEP_NOT_POSITIVE = 3, /* the step size is not positive */
-    RB_STEP_TOO_LONG = 4,     /* the step needs RB_MOST_INNER_STEPS or more */
+    RB_STEP_TOO_LONG = 4,     /* the step needs too many inner steps */
     RB_STEP_NOT_AT_TIME = 5,  /* the step does not start at the time in the memory */
     RB_STEP_BEYOND_END = 6    /* the step ends after the run */
 };
