@@ -554,9 +554,9 @@ def _numbers_of(value: Any, name: str, port: Port) -> Array:
 
 
 def _is_surely_valid(port: Port, given: Array) -> bool:
-    """Return True if values are within the bounds of a port and finite, by a quick test.
+    """Return True if values are finite and within the bounds of a port, by a quick test.
 
-    The sum of squares may overflow for valid values; `_check_value` then checks each value.
+    The test uses the sum of squares. If this sum overflows, `_check_value` checks each value.
     """
     within = not port.is_bounded or bool(((port.lowest <= given) & (given <= port.max)).all())
     return within and isfinite(np.vdot(given, given))

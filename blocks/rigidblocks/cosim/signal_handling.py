@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
-# only signals with these default handlers are handled; other handlers of the program remain
+# signals with other handlers, which the program has installed, keep these handlers
 _DEFAULTS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
 
 

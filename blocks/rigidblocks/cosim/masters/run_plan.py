@@ -592,7 +592,7 @@ def make_plan(
     _ = plan.bonds  # raises an error for unknown outputs, and for pairs that are not power bonds
     if coupling.step_tol is not None:
         _ = plan.halvings
-        _ = plan.spans  # raises ValueError for sample times that do not fit
+        _ = plan.spans  # raises ValueError for sample times that do not fit dt
     return plan
 
 
