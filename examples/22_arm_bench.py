@@ -4,7 +4,7 @@ The bench has a PD controller with gravity compensation, and drives with a lag a
 has stops at the joint limits and a force at the tool. The arm moves between poses while a force of
 20 N along the tool's axis pushes it for half a second.
 
-The bearing loads of the joints are normal output signals. The script writes
+A block `JointWrenches` computes the bearing loads of the joints. The script writes
 build/arm_bench/result.png.
 """
 

@@ -78,7 +78,7 @@ class RepeatingSequence(Block):
     def output(self, t: Any, p: Record) -> Values:
         times = np.asarray(self.t, dtype=float)
         period = times[-1]
-        # a corner is reached even if t is earlier by a rounding error
+        # a corner counts as reached within rounding errors of its time
         dust = 1e-9 * period + ROUNDING * np.abs(t)
         begun = 1.0 + np.floor((t + dust) / period)
         late = after_event(t)
@@ -291,7 +291,7 @@ class Waypoints(Block):
 
     def output(self, t: Any) -> Values:
         times, last = self.t, len(self.t) - 1
-        # a point is reached even if t is earlier by a rounding error
+        # a point counts as reached within rounding errors of its time
         k = held_place(count_at_most(times, rounded_up(t)), times, after_event(t))
         row = clip(k - 1.0, 0.0, last - 1.0)
         s = t - entry(times, row)
@@ -614,7 +614,7 @@ class Playback(Block):
 
     def output(self, t: Any) -> Values:
         times, last = self.table[:, 0], len(self.table) - 1
-        # a row is reached even if t is earlier by a rounding error
+        # a row counts as reached within rounding errors of its time
         k = held_place(count_at_most(times, rounded_up(t)), times, after_event(t))
         row = clip(k - 1.0, 0.0, last - 1.0)
         begin, end = entry(times, row), entry(times, row + 1.0)

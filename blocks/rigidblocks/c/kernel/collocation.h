@@ -185,9 +185,9 @@ static void newton_step(Stages *stages, double h, double rates[RB_NODES][RB_NX +
 
      theta = d_k / d_{k-1},   error <= eta d_k,   eta = theta / (1 - theta)
 
-   It has converged if eta d_k <= RB_NEWTON_CLOSE. It cannot converge in the remaining iterations
-   if eta d_k theta^remaining > RB_NEWTON_CLOSE, or if theta >= 0.99. The first iteration has no
-   theta: it uses eta^(3/4) of the last step, which needs only square roots; Hairer and Wanner
+   It has converged if eta d_k <= RB_NEWTON_CLOSE. It cannot converge in the remaining iterations if
+   eta d_k theta^remaining > RB_NEWTON_CLOSE, or if theta >= 0.99. The first iteration has no theta.
+   It uses eta^(3/4) of the last step, because this power needs only square roots. Hairer and Wanner
    use eta^0.8. */
 RB_NOT_INLINED
 static int store_stages(double *m, TrialStep *trial, Stages *stages, const InputPolynomials *course)

@@ -36,7 +36,8 @@ static inline double rb_of_alias(const Variables *all, int64_t k, double value)
     return all->type == RB_CHAR_BOOLEAN ? 1.0 - value : -value;
 }
 
-/* Set variables of an FMU. Returns the status, or RB_DOES_NOT_FIT without a call. */
+/* Set variables of an FMU. Returns the status of the call. If a value does not fit its type,
+   returns RB_DOES_NOT_FIT and does not call the FMU. */
 static inline int rb_set_variables(const Part *part, const Variables *all)
 {
     for (int64_t k = 0; all->buffer && k < all->n_values; k++) {

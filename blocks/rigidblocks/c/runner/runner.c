@@ -301,7 +301,7 @@ static void keep_row(Run *run, const Options *options, double t)
 
 /* Measure the delay that the machine adds to work of a known duration. The work is done before one
    step and after the next, because delays after a wake-up affect the first work. */
-static void time_nothing(Run *run, uint64_t turn)
+static void time_known_work(Run *run, uint64_t turn)
 {
     if (run->rounds == 0 || run->steps % 2 != turn)
         return;
@@ -325,12 +325,12 @@ static int64_t timed_step(Run *run, int64_t due, int paced)
     }
     if (stopped || run->status)
         return began;
-    time_nothing(run, 0);
+    time_known_work(run, 0);
     const int64_t computes = rb_clock_nanoseconds();
     run->status = rb_runner_step(t);
     const int64_t ended = rb_clock_nanoseconds();
     count_time(&run->work, ended - computes);
-    time_nothing(run, 1);
+    time_known_work(run, 1);
     if (paced) {
         count_time(&run->starts, began - due);
         run->late += began - due > (int64_t)(1e8 * RUNNER_DT); /* late by over 10 % of a step */

@@ -94,7 +94,7 @@ typedef struct {
 
 typedef void Log3(void *environment, int status, const char *category, const char *message);
 
-/* A function of an FMU, named by its arguments after the instance. */
+/* A function pointer of an FMU, with one member for each argument list. */
 typedef union {
     void *found;
     int (*plain)(void *fmu);
