@@ -62,7 +62,7 @@ def with_spatial_vectors(p):
     I1, I2 = mcI(p.m1, np.zeros(3), p.I1), mcI(p.m2, p.r1 - p.r2, p.I2)
     s = np.concatenate([p.s, np.cross(p.r1, p.s)])[:, None]
     U = I2 @ s
-    IA = I1.to_articulated() + (I2.to_articulated() - outer(U / (s.T @ U), U))
+    IA = I1.articulated_inertia() + (I2.articulated_inertia() - outer(U / (s.T @ U), U))
     return np.linalg.solve(IA.matrix(), np.concatenate([p.n, p.f]))
 
 

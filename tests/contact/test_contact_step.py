@@ -206,7 +206,7 @@ def test_warm_start_with_the_solution_converges_in_one_gauss_seidel_sweep(rng):
     s = random_state(rng, model)
     rough, smooth = random_contacts(rng, model, 2, mu=0.5), random_contacts(rng, model, 1)
     contacts = [*smooth, JointLimit(2, s.q[2] + 0.01), *rough]
-    first = contact_step(model, s.q, s.qd, s.tau, contacts, h, solve=many)
+    first = contact_step(model, s.q, s.qd, s.tau, contacts, h, solve=solve_by_2000_sweeps)
     again = contact_step(model, s.q, s.qd, s.tau, contacts, h, solve=one_sweep, start=first.impulse)
     assert first.residual < 1e-9
     assert np.count_nonzero(first.impulse)
@@ -217,7 +217,7 @@ def test_warm_start_with_the_solution_converges_in_one_gauss_seidel_sweep(rng):
     )
 
 
-def many(M, d, mu):
+def solve_by_2000_sweeps(M, d, mu):
     return projected_sweeps(M, d, mu, sweeps=2000)
 
 

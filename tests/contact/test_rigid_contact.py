@@ -37,7 +37,7 @@ from rigidblocks.spatial.spatial import crf, identity, mcI, xlt
 RTOL = 1e-10
 
 
-def to_body(model, q, body, point):
+def body_transform(model, q, body, point):
     """Transform a point (3,) from base coordinates to body coordinates; -1 is the base."""
     if body < 0:
         return point
@@ -68,7 +68,7 @@ def test_separation_velocity_equals_the_relative_point_velocity_along_the_normal
         for body, sign in ((c.successor, 1.0), (c.predecessor, -1.0)):
             if body >= 0:
                 v += sign * point_velocity(
-                    model, s.q, s.qd, body, to_body(model, s.q, body, c.point)
+                    model, s.q, s.qd, body, body_transform(model, s.q, body, c.point)
                 )
         given = w[[i, len(contacts) + 2 * i, len(contacts) + 2 * i + 1]]
         assert_allclose(
@@ -88,12 +88,13 @@ def test_separation_acceleration_is_the_second_derivative_of_the_gap(model, rng)
         v, a, ndot = np.zeros(3), np.zeros(3), np.zeros(3)
         for body, sign in ((c.successor, 1.0), (c.predecessor, -1.0)):
             if body >= 0:
-                point = to_body(model, s.q, body, c.point)
+                point = body_transform(model, s.q, body, c.point)
                 v += sign * point_velocity(model, s.q, s.qd, body, point)
                 a += sign * point_acceleration(model, s.q, s.qd, s.qdd, body, point)
         if c.predecessor >= 0:
             tip, foot = (
-                to_body(model, s.q, c.predecessor, c.point + k * c.normal) for k in (1.0, 0.0)
+                body_transform(model, s.q, c.predecessor, c.point + k * c.normal)
+                for k in (1.0, 0.0)
             )
             ndot = point_velocity(model, s.q, s.qd, c.predecessor, tip)
             ndot = ndot - point_velocity(model, s.q, s.qd, c.predecessor, foot)

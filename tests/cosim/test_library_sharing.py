@@ -42,7 +42,7 @@ ONCE = adder(
 KINDS = [(CO_SIMULATION, 2), (CO_SIMULATION, 3), (MODEL_EXCHANGE, 2), (MODEL_EXCHANGE, 3)]
 
 
-def many(path, n=9, **options):
+def system_of_copies(path, n=9, **options):
     """Return a system with n instances of an FMU with different inputs."""
     system = System()
     for k in range(n):
@@ -80,7 +80,7 @@ def test_fmu_without_outputs_is_not_classified_as_shareable(tmp_path):
 def test_fmu_that_crashes_in_the_sharing_test_runs_with_copies_of_its_library(tmp_path):
     path = any_fmu(tmp_path, ONCE, 2)
     assert reuse_of(Fmu(path), 0.0, 0.1) == Reuse()
-    result = simulate(many(path), 0.3, 0.1)
+    result = simulate(system_of_copies(path), 0.3, 0.1)
     assert result["p8.y"][-1] == pytest.approx(0.8)
 
 
@@ -99,8 +99,8 @@ def test_instances_that_share_a_library_match_instances_with_their_own_libraries
     tmp_path, model, fmi
 ):
     path = any_fmu(tmp_path, model, fmi)
-    expected = simulate(many(path, isolated="library"), 0.5, 0.1)
-    assert_array_equal(simulate(many(path), 0.5, 0.1).values, expected.values)
+    expected = simulate(system_of_copies(path, isolated="library"), 0.5, 0.1)
+    assert_array_equal(simulate(system_of_copies(path), 0.5, 0.1).values, expected.values)
 
 
 def test_instances_of_a_shareable_fmu_use_the_same_library(tmp_path, monkeypatch):
@@ -113,9 +113,9 @@ def test_instances_of_a_shareable_fmu_use_the_same_library(tmp_path, monkeypatch
 
     monkeypatch.setattr(fmu_interface.Unpacked, "__init__", count)
     path = any_fmu(tmp_path, INDEPENDENT, 3)
-    simulate(many(path), 0.2, 0.1)
+    simulate(system_of_copies(path), 0.2, 0.1)
     assert len(unpacked) == 1
-    simulate(many(path, isolated="library"), 0.2, 0.1)
+    simulate(system_of_copies(path, isolated="library"), 0.2, 0.1)
     assert len(unpacked) == 1 + 9
 
 
@@ -207,7 +207,7 @@ def test_fmu_is_instantiated_again_after_an_error(tmp_path):
 
 
 def test_threads_that_share_a_prepared_run_of_fmus_get_equal_results(tmp_path):
-    run = prepare(many(any_fmu(tmp_path, INDEPENDENT, 3)), 0.01)
+    run = prepare(system_of_copies(any_fmu(tmp_path, INDEPENDENT, 3)), 0.01)
     expected = run.simulate(0.5).values
     with ThreadPoolExecutor(4) as pool:
         for result in pool.map(lambda _: run.simulate(0.5), range(12)):
@@ -234,7 +234,7 @@ def test_closed_or_garbage_collected_run_removes_its_unpacked_fmus(tmp_path, mon
 
 def test_prepared_run_continues_after_its_fmu_file_is_removed(tmp_path):
     path = any_fmu(tmp_path, INDEPENDENT, 2)
-    run = prepare(many(path, 1), 0.1)
+    run = prepare(system_of_copies(path, 1), 0.1)
     expected = run.simulate(0.2).values
     path.unlink()
     assert_array_equal(run.simulate(0.2).values, expected)

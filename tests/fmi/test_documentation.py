@@ -31,7 +31,7 @@ from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.block.stepper import NumpyStepper
 from rigidblocks.contact import BouncingBall
-from rigidblocks.fmi.docstring_html import as_html, formulas
+from rigidblocks.fmi.docstring_html import formulas, html_paragraphs
 from rigidblocks.fmi.documentation import documentation_content, names, page, prose
 from rigidblocks.fmi.reference_run import ReferenceRun, round_to_largest
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator
@@ -310,7 +310,7 @@ def test_special_html_characters_in_docstrings_are_escaped():
 
 def test_docstring_converts_to_html_paragraphs_equations_lists_and_code():
     text = "Some `x` and\nmore.\n\n    a.b(x)\n        + 'b' < 1\n\n- one\n  and on\n- two"
-    assert [*as_html(text)] == [
+    assert [*html_paragraphs(text)] == [
         "<p>Some <code>x</code> and more.</p>",
         "<pre>a.b(x)\n    + &#x27;b&#x27; &lt; 1</pre>",
         "<ul><li>one and on</li><li>two</li></ul>",

@@ -64,7 +64,7 @@ def controlled(folder):
     return system
 
 
-def many(folder):
+def system_of_all_kinds(folder):
     """Return connected FMUs of both versions with numbers, strings, events and resources."""
     system = controlled(folder)
     system.add("sine", Sine(amplitude=1.0, frequency=1.0))
@@ -127,7 +127,7 @@ def assert_same(program, system, folder, t_stop, order="gauss-seidel"):
 def test_generated_program_with_foreign_fmus_matches_the_results_of_simulate_bit_for_bit(
     order, tmp_path
 ):
-    system = many(tmp_path)
+    system = system_of_all_kinds(tmp_path)
     program = build_runner(system, tmp_path / "many", DT, order=order)
     found = assert_same(program, system, tmp_path, "1.5", order)
     assert np.ptp(found["robot.q[1]"]) > 0.5

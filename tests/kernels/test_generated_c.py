@@ -12,7 +12,7 @@ from planar2ctrl import parts, wired
 from rigidblocks import FusedSystem
 from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory_layout import Memory
-from rigidblocks.cosim.masters.run_plan import with_default_method
+from rigidblocks.cosim.masters.run_plan import set_default_method
 from rigidblocks.kernels.model_header import model_header
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator
 
@@ -20,7 +20,7 @@ GOLDEN = {
     "planar2_robot": lambda: parts()["robot"],
     "planar2_pd": lambda: parts()["pd"],
     "planar2ctrl_fused": lambda: FusedSystem(
-        with_default_method(wired(parts()).wiring(), RK4, None), 1e-3
+        set_default_method(wired(parts()).wiring(), RK4, None), 1e-3
     ),
 }
 HERE = """

@@ -132,7 +132,7 @@ def test_plant_code_with_loops_over_bodies_that_differs_from_its_block_functions
     evaluator = TracedEvaluator(Memory(plant_of(auto_tree(3, 1.0, 0.7))[0]))
     monkeypatch.setattr(plant_loops, "aba", lambda model, *_: np.zeros(model.nv))
     with pytest.raises(ImpureBlockError, match=r"RobotPlant\.derivative, traced and in NumPy,"):
-        evaluator.after_loops("derivative")
+        evaluator.graph_after_loops("derivative")
 
 
 @pytest.mark.slow

@@ -44,20 +44,20 @@ class Counted(Block):
 @pytest.mark.parametrize("name", BLOCKS)
 def test_traced_and_numpy_evaluators_generate_the_same_c_code(name):
     memory = Memory(BLOCKS[name])
-    by_graphs, by_functions = TracedEvaluator(memory), NumpyEvaluator(memory)
+    traced_copy, by_functions = TracedEvaluator(memory), NumpyEvaluator(memory)
     for graph in (sample_graph, start_graph, rates):
-        assert c_function(graph(by_graphs)) == c_function(graph(by_functions))
+        assert c_function(graph(traced_copy)) == c_function(graph(by_functions))
 
 
 @pytest.mark.parametrize("name", BLOCKS)
 def test_traced_and_numpy_evaluators_return_equal_values(name, rng):
     memory = Memory(BLOCKS[name])
-    by_graphs, by_functions = TracedEvaluator(memory), NumpyEvaluator(memory)
+    traced_copy, by_functions = TracedEvaluator(memory), NumpyEvaluator(memory)
     m = memory.start() + rng.uniform(0.0, 0.1, memory.size)
-    assert by_graphs.has_projection == by_functions.has_projection
+    assert traced_copy.has_projection == by_functions.has_projection
     for function in ("derivative", "initial", "update", "output", "project"):
         assert_allclose(
-            getattr(by_graphs, function)(m),
+            getattr(traced_copy, function)(m),
             getattr(by_functions, function)(m),
             rtol=SAME,
             atol=SAME,

@@ -412,7 +412,7 @@ def test_robot_without_sensors_and_tunable_inertia_with_force_sensors_are_reject
 
 
 def test_force_sensor_measures_an_external_force_on_the_outboard_body(tmp_path):
-    plant = described_plant(read(tmp_path, MJCF_ARM), sensors=True).with_wrenches()
+    plant = described_plant(read(tmp_path, MJCF_ARM), sensors=True).add_wrench_input()
     p = Record({port.name: np.asarray(port.start) for port in plant.parameters})
     x = Record({port.name: np.asarray(port.start) for port in plant.states})
     model, zero = plant.model, np.zeros((plant.model.nb, 6))

@@ -544,7 +544,7 @@ def test_lugre_friction_at_constant_velocity_equals_its_closed_form():
         g = 1.0 + 0.5 * np.exp(-((v / 0.001) ** 2))
         for distance in (1e-6, 1e-5, 1e-4, 1e-3):
             bend = g / 1e5 * (1.0 - np.exp(-1e5 * distance / g))
-            law = LUGRE.with_parameters(bend=bend)
+            law = LUGRE.replace_parameters(bend=bend)
             rate = v * np.exp(-1e5 * distance / g)
             assert_allclose(law.rates(0.0, v)["bend"], rate, rtol=1e-9, atol=1e-12)
             expected = 1e5 * bend + np.sqrt(1e5) * rate + 0.4 * v
@@ -561,7 +561,7 @@ def test_lugre_stick_slip_motion_equals_scipy_and_breaks_away_at_the_static_fric
 
     def rates(t, x):
         q, v, z = x
-        law = LUGRE.with_parameters(bend=z)
+        law = LUGRE.replace_parameters(bend=z)
         return [v, 2.0 * (0.1 * t - q) + law.force(q, v), law.rates(q, v)["bend"]]
 
     exact = solve_ivp(rates, (0, 12), np.zeros(3), "Radau", times, rtol=1e-10, atol=1e-13)

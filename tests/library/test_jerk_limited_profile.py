@@ -42,13 +42,13 @@ def test_motion_from_rest_to_rest_has_the_duration_of_the_closed_form(distance, 
 def test_motions_end_at_rest_at_the_target_and_keep_their_limits(rng):
     start, target, limits = random_states(rng, 2000)
     course = course_to(start, target, limits)
-    assert_array_equal(course.at(course.duration * (1 + 1e-9), target).p, target)
-    end = course.at(course.duration * (1 - 1e-14), target)
+    assert_array_equal(course.motion(course.duration * (1 + 1e-9), target).p, target)
+    end = course.motion(course.duration * (1 - 1e-14), target)
     assert_allclose(end.p, target, atol=1e-11)
     assert_allclose(end.v, 0.0, atol=1e-10)
     before = start
     for share in np.linspace(0.0, 1.0, 201)[1:]:
-        here = course.at(share * course.duration, target)
+        here = course.motion(share * course.duration, target)
         assert np.all(np.abs(here.v) <= limits.v * (1 + 1e-9) + 1e-12)
         assert np.all(np.abs(here.a) <= limits.a * (1 + 1e-9) + 1e-12)
         step = course.duration / 200
@@ -66,7 +66,7 @@ def test_motion_planned_again_from_an_intermediate_state_has_the_remaining_durat
     size = np.abs(start.p) + np.abs(target) + limits.v * course.duration
     rounding = 4 * np.cbrt(16 * np.finfo(float).eps * size / (2 * limits.j))
     for share in (0.2, 0.5, 0.9):
-        here = course.at(share * course.duration, target)
+        here = course.motion(share * course.duration, target)
         rest = course_to(here, target, limits).duration
         assert np.all(np.abs(rest - (1 - share) * course.duration) <= rounding)
 
@@ -76,17 +76,17 @@ def test_acceleration_above_its_limit_decreases_to_the_limit_with_the_largest_je
     brake = np.maximum(np.abs(start.a) - limits.a, 0.0) / limits.j
     assert np.sum(brake > 0.0) > 500
     course = course_to(start, target, limits)
-    end = course.at(course.duration * (1 - 1e-14), target)
+    end = course.motion(course.duration * (1 - 1e-14), target)
     assert_allclose(end.p, target, atol=1e-11)
     assert_allclose(end.v, 0.0, atol=1e-10)
     for share in (0.0, 0.3, 1.0):
-        here, t = course.at(share * brake, target), share * brake
+        here, t = course.motion(share * brake, target), share * brake
         jerk = -np.sign(start.a) * limits.j
         assert_allclose(here.a, start.a + jerk * t, rtol=1e-12, atol=1e-12)
         assert_allclose(here.v, start.v + start.a * t + jerk * t**2 / 2, rtol=1e-9, atol=1e-9)
     step, before = course.duration / 200, start
     for share in np.linspace(0.0, 1.0, 201)[1:]:
-        here = course.at(share * course.duration, target)
+        here = course.motion(share * course.duration, target)
         bound = np.maximum(limits.a, np.abs(start.a) - limits.j * share * course.duration)
         assert np.all(np.abs(here.a) <= bound * (1 + 1e-9) + 1e-12)
         assert np.all(np.abs(here.a - before.a) <= limits.j * step * (1 + 1e-6) + 1e-9)

@@ -126,7 +126,7 @@ def test_tangents_of_independent_coordinates_satisfy_loop_and_coordinate_equatio
     model, (q, qd, *_) = loop_model(name)
     coordinates = choose(model, q)
     K, k, _ = loop_constraints(model, q, qd)
-    G, g = independent_motion(model, coordinates, q, qd, coordinates.from_configuration(q))
+    G, g = independent_motion(model, coordinates, q, qd, coordinates.coordinates_at(q))
     close(K @ G, np.zeros((model.nc, G.shape[1])))
     close(K @ g, k)
     close(coordinates.matrix @ G, np.eye(len(coordinates.matrix)))
@@ -152,7 +152,7 @@ def test_dependent_positions_close_the_loops_at_the_specified_independent_coordi
     coordinates = choose(model, q)
     y = 0.1 * np.random.default_rng(1).uniform(-1, 1, len(coordinates.matrix))
     moved = dependent_positions(model, coordinates, y, q)
-    assert_allclose(coordinates.from_configuration(moved), y, atol=CLOSED)
+    assert_allclose(coordinates.coordinates_at(moved), y, atol=CLOSED)
     assert_allclose(position_constraints(model, moved).delta, 0, atol=CLOSED)
     # the derivative of Psi is G
     h = 1e-5
@@ -173,7 +173,7 @@ def test_velocity_derivative_of_the_bias_acceleration_is_twice_the_tangent_deriv
     yd = coordinates.matrix @ qd
 
     def tangent(q, yd):
-        y = coordinates.from_configuration(q)
+        y = coordinates.coordinates_at(q)
         G, _ = independent_motion(model, coordinates, q, np.zeros(model.nv), y)
         return independent_motion(model, coordinates, q, G @ yd, y)
 

@@ -46,7 +46,7 @@ def test_accelerations_in_independent_coordinates_and_of_the_constrained_system_
     """
     model, (q, qd, _, tau) = loop_model(name)
     coordinates = choose(model, q)
-    tangent = independent_motion(model, coordinates, q, qd, coordinates.from_configuration(q))
+    tangent = independent_motion(model, coordinates, q, qd, coordinates.coordinates_at(q))
     ydd, qdd = reduced_dynamics(model, q, qd, tau, tangent)
     close(qdd, closed_loop_dynamics(model, q, qd, tau).qdd)
     close(ydd, coordinates.matrix @ qdd)

@@ -14,7 +14,7 @@ from random_models import random_axis, random_parents, random_state, random_tree
 from rigidblocks.dynamics import aba, bias_force, crba, energy, kinetic_energy, rnea
 from rigidblocks.dynamics.model_reduction import align_joint_axes
 from rigidblocks.robot.configuration import (
-    as_configuration,
+    configuration_array,
     difference,
     integrate,
     neutral,
@@ -135,7 +135,7 @@ def quaternions():
 @pytest.mark.parametrize(
     "function",
     [
-        as_configuration,
+        configuration_array,
         normalize_quaternions,
         lambda model, q: integrate(model, q, np.zeros(10)),
         lambda model, q: difference(model, q, neutral(model)),

@@ -23,7 +23,7 @@ from rigidblocks import (
     python_block,
     simulate,
 )
-from rigidblocks.cosim.graph.variational_system import SUFFIX, Number, with_sensitivities
+from rigidblocks.cosim.graph.variational_system import SUFFIX, Number, add_sensitivities
 from rigidblocks.dynamics.force_elements import AlongJoint
 from rigidblocks.library import Gain, Sum, UnitDelay
 from rigidblocks.library.plant_ports import TunableInertia
@@ -240,7 +240,7 @@ def test_sensitivities_of_a_coupled_sampled_run_match_finite_differences(order):
     system = loop()
     numbers = [Number("gain", "k", 0), Number("osc", "d", 0), Number("osc", "v", 0)]
     options = {"order": order, "method": "rk4"}  # equal steps with and without sensitivities
-    other = with_sensitivities(system.wiring(), numbers, ["osc.x"])
+    other = add_sensitivities(system.wiring(), numbers, ["osc.x"])
     both = simulate(other, 2.0, DT, progress=False, **options)
     run = prepare(system, DT, **options)
 

@@ -150,7 +150,7 @@ class MethodCosts(NamedTuple):
     newton: float
 
     @classmethod
-    def for_states(cls, n: int) -> "MethodCosts":
+    def estimate(cls, n: int) -> "MethodCosts":
         """Return the costs for a block with n states."""
         return cls(n + 1.0, 7.5 + n / 10 + n * n / 180, n * n / 20, 7.0 + 3 * n / 20)
 

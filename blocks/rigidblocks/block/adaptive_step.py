@@ -362,7 +362,7 @@ class TrialStepper:
         self.evaluator, self.method = evaluator, method
         states = evaluator.memory.block.states
         self.atol, self.nominal = method.absolute_tolerances(states), nominal_values(states)
-        self.costs, self.stages = MethodCosts.for_states(len(self.atol)), None
+        self.costs, self.stages = MethodCosts.estimate(len(self.atol)), None
         if method.collocation is not None and method.collocates(len(self.atol)):
             norm, tolerance = self.error_norm, newton_tolerance(method.rtol)
             self.stages = Stages(method.collocation, norm, tolerance, self.costs)

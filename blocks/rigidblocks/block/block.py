@@ -205,7 +205,7 @@ ARGUMENTS = ("t", "x", "u", "p")
 FUNCTIONS = ("derivative", "project", "switching_functions", "initial", "update", "output")
 
 
-def with_any_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
+def allow_any_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return `function` with a type hint that lets overriding methods choose their arguments.
 
     This decorator is for functions of base classes. The overriding method takes any of the
@@ -274,7 +274,7 @@ class Block(metaclass=HintedType):
                 _check_arguments(f"{cls.__name__}.{name}", vars(cls)[name])
         for name in ("__init__", "__post_init__"):  # the last of the two validates
             if name in vars(cls):
-                setattr(cls, name, _with_check(name, vars(cls)[name]))
+                setattr(cls, name, _add_validation(name, vars(cls)[name]))
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields for pickle, without cached properties such as loaded libraries."""
@@ -341,12 +341,12 @@ class Block(metaclass=HintedType):
         """Ports of the parameters of the block."""
         return ()
 
-    @with_any_arguments
+    @allow_any_arguments
     def derivative(self) -> Values:
         """Return the time derivatives of the continuous states by port name."""
         return {}
 
-    @with_any_arguments
+    @allow_any_arguments
     def project(self) -> Values:
         """Return the continuous states after projection onto their constraints, by port name.
 
@@ -356,7 +356,7 @@ class Block(metaclass=HintedType):
         """
         return {}
 
-    @with_any_arguments
+    @allow_any_arguments
     def switching_functions(self) -> Any:
         """Return the switching functions (n,), whose signs select the equations of the block.
 
@@ -366,7 +366,7 @@ class Block(metaclass=HintedType):
         """
         return np.zeros(0)
 
-    @with_any_arguments
+    @allow_any_arguments
     def initial(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         """Return the sampled states after initialization at the start time t [s], by port name.
 
@@ -374,12 +374,12 @@ class Block(metaclass=HintedType):
         """
         return call(self, "update", t, x, u, p)
 
-    @with_any_arguments
+    @allow_any_arguments
     def update(self) -> Values:
         """Return the sampled states after a sample instant, by port name."""
         return {}
 
-    @with_any_arguments
+    @allow_any_arguments
     def output(self) -> Values:
         """Return the outputs that are not states, by port name."""
         return {}
@@ -504,7 +504,7 @@ def call(block: Block, function: str, t: Any, x: Record, u: Record, p: Record) -
     return values
 
 
-def _with_check(name: str, function: Callable[..., None]) -> Callable[..., None]:
+def _add_validation(name: str, function: Callable[..., None]) -> Callable[..., None]:
     """Return a constructor that calls `function` and then validates the block.
 
     If a subclass overrides the constructor, only the constructor of the subclass validates the

@@ -91,7 +91,7 @@ class Evaluator(abc.ABC):
     def output(self, m: Array) -> Array:
         """Return the computed outputs (ny,)."""
 
-    def with_inputs_frozen_at(self, t: float) -> "Evaluator":
+    def freeze_inputs(self, t: float) -> "Evaluator":
         """Return an evaluator with constant inputs, equal to the inputs at time t [s].
 
         The base class returns the evaluator itself, because held inputs are constant.
@@ -141,7 +141,7 @@ class NumpyEvaluator(Evaluator):
         if type(self.memory.block).switching_functions is Block.switching_functions:
             return 0
         if isinstance(self.memory.block, StagedBlock):  # avoids the compilation of the C code
-            block = self.memory.block.with_stage(np.zeros(self.memory.block.stage_size))
+            block = self.memory.block.insert_stage_results(np.zeros(self.memory.block.stage_size))
             return NumpyEvaluator(replace(self.memory, block=block)).switching_count
         m = assign(self.memory.start(), self.memory.u, np.nan)  # zeros may be invalid inputs
         with np.errstate(all="ignore"):  # only the number of values matters
@@ -223,7 +223,7 @@ class PolynomialInputEvaluator(Evaluator):
         """Memory layout of the block."""
         return self.inner.memory
 
-    def with_inputs_frozen_at(self, t: float) -> Evaluator:
+    def freeze_inputs(self, t: float) -> Evaluator:
         return replace(self, frozen_at=t)
 
     @property
@@ -235,27 +235,27 @@ class PolynomialInputEvaluator(Evaluator):
         return self.inner.switching_count
 
     def derivative(self, m: Array) -> Array:
-        return self.inner.derivative(self.with_inputs(m))
+        return self.inner.derivative(self.insert_inputs(m))
 
     def jacobian(self, m: Array) -> tuple[Array, Array]:
-        return self.inner.jacobian(self.with_inputs(m))
+        return self.inner.jacobian(self.insert_inputs(m))
 
     def project(self, m: Array) -> Array:
-        return self.inner.project(self.with_inputs(m))
+        return self.inner.project(self.insert_inputs(m))
 
     def switching_functions(self, m: Array) -> Array:
-        return self.inner.switching_functions(self.with_inputs(m))
+        return self.inner.switching_functions(self.insert_inputs(m))
 
     def initial(self, m: Array) -> Array:
-        return self.inner.initial(self.with_inputs(m))
+        return self.inner.initial(self.insert_inputs(m))
 
     def update(self, m: Array) -> Array:
-        return self.inner.update(self.with_inputs(m))
+        return self.inner.update(self.insert_inputs(m))
 
     def output(self, m: Array) -> Array:
-        return self.inner.output(self.with_inputs(m))
+        return self.inner.output(self.insert_inputs(m))
 
-    def with_inputs(self, m: Array) -> Array:
+    def insert_inputs(self, m: Array) -> Array:
         """Return the memory vector m with the values of the input polynomials at the time m_0.
 
         If `frozen_at` is set, the inputs have their values at the time `frozen_at`.

@@ -294,7 +294,7 @@ class StagedBlock(BlockInC):
     def output(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         return self.results(t, x, u, p, self._call_stage(x, u, p))
 
-    def with_stage(self, w: Array) -> "AfterStage":
+    def insert_stage_results(self, w: Array) -> "AfterStage":
         """Return a traceable variant of the block with w (n,) as the results of the C function."""
         return AfterStage(self, w)
 

@@ -81,7 +81,7 @@ class Composite(Block):
         """True if all inner blocks read their inputs before the first step of an inner block."""
 
     @abc.abstractmethod
-    def by_graphs(self) -> Block:
+    def traced_copy(self) -> Block:
         """Return a copy of this block whose inner blocks evaluate traced functions (graphs).
 
         A step of the copy needs much less time than a step of this block. The results of the two
@@ -89,7 +89,7 @@ class Composite(Block):
         """
 
     @abc.abstractmethod
-    def by_fixed_steps(self) -> Block:
+    def fixed_step_copy(self) -> Block:
         """Return a copy of this block with traceable RK4 steps instead of adaptive steps.
 
         The copy has no step memory.

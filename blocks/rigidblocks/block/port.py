@@ -476,7 +476,9 @@ def encode_value(value: Any, of_type: str, shape: tuple[int, ...], what: str) ->
         ValueError: The FMI type cannot represent the value, or the shape differs.
     """
     if of_type in TEXTUAL:
-        return np.reshape([number(one) for one in _as_texts(value, of_type, shape, what)], shape)
+        return np.reshape(
+            [number(one) for one in _flatten_texts(value, of_type, shape, what)], shape
+        )
     array = np.array(value)
     if array.dtype.kind not in "biuf" and array.dtype != object:
         raise TypeError(f"{what} is of type {of_type} and cannot be {value!r}")
@@ -495,7 +497,7 @@ def encode_value(value: Any, of_type: str, shape: tuple[int, ...], what: str) ->
     return np.broadcast_to(array, shape)
 
 
-def _as_texts(value: Any, of_type: str, shape: tuple[int, ...], what: str) -> Sequence[Any]:
+def _flatten_texts(value: Any, of_type: str, shape: tuple[int, ...], what: str) -> Sequence[Any]:
     kind = str if of_type == "String" else bytes
     flat = [value] * prod(shape) if isinstance(value, str | bytes) else _flatten_nested(value)
     if wrong := [one for one in flat if not isinstance(one, kind)]:

@@ -200,7 +200,7 @@ def inner_step(evaluator: Evaluator, m: Array, t: Any, h: float, method: Integra
     x = m[evaluator.memory.x]
     if method.implicit is None:
         return integrate(method, rates(evaluator, m), t, x, h, evaluator.memory.position)
-    evaluator = evaluator.with_inputs_frozen_at(t + 0.5 * h)
+    evaluator = evaluator.freeze_inputs(t + 0.5 * h)
     f = rates(evaluator, m)
 
     def jacobian(t: Any, x: Array) -> tuple[Array, Array]:
@@ -466,7 +466,7 @@ class Stepper(abc.ABC):
         """
 
     @abc.abstractmethod
-    def bound(self, m: Array) -> Callable[[float, float], None]:
+    def bind_memory(self, m: Array) -> Callable[[float, float], None]:
         """Return a function (t, dt) that calls `step` for the memory vector m."""
 
     def refusal(self, m: Array, t: float, dt: float, end: float = np.inf) -> Refusal | None:
@@ -529,12 +529,12 @@ class NumpyStepper(Stepper):
             )
         with_polynomials = PolynomialInputEvaluator(self.evaluator, course, t)
         with np.errstate(all="ignore"):
-            m[:] = with_polynomials.with_inputs(
+            m[:] = with_polynomials.insert_inputs(
                 advance(with_polynomials, m, t, dt, self.method, self.h)
             )
         self._check(m, t + dt)
 
-    def bound(self, m: Array) -> Callable[[float, float], None]:
+    def bind_memory(self, m: Array) -> Callable[[float, float], None]:
         return partial(self.step, m)
 
     def _check(self, m: Array, t: float) -> None:
@@ -616,7 +616,7 @@ class CompiledStepper(Stepper):
         rows = np.ascontiguousarray(course)
         self.judge(self._block_follow(m.ctypes.data, t, dt, rows.ctypes.data), m, t + dt, dt)
 
-    def bound(self, m: Array) -> Callable[[float, float], None]:
+    def bind_memory(self, m: Array) -> Callable[[float, float], None]:
         block_step, address = self.kernel.rb_block_step, m.ctypes.data
 
         def step(t: float, dt: float) -> None:

@@ -23,11 +23,11 @@ from rigidblocks.cli.app import (
 from rigidblocks.cli.input_files import (
     LEFT_OUT,
     TUNABLE,
-    as_identifier,
     check_tunable,
     inertias_of,
     is_system,
     load_run_options,
+    make_identifier,
     parameters_of,
     robot_of,
     stops_of,
@@ -320,7 +320,7 @@ def _robot_fmu(
         own = {port.name for port in plant.parameters}
         names = names and [name if name in own else f"robot.{name}" for name in names]
     check_tunable(plant, names)
-    changes = {"name": asked["name"] or as_identifier(robot.model.name), "tunable": names}
+    changes = {"name": asked["name"] or make_identifier(robot.model.name), "tunable": names}
     changes["method"] = asked["method"] or (ROS2 if joint_friction and not stops else None)
     return export_fmu(plant, path, **{**asked, **changes})
 

@@ -106,7 +106,7 @@ def system_of(path: Path, sensors: bool = False) -> "Loaded":
     system = System()
     try:
         system.add(
-            as_identifier(path.stem), path if path.suffix == ".fmu" else plant_of(path, sensors)
+            make_identifier(path.stem), path if path.suffix == ".fmu" else plant_of(path, sensors)
         )
     except FmuError as error:
         raise ValueError(str(error)) from None
@@ -214,7 +214,7 @@ def stops_of(text: str | None) -> tuple[float, float] | None:
     return K, D
 
 
-def as_identifier(name: str) -> str:
+def make_identifier(name: str) -> str:
     """Return an identifier: `name` with `_` instead of each invalid character."""
     text = re.sub(r"[^A-Za-z0-9_]", "_", name)
     return text if re.match("[A-Za-z_]", text) else f"_{text}"
@@ -265,7 +265,7 @@ def wire_robot(
         driven = replace(inner, elements=(*inner.elements, *described_drives(robot)))
         plant = replace(plant, plant=driven) if isinstance(plant, SensedPlant) else driven
     system = System()
-    system.add("robot", plant.with_wrenches() if forces else plant)
+    system.add("robot", plant.add_wrench_input() if forces else plant)
     if forces:
         system.add("forces", FrameWrenches(robot.model, _frames(robot, forces)))  # type: ignore[arg-type]
         system.connect("robot.q", "forces.q")
@@ -300,5 +300,5 @@ def _frames(robot: "RobotDescription", names: Sequence[str]) -> tuple["Frame", .
             raise ValueError(
                 f"frame '{name}' is fixed to the base; choose a frame on a moving body"
             )
-        frames.append(Frame(as_identifier(name), body, placement))
+        frames.append(Frame(make_identifier(name), body, placement))
     return tuple(frames)

@@ -18,7 +18,7 @@ PAGES = {
 AnyError = TypeVar("AnyError", bound=BaseException)
 
 
-def with_doc_link(error: AnyError, topic: str) -> AnyError:
+def add_doc_link(error: AnyError, topic: str) -> AnyError:
     """Add a note with the documentation page of `topic` to an error, and return the error."""
     error.add_note(f"docs/{PAGES[topic]} is about {topic}")
     return error

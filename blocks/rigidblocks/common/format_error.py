@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from rigidblocks.common.doc_links import with_doc_link
+from rigidblocks.common.doc_links import add_doc_link
 
 
 class FormatError(ValueError):
@@ -21,7 +21,7 @@ def file_error(path: str | Path, line: int | None, text: str) -> FormatError:
     where = f"{path}:{line}" if line else str(path)
     error = FormatError(" ".join(f"{where}: {text}".split()))
     is_system = _SYSTEM_FILE.search(str(path))
-    return with_doc_link(error, "system files" if is_system else "robot files")
+    return add_doc_link(error, "system files" if is_system else "robot files")
 
 
 _SYSTEM_FILE = re.compile(r"\.(ssp|ssd|ssv|ssm|ssb)$|OspSystemStructure", re.IGNORECASE)

@@ -373,7 +373,7 @@ class CompliantPlant(Block):
 
     @cached_property
     def _robot(self) -> Plant:
-        return self.robot.with_wrenches()
+        return self.robot.add_wrench_input()
 
     @property
     def _model(self) -> Model:

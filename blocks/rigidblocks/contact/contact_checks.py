@@ -31,7 +31,7 @@ def check_joints(model: Model) -> None:
     check_kinds(model)
 
 
-def as_ground(given: Any) -> tuple[Shape | Surface, ...]:
+def check_ground(given: Any) -> tuple[Shape | Surface, ...]:
     """Convert the ground, one shape or a sequence of shapes, to a checked tuple of shapes.
 
     Raises:
@@ -67,7 +67,7 @@ def consistent_start_velocity(model: Model, q0: Array, qd0: Array) -> Array:
     return consistent_velocity(model, q0, qd0)
 
 
-def as_exclusions(
+def check_exclusions(
     model: Model, given: Iterable[tuple[str, str]], only_with_shapes: bool = False
 ) -> tuple[tuple[str, str], ...]:
     """Convert the collision exclusions to a tuple, and check their body names.

@@ -7,7 +7,7 @@ from typing import Any
 
 from rigidblocks.block.block import Port
 from rigidblocks.block.external_functions import WrittenBlock
-from rigidblocks.contact.contact_checks import as_ground
+from rigidblocks.contact.contact_checks import check_ground
 from rigidblocks.contact.joint_tables import LoopTables, TreeTables, check_kinds
 from rigidblocks.contact.shape_tables import (
     number_text,
@@ -268,7 +268,7 @@ class ProximitySensor(WrittenBlock):
     def __post_init__(self) -> None:
         check_open(replace(self.model, loops=()), "ProximitySensor")
         check_kinds(self.model)
-        object.__setattr__(self, "ground", as_ground(self.ground))
+        object.__setattr__(self, "ground", check_ground(self.ground))
         object.__setattr__(self, "sensors", tuple(self.sensors))
         if not self.sensors:
             raise ValueError(
@@ -335,7 +335,7 @@ class ProximitySensor(WrittenBlock):
         )
 
 
-def as_sensors(model: Model, ground: Any, sensors: Any) -> tuple[ContactSensor, ...]:
+def check_sensors(model: Model, ground: Any, sensors: Any) -> tuple[ContactSensor, ...]:
     """Convert the contact sensors to a tuple, and check the names of their sides.
 
     Raises:

@@ -10,8 +10,8 @@ import numpy as np
 from rigidblocks.block.block import MOST_IN_C, Block, Port, Record, Values, check_count, finite
 from rigidblocks.block.external_functions import WrittenBlock
 from rigidblocks.contact.contact_checks import (
-    as_exclusions,
-    as_ground,
+    check_exclusions,
+    check_ground,
     check_joint_properties,
     check_joints,
     consistent_start_velocity,
@@ -22,7 +22,7 @@ from rigidblocks.contact.contact_sensors import (
     SHAPES_IN_C,
     ContactSensor,
     SensorTables,
-    as_sensors,
+    check_sensors,
     sensor_offsets,
     sensor_ports,
 )
@@ -31,7 +31,7 @@ from rigidblocks.contact.shape_tables import (
     COEFFICIENTS,
     MaterialPair,
     MaterialTables,
-    as_material_pairs,
+    check_material_pairs,
     number_text,
     scene_tables,
     shape_count,
@@ -161,13 +161,13 @@ class RigidContactPlant(WrittenBlock):
             )
         if self.joint_properties is None:
             object.__setattr__(self, "joint_properties", JointProperties.from_values(self.model.nv))
-        object.__setattr__(self, "ground", as_ground(self.ground))
-        object.__setattr__(self, "sensors", as_sensors(self.model, self.ground, self.sensors))
+        object.__setattr__(self, "ground", check_ground(self.ground))
+        object.__setattr__(self, "sensors", check_sensors(self.model, self.ground, self.sensors))
         object.__setattr__(self, "q0", start_configuration(self.model, self.q0))
         qd0 = np.zeros(self.model.nv) if self.qd0 is None else self.qd0
         qd0 = finite(qd0, (self.model.nv,), "the start value of 'qd'")
         object.__setattr__(self, "qd0", consistent_start_velocity(self.model, self.q0, qd0))
-        object.__setattr__(self, "material_pairs", as_material_pairs(self.material_pairs))
+        object.__setattr__(self, "material_pairs", check_material_pairs(self.material_pairs))
         self._set_coefficients()
         _ = self._coefficients
         if not shape_count(self.model, ()):
@@ -184,7 +184,7 @@ class RigidContactPlant(WrittenBlock):
                 f"moving_tolerance must be above 0 and below 1, but is {self.moving_tolerance!r}"
             )
         check_joint_properties(self.model, self._trees.freedoms)
-        exclusions = as_exclusions(self.model, self.collision_exclusions)
+        exclusions = check_exclusions(self.model, self.collision_exclusions)
         object.__setattr__(self, "collision_exclusions", exclusions)
 
     def _set_coefficients(self) -> None:

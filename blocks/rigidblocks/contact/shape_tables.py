@@ -468,7 +468,7 @@ class MaterialTables:
             yield from (at for _ in shape_rows(shape))
 
 
-def as_material_pairs(pairs: Sequence[MaterialPair]) -> tuple[MaterialPair, ...]:
+def check_material_pairs(pairs: Sequence[MaterialPair]) -> tuple[MaterialPair, ...]:
     """Convert the material pairs to a tuple, and check their types.
 
     Raises:

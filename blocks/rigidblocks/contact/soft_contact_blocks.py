@@ -11,19 +11,19 @@ import numpy as np
 from rigidblocks.block.block import Port, Record, Values
 from rigidblocks.block.external_functions import StagedBlock
 from rigidblocks.contact.compliant_contact import CompliantPlant, check_depth, check_spatial
-from rigidblocks.contact.contact_checks import as_exclusions, as_ground, excluded_pairs
+from rigidblocks.contact.contact_checks import check_exclusions, check_ground, excluded_pairs
 from rigidblocks.contact.contact_sensors import (
     SHAPES_IN_C,
     ContactSensor,
     SensorTables,
-    as_sensors,
+    check_sensors,
     sensor_offsets,
     sensor_ports,
 )
 from rigidblocks.contact.shape_tables import (
     MaterialPair,
     MaterialTables,
-    as_material_pairs,
+    check_material_pairs,
     number_text,
     placed_rows,
     polytope_row,
@@ -248,14 +248,14 @@ class SoftContact(StagedBlock):
     sensors: tuple[ContactSensor, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ground", as_ground(self.ground))
-        object.__setattr__(self, "material_pairs", as_material_pairs(self.material_pairs))
+        object.__setattr__(self, "ground", check_ground(self.ground))
+        object.__setattr__(self, "material_pairs", check_material_pairs(self.material_pairs))
         check_spatial(self.model)
-        object.__setattr__(self, "sensors", as_sensors(self.model, self.ground, self.sensors))
+        object.__setattr__(self, "sensors", check_sensors(self.model, self.ground, self.sensors))
         check_depth(self.depth_ref)
         if not (np.isfinite(self.dissipation) and self.dissipation >= 0.0):
             raise ValueError(f"dissipation must not be negative, but is {self.dissipation} s/m")
-        exclusions = as_exclusions(self.model, self.collision_exclusions, only_with_shapes=True)
+        exclusions = check_exclusions(self.model, self.collision_exclusions, only_with_shapes=True)
         object.__setattr__(self, "collision_exclusions", exclusions)
         if not self.shapes.candidate_pairs:
             raise ValueError(
@@ -500,7 +500,7 @@ class SoftContactPlant(CompliantPlant, StagedBlock):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "ground", as_ground(self.ground))
+        object.__setattr__(self, "ground", check_ground(self.ground))
         _ = self.contact
 
     @cached_property

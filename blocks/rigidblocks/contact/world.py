@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from rigidblocks.block.port import finite
 from rigidblocks.common.name_hints import explain_calls
-from rigidblocks.contact.contact_checks import as_ground
+from rigidblocks.contact.contact_checks import check_ground
 from rigidblocks.contact.contact_sensors import ContactSensor
 from rigidblocks.contact.rigid_contact_plant import RigidContactPlant
 from rigidblocks.contact.soft_contact_blocks import SoftContactPlant
@@ -463,7 +463,7 @@ class World:
 
     def add_ground(self, *shapes: Shape | Surface) -> None:
         """Add static shapes in world coordinates."""
-        self._ground += as_ground(shapes)
+        self._ground += check_ground(shapes)
 
     def exclude_collision(self, first: str, second: str) -> None:
         """Exclude collisions between two members or bodies (robot.body).

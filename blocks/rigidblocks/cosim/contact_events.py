@@ -38,7 +38,7 @@ from rigidblocks.cosim.results.result import Result
 from rigidblocks.dynamics.forward import aba
 from rigidblocks.kernels.traced_evaluator import numpy_evaluator
 from rigidblocks.library.common_ports import motion_states
-from rigidblocks.robot.configuration import as_configuration, integrate, rate, unit_quaternions
+from rigidblocks.robot.configuration import configuration_array, integrate, rate, unit_quaternions
 from rigidblocks.robot.model import Model
 from rigidblocks.spatial.spatial import Array
 from rigidblocks.tracing.compiled_functions import CompiledFunction, compile_function
@@ -265,7 +265,7 @@ def simulate_contact(
         ArithmeticError: No motion is possible, or more than 100 + 10 n events occur within one dt.
     """
     grid = communication_points(0.0, t_stop, dt)
-    q0, qd0 = as_configuration(model, q0), np.array(qd0, dtype=float)
+    q0, qd0 = configuration_array(model, q0), np.array(qd0, dtype=float)
     chosen = method_of(method, rtol)
     longest = dt if h is None and isinstance(chosen, Integrator) else longest_step(chosen, h)
     shown = longest if isinstance(chosen, Integrator) else MIN_ROTATION_TIME
@@ -433,7 +433,7 @@ class Scene:
         equation = self.equations.mobility(q, qd, closed)
         D, M, HinvT = equation.D, equation.M, equation.HinvT
 
-        def least(rows: list[int], change: Array) -> Array:
+        def minimum_norm_change(rows: list[int], change: Array) -> Array:
             # smallest motion (nv,), in the metric H, that changes the gaps or velocities in the
             # contact directions `rows` by `change`
             force = np.linalg.lstsq(M[np.ix_(rows, rows)], change, rcond=1e-10)[0]
@@ -442,7 +442,9 @@ class Scene:
         normal = list(D.z.values())
         gaps = equation.surfaces.gap[list(D.z)]
         still = normal + [k for i in (phase.sticking if phase else ()) for k in D.tangents(i)]
-        return integrate(self.model, q, -least(normal, gaps)), qd - least(still, equation.w[still])
+        return integrate(
+            self.model, q, -minimum_norm_change(normal, gaps)
+        ), qd - minimum_norm_change(still, equation.w[still])
 
 
 @dataclass(frozen=True, eq=False)

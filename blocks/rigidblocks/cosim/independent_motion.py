@@ -21,7 +21,7 @@ from rigidblocks.dynamics.loops.independent_coordinates import (
     reduced_dynamics,
 )
 from rigidblocks.library.common_ports import motion_states
-from rigidblocks.robot.configuration import as_configuration
+from rigidblocks.robot.configuration import configuration_array
 from rigidblocks.robot.configuration import integrate as moved_by
 from rigidblocks.robot.tree import Tree
 from rigidblocks.spatial.spatial import Array
@@ -81,7 +81,7 @@ def move_independently(
         raise ValueError(
             f"motion in independent coordinates needs an explicit method, not '{method.name}'"
         )
-    q, qd = as_configuration(model, q), np.asarray(qd, dtype=float)
+    q, qd = configuration_array(model, q), np.asarray(qd, dtype=float)
     good = choose(model, q)
     coordinates, best = coordinates or good, _condition(good, q)
     rows, changes = [(q, qd)], list[CoordinateChange]()
@@ -102,9 +102,7 @@ def move_independently(
 
 def _condition(coordinates: LinearCoordinates, q: Array) -> float:
     """Return the condition number of the coordinates at q, which is large near singularities."""
-    return coordinate_condition(
-        coordinates.model, coordinates, q, coordinates.from_configuration(q)
-    )
+    return coordinate_condition(coordinates.model, coordinates, q, coordinates.coordinates_at(q))
 
 
 @dataclass(frozen=True, eq=False)  # eq=False, because == compares arrays element by element
@@ -126,7 +124,7 @@ class _Motion:
         cls, coordinates: LinearCoordinates, q: Array, qd: Array, tau: Forces
     ) -> _Motion:
         """Return the equations of motion in `coordinates` near the configuration q."""
-        y = coordinates.from_configuration(q)
+        y = coordinates.coordinates_at(q)
         G = independent_motion(coordinates.model, coordinates, q, qd, y).G
         return cls(coordinates, q, y, G, tau)
 
@@ -138,7 +136,7 @@ class _Motion:
 
     def coordinates_of(self, q: Array, qd: Array) -> Array:
         """Return the state x = (y, yd) of the positions q (nq,) and velocities qd (nv,)."""
-        y = self.coordinates.from_configuration(q)
+        y = self.coordinates.coordinates_at(q)
         return np.concatenate([y, self.coordinates.D1(q, y) @ qd])
 
     def state(self, x: Array) -> tuple[Array, Array]:

@@ -32,12 +32,12 @@ from rigidblocks.cosim.masters.network import Network, error_text
 from rigidblocks.cosim.masters.run_plan import (
     Plan,
     PrepareOptions,
+    add_defaults,
     check_names,
     check_numbers,
     check_path,
     communication_points,
     make_plan,
-    with_defaults,
 )
 from rigidblocks.cosim.results.recording import RecordOptions, check_finite, select_ports
 from rigidblocks.cosim.results.result import Result
@@ -184,7 +184,7 @@ class Run(AttributeHints):
         check_watcher(view)
         plan = self._plan_with_start(start)
         if scenario is not None:
-            plan = plan.with_scenario(Scenario.parse(scenario))
+            plan = plan.add_scenario(Scenario.parse(scenario))
         grid = communication_points(plan.t_start, t_stop, plan.dt)
         wanted = RecordOptions(self._record, self._every, None if save is None else Path(save))
         wanted.check(plan.wiring, grid)
@@ -390,7 +390,7 @@ class Run(AttributeHints):
 
     def _plan_with_start(self, start: Mapping[str, Any] | None) -> Plan:
         return (
-            self._plan.with_wiring(self._plan.wiring.with_start_values(start))
+            self._plan.replace_wiring(self._plan.wiring.replace_start_values(start))
             if start
             else self._plan
         )
@@ -598,7 +598,7 @@ def prepare(
 
     The function raises the exceptions of `simulate` that do not concern the end time.
     """
-    chosen = with_defaults(prepare, options, PrepareOptions)
+    chosen = add_defaults(prepare, options, PrepareOptions)
     record, every = chosen["record"], chosen["every"]
     plan = make_plan(system, dt, t_start, form, options)
     check_names({"record": record})

@@ -23,7 +23,7 @@ from tqdm import tqdm  # in notebooks, a graphical progress bar would need ipywi
 
 from rigidblocks.block.adaptive_methods import step_diagnostics
 from rigidblocks.block.block import check_count
-from rigidblocks.common.doc_links import with_doc_link
+from rigidblocks.common.doc_links import add_doc_link
 from rigidblocks.common.name_hints import explain_calls
 from rigidblocks.cosim.diagnosis import block_remarks, explain_divergence, start_warnings
 from rigidblocks.cosim.graph.fmu_part import FmuError
@@ -37,12 +37,12 @@ from rigidblocks.cosim.masters.run_plan import (
     Grid,
     Plan,
     RunOptions,
+    add_defaults,
     check_names,
     check_numbers,
     check_path,
     communication_points,
     make_plan,
-    with_defaults,
 )
 from rigidblocks.cosim.results import result_files as files
 from rigidblocks.cosim.results.recording import Recording, RecordOptions
@@ -146,7 +146,7 @@ def simulate(
     the eigenvalues that `Block.modes` returns. The remarks of blocks on the run (`Block.remarks`)
     are written to the log `rigidblocks`.
     """
-    chosen = with_defaults(simulate, options, RunOptions)
+    chosen = add_defaults(simulate, options, RunOptions)
     record, every, save = chosen["record"], chosen["every"], chosen["save"]
     real_time, overrun = chosen["real_time"], chosen["overrun"]
     check_numbers({"t_stop": t_stop, "dt": dt, "t_start": t_start})
@@ -166,7 +166,7 @@ def simulate(
         )
     plan = make_plan(system, dt, t_start, form, options)
     if scenario is not None:
-        plan = plan.with_scenario(Scenario.parse(scenario))
+        plan = plan.add_scenario(Scenario.parse(scenario))
     wanted = RecordOptions(tuple(record), every, None if save is None else Path(save))
     wanted.check(plan.wiring, grid)
     pace = None if real_time is None else Pace(real_time, dt, overrun)
@@ -465,7 +465,7 @@ def run_error(
     error = SimulationError(text, result)
     for note in getattr(failure, "__notes__", ()):
         error.add_note(note)
-    return with_doc_link(error, "numbers that are not finite") if _is_lost(failure) else error
+    return add_doc_link(error, "numbers that are not finite") if _is_lost(failure) else error
 
 
 def _is_lost(failure: BaseException | None) -> bool:

@@ -22,8 +22,8 @@ from rigidblocks.dynamics.force_elements import (
     AlongJoint,
     AlongVelocity,
     JointSum,
-    as_joint_line,
     check_name,
+    joint_line,
 )
 from rigidblocks.dynamics.force_laws import Law, Number, Numbers
 from rigidblocks.dynamics.motors import (
@@ -228,18 +228,22 @@ class Gearbox(Numbers):
         """Return the force at the joint: `force` minus the loss at the joint speed `speed`."""
         if self.efficiency is None:
             return force
-        loss = select(less(0.0, force * speed), 1.0 - self.efficiency, 1.0 / self._back - 1.0)
+        loss = select(
+            less(0.0, force * speed), 1.0 - self.efficiency, 1.0 / self._reverse_efficiency - 1.0
+        )
         return force - np.abs(force) * np.tanh(speed / self.width) * loss
 
     def motor_force(self, force: Any, speed: Any) -> Any:
         """Return the force before the loss that causes `force` at the joint."""
         if self.efficiency is None:
             return force
-        loss = select(less(0.0, force * speed), 1.0 / self.efficiency - 1.0, 1.0 - self._back)
+        loss = select(
+            less(0.0, force * speed), 1.0 / self.efficiency - 1.0, 1.0 - self._reverse_efficiency
+        )
         return force + np.abs(force) * np.tanh(speed / self.width) * loss
 
     @property
-    def _back(self) -> Any:
+    def _reverse_efficiency(self) -> Any:
         return self.efficiency if self.back_efficiency is None else self.back_efficiency
 
 
@@ -359,7 +363,7 @@ class Follower(Numbers):
 
     def units(self, model: Tree, by: str) -> dict[str, str]:
         """Return the units of the parameters; `by` is the unit of the joint of the drive."""
-        line = as_joint_line(self.joint)
+        line = joint_line(self.joint)
         if isinstance(line, AlongVelocity):
             raise ValueError(
                 "gears support only joints whose velocities are the derivatives of their positions"
@@ -486,7 +490,7 @@ class Drive:
     @property
     def line(self) -> AlongJoint | JointSum:
         """Joint variable or sum of joint variables that the drive moves."""
-        return self.joint if isinstance(self.joint, JointSum) else as_joint_line(self.joint)
+        return self.joint if isinstance(self.joint, JointSum) else joint_line(self.joint)
 
     @property
     def has_force(self) -> bool:
@@ -544,7 +548,7 @@ class Drive:
             raise ValueError(f"a {type(self.motor).__name__} needs a prismatic joint")
         return units | UNITS
 
-    def with_parameters(self, **values: Any) -> Self:
+    def replace_parameters(self, **values: Any) -> Self:
         """Return an unchecked copy with the given parameter values (floats or traced values)."""
         changed: dict[str, Any] = {}
         for prefix, record in self._components().items():
@@ -553,9 +557,9 @@ class Drive:
                 for name in record.numbers()
                 if f"{prefix}_{name}" in values
             }
-            changed[prefix] = record.with_parameters(**own)
+            changed[prefix] = record.replace_parameters(**own)
         if "thermal" in changed:
-            changed["motor"] = changed["motor"].with_parameters(thermal=changed.pop("thermal"))
+            changed["motor"] = changed["motor"].replace_parameters(thermal=changed.pop("thermal"))
         other = object.__new__(type(self))
         vars(other).update({**vars(self), **changed})
         return other
@@ -629,7 +633,7 @@ class Drive:
         law: Law | None = getattr(self, field)
         if law is None or not law.remembers:
             return law
-        return law.with_parameters(**{name: x[f"{field}_{name}"] for name in law.remembers})
+        return law.replace_parameters(**{name: x[f"{field}_{name}"] for name in law.remembers})
 
     def effects(
         self, s: Any, sd: Any, command: Mapping[str, Any], x: Mapping[str, Any]
@@ -658,7 +662,7 @@ class Drive:
         if law is not None:
             net = net + law.force(rotor.angle, rotor.speed)
             energy = energy + law.energy(rotor.angle)
-            rates |= _with_prefix("motor_friction", law.rates(rotor.angle, rotor.speed))
+            rates |= _prefix_names("motor_friction", law.rates(rotor.angle, rotor.speed))
         outputs = {
             "motor_force" if self.motor.is_linear else "torque": motor.torque,
             **motor.outputs,
@@ -677,7 +681,7 @@ class Drive:
         if law is not None:
             force = force + law.force(s, sd)
             energy = energy + law.energy(s)
-            rates |= _with_prefix("friction", law.rates(s, sd))
+            rates |= _prefix_names("friction", law.rates(s, sd))
         if self.servo is not None:
             if self.effort is not None:
                 excess = excess + (clip_with_events(force, -self.effort, self.effort) - force)
@@ -747,7 +751,7 @@ class Drive:
         return tuple(found)
 
 
-def _with_prefix(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def _prefix_names(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
     return {f"{prefix}_{name}": value for name, value in values.items()}
 
 

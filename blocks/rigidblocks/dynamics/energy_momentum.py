@@ -10,10 +10,10 @@ import numpy as np
 from rigidblocks.dynamics.forward import composite_inertias
 from rigidblocks.dynamics.joint_kinematics import (
     base_transforms,
+    body_lists,
+    body_transform,
     check_lengths,
     joint_kinematics,
-    per_body,
-    to_body,
     transforms_and_subspaces,
 )
 from rigidblocks.dynamics.kinematics import body_poses
@@ -84,7 +84,7 @@ def body_energy(
     body. `v_p` and `X0_p` are the velocity and the pose of the parent, and `gravity` is g (3,).
     """
     XJ, _, vJ, _ = model.joint[i].jcalc(q, qd)
-    X = to_body(model, i, XJ, q)
+    X = body_transform(model, i, XJ, q)
     v, X0, body = X @ v_p + vJ, X @ X0_p, model.inertia[i]
     return v, X0, v @ (body @ v) / 2 - gravity @ (body.m * X0.r + X0.E.T @ body.h)
 
@@ -106,7 +106,7 @@ def momentum(model: Model, q: Array, qd: Array) -> Array:
         qd: Joint velocities (nv,).
     """
     check_lengths(model, q=q, qd=qd)
-    Xup, v, h = per_body(model, 3)
+    Xup, v, h = body_lists(model, 3)
     v[-1] = h[-1] = model.algebra.zero()
 
     # outward: velocities, and the momentum of each body

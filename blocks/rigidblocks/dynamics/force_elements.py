@@ -81,7 +81,7 @@ class Line(abc.ABC):
     def length(self, model: Tree, motion: Motion) -> Length:
         """Return the length, its time derivative and its loads for a motion of the model."""
 
-    def in_gravity(self, gravity: Any) -> "Line":
+    def adapt_to_gravity(self, gravity: Any) -> "Line":
         """Return the line for a plant with the gravity (3,) [m/s^2].
 
         The default implementation returns the line itself. Lines whose length depends on gravity
@@ -274,7 +274,7 @@ class AgainstGravity(Line):
             raise ValueError(f"the magnitude of gravity must be positive, not {self.magnitude}")
         return TRANSLATION
 
-    def in_gravity(self, gravity: Any) -> Line:
+    def adapt_to_gravity(self, gravity: Any) -> Line:
         return replace(self, gravity=gravity)
 
     def length(self, model: Tree, motion: Motion) -> Length:
@@ -375,7 +375,7 @@ class ForceElement:
     def __post_init__(self) -> None:
         check_name(self.name)
         if isinstance(self.along, str | int):
-            object.__setattr__(self, "along", as_joint_line(self.along))
+            object.__setattr__(self, "along", joint_line(self.along))
         if not isinstance(self.along, Line):
             raise TypeError(
                 f"`along` of element '{self.name}' must be a joint or a `Between` of two points, "
@@ -399,9 +399,9 @@ class ForceElement:
         """Return the parameters of the force law by name, each with its description."""
         return self.law.numbers()
 
-    def with_parameters(self, **values: Any) -> "ForceElement":
+    def replace_parameters(self, **values: Any) -> "ForceElement":
         """Return a copy with new parameter values, floats or traced values, without checks."""
-        return replace(self, law=self.law.with_parameters(**values))
+        return replace(self, law=self.law.replace_parameters(**values))
 
 
 class ElementEffects(NamedTuple):
@@ -518,7 +518,7 @@ def zero_loads(model: Tree) -> Loads:
     return Loads(np.zeros(model.nv), np.zeros((model.nb, len(model.algebra.zero()))))
 
 
-def as_joint_line(joint: str | int | AlongJoint) -> AlongJoint:
+def joint_line(joint: str | int | AlongJoint) -> AlongJoint:
     """Convert a joint name or index to a line; return an `AlongJoint` unchanged."""
     return joint if isinstance(joint, AlongJoint) else AlongJoint(joint)
 

@@ -115,7 +115,7 @@ class Numbers:
         del self
         return value is not None
 
-    def with_parameters(self, **values: Any) -> Self:
+    def replace_parameters(self, **values: Any) -> Self:
         """Return a copy with new parameter values, floats or traced values, without checks."""
         other = object.__new__(type(self))
         vars(other).update({**vars(self), **values})

@@ -20,13 +20,13 @@ import numpy as np
 from rigidblocks.dynamics.inverse import bias_force, rnea, transmitted_force
 from rigidblocks.dynamics.joint_kinematics import (
     Base,
+    body_lists,
+    body_transform,
     check_lengths,
     fixed_base,
     minus_gravity,
-    per_body,
     subtract_external_forces,
     supporting_joints,
-    to_body,
     transforms_and_subspaces,
 )
 from rigidblocks.robot.tree import Tree, check_resistance
@@ -155,7 +155,7 @@ def inertia_times(model: Tree, q: Array, qdd: Array) -> Array:
     """
     check_lengths(model, q=q, qdd=qdd)
     Xup, S = transforms_and_subspaces(model, q)
-    a, f, tau = per_body(model, 3)
+    a, f, tau = body_lists(model, 3)
     a[-1] = model.algebra.zero()
 
     # outward: accelerations, and the net force of each body
@@ -250,7 +250,7 @@ def aba_outward_pass(
     model: Tree, base: Base, q: Array, qd: Array, f_ext: Array | None = None
 ) -> Bodies:
     """Return the velocities and rigid-body terms of the bodies, in the first (outward) pass."""
-    b, (Xup, S, v, c, IA, pA) = base.body, per_body(model, 6)
+    b, (Xup, S, v, c, IA, pA) = base.body, body_lists(model, 6)
     v[b] = base.v
     if b >= 0:
         IA[b], pA[b] = rigid_body_terms(model, b, base.v)
@@ -267,7 +267,7 @@ def aba_inward_pass(model: Tree, bodies: Bodies, step: ArticulatedStep) -> Artic
     """
     base, Xup, S, _, c = bodies[:5]
     IA, pA = list(bodies.IA), list(bodies.pA)
-    UDinv, qdd0 = per_body(model, 2)
+    UDinv, qdd0 = body_lists(model, 2)
     for i in reversed(range(base + 1, model.nb)):
         UDinv[i], qdd0[i], Ia, pa = step(i, Xup[i], S[i], c[i], IA[i], pA[i])
         if (p := model.parent[i]) >= 0:
@@ -278,7 +278,7 @@ def aba_inward_pass(model: Tree, bodies: Bodies, step: ArticulatedStep) -> Artic
 def accelerations(model: Tree, joined: Articulated, a_base: Array) -> Accelerations:
     """Return the joint and body accelerations for the base acceleration `a_base` (third pass)."""
     (base, Xup, S, _, c, _, _), UDinv, qdd0 = joined
-    a, qdd = per_body(model, 2)
+    a, qdd = body_lists(model, 2)
     a[base] = a_base
     for i in range(base + 1, model.nb):
         a_p = a[model.parent[i]]
@@ -297,7 +297,7 @@ def outward_step(model: Tree, i: int, q: Array, qd: Array, v_p: Array) -> tuple[
     in `Transform.carry`.
     """
     XJ, S, vJ, cJ = model.joint[i].jcalc(q, qd)
-    Xup = to_body(model, i, XJ, q)
+    Xup = body_transform(model, i, XJ, q)
     v = Xup @ v_p + vJ
     c = Xup.carry(v_p, model.algebra.zero()) + cJ + model.algebra.coriolis(v, vJ)
     return Xup, S, v, c, *rigid_body_terms(model, i, v)
@@ -305,7 +305,7 @@ def outward_step(model: Tree, i: int, q: Array, qd: Array, v_p: Array) -> tuple[
 
 def rigid_body_terms(model: Tree, i: int, v: Array) -> tuple[Any, Array]:
     """Return the rigid-body inertia IA = I and the bias force pA = v x* I v of body i."""
-    return model.inertia[i].to_articulated(), model.inertia[i].force(v, model.algebra.zero())
+    return model.inertia[i].articulated_inertia(), model.inertia[i].force(v, model.algebra.zero())
 
 
 def articulated_step(

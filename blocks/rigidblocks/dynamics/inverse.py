@@ -6,12 +6,12 @@ import numpy as np
 
 from rigidblocks.dynamics.joint_kinematics import (
     Base,
+    body_lists,
+    body_transform,
     check_lengths,
     fixed_base,
     minus_gravity,
-    per_body,
     subtract_external_forces,
-    to_body,
 )
 from rigidblocks.robot.tree import Tree
 from rigidblocks.spatial.spatial import Array
@@ -72,7 +72,7 @@ def net_forces(
     This is the outward pass of the recursive Newton-Euler algorithm. It starts at a base with the
     acceleration `a_base`.
     """
-    b, (Xup, S, v, a, f) = base.body, per_body(model, 5)
+    b, (Xup, S, v, a, f) = base.body, body_lists(model, 5)
     v[b], a[b] = base.v, a_base
     if b >= 0:
         f[b] = model.inertia[b].force(base.v, a_base)
@@ -95,7 +95,7 @@ def net_force(
     body origin, as defined in `Transform.carry`.
     """
     XJ, S, vJ, cJ = model.joint[i].jcalc(q, qd)
-    Xup = to_body(model, i, XJ, q)
+    Xup = body_transform(model, i, XJ, q)
     v = Xup @ v_p + vJ
     a = Xup.carry(v_p, a_p) + S @ qdd + cJ + model.algebra.coriolis(v, vJ)
     return Xup, S, v, a, model.inertia[i].force(v, a)

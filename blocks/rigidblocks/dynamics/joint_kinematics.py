@@ -21,7 +21,7 @@ def joint_kinematics(model: Tree, i: int, q: Array, qd: Array) -> tuple[Any, Arr
     Xup is the transform from the parent to body i. S, vJ and cJ are in coordinates of body i.
     """
     XJ, S, vJ, cJ = model.joint[i].jcalc(q[model.q_slices[i]], qd[model.v_slices[i]])
-    return to_body(model, i, XJ, q), S, vJ, cJ
+    return body_transform(model, i, XJ, q), S, vJ, cJ
 
 
 def transforms_and_subspaces(model: Tree, q: Array, base: int = -1) -> tuple[list[Any], list[Any]]:
@@ -29,13 +29,13 @@ def transforms_and_subspaces(model: Tree, q: Array, base: int = -1) -> tuple[lis
 
     Xup[i] is the transform from the parent to body i.
     """
-    (Xup, S), still = per_body(model, 2), np.zeros(model.nv)
+    (Xup, S), still = body_lists(model, 2), np.zeros(model.nv)
     for i in range(base + 1, model.nb):
         Xup[i], S[i], _, _ = joint_kinematics(model, i, q, still)
     return Xup, S
 
 
-def to_body(model: Tree, i: int, XJ: Any, q: Array) -> Any:
+def body_transform(model: Tree, i: int, XJ: Any, q: Array) -> Any:
     """Return the transform Xup = XJ Xtree from the parent to body i.
 
     If q is traced, the result stores the factors XJ and Xtree.
@@ -93,7 +93,7 @@ def minus_gravity(model: Tree, gravity: Array | None) -> Array:
     return -a_g
 
 
-def per_body(model: Tree, count: int) -> tuple[list[Any], ...]:
+def body_lists(model: Tree, count: int) -> tuple[list[Any], ...]:
     """Return `count` lists with nb + 1 items, initially None, for the bodies and the base."""
     return tuple([None] * (model.nb + 1) for _ in range(count))
 

@@ -35,7 +35,7 @@ from rigidblocks.dynamics.joint_kinematics import (
     support,
 )
 from rigidblocks.robot.configuration import (
-    as_configuration,
+    configuration_array,
     integrate,
     neutral,
     random_configuration,
@@ -399,7 +399,7 @@ def forward_kinematics(robot: Model | Frames, q: ArrayLike) -> dict[str, Transfo
             the model is planar.
     """
     model = _spatial_model(robot)
-    poses = [*body_poses(model, as_configuration(model, q)), identity()]
+    poses = [*body_poses(model, configuration_array(model, q)), identity()]
     if isinstance(robot, Model):
         return dict(zip(model.body_names, poses, strict=False))
     return {name: one.placement @ poses[one.body] for name, one in robot.frames.items()}
@@ -417,7 +417,7 @@ def frame_pose(robot: Model | Frames, q: ArrayLike, frame: str | int) -> Transfo
         ValueError: The frame does not exist, the configuration is invalid or the model is planar.
     """
     model, body, placement = _find_frame(robot, frame)
-    q = as_configuration(model, q)
+    q = configuration_array(model, q)
     pose: Transform = placement if body < 0 else placement @ body_poses(model, q)[body]
     return pose
 
@@ -441,7 +441,7 @@ def frame_jacobian(
         ValueError: The frame does not exist, the configuration is invalid or the model is planar.
     """
     model, body, place = _find_frame(robot, frame)
-    q = as_configuration(model, q)
+    q = configuration_array(model, q)
     if body < 0:
         return np.zeros((6, model.nv))
     return base_jacobian(model, q, body, place if placement is None else placement @ place)
@@ -542,7 +542,7 @@ def inverse_kinematics(
     ]
     low, high = _limits(model, *given)
     start = q0 if q0 is not None or isinstance(robot, Model) else robot.q0
-    q = as_configuration(model, neutral(model) if start is None else start)
+    q = configuration_array(model, neutral(model) if start is None else start)
     found = _descend(model, tasks, np.clip(q, low, high), low, high, tolerance, steps)
     count, rng = found.steps, np.random.default_rng(seed)
     for _ in range((20 if q0 is None else 0) if restarts is None else restarts):

@@ -15,7 +15,7 @@ from rigidblocks.robot.joints import (
     Spherical,
     StringConstraint,
 )
-from rigidblocks.robot.joints.holonomic import Z, onto_z
+from rigidblocks.robot.joints.holonomic import Z, rotation_to_z
 from rigidblocks.robot.model import Model
 from rigidblocks.robot.shapes import Shape
 from rigidblocks.spatial.spatial import Array, RigidInertia, Transform, identity, rotz, xlt
@@ -55,9 +55,9 @@ def align_joint_axes(model: Model) -> Model:
     where p is the parent of body i. The joint variables, the joint forces and the base frame do not
     change. The external wrenches are in base coordinates, so they do not change either.
     """
-    joints, rotations = zip(*(joint.in_aligned_frames() for joint in model.joint), strict=True)
+    joints, rotations = zip(*(joint.align_frames() for joint in model.joint), strict=True)
     if joints == model.joint and all(
-        loop.joint.in_aligned_frames()[0] == loop.joint for loop in model.loops
+        loop.joint.align_frames()[0] == loop.joint for loop in model.loops
     ):
         return model
     turns = [Transform(E, np.zeros(3)) for E in rotations]
@@ -82,7 +82,7 @@ def align_axes_with_z(model: Model) -> EquivalentModel:
     joints, rotations = list(model.joint), [np.eye(3)] * model.nb
     for i, joint in enumerate(model.joint):
         if isinstance(joint, Revolute | Prismatic | Helical) and not is_along_z(joint):
-            joints[i], rotations[i] = replace(joint, axis=Z), onto_z(joint.axis)
+            joints[i], rotations[i] = replace(joint, axis=Z), rotation_to_z(joint.axis)
     turns = [Transform(E, np.zeros(3)) for E in rotations]
     return _equivalent_model(model, tuple(joints), *_rotate_bodies(model, turns))
 
@@ -125,7 +125,7 @@ def _rotate_string(string: StringConstraint, rotations: tuple[Array, ...]) -> St
 
 def _align_loop(loop: LoopJoint, turns: list[Transform]) -> LoopJoint:
     """Express a loop joint in the rotated body frames; the base is the last item of `turns`."""
-    joint, E = loop.joint.in_aligned_frames()
+    joint, E = loop.joint.align_frames()
     turn = Transform(E, np.zeros(3))
     Xp = turn @ loop.Xp @ turns[loop.predecessor].inverse()
     Xs = turn @ loop.Xs @ turns[loop.successor].inverse()
@@ -151,7 +151,7 @@ def _use_denavit_hartenberg_frames(model: Model) -> EquivalentModel:
     joint, Xtree = list(model.joint), list(model.Xtree)
     for i, p in enumerate(model.parent):
         if is_along_z(model.joint[i]):
-            moves[i] = _to_common_normals(model, i, first_child.get(i))
+            moves[i] = _dh_frame_transform(model, i, first_child.get(i))
         X = moves[i] @ model.Xtree[i] @ moves[p].inverse()
 
         # move a remaining rotation about z to the joint or, without children, to the body frame
@@ -168,7 +168,7 @@ def _use_denavit_hartenberg_frames(model: Model) -> EquivalentModel:
     return _equivalent_model(model, tuple(joint), tuple(Xtree), tuple(inertia))
 
 
-def _to_common_normals(model: Model, i: int, child: int | None) -> Transform:
+def _dh_frame_transform(model: Model, i: int, child: int | None) -> Transform:
     """Return the transform from body frame i to its DH frame, a screw about the z axis.
 
     The origin moves to the foot of the normal between the z axes of body and parent. x is along the

@@ -82,7 +82,7 @@ def articulated_inertias(model: Tree, q: Array) -> list[Any]:
 
     The inertias are in body coordinates (RBDA Eq 7.21, 7.23).
     """
-    IA = [body.to_articulated() for body in model.inertia]
+    IA = [body.articulated_inertia() for body in model.inertia]
     for i in reversed(range(model.nb)):
         Xup, S, _, _ = joint_kinematics(model, i, q, np.zeros(model.nv))
         if (p := model.parent[i]) >= 0:

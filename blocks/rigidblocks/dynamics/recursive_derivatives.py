@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rigidblocks.dynamics.joint_kinematics import (
+    body_lists,
     check_lengths,
     joint_kinematics,
     minus_gravity,
-    per_body,
 )
 from rigidblocks.robot.joints.base import subspace_rate
 from rigidblocks.robot.tree import Tree
@@ -70,7 +70,7 @@ def rnea_derivatives(
     check_lengths(model, q=q, qd=qd, qdd=qdd)
     check_constant_subspaces(model)
     Xup, S, f, df = _net_forces(model, q, qd, qdd, minus_gravity(model, gravity))
-    tau, dtau = per_body(model, 2)
+    tau, dtau = body_lists(model, 2)
 
     # inward: each joint transmits the force of its subtree, and a change of q rotates this force
     for i in reversed(range(model.nb)):
@@ -102,7 +102,7 @@ def _net_forces(
     model: Tree, q: Array, qd: Array, qdd: Array, a_base: Array
 ) -> tuple[list[Any], ...]:
     """Compute Xup, S, the net forces and their derivatives of all bodies in an outward pass."""
-    Xup, S, f, df, motion = per_body(model, 5)
+    Xup, S, f, df, motion = body_lists(model, 5)
     v0, d0 = model.algebra.zero(), np.zeros((len(a_base), 2 * model.nv))
     motion[-1] = _Motion(v0, a_base, d0, d0)
     for i, p in enumerate(model.parent):

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.dynamics.force_elements import AlongJoint, as_joint_line
+from rigidblocks.dynamics.force_elements import AlongJoint, joint_line
 from rigidblocks.dynamics.forward import JointDynamics, crba, hybrid_dynamics
 from rigidblocks.dynamics.inverse import bias_force, rnea
 from rigidblocks.robot.model import Model
@@ -228,7 +228,7 @@ class Transmissions(NamedTuple):
         G[independent, range(len(independent))] = 1.0
         for k, drive in self.driven.items():
             G[k, independent.index(drive.by)] = drive.ratio
-        return _as_floats(G)
+        return _convert_to_floats(G)
 
 
 def transmissions(
@@ -242,17 +242,17 @@ def transmissions(
     inertia: Array = np.zeros(model.nv, dtype=object)
     given: dict[int, GearRelation] = {}
     for rotor in rotors:
-        k = as_joint_line(rotor.joint).variables(model)[1]
+        k = joint_line(rotor.joint).variables(model)[1]
         inertia[k] = inertia[k] + rotor.ratio * rotor.ratio * rotor.inertia
     for pair in pairs:
-        k, by = (as_joint_line(joint).variables(model)[1] for joint in (pair.driven, pair.by))
+        k, by = (joint_line(joint).variables(model)[1] for joint in (pair.driven, pair.by))
         if k in given:
             raise ValueError(
                 f"{_joint_of(model, k)} is driven by two gears; at most one gear can drive a joint"
             )
         given[k] = GearRelation(by, pair.ratio, pair.offset)
     return Transmissions(
-        _as_floats(inertia), {k: _relation_to_independent(model, given, k) for k in given}
+        _convert_to_floats(inertia), {k: _relation_to_independent(model, given, k) for k in given}
     )
 
 
@@ -281,7 +281,7 @@ def gear_constraints(
     for row, (k, (by, ratio, offset)) in zip(K, driven.items(), strict=True):
         row[k], row[by] = 1.0, -ratio
         delta.append(q[positions[k]] - (ratio * q[positions[by]] + offset))
-    return _as_floats(K), np.array(delta)
+    return _convert_to_floats(K), np.array(delta)
 
 
 def geared_accelerations(
@@ -376,6 +376,6 @@ def _joint_of(model: Tree, k: int) -> str:
     )
 
 
-def _as_floats(array: Array) -> Array:
+def _convert_to_floats(array: Array) -> Array:
     """Return the array as floats if it has no traced elements, otherwise unchanged."""
     return array if any(is_traced(x) for x in array.flat) else array.astype(float)

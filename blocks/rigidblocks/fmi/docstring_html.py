@@ -395,7 +395,7 @@ def _join(pieces: list[_Piece]) -> str:
     return "".join(html)
 
 
-def as_html(text: str, names: Collection[str] = ()) -> Iterator[str]:
+def html_paragraphs(text: str, names: Collection[str] = ()) -> Iterator[str]:
     """Convert a docstring to HTML and yield its paragraphs.
 
     Indented lines are formulas with the port names `names`, or code. Lines that begin with a dash

@@ -16,7 +16,7 @@ from rigidblocks.block.radau import MAX_ITERATIONS
 from rigidblocks.common.escaping import html_text
 from rigidblocks.common.package_info import __version__
 from rigidblocks.cosim.graph.combined_memory import PortsOfParts
-from rigidblocks.fmi.docstring_html import as_html
+from rigidblocks.fmi.docstring_html import html_paragraphs
 from rigidblocks.fmi.reference_run import ReferenceRun, curves, related_content
 from rigidblocks.kernels.block_digest import cached_texts
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator, feedthrough
@@ -114,7 +114,7 @@ def page(run: ReferenceRun, identifier: str) -> str:
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">',
             f"<title>{html_text(identifier)}</title><style>{_STYLE}</style></head><body><main>",
             f"<h1>{html_text(identifier)}</h1>",
-            *as_html(prose(run.memory.block), names(run.memory.block)),
+            *html_paragraphs(prose(run.memory.block), names(run.memory.block)),
             f"<p>{html_text(_stepping_text(run))} Made by rigidblocks {__version__}.</p>",
             *_parts(run.memory.block),
             *ports_and_run(run),
@@ -182,7 +182,7 @@ def _parts(block: Block) -> Iterator[str]:
         for name, part in block.parts.items():
             kind = type(part.memory.block).__name__
             yield f"<h3><code>{html_text(name)}</code>: {html_text(kind)}</h3>"
-            yield from as_html(prose(part.memory.block), names(part.memory.block))
+            yield from html_paragraphs(prose(part.memory.block), names(part.memory.block))
 
 
 def _picture(block: Block) -> Iterator[str]:

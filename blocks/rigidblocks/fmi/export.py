@@ -18,8 +18,8 @@ from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.masters.run_plan import (
     DEFAULTS,
     IntegrationOptions,
+    add_defaults,
     check_numbers,
-    with_defaults,
 )
 from rigidblocks.fmi.archive import write_archive
 from rigidblocks.fmi.model_description import Metadata
@@ -133,7 +133,7 @@ def export_fmu(
 
     `native_fmu`, `python_fmu` and `FusedSystem` may raise further exceptions.
     """
-    chosen = with_defaults(export_fmu, options, ExportOptions, _DEFAULTS)
+    chosen = add_defaults(export_fmu, options, ExportOptions, _DEFAULTS)
     method, h, rtol, atol, max_inner_steps = (chosen[o] for o in IntegrationOptions.__annotations__)
     bundle, metadata, deflate = chosen["bundle"], chosen["metadata"], chosen["deflate"]
     page, xcp, arrays = chosen["page"], chosen["xcp"], chosen["arrays"]

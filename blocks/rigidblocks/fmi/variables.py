@@ -172,9 +172,9 @@ class Variables:
         """
         started = self._start_graph.depends
         reads_of_outputs = (reads @ started for reads in (self._rate_reads, self.events.reads))
-        return self._with_causes(np.vstack([started, *reads_of_outputs]))
+        return self._add_causes(np.vstack([started, *reads_of_outputs]))
 
-    def _with_causes(self, reads: Array) -> Array:
+    def _add_causes(self, reads: Array) -> Array:
         """Return a dependency matrix in which causes replace the dependent start values."""
         found: Array = reads.copy()
         for relation in self.memory.start_relations:
@@ -293,7 +293,7 @@ class Variables:
                 port.doc,
                 start,
                 None,
-                *_without_defaults(low, high, nominal),
+                *_omit_defaults(low, high, nominal),
             )
             for index, name, unit, start, low, high, nominal in zip(
                 indices, port.element_names, port.units, starts, *values, strict=True
@@ -322,7 +322,7 @@ class Variables:
         return causality, "continuous", exact
 
 
-def _without_defaults(low: float, high: float, nominal: float) -> tuple[float | None, ...]:
+def _omit_defaults(low: float, high: float, nominal: float) -> tuple[float | None, ...]:
     """Return (minimum, maximum, nominal value), with None in place of FMI default values."""
     return (
         low if isfinite(low) else None,
@@ -333,7 +333,7 @@ def _without_defaults(low: float, high: float, nominal: float) -> tuple[float | 
 
 def _rate(x: Variable, index: int) -> Variable:
     """Return the FMI variable of the time derivative of the continuous state x."""
-    unit = _per_second(x.unit)
+    unit = _derivative_unit(x.unit)
     return Variable(
         f"der({x.name})",
         index,
@@ -354,7 +354,7 @@ def _indicator(k: int, index: int) -> Variable:
     return Variable(name, index, "local", "continuous", "calculated", "", doc, None)
 
 
-def _per_second(unit: str) -> str:
+def _derivative_unit(unit: str) -> str:
     """Return the unit of the time derivative of a quantity, for example m/s2 for the unit m/s."""
     if not unit or unit.endswith("/s"):
         return f"{unit}2" if unit else ""

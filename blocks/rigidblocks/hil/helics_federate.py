@@ -98,7 +98,7 @@ def federate(
     with Federate(name or "_".join(names), broker, core, dt, exchanged) as joined:
         start = joined.agree_on_start_values(plan)
         return execute_run(
-            plan.with_wiring(plan.wiring.with_start_values(start)),
+            plan.replace_wiring(plan.wiring.replace_start_values(start)),
             grid,
             wanted,
             False,
@@ -256,7 +256,7 @@ class Federate(StepTiming):
             for _ in range(_MAX_ITERATIONS):
                 run.reset(start)
                 now = {key: np.ravel(run[key]) for key in self._sends}
-                self._publish({k: v for k, v in now.items() if not _same(v, sent.get(k))})
+                self._publish({k: v for k, v in now.items() if not _are_equal(v, sent.get(k))})
                 sent = now
                 ending = h.helicsFederateEnterExecutingModeIterative(
                     self._federate, h.HELICS_ITERATION_REQUEST_ITERATE_IF_NEEDED
@@ -358,7 +358,7 @@ def _check(wiring: Wiring, names: tuple[str, ...]) -> None:
             raise KeyError(f"unknown part '{name}'; {suggestion(name, wiring.parts)}")
 
 
-def _same(values: Array, sent: Array | None) -> bool:
+def _are_equal(values: Array, sent: Array | None) -> bool:
     return sent is not None and np.array_equal(values, sent)
 
 

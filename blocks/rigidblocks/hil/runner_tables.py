@@ -365,7 +365,7 @@ class SequentialParts:
         wiring, where = self.plan.wiring, {}
         for part in self.parts:
             first = self.first[part.name]
-            for name, place in self._own(part).items():
+            for name, place in self._port_slices(part).items():
                 there = slice(first + place.start, first + place.stop)
                 where[wiring.whole_name(part.name, name)] = there
         outputs = tuple(port for port in wiring.outputs if port.name in where)
@@ -373,7 +373,7 @@ class SequentialParts:
         for name, port in wiring.open_inputs:
             if port.type not in DOUBLE:  # other types do not accept arbitrary numbers
                 continue
-            if port.name not in self._own(wiring.parts[name]):  # an unconnected element
+            if port.name not in self._port_slices(wiring.parts[name]):  # an unconnected element
                 whole, k = _element(wiring.parts[name], port.name)
                 place = where[wiring.whole_name(name, whole)].start + k
                 where[wiring.whole_name(name, port.name)] = slice(place, place + 1)
@@ -546,7 +546,7 @@ class SequentialParts:
                 given = dict(part.start)
             else:
                 given = {port.name: _start_values_of(part, port) for port in _numbers(part)}
-            for name, place in self._own(part).items():
+            for name, place in self._port_slices(part).items():
                 if name in given:
                     start[first + place.start : first + place.stop] = np.ravel(given[name])
         return start
@@ -556,7 +556,7 @@ class SequentialParts:
             return self.memories[part.name].size
         return sum(port.size for port in _numbers(part))
 
-    def _own(self, part: Part) -> dict[str, slice]:
+    def _port_slices(self, part: Part) -> dict[str, slice]:
         """Map the port names of a part to slices relative to the first memory index of the part."""
         if part.name in self.memories:
             return dict(self.memories[part.name].where)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import casadi as ca
 import numpy as np
 
-from rigidblocks.dynamics.joint_kinematics import to_body
+from rigidblocks.dynamics.joint_kinematics import body_transform
 from rigidblocks.kernels.per_body_functions import Algorithm, Pass
 from rigidblocks.robot.joints import Joint
 from rigidblocks.robot.model import Model
@@ -46,8 +46,8 @@ def place_body(model: Model, i: int, q: Array, X0_p: Transform) -> Results:
     This is a step of the outward pass. The pose X0 is the transform from base to body coordinates.
     """
     XJ, S, _, _ = model.joint[i].jcalc(q, np.zeros(model.joint[i].nv))
-    X0 = to_body(model, i, XJ, q) @ X0_p
-    return X0, _to_base(X0, S), model.inertia[i].to_parent(X0)
+    X0 = body_transform(model, i, XJ, q) @ X0_p
+    return X0, _transform_to_base(X0, S), model.inertia[i].to_parent(X0)
 
 
 def accumulate_inertia(model: Model, i: int, S: Array, I: RigidInertia) -> Results:
@@ -85,12 +85,12 @@ def body_motion(model: Model, i: int, q: Array, qd: Array, X0_p: Transform, v_p:
     X0_p and v_p are the pose and velocity of the parent.
     """
     XJ, S, vJ, cJ = model.joint[i].jcalc(q, qd)
-    X0 = to_body(model, i, XJ, q) @ X0_p
-    beyond = _to_base(X0, vJ - S @ qd)  # zero unless the joint depends on time
-    S = _to_base(X0, S)
+    X0 = body_transform(model, i, XJ, q) @ X0_p
+    beyond = _transform_to_base(X0, vJ - S @ qd)  # zero unless the joint depends on time
+    S = _transform_to_base(X0, S)
     swept = cross_motion(v_p, S)
     v = v_p + S @ qd + beyond
-    c = swept @ qd + cross_motion(v_p, beyond) + _to_base(X0, cJ)
+    c = swept @ qd + cross_motion(v_p, beyond) + _transform_to_base(X0, cJ)
     I = model.inertia[i].to_parent(X0)
     B1, P = coriolis(I, v), I.m * v[3:] - cross(I.h, v[:3])
     Bv = np.concatenate([B1 @ v[:3], cross(v[:3], P)])
@@ -142,7 +142,9 @@ def propagate_acceleration(
     This is a step of the outward pass. The derivatives are the columns X = [2 dw; da] for q and qd,
     dS/dq, and the linear component of dv for q. `swept` is v_p x S.
     """
-    dvJ, daJ, dcJ, dS = (_to_base(X0, m) for m in _joint_changes(model.joint[i], q, qd, qdd))
+    dvJ, daJ, dcJ, dS = (
+        _transform_to_base(X0, m) for m in _joint_changes(model.joint[i], q, qd, qdd)
+    )
     a = a_p + S @ qdd + c
     dv = swept + dvJ
     da = cross_motion(a_p, S) + cross_motion(v_p, dv) + daJ - cross_motion(dvJ, v)
@@ -205,7 +207,7 @@ def propagate_bias_and_derivative(
     return *propagate_bias_force(model, i, S, I, B1, P, f), G, own
 
 
-def _to_base(X: Transform, m: Array) -> Array:
+def _transform_to_base(X: Transform, m: Array) -> Array:
     """Transform motion vectors m from body to base coordinates; return X^-1 m.
 
     m is a vector (6,) or a matrix of columns (6, k).

@@ -212,7 +212,7 @@ static inline void held_outputs(const double *in, double *out)
 static inline void indicators(const double *in, double *out)
 {
     RB_WORKSPACE(RB_LARGE, double, whole, RB_SIZE + STAGE_SIZE);
-    with_stage(in, whole);
+    insert_stage_results(in, whole);
     indicators_after(whole, out);
 }
 """
@@ -227,7 +227,7 @@ def _staged_functions(events: Events) -> str:
     block = evaluator.memory.block
     assert isinstance(evaluator, TracedEvaluator)
     assert isinstance(block, StagedBlock)
-    after = evaluator.after_stage("switching_functions", "indicators_after")
+    after = evaluator.graph_after_stage("switching_functions", "indicators_after")
     text = c_functions([after], [named_elements("in", memory_names(evaluator.memory))], inline=True)
     return (
         '#include "model_interface.h"\n'

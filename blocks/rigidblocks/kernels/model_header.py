@@ -219,9 +219,9 @@ def model_header(
     graphs = [evaluator.stage_numbers] if staged else [loops.arguments] if loops else []
     for name in names:
         if name in staged:
-            graphs.append(evaluator.after_stage(name))
+            graphs.append(evaluator.graph_after_stage(name))
         elif loops and name in LOOPED:
-            graphs.append(evaluator.after_loops(name))
+            graphs.append(evaluator.graph_after_loops(name))
         else:
             graphs.append(evaluator.graph(name))
     graphs += [evaluator.rate_slopes] if needs_exact_jacobian(method, block) else []
@@ -301,7 +301,7 @@ def _staged_text(evaluator: TracedEvaluator, names: Sequence[str]) -> Iterator[s
         return
     numbers = evaluator.stage_numbers.function.nnz_out()
     yield f"""
-static inline void with_stage(const double *in, double *whole)
+static inline void insert_stage_results(const double *in, double *whole)
 {{
     RB_WORKSPACE(RB_LARGE, double, numbers, {numbers});
     memcpy(whole, in, RB_SIZE * sizeof *in);
@@ -315,7 +315,7 @@ static inline void with_stage(const double *in, double *whole)
 static inline void {function}(const double *in, double *out)
 {{
     RB_WORKSPACE(RB_LARGE, double, whole, RB_SIZE + {block.stage_size});
-    with_stage(in, whole);
+    insert_stage_results(in, whole);
     {function}_after(whole, out);
 }}"""
 
@@ -455,7 +455,7 @@ def _method_costs(n: int) -> Iterable[str]:
 
     `n` is the number of continuous states.
     """
-    costs = MethodCosts.for_states(n)
+    costs = MethodCosts.estimate(n)
     numbers = {
         f"price_of_{'slopes' if name == 'jacobian' else name}": cost
         for name, cost in costs._asdict().items()

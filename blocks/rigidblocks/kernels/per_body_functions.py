@@ -132,7 +132,7 @@ _TRIANGLE = np.array(
 _SQUARE = np.arange(9).reshape(3, 3)
 
 
-def _about_z(place: int) -> Array:
+def _zz_indices(place: int) -> Array:
     """Return the storage indices (3, 3) of a matrix whose only stored element is (2, 2).
 
     The element (2, 2) has the index `place`. The other elements are zero and have the index -1.
@@ -157,9 +157,9 @@ _VECTOR: _Places = (np.asarray, [np.arange(6)])
 # shared values for motion parallel to z = 0; _ZERO and _ONE mark elements with constant values
 _ZERO, _ONE = -1, -2
 _IN_PLANE: Mapping[str, _Places] = {
-    "I": (_SHARED["I"][0], [np.arange(1), np.array([1, 2, _ZERO]), _about_z(3)]),
+    "I": (_SHARED["I"][0], [np.arange(1), np.array([1, 2, _ZERO]), _zz_indices(3)]),
     "X0": (Factor, [np.array([[0, 1, -1], [2, 3, -1], [-1, -1, _ONE]]), np.array([4, 5, _ZERO])]),
-    "B1": (np.asarray, [_about_z(0)]),
+    "B1": (np.asarray, [_zz_indices(0)]),
     "P": (np.asarray, [np.array([0, 1, _ZERO])]),
 }
 _VECTOR_IN_PLANE: _Places = (np.asarray, [np.array([-1, -1, 0, 1, 2, -1])])

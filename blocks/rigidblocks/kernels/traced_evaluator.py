@@ -134,7 +134,7 @@ class TracedEvaluator(Evaluator):
 
         return trace("stage_numbers", numbers, {"memory": (memory.size,)})
 
-    def after_stage(self, name: str, title: str | None = None) -> Graph:
+    def graph_after_stage(self, name: str, title: str | None = None) -> Graph:
         """Return the graph of the operations of a block function after the C stage.
 
         The block is a `StagedBlock`. The inputs are the memory vector and the values that the C
@@ -145,7 +145,7 @@ class TracedEvaluator(Evaluator):
         assert isinstance(block, StagedBlock)
 
         def function(m: Array, w: Array) -> dict[str, Array]:
-            after = NumpyEvaluator(replace(self.memory, block=block.with_stage(w)))
+            after = NumpyEvaluator(replace(self.memory, block=block.insert_stage_results(w)))
             return {"out": getattr(after, name)(m)}
 
         inputs = {"memory": (size,), "written": (block.stage_size,)}
@@ -176,7 +176,7 @@ class TracedEvaluator(Evaluator):
         """Stages of the functions of a plant with many bodies, or None for other blocks."""
         return plant_loops(self.memory)
 
-    def after_loops(self, name: str) -> Graph:
+    def graph_after_loops(self, name: str) -> Graph:
         """Return the graph of the last stage of a plant function with loops over the bodies.
 
         Raises:
@@ -240,7 +240,7 @@ class TracedEvaluator(Evaluator):
             return self._functions.initial(m)
         block = self.memory.block
         if isinstance(block, Composite) and block.starting_order(self.memory):
-            return NumpyEvaluator(replace(self.memory, block=block.by_graphs())).initial(m)
+            return NumpyEvaluator(replace(self.memory, block=block.traced_copy())).initial(m)
         return self._run("initial", m)
 
     def update(self, m: Array) -> Array:
@@ -260,7 +260,7 @@ class TracedEvaluator(Evaluator):
         block = self.memory.block
         if not (isinstance(block, Composite) and block.inner_blocks(self.memory)):
             return None
-        return NumpyEvaluator(replace(self.memory, block=block.by_graphs()))
+        return NumpyEvaluator(replace(self.memory, block=block.traced_copy()))
 
     def output(self, m: Array) -> Array:
         return self._run("output", m)

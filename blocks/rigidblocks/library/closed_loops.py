@@ -41,7 +41,7 @@ from rigidblocks.dynamics.loops import (
     dependent_motion,
     drift,
     loop_constraints,
-    near_singular,
+    near_singular_intervals,
     position_constraints,
     project,
     project_energy,
@@ -256,7 +256,7 @@ class ClosedLoopPlant(JointPlant):
             *self._elements.outputs,
         )
 
-    def with_wrenches(self) -> "ClosedLoopPlant":
+    def add_wrench_input(self) -> "ClosedLoopPlant":
         return replace(self, external_wrenches=True)
 
     def derivative(self, t: Any, x: Record, u: Record, p: Record) -> Values:
@@ -337,7 +337,7 @@ class ClosedLoopPlant(JointPlant):
         return (("condition", "rank"),)
 
     def remarks(self, t: Array, y: Record) -> Iterator[str]:
-        for time, condition in near_singular(t, y.rank, y.condition):
+        for time, condition in near_singular_intervals(t, y.rank, y.condition):
             yield (
                 f"passed or came near a singular configuration at t = {time:g} s, where the "
                 f"output `condition` is {condition:.3g}"

@@ -152,8 +152,8 @@ class SensedPlant(Plant):
     def force_elements(self) -> Elements:
         return self.plant.force_elements
 
-    def with_wrenches(self) -> "SensedPlant":
-        return replace(self, plant=self.plant.with_wrenches())
+    def add_wrench_input(self) -> "SensedPlant":
+        return replace(self, plant=self.plant.add_wrench_input())
 
     @property
     def inputs(self) -> tuple[Port, ...]:
@@ -333,7 +333,7 @@ class SensedPlant(Plant):
         values: dict[str, Any] = {_TICK: x.sensor_tick + 1.0}
         for k, sensor, port in self._sampled_sensors:
             walk = 0.0 * getattr(x, f"{port.name}_walk") if any(sensor.sampling.walk) else 0.0
-            sample = self._with_errors(k, measured[port.name], 0.0, walk, p)
+            sample = self._add_sensor_errors(k, measured[port.name], 0.0, walk, p)
             values[port.name] = sample
             if sensor.sampling.delay:
                 values[f"{port.name}_way"] = np.array([sample] * sensor.sampling.delay)
@@ -355,7 +355,7 @@ class SensedPlant(Plant):
             if any(sensor.sampling.walk):
                 walk = self._next_walk(k, getattr(x, f"{name}_walk"), index)
                 changed[f"{name}_walk"] = walk
-            sample = self._with_errors(k, measured[name], index, walk, p)
+            sample = self._add_sensor_errors(k, measured[name], index, walk, p)
             if sensor.sampling.delay:
                 way = getattr(x, f"{name}_way")
                 changed[f"{name}_way"] = np.array([*way[1:], sample])
@@ -374,7 +374,7 @@ class SensedPlant(Plant):
         step = s * np.sqrt(np.where(T > 0, T * (1.0 - kept * kept) / 2.0, 0.0))
         return kept * walk + step * self._normal(k, index, _WALKS)
 
-    def _with_errors(self, k: int, value: Any, index: Any, walk: Any, p: Record) -> Any:
+    def _add_sensor_errors(self, k: int, value: Any, index: Any, walk: Any, p: Record) -> Any:
         """Return a sample of sensor k with noise, bias, quantization and saturation.
 
         Args:
@@ -573,7 +573,7 @@ class _Motion:
         b = self._index(place.body)
         return place.placement @ self._poses[b], place.placement @ self._velocities[b]
 
-    def _own(self, sensor: Sensor) -> tuple[Any, Any]:
+    def _sensor_frame(self, sensor: Sensor) -> tuple[Any, Any]:
         return self._frame(Place(sensor.body, sensor.placement))
 
     def _reference(self, sensor: Sensor) -> tuple[Any, Any]:
@@ -586,7 +586,7 @@ class _Motion:
 
         The acceleration is in sensor coordinates.
         """
-        X, v = self._own(sensor)
+        X, v = self._sensor_frame(sensor)
         a = sensor.placement @ self._accelerations[self._index(sensor.body)]
         return X, classical_acceleration(a, v)
 
@@ -603,24 +603,26 @@ class _Motion:
         return X.E.T @ a[:3]
 
     def _velocimeter(self, sensor: Sensor) -> Any:
-        return self._own(sensor)[1][3:]
+        return self._sensor_frame(sensor)[1][3:]
 
     def _gyro(self, sensor: Sensor) -> Any:
-        return self._own(sensor)[1][:3]
+        return self._sensor_frame(sensor)[1][:3]
 
     def _magnetic_field(self, sensor: Sensor) -> Any:
-        return self._own(sensor)[0].E @ np.array(sensor.vector)
+        return self._sensor_frame(sensor)[0].E @ np.array(sensor.vector)
 
     def _position(self, sensor: Sensor) -> Any:
-        X, Y = self._own(sensor)[0], self._reference(sensor)[0]
+        X, Y = self._sensor_frame(sensor)[0], self._reference(sensor)[0]
         return Y.E @ (X.r - Y.r)
 
     def _quaternion(self, sensor: Sensor) -> Any:
-        q = quaternion_from_rotation(self._own(sensor)[0].E @ self._reference(sensor)[0].E.T)
+        q = quaternion_from_rotation(
+            self._sensor_frame(sensor)[0].E @ self._reference(sensor)[0].E.T
+        )
         return select(q[0] < 0.0, -q, q)
 
     def _axis(self, sensor: Sensor, k: int) -> Any:
-        return self._reference(sensor)[0].E @ self._own(sensor)[0].E[k]
+        return self._reference(sensor)[0].E @ self._sensor_frame(sensor)[0].E[k]
 
     def _x_axis(self, sensor: Sensor) -> Any:
         return self._axis(sensor, 0)
@@ -632,17 +634,17 @@ class _Motion:
         return self._axis(sensor, 2)
 
     def _velocity(self, sensor: Sensor) -> Any:
-        (X, v), (Y, u) = self._own(sensor), self._reference(sensor)
+        (X, v), (Y, u) = self._sensor_frame(sensor), self._reference(sensor)
         w = Y.E.T @ u[:3]
         moving = Y.E.T @ u[3:] + cross(w, X.r - Y.r)
         return Y.E @ (X.E.T @ v[3:] - moving)
 
     def _angular_velocity(self, sensor: Sensor) -> Any:
-        (X, v), (Y, u) = self._own(sensor), self._reference(sensor)
+        (X, v), (Y, u) = self._sensor_frame(sensor), self._reference(sensor)
         return Y.E @ (X.E.T @ v[:3]) - u[:3]
 
     def _range(self, sensor: Sensor) -> Any:
-        X = self._own(sensor)[0]
+        X = self._sensor_frame(sensor)[0]
         best: Any = NO_HIT
         for shape in sensor.obstacles:
             Y = self._frame(Place(shape.body, shape.placement))[0]
@@ -651,10 +653,10 @@ class _Motion:
         return select(best < NO_HIT, best, -1.0)
 
     def _altitude(self, sensor: Sensor) -> Any:
-        return self._own(sensor)[0].r[2] - self.heights[sensor.name]
+        return self._sensor_frame(sensor)[0].r[2] - self.heights[sensor.name]
 
     def _vertical_velocity(self, sensor: Sensor) -> Any:
-        X, v = self._own(sensor)
+        X, v = self._sensor_frame(sensor)
         return (X.E.T @ v[3:])[2]
 
     def _wrench(self, sensor: Sensor) -> tuple[Any, Any]:
@@ -672,7 +674,7 @@ class _Motion:
             f = f + X.T @ (inertia @ a + cross_force(v, inertia @ v))
             if self.f_ext is not None and body >= 0:
                 f = f - self.f_ext[body]
-        X = self._own(sensor)[0]
+        X = self._sensor_frame(sensor)[0]
         found = X.force(f)
         if sensor.reference is not None:
             turn = self._reference(sensor)[0].E @ X.E.T

@@ -225,7 +225,7 @@ class Course(NamedTuple):
         """Duration of the motion to the target [s]."""
         return self.delay + self.switch + self.stop.duration
 
-    def at(self, t: Any, target: Any) -> Motion:
+    def motion(self, t: Any, target: Any) -> Motion:
         """Return the motion at the time t >= 0 [s]; at the end, the signal rests at `target`."""
         early, over = less(t, self.delay), less(self.duration, t)
         relief = _constant_jerk(self.origin, self.relief, minimum(t, self.delay))
@@ -357,6 +357,6 @@ class JerkLimitedProfile(Block):
 
     def update(self, x: Record, u: Record, p: Record) -> Values:
         course = self._course(x, u, p)
-        after = course.at(0.0 * x.y + self.sample_time, u.target)
+        after = course.motion(0.0 * x.y + self.sample_time, u.target)
         left = maximum(course.duration - self.sample_time, 0.0)
         return {"y": after.p, "slope": after.v, "curvature": after.a, "remaining": left}

@@ -16,8 +16,8 @@ from rigidblocks.library.signals import (
     Shape,
     SignalWithState,
     Unit,
-    as_shape,
     broadcast_start,
+    shape_tuple,
     signal_shape,
 )
 from rigidblocks.spatial.piecewise_lookup import count_at_most, entry, held_place
@@ -225,7 +225,7 @@ class Switch(Block):
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
         """Ports of the input signals u1 and u3, and of the scalar u2 that selects a signal."""
-        shape = as_shape(self.shape)
+        shape = shape_tuple(self.shape)
         return (
             Port("u1", shape, self.unit, "output if u2 is at least the threshold"),
             Port("u2", (), "", "control signal"),
@@ -235,7 +235,7 @@ class Switch(Block):
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
         """Port of the output signal y."""
-        return (Port("y", as_shape(self.shape), self.unit, "selected signal"),)
+        return (Port("y", shape_tuple(self.shape), self.unit, "selected signal"),)
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
@@ -338,7 +338,7 @@ class Compare(Block):
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
         """Ports of the input signals u1 and u2."""
-        shape = as_shape(self.shape)
+        shape = shape_tuple(self.shape)
         limit = broadcast_start(self.threshold, shape)
         return (
             Port("u1", shape, self.unit, "signal"),
@@ -348,7 +348,7 @@ class Compare(Block):
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
         """Port of the output signal y."""
-        return (_truth("y", as_shape(self.shape), "1 if u1 < u2, else 0"),)
+        return (_truth("y", shape_tuple(self.shape), "1 if u1 < u2, else 0"),)
 
     def output(self, u: Record) -> Values:
         return {"y": _is_less(u.u1, u.u2)}
@@ -383,13 +383,13 @@ class Logic(Block):
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
         """Ports of the input signals u1, u2, ..."""
-        shape = as_shape(self.shape)
+        shape = shape_tuple(self.shape)
         return tuple(_truth(f"u{k}", shape, "signal") for k in range(1, self.n + 1))
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
         """Port of the output signal y."""
-        return (_truth("y", as_shape(self.shape), f"{self.operation} of all"),)
+        return (_truth("y", shape_tuple(self.shape), f"{self.operation} of all"),)
 
     def output(self, u: Record) -> Values:
         first, *rest = (_is_less(TRUE, value) for value in vars(u).values())

@@ -94,7 +94,7 @@ def described_plant(
             inertias are used with sensors of forces, masses or momenta.
     """
     if q0 is not None or qd0 is not None:
-        robot = _with_start(robot, q0, qd0)
+        robot = _set_start(robot, q0, qd0)
     if sensors:
         if not robot.sensors:
             raise ValueError(f"robot '{robot.model.name}' has no supported sensors in its file")
@@ -108,7 +108,7 @@ def described_plant(
     model: Any = robot.model  # RobotPlant also supports planar models
     elements: tuple[Any, ...] = described_elements(robot, joint_friction, stops)
     if actuators:
-        elements = _with_unique_names((*elements, *described_drives(robot)))
+        elements = _make_names_unique((*elements, *described_drives(robot)))
     given: dict[str, Any] = {"elements": elements}
     base = floating_base_body(model) if isinstance(model, Model) else None
     if (
@@ -138,7 +138,7 @@ def sensor_warnings(robot: RobotDescription) -> Iterator[str]:
         yield from plant.renamed_sensors
 
 
-def _with_start(
+def _set_start(
     robot: RobotDescription, q0: ArrayLike | None, qd0: ArrayLike | None
 ) -> RobotDescription:
     """Return a robot description with the initial configuration q0 and the initial velocities qd0.
@@ -333,10 +333,10 @@ def described_elements(
         )
         for c in robot.couplings
     ]
-    return _with_unique_names(elements)
+    return _make_names_unique(elements)
 
 
-def _with_unique_names(elements: Iterable[Any]) -> tuple[Any, ...]:
+def _make_names_unique(elements: Iterable[Any]) -> tuple[Any, ...]:
     """Return the elements; an element whose name already exists has another name."""
     found, taken = [], set[str]()
     for element in elements:

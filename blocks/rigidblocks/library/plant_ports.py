@@ -16,9 +16,9 @@ from rigidblocks.dynamics.force_elements import (
     ForceElement,
     JointSum,
     Loads,
-    as_joint_line,
     compliance,
     element_effects,
+    joint_line,
     margins,
     modes,
     rotor_bias,
@@ -419,7 +419,7 @@ class Elements:
             line = drive.line
             if isinstance(line, JointSum):
                 of = zip(line.joints, line.coefficients, strict=True)
-                found.append(tuple((*as_joint_line(j).variables(self.model), w) for j, w in of))
+                found.append(tuple((*joint_line(j).variables(self.model), w) for j, w in of))
             else:
                 found.append(((*line.variables(self.model), 1.0),))
         return tuple(found)
@@ -559,9 +559,9 @@ def _set_parameters(elements: Iterable[Any], p: Record) -> list[Any]:
     found = []
     for element in elements:
         values = {name: getattr(p, f"{element.name}_{name}") for name in element.numbers()}
-        given = element.with_parameters(**values)
+        given = element.replace_parameters(**values)
         if isinstance(given, ForceElement):
-            along = given.along.in_gravity(p.gravity)
+            along = given.along.adapt_to_gravity(p.gravity)
             given = given if along is given.along else replace(given, along=along)
         found.append(given)
     return found
@@ -588,7 +588,7 @@ def _values_of(record: Record, name: str, signals: Iterable[Signal]) -> dict[str
 def _set_states(elements: Iterable[ForceElement], x: Record) -> list[ForceElement]:
     """Return copies of force elements with the values of their states in the record x."""
     return [
-        element.with_parameters(
+        element.replace_parameters(
             **{name: getattr(x, f"{element.name}_{name}") for name in element.law.remembers}
         )
         for element in elements

@@ -68,7 +68,7 @@ class Plant(Block):
         """Return the joint variables q (nq,) and qd (nv,) of `configuration_model` at states x."""
 
     @abc.abstractmethod
-    def with_wrenches(self) -> "Plant":
+    def add_wrench_input(self) -> "Plant":
         """Return a copy of the plant with the input f_ext, the external wrenches on the bodies."""
 
     @property
@@ -227,7 +227,7 @@ class RobotPlant(JointPlant):
             *self._elements.outputs,
         )
 
-    def with_wrenches(self) -> "RobotPlant":
+    def add_wrench_input(self) -> "RobotPlant":
         return replace(self, external_wrenches=True)
 
     def derivative(self, t: Any, x: Record, u: Record, p: Record) -> Values:
@@ -629,7 +629,7 @@ class FloatingBasePlant(Plant):
         q, qd = (x.q, x.qd) if self._has_joints else (np.zeros(0), np.zeros(0))
         return np.concatenate([x.quaternion, x.position, q]), np.concatenate([x.velocity, qd])
 
-    def with_wrenches(self) -> "FloatingBasePlant":
+    def add_wrench_input(self) -> "FloatingBasePlant":
         return replace(self, external_wrenches=True)
 
     @property

@@ -13,10 +13,10 @@ from rigidblocks.library.frames import Frame
 from rigidblocks.library.signals import (
     Shape,
     Unit,
-    as_shape,
     broadcast_start,
     check_delay,
     sample_buffer,
+    shape_tuple,
     shift_buffer,
 )
 from rigidblocks.robot.model import Model
@@ -81,7 +81,7 @@ class Noise(Block):
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
         """Port of the output y, the random values."""
-        return (Port("y", as_shape(self.shape), self.unit, f"{self.distribution} noise", 0.0),)
+        return (Port("y", shape_tuple(self.shape), self.unit, f"{self.distribution} noise", 0.0),)
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
@@ -91,14 +91,14 @@ class Noise(Block):
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
         """Ports of the parameters `deviation` and `mean`."""
-        shape = as_shape(self.shape)
+        shape = shape_tuple(self.shape)
         return (
             Port("deviation", shape, self.unit, "standard deviation", self.deviation, min=0.0),
             Port("mean", shape, self.unit, "mean value", self.mean),
         )
 
     def update(self, x: Record, p: Record) -> Values:
-        shape = as_shape(self.shape)
+        shape = shape_tuple(self.shape)
         words = [noise_word(self.seed, x.k, k) for k in range(int(np.prod(shape)))]
         spread = normal_quantile if self.distribution == "normal" else _uniform
         values = np.array([spread(word) for word in words]).reshape(shape)
@@ -363,7 +363,7 @@ class Fault(Block):
 
     @property
     def _shape(self) -> tuple[int, ...]:
-        return as_shape(self.shape)
+        return shape_tuple(self.shape)
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:

@@ -17,8 +17,8 @@ from rigidblocks.block.block import (
     Port,
     Record,
     Values,
+    allow_any_arguments,
     finite,
-    with_any_arguments,
 )
 from rigidblocks.spatial.scalar import select
 from rigidblocks.spatial.spatial import Array
@@ -121,14 +121,14 @@ class Sum(Block):
     def inputs(self) -> tuple[Port, ...]:
         """Ports of the input signals u1, u2, ..., one for each sign."""
         return tuple(
-            Port(f"u{k}", as_shape(self.shape), self.unit, f"summand with the sign {sign}", 0.0)
+            Port(f"u{k}", shape_tuple(self.shape), self.unit, f"summand with the sign {sign}", 0.0)
             for k, sign in enumerate(self.signs, 1)
         )
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
         """Port of the output signal y."""
-        return (Port("y", as_shape(self.shape), self.unit, "sum"),)
+        return (Port("y", shape_tuple(self.shape), self.unit, "sum"),)
 
     def output(self, u: Record) -> Values:
         first, *rest = (
@@ -161,14 +161,14 @@ class Product(Block):
         """Ports of the input signals u1, u2, ..., one for each operation."""
         texts = {"*": "factor", "/": "divisor"}
         return tuple(
-            Port(f"u{k}", as_shape(self.shape), "", texts[operation], 1.0)
+            Port(f"u{k}", shape_tuple(self.shape), "", texts[operation], 1.0)
             for k, operation in enumerate(self.operations, 1)
         )
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
         """Port of the output signal y."""
-        return (Port("y", as_shape(self.shape), self.unit, "product"),)
+        return (Port("y", shape_tuple(self.shape), self.unit, "product"),)
 
     def output(self, u: Record) -> Values:
         value: Any = 1.0
@@ -288,7 +288,7 @@ class Selector(Block):
         return {"y": u.u[np.array(self.elements) - 1]}
 
 
-def as_shape(shape: Shape) -> tuple[int, ...]:
+def shape_tuple(shape: Shape) -> tuple[int, ...]:
     """Return a shape as a tuple; an integer n denotes the shape (n,) of a vector."""
     return (shape,) if isinstance(shape, int) else tuple(shape)
 
@@ -305,7 +305,7 @@ def signal_shape(subject: str, shape: Shape | None, **values: Any) -> tuple[int,
         ValueError: The shapes differ, or a value is not finite.
     """
     shapes = {name: np.shape(value) for name, value in values.items() if np.ndim(value)}
-    wanted = next(iter(shapes.values()), ()) if shape is None else as_shape(shape)
+    wanted = next(iter(shapes.values()), ()) if shape is None else shape_tuple(shape)
     for name, own in shapes.items():
         if own != wanted:
             raise ValueError(
@@ -328,7 +328,7 @@ def _check_text(subject: str, text: Any, known: str) -> None:
 
 
 def _sizes(subject: str, sizes: Any) -> tuple[tuple[int, ...], ...]:
-    shapes = tuple(map(as_shape, sizes)) if isinstance(sizes, tuple | list) else ()
+    shapes = tuple(map(shape_tuple, sizes)) if isinstance(sizes, tuple | list) else ()
     if not shapes or any(len(shape) > 1 or prod(shape) < 1 for shape in shapes):
         raise ValueError(
             f"invalid signal lengths {sizes} of {subject}; expected one length per signal, () for "
@@ -396,7 +396,7 @@ class SignalWithState(Block):
         """Port of the sampled state y, or () if the block does not have a sample time."""
         return (self._y,) if self.sample_time else ()
 
-    @with_any_arguments
+    @allow_any_arguments
     def initial(self, x: Record) -> Values:
         return {"y": x.y} if self.sample_time else {}
 
@@ -493,7 +493,7 @@ class DelayedSignal(Block):
         """Ports of the sampled states: y, and the last n samples (n, *shape), oldest first."""
         return (*self.outputs, *self._buffer)
 
-    @with_any_arguments
+    @allow_any_arguments
     def update(self, x: Record, u: Record) -> Values:
         if not self._samples:
             return {"y": u.u}

@@ -15,12 +15,12 @@ from rigidblocks.common.optional_imports import module_of
 from rigidblocks.common.regular_files import check_regular_file
 from rigidblocks.spatial.piecewise_lookup import (
     ROUNDING,
-    after_event,
     count_at_most,
     entry,
     held_count,
     held_place,
     rounded_up,
+    time_past_event,
 )
 from rigidblocks.spatial.scalar import clip, excess, less, maximum, piecewise, select
 from rigidblocks.spatial.spatial import Array
@@ -81,7 +81,7 @@ class RepeatingSequence(Block):
         # a corner counts as reached within rounding errors of its time
         dust = 1e-9 * period + ROUNDING * np.abs(t)
         begun = 1.0 + np.floor((t + dust) / period)
-        late = after_event(t)
+        late = time_past_event(t)
         begun = held_count(begun, late, period * (begun - 1.0), period * begun)
         phase = t - period * (begun - 1.0)
         late = late - period * (begun - 1.0)
@@ -129,7 +129,7 @@ class Step(Block):
 
     def output(self, t: Any, p: Record) -> Values:
         whole = select(less(rounded_up(t), p.step_time), p.before, p.after)
-        return {"y": piecewise(excess(p.step_time, after_event(t)), p.before, p.after, whole)}
+        return {"y": piecewise(excess(p.step_time, time_past_event(t)), p.before, p.after, whole)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,8 +168,8 @@ class Ramp(Block):
     def output(self, t: Any, p: Record) -> Values:
         y = p.y0 + p.rate * (t - p.begin)
         return {
-            "y": _from_time(p.begin, t, p.y0, y),
-            "slope": _from_time(p.begin, t, 0.0 * p.rate, p.rate),
+            "y": _switch_values(p.begin, t, p.y0, y),
+            "slope": _switch_values(p.begin, t, 0.0 * p.rate, p.rate),
         }
 
 
@@ -225,18 +225,18 @@ class Pulse(Block):
         end = p.begin + p.width
         if self.period is not None:
             # number of the current period, from 1; it is also 1 before the first pulse
-            elapsed, late = maximum(t - p.begin, 0.0), maximum(after_event(t) - p.begin, 0.0)
+            elapsed, late = maximum(t - p.begin, 0.0), maximum(time_past_event(t) - p.begin, 0.0)
             dust = 1e-9 * p.period + ROUNDING * np.abs(t)
             begun = 1.0 + np.floor((elapsed + dust) / p.period)
             begun = held_count(begun, late, p.period * (begun - 1.0), p.period * begun)
             end = end + p.period * (begun - 1.0)
-        return {"y": _from_time(p.begin, t, low, _from_time(end, t, high, low))}
+        return {"y": _switch_values(p.begin, t, low, _switch_values(end, t, high, low))}
 
 
-def _from_time(time: Any, t: Any, before: Array, after: Array) -> Any:
+def _switch_values(time: Any, t: Any, before: Array, after: Array) -> Any:
     """Return `before` for t < `time` and `after` from t = `time` on, with an event at `time`."""
     whole = select(less(rounded_up(t), time), before, after)
-    return piecewise(excess(time, after_event(t)), before, after, whole)
+    return piecewise(excess(time, time_past_event(t)), before, after, whole)
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,7 +292,7 @@ class Waypoints(Block):
     def output(self, t: Any) -> Values:
         times, last = self.t, len(self.t) - 1
         # a point counts as reached within rounding errors of its time
-        k = held_place(count_at_most(times, rounded_up(t)), times, after_event(t))
+        k = held_place(count_at_most(times, rounded_up(t)), times, time_past_event(t))
         row = clip(k - 1.0, 0.0, last - 1.0)
         s = t - entry(times, row)
         moves = select(k >= 1.0, select(k <= last, 1.0, 0.0), 0.0)
@@ -351,7 +351,7 @@ def _quintic_spline(t: Array, y: Array) -> Array:
     """
     h, D = np.diff(t)[:, None], np.diff(y, axis=0)
 
-    def factors(segments: slice, jerk: tuple[int, int], snap: tuple[int, int]) -> Array:
+    def endpoint_factors(segments: slice, jerk: tuple[int, int], snap: tuple[int, int]) -> Array:
         """Return the matrices (m, 2, 2) that map velocity and acceleration to jerk and snap.
 
         `jerk` and `snap` contain the coefficients of v h and a h^2 in the continuity conditions
@@ -362,9 +362,11 @@ def _quintic_spline(t: Array, y: Array) -> Array:
         return np.array(rows).transpose(2, 0, 1)
 
     left, right = slice(None, -1), slice(1, None)  # the segments before and after each inner point
-    lower = factors(left, (-24, -3), (-168, -24))
-    middle = factors(left, (-36, 9), (-192, 36)) - factors(right, (-36, -9), (192, 36))
-    upper = -factors(right, (-24, 3), (168, -24))
+    lower = endpoint_factors(left, (-24, -3), (-168, -24))
+    middle = endpoint_factors(left, (-36, 9), (-192, 36)) - endpoint_factors(
+        right, (-36, -9), (192, 36)
+    )
+    upper = -endpoint_factors(right, (-24, 3), (168, -24))
     jerk = 60 * (D[right] / h[right] ** 3 - D[left] / h[left] ** 3)
     snap = -360 * (D[right] / h[right] ** 4 + D[left] / h[left] ** 4)
     inner = _solve_block_tridiagonal(lower, middle, upper, np.stack([jerk, snap], axis=1))
@@ -615,7 +617,7 @@ class Playback(Block):
     def output(self, t: Any) -> Values:
         times, last = self.table[:, 0], len(self.table) - 1
         # a row counts as reached within rounding errors of its time
-        k = held_place(count_at_most(times, rounded_up(t)), times, after_event(t))
+        k = held_place(count_at_most(times, rounded_up(t)), times, time_past_event(t))
         row = clip(k - 1.0, 0.0, last - 1.0)
         begin, end = entry(times, row), entry(times, row + 1.0)
         moves = select(k >= 1.0, select(k <= last, 1.0, 0.0), 0.0)

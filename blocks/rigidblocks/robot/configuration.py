@@ -58,7 +58,7 @@ def integrate(model: Tree, q: ArrayLike, dq: ArrayLike) -> Array:
         q: The initial configuration (nq,).
         dq: The constant joint velocities (nv,).
     """
-    q, dq = as_configuration(model, q), np.asarray(dq)
+    q, dq = configuration_array(model, q), np.asarray(dq)
     _check_length(model, "dq", dq, model.v_slices)
     return integrate_unchecked(model, q, dq)
 
@@ -83,13 +83,13 @@ def difference(model: Tree, q0: ArrayLike, q1: ArrayLike) -> Array:
         q0: The initial configuration (nq,).
         q1: The final configuration (nq,).
     """
-    q0, q1 = as_configuration(model, q0), as_configuration(model, q1)
+    q0, q1 = configuration_array(model, q0), configuration_array(model, q1)
     return _each_joint(model, lambda joint, k: joint.difference(q0[k], q1[k]))
 
 
 def normalize_quaternions(model: Tree, q: ArrayLike) -> Array:
     """Return the configuration q (nq,) with normalized quaternions."""
-    return unit_quaternions(model, as_configuration(model, q))
+    return unit_quaternions(model, configuration_array(model, q))
 
 
 def unit_quaternions(model: Tree, q: Array) -> Array:
@@ -107,7 +107,7 @@ def singular_joints(model: Tree, q: Array) -> Iterator[str]:
             yield f"{name} of model '{model.name}' {how}"
 
 
-def as_configuration(model: Tree, q: ArrayLike) -> Array:
+def configuration_array(model: Tree, q: ArrayLike) -> Array:
     """Check the configuration q (nq,) and return it as an array.
 
     Raises:

@@ -644,7 +644,7 @@ class Polyline(Shape):
     vertices: ArrayLike
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "vertices", _as_vertices(self.vertices, 2, "a line"))
+        object.__setattr__(self, "vertices", _check_vertices(self.vertices, 2, "a line"))
 
     @property
     def points(self) -> Array:
@@ -669,7 +669,7 @@ class Polyhedron(Shape):
     faces: Any
 
     def __post_init__(self) -> None:
-        vertices = _as_vertices(self.vertices, 3, "a polyhedron")
+        vertices = _check_vertices(self.vertices, 3, "a polyhedron")
         triangles = [corners for face in self.faces for corners in _triangles(face, len(vertices))]
         if not triangles:
             raise ValueError("a polyhedron needs at least one face")
@@ -695,7 +695,7 @@ def _triangles(face: Sequence[int], n: int) -> list[tuple[int, int, int]]:
     return [(corners[0], a, b) for a, b in pairwise(corners[1:])]
 
 
-def _as_vertices(values: ArrayLike, minimum: int, subject: str) -> Array:
+def _check_vertices(values: ArrayLike, minimum: int, subject: str) -> Array:
     vertices = np.array(values, dtype=float)
     is_many = vertices.ndim == 2 and vertices.shape[1] == 3 and len(vertices) >= minimum
     if not is_many or not np.all(np.isfinite(vertices)):

@@ -604,19 +604,19 @@ def describe_robot_with_loops(listed: Assembly) -> RobotDescription:
         infinitesimal_mechanisms,  # imported here: the import is slower than reading a robot
     )
 
-    robot = _with_closed_loops(robot)
+    robot = _assemble_loops(robot)
     q0 = neutral(model) if robot.q0 is None else robot.q0
     loops = {
         model.loop_names[l]: [model.joint_names[i] for i in joints]
         for l, joints in infinitesimal_mechanisms(model, q0).items()
     }
-    return _with_closed_loops(describe_robot(_fix_loops(listed, loops))) if loops else robot
+    return _assemble_loops(describe_robot(_fix_loops(listed, loops))) if loops else robot
 
 
 OPEN = 1e-4  # [m or rad] plants accept smaller loop errors as rounding errors of a file
 
 
-def _with_closed_loops(robot: RobotDescription) -> RobotDescription:
+def _assemble_loops(robot: RobotDescription) -> RobotDescription:
     """Return the robot with an initial configuration that closes its loops.
 
     Some files define only the constraints, and the simulator closes the loops. If the function

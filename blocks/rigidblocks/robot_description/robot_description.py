@@ -432,10 +432,10 @@ def ray_distance(obstacle: Obstacle, p: Array, d: Array) -> Any:
         case "plane":
             return _plane(size, p, d)
         case "sphere":
-            return _nearest(_roots(d, p, size[0] ** 2))
+            return _nearest(_solve_ray_quadratic(d, p, size[0] ** 2))
         case "ellipsoid":
             scale = 1.0 / np.array(size)
-            return _nearest(_roots(d * scale, p * scale, 1.0))
+            return _nearest(_solve_ray_quadratic(d * scale, p * scale, 1.0))
         case "capsule":
             return _nearest([*_side(size, p, d), *_ends(size, p, d)])
         case "mesh":
@@ -460,7 +460,7 @@ def _safe(x: Any) -> Any:
     return select(abs(x) < _RAY_EPSILON, _RAY_EPSILON, x)
 
 
-def _roots(d: Array, p: Array, square: float) -> list[Hit]:
+def _solve_ray_quadratic(d: Array, p: Array, square: float) -> list[Hit]:
     """Return the two solutions t of a quadratic equation as pairs (t, margin).
 
         |p + t d|^2 = square
@@ -480,7 +480,7 @@ def _side(size: Sequence[float], p: Array, d: Array) -> Iterator[Hit]:
     `size` contains the radius and the half length [m].
     """
     radius, half = size[:2]
-    for t, margin in _roots(d[:2], p[:2], radius**2):
+    for t, margin in _solve_ray_quadratic(d[:2], p[:2], radius**2):
         yield t, minimum(margin, half - abs(p[2] + t * d[2]))
 
 
@@ -492,7 +492,7 @@ def _ends(size: Sequence[float], p: Array, d: Array) -> Iterator[Hit]:
     radius, half = size[:2]
     for sign in (1.0, -1.0):
         centre = np.array([0.0, 0.0, sign * half])
-        for t, margin in _roots(d, p - centre, radius**2):
+        for t, margin in _solve_ray_quadratic(d, p - centre, radius**2):
             yield t, minimum(margin, sign * (p[2] + t * d[2]) - half)
 
 

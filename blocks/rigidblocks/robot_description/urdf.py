@@ -195,10 +195,10 @@ def read_urdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Ass
     extensions, loops = _EXTENSIONS(root), list[Connection]()
     switches = [e for e in extensions if e.tag == "gazebo" and e.get("reference") is not None]
     if extensions:
-        connections = _with_springs(connections, switches, warnings)
-        connections = _with_rotors(connections, _ROTORS(root), warnings)
+        connections = _add_springs(connections, switches, warnings)
+        connections = _add_rotors(connections, _ROTORS(root), warnings)
     if closing := [extension for extension in extensions if _closes_loops(extension)]:
-        connections, loops = _with_loops(links, connections, closing, warnings)
+        connections, loops = _read_loops(links, connections, closing, warnings)
     sensors, unread = list[ParsedSensor](), list[str]()
     actuators = list(transmission_actuators(root, connections, warnings)) if extensions else []
     if extensions:
@@ -255,7 +255,7 @@ _EXTENSIONS = etree.XPath("*[not(self::link or self::joint)]")
 _ROTORS = etree.XPath("transmission/actuator[*[contains(local-name(), 'rotor_inertia')]]")
 
 
-def _with_rotors(
+def _add_rotors(
     connections: Sequence[Connection], actuators: Sequence[Element], warnings: list[str]
 ) -> list[Connection]:
     """Return the joints with the rotor inertias of Drake actuators; append warnings.
@@ -294,7 +294,7 @@ def _closes_loops(element: Element) -> bool:
     )
 
 
-def _with_loops(
+def _read_loops(
     links: Sequence[Link],
     connections: Sequence[Connection],
     closing: Sequence[Element],
@@ -384,7 +384,7 @@ def _drake_part(element: Element, key: str, required: bool) -> Element:
     return found[0] if found else None
 
 
-def _with_springs(
+def _add_springs(
     connections: Sequence[Connection], extensions: Sequence[Element], warnings: list[str]
 ) -> list[Connection]:
     """Add the springs in Gazebo extensions to the joints; return the joints, append warnings."""

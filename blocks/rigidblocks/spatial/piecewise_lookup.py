@@ -100,7 +100,7 @@ def _gray(digits: Sequence[Number]) -> Number:
     return number
 
 
-def after_event(t: Number) -> Number:
+def time_past_event(t: Number) -> Number:
     """Return t [s] plus a tolerance; at this time, an event at t counts as past.
 
     The tolerance exceeds the rounding error: t + 4e-12 (1 + min(|t|, 1e3)) + 4 ROUNDING |t|.

@@ -231,9 +231,9 @@ class RigidInertia:
 
     def matrix(self) -> Array:
         """Return the 3x3 matrix of the inertia."""
-        return self.to_articulated().matrix()
+        return self.articulated_inertia().matrix()
 
-    def to_articulated(self) -> "ArticulatedInertia":
+    def articulated_inertia(self) -> "ArticulatedInertia":
         """Return the inertia as an articulated-body inertia."""
         return ArticulatedInertia(self.m * np.eye(2), perp(self.h), np.array([[self.I]]))
 

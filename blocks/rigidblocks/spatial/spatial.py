@@ -342,7 +342,7 @@ class RigidInertia:
         J = np.linalg.inv(self.I - self.m * cx @ cx.T)
         return np.block([[J, J @ cx.T], [cx @ J, np.eye(3) / self.m + cx @ J @ cx.T]])
 
-    def to_articulated(self) -> "ArticulatedInertia":
+    def articulated_inertia(self) -> "ArticulatedInertia":
         """Return the inertia as an articulated-body inertia."""
         return ArticulatedInertia(self.m * np.eye(3), skew(self.h), self.I)
 

@@ -17,7 +17,7 @@ from rigidblocks.common.name_hints import explain_calls, suggestion
 from rigidblocks.common.optional_imports import module_of
 from rigidblocks.common.regular_files import check_regular_file
 from rigidblocks.cosim.graph.system import System
-from rigidblocks.cosim.graph.variational_system import SUFFIX, Number, with_sensitivities
+from rigidblocks.cosim.graph.variational_system import SUFFIX, Number, add_sensitivities
 from rigidblocks.cosim.graph.wiring import Wiring
 from rigidblocks.cosim.prepare import Run, prepare
 from rigidblocks.cosim.results.result import Result
@@ -276,19 +276,19 @@ class Replay:
         return np.hstack(list(self.rows.measured.values()))
 
     @cached_property
-    def _there(self) -> Array:
+    def _is_measured(self) -> Array:
         return np.isfinite(self._all)
 
     @cached_property
     def column(self) -> Array:
         """Column index of each measurement, shape (m,)."""
-        return np.broadcast_to(np.arange(len(self.columns)), self._all.shape)[self._there]
+        return np.broadcast_to(np.arange(len(self.columns)), self._all.shape)[self._is_measured]
 
     @cached_property
     def spread(self) -> Array:
         """Standard deviation of each measured column; 1 for a constant or empty column."""
-        there = [self._all[self._there[:, k], k] for k in range(len(self.columns))]
-        spread = np.array([np.std(numbers) if numbers.size else 0.0 for numbers in there])
+        measured = [self._all[self._is_measured[:, k], k] for k in range(len(self.columns))]
+        spread = np.array([np.std(numbers) if numbers.size else 0.0 for numbers in measured])
         return np.where(spread > 0, spread, 1.0)
 
     @cached_property
@@ -315,7 +315,7 @@ class Replay:
     def table(self, residuals: Array) -> Array:
         """Return the residuals (m,) as a table (samples, columns), NaN for missing measurements."""
         table = np.full(self._all.shape, np.nan)
-        table[self._there] = residuals
+        table[self._is_measured] = residuals
         return table
 
     def residuals(self, z: Array) -> Array:
@@ -333,7 +333,7 @@ class Replay:
             if not self._ran:
                 raise
             outputs = self._all + _LOST * self.spread
-        r: Array = (self._all - outputs)[self._there]
+        r: Array = (self._all - outputs)[self._is_measured]
         return r
 
     def jacobian(self, z: Array) -> Array:
@@ -342,8 +342,8 @@ class Replay:
         names = [f"{name}{SUFFIX}" for name in self.rows.measured]
         known = [self._depends_on_numbers(name) for name in names]
         self.runs += 1
-        there = [name for name, one in zip(names, known, strict=True) if one]
-        changes = iter(self._outputs(self.variational, z, there, split=True))
+        measured = [name for name, one in zip(names, known, strict=True) if one]
+        changes = iter(self._outputs(self.variational, z, measured, split=True))
         n, ports = len(self.numbers), {port.name: port for port in self.wiring.outputs}
         tables = [
             next(changes).reshape(len(self.rows.time), -1, n)
@@ -351,7 +351,7 @@ class Replay:
             else np.zeros((len(self.rows.time), ports[name.removesuffix(SUFFIX)].size, n))
             for name, one in zip(names, known, strict=True)
         ]
-        J: Array = np.concatenate(tables, axis=1)[self._there]
+        J: Array = np.concatenate(tables, axis=1)[self._is_measured]
         return J
 
     def _depends_on_numbers(self, name: str) -> bool:
@@ -413,7 +413,7 @@ def replay_of(
     rows.steps(dt)  # raises ValueError if the times are not multiples of dt apart
     if exact is not False:
         try:
-            other = with_sensitivities(wiring, numbers, rows.measured)
+            other = add_sensitivities(wiring, numbers, rows.measured)
             variational = prepare(other, dt, **options)
         except ValueError:
             if exact:
@@ -720,7 +720,7 @@ def _least_squares(replay: Replay, z: Array, sigma: Array) -> tuple[Array, Array
     low, high = replay.bounds
     found = least_squares(
         lambda z: -weight * replay.residuals(z),
-        np.clip(z, *_inside(low, high)),
+        np.clip(z, *_inner_bounds(low, high)),
         jac=(lambda z: weight[:, None] * replay.jacobian(z)) if replay.exact else "3-point",
         bounds=(low, high),
         x_scale="jac",
@@ -732,7 +732,7 @@ def _least_squares(replay: Replay, z: Array, sigma: Array) -> tuple[Array, Array
     return found.x, found.jac, replay.residuals(found.x)
 
 
-def _inside(low: Array, high: Array) -> tuple[Array, Array]:
+def _inner_bounds(low: Array, high: Array) -> tuple[Array, Array]:
     """Return bounds slightly inside [low, high] for the initial point of the optimizer."""
     margin = 1e-9 * np.where(np.isfinite(high - low), high - low, 1.0)
     return low + margin, high - margin

@@ -102,7 +102,7 @@ class Task:
         check_numbers({"t_stop": self.t_stop})
         t_start = self.options.get("t_start", 0.0)
         communication_points(t_start, self.t_stop, self.dt)
-        wiring.with_start_values(start)
+        wiring.replace_start_values(start)
         if self.scenario is not None:
             self.scenario.schedule(wiring, t_start)  # raises an error for invalid names and values
         ports = select_ports(wiring.outputs, self.options.get("record", ("*",)))

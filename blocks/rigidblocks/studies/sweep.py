@@ -522,25 +522,25 @@ def _local_rows(
             for one in there:
                 one.stop()
 
-        def own() -> Worker:
+        def make_own_worker() -> Worker:
             return make_worker(work, wiring, design, work.prepare_run())
 
         count = here.threads
         if has_python_fmu(wiring) and count > 1:
             one = thread_local_worker(child)
         else:
-            one = thread_local_worker(own, make_worker(work, wiring, design, first))
+            one = thread_local_worker(make_own_worker, make_worker(work, wiring, design, first))
 
         def run_one(k: int) -> Row:
             return run_with_retry(one, design.table[k])
 
-        many = run_in_lanes(work, wiring, design, first, len(todo), here.lanes)
-        if many is None:
+        lanes = run_in_lanes(work, wiring, design, first, len(todo), here.lanes)
+        if lanes is None:
             each = ((k,) for k in todo)
             yield from run_in_threads(lambda runs: {k: run_one(k) for k in runs}, each, count, end)
         else:
-            parts = many.parts(todo, count)
-            yield from run_in_threads(lambda runs: many(runs, run_one), parts, count, end)
+            parts = lanes.parts(todo, count)
+            yield from run_in_threads(lambda runs: lanes(runs, run_one), parts, count, end)
 
 
 def _is_traced(wiring: Wiring) -> bool:

@@ -94,7 +94,7 @@ def vector_env(
             f"terminated must be a function or None, not {terminated!r} of type {_type(terminated)}"
         )
     block = (
-        FusedSystem(_with_start_values(system, act), dt) if isinstance(system, System) else system
+        FusedSystem(_set_start_values(system, act), dt) if isinstance(system, System) else system
     )
     seen = select_ports(block.outputs, observe)
     rules = reward, terminated, steps, max_steps, float(failure_reward)
@@ -114,7 +114,7 @@ def _check_names_of_bounds(option: str, value: Any) -> None:
         )
 
 
-def _with_start_values(system: System, names: Iterable[str]) -> System:
+def _set_start_values(system: System, names: Iterable[str]) -> System:
     """Return a copy of a system in which the inputs `names` have start values."""
     copied = System()
     copied.parts, copied.connections = dict(system.parts), list(system.connections)

@@ -51,7 +51,7 @@ class Names:
             read = tuple([name.get(x, x) for x in operands if x not in targets])
             known = self._known.get((form, read))
             if known is None:
-                known = self._known[form, read] = self._with_new_names(one, name)
+                known = self._known[form, read] = self._rename_operands(one, name)
             first = name[targets[0]] = known.targets[0]
             if len(targets) > 1:
                 name |= zip(targets, known.targets, strict=True)
@@ -59,7 +59,7 @@ class Names:
                 own.add(first)
                 yield known
 
-    def _with_new_names(self, one: Assignment, name: Mapping[str, str]) -> Assignment:
+    def _rename_operands(self, one: Assignment, name: Mapping[str, str]) -> Assignment:
         """Return a copy of the statement `one` with new, unique names for its computed values.
 
         `name` maps the names of earlier values to their new names.
@@ -335,7 +335,7 @@ class _Use(NamedTuple):
     def statements(self) -> list[Assignment]:
         return self.function.work[self.start : self.stop]
 
-    def from_elsewhere(self) -> list[str]:
+    def external_reads(self) -> list[str]:
         """Return the names of the values that this range reads and other ranges compute."""
         read = (x for one in self.statements for x in one.reads if x[0] in "vr")
         return list(dict.fromkeys(x for x in read if not self.locate(x, self.stop)))
@@ -598,7 +598,7 @@ def _last_reads(uses: Sequence[tuple[int, _Use]], shared: Mapping[int, _Shared])
     """
     last: dict[str, int] = {}
     for number, (kind, use) in enumerate(uses):
-        read = shared[kind].reads(use) if kind >= 0 else use.from_elsewhere()
+        read = shared[kind].reads(use) if kind >= 0 else use.external_reads()
         last |= dict.fromkeys(read, number)
     if uses:
         results = uses[0][1].function.results
@@ -684,7 +684,7 @@ class _Calls:
         self.lines.append(f"{name}(in, left);")
         lines = [
             f"const {self.real} {value} = left[{self.left.place[value]}];"
-            for value in use.from_elsewhere()
+            for value in use.external_reads()
         ]
         statements = use.statements
         for one, text in zip(statements, assignment_texts(statements, self._names), strict=True):

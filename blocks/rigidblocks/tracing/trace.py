@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import casadi as ca
 import numpy as np
 
-from rigidblocks.common.doc_links import with_doc_link
+from rigidblocks.common.doc_links import add_doc_link
 from rigidblocks.spatial.scalar import derivative_form, for_derivatives, is_number
 from rigidblocks.spatial.spatial import Array
 
@@ -384,7 +384,7 @@ def _refusal(wanted: str) -> TraceError:
         "data-dependent `if` by select(condition, a, b), a < b of arrays by less, and min, max and "
         "clip by minimum, maximum and clip, all of rigidblocks.spatial.scalar"
     )
-    return with_doc_link(refused, "traced functions")
+    return add_doc_link(refused, "traced functions")
 
 
 def _calling_line() -> str:

@@ -24,7 +24,7 @@ from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.results.result import Result
 from rigidblocks.dynamics.kinematics import body_poses
 from rigidblocks.dynamics.loops import position_constraints
-from rigidblocks.robot.configuration import as_configuration, neutral
+from rigidblocks.robot.configuration import configuration_array, neutral
 from rigidblocks.robot.model import Model, PlanarModel
 from rigidblocks.robot.shapes import Cylinder
 from rigidblocks.robot.tree import Tree
@@ -35,11 +35,11 @@ from rigidblocks.view.visual_geometry import (
     DARK,
     THIN,
     Solid,
-    as_spatial,
     axis_of,
     centre_of_mass,
     places_on,
     solids,
+    spatial_transform,
     usual_length,
 )
 
@@ -99,7 +99,7 @@ def _axis(model: Tree, body: int, radius: float) -> Iterator[Solid]:
     """Yield a cylinder along the axis of a body's joint, if the joint has exactly one axis."""
     axis = axis_of(model.joint[body])
     if axis is not None:
-        X = as_spatial(model.Xtree[body])
+        X = spatial_transform(model.Xtree[body])
         a = X.r + 3.0 * radius * (X.E.T @ axis)
         long = Cylinder.from_ends(2 * X.r - a, a, radius)
         size = (0.55 * radius, 2.0 * float(long.height))
@@ -165,7 +165,10 @@ def _closures(model: Tree, radius: float) -> Iterator[Solid]:
     The rod has zero length if the loop is closed.
     """
     for loop in model.loops:
-        ends = [(loop.predecessor, as_spatial(loop.Xp).r), (loop.successor, as_spatial(loop.Xs).r)]
+        ends = [
+            (loop.predecessor, spatial_transform(loop.Xp).r),
+            (loop.successor, spatial_transform(loop.Xs).r),
+        ]
         for (body, r), size, colour in zip(ends, (2.3, 2.6), (RED, DARK), strict=True):
             yield Solid("sphere", body, (size * radius,), colour, xlt(r), "loops", opacity=0.6)
         (p, start), (s, end) = ends
@@ -237,7 +240,7 @@ class DrawnRobot:
     frames: Mapping[str, tuple[int, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        q = neutral(self.model) if self.q is None else as_configuration(self.model, self.q)
+        q = neutral(self.model) if self.q is None else configuration_array(self.model, self.q)
         object.__setattr__(self, "q", q)
 
     @cached_property
@@ -453,7 +456,7 @@ def pose_numbers(X: Any) -> Array:
 
 def span(robot: DrawnRobot) -> float:
     """Return the largest extent [m] of the body origins along a base axis, or 1 if it is zero."""
-    places = [as_spatial(X).r for X in body_poses(robot.model.at(0.0), robot.q)]
+    places = [spatial_transform(X).r for X in body_poses(robot.model.at(0.0), robot.q)]
     return float(np.max(np.ptp([np.zeros(3), *places], axis=0))) or 1.0
 
 
@@ -507,7 +510,7 @@ def force_parts(block: Any, name: str = "", system: System | None = None) -> tup
         parts = tuple(Part((port,), a, b) for port, a, b in (WRENCH, PRESSURE))
     elif isinstance(block, PlantOfMembers):
         parts = tuple(Part(_member_outputs(block, port), a, b) for port, a, b in (WRENCH, PRESSURE))
-    elif system is not None and (ground := _ground(system, name)):
+    elif system is not None and (ground := _ground_contact_name(system, name)):
         parts, name = FORCE, ground
     return tuple(
         part._replace(ports=tuple(f"{name}.{port}".lstrip(".") for port in part.ports))
@@ -584,7 +587,7 @@ def forces_on(result: Result, robot: DrawnRobot) -> Array | None:
     return np.reshape(np.concatenate(found, axis=2), (n, -1))
 
 
-def _ground(system: System, plant: str) -> str | None:
+def _ground_contact_name(system: System, plant: str) -> str | None:
     """Return the name of the `GroundContact` that is connected to a plant, or None."""
     for one in system.connections:
         (source, output), (target, _) = one.source, one.target

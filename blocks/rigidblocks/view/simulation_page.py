@@ -138,7 +138,7 @@ def add_wrench_inputs(system: System) -> System:
     for name, part in system.parts.items():
         plant = part.component
         if isinstance(plant, Plant) and all(port.name != WRENCHES for port in plant.inputs):
-            more = plant.with_wrenches()
+            more = plant.add_wrench_input()
             same.add(name, more, start=part.start, method=part.method, h=part.h, dt=part.dt)
         else:
             same.parts[name] = part

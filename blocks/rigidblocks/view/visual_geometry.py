@@ -177,7 +177,7 @@ def _hull(points: Array) -> Array:
     return np.asarray(points[corners[one != other]].reshape(-1, 9))
 
 
-def as_spatial(X: Any) -> Transform:
+def spatial_transform(X: Any) -> Transform:
     """Convert a planar transform to the equivalent spatial transform in the plane z = 0."""
     if len(X.r) == 3:
         return Transform(np.asarray(X.E), np.asarray(X.r))
@@ -201,10 +201,12 @@ def usual_length(model: Tree) -> float:
 
 def places_on(model: Tree, body: int) -> list[Array]:
     """Return the positions (3,) [m] of the child joints and loop joints on a body."""
-    places = [as_spatial(X).r for p, X in zip(model.parent, model.Xtree, strict=True) if p == body]
+    places = [
+        spatial_transform(X).r for p, X in zip(model.parent, model.Xtree, strict=True) if p == body
+    ]
     for loop in model.loops:
-        places += [as_spatial(loop.Xp).r] if loop.predecessor == body else []
-        places += [as_spatial(loop.Xs).r] if loop.successor == body else []
+        places += [spatial_transform(loop.Xp).r] if loop.predecessor == body else []
+        places += [spatial_transform(loop.Xs).r] if loop.successor == body else []
     return places
 
 
@@ -223,7 +225,7 @@ def _link(
     """Yield the solids of a body without shapes: rods, and a ball at the joint."""
     places, centre = places_on(model, body), centre_of_mass(model, body)
     if slides(model.joint[body]):
-        X, parent = as_spatial(model.Xtree[body]), model.parent[body]
+        X, parent = spatial_transform(model.Xtree[body]), model.parent[body]
         yield Solid("rod", parent, (0.6 * radius,), METAL, other=body, start=X.r)
     is_empty = model.body_names[body] in model.massless
     if not any(np.linalg.norm(p) > radius for p in places):
@@ -270,12 +272,12 @@ def _base(model: Tree, radius: float) -> Iterator[Solid]:
     shown = getattr(model, "appearance", ())
     for i, (parent, X) in enumerate(zip(model.parent, model.Xtree, strict=True)):
         if parent < 0 and model.joint[i].nv <= 2 and not (shown and shown[i]):
-            place = as_spatial(X).r
+            place = spatial_transform(X).r
             yield Solid("sphere", -1, (1.7 * radius,), METAL, xlt(place))
     for loop in model.loops:
         for body, X in ((loop.predecessor, loop.Xp), (loop.successor, loop.Xs)):
             if body < 0:
-                yield Solid("sphere", -1, (1.7 * radius,), METAL, xlt(as_spatial(X).r))
+                yield Solid("sphere", -1, (1.7 * radius,), METAL, xlt(spatial_transform(X).r))
 
 
 STONE = (0.62, 0.66, 0.70)

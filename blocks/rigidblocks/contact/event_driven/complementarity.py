@@ -65,7 +65,7 @@ def force_programme(M: ArrayLike, d: ArrayLike) -> QuadraticProgramme:
 
     minimize 1/2 lam^T M lam + d^T lam subject to lam >= 0                       (RBDA Eq 11.43)
     """
-    M, d = as_complementarity_problem(M, d)
+    M, d = check_complementarity_problem(M, d)
     return QuadraticProgramme(M, d, np.eye(len(d)), np.zeros(len(d)))
 
 
@@ -103,7 +103,7 @@ def complementarity(M: ArrayLike, d: ArrayLike) -> Complementarity:
         ValueError: The shapes are wrong, a value is not finite, or M is not symmetric or has a
             negative diagonal element.
     """
-    M, d = as_complementarity_problem(M, d)
+    M, d = check_complementarity_problem(M, d)
     scale, size = unit_scale(M), float(np.abs(d).max(initial=0.0))
     A = M * np.outer(scale, scale)
     b = d * scale
@@ -117,7 +117,7 @@ def complementarity(M: ArrayLike, d: ArrayLike) -> Complementarity:
     return Complementarity(lam, w, active, feasible, feasible and _is_unique(A, lam > 0, w <= 0))
 
 
-def as_complementarity_problem(M: ArrayLike, d: ArrayLike) -> tuple[Array, Array]:
+def check_complementarity_problem(M: ArrayLike, d: ArrayLike) -> tuple[Array, Array]:
     """Return M (n, n) and d (n,) of a contact problem w = M lam + d as checked float arrays.
 
     Raises:
@@ -412,7 +412,7 @@ def frictional_complementarity(
     Raises:
         ValueError: The shapes are wrong, a value is not finite, or mu or c is negative.
     """
-    M, d = as_complementarity_problem(M, d)
+    M, d = check_complementarity_problem(M, d)
     mu, c = checked_friction(len(d), mu, c)
     n = len(d) - 2 * len(mu)
     if not len(mu):

@@ -46,7 +46,7 @@ class ContactUnknowns(NamedTuple):
     order: tuple[int, ...]
     mu: Array
 
-    def to_contacts(self, lam: Array) -> Array:
+    def contact_components(self, lam: Array) -> Array:
         """Return the forces (n, 3) = (z, x, y) of the contacts from the unknowns lam (n + 2k,)."""
         n, k = len(self.order), len(self.mu)
         forces = np.zeros((n, 3), dtype=lam.dtype)
@@ -55,7 +55,7 @@ class ContactUnknowns(NamedTuple):
             forces[i, 1:] = lam[n + 2 * row : n + 2 * row + 2] if row < k else 0.0
         return forces
 
-    def to_unknowns(self, forces: Array) -> Array:
+    def solver_unknowns(self, forces: Array) -> Array:
         """Return the unknowns lam (n + 2k,) from the forces (n, 3) = (z, x, y) of the contacts."""
         rows = np.asarray(forces)[list(self.order)]
         return np.concatenate([rows[:, 0], rows[: len(self.mu), 1:].ravel()])
@@ -138,12 +138,12 @@ def contact_bias(model: Model, q: Array, qd: Array, contacts: Sequence[AnyContac
     check_contacts(model, contacts)
     X = [pose.inverse() for pose in body_poses(model, q)]
 
-    def to_base_frame(motions: Iterable[Array]) -> list[Array]:
+    def base_frame_motions(motions: Iterable[Array]) -> list[Array]:
         # index -1, the base, is the last element
         return [*(x @ m for x, m in zip(X, motions, strict=True)), np.zeros(6)]
 
-    v = to_base_frame(body_velocities(model, q, qd))
-    a = to_base_frame(body_accelerations(model, q, qd, np.zeros(model.nv)))
+    v = base_frame_motions(body_velocities(model, q, qd))
+    a = base_frame_motions(body_accelerations(model, q, qd, np.zeros(model.nv)))
     return np.array(
         [0.0 if isinstance(c, JointLimit) else _separation_bias(c, v, a) for c in contacts]
     )

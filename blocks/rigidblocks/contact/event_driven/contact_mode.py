@@ -175,7 +175,7 @@ class PhaseEquation(NamedTuple):
     HinvT: Array
     free: Array
 
-    def to_contacts(self, values: Array) -> Array:
+    def contact_components(self, values: Array) -> Array:
         """Arrange values of the r directions as components (n, 3) = (z, x, y) of all contacts.
 
         `values` (r,) contains, for example, the forces along the directions. The components of
@@ -240,7 +240,7 @@ def motion_of(equation: PhaseEquation, phase: Phase) -> Motion:
     """Solve the contact equation of a contact mode; return the accelerations and contact forces."""
     lam, a = phase_forces(equation, phase)
     qdd = equation.free + equation.HinvT @ lam
-    return Motion(qdd, *map(equation.to_contacts, (lam, equation.w, a)))
+    return Motion(qdd, *map(equation.contact_components, (lam, equation.w, a)))
 
 
 def phase_forces(equation: PhaseEquation, phase: Phase) -> tuple[Array, Array]:

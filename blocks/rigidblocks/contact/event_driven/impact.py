@@ -244,9 +244,13 @@ def impact(
         M, w, np.broadcast_to(np.asarray(e), (n,))[list(rows.order)], rows.mu, law, solve
     )
     after, dqd = w + M @ lam, HinvT @ lam
-    before = rows.to_contacts(w)[:, 0]
+    before = rows.contact_components(w)[:, 0]
     return Impact(
-        dqd, rows.to_contacts(lam), before, rows.to_contacts(after)[:, 0], lam @ (w + after) / 2
+        dqd,
+        rows.contact_components(lam),
+        before,
+        rows.contact_components(after)[:, 0],
+        lam @ (w + after) / 2,
     )
 
 
@@ -470,11 +474,11 @@ def contact_step(
     gap = np.array([contact_gap(model, q, contacts[i]) for i in rows.order])
     parting = np.asarray(maximum(minimum(-correction * gap / h, fastest), 0.0))
     u = _minimum_velocity(gap, before[:n], d[:n], h, e, parting)
-    given = {} if start is None else {"start": rows.to_unknowns(start)}
+    given = {} if start is None else {"start": rows.solver_unknowns(start)}
     demanded = _relative_velocity(d, u)
     lam = _limit_work(M, d, u, parting, solve(M, demanded, rows.mu, **given))
     residual = contact_residual(M, demanded, lam, rows.mu, cone=cone)
-    return ContactStep(moved + HinvT @ lam, rows.to_contacts(lam), residual)
+    return ContactStep(moved + HinvT @ lam, rows.contact_components(lam), residual)
 
 
 def _limit_work(M: Array, d: Array, u: Array, parting: Array, lam: Array) -> Array:

@@ -94,7 +94,7 @@ class Fmi1(Interface):
         super().close(runs)
         forget(self.log)
 
-    def bound(self, function: str) -> tuple[str, Any, Any]:
+    def find_function(self, function: str) -> tuple[str, Any, Any]:
         name = f"fmi{self._names.get(function, function)}"
         found = getattr(self.slave.dll, f"{self.slave.modelIdentifier}_{name}")
         return name, found, self.slave.component

@@ -201,7 +201,7 @@ class Clocks:
         """Return the address of an FMI function; 0 for an empty name."""
         if not name:
             return 0
-        return ctypes.cast(self._fmi.bound(name)[1], ctypes.c_void_p).value or 0
+        return ctypes.cast(self._fmi.find_function(name)[1], ctypes.c_void_p).value or 0
 
     def _query_interval(self, clock: Any) -> tuple[float, int]:
         """Query the FMU for the interval of a clock [s] and the interval qualifier; return both."""

@@ -390,7 +390,7 @@ class RunningFmu(Instance):
         """Return the address of an FMI function, or 0 if the FMI version does not define it."""
         if not self.fmi.needs_call(function):
             return 0
-        return ctypes.cast(self.fmi.bound(function)[1], ctypes.c_void_p).value or 0
+        return ctypes.cast(self.fmi.find_function(function)[1], ctypes.c_void_p).value or 0
 
     def _judge_values(self, number: int, call: int, status: int) -> None:
         """Raise FmuError if the C loop failed to set or get a group of values."""
@@ -488,7 +488,7 @@ class FmuInstance(RunningFmu):
     def entry(self) -> Entry:
         return Entry(
             FMI_KINDS[self._fmu.version],
-            self.fmi.bound("DoStep")[2],
+            self.fmi.find_function("DoStep")[2],
             self._address("DoStep"),
             [group.variables("Set") for group in self._held],
             [group.variables("Get") for group in self.results.variable_groups],

@@ -422,7 +422,7 @@ class Interface(abc.ABC):
 
     def call(self, function: str, *arguments: Any) -> None:
         """Call an FMI function for this instance; `function` is the name without the FMI prefix."""
-        name, found, component = self.bound(function)
+        name, found, component = self.find_function(function)
         if status := found(component, *arguments):
             self.judge(name, status)
 
@@ -433,7 +433,7 @@ class Interface(abc.ABC):
 
     def caller(self, function: str) -> Callable[..., None]:
         """Return a function for repeated calls of an FMI function, equivalent to `call`."""
-        name, found, component = self.bound(function)
+        name, found, component = self.find_function(function)
 
         def call(*arguments: Any) -> None:
             if status := found(component, *arguments):
@@ -441,7 +441,7 @@ class Interface(abc.ABC):
 
         return call
 
-    def bound(self, function: str) -> tuple[str, Any, Any]:
+    def find_function(self, function: str) -> tuple[str, Any, Any]:
         """Return the full name of an FMI function, the C function, and its instance argument."""
         name = self.prefix + function
         return name, getattr(self.slave.dll, name), self.slave.component

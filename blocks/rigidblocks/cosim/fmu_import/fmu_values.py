@@ -110,7 +110,7 @@ class Group:
         self.is_direct = bool(in_a_row) and self.type in ("Real", "Float64")
         self.is_direct = self.is_direct and not len(self._negated)
         self._buffer = self._make_buffer()
-        self._moves = {name: fmi.bound(name + self._function) for name in ("Get", "Set")}
+        self._moves = {name: fmi.find_function(name + self._function) for name in ("Get", "Set")}
         self._arguments = self._make_arguments()
 
     def variables(self, access: str) -> Variables:
@@ -214,7 +214,7 @@ class Group:
 
     def set_derivatives(self, order: int, values: Array) -> None:
         """Set the input derivatives of the given order in an FMU of FMI 1.0 or 2.0."""
-        name, function, component = self._fmi.bound("SetRealInputDerivatives")
+        name, function, component = self._fmi.find_function("SetRealInputDerivatives")
         orders = (ctypes.c_int * self.n)(*[order] * self.n)
         numbers = (ctypes.c_double * self.n)(*self._negate(values))
         if status := function(component, self._references, self.n, orders, numbers):
@@ -230,7 +230,7 @@ class Group:
         none = np.full(unknown.n, np.nan)
         if {self.type, unknown.type} - {"Real", "Float64"}:
             return none
-        name, function, component = self._fmi.bound("GetDirectionalDerivative")
+        name, function, component = self._fmi.find_function("GetDirectionalDerivative")
         given = (ctypes.c_double * self.n)(*seed)
         derivatives = (ctypes.c_double * unknown.n)()
         counts = ((self.n,), (unknown.n,)) if self._fmi.fmu.version == 3 else ((), ())

@@ -171,7 +171,7 @@ class Service:
         register_table(text.get("known", ()))
         fmu, given = Fmu(file, text.get("kind")), text.get("start", {})
         sizes = {p.name: _reshape(given[p.name], p) for p in fmu.configurable if p.name in given}
-        fmu = fmu.with_configuration(sizes)
+        fmu = fmu.replace_configuration(sizes)
         ports = (*fmu.inputs, *fmu.parameters, *fmu.states, *fmu.configurable)
         shapes = {port.name: port for port in ports}
         start = {key: _reshape(values, shapes[key]) for key, values in given.items()}

@@ -505,7 +505,7 @@ class ExchangeInstance(RunningFmu):
         sparsity = self._sparsity
         return Entry(
             FMI_KINDS[self._fmu.version],
-            self.fmi.bound("SetTime")[2],
+            self.fmi.find_function("SetTime")[2],
             0,
             [group.variables("Set") for group in self._held],
             [group.variables("Get") for group in self.results.variable_groups],
@@ -635,7 +635,7 @@ class ExchangeInstance(RunningFmu):
             self._judge_clocks(code, number, status)
         else:
             self.fmi.check_end(status == TERMINATES)
-            self.fmi.judge(self.fmi.bound(self._names[code])[0], status)
+            self.fmi.judge(self.fmi.find_function(self._names[code])[0], status)
 
     def _begin(self) -> None:
         self._clocks.start(self._t_start)

@@ -17,7 +17,7 @@ from rigidblocks.block.external_functions import BlockInC, PythonBlock
 from rigidblocks.block.memory_layout import assign
 from rigidblocks.block.nested_blocks import Composite
 from rigidblocks.block.stepper import put_outputs
-from rigidblocks.common.doc_links import with_doc_link
+from rigidblocks.common.doc_links import add_doc_link
 from rigidblocks.cosim.graph.combined_memory import (
     Memories,
     PortsOfParts,
@@ -113,7 +113,7 @@ class AlgebraicLoop:
                 f"the algebraic loop of {' and '.join(map(repr, self.names))} has no solution near "
                 "the start values, or no unique solution"
             )
-            raise with_doc_link(refused, "algebraic loops")
+            raise add_doc_link(refused, "algebraic loops")
         if is_traced(is_close):
             w = np.array(
                 [
@@ -145,12 +145,12 @@ class AlgebraicLoop:
         memories = {name: self.parts[name].memory.start() for name in self.names}
         given = self._places(memories)
 
-        def off(w: Array, rest: Array) -> dict[str, Array]:
+        def residual(w: Array, rest: Array) -> dict[str, Array]:
             found = self._evaluate_parts(w, {name: rest[at] for name, at in given.items()})
             return {"off": np.array([found[one.source][one.start] for one in self.torn]) - w}
 
         size = sum(len(m) for m in memories.values())
-        return trace("loop", off, {"w": (len(self.torn),), "rest": (size,)})
+        return trace("loop", residual, {"w": (len(self.torn),), "rest": (size,)})
 
     def _places(self, memories: Memories) -> dict[str, slice]:
         ends = np.cumsum([len(memories[name]) for name in self.names]).tolist()

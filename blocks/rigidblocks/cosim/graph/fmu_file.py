@@ -11,7 +11,7 @@ from typing import IO, Any
 import fmpy
 from lxml import etree
 
-from rigidblocks.common.doc_links import with_doc_link
+from rigidblocks.common.doc_links import add_doc_link
 from rigidblocks.common.regular_files import check_regular_file
 from rigidblocks.cosim.graph.fmi1_description import complete_description
 from rigidblocks.tracing.compiler import (
@@ -53,7 +53,7 @@ class FmuError(RuntimeError):
 
     def __init__(self, *arguments: object):
         super().__init__(*arguments)
-        with_doc_link(self, "FMUs that fail")
+        add_doc_link(self, "FMUs that fail")
 
 
 _DESCRIPTION = "modelDescription.xml"
@@ -88,7 +88,7 @@ def description_in(file: Path | IO[bytes], path: str) -> tuple[Any, list[str], I
             raise FmuError(str(error)) from None
     try:
         with zipfile.ZipFile(file) as archive:
-            names = [with_forward_slashes(name) for name in archive.namelist()]
+            names = [use_forward_slashes(name) for name in archive.namelist()]
             check_archive(path, archive.infolist())
             damaged = archive.testzip()
             root = etree.fromstring(archive.read(_DESCRIPTION), _PARSER)
@@ -218,7 +218,7 @@ def _intervals(root: Any) -> Intervals:
     return found
 
 
-def with_forward_slashes(name: str) -> str:
+def use_forward_slashes(name: str) -> str:
     """Return the name of an archived file with slashes instead of backslashes."""
     return name.replace("\\", "/")
 
@@ -226,7 +226,7 @@ def with_forward_slashes(name: str) -> str:
 def archive_names(path: Path) -> list[str]:
     """Return the names of the files in an archive."""
     with zipfile.ZipFile(path) as archive:
-        return [with_forward_slashes(name) for name in archive.namelist()]
+        return [use_forward_slashes(name) for name in archive.namelist()]
 
 
 def unpack_files(path: Path, folder: Path, beginnings: tuple[str, ...] = ("",)) -> None:
@@ -238,7 +238,7 @@ def unpack_files(path: Path, folder: Path, beginnings: tuple[str, ...] = ("",)) 
     with zipfile.ZipFile(path) as archive:
         check_archive(path, archive.infolist())
         for entry in archive.infolist():
-            entry.filename = with_forward_slashes(entry.filename)
+            entry.filename = use_forward_slashes(entry.filename)
             if entry.filename.startswith(beginnings):
                 archive.extract(entry, folder)
 
@@ -288,7 +288,7 @@ def place_library(folder: Path, library: str) -> bool:
 
 def check_archive(path: object, entries: Sequence[zipfile.ZipInfo]) -> None:
     """Raise FmuError if an archive entry has an unsafe path, or the archive exceeds the limits."""
-    for name in (with_forward_slashes(entry.filename) for entry in entries):
+    for name in (use_forward_slashes(entry.filename) for entry in entries):
         if ":" in name or name.startswith("/") or ".." in PurePosixPath(name).parts:
             raise FmuError(
                 f"'{path}' contains the entry '{name}', whose path leads outside the archive"

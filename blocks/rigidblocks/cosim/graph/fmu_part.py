@@ -187,7 +187,8 @@ def _bounds(variables: Sequence[Any], shape: tuple[int, ...], start: Any) -> tup
     low, high = (
         np.broadcast_to(
             np.reshape(
-                [_bound(v, name, default) for v in variables], shape if len(variables) > 1 else ()
+                [_declared_bound(v, name, default) for v in variables],
+                shape if len(variables) > 1 else (),
             ),
             shape,
         )
@@ -196,7 +197,7 @@ def _bounds(variables: Sequence[Any], shape: tuple[int, ...], start: Any) -> tup
     return (low, high) if start is None else (np.minimum(low, start), np.maximum(high, start))
 
 
-def _bound(variable: Any, name: str, default: float) -> float:
+def _declared_bound(variable: Any, name: str, default: float) -> float:
     """Return the bound that a variable or its type declares, or else `default`."""
     declared = getattr(variable.declaredType, name) if variable.declaredType else None
     text = getattr(variable, name)
@@ -391,7 +392,7 @@ class Fmu:
         """Ports whose values are fixed before a run: structural parameters and clock intervals."""
         return (*self.structural, *self.settable_intervals)
 
-    def with_configuration(self, values: Mapping[str, Array]) -> "Fmu":
+    def replace_configuration(self, values: Mapping[str, Array]) -> "Fmu":
         """Return a copy of the FMU with other structural parameters and clock intervals.
 
         Call this method only for an FMU whose configuration is empty.

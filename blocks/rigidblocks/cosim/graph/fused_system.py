@@ -157,11 +157,11 @@ class FusedSystem(PortsOfParts, Composite):
             source = self._parts.by_name[a].memory.where[y]
             yield order.index(a), Copy(own[u].start + to, source.start + k, length)
 
-    def by_graphs(self) -> Block:
+    def traced_copy(self) -> Block:
         parts = self._parts
         return self._copy_with_parts(WiredParts(parts.wiring, parts.exposure, TracedEvaluator))
 
-    def by_fixed_steps(self) -> Block:
+    def fixed_step_copy(self) -> Block:
         parts = self._parts
         return self._copy_with_parts(
             WiredParts(_replace_adaptive_methods(parts.wiring), parts.exposure)
@@ -256,7 +256,7 @@ def _replace_adaptive_methods(wiring: Wiring) -> Wiring:
         if isinstance(method, Adaptive):
             part = replace(part, method=RK4, h=min(h, longest_step(RK4)))
         if isinstance(part.component, Composite):
-            part = replace(part, component=part.component.by_fixed_steps())
+            part = replace(part, component=part.component.fixed_step_copy())
         parts[name] = part
     return Wiring(parts, wiring.connections, wiring.merged)
 

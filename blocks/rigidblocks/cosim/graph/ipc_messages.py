@@ -120,15 +120,15 @@ class Channel:
             self._rest = bytes(expected.bytes[:size])
             if not size:
                 raise EOFError
-        data = self._rest or self._more()
+        data = self._rest or self._receive_block()
         while len(data) < _HEADER.size:
-            data += self._more()
+            data += self._receive_block()
         call, n, m = _unpack_header(data)
         begin, end = _HEADER.size + 8 * n, _HEADER.size + 8 * n + m
         if len(data) < end:
             whole = bytearray(data)
             while len(whole) < end:
-                whole += self._more()
+                whole += self._receive_block()
             data = bytes(whole)
         self._rest = data[end:]
         numbers = np.frombuffer(data, "<f8", n, _HEADER.size)
@@ -149,7 +149,7 @@ class Channel:
         """True if this end of the connection is closed."""
         return self._link.fileno() < 0
 
-    def _more(self) -> bytes:
+    def _receive_block(self) -> bytes:
         if got := self._link.recv(_READ_BYTES):
             return got
         raise EOFError

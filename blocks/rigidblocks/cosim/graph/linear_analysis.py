@@ -123,16 +123,16 @@ def zeros(A: Array, B: Array, C: Array, D: Array) -> Array:
     finite zeros are the eigenvalues of A - B D^-1 C.
     """
     scale = max(np.abs(M).max(initial=0.0) for M in (A, B, C, D)) or 1.0
-    system = _without_infinite_zeros(A, B, C, D, _RANK * scale)
+    system = _remove_infinite_zeros(A, B, C, D, _RANK * scale)
     A, C, B, D = (M.T for M in system)
-    A, B, C, D = _without_infinite_zeros(A, B, C, D, _RANK * scale)
+    A, B, C, D = _remove_infinite_zeros(A, B, C, D, _RANK * scale)
     if not len(A) or not D.size:
         return np.zeros(0, complex)
     found: Array = np.linalg.eigvals(A - B @ np.linalg.lstsq(D, C)[0]).astype(complex)
     return found
 
 
-def _without_infinite_zeros(
+def _remove_infinite_zeros(
     A: Array, B: Array, C: Array, D: Array, tolerance: float
 ) -> tuple[Array, Array, Array, Array]:
     """Return a system with unchanged finite zeros and a matrix D of full row rank."""
@@ -206,15 +206,15 @@ def stability_margins(
         found = optimize.bisect(value, low, high, xtol=1e-300, rtol=4 * _EPS, maxiter=1100)
         return float(found)
 
-    def at(w: float) -> complex:
+    def evaluate(w: float) -> complex:
         return complex(response(np.array([w]))[0])
 
     omega = _extend_frequencies(response, omega, dt)
     L = response(omega)
     with np.errstate(divide="ignore", invalid="ignore"):
         gains, phases = _crossings(np.abs(L) - 1.0), _crossings(L.imag / np.abs(L))
-    at_gain = [bisect(lambda w: abs(at(w)) - 1.0, omega[i], omega[k]) for i, k in gains]
-    at_phase = [bisect(lambda w: at(w).imag, omega[i], omega[k]) for i, k in phases]
+    at_gain = [bisect(lambda w: abs(evaluate(w)) - 1.0, omega[i], omega[k]) for i, k in gains]
+    at_phase = [bisect(lambda w: evaluate(w).imag, omega[i], omega[k]) for i, k in phases]
     # L is also real at zero frequency and at half the sampling rate
     at_phase += [0.0] if dt is None else [0.0, float(np.pi / dt)]
     values = response(np.array(at_phase))
@@ -234,7 +234,7 @@ def stability_margins(
     k = int(np.argmin(np.abs(1.0 + L)))
     bounds = omega[max(k - 1, 0)], omega[min(k + 1, len(L) - 1)]
     inner = optimize.minimize_scalar(
-        lambda w: abs(1.0 + at(w)), bounds=bounds, options={"xatol": 1e-9 * bounds[1]}
+        lambda w: abs(1.0 + evaluate(w)), bounds=bounds, options={"xatol": 1e-9 * bounds[1]}
     ).fun
     # the infimum may be the limit at zero frequency, at infinity or at half the sampling rate
     ends = response(np.array([0.0, omega[-1] / _EPS if dt is None else np.pi / dt]))

@@ -379,7 +379,7 @@ def _traceable(target: Block | System) -> Block:
             f"linearize needs a block or a System, not a {type(target).__name__}; the "
             "block of a model is RobotPlant(model)"
         )
-    return target.by_fixed_steps() if isinstance(target, Composite) else target
+    return target.fixed_step_copy() if isinstance(target, Composite) else target
 
 
 class _Point(NamedTuple):

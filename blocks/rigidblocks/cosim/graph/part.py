@@ -480,7 +480,7 @@ def configure_fmu(name: str, fmu: Fmu, start: Any) -> Fmu:
     if not isinstance(start, Mapping):
         return fmu  # `start_values` raises the error
     given = {port.name: start[port.name] for port in fmu.configurable if port.name in start}
-    return fmu.with_configuration(start_values(name, fmu, given)) if given else fmu
+    return fmu.replace_configuration(start_values(name, fmu, given)) if given else fmu
 
 
 def check_configuration(name: str, component: Any, start: Mapping[str, Any]) -> None:

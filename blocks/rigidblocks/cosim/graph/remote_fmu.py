@@ -59,7 +59,11 @@ class RemoteFile:
                 deliver_challenge(connection, self.key)
         except (AuthenticationError, EOFError, OSError) as error:
             link.close()
-            why = "the key differs" if isinstance(error, AuthenticationError) else _why(error)
+            why = (
+                "the key differs"
+                if isinstance(error, AuthenticationError)
+                else _error_reason(error)
+            )
             raise FmuError(f"'{self}': the connection to the server failed: {why}") from None
         return Channel(link)
 
@@ -72,7 +76,7 @@ class RemoteFile:
                 answer = channel.receive()
             except (EOFError, OSError, MessageError, TextError) as error:
                 raise FmuError(
-                    f"'{self}': the connection to the server failed: {_why(error)}"
+                    f"'{self}': the connection to the server failed: {_error_reason(error)}"
                 ) from None
         if answer.call == "error":
             raise FmuError(f"'{self}': the server rejected the request: {answer.text.get('error')}")
@@ -138,7 +142,7 @@ def set_socket_options(link: socket.socket) -> None:
             link.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-def _why(error: BaseException) -> str:
+def _error_reason(error: BaseException) -> str:
     if isinstance(error, BlockingIOError):
         return "the server does not answer"
     if isinstance(error, EOFError | ConnectionError):

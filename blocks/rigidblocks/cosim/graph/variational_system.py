@@ -166,7 +166,7 @@ class Sensitivities(Block):
         return m, V
 
 
-def with_sensitivities(wiring: Wiring, numbers: Iterable[Number], outputs: Iterable[str]) -> System:
+def add_sensitivities(wiring: Wiring, numbers: Iterable[Number], outputs: Iterable[str]) -> System:
     """Return a system that also computes derivatives of its outputs with respect to start values.
 
     Each output that depends on these start values has a second output `part.port.sensitivity`.

@@ -13,7 +13,7 @@ import numpy as np
 from rigidblocks.block.block import Port
 from rigidblocks.block.port import TEXTUAL, decode_value
 from rigidblocks.block.units import Conversion
-from rigidblocks.common.doc_links import with_doc_link
+from rigidblocks.common.doc_links import add_doc_link
 from rigidblocks.common.name_hints import close_match_hint
 from rigidblocks.cosim.graph.directed_graphs import (
     components_by_node,
@@ -208,7 +208,7 @@ class Wiring:
             for k, to in enumerate(one.to)
         }
 
-    def with_start_values(self, start: Mapping[str, Any]) -> "Wiring":
+    def replace_start_values(self, start: Mapping[str, Any]) -> "Wiring":
         """Return a copy of the wiring with other start values.
 
         Args:
@@ -255,7 +255,7 @@ class Wiring:
 
         The value of an element such as `pd.kp[1]` replaces this element in the start value of its
         port; the other elements are unchanged. An unknown name stays in the result, and
-        `with_start_values` then raises an error that lists the known names.
+        `replace_start_values` then raises an error that lists the known names.
         """
         start: dict[str, Any] = {}
         for name, value in given:
@@ -287,7 +287,7 @@ class Wiring:
         port_name, index = split_name(rest)
         ports = self.parts[part].start_ports if part in self.parts else {}
         if port_name not in ports:
-            self.with_start_values({name: 0.0})  # raises an error that lists the known names
+            self.replace_start_values({name: 0.0})  # raises an error that lists the known names
             raise KeyError(f"'{name}' has no start value")
         port = ports[port_name]
         return part, select_all(port) if index is None else select_elements(port, index, name)
@@ -351,7 +351,7 @@ class Wiring:
                     "algebraic loop; each port reads the previous one at the same instant: "
                     f"{' -> '.join((*loop, next(iter(loop))))}"
                 )
-                raise with_doc_link(refused, "algebraic loops") from None
+                raise add_doc_link(refused, "algebraic loops") from None
         order += sorted(name for name in self.parts if name not in order)  # parts without outputs
         again = self.self_connected
         return tuple(
@@ -795,4 +795,4 @@ def check_start(wiring: Wiring, remedy: str) -> None:
             f"algebraic loop at the start through {', '.join(loop)}: change `initial` of one "
             f"of the blocks such that it does not read the block's inputs{remedy}"
         )
-        raise with_doc_link(refused, "algebraic loops")
+        raise add_doc_link(refused, "algebraic loops")

@@ -8,7 +8,7 @@ import numpy as np
 
 from rigidblocks.block.port import REAL
 from rigidblocks.block.units import Conversion
-from rigidblocks.common.doc_links import with_doc_link
+from rigidblocks.common.doc_links import add_doc_link
 from rigidblocks.cosim.graph.part import Part
 from rigidblocks.cosim.graph.wiring import StartGroup
 from rigidblocks.cosim.masters.dependency_graph import InterfaceJacobian, Links, equations_of
@@ -64,7 +64,7 @@ class Initialization:
             for name, one in components.items()
             for port in one.outputs
         }
-        self._with_start = {name: _start_names(part) for name, part in plan.wiring.parts.items()}
+        self._set_start = {name: _start_names(part) for name, part in plan.wiring.parts.items()}
         self._wires = {name: list(self._wires_to(name)) for name in components}
 
     def _wires_to(self, name: str) -> Iterator[_StartWire]:
@@ -76,7 +76,7 @@ class Initialization:
                 self._parts[a].output(y)[start : start + n],
                 self._parts[b].input(u)[to : to + n],
                 wiring.conversion(wire),
-                y in self._with_start[a] and u not in self._with_start[b],
+                y in self._set_start[a] and u not in self._set_start[b],
             )
 
     def run(self, t: float) -> None:
@@ -115,7 +115,7 @@ class Initialization:
                 if any(a in changed for (a, _), *_ in self._plan.wiring.wires_to(name)):
                     self._refresh(name)
                 self._guarded(name, part.begin)
-                if not _same(before, part.outputs()):
+                if not _are_equal(before, part.outputs()):
                     changed.add(name)
 
     def _evaluate_known(self, name: str, outputs: set[str]) -> None:
@@ -155,7 +155,7 @@ class Initialization:
 
     def _store_evaluation(self, name: str, outputs: set[str]) -> None:
         inputs = self._parts[name].inputs
-        if name not in self._inputs or not _same(self._inputs[name], inputs):
+        if name not in self._inputs or not _are_equal(self._inputs[name], inputs):
             self._inputs[name], self._outputs_read[name] = inputs.copy(), set()
         self._outputs_read[name] |= outputs
 
@@ -163,7 +163,7 @@ class Initialization:
         """Return True if no input has changed since the outputs of the part were computed."""
         return (
             name in self._inputs
-            and _same(self._inputs[name], self._parts[name].inputs)
+            and _are_equal(self._inputs[name], self._parts[name].inputs)
             and self._outputs_read[name] == self._ports[name]
         )
 
@@ -238,7 +238,7 @@ class Initialization:
                 f"the initialization did not converge: no values of {signals} satisfy the "
                 f"equations of the loop: {error}"
             )
-            raise with_doc_link(refused, "algebraic loops") from error
+            raise add_doc_link(refused, "algebraic loops") from error
 
     def _columns(self, group: StartGroup, links: Links) -> Array:
         """Return the indices of the real-valued outputs that the parts of a group exchange."""
@@ -302,7 +302,7 @@ def _start_names(part: Part) -> set[str]:
     return {*part.start, *(port.name for port in ports if port.start is not None)}
 
 
-def _same(a: Array, b: Array) -> bool:
+def _are_equal(a: Array, b: Array) -> bool:
     return np.array_equal(a, b, equal_nan=True)
 
 

@@ -194,7 +194,7 @@ class BlockInstance(Instance):
         self._stepper, self._layout = stepper, stepper.memory
         self._memory = np.empty(self._layout.size)
         self._saved_states: dict[int, Array] = {}
-        self._step = self._stepper.bound(self._memory)
+        self._step = self._stepper.bind_memory(self._memory)
         self._states = slice(self._layout.x.start, self._layout.z.stop)
         self.restart(part)
         places: Any = [

@@ -148,7 +148,7 @@ DEFAULTS: Mapping[str, Any] = MappingProxyType(
 )
 
 
-def with_defaults(
+def add_defaults(
     function: Callable[..., Any],
     given: Mapping[str, Any],
     allowed: type,
@@ -507,18 +507,18 @@ class Plan:
         """Compile the code of all blocks of the plan."""
         _ = self.fused if self.form == "fused" else self.steppers
 
-    def with_wiring(self, wiring: Wiring) -> "Plan":
+    def replace_wiring(self, wiring: Wiring) -> "Plan":
         """Return a copy of this plan with a wiring that differs only in its start values."""
         return self._share_code(replace(self, wiring=wiring))
 
-    def with_scenario(self, scenario: Scenario) -> "Plan":
+    def add_scenario(self, scenario: Scenario) -> "Plan":
         """Return a copy of this plan with a scenario and its values at the start time.
 
         Raises the exceptions of `Scenario.schedule`.
         """
         schedule = scenario.schedule(self.wiring, self.t_start)
         start = schedule.start
-        wiring = self.wiring.with_start_values(start) if start else self.wiring
+        wiring = self.wiring.replace_start_values(start) if start else self.wiring
         unchanged = () if start else ("_meta", "computed")
         return self._share_code(replace(self, wiring=wiring, schedule=schedule), *unchanged)
 
@@ -577,7 +577,7 @@ def make_plan(
     method_of(method or DEFAULT_METHOD, **bounds)  # raises KeyError for an unknown method
     wiring = system.wiring()
     wiring = merge_blocks(wiring, form, transparent)
-    wiring = with_default_method(wiring, method, h, **bounds)
+    wiring = set_default_method(wiring, method, h, **bounds)
     _check_steps(wiring, t_start, dt)
     _ = wiring.open_inputs  # raises ValueError for an unconnected input without a start value
     _check_algebraic_loops(wiring, coupling)
@@ -714,7 +714,7 @@ def _check_events(wiring: Wiring, events: Sequence[str], form: str) -> None:
         )
 
 
-def with_default_method(
+def set_default_method(
     wiring: Wiring, method: Method | str | None, h: float | None, **bounds: Any
 ) -> Wiring:
     """Set the integration method of all parts that were added without a method.
@@ -732,7 +732,7 @@ def with_default_method(
     _check_use(wiring, own, named)
     exchanges = bool(named) and _supports_model_exchange(own)
 
-    def with_options(part: Part) -> Part:
+    def set_options(part: Part) -> Part:
         if _is_co_simulation(part):
             return replace(part, rtol=float(named["rtol"])) if _takes_rtol(part, named) else part
         takes = isinstance(part.component, Block) or (exchanges and _is_exchanged(part))
@@ -740,7 +740,7 @@ def with_default_method(
             return part
         return replace(part, method=own, h=h if part.h is None else part.h)
 
-    parts = {name: with_options(part) for name, part in wiring.parts.items()}
+    parts = {name: set_options(part) for name, part in wiring.parts.items()}
     return Wiring(parts, wiring.connections, wiring.merged)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rigidblocks.common.doc_links import with_doc_link
+from rigidblocks.common.doc_links import add_doc_link
 from rigidblocks.dynamics.joint_kinematics import (
     base_transforms,
     joint_kinematics,
@@ -25,7 +25,7 @@ from rigidblocks.dynamics.joint_kinematics import (
 from rigidblocks.dynamics.kinematics import body_jacobian
 from rigidblocks.dynamics.loops.constraints import drift, loop_joint_motion, position_constraints
 from rigidblocks.dynamics.loops.loop_dynamics import project_velocity
-from rigidblocks.robot.configuration import as_configuration, integrate, normalize_quaternions
+from rigidblocks.robot.configuration import configuration_array, integrate, normalize_quaternions
 from rigidblocks.robot.tree import Tree
 from rigidblocks.spatial.spatial import Array
 
@@ -137,7 +137,7 @@ def assemble(
         AssemblyError: The loops do not close to `tolerance`.
         ValueError: A joint is unknown, or the guess is not a configuration.
     """
-    guess = as_configuration(model, guess)
+    guess = configuration_array(model, guess)
     if not model.has_constraints:
         return guess
     tree = cut_tree(model)
@@ -148,7 +148,7 @@ def assemble(
     errors = closure_errors(model, q)
     if max((max(error) for error in errors.values()), default=0.0) > tolerance:
         refused = AssemblyError(_open_loops_text(model, errors, fixed_columns), q, errors)
-        raise with_doc_link(refused, "loops that do not close")
+        raise add_doc_link(refused, "loops that do not close")
     return q
 
 

@@ -232,7 +232,9 @@ def redundant_constraints(
     return tuple(redundant)
 
 
-def near_singular(t: Array, rank: Array, condition: Array) -> Iterator[tuple[float, float]]:
+def near_singular_intervals(
+    t: Array, rank: Array, condition: Array
+) -> Iterator[tuple[float, float]]:
     """Yield the time [s] and condition number of each near-singular interval of a motion.
 
     A motion is nearly singular if the condition number is above 30 times its median. Each interval

@@ -31,7 +31,7 @@ from rigidblocks.dynamics.loops.constraint_solvers import (
 from rigidblocks.dynamics.loops.constraints import drift, loop_constraints, position_constraints
 from rigidblocks.dynamics.loops.linearization import check_holonomic, difference_rates
 from rigidblocks.robot.configuration import (
-    as_configuration,
+    configuration_array,
     difference,
     integrate,
     integrate_unchecked,
@@ -78,7 +78,7 @@ class LinearCoordinates:
 
     def R(self, q: Array, y: Array) -> Array:
         """Return the residual R = matrix (q - origin) - y (p,)."""
-        return self.from_configuration(q) - y
+        return self.coordinates_at(q) - y
 
     def D1(self, q: Array, y: Array) -> Array:
         """Return the derivative dR/dq (p, nv) with respect to the velocity variables."""
@@ -123,7 +123,7 @@ class LinearCoordinates:
     def _has_only_position_rates(self) -> bool:
         return all(_position_rate_mask(self.model))
 
-    def from_configuration(self, q: Array) -> Array:
+    def coordinates_at(self, q: Array) -> Array:
         """Return the coordinates y (p,) of a configuration."""
         y: Array = self.matrix @ difference(self.model, self.origin, q)
         return y
@@ -154,7 +154,7 @@ def joint_coordinates(model: Tree, q: ArrayLike, joints: Iterable[str | int]) ->
         ValueError: The joints are too few, too many or dependent at q, or a joint is nonholonomic.
     """
     matrix = np.eye(model.nv)[velocity_columns(model, joints, "independent")]
-    return _checked_linear(model, matrix, as_configuration(model, q))
+    return _checked_linear(model, matrix, configuration_array(model, q))
 
 
 def partitioned_coordinates(model: Tree, q: ArrayLike) -> LinearCoordinates:
@@ -163,7 +163,7 @@ def partitioned_coordinates(model: Tree, q: ArrayLike) -> LinearCoordinates:
     The coordinates are independent joint positions relative to q (nq,). The variables of a joint
     with a quaternion are dependent if the loops determine them.
     """
-    q = as_configuration(model, q)
+    q = configuration_array(model, q)
     K, still = position_constraints(model, q).K, np.zeros(model.nc)
     # eliminate the quaternions first, then the largest pivots of the other variables
     straight = reduction(
@@ -185,7 +185,7 @@ def tangent_coordinates(model: Tree, q: ArrayLike) -> LinearCoordinates:
     Raises:
         ValueError: A joint is nonholonomic.
     """
-    q = as_configuration(model, q)
+    q = configuration_array(model, q)
     _, sizes, Vh = np.linalg.svd(position_constraints(model, q).K)
     rank = int(np.sum(sizes > RANK * np.max(sizes, initial=0.0)))
     return _checked_linear(model, Vh[rank:], q)
@@ -384,9 +384,9 @@ def dependent_motion(model: Tree, q: Array, qd: Array, independent: list[int]) -
     for _ in range(ITERATIONS):
         constraints = position_constraints(model, q)
         error = np.concatenate([np.zeros(p), -constraints.delta])
-        factors = _factors(model, R, constraints.K)
+        factors = _eliminate_rows(model, R, constraints.K)
         q = integrate_unchecked(model, q, solve_elimination(factors, error, np.zeros(model.nv))[0])
-    factors = _factors(model, R, position_constraints(model, q).K)
+    factors = _eliminate_rows(model, R, position_constraints(model, q).K)
     wanted = np.concatenate([qd[independent], -drift(model, q)])
     return DependentMotion(
         q, solve_elimination(factors, wanted, np.asarray(qd))[0], factors.condition
@@ -405,7 +405,7 @@ def check_independent(model: Tree, q: Array, independent: list[int]) -> None:
         )
 
 
-def _factors(model: Tree, R: Array, K: Array) -> Elimination:
+def _eliminate_rows(model: Tree, R: Array, K: Array) -> Elimination:
     blocks = [slice(0, len(R))]
     blocks += [slice(k.start + len(R), k.stop + len(R)) for k in model.constraint_slices]
     return eliminate_constraints(np.vstack([R, K]).T, blocks, RANK)

@@ -111,7 +111,7 @@ class Location:
     path: Path
     component: str | None = None
 
-    def of_source(self, element: Element) -> "Location":
+    def source_location(self, element: Element) -> "Location":
         """Return the base location of the source URI of an XML element.
 
         The attribute sourceBase of the element selects the files of the description or the archive
@@ -322,7 +322,7 @@ def _set_of(binding: Element, location: Location) -> dict[str, Value]:
             binding, f"a parameter binding has both the source '{source}' and inline values"
         )
     if source:
-        location = location.of_source(binding)
+        location = location.source_location(binding)
         return parameter_set(read(location.files, source, VALUES, location.path, binding))
     if not sets:
         _LOG.warning("%s: a parameter binding has no values", place_of(binding))
@@ -340,7 +340,7 @@ def _apply_mapping(
             mapping, f"a parameter mapping has both the source '{source}' and inline entries"
         )
     if source:
-        location = location.of_source(mapping)
+        location = location.source_location(mapping)
         roots = [read(location.files, source, MAPPING, location.path, mapping)]
     else:
         roots = inline

@@ -132,12 +132,12 @@ def _fmu(part: Part, platforms: str | Iterable[str] | None) -> bytes:
         file = Path(folder, "part.fmu")
         longest = h if np.isfinite(h) else None
         export_fmu(
-            _with_start_values(component, part), file, platforms=platforms, method=method, h=longest
+            _set_start_values(component, part), file, platforms=platforms, method=method, h=longest
         )
         return file.read_bytes()
 
 
-def _with_start_values(block: Block, part: Part) -> Block:
+def _set_start_values(block: Block, part: Part) -> Block:
     """Return a copy of a part's block in which the ports have the start values of the part.
 
     Some importers do not apply start values of inputs and states; they set only parameters.

@@ -186,7 +186,7 @@ class Joint(abc.ABC):
         d = displacement(X @ self.closest(X).inverse())
         return JointConstraint(T, T.T @ d, self.jcalc(q, self.velocity(q, vJ)).cJ)
 
-    def in_aligned_frames(self) -> tuple["Joint", Array]:
+    def align_frames(self) -> tuple["Joint", Array]:
         """Return an equivalent joint with the fewest operations, and the rotation to its frames.
 
         The rotation (3, 3) applies to both frames. A joint with a general axis becomes a joint with
@@ -290,8 +290,8 @@ class Reversed(DerivedJoint):
         XJ = self.joint.jcalc(q, np.zeros(self.nv)).XJ
         return XJ.T @ self.joint.constraint_forces(q)
 
-    def in_aligned_frames(self) -> tuple[Joint, Array]:
-        joint, E = self.joint.in_aligned_frames()
+    def align_frames(self) -> tuple[Joint, Array]:
+        joint, E = self.joint.align_frames()
         return Reversed(joint), E
 
 

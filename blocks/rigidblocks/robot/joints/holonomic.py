@@ -83,15 +83,15 @@ def turn(axis: Axis, theta: Any) -> Transform:
     return Transform(c * np.eye(3) + (1.0 - c) * np.outer(u, u) - s * skew(u), np.zeros(3))
 
 
-def to_z(axis: Axis) -> Array:
-    """Return the rotation (3, 3) `onto_z(axis)`, or the identity for a coordinate axis.
+def general_rotation_to_z(axis: Axis) -> Array:
+    """Return the rotation (3, 3) `rotation_to_z(axis)`, or the identity for a coordinate axis.
 
     A joint about any coordinate axis needs no more operations than a joint about z.
     """
-    return np.eye(3) if 1.0 in map(abs, axis) else onto_z(axis)
+    return np.eye(3) if 1.0 in map(abs, axis) else rotation_to_z(axis)
 
 
-def onto_z(axis: Axis) -> Array:
+def rotation_to_z(axis: Axis) -> Array:
     """Return a rotation (3, 3) to coordinates whose z axis is the unit `axis`.
 
     For a coordinate axis the result is a product of rotations by 90 degrees.
@@ -147,8 +147,8 @@ class Revolute(Joint):
     def __post_init__(self) -> None:
         object.__setattr__(self, "axis", unit_axis(self.axis, "revolute"))
 
-    def in_aligned_frames(self) -> tuple[Joint, Array]:
-        return _about_z(self), to_z(self.axis)
+    def align_frames(self) -> tuple[Joint, Array]:
+        return _align_axis_with_z(self), general_rotation_to_z(self.axis)
 
     def nearest(self, X: Transform) -> Array:
         return np.array([angle_about(self.axis, X.E)])
@@ -169,8 +169,8 @@ class Prismatic(Joint):
     def __post_init__(self) -> None:
         object.__setattr__(self, "axis", unit_axis(self.axis, "prismatic"))
 
-    def in_aligned_frames(self) -> tuple[Joint, Array]:
-        return _about_z(self), to_z(self.axis)
+    def align_frames(self) -> tuple[Joint, Array]:
+        return _align_axis_with_z(self), general_rotation_to_z(self.axis)
 
     def nearest(self, X: Transform) -> Array:
         return np.array([np.array(self.axis) @ X.r])
@@ -203,8 +203,8 @@ class Helical(Joint):
             )
         object.__setattr__(self, "axis", unit_axis(self.axis, "helical"))
 
-    def in_aligned_frames(self) -> tuple[Joint, Array]:
-        return _about_z(self), to_z(self.axis)
+    def align_frames(self) -> tuple[Joint, Array]:
+        return _align_axis_with_z(self), general_rotation_to_z(self.axis)
 
     def nearest(self, X: Transform) -> Array:
         """Return the rotation angle of X [rad] that is nearest to distance / pitch.
@@ -238,8 +238,8 @@ class Cylindrical(Joint):
     def __post_init__(self) -> None:
         object.__setattr__(self, "axis", unit_axis(self.axis, "cylindrical"))
 
-    def in_aligned_frames(self) -> tuple[Joint, Array]:
-        return _about_z(self), to_z(self.axis)
+    def align_frames(self) -> tuple[Joint, Array]:
+        return _align_axis_with_z(self), general_rotation_to_z(self.axis)
 
     def nearest(self, X: Transform) -> Array:
         return np.array([angle_about(self.axis, X.E), np.array(self.axis) @ X.r])
@@ -306,7 +306,7 @@ class RackAndPinion(Joint):
         )
 
 
-def _about_z(joint: Revolute | Prismatic | Helical | Cylindrical) -> Joint:
+def _align_axis_with_z(joint: Revolute | Prismatic | Helical | Cylindrical) -> Joint:
     """Replace a general joint axis by z; return a joint about a coordinate axis unchanged."""
     return joint if 1.0 in map(abs, joint.axis) else replace(joint, axis=Z)
 
