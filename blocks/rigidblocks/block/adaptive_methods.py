@@ -206,16 +206,20 @@ STEP_PORTS = tuple(
         ("error", "1", "error of the last inner step in tolerances; 0 before the first step"),
         ("pause", "1", "remaining communication steps without a trial of a single RK4 step"),
         ("is_stiff", "1", "active method: 0 explicit, 1 linearly implicit, 2 collocation"),
-        ("signs", "1", "votes for a switch between explicit and implicit steps"),
+        ("votes", "1", "votes for a switch between explicit and implicit steps"),
         (
             "eigenvalue",
             "1/s",
             "estimate of the dominant eigenvalue at the last stiffness detection",
         ),
         ("cut_short", "1", "communication steps that reached max_inner_steps"),
-        ("spite", "1", "inner steps with an error above the tolerance, at the smallest step size"),
+        (
+            "above_tolerance",
+            "1",
+            "inner steps with an error above the tolerance, at the smallest step size",
+        ),
         ("stiffness", "1", "number of stiffness detections"),
-        ("rival", "s", "explicit step size at the switch to an implicit method"),
+        ("explicit_length", "s", "explicit step size at the switch to an implicit method"),
         (
             "patience",
             "1",

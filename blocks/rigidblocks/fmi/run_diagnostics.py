@@ -12,7 +12,7 @@ from rigidblocks.block.memory_layout import Memory
 
 # a configuration is near-singular if the condition number exceeds its minimum by this factor
 CLOSE = 100.0
-STEPS = ("cut_short", "spite", "stiffness", "rival")
+STEPS = ("cut_short", "above_tolerance", "stiffness", "explicit_length")
 
 
 def condition_places(memory: Memory) -> Iterator[tuple[int, int]]:
@@ -88,21 +88,21 @@ class Diagnostics:
             if passage["largest"] > passage["reported"]:
                 yield self._largest(places, passage)
         for step in self.steps:
-            count, spite, signs = (m[step[name]] for name in STEPS[:3])
+            count, above, detections = (m[step[name]] for name in STEPS[:3])
             if count:
                 yield (
                     f"{self.names[step['cut_short']]} is {count:g}: communication steps that "
                     "reached the limit of inner steps; raise max_inner_steps"
                 )
-            if spite:
+            if above:
                 yield (
-                    f"{self.names[step['spite']]} is {spite:g}: inner steps with an error above "
-                    "the tolerance, because no shorter steps are possible"
+                    f"{self.names[step['above_tolerance']]} is {above:g}: inner steps with an "
+                    "error above the tolerance, because no shorter steps are possible"
                 )
-            if signs and not m[step["rival"]]:
+            if detections and not m[step["explicit_length"]]:
                 yield (
-                    f"{self.names[step['stiffness']]} is {signs:g}: stability limits the inner "
-                    "steps; a stiff method permits longer steps"
+                    f"{self.names[step['stiffness']]} is {detections:g}: stability limits the "
+                    "inner steps; a stiff method permits longer steps"
                 )
 
     def _largest(self, places: tuple[int, int], passage: dict[str, float]) -> str:

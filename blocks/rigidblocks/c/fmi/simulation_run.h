@@ -71,12 +71,12 @@ static inline void log_run_summary(Instance *fmu)
                    "%s is %g: communication steps that reached the limit of inner steps; raise "
                    "max_inner_steps",
                    RB_NAMES[RB_AT_CUT_SHORT[i]], m[RB_AT_CUT_SHORT[i]]);
-        if (m[RB_AT_SPITE[i]] > 0.0)
+        if (m[RB_AT_ABOVE_TOLERANCE[i]] > 0.0)
             report(fmu, RB_WARNING,
                    "%s is %g: inner steps with an error above the tolerance, because no shorter "
                    "steps are possible",
-                   RB_NAMES[RB_AT_SPITE[i]], m[RB_AT_SPITE[i]]);
-        if (m[RB_AT_STIFFNESS[i]] > 0.0 && m[RB_AT_RIVAL[i]] == 0.0)
+                   RB_NAMES[RB_AT_ABOVE_TOLERANCE[i]], m[RB_AT_ABOVE_TOLERANCE[i]]);
+        if (m[RB_AT_STIFFNESS[i]] > 0.0 && m[RB_AT_EXPLICIT_LENGTH[i]] == 0.0)
             report(fmu, RB_WARNING,
                    "%s is %g: stability limits the inner steps; a stiff method permits longer "
                    "steps",

@@ -82,9 +82,9 @@ static const double RB_CLOSE = 100.0; /* to a singular configuration */
 static const int RB_AT_CONDITION[] = {0};
 static const int RB_AT_RANK[] = {0};
 static const int RB_AT_CUT_SHORT[] = {0};
-static const int RB_AT_SPITE[] = {0};
+static const int RB_AT_ABOVE_TOLERANCE[] = {0};
 static const int RB_AT_STIFFNESS[] = {0};
-static const int RB_AT_RIVAL[] = {0};
+static const int RB_AT_EXPLICIT_LENGTH[] = {0};
 /* nominal values of the continuous states, and one unused element */
 static const double RB_NOMINAL[] = {1.0};
 

@@ -1,38 +1,38 @@
 /* Turntable, traced to C. Operations: derivative 16, initial 2, update 2, output 1, project 6, rate_slopes 14.
 
-   index  port              element  unit
-       0  t                          s
+   index  port                   element  unit
+       0  t                               s
    continuous states
-       1  d                 1        1
-       2  d                 2        1
-       3  w                          rad/s
+       1  d                      1        1
+       2  d                      2        1
+       3  w                               rad/s
    sampled states
-       4  tau                        N.m
+       4  tau                             N.m
    inputs
-       5  w_ref                      rad/s
+       5  w_ref                           rad/s
    tunable parameters
-       6  I                          kg.m2
-       7  b                          N.m.s/rad
+       6  I                               kg.m2
+       7  b                               N.m.s/rad
    computed outputs
-       8  P                          W
+       8  P                               W
    steps
-       9  steps.length               s
-      10  steps.error                1
-      11  steps.pause                1
-      12  steps.is_stiff             1
-      13  steps.signs                1
-      14  steps.eigenvalue           1/s
-      15  steps.cut_short            1
-      16  steps.spite                1
-      17  steps.stiffness            1
-      18  steps.rival                s
-      19  steps.patience             1
-      20  steps.implicit             1
-      21  steps.cost                 1
-      22  steps.span                 s
-      23  steps.other                1/s
-      24  steps.windows              1
-      25  steps.trust                1
+       9  steps.length                    s
+      10  steps.error                     1
+      11  steps.pause                     1
+      12  steps.is_stiff                  1
+      13  steps.votes                     1
+      14  steps.eigenvalue                1/s
+      15  steps.cut_short                 1
+      16  steps.above_tolerance           1
+      17  steps.stiffness                 1
+      18  steps.explicit_length           s
+      19  steps.patience                  1
+      20  steps.implicit                  1
+      21  steps.cost                      1
+      22  steps.span                      s
+      23  steps.other                     1/s
+      24  steps.windows                   1
+      25  steps.trust                     1
 */
 
 #ifndef RB_MODEL_H
