@@ -1,10 +1,11 @@
-"""Communication step with inner steps of variable size: error control and event handling.
+"""Communication step with inner steps of variable size, and their error control.
 
 In each inner step, the stepper
 
 1. proposes a step size from the last error and the remaining time of the communication step,
 2. takes a trial step with the active method and estimates its error relative to the tolerance,
-3. rejects the trial if this error exceeds 1, or if a switching function changes sign in the step,
+3. rejects the trial if this error exceeds 1, or if a switching function changes sign in the step
+   (`switching_functions`),
 4. stores the next step size, and the votes for another method.
 
 The stepper switches between three types of methods: an explicit embedded pair, a linearly implicit
@@ -54,6 +55,7 @@ from rigidblocks.block.evaluators import Evaluator, finite_difference_jacobian, 
 from rigidblocks.block.integrators import RK4, Integrator, implicit_stages, weighted_sum
 from rigidblocks.block.memory_layout import assign
 from rigidblocks.block.radau import INITIAL_CHANGE, Begin, Stages, newton_tolerance
+from rigidblocks.block.switching_functions import EventApproach, SwitchingValues
 from rigidblocks.spatial.linear_algebra import linear_solver
 from rigidblocks.spatial.spatial import Array
 
@@ -69,10 +71,6 @@ SAFETY, MIN_FACTOR, MAX_FACTOR, MAX_FACTOR_REJECTED = 0.9, 0.2, 5.0, 0.5
 # Increment for the finite differences of switching functions, as a fraction of the step. It is a
 # power of two, so that the division has no rounding error.
 SWITCHING_DIFFERENCE = 1.0 / 64.0
-
-EVENT_BISECTIONS = 40  # number of bisections, which locate a sign change to 1e-12 of the step
-EVENT_CLEARANCE = 1e-4  # time from step end to event, relative to the time from step start to event
-MAX_DIP_SEARCHES = 6  # maximum number of step reductions to find a touch-and-return
 
 
 # --- step size ---
@@ -170,150 +168,6 @@ def store_next_step_size(
     s[ERROR] = round_to_nine_bits(now)
     if h >= s[STEP_SIZE] or factor < 1.0 or h * factor > s[STEP_SIZE]:
         s[STEP_SIZE] = round_to_nine_bits(h * factor)
-
-
-# --- switching functions ---
-
-
-class SwitchingValues(NamedTuple):
-    """Switching functions at the start or end of a step of size h.
-
-    Attributes:
-        value: Switching functions g (n,).
-        change: Time derivatives of g times the step size, h dg/dt (n,).
-    """
-
-    value: Array
-    change: Array
-
-
-class SignChange(NamedTuple):
-    """First sign change of the switching functions in a step.
-
-    Attributes:
-        fraction: Step fraction at the sign change, from 0 to 1; 1 without a sign change.
-        is_certain: True if the signs at the start and at the end of the step differ. False if a
-            function may change its sign twice within the step (touch-and-return).
-    """
-
-    fraction: float
-    is_certain: bool
-
-
-def first_sign_change(start: SwitchingValues, end: SwitchingValues) -> SignChange:
-    """Return the first sign change in a step, located on Hermite cubics.
-
-    The cubics interpolate the switching functions and their time derivatives at both ends of the
-    step.
-    """
-    fraction, is_certain = 1.0, False
-    for g0, d0, g1, d1 in zip(*start, *end, strict=True):
-        sign = 1.0 if g0 > 0.0 else -1.0
-        cubic = (sign * float(g0), sign * float(d0), sign * float(g1), sign * float(d1))
-        if (g0 > 0.0) != (g1 > 0.0):
-            root = _bisect(*cubic)
-            fraction, is_certain = (root if not is_certain or root < fraction else fraction), True
-        elif not is_certain:
-            fraction = min(fraction, possible_dip(*cubic))
-    return SignChange(fraction, is_certain)
-
-
-def _hermite(s: float, g0: float, d0: float, g1: float, d1: float) -> float:
-    """Evaluate at s the Hermite cubic with the values g0, g1 and slopes d0, d1 at 0 and 1."""
-    a, b = d0 + d1 - 2.0 * (g1 - g0), 3.0 * (g1 - g0) - 2.0 * d0 - d1
-    return g0 + s * (d0 + s * (b + s * a))
-
-
-def _bisect(g0: float, d0: float, g1: float, d1: float) -> float:
-    """Return a root of a Hermite cubic that is positive at 0 and not positive at 1.
-
-    g0 and g1 are the values at 0 and 1; d0 and d1 are the slopes.
-    """
-    low, high = 0.0, 1.0
-    for _ in range(EVENT_BISECTIONS):
-        middle = 0.5 * (low + high)
-        if _hermite(middle, g0, d0, g1, d1) > 0.0:
-            low = middle
-        else:
-            high = middle
-    return high
-
-
-def possible_dip(g0: float, d0: float, g1: float, d1: float) -> float:
-    """Return the step fraction at which a positive function may become negative within a step.
-
-    The function is positive at both ends of the step. The result is the fraction at which the
-    tangents at both ends of the step intersect. The result is 1 if they do not intersect below
-    zero. A convex function, such as the distance to a convex body along a line, is nowhere below
-    its tangents. A convex function can therefore be negative only if its tangents intersect below
-    zero.
-
-    Args:
-        g0: Function value at the start of the step.
-        d0: Derivative at the start with respect to the step fraction.
-        g1: Function value at the end of the step.
-        d1: Derivative at the end with respect to the step fraction.
-    """
-    if not (d0 < 0.0 < d1):
-        return 1.0
-    s = (g1 - d1 - g0) / (d0 - d1)
-    return s if 0.0 < s < 1.0 and g0 + s * d0 < 0.0 else 1.0
-
-
-@dataclass
-class EventApproach:
-    """Limiter of the step size near discontinuities, which are sign changes of switching functions.
-
-    A step may cross a sign change only if the change of the state derivatives over the step is
-    within the tolerance. The exact switching time is then irrelevant. After the event, the limiter
-    restores the step size from before the event.
-
-    Attributes:
-        resume_step_size: Step size to restore after the event [s]; 0 if no event is near.
-        time_to_event: Predicted time to the event from the start of the inner step [s]; 0 if
-            unknown.
-        dip_searches: Number of reductions of the inner step in search of a touch-and-return.
-        crosses: True if a switching function has different signs at both ends of the trial step.
-    """
-
-    resume_step_size: float = 0.0
-    time_to_event: float = 0.0
-    dip_searches: int = 0
-    crosses: bool = False
-
-    def reset(self) -> None:
-        """Reset all attributes except `resume_step_size` for a new inner step."""
-        self.time_to_event, self.dip_searches, self.crosses = 0.0, 0, False
-
-    def limit(self, h: float, start: SwitchingValues, end: SwitchingValues, error: float) -> float:
-        """Return a smaller step size for the next trial, or 0 if the trial step may be accepted.
-
-        Args:
-            h: Size of the trial step [s].
-            start: Switching functions at the start of the trial step.
-            end: Switching functions at the end of the trial step.
-            error: Change of the state derivatives over the step, divided by the tolerance.
-        """
-        fraction, is_certain = first_sign_change(start, end)
-        self.crosses = is_certain
-        if is_certain:
-            self.time_to_event = fraction * h
-            return 0.0 if error <= 1.0 else self.time_to_event * (1.0 - EVENT_CLEARANCE)
-        if fraction == 1.0 or self.dip_searches == MAX_DIP_SEARCHES:
-            return 0.0
-        self.dip_searches += 1
-        return fraction * h
-
-    def next_step_size(self, h: float, proposed: float) -> float:
-        """Return the next step size [s] after an accepted step of size h [s].
-
-        The next step size is `proposed`, but it is limited before an event and restored after it.
-        """
-        if self.crosses and self.resume_step_size > 0.0:
-            proposed, self.resume_step_size = max(proposed, self.resume_step_size), 0.0
-        elif self.time_to_event > h:
-            proposed = min(proposed, 2.0 * (self.time_to_event - h))
-        return proposed
 
 
 # --- trial steps ---

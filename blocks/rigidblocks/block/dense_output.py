@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rigidblocks.block.adaptive_methods import Adaptive
-from rigidblocks.block.adaptive_step import possible_dip
 from rigidblocks.block.block import Record
 from rigidblocks.block.evaluators import Evaluator
 from rigidblocks.block.integrators import RK4, Integrator, combine_stages, stage_rates
@@ -19,6 +18,7 @@ from rigidblocks.block.stepper import (
     put_outputs,
     rates,
 )
+from rigidblocks.block.switching_functions import possible_dip
 from rigidblocks.spatial.spatial import Array
 
 Event = Callable[[Any, Record, Record, Record], Any]
