@@ -82,8 +82,8 @@ static inline struct loops *loop_workspace(real *work)
     return (void *)(work + 5 * RB_N * RB_N);
 }
 
-/* Compute L^-T x (to_unit_inertia) and L^-1 x (from_unit_inertia) in place. */
-static inline void to_unit_inertia(const struct factors *f, real *x)
+/* Compute L^-T x (transform_to_unit_inertia) and L^-1 x (transform_from_unit_inertia) in place. */
+static inline void transform_to_unit_inertia(const struct factors *f, real *x)
 {
     for (int i = RB_N - 1; i >= 0; i--) {
         x[i] *= f->inverse[i];
@@ -92,7 +92,7 @@ static inline void to_unit_inertia(const struct factors *f, real *x)
     }
 }
 
-static inline void from_unit_inertia(const struct factors *f, real *x)
+static inline void transform_from_unit_inertia(const struct factors *f, real *x)
 {
     for (int i = 0; i < RB_N; i++) {
         for (int k = RB_BEFORE[i]; k >= 0; k = RB_BEFORE[k])
@@ -170,7 +170,7 @@ static inline void constrain(const struct columns *w, const struct factors *f, s
             subtract_along_path(tip, l->Q[c], row, 1, w->S[0], 6);
     const real *k = row, *delta = k + RB_NC;
     for (int c = 0; c < RB_NC; c++) {
-        to_unit_inertia(f, l->Q[c]);
+        transform_to_unit_inertia(f, l->Q[c]);
         error = maximum(magnitude(delta[c]), error);
     }
     orthogonalize(l, maximum(minimum(number(100.0) * error, number(1e-3)), number(1e-9)));
@@ -194,12 +194,12 @@ static inline void closed_accelerations(const real *cells, int stride, const rea
         qdd[i] = tau[i] - columns[i];
     get_states(cells, stride, l);
     constrain((const void *)(columns + RB_N), f, l);
-    to_unit_inertia(f, qdd);
+    transform_to_unit_inertia(f, qdd);
     for (int c = 0; c < RB_NC; c++)
         l->left[c] = l->g[c] - product(l->Q[c], qdd);
     for (int c = 0; c < RB_NC; c++)
         add(qdd, l->left[c], l->Q[c]);
-    from_unit_inertia(f, qdd);
+    transform_from_unit_inertia(f, qdd);
     real *lam = l->state + RB_TIPS * RB_TIP_STATE;
     for (int c = RB_NC - 1; c >= 0; c--) {
         lam[c] = l->left[c];
@@ -217,10 +217,10 @@ static inline void refine_closed(const real *columns, const real *tau, const str
     real rest[RB_N];
     for (int i = 0; i < RB_N; i++)
         rest[i] = tau[i] - columns[i];
-    to_unit_inertia(f, rest);
+    transform_to_unit_inertia(f, rest);
     for (int c = 0; c < RB_NC; c++)
         add(rest, -product(l->Q[c], rest), l->Q[c]);
-    from_unit_inertia(f, rest);
+    transform_from_unit_inertia(f, rest);
     for (int i = 0; i < RB_N; i++)
         qdd[i] += rest[i];
 }
@@ -289,7 +289,7 @@ static inline void change_loops(const real *columns, struct factors *f, struct l
         for (int j = 0; j < 2 * RB_N; j++)
             l->T[c][j] *= l->inverse[c];
         memcpy(l->U[c], l->Q[c], sizeof l->U[c]);
-        from_unit_inertia(f, l->U[c]);
+        transform_from_unit_inertia(f, l->U[c]);
     }
     for (int c = 0; c < RB_NC; c++)
         subtract(l->T[c], l->U[c], 1, f->B[0] + RB_N, 3 * RB_N, RB_N, 2 * RB_N);

@@ -80,7 +80,7 @@ static inline void fraction(const uint32_t *product, int after, int is_nearer, d
 }
 
 /* Compute y0 + y1 = (hi + lo) pi/2 in double-double arithmetic (Dekker 1971). */
-static inline void in_radians(double hi, double lo, double *y0, double *y1)
+static inline void reduce_to_radians(double hi, double lo, double *y0, double *y1)
 {
     const double half_pi = 0x1.921fb54442d18p+0, rest = 0x1.1a62633145c07p-54,
                  splitter = 134217729.0;
@@ -113,7 +113,7 @@ static void reduce_large(const real *x, real *y0, real *y1, bits *n)
         const int after = turns(size, product), is_nearer = bit(product, after - 1);
         const int quarter = 2 * bit(product, after + 1) + bit(product, after) + is_nearer;
         fraction(product, after, is_nearer, &hi, &lo);
-        in_radians(hi, lo, &first, &second);
+        reduce_to_radians(hi, lo, &first, &second);
         const int turned = is_nearer != (one < 0.0);
         (*y0)[k] = turned ? -first : first;
         (*y1)[k] = turned ? -second : second;

@@ -202,7 +202,8 @@ static int plain_call(Fmu *fmu, const char *name)
     return missing ? -1 : check_status(fmu, name, "", call.plain(fmu->instance));
 }
 
-static int moved(Fmu *fmu, Call call, const uint32_t *references, int n, void *values, int n_values)
+static int transfer_values(Fmu *fmu, Call call, const uint32_t *references, int n, void *values,
+                           int n_values)
 {
     return fmu->plan->version == 2
                ? call.move2(fmu->instance, references, (size_t)n, values)
@@ -221,8 +222,8 @@ static int set_group(Fmu *fmu, int number, const double *m)
         }
         rb_write_value(group->values, group->kind, k, value);
     }
-    const int status = moved(fmu, fmu->set[number], group->references, group->n_references,
-                             group->values, group->n);
+    const int status = transfer_values(fmu, fmu->set[number], group->references,
+                                       group->n_references, group->values, group->n);
     return check_status(fmu, "Set", group->type, status);
 }
 
@@ -248,8 +249,8 @@ static int set_fmu_inputs(Fmu *fmu, int which, const double *m)
 static int get_group(Fmu *fmu, int number, double *m)
 {
     const Group *group = fmu->plan->outputs + number;
-    const int status = moved(fmu, fmu->get[number], group->references, group->n_references,
-                             group->values, group->n);
+    const int status = transfer_values(fmu, fmu->get[number], group->references,
+                                       group->n_references, group->values, group->n);
     if (check_status(fmu, "Get", group->type, status) != 0)
         return -1;
     for (int k = 0; k < group->n; k++)
@@ -283,7 +284,7 @@ static int get_selected_outputs(Fmu *fmu, double *m, const unsigned char *some)
             if (!some[group->places[k]])
                 continue;
             const int status =
-                moved(fmu, fmu->get[number], group->references + k, 1, group->values, 1);
+                transfer_values(fmu, fmu->get[number], group->references + k, 1, group->values, 1);
             if (check_status(fmu, "Get", group->type, status) != 0)
                 return -1;
             m[group->places[k]] = rb_read_value(group->values, group->kind, 0);
@@ -485,7 +486,8 @@ static int set_constant(Fmu *fmu, const Constant *one)
         status = call.binary3(fmu->instance, one->references, (size_t)one->n_references, one->sizes,
                               one->values, (size_t)one->n);
     else
-        status = moved(fmu, call, one->references, one->n_references, one->values, one->n);
+        status =
+            transfer_values(fmu, call, one->references, one->n_references, one->values, one->n);
     return check_status(fmu, "Set", one->type, status);
 }
 
