@@ -51,7 +51,7 @@ class Names:
             read = tuple([name.get(x, x) for x in operands if x not in targets])
             known = self._known.get((form, read))
             if known is None:
-                known = self._known[form, read] = self._rename_operands(one, name)
+                known = self._known[form, read] = self._rename_results(one, name)
             first = name[targets[0]] = known.targets[0]
             if len(targets) > 1:
                 name |= zip(targets, known.targets, strict=True)
@@ -59,7 +59,7 @@ class Names:
                 own.add(first)
                 yield known
 
-    def _rename_operands(self, one: Assignment, name: Mapping[str, str]) -> Assignment:
+    def _rename_results(self, one: Assignment, name: Mapping[str, str]) -> Assignment:
         """Return a copy of the statement `one` with new, unique names for its computed values.
 
         `name` maps the names of earlier values to their new names.
