@@ -229,7 +229,7 @@ def describe_robot(listed: Assembly) -> RobotDescription:
                 *unread,
             )
         ),
-        tuple(_numbered(one, names, numbers) for names, one in listed.actuators),
+        tuple(_number_joints(one, names, numbers) for names, one in listed.actuators),
         link_springs(listed, places),
         excluded_link_pairs(listed, places),
         _keyframe(model, couplings, listed.start, {}).q if listed.start else None,
@@ -243,7 +243,9 @@ def describe_robot(listed: Assembly) -> RobotDescription:
     )
 
 
-def _numbered(actuator: Actuator, names: Sequence[str], numbers: Mapping[str, int]) -> Actuator:
+def _number_joints(
+    actuator: Actuator, names: Sequence[str], numbers: Mapping[str, int]
+) -> Actuator:
     """Return an actuator with the indices of its joints; `names` are the names of the joints."""
     first, *more = (numbers[name] for name in names)
     weights = (weight for _, weight in actuator.others)

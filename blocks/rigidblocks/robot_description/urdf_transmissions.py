@@ -50,7 +50,7 @@ def transmission_actuators(
         *root.iterchildren("transmission"),
         *root.iterfind("ros2_control/transmission"),
     ):
-        parts = [_ordered(element, tag) for tag in ("actuator", "joint")]
+        parts = [_sort_by_role(element, tag) for tag in ("actuator", "joint")]
         reason = _reason_to_ignore(element, parts, joints, driven, names)
         if reason is not None:
             warnings.append(f"line {element.sourceline}: the transmission is ignored: {reason}")
@@ -128,7 +128,7 @@ def _name(element: Element) -> str:
     return required_attribute(element, "name")
 
 
-def _ordered(element: Element, tag: str) -> list[Element]:
+def _sort_by_role(element: Element, tag: str) -> list[Element]:
     """Return the children with a tag, in the order of their roles, such as actuator1, actuator2.
 
     Children without a role keep their order.
