@@ -32,6 +32,7 @@ typedef struct {
     double completed; /* time of the last completed integrator step */
     double stop; /* INFINITY if the importer defines none */
     bool clock[REFERENCES], early, hosted, ends, changed, rescaled, configures, initialized;
+    bool steps; /* 1 in continuous-time mode, and in the step mode that follows event mode */
     int updates;
 } Model;
 
@@ -52,6 +53,7 @@ static void put_x(Model *m, const double *x)
             m->v[X[k]][i] = x[j++];
 }
 static bool is_after_stop(const Model *m, double t) { return STRICT_END && t > m->stop; }
+static bool is_early_parameter(const Model *m, Reference r) { return STRICT_PARAMETERS && m->steps && is_parameter(r); }
 static int states(const Model *m)
 {
     int n = 0;
@@ -130,8 +132,11 @@ static int copied(void *c, void **state)
     }                                                                                                                  \
     EXPORT int fmi2Set##type(Model *m, const Reference *r, size_t n, const kind *value)                                \
     {                                                                                                                  \
-        for (size_t k = 0; k < n; k++)                                                                                 \
+        for (size_t k = 0; k < n; k++) {                                                                               \
+            if (is_early_parameter(m, r[k]))                                                                           \
+                return ERROR;                                                                                          \
             m->v[r[k]][0] = value[k];                                                                                  \
+        }                                                                                                              \
         return OK;                                                                                                     \
     }
 MOVED(Real, double)
@@ -157,7 +162,7 @@ MOVED(Boolean, int)
     {                                                                                                                  \
         size_t j = 0;                                                                                                  \
         for (size_t k = 0; k < n; k++) {                                                                               \
-            if (is_structural(r[k]) && !m->configures)                                                                 \
+            if (is_early_parameter(m, r[k]) || (is_structural(r[k]) && !m->configures))                              \
                 return ERROR;                                                                                          \
             for (int i = 0; i < size(m, r[k]); i++)                                                                    \
                 m->v[r[k]][i] = value[j++];                                                                            \
@@ -244,7 +249,7 @@ EXPORT int NAME(GetNominalsOfContinuousStates)(Model *m, double *x, size_t n)
 EXPORT int NAME(GetEventIndicators)(Model *m, double *z, size_t n) { (void)n; indicators(m, z); return OK; }
 EXPORT int NAME(EnterEventMode)(Model *m)
 {
-    m->updates = 0;
+    m->updates = 0, m->steps = false;
     if (m->hosted && REFUSES_ENTRY) {
         m->hosted = false; /* handles its events itself */
         event(m);
@@ -252,9 +257,9 @@ EXPORT int NAME(EnterEventMode)(Model *m)
     }
     return OK;
 }
-EXPORT int NAME(EnterContinuousTimeMode)(Model *m) { (void)m; return OK; }
+EXPORT int NAME(EnterContinuousTimeMode)(Model *m) { m->steps = true; return OK; }
 EXPORT int NAME(Terminate)(Model *m) { (void)m; return OK; }
-EXPORT int NAME(Reset)(Model *m) { m->initialized = false; m->completed = -INFINITY; start(m); return OK; }
+EXPORT int NAME(Reset)(Model *m) { m->initialized = m->steps = false; m->completed = -INFINITY; start(m); return OK; }
 EXPORT void NAME(FreeInstance)(Model *m) { free(m); }
 
 #if FMI == 2
@@ -338,7 +343,7 @@ EXPORT int fmi3EnterInitializationMode(Model *m, bool a, double b, double t, boo
     return OK;
 }
 EXPORT int fmi3ExitInitializationMode(Model *m) { if (!m->hosted) event(m); return OK; }
-EXPORT int fmi3EnterStepMode(Model *m) { (void)m; return OK; }
+EXPORT int fmi3EnterStepMode(Model *m) { m->steps = true; return OK; }
 EXPORT int fmi3UpdateDiscreteStates(Model *m, bool *again, bool *ends, bool *nominals, bool *values, bool *timed, double *next)
 {
     m->changed = m->rescaled = false;

@@ -62,6 +62,7 @@ class AnyModel:
     tangent: str = ""
     monotonic: bool = False  # the FMU rejects times before its last completed integrator step
     strict_end: bool = False  # the FMU rejects times after the stop time of the importer
+    strict_parameters: bool = False  # the FMU rejects new parameters outside of event mode
     scheduled: bool = False  # for scheduled execution only
     without_events: str = ""  # function that rejects event mode: "instantiate" or "enter"
     experiment: str = ""  # attributes of DefaultExperiment
@@ -88,13 +89,17 @@ def any_fmu(folder: Path, model: AnyModel, version: int, **options: str) -> Path
         for v in variables
         if v.causality == "structuralParameter"
     )
+    parameters = "".join(
+        f"case {v.reference}: return true;" for v in variables if v.causality == "parameter"
+    )
     z = " ".join(f"z[{k}] = {text};" for k, text in enumerate(model.indicators))
     references = "".join(f"{k}, " for k in model.states)
     text = f"""
 enum {{ INDICATORS = {len(model.indicators)}, UPDATES = {model.updates},
        REFUSES_MADE = {int(model.without_events == "instantiate")},
        REFUSES_ENTRY = {int(model.without_events == "enter")},
-       MONOTONIC = {int(model.monotonic)}, STRICT_END = {int(model.strict_end)} }};
+       MONOTONIC = {int(model.monotonic)}, STRICT_END = {int(model.strict_end)},
+       STRICT_PARAMETERS = {int(model.strict_parameters)} }};
 static const double H = {model.longest_step};
 static const unsigned X[] = {{{references}0}};
 static int size(const Model *m, Reference r)
@@ -106,6 +111,7 @@ static int size(const Model *m, Reference r)
     }}
 }}
 static bool is_structural(Reference r) {{ switch (r) {{ {structural} default: return false; }} }}
+static bool is_parameter(Reference r) {{ switch (r) {{ {parameters} default: return false; }} }}
 static void start(Model *m) {{ {"".join(map(_started, variables))} {model.start} }}
 static void rates(Model *m, double *dx) {{ (void)m, (void)dx; {model.motion} }}
 static void indicators(Model *m, double *z) {{ (void)m, (void)z; {z} }}

@@ -421,7 +421,7 @@ class Run(AttributeHints):
             all_values = self._network.read(one.whole)
             all_values[one.place] = values[0]
             values = all_values
-        self._network.change(one.whole, values)
+        self._network.change(one.whole, values, self.t)
 
     def _check_settable(self, name: str) -> None:
         """Raise ValueError for a connected or computed port, which cannot be set during the run."""

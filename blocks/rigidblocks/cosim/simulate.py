@@ -361,7 +361,7 @@ def _steps(
     for k, values in plan.schedule.changes(whole.dt, whole.n):
         rows.grid = replace(whole, n=k)
         yield from master.go(rows, interrupts.delayed_interrupts, pace)
-        master.network.set_values(values)
+        master.network.set_values(values, whole.t_start + k * whole.dt)
 
 
 @contextlib.contextmanager

@@ -235,10 +235,11 @@ class RunningFmu(Instance):
         values.get()
         return values.flat
 
-    def change(self, name: str, values: Array) -> None:
-        """Set a tunable parameter during the run.
+    def change(self, name: str, values: Array, t: float) -> None:
+        """Set a tunable parameter at the communication point t [s].
 
-        Raises FmuError for a parameter that is not tunable.
+        If the importer handles the events of the FMU, the change is an event, because FMI permits
+        the change only in event mode. Raises FmuError for a parameter that is not tunable.
         """
         if not self._fmu.is_tunable(name):
             raise FmuError(
@@ -247,7 +248,14 @@ class RunningFmu(Instance):
             )
         there = PortValues(self.fmi, (self._port(name),))
         there.flat[:] = np.ravel(values)
-        there.set()
+        if self._runs and self._has_events:
+            self._change_in_event(there, t)
+        else:
+            there.set()
+
+    @abc.abstractmethod
+    def _change_in_event(self, parameters: PortValues, t: float) -> None:
+        """Set parameters in event mode at the time t [s], and handle this event."""
 
     def _port(self, name: str) -> Port:
         ports = (*self._fmu.parameters, *self._fmu.states)
@@ -557,9 +565,15 @@ class FmuInstance(RunningFmu):
                 self._event(now, close)
         raise self._many_events(dt)
 
-    def _event(self, t: float, close: float) -> None:
+    def _change_in_event(self, parameters: PortValues, t: float) -> None:
+        self._event(t, 0.0, parameters)
+
+    def _event(self, t: float, close: float, parameters: PortValues | None = None) -> None:
+        """Handle an event at the time t [s], and set the changed `parameters` in event mode."""
         if not self._refused[0]:
             self._try_event_mode(partial(self.fmi.call, "EnterEventMode"))
+        if parameters is not None:
+            parameters.set()
         if not self._refused[0]:
             self._entered[0] = 1
             self._handle_event(t, close)

@@ -211,7 +211,7 @@ def _call(instance: RunningFmu, call: str, numbers: Array, text: Mapping[str, An
     elif call == "read":
         return instance.read(str(text.get("name")))
     elif call == "change":
-        instance.change(str(text.get("name")), own)
+        instance.change(str(text.get("name")), own[1:], *_numbers(call, own[:1], 1))
     else:
         raise ValueError(f"unknown call '{call}'; expected one of {', '.join(CALLS[2:])}")
     return _NONE

@@ -40,6 +40,7 @@ from rigidblocks.cosim.fmu_import.fmu_instance import (
     ScheduledInstance,
 )
 from rigidblocks.cosim.fmu_import.fmu_interface import Interface, Unpacked
+from rigidblocks.cosim.fmu_import.fmu_values import PortValues
 from rigidblocks.cosim.graph.fmu_file import (
     CO_SIMULATION,
     MODEL_EXCHANGE,
@@ -682,10 +683,14 @@ class ExchangeInstance(RunningFmu):
         memory = self._nominals, self._control[NEXT_STEP : NEXT_STEP + 1]
         return ExchangeSteps(self._model, method, self._longest, *memory)
 
-    def change(self, name: str, values: Array) -> None:
-        super().change(name, values)
+    def _change_in_event(self, parameters: PortValues, t: float) -> None:
         # the integrator must not continue an inner step that began with the old parameter value
-        self._control[POINT] = nan
+        if self._control[HAS_STEP]:
+            self.fmi.completed_step(bool(self.may_return[0]))
+        self._control[HAS_STEP], self._control[POINT] = 0.0, nan
+        self.fmi.call("EnterEventMode")
+        parameters.set()
+        self._update(t)
 
     def follow(self, course: Array, t: float, dt: float) -> None:
         self.given.flat[:] = course[0]

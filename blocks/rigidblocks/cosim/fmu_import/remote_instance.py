@@ -164,8 +164,8 @@ class RemoteInstance(Instance):
     def read(self, name: str) -> Array:
         return self._ask("read", text={"name": name})
 
-    def change(self, name: str, values: Array) -> None:
-        self._ask("change", np.ravel(values), {"name": name})
+    def change(self, name: str, values: Array, t: float) -> None:
+        self._ask("change", [t, *np.ravel(values)], {"name": name})
 
     def save_state(self, number: int) -> None:
         self._ask("save_state", [number])

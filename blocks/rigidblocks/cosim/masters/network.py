@@ -80,8 +80,8 @@ class Network(abc.ABC):
         """Return the flattened values of a port that has no view."""
 
     @abc.abstractmethod
-    def change(self, name: str, values: Array) -> None:
-        """Set a tunable parameter that has no view."""
+    def change(self, name: str, values: Array, t: float) -> None:
+        """Set a tunable parameter that has no view, at the communication point t [s]."""
 
     @abc.abstractmethod
     def save_state(self, number: int) -> None:
@@ -134,8 +134,8 @@ class Network(abc.ABC):
     def close(self) -> None:
         """Free the resources of the parts."""
 
-    def set_values(self, changes: Iterable[NewValues]) -> None:
-        """Set new values of ports and of port elements."""
+    def set_values(self, changes: Iterable[NewValues], t: float) -> None:
+        """Set new values of ports and of port elements, at the communication point t [s]."""
         for port, elements, places, values in changes:
             view = self.view(port)
             if view is not None:
@@ -148,7 +148,7 @@ class Network(abc.ABC):
                 continue
             all_values = self.read(port).copy()
             all_values[list(places)] = values
-            self.change(port, all_values)
+            self.change(port, all_values, t)
 
     def row(self) -> Array:
         """Return all outputs of all parts in one array."""
@@ -242,9 +242,9 @@ class Instances(Network):
         part, port = self._wiring.locate_port(name)
         return self.by_name[part].read(port)
 
-    def change(self, name: str, values: Array) -> None:
+    def change(self, name: str, values: Array, t: float) -> None:
         part, port = self._wiring.locate_port(name)
-        self.by_name[part].change(port, values)
+        self.by_name[part].change(port, values, t)
 
     def save_state(self, number: int) -> None:
         for instance in self.by_name.values():
@@ -443,7 +443,7 @@ class OneMemory(Network):
     def read(self, name: str) -> Array:
         raise ValueError(f"a fused run does not store the connected input {name}; read its source")
 
-    def change(self, name: str, values: Array) -> None:
+    def change(self, name: str, values: Array, t: float) -> None:
         raise NotImplementedError
 
     def save_state(self, number: int) -> None:

@@ -135,8 +135,10 @@ class Instance(abc.ABC):
         """Return the flattened values of a port that has no view."""
 
     @abc.abstractmethod
-    def change(self, name: str, values: Array) -> None:
-        """Set a parameter that has no view; the value takes effect in the next step.
+    def change(self, name: str, values: Array, t: float) -> None:
+        """Set a parameter that has no view, at the communication point t [s].
+
+        The value takes effect in the next step.
 
         Raises FmuError for a parameter that is not tunable.
         """
@@ -281,7 +283,8 @@ class BlockInstance(Instance):
     def read(self, name: str) -> Array:
         return self.output(name)
 
-    def change(self, name: str, values: Array) -> None:
+    def change(self, name: str, values: Array, t: float) -> None:
+        del t  # a block has no events between its steps
         self._memory[self._layout.where[name]] = values
 
     def save_state(self, number: int) -> None:
