@@ -241,10 +241,10 @@ def test_clocks_tick_in_the_c_master_loop_as_in_the_python_master_loop(
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (PARTITIONS, "'part': its clocks tick more than 1000 times at the same time at t = 0.1 s"),
+        (PARTITIONS, "'part': it has more than 1000 events at the same time at t = 0.1 s"),
         (
             replace(CLOCKS, name="Impatient", interval="*value = 0.0; return r == 2 ? 2 : 0;"),
-            "'part': it has more than 1000 events in a step of 0.1 s",
+            "'part': it has more than 1000 events at the same time at t = 0 s",
         ),
     ],
     ids=lambda value: getattr(value, "name", ""),

@@ -19,8 +19,8 @@ from any_models import (
     Variable,
     any_fmu,
 )
-from rigidblocks import System, prepare, simulate
-from rigidblocks.cosim.fmu_import.model_exchange import jacobian_sparsity
+from rigidblocks import SimulationError, System, prepare, simulate
+from rigidblocks.cosim.fmu_import.model_exchange import ExchangeInstance, jacobian_sparsity
 
 ME = "model exchange"
 VERSIONS = [2, pytest.param(3, marks=pytest.mark.slow)]
@@ -284,6 +284,40 @@ m->next = (double)m->v[5][0] + 1;""",
     whole = np.floor(result.time + 1e-9)
     expected = whole * (whole - 1) / 2 + whole * (result.time - whole)
     assert_allclose(result["part.x1"], expected, rtol=0, atol=1e-12)
+
+
+TIME_EVENTS = AnyModel(
+    "TimeEvents",
+    [Variable("n", 1, "output", "Int32", "discrete", (0,))],
+    update="m->v[1][0]++; m->next = m->t + 1e-5;",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("in_c", [True, False])
+@pytest.mark.parametrize("version", [2, 3])
+def test_step_may_have_thousands_of_time_events(fmu, version, in_c, monkeypatch):
+    """The FMU has an event at the start and then every 10 us."""
+    if not in_c:
+        monkeypatch.setattr(ExchangeInstance, "_c_step", lambda _: None)
+    system = System()
+    system.add("part", fmu(TIME_EVENTS, version), kind=ME)
+    n = simulate(system, 0.1, 0.05, form="compiled" if in_c else "numpy")["part.n"]
+    assert_allclose(n, n[0] + [0, 5000, 10000], atol=1)
+
+
+@pytest.mark.parametrize("in_c", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_time_event_in_the_past_is_reported_with_its_time(fmu, in_c, monkeypatch):
+    if not in_c:
+        monkeypatch.setattr(ExchangeInstance, "_c_step", lambda _: None)
+    model = replace(TIME_EVENTS, name="PastEvents", update="m->next = m->t - 1.0;")
+    system = System()
+    system.add("part", fmu(model, 2), kind=ME)
+    message = (
+        "'part': it has more than 1000 events at the same time; its next time event is at -1 s"
+    )
+    with pytest.raises(SimulationError, match=message):
+        simulate(system, 0.1, 0.05, form="compiled" if in_c else "numpy")
 
 
 @pytest.mark.slow

@@ -154,7 +154,7 @@ def test_clock_that_ticks_endlessly_at_the_same_time_is_reported(tmp_path):
     system = System()
     system.add("plan", any_fmu(tmp_path, PARTITIONS, 3), start={"hit": 0, "u": -1.0})
     with pytest.raises(
-        SimulationError, match="'plan': its clocks tick more than 1000 times at the same time"
+        SimulationError, match="'plan': it has more than 1000 events at the same time"
     ):
         simulate(system, t_stop=0.2, dt=0.1)
 

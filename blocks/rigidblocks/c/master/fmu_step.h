@@ -18,7 +18,7 @@ static inline int rb_move_variables(const Part *part, const Variables *all)
     void *values = all->buffer ? all->buffer : (void *)all->values;
     if (all->n == 0)
         return 0;
-    if (all->type == RB_BINARY)
+    if (all->type == RB_BINARY && all->texts)
         return all->function.fmi3_move_binary(part->instance, all->references, (size_t)all->n,
                                               all->texts->sizes, values, (size_t)all->n_values);
     return part->kind == RB_FMI3
@@ -339,6 +339,26 @@ static inline int rb_step_until_event(const Part *part, double t, double dt, dou
     return status ? status : terminate ? RB_TERMINATES : 0;
 }
 
+/* Number of the events of a step, and of the events at one time. */
+typedef struct {
+    double time; /* [s] time of the first of these events */
+    int64_t at_time, in_step;
+} EventCount;
+
+/* Count an event at the time t. Returns a status other than 0 for too many events. */
+static inline int rb_count_event(EventCount *count, double t, double close)
+{
+    if (count->at_time == 0 || t > count->time + close) {
+        count->time = t;
+        count->at_time = 0;
+    }
+    count->at_time++;
+    count->in_step++;
+    return count->at_time > RB_EVENTS        ? RB_MANY_EVENTS
+           : count->in_step > RB_STEP_EVENTS ? RB_DENSE_EVENTS
+                                             : 0;
+}
+
 /* Result of an event: the states or their nominal values have changed, and the next time event. */
 typedef struct {
     _Bool states_changed, nominals_changed;
@@ -452,10 +472,12 @@ static inline int rb_step_through_events(const Loop *loop, const Part *part, dou
     const double end = t + dt, close = rb_time_tolerance(t, dt);
     double now = t;
     EventResult result;
+    EventCount count = {t, 0, 0};
     rb_begin_clock_step(part->clocks);
     if (rb_has_news(part) && !rb_handle_event(loop, part, &result, now, t, dt))
         return 0;
-    for (int k = 0; k <= RB_EVENTS; k++) {
+    int excess = 0;
+    for (; !excess; excess = rb_count_event(&count, now, close)) {
         const double next = rb_next_tick(part), target = end - next <= close ? end : next;
         _Bool event = 0;
         if (now == end && next > now + close)
@@ -473,7 +495,7 @@ static inline int rb_step_through_events(const Loop *loop, const Part *part, dou
             !rb_handle_event(loop, part, &result, now, t, dt))
             return 0;
     }
-    return rb_is_accepted(loop, part, RB_STEP, RB_MANY_EVENTS, t, dt);
+    return rb_is_accepted(loop, part, RB_STEP, excess, t, dt);
 }
 
 /* Run the partitions of the active triggered input clocks at the time t. */
@@ -499,15 +521,15 @@ static inline int rb_step_partitions(const Loop *loop, const Part *part, double 
 {
     const double end = t + dt, close = rb_time_tolerance(t, dt);
     double now = t;
+    EventCount count = {t, 0, 0};
     rb_begin_clock_step(part->clocks);
     if (!rb_run_triggered(loop, part, t, dt))
         return 0;
-    for (int again = 0; rb_next_tick(part) <= end + close;) {
-        const double due = fmin(fmax(rb_next_tick(part), now), end);
-        again = due == now ? again + 1 : 0;
-        if (again > RB_EVENTS)
-            return rb_is_accepted(loop, part, RB_ACTIVATE_PARTITION, RB_MANY_EVENTS, t, dt);
-        now = due;
+    while (rb_next_tick(part) <= end + close) {
+        now = fmin(fmax(rb_next_tick(part), now), end);
+        const int excess = rb_count_event(&count, now, close);
+        if (excess)
+            return rb_is_accepted(loop, part, RB_ACTIVATE_PARTITION, excess, t, dt);
         if (!rb_activate_due(loop, part, now, t, dt) || !rb_get_output_clocks(loop, part, t, dt) ||
             !rb_update_intervals(loop, part, now, t, dt))
             return 0;

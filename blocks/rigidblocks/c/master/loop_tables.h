@@ -65,12 +65,16 @@ enum {
     RB_TERMINATES = 101,   /* the FMU requests the end of the simulation */
     RB_DOES_NOT_FIT = 102, /* the type of a variable cannot represent its value */
     RB_MANY_UPDATES = 103, /* the event iteration does not converge */
-    RB_MANY_EVENTS = 104,  /* a step has too many events */
+    RB_MANY_EVENTS = 104,  /* too many events follow each other at the same time */
     RB_SHORT_STEP = 105,   /* even the shortest step exceeds the tolerance */
     RB_NEW_TEXTS = 106,    /* a string or binary value has changed; the host converts it */
-    RB_BAD_INTERVAL = 107  /* the interval of a clock is not positive */
+    RB_BAD_INTERVAL = 107, /* the interval of a clock is not positive */
+    RB_DENSE_EVENTS = 108  /* a step has too many events */
 };
-enum { RB_EVENTS = 1000 }; /* maximum number of events of a step, and of iterations of an event */
+enum {
+    RB_EVENTS = 1000, /* maximum number of events at one time, and of iterations of an event */
+    RB_STEP_EVENTS = 1000000 /* maximum number of events of a step */
+};
 
 /* Result of a loop. */
 enum {
@@ -378,7 +382,7 @@ static inline int rb_fits_type(int64_t type, double value)
                                   2147483647.0, 9007199254740992.0, 255.0, 65535.0,
                                   4294967295.0, 9007199254740992.0, 1.0,   1.0,
                                   1.0};
-    if (type == RB_FLOAT64)
+    if (type <= RB_FLOAT64 || type >= RB_STRING) /* strings and binary values have no limits */
         return 1;
     if (type == RB_FLOAT32)
         return !isfinite(value) || isfinite((float)value);

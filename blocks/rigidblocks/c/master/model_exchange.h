@@ -579,9 +579,10 @@ static inline int rb_exchange_step(const Loop *loop, const Part *part, double t,
     rb_begin_clock_step(part->clocks);
     if (!rb_start_exchange_step(&step))
         return 0;
-    for (int k = 0;; k++) {
-        if (k == RB_EVENTS)
-            return rb_is_accepted(loop, part, RB_STEP, RB_MANY_EVENTS, t, dt) && 0;
+    EventCount count = {0.0, 0, 0};
+    for (int excess = 0;; excess = rb_count_event(&count, s, step.close)) {
+        if (excess)
+            return rb_is_accepted(loop, part, RB_STEP, excess, t, dt) && 0;
         if (!rb_integrate_to_event(&step, &s))
             return 0;
         if (s >= dt && rb_next_time_event(&step) > dt + step.close)

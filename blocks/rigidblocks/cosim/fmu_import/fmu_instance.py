@@ -33,6 +33,7 @@ from rigidblocks.cosim.masters.c_loop_tables import (
     ACTIVATE_PARTITION,
     BAD_INTERVAL,
     CALLS,
+    DENSE_EVENTS,
     EARLY_RETURN,
     ENTER_EVENT_MODE,
     ENTER_STEP_MODE,
@@ -49,6 +50,7 @@ from rigidblocks.cosim.masters.c_loop_tables import (
     SET_CLOCKS,
     SET_DISCRETE,
     STEP,
+    STEP_EVENTS,
     TERMINATES,
     UPDATE,
     Entry,
@@ -69,6 +71,26 @@ _INTERFACES: dict[int, Callable[[Part, Unpacked | None], Interface]] = {1: Fmi1,
 
 
 _STEP = -1  # key of the state that `save` stores
+
+
+class EventCount:
+    """Number of the events of a communication step, and of the events at one time.
+
+    The C loop counts the events in the same way.
+    """
+
+    def __init__(self) -> None:
+        self._time, self._at_time, self._in_step = 0.0, 0, 0
+
+    def add(self, t: float, close: float) -> int:
+        """Count an event at the time t [s]; return a status other than 0 for too many events."""
+        if self._at_time == 0 or t > self._time + close:
+            self._time, self._at_time = t, 0
+        self._at_time += 1
+        self._in_step += 1
+        if self._at_time > EVENTS:
+            return MANY_EVENTS
+        return DENSE_EVENTS if self._in_step > STEP_EVENTS else 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -414,15 +436,21 @@ class RunningFmu(Instance):
         """
         if status == BAD_INTERVAL:
             self._clocks.reject_interval(clock)
-        if status == MANY_EVENTS:
-            raise self._many_ticks()
         self.fmi.judge(self.fmi.prefix + CLOCK_CALLS[call], status)
 
-    def _many_ticks(self) -> FmuError:
-        return self.fmi.refuse(f"its clocks tick more than {EVENTS} times at the same time")
+    def _check_count(self, excess: int, dt: float) -> None:
+        """Raise FmuError for the status of too many events in a step; do nothing for 0."""
+        if excess == MANY_EVENTS:
+            raise self.fmi.refuse(
+                f"it has more than {EVENTS} events at the same time{self._cause_of_events}"
+            )
+        if excess == DENSE_EVENTS:
+            raise self.fmi.refuse(f"it has more than {STEP_EVENTS} events in a step of {dt:g} s")
 
-    def _many_events(self, dt: float) -> FmuError:
-        return self.fmi.refuse(f"it has more than {EVENTS} events in a step of {dt:g} s")
+    @property
+    def _cause_of_events(self) -> str:
+        """Text that explains events at the same time, for an error message."""
+        return ""
 
     def _many_updates(self) -> FmuError:
         return self.fmi.refuse(f"its event iteration did not converge in {EVENTS} iterations")
@@ -521,10 +549,11 @@ class FmuInstance(RunningFmu):
     def judge(self, call: int, status: int, t: float, dt: float) -> None:
         del t  # the log contains the time
         number, call = divmod(call, CALLS)
+        self._check_count(status, dt)
         if call in (SET, SET_DISCRETE, GET):
             self._judge_values(number, call, status)
         elif call == STEP:
-            self._judge_step(status, dt)
+            self._judge_step(status)
         elif status == MANY_UPDATES:
             raise self._many_updates()
         elif call in CLOCK_CALLS:
@@ -535,12 +564,10 @@ class FmuInstance(RunningFmu):
             judge = partial(self.fmi.judge, self.fmi.prefix + name, status)
             self._try_event_mode(judge) if call == ENTER_EVENT_MODE else judge()
 
-    def _judge_step(self, status: int, dt: float) -> None:
+    def _judge_step(self, status: int) -> None:
         """Raise FmuError if the status of a step is neither OK nor a warning."""
         if status == EARLY_RETURN:
             raise self.fmi.refuse("fmi3DoStep returned early although early return is not allowed")
-        if status == MANY_EVENTS:
-            raise self._many_events(dt)
         self.fmi.check_end(status == TERMINATES)
         self.fmi.judge(self.fmi.prefix + "DoStep", status)
 
@@ -550,7 +577,8 @@ class FmuInstance(RunningFmu):
         if self._needs_event_at_start():
             self._event(t, time_tolerance(t, dt))
         now, end, close = t, t + dt, time_tolerance(t, dt)
-        for _ in range(EVENTS + 1):
+        count = EventCount()
+        while True:
             due, event = self._clocks.next, False
             target = end if end - due <= close else due
             if now == end and due > now + close:
@@ -563,7 +591,7 @@ class FmuInstance(RunningFmu):
                 now = target if target - reached <= close else reached
             if event or self._clocks.next <= now + close:
                 self._event(now, close)
-        raise self._many_events(dt)
+            self._check_count(count.add(now, close), dt)
 
     def _change_in_event(self, parameters: PortValues, t: float) -> None:
         self._event(t, 0.0, parameters)
@@ -626,13 +654,10 @@ class ScheduledInstance(FmuInstance):
         self._clocks.begin_step()
         self._set_held()
         self._clocks.run_triggered(t)
-        now, end, close, again = t, t + dt, time_tolerance(t, dt), 0
+        now, end, close, count = t, t + dt, time_tolerance(t, dt), EventCount()
         while self._clocks.next <= end + close:
-            due = min(max(self._clocks.next, now), end)
-            again = again + 1 if due == now else 0
-            if again > EVENTS:
-                raise self._many_ticks()
-            now = due
+            now = min(max(self._clocks.next, now), end)
+            self._check_count(count.add(now, close), dt)
             self._tick(now, close)
         self.results.get()
 

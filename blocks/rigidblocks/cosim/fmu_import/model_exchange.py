@@ -34,6 +34,7 @@ from rigidblocks.block.stepper import inner_steps, time_tolerance
 from rigidblocks.cosim.fmu_import.fmu_instance import (
     CLOCK_CALLS,
     FMI_KINDS,
+    EventCount,
     FmuInstance,
     RunningFmu,
     SavedState,
@@ -55,7 +56,6 @@ from rigidblocks.cosim.masters.c_loop_tables import (
     CONTROL,
     ENTER_EVENT_MODE,
     ENTER_STEP_MODE,
-    EVENTS,
     FACTORED,
     FOLLOWS,
     GET,
@@ -65,7 +65,6 @@ from rigidblocks.cosim.masters.c_loop_tables import (
     GET_RATES,
     GET_STATES,
     HAS_STEP,
-    MANY_EVENTS,
     MANY_UPDATES,
     NEXT_EVENT,
     NEXT_STEP,
@@ -624,12 +623,11 @@ class ExchangeInstance(RunningFmu):
     def judge(self, call: int, status: int, t: float, dt: float) -> None:
         del t  # the log contains the time
         number, code = divmod(call, CALLS)
+        self._check_count(status, dt)
         if code in (SET, SET_DISCRETE, GET):
             self._judge_values(number, code, status)
         elif status == SHORT_STEP:
             raise short_step(self._method, float(self.fmi.log.clock[0]))
-        elif status == MANY_EVENTS:
-            raise self._many_events(dt)
         elif status == MANY_UPDATES:
             raise self._many_updates()
         elif code in CLOCK_CALLS:
@@ -661,13 +659,16 @@ class ExchangeInstance(RunningFmu):
             self._z[:] = self._model.indicators()
         self._steps.origin, self._close = t, time_tolerance(t, dt)
         s = 0.0  # time since the start of the step [s]
-        for _ in range(EVENTS):
+        count = EventCount()
+        while s < dt or self._due(dt) <= dt + self._close:
             s = self._integrate_to_event(s, dt)
-            if s >= dt and self._due(dt) > dt + self._close:
-                break
-        else:
-            raise self._many_events(dt)
+            self._check_count(count.add(s, self._close), dt)
         self.results.get()
+
+    @property
+    def _cause_of_events(self) -> str:
+        next_event = float(self._control[NEXT_EVENT])
+        return f"; its next time event is at {next_event:g} s" if next_event < inf else ""
 
     @cached_property
     def _steps(self) -> ExchangeSteps:

@@ -24,7 +24,7 @@ CALLS = 32  # the number c + CALLS k encodes the call c for the variable group k
 DONE, FAILED, NOT_FINITE = range(3)
 # status codes that FMI does not define
 EARLY_RETURN, TERMINATES, DOES_NOT_FIT, MANY_UPDATES, MANY_EVENTS, SHORT_STEP = range(100, 106)
-NEW_TEXTS, BAD_INTERVAL = 106, 107
+NEW_TEXTS, BAD_INTERVAL, DENSE_EVENTS = 106, 107, 108
 SOURCES = (
     "exchange_stages.h",
     "fmu_step.h",
@@ -32,7 +32,8 @@ SOURCES = (
     "master.c",
     "model_exchange.h",
 )
-EVENTS = 1000  # maximum number of events in a step, and of iterations at an event
+EVENTS = 1000  # maximum number of events at one time, and of iterations at an event
+STEP_EVENTS = 1_000_000  # maximum number of events in a step
 
 
 # Names of the integrator's vectors for model exchange. A saved state contains the vectors in
