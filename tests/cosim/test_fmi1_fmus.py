@@ -12,7 +12,7 @@ from rigidblocks.cosim.fmu_import.fmu_instance import FmuInstance, RunningFmu
 from rigidblocks.cosim.fmu_import.library_sharing import reuse_of
 from rigidblocks.cosim.fmu_import.model_exchange import ExchangeInstance
 from rigidblocks.cosim.graph.fmu_part import Fmu, FmuError
-from rigidblocks.hil.runner_tables import check_fmu
+from rigidblocks.hil.fmu_tables import check_fmu
 
 ROUNDING = 1e-13
 LOCATED = 3e-6  # FMPy's CVode has a tolerance of 1e-9, and locates a bounce to about 1e-6

@@ -13,11 +13,14 @@ from numpy.testing import assert_array_equal
 from any_models import (
     BOUNCING_BALL,
     CLOCKS,
+    DAHLQUIST,
     FEEDTHROUGH,
+    PARTITIONS,
     RESIZABLE,
     RESOURCE,
     STAIR,
     STATE_SPACE,
+    TICKS,
     TOLERANCE,
     VAN_DER_POL,
     AnyModel,
@@ -146,6 +149,98 @@ def test_generated_program_with_foreign_fmus_matches_the_results_of_simulate_bit
         if order == "jacobi"
         else np.float32(57.3 * found["oscillator.x0"][-1] - 1.0),
     )
+
+
+CLOCK_STEP = 0.05
+
+
+def clocked(folder):
+    """Return FMUs with clocks of all kinds, for co-simulation and scheduled execution."""
+    system = System()
+    system.add("sine", Sine(amplitude=1.0, frequency=0.77, unit="1"))
+    system.add("clocks", any_fmu(folder, CLOCKS, 3))
+    system.connect("sine.y", "clocks.u")
+    ticks = any_fmu(folder, TICKS, 3)
+    system.add("a", ticks, start={"fixed": 0.1, "tunable": 0.25})
+    system.add("b", ticks, start={"fixed": 0.5})
+    system.connect("a.out", "b.hit")
+    system.add("partitions", any_fmu(folder, PARTITIONS, 3), kind="scheduled execution")
+    system.connect("sine.y", "partitions.u")
+    system.connect("a.out", "partitions.hit")
+    return system
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", ["gauss-seidel", "jacobi"])
+def test_generated_program_ticks_the_clocks_of_fmus_as_simulate(order, tmp_path):
+    system, record = clocked(tmp_path), tmp_path / "run.csv"
+    program = build_runner(system, tmp_path / "clocked", CLOCK_STEP, order=order)
+    options = ("--stop", "0.6", "--rate", "0", "--record", record)
+    code, _, said = ran(program, *options)
+    assert (code, said) == (0, "")
+    names, rows = recorded(record)
+    result = simulate(system, 0.6, CLOCK_STEP, order=order, progress=False)
+    columns = [list(result.columns).index(name) for name in names[1:]]
+    assert_array_equal(rows[:, 1:], result.values[:, columns].astype(float))
+    found = dict(zip(names, rows.T, strict=True))
+    assert found["a.fixed_ticks"][-1] == 7  # at 0, 0.1, ... 0.6 s
+    assert found["clocks.rings"][-1] == 2  # 0.05 s after the third and the sixth tick
+    assert found["b.hits"][-1] >= 6
+    assert {"1", "2", "5"} <= set(str(int(found["partitions.order"][5])))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("refusal", ["instantiate", "enter"])
+def test_fmu_that_rejects_event_mode_runs_in_a_generated_program_as_in_simulate(refusal, tmp_path):
+    model = replace(STAIR, attributes=EVENTS, without_events=refusal)
+    system = System()
+    system.add("stair", any_fmu(tmp_path, model, 3))
+    record = tmp_path / "run.csv"
+    program = build_runner(system, tmp_path / "stair", 0.1)
+    code, _, said = ran(program, "--stop", "3.5", "--rate", "0", "--record", record)
+    assert code == 0
+    assert "'stair': it rejects event mode; it runs without event mode" in said
+    result = simulate(system, 3.5, 0.1, progress=False)
+    assert_array_equal(recorded(record)[1][:, 1], result["stair.counter"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attributes", ["", EVENTS])
+def test_scenario_of_a_generated_program_changes_fmu_parameters_as_simulate(attributes, tmp_path):
+    """With event mode, the FMU rejects parameters outside of event mode."""
+    model = replace(DAHLQUIST, attributes=attributes, strict_parameters=True)
+    system = System()
+    system.add("part", any_fmu(tmp_path, model, 3))
+    scenario, record = tmp_path / "scenario.csv", tmp_path / "run.csv"
+    scenario.write_text("time,part.k\n0,1\n0.5,3\n")
+    program = build_runner(system, tmp_path / "part", 0.1)
+    options = ("--stop", "1", "--rate", "0", "--record", record, "--scenario", scenario)
+    code, _, said = ran(program, *options)
+    assert (code, said) == (0, "")
+    result = simulate(system, 1.0, 0.1, scenario=scenario, progress=False)
+    names, rows = recorded(record)
+    assert_array_equal(rows[:, names.index("part.x")], result["part.x"])
+    assert rows[-1, names.index("part.x")] == pytest.approx(np.exp(-2.0), rel=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("interval", "said"),
+    [
+        ("*value = -1.0;", "the interval -1 s; the interval must be at least 0"),
+        ("*value = 0.0;", "it has too many events at the same time at t = 0.1 s"),
+    ],
+)
+def test_generated_program_reports_invalid_intervals_of_clocks(interval, said, tmp_path):
+    """From the tick at 0.2 s on, the countdown clock has the given interval."""
+    text = f"{interval} return r == 2 && m->t > 0.15 ? 2 : 0;"
+    system = System()
+    system.add("part", any_fmu(tmp_path, replace(CLOCKS, interval=text), 3), start={"u": 0.0})
+    program = build_runner(system, tmp_path / "part", 0.1)
+    code, report, reported = ran(program, "--stop", "1", "--rate", "0")
+    assert (code, report["ended"]) == (1, "a part has failed")
+    assert "'part'" in reported
+    assert said in reported
 
 
 @pytest.mark.slow
@@ -333,8 +428,8 @@ def test_program_generation_rejects_unsupported_fmus(tmp_path):
     refused(ValueError, "'part' is a model exchange FMU", ball, kind="model exchange")
     tool = foreign_fmu(tmp_path / "tool.fmu", attributes='needsExecutionTool="true"')
     refused(ValueError, r"'part' needs its tool .* at run time", tool)
-    clocks = any_fmu(tmp_path, CLOCKS, 3)
-    refused(ValueError, "'part' has clocks, which a runner does not support", clocks)
+    ticks = any_fmu(tmp_path, TICKS, 3)
+    refused(ValueError, "'part': its clock fixed has no interval; .*'fixed': 0.01", ticks)
     sized = any_fmu(tmp_path, RESIZABLE, 3)
     start = {"m": 1, "n": 2, "r": 1, "u": 0.0}
     refused(

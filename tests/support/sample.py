@@ -204,7 +204,8 @@ def _parts() -> str:
             with zipfile.ZipFile(path, "w") as archive:
                 archive.writestr(f"binaries/{of_fmi}/one{fmpy.sharedLibraryExtension}", b"")
                 archive.writestr("modelDescription.xml", text)
-            system.add(f"fmu_{version}", path, start={"n": 3})
+            start = {"n": 3} if version == 2 else {"n": 3, "hit": False}
+            system.add(f"fmu_{version}", path, start=start)
         system.connect("fmu_2.y", "fmu_3.u")
         text = SequentialParts(system, 2e-3, GAUSS_SEIDEL).text("turntable.fmus", "x86_64-linux")
     return text
@@ -230,6 +231,12 @@ _FMI_3 = """<fmiModelDescription fmiVersion="3.0" modelName="one" instantiationT
 <String name="text" valueReference="3" causality="input"><Start value="one"/></String>
 <Binary name="bytes" valueReference="4" causality="input"><Start value="00ff"/></Binary>
 <Float32 name="y" valueReference="5" causality="output"/>
+<Clock name="tick" valueReference="6" causality="input" intervalVariability="countdown"/>
+<Clock name="sample" valueReference="7" causality="input" intervalVariability="constant"
+ intervalDecimal="0.004"/>
+<Clock name="hit" valueReference="8" causality="input" intervalVariability="triggered"/>
+<Clock name="ticked" valueReference="9" causality="output" intervalVariability="triggered"/>
+<Float64 name="gain" valueReference="10" causality="parameter" variability="tunable" start="1"/>
 </ModelVariables>
 <ModelStructure><Output valueReference="5"/></ModelStructure>
 </fmiModelDescription>"""

@@ -18,6 +18,7 @@ from rigidblocks.cosim.graph.part import Part
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.masters.c_loop_tables import SOURCES
 from rigidblocks.fmi.xcp import Element, a2l_text, c_bound, elements_of, plan_text
+from rigidblocks.hil.fmu_tables import unpack
 from rigidblocks.hil.links import Addresses, Link, PacketLink, SharedLink
 from rigidblocks.hil.runner_tables import (
     Layout,
@@ -27,7 +28,6 @@ from rigidblocks.hil.runner_tables import (
     layout_of,
     link_with_places,
     links_header,
-    unpack,
 )
 from rigidblocks.kernels.model_header import KERNEL, model_header
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator
@@ -38,7 +38,7 @@ from rigidblocks.tracing.compiler import PORTABLE_FLAGS, compiler, cross_compile
 PLATFORMS = {"x86_64-linux": "x86_64-linux-gnu.2.17", "aarch64-linux": "aarch64-linux-gnu.2.17"}
 CORE = ("bare_metal_step.c", "bare_metal_step.h")
 # used instead of CORE in a program with FMUs
-PARTS = ("system_step.c", "bare_metal_step.h")
+PARTS = ("system_step.c", "imported_fmus.h", "bare_metal_step.h")
 PROGRAM = ("runner.c", "link.c", "recorder.c")  # C files of each program
 HEADERS = ("link.h", "packet.h", "recorder.h", "scenario.h", "shared_memory.h")
 XCP = ("xcp.h", "xcp_udp.h")
@@ -58,14 +58,15 @@ def build_runner(
     """Build a real-time program that steps a system every `dt` [s].
 
     Parts of the types `UdpLink`, `SharedLink` and `CanLink` become links of the program, which
-    exchange their signals at each communication point. FMUs for co-simulation are unpacked to the
-    folder PROGRAM.fmus next to the program, and the program loads the FMU libraries from this
-    folder. In lock-step, the results equal the results of `simulate` to the last bit. If the system
-    has a `UdpLink` or `SharedLink`, the build also writes `packet.py`, which packs and unpacks the
-    packets, next to the program. `--help` lists the options of the program.
+    exchange their signals at each communication point. FMUs for co-simulation and scheduled
+    execution are unpacked to the folder PROGRAM.fmus next to the program, and the program loads the
+    FMU libraries from this folder. In lock-step, the results equal the results of `simulate` to the
+    last bit. If the system has a `UdpLink` or `SharedLink`, the build also writes `packet.py`,
+    which packs and unpacks the packets, next to the program. `--help` lists the options of the
+    program.
 
     Args:
-        system: System of blocks, links and FMUs for co-simulation.
+        system: System of blocks, links, and FMUs for co-simulation or scheduled execution.
         path: Path of the program, or of the folder of sources.
         dt: Communication step [s].
         order: Order of the parts as in `simulate`; links require Gauss-Seidel order.

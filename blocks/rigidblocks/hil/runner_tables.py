@@ -1,32 +1,30 @@
-"""C tables of a runner: memory layout, parts and FMUs (`parts.h`), and links (`links.h`)."""
+"""C tables of a runner: memory layout and parts (`parts.h`), and links (`links.h`)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby
-from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from rigidblocks.block.adaptive_methods import memory_for
 from rigidblocks.block.block import Block
 from rigidblocks.block.memory_layout import Memory
-from rigidblocks.block.port import TEXTUAL, Port, number, text
-from rigidblocks.cosim.graph.fmu_file import (
-    CO_SIMULATION,
-    archive_names,
-    compile_sources,
-    missing_binary_error,
-    place_library,
-    unpack_files,
-)
+from rigidblocks.block.port import Port
 from rigidblocks.cosim.graph.fmu_part import Fmu
 from rigidblocks.cosim.graph.part import Part, places
-from rigidblocks.cosim.graph.remote_fmu import RemoteFile
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.masters.run_plan import Plan, make_plan
 from rigidblocks.hil.can_link import EXTENDED, CanLink, Message, Signal
+from rigidblocks.hil.fmu_tables import (
+    DOUBLE,
+    numeric_ports,
+    check_fmu,
+    fmu_text,
+    library_of,
+    part_members,
+    tunable_ports,
+)
 from rigidblocks.hil.links import Link
 from rigidblocks.kernels.model_header import KERNEL, model_header, prefix_symbols
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator
@@ -56,259 +54,6 @@ def layout_of(memory: Memory) -> Layout:
     block = memory.block
     ports = block.outputs, block.inputs, tuple(memory.parameters)
     return Layout(memory.size, memory.where, *ports)
-
-
-_FOLDERS = {  # binary folders of FMI 2.0 and FMI 3.0, by the platform of the runner
-    "x86_64-linux": ("linux64", "x86_64-linux"),
-    "aarch64-linux": ("aarch64-linux", "aarch64-linux"),
-}
-_IN_C = {
-    "Real": "double",
-    "Float64": "double",
-    "Float32": "float",
-    **{f"{u}Int{n}": f"{u.lower()}int{n}_t" for u in ("", "U") for n in (8, 16, 32, 64)},
-    "String": "char *",
-    "Binary": "uint8_t *",
-}
-DOUBLE = ("Real", "Float64")
-MOST_GROUPS = 32  # maximum number of variable groups of an FMU, as in system_step.c
-
-
-def check_fmu(part: Part) -> None:
-    """Raise ValueError for an FMU that a runner does not support."""
-    fmu, name = part.component, part.name
-    assert isinstance(fmu, Fmu)
-    if isinstance(fmu.path, RemoteFile):
-        raise ValueError(
-            f"'{name}' runs on a server ({fmu.path}); a runner supports only local FMUs"
-        )
-    if fmu.version == 1:
-        raise ValueError(
-            f"'{name}' is an FMI 1.0 FMU, which a runner does not support; use FMI 2.0 or 3.0"
-        )
-    if fmu.kind != CO_SIMULATION:
-        raise ValueError(
-            f"'{name}' is a {fmu.kind} FMU, which a runner does not support; "
-            "use an FMU for co-simulation"
-        )
-    if fmu.interface.needsExecutionTool:
-        tool = fmu.description.generationTool or "for export"
-        raise ValueError(
-            f"'{name}' needs its tool {tool} at run time (needsExecutionTool), which a runner "
-            "does not support"
-        )
-    if part.isolated:
-        raise ValueError(f"'{name}' is isolated, but a runner is a single process")
-    if any(v.type == "Clock" for v in fmu.description.modelVariables):
-        raise ValueError(f"'{name}' has clocks, which a runner does not support")
-    if fmu.configuration:
-        changed = ", ".join(key for key, _ in fmu.configuration)
-        raise ValueError(
-            f"'{name}' has array sizes that differ from its file (start values of {changed}), "
-            "which a runner does not support"
-        )
-
-
-def numeric_ports(ports: Sequence[Port]) -> tuple[Port, ...]:
-    """Return the ports with numeric values. A runner does not transfer text or binary values."""
-    return tuple(port for port in ports if port.type not in TEXTUAL)
-
-
-def tunable_ports(fmu: Fmu) -> tuple[Port, ...]:
-    """Return the parameters of an FMU that may change during a run.
-
-    These are the tunable parameters of floating-point type, which accept any number within their
-    bounds.
-    """
-    return tuple(p for p in fmu.parameters if p.type in DOUBLE and fmu.is_tunable(p.name))
-
-
-def unpack(parts: Sequence[Part], folder: Path, platform: str | None) -> None:
-    """Unpack the FMU of each part into a numbered subfolder (0, 1, ...) of `folder`.
-
-    `platform` is the target platform, or None for this machine.
-
-    Raises:
-        FmuError: An FMU has no library for the platform.
-    """
-    for k, part in enumerate(parts):
-        assert isinstance(part.component, Fmu)
-        _unpack(part.component, folder / str(k), platform)
-
-
-def library_of(fmu: Fmu, platform: str | None) -> str:
-    """Return the path of the FMU's library for a platform, in the folder of the unpacked FMU."""
-    if platform is None:
-        return fmu.library
-    return f"binaries/{_FOLDERS[platform][fmu.version - 2]}/{fmu.interface.modelIdentifier}.so"
-
-
-def _unpack(fmu: Fmu, folder: Path, platform: str | None) -> None:
-    library = library_of(fmu, platform)
-    binaries = PurePosixPath(library).parent
-    wanted = (str(binaries), "resources", *(["sources"] if fmu.sources else []))
-    unpack_files(fmu.file, folder, tuple(f"{one}/" for one in wanted))
-    (folder / "resources").mkdir(parents=True, exist_ok=True)
-    if place_library(folder, library):
-        return
-    if platform is not None or not fmu.sources:
-        raise missing_binary_error(fmu.file, archive_names(fmu.file), binaries.name)
-    to = folder / library
-    to.parent.mkdir(parents=True, exist_ok=True)
-    to.write_bytes(compile_sources(fmu.file, folder, fmu.sources, to.name))
-
-
-def plan_text(
-    index: int, part: Part, slices: Mapping[str, slice], folder: str, library: str
-) -> Iterator[str]:
-    """Yield the C tables of an FMU, and then the C struct that refers to the tables.
-
-    `slices` maps port names to memory slices.
-    """
-    fmu = part.component
-    assert isinstance(fmu, Fmu)
-    starts = list(_starts(index, part))
-    inputs = [
-        *_groups(f"{index}_IN", part, numeric_ports(fmu.inputs), slices),
-        *_groups(f"{index}_TUNED", part, tunable_ports(fmu), slices, are_parameters=True),
-    ]
-    outputs = list(_groups(f"{index}_OUT", part, numeric_ports(fmu.outputs), slices))
-    if max(len(inputs), len(outputs)) > MOST_GROUPS:
-        raise ValueError(
-            f"'{part.name}' has variables of more than {MOST_GROUPS} types, which a runner does "
-            "not support"
-        )
-    for tables, rows, kind in (
-        (starts, f"FMU_{index}_START", "Constant"),
-        (inputs, f"FMU_{index}_INPUTS", "Group"),
-        (outputs, f"FMU_{index}_OUTPUTS", "Group"),
-    ):
-        yield from (table for table, _ in tables)
-        listed = "".join(f"    {{{row}}},\n" for _, row in tables)
-        yield f"static const {kind} {rows}[] = {{\n{listed}    {{0}}}};"
-    texts = (part.name, fmu.description.guid, folder, library)
-    name, token, at, file = map(c_string, texts)
-    counts = f"{len(starts)}, {len(inputs)}, {len(outputs)}"
-    lists = f"FMU_{index}_START, FMU_{index}_INPUTS, FMU_{index}_OUTPUTS"
-    modes = f"{int(_has_events(fmu))}, {c_number(part.tolerance or 0.0)}"
-    yield f"{{{name}, {fmu.version}, {modes}, {at}, {file}, {token}, {counts}, {lists}}}"
-
-
-def _has_events(fmu: Fmu) -> bool:
-    """Return True if the runner must handle events of the FMU, as `simulate` does."""
-    return fmu.version == 3 and bool(fmu.interface.hasEventMode)
-
-
-def _groups(
-    name: str,
-    part: Part,
-    ports: Sequence[Port],
-    slices: Mapping[str, slice],
-    *,
-    are_parameters: bool = False,
-) -> Iterator[tuple[str, str]]:
-    """Group the ports so that one FMI call sets or reads each group.
-
-    Yields the C tables of a group, and the C struct that refers to these tables.
-    """
-    fmu = part.component
-    assert isinstance(fmu, Fmu)
-
-    def kind(port: Port) -> tuple[str, bool]:
-        return port.type, fmu.is_discrete(port.name)
-
-    order = list(dict.fromkeys(map(kind, ports)))
-    found = groupby(sorted(ports, key=lambda port: order.index(kind(port))), kind)
-    for k, ((fmi_type, discrete), some) in enumerate(found):
-        members, own = list(some), f"{name}_{k}"
-        references = [r for port in members for r in fmu.references(port.name)]
-        places = [p for port in members for p in _range(slices[f"{part.name}.{port.name}"])]
-        in_c, code = _kind(fmi_type, fmu.version)
-        waits = int((discrete or are_parameters) and _has_events(fmu))
-        table = (
-            f"static const uint32_t FMU_REFERENCES_{own}[] = {{{_c_list(references)}}};\n"
-            f"static const int FMU_PLACES_{own}[] = {{{_c_list(places)}}};\n"
-            f"static {in_c} FMU_VALUES_{own}[{len(places)}];\n"
-            f"static double FMU_LAST_{own}[{len(places)}];"
-        )
-        yield (
-            table,
-            f"{c_string(_function(fmi_type, fmu.version))}, {code}, {waits}, "
-            f"{int(are_parameters)}, {len(references)}, "
-            f"{len(places)}, FMU_REFERENCES_{own}, FMU_PLACES_{own}, FMU_VALUES_{own}, "
-            f"FMU_LAST_{own}",
-        )
-
-
-def _starts(index: int, part: Part) -> Iterator[tuple[str, str]]:
-    """Yield the C tables of user-defined start values, and of String and Binary inputs."""
-    fmu = part.component
-    assert isinstance(fmu, Fmu)
-    given = [p for p in (*fmu.parameters, *fmu.states) if p.name in part.start]
-    texts = [port for port in fmu.inputs if port.type in TEXTUAL]
-    for k, port in enumerate((*given, *texts)):
-        own, references = f"{index}_{k}", fmu.references(port.name)
-        values, is_binary = _start_values(part, port), port.type == "Binary"
-        in_c = _kind(port.type, fmu.version)[0]
-        table = (
-            f"static const uint32_t FMU_START_REFERENCES_{own}[] = {{{_c_list(references)}}};\n"
-            f"static {in_c} FMU_START_{own}[] = {{{', '.join(_values(port, values))}}};"
-        )
-        sizes_of = f"FMU_SIZES_{own}" if is_binary else "0"
-        if is_binary:
-            sizes = _c_list([len(text(value, port.type)) for value in values])
-            table += f"\nstatic const size_t {sizes_of}[] = {{{sizes}}};"
-        yield (
-            table,
-            f"{c_string(_function(port.type, fmu.version))}, {len(references)}, {len(values)}, "
-            f"FMU_START_REFERENCES_{own}, FMU_START_{own}, {sizes_of}",
-        )
-
-
-def _start_values(part: Part, port: Port) -> Any:
-    """Return the start values of a port as a flat list, encoded as in `simulate`."""
-    default = port.start
-    if default is None and port.type in TEXTUAL:
-        default = number("" if port.type == "String" else b"")
-    return np.ravel(part.start.get(port.name, default))
-
-
-def _values(port: Port, values: Any) -> Iterator[str]:
-    for value in values:
-        if port.type == "String":
-            yield c_string(str(text(value, port.type)))
-        elif port.type == "Binary":
-            data = bytes(text(value, port.type))  # type: ignore[arg-type]
-            yield f"(uint8_t[]){{{_c_list([*data, 0])}}}"
-        elif port.type in ("Real", "Float64", "Float32"):
-            yield c_number(float(value))
-        else:
-            yield str(int(value))
-
-
-def _function(fmi_type: str, version: int) -> str:
-    """Return the type suffix of FMI function names, such as Float64 in fmi3SetFloat64."""
-    if fmi_type == "Enumeration":
-        return "Integer" if version == 2 else "Int64"
-    return fmi_type
-
-
-def _kind(fmi_type: str, version: int) -> tuple[str, str]:
-    """Return the C type for an FMI type, and the type constant in `c/master/loop_tables.h`."""
-    if fmi_type == "Boolean":
-        return ("int32_t", "RB_INTEGER_BOOLEAN") if version == 2 else ("bool", "RB_BOOLEAN")
-    name = {"Integer": "Int32", "Real": "Float64"}.get(fmi_type, fmi_type)
-    if fmi_type == "Enumeration":
-        name = "Int32" if version == 2 else "Int64"
-    return _IN_C[name], f"RB_{name.upper()}"
-
-
-def _range(place: slice) -> range:
-    return range(place.start, place.stop)
-
-
-def _c_list(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers))
 
 
 @dataclass(frozen=True, eq=False)
@@ -399,6 +144,7 @@ class SequentialParts:
         is the target platform, or None for this machine.
         """
         numbers = {part.name: k for k, part in enumerate(self.fmus)}
+        numbers_of_parts = {part.name: k for k, part in enumerate(self.parts)}
         lines = [
             "#ifndef RB_PARTS_H\n#define RB_PARTS_H\n",
             "#define STATIC_WORKSPACES",
@@ -411,7 +157,9 @@ class SequentialParts:
         for k, part in enumerate(self.fmus):
             library = library_of(part.component, platform)  # type: ignore[arg-type]
             own = self.layout.where
-            *tables, plan = plan_text(k, part, own, f"{folder}/{k}", library)
+            *tables, plan = fmu_text(
+                k, numbers_of_parts[part.name], part, own, f"{folder}/{k}", library
+            )
             lines += tables
             plans.append(plan)
         lines.append(table("FmuPlan FMUS", plans))
@@ -430,16 +178,19 @@ class SequentialParts:
             yield table(f"Scale SCALES_{k}", scales)
             is_block = part.name in self.memories
             starts.append(f"start_{k}" if is_block else "0")
-            steps = f".step.block_step = step_{k}, " if is_block else ""
+            members = (
+                f".kind = RB_BLOCK, .instance = memory + {self.first[part.name]}, "
+                f".step.block_step = step_{k}"
+                if is_block
+                else part_members(numbers[part.name], part)
+            )
             rows.append(
-                f"{{.kind = {'RB_BLOCK' if is_block else 'RB_HOSTED'}, .number = {k}, "
-                f".instance = memory + {self.first[part.name]}, {steps}"
-                f".wires = WIRES_{k}, .n_wires = {len(wires)}, "
+                f"{{.number = {k}, {members}, .wires = WIRES_{k}, .n_wires = {len(wires)}, "
                 f".scales = SCALES_{k}, .n_scales = {len(scales)}{self._slow_text(part)}}}"
             )
         names = [part.name for part in self.parts]
         checked = list(self._unguarded_outputs())
-        yield table("Part PARTS", rows)
+        yield table("Part PARTS", rows).replace("static const", "static", 1)  # FMUs are set later
         yield (
             f"static int (*const STARTS[])(double *m, double t) = {{{', '.join([*starts, '0'])}}};"
         )

@@ -10,6 +10,8 @@ import numpy as np
 from rigidblocks.block.stepper import time_tolerance
 from rigidblocks.cosim.fmu_import.fmu_interface import Interface
 from rigidblocks.cosim.fmu_import.fmu_values import PortValues
+from rigidblocks.cosim.graph.fmu_file import SCHEDULED_EXECUTION
+from rigidblocks.cosim.graph.fmu_part import Fmu
 from rigidblocks.cosim.masters.c_loop_tables import (
     CHANGING_INTERVAL,
     COUNTDOWN,
@@ -34,7 +36,7 @@ class Clocks:
 
     def __init__(self, fmi: Interface, given: PortValues, results: PortValues, has_events: bool):
         self._fmi, self._has_events = fmi, has_events
-        self._clocks = self._order(fmi.fmu.clocks if has_events else ())
+        self._clocks = order_of_ticks(fmi.fmu) if has_events else ()
         self._outputs = [group for group in results.groups if group.type == "Clock"]
         self._triggers = [group for group in given.groups if group.type == "Clock" and has_events]
         # row k: time of the first tick [s], interval [s] and number of ticks of clock k
@@ -47,10 +49,6 @@ class Clocks:
     def restart(self) -> None:
         """Reset the clocks to their state before a run."""
         self._table[:], self._coming[:], self._due = _NEVER, (inf, 1.0), []
-
-    def _order(self, clocks: Sequence[Any]) -> list[Any]:
-        """Return the clocks in the order of simultaneous ticks."""
-        return list(clocks)
 
     @property
     def next(self) -> float:
@@ -233,9 +231,6 @@ class Partitions(Clocks):
 
     _functions = ("", "GetIntervalDecimal", "ActivateModelPartition")
 
-    def _order(self, clocks: Sequence[Any]) -> list[Any]:
-        return sorted(clocks, key=lambda clock: int(clock.priority or 0))
-
     @property
     def are_triggered(self) -> bool:
         """False, because triggered clocks run their partitions before the other clocks."""
@@ -256,6 +251,16 @@ class Partitions(Clocks):
     def _run(self, clock: int, t: float) -> None:
         """Run the model partition of a clock at the time t [s]."""
         self._fmi.call("ActivateModelPartition", ctypes.c_uint(clock), ctypes.c_double(t))
+
+
+def order_of_ticks(fmu: Fmu) -> tuple[Any, ...]:
+    """Return the time-based input clocks of an FMU in the order of their ticks at one time.
+
+    In scheduled execution, this is the order of the priorities of their model partitions.
+    """
+    if fmu.kind != SCHEDULED_EXECUTION:
+        return fmu.clocks
+    return tuple(sorted(fmu.clocks, key=lambda clock: int(clock.priority or 0)))
 
 
 def _kind(clock: Any) -> int:

@@ -687,7 +687,7 @@ class ExchangeInstance(RunningFmu):
     def _change_in_event(self, parameters: PortValues, t: float) -> None:
         # the integrator must not continue an inner step that began with the old parameter value
         if self._control[HAS_STEP]:
-            self.fmi.completed_step(bool(self.may_return[0]))
+            self.fmi.completed_step(bool(self.may_roll_back[0]))
         self._control[HAS_STEP], self._control[POINT] = 0.0, nan
         self.fmi.call("EnterEventMode")
         parameters.set()

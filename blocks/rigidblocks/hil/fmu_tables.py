@@ -1,0 +1,379 @@
+"""C tables of the FMUs of a runner: variables, start values, events and clocks."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from math import isnan, nan
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from rigidblocks.block.port import TEXTUAL, Port, number, text
+from rigidblocks.cosim.fmu_import.fmu_clocks import order_of_ticks
+from rigidblocks.cosim.graph.fmu_file import (
+    CO_SIMULATION,
+    SCHEDULED_EXECUTION,
+    archive_names,
+    compile_sources,
+    missing_binary_error,
+    place_library,
+    unpack_files,
+)
+from rigidblocks.cosim.graph.fmu_part import Fmu
+from rigidblocks.cosim.graph.part import Part
+from rigidblocks.cosim.graph.remote_fmu import RemoteFile
+from rigidblocks.tracing.c_notation import c_string
+from rigidblocks.tracing.ccode import c_number
+
+_FOLDERS = {  # binary folders of FMI 2.0 and FMI 3.0, by the platform of the runner
+    "x86_64-linux": ("linux64", "x86_64-linux"),
+    "aarch64-linux": ("aarch64-linux", "aarch64-linux"),
+}
+_IN_C = {
+    "Real": "double",
+    "Float64": "double",
+    "Float32": "float",
+    **{f"{u}Int{n}": f"{u.lower()}int{n}_t" for u in ("", "U") for n in (8, 16, 32, 64)},
+    "String": "char *",
+    "Binary": "uint8_t *",
+}
+DOUBLE = ("Real", "Float64")
+_CLOCK_KINDS = {"changing": "RB_CHANGING_INTERVAL", "countdown": "RB_COUNTDOWN"}
+
+
+def check_fmu(part: Part) -> None:
+    """Raise ValueError for an FMU that a runner does not support."""
+    fmu, name = part.component, part.name
+    assert isinstance(fmu, Fmu)
+    if isinstance(fmu.path, RemoteFile):
+        raise ValueError(
+            f"'{name}' runs on a server ({fmu.path}); a runner supports only local FMUs"
+        )
+    if fmu.version == 1:
+        raise ValueError(
+            f"'{name}' is an FMI 1.0 FMU, which a runner does not support; use FMI 2.0 or 3.0"
+        )
+    if fmu.kind not in (CO_SIMULATION, SCHEDULED_EXECUTION):
+        raise ValueError(
+            f"'{name}' is a {fmu.kind} FMU, which a runner does not support; "
+            "use an FMU for co-simulation or scheduled execution"
+        )
+    if fmu.interface.needsExecutionTool:
+        tool = fmu.description.generationTool or "for export"
+        raise ValueError(
+            f"'{name}' needs its tool {tool} at run time (needsExecutionTool), which a runner "
+            "does not support"
+        )
+    if part.isolated:
+        raise ValueError(f"'{name}' is isolated, but a runner is a single process")
+    if changed := [key for key, _ in fmu.configuration if key not in fmu.intervals]:
+        raise ValueError(
+            f"'{name}' has array sizes that differ from its file (start values of "
+            f"{', '.join(changed)}), which a runner does not support"
+        )
+    for clock in fmu.clocks if has_clocks(fmu) else ():
+        if clock.intervalVariability == "fixed" and isnan(_interval(part, clock)):
+            raise ValueError(
+                f"'{name}': its clock {clock.name} has no interval; set the interval [s] in "
+                f"System.add, for example start={{'{clock.name}': 0.01}}"
+            )
+
+
+def numeric_ports(ports: Sequence[Port]) -> tuple[Port, ...]:
+    """Return the ports with numeric values. A runner does not transfer text or binary values."""
+    return tuple(port for port in ports if port.type not in TEXTUAL)
+
+
+def tunable_ports(fmu: Fmu) -> tuple[Port, ...]:
+    """Return the parameters of an FMU that may change during a run.
+
+    These are the tunable parameters of floating-point type, which accept any number within their
+    bounds.
+    """
+    return tuple(p for p in fmu.parameters if p.type in DOUBLE and fmu.is_tunable(p.name))
+
+
+def has_events(fmu: Fmu) -> bool:
+    """Return True if the runner must handle the events of a co-simulation FMU."""
+    is_declared = fmu.version == 3 and fmu.kind == CO_SIMULATION
+    return is_declared and bool(fmu.interface.hasEventMode)
+
+
+def has_clocks(fmu: Fmu) -> bool:
+    """Return True if the runner must activate the clocks of an FMU."""
+    return has_events(fmu) or fmu.kind == SCHEDULED_EXECUTION
+
+
+def unpack(parts: Sequence[Part], folder: Path, platform: str | None) -> None:
+    """Unpack the FMU of each part into a numbered subfolder (0, 1, ...) of `folder`.
+
+    `platform` is the target platform, or None for this machine.
+
+    Raises:
+        FmuError: An FMU has no library for the platform.
+    """
+    for k, part in enumerate(parts):
+        assert isinstance(part.component, Fmu)
+        _unpack(part.component, folder / str(k), platform)
+
+
+def library_of(fmu: Fmu, platform: str | None) -> str:
+    """Return the path of the FMU's library for a platform, in the folder of the unpacked FMU."""
+    if platform is None:
+        return fmu.library
+    return f"binaries/{_FOLDERS[platform][fmu.version - 2]}/{fmu.interface.modelIdentifier}.so"
+
+
+def _unpack(fmu: Fmu, folder: Path, platform: str | None) -> None:
+    library = library_of(fmu, platform)
+    binaries = PurePosixPath(library).parent
+    wanted = (str(binaries), "resources", *(["sources"] if fmu.sources else []))
+    unpack_files(fmu.file, folder, tuple(f"{one}/" for one in wanted))
+    (folder / "resources").mkdir(parents=True, exist_ok=True)
+    if place_library(folder, library):
+        return
+    if platform is not None or not fmu.sources:
+        raise missing_binary_error(fmu.file, archive_names(fmu.file), binaries.name)
+    to = folder / library
+    to.parent.mkdir(parents=True, exist_ok=True)
+    to.write_bytes(compile_sources(fmu.file, folder, fmu.sources, to.name))
+
+
+def fmu_text(
+    index: int,
+    number_of_part: int,
+    part: Part,
+    slices: Mapping[str, slice],
+    folder: str,
+    library: str,
+) -> Iterator[str]:
+    """Yield the C tables of an FMU, and then the C struct that refers to the tables.
+
+    `slices` maps port names to memory slices.
+    """
+    fmu, own = part.component, f"FMU_{index}"
+    assert isinstance(fmu, Fmu)
+    inputs = [port for port in numeric_ports(fmu.inputs) if port.type != "Clock"]
+    outputs = [port for port in numeric_ports(fmu.outputs) if port.type != "Clock"]
+    discrete = [port for port in inputs if has_events(fmu) and fmu.is_discrete(port.name)]
+    groups = {
+        "HELD": [port for port in inputs if port not in discrete],
+        "DISCRETE": discrete,
+        "PARAMETERS": tunable_ports(fmu),
+        "OUTPUTS": outputs,
+    }
+    tables = []
+    for name, ports in groups.items():
+        found = list(_groups(part, ports, slices))
+        yield from _group_tables(f"{own}_{name}", found)
+        tables.append(f"{{{own}_{name}, {own}_{name}_TYPES, {len(found)}}}")
+    starts = list(_starts(index, part))
+    yield from (one for one, _ in starts)
+    yield _array(f"static const Constant {own}_START", [f"{{{row}}}" for _, row in starts], "{0}")
+    values = sum(port.size for port in groups["PARAMETERS"])
+    yield f"static double {own}_LAST_PARAMETERS[{values + 1}];"
+    clocks = list(_clock_tables(own, part, slices)) if has_clocks(fmu) else []
+    yield from clocks
+    if has_events(fmu):
+        yield f"static double {own}_LAST_INPUTS[{sum(port.size for port in discrete) + 1}];"
+        yield (
+            f"static Events {own}_EVENTS = {{.set = {own}_DISCRETE, "
+            f".n_set = {own}_DISCRETE_COUNT, .last = {own}_LAST_INPUTS}};"
+        )
+    texts = (part.name, fmu.description.guid, folder, library)
+    name, token, at, file = map(c_string, texts)
+    modes = f"{int(fmu.kind == SCHEDULED_EXECUTION)}, {c_number(part.tolerance or 0.0)}"
+    pointers = [
+        f"{own}_LAST_PARAMETERS",
+        f"&{own}_EVENTS" if has_events(fmu) else "0",
+        f"&{own}_CLOCKS" if clocks else "0",
+        f"{own}_CLOCK_STARTS" if clocks else "0",
+    ]
+    yield (
+        f"{{{name}, {number_of_part}, {fmu.version}, {modes}, {at}, {file}, {token}, "
+        f"{len(starts)}, {own}_START, {', '.join((*tables, *pointers))}}}"
+    )
+
+
+def part_members(index: int, part: Part) -> str:
+    """Return the C members of a row of the part table, for an FMU."""
+    fmu, own = part.component, f"FMU_{index}"
+    assert isinstance(fmu, Fmu)
+    members = [
+        f".kind = RB_FMI{fmu.version}",
+        f".set = {own}_HELD, .n_set = {own}_HELD_COUNT",
+        f".get = {own}_OUTPUTS, .n_get = {own}_OUTPUTS_COUNT",
+        ".may_roll_back = &MAY_ROLL_BACK",
+    ]
+    if has_events(fmu):
+        members.append(f".events = &{own}_EVENTS")
+    if has_clocks(fmu) and _has_any_clock(fmu):
+        members.append(f".clocks = &{own}_CLOCKS")
+    return ", ".join(members)
+
+
+def _groups(
+    part: Part, ports: Sequence[Port], slices: Mapping[str, slice]
+) -> Iterator[tuple[str, tuple[str, str], list[int], list[int]]]:
+    """Group the ports so that one FMI call sets or gets each group, as `simulate` does.
+
+    Yields the FMI type, the C type of the values, the type constant, the value references and the
+    memory indices of each group.
+    """
+    fmu = part.component
+    assert isinstance(fmu, Fmu)
+    order = list(dict.fromkeys(port.type for port in ports))
+    found = groupby(sorted(ports, key=lambda port: order.index(port.type)), lambda p: p.type)
+    for fmi_type, some in found:
+        members = list(some)
+        references = [r for port in members for r in fmu.references(port.name)]
+        places = [p for port in members for p in _range(slices[f"{part.name}.{port.name}"])]
+        yield _function(fmi_type, fmu.version), _kind(fmi_type, fmu.version), references, places
+
+
+def _group_tables(name: str, groups: Sequence[tuple[Any, ...]]) -> Iterator[str]:
+    """Yield the C tables of groups of variables: an array of `Variables`, and the type names."""
+    rows = []
+    for k, (_, (in_c, code), references, places) in enumerate(groups):
+        own = f"{name}_{k}"
+        yield _array(f"static const uint32_t {own}_REFERENCES", references)
+        yield _array(f"static const int64_t {own}_PLACES", places)
+        yield f"static {in_c} {own}_BUFFER[{len(places)}];"
+        rows.append(
+            f"{{.references = {own}_REFERENCES, .n = {len(references)}, .values = memory, "
+            f".n_values = {len(places)}, .type = {code}, .places = {own}_PLACES, "
+            f".buffer = {own}_BUFFER}}"
+        )
+    yield _array(f"static Variables {name}", rows, "{.n = 0}")
+    yield _array(
+        f"static const char *const {name}_TYPES", [c_string(one[0]) for one in groups], "0"
+    )
+    yield f"enum {{ {name}_COUNT = {len(groups)} }};"
+
+
+def _has_any_clock(fmu: Fmu) -> bool:
+    return bool(fmu.clocks) or any(p.type == "Clock" for p in (*fmu.inputs, *fmu.outputs))
+
+
+def _clock_tables(own: str, part: Part, slices: Mapping[str, slice]) -> Iterator[str]:
+    """Yield the C tables of the clocks of an FMU; nothing for an FMU without clocks."""
+    fmu = part.component
+    assert isinstance(fmu, Fmu)
+    if not _has_any_clock(fmu):
+        return
+    clocks, n = order_of_ticks(fmu), len(fmu.clocks)
+    for name, ports in (("TRIGGERS", fmu.inputs), ("TICKED", fmu.outputs)):
+        found = [port for port in ports if port.type == "Clock"]
+        yield from _group_tables(f"{own}_{name}", list(_groups(part, found, slices)))
+    yield _array(
+        f"static const uint32_t {own}_CLOCK_REFERENCES", [c.valueReference for c in clocks]
+    )
+    kinds = [_CLOCK_KINDS.get(c.intervalVariability, "RB_FIXED_INTERVAL") for c in clocks]
+    yield _array(f"static const int64_t {own}_CLOCK_KINDS", kinds)
+    yield f"static ClockTicks {own}_TICKS[{n + 1}];"
+    yield f"static ComingTicks {own}_COMING = {{INFINITY, 1.0}};"
+    yield f"static int64_t {own}_DUE[{n + 1}];"
+    yield f"static uint32_t {own}_DUE_REFERENCES[{n + 1}];"
+    yield _array(f"static const bool {own}_ACTIVE", [1] * n)
+    yield (
+        f"static Clocks {own}_CLOCKS = {{.n = {n}, .references = {own}_CLOCK_REFERENCES, "
+        f".kinds = {own}_CLOCK_KINDS, .ticks = {own}_TICKS, .coming = &{own}_COMING, "
+        f".triggers = {own}_TRIGGERS, .n_triggers = {own}_TRIGGERS_COUNT, "
+        f".outputs = {own}_TICKED, .n_outputs = {own}_TICKED_COUNT, .due = {own}_DUE, "
+        f".due_references = {own}_DUE_REFERENCES, .active = {own}_ACTIVE}};"
+    )
+    rows = []
+    for clock in clocks:
+        interval, is_set = _interval(part, clock), int(clock.name in part.start)
+        shift = fmu.intervals.get(clock.name, (None, 0.0))[1]
+        text_of_interval = "NAN" if isnan(interval) else c_number(interval)
+        rows.append(f"{{{c_string(clock.name)}, {text_of_interval}, {c_number(shift)}, {is_set}}}")
+    yield _array(f"static const ClockStart {own}_CLOCK_STARTS", rows, "{0}")
+
+
+def _interval(part: Part, clock: Any) -> float:
+    """Return the interval of a clock [s], or NaN if only the FMU defines it."""
+    fmu = part.component
+    assert isinstance(fmu, Fmu)
+    interval = fmu.intervals.get(clock.name, (None, 0.0))[0]
+    if interval is None and clock.name in part.start:
+        interval = float(part.start[clock.name])
+    return nan if interval is None else interval
+
+
+def _starts(index: int, part: Part) -> Iterator[tuple[str, str]]:
+    """Yield the C tables of user-defined start values, and of String and Binary inputs."""
+    fmu = part.component
+    assert isinstance(fmu, Fmu)
+    given = [p for p in (*fmu.parameters, *fmu.states) if p.name in part.start]
+    texts = [port for port in fmu.inputs if port.type in TEXTUAL]
+    for k, port in enumerate((*given, *texts)):
+        own, references = f"{index}_{k}", fmu.references(port.name)
+        values, is_binary = _start_values(part, port), port.type == "Binary"
+        in_c = _kind(port.type, fmu.version)[0]
+        table = (
+            f"static const uint32_t FMU_START_REFERENCES_{own}[] = {{{_c_list(references)}}};\n"
+            f"static {in_c} FMU_START_{own}[] = {{{', '.join(_values(port, values))}}};"
+        )
+        sizes_of = f"FMU_SIZES_{own}" if is_binary else "0"
+        if is_binary:
+            sizes = _c_list([len(text(value, port.type)) for value in values])
+            table += f"\nstatic const size_t {sizes_of}[] = {{{sizes}}};"
+        yield (
+            table,
+            f"{c_string(_function(port.type, fmu.version))}, {len(references)}, {len(values)}, "
+            f"FMU_START_REFERENCES_{own}, FMU_START_{own}, {sizes_of}",
+        )
+
+
+def _start_values(part: Part, port: Port) -> Any:
+    """Return the start values of a port as a flat list, encoded as in `simulate`."""
+    default = port.start
+    if default is None and port.type in TEXTUAL:
+        default = number("" if port.type == "String" else b"")
+    return np.ravel(part.start.get(port.name, default))
+
+
+def _values(port: Port, values: Any) -> Iterator[str]:
+    for value in values:
+        if port.type == "String":
+            yield c_string(str(text(value, port.type)))
+        elif port.type == "Binary":
+            data = bytes(text(value, port.type))  # type: ignore[arg-type]
+            yield f"(uint8_t[]){{{_c_list([*data, 0])}}}"
+        elif port.type in ("Real", "Float64", "Float32"):
+            yield c_number(float(value))
+        else:
+            yield str(int(value))
+
+
+def _function(fmi_type: str, version: int) -> str:
+    """Return the type suffix of FMI function names, such as Float64 in fmi3SetFloat64."""
+    if fmi_type == "Enumeration":
+        return "Integer" if version == 2 else "Int64"
+    return fmi_type
+
+
+def _kind(fmi_type: str, version: int) -> tuple[str, str]:
+    """Return the C type for an FMI type, and the type constant in `c/master/loop_tables.h`."""
+    if fmi_type == "Clock":
+        return "bool", "RB_BOOLEAN"
+    if fmi_type == "Boolean":
+        return ("int32_t", "RB_INTEGER_BOOLEAN") if version == 2 else ("bool", "RB_BOOLEAN")
+    name = {"Integer": "Int32", "Real": "Float64"}.get(fmi_type, fmi_type)
+    if fmi_type == "Enumeration":
+        name = "Int32" if version == 2 else "Int64"
+    return _IN_C[name], f"RB_{name.upper()}"
+
+
+def _range(place: slice) -> range:
+    return range(place.start, place.stop)
+
+
+def _c_list(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def _array(declaration: str, items: Iterable[object], last: str = "0") -> str:
+    """Return a C array with an additional last element, because C has no empty arrays."""
+    return f"{declaration}[] = {{{', '.join(map(str, (*items, last)))}}};"
