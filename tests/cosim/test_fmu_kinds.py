@@ -96,6 +96,13 @@ def plain(tmp_path_factory):
         ),
         ('Identifier="any"', 'Identifier="../any"', None, "invalid modelIdentifier '../any'"),
         (' modelIdentifier="any"', "", None, "invalid modelIdentifier None"),
+        ('name="k"', 'name="x"', None, r"its variables 1 and 3 \(value references\) .* name 'x'"),
+        (
+            '<Output valueReference="1"',
+            '<Output dependencies="77" valueReference="1"',
+            None,
+            "its model structure refers to the unknown variable 77",
+        ),
     ],
 )
 def test_error_for_an_unsupported_fmu_suggests_a_remedy(plain, tmp_path, old, text, kind, message):

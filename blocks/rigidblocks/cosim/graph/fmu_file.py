@@ -96,6 +96,7 @@ def description_in(file: Path | IO[bytes], path: str) -> tuple[Any, list[str], I
         clocks = _intervals(root)
         described = str(file) if isinstance(file, Path) else file
         description = fmpy.read_model_description(described, validate=False)
+        _check_names(description)
         _set_derivative_flags(root, description)
         _set_priorities(root, description)
         _set_bounds_of_unsigned_integers(root, description)
@@ -108,10 +109,29 @@ def description_in(file: Path | IO[bytes], path: str) -> tuple[Any, list[str], I
     except IsADirectoryError:
         raise FmuError(f"'{path}' is a folder; an FMU is a file") from None
     except Exception as error:
-        raise FmuError(f"the FMU file '{path}' is damaged: {error}") from error
+        reason = str(error)
+        if isinstance(error, KeyError):  # the message is only the key
+            reason = f"its model structure refers to the unknown variable {reason}"
+        raise FmuError(f"the FMU file '{path}' is damaged: {reason}") from error
     if damaged:
         raise FmuError(f"the FMU file '{path}' is damaged: '{damaged}' cannot be unpacked")
     return description, names, clocks
+
+
+def _check_names(description: Any) -> None:
+    """Raise ValueError if an input, output or parameter has the name of another variable.
+
+    Two variables with the same name and the same value reference are accepted.
+    """
+    found: dict[str, Any] = {}
+    for v in description.modelVariables:
+        first = found.setdefault(v.name, v)
+        is_port = {first.causality, v.causality} & {"input", "output", "parameter"}
+        if first.valueReference != v.valueReference and is_port:
+            raise ValueError(
+                f"its variables {first.valueReference} and {v.valueReference} (value references) "
+                f"have the same name '{v.name}'"
+            )
 
 
 def parse_description(path: Path) -> Any:
