@@ -111,3 +111,27 @@ def test_model_exchange_fmu_ticks_at_the_times_of_its_co_simulation(tmp_path):
     for name in ("ticks", "last", "rings", "rang"):
         assert_array_equal(results[0][f"part.{name}"], results[1][f"part.{name}"])
     assert_allclose(results[0]["part.sampled"], results[1]["part.sampled"], atol=1e-15)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("order", ["gauss-seidel", "jacobi"])
+def test_located_events_do_not_change_the_ticks(path, tmp_path, kind, order):
+    """The events split two communication steps: where a sine becomes negative."""
+    frequency = 0.77
+    system = System()
+    system.add("sine", Sine(amplitude=1.0, frequency=frequency, unit="1"))
+    system.add("clocks", any_fmu(tmp_path, CLOCKS, 3), kind=kind)
+    system.connect("sine.y", "clocks.u")
+    system.add("a", path, kind=kind, start={"fixed": 0.1, "tunable": 0.25})
+    system.add("b", path, kind=kind, start={"fixed": 0.5})
+    system.connect("a.out", "b.hit")
+    expected = simulate(system, 2.0, DT, order=order)
+    located = simulate(system, 2.0, DT, order=order, events=["sine.y[1]"])
+    zeros = [event.t for event in located.events]
+    assert_allclose(zeros, [k / (2 * frequency) for k in (1, 3)], atol=1e-9)
+    rows = np.searchsorted(located.time, expected.time - 1e-12)  # first rows at these times
+    assert_array_equal(located.time[rows], expected.time)
+    for port in expected.ports:
+        found, wanted = (np.asarray(run[port.name], dtype=float) for run in (located, expected))
+        assert_allclose(found[rows], wanted, rtol=0, atol=1e-12, err_msg=port.name)

@@ -18,10 +18,10 @@ from rigidblocks.cosim.masters.run_plan import Plan, make_plan
 from rigidblocks.hil.can_link import EXTENDED, CanLink, Message, Signal
 from rigidblocks.hil.fmu_tables import (
     DOUBLE,
-    numeric_ports,
     check_fmu,
     fmu_text,
     library_of,
+    numeric_ports,
     part_members,
     tunable_ports,
 )
