@@ -159,6 +159,26 @@ def test_current_loop_at_its_voltage_limit_does_not_wind_up():
     assert_allclose(result["a_current"][60], 10.0, rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("voltage_max", "current_max", "amperes", "volts"),
+    [
+        (48.0, None, 96.0, 48.0),
+        (48.0, 20.0, 20.0, 48.0),
+        (None, 20.0, 20.0, 1.0),
+        (None, None, 1.0, 1.0),
+    ],
+)
+@pytest.mark.parametrize("motor", [DC, PMSM])
+def test_nominal_current_is_the_smallest_limit(motor, voltage_max, current_max, amperes, volts):
+    motor = replace(motor, R=0.5, voltage_max=voltage_max)
+    drive = Drive("a", 0, motor, current_loop=CurrentLoop(1.0, 1.0, current_max))
+    nominal = {port.name: port.nominal for port in plant(drive).states}
+    kinds = ("",) if isinstance(motor, DCMotor) else ("_d", "_q")
+    for kind in kinds:
+        assert nominal[f"a_current{kind}"] == amperes
+        assert nominal[f"a_voltage_integral{kind}"] == volts
+
+
 def test_torque_motor_follows_its_torque_speed_envelope():
     motor = TorqueMotor(2e-5, 2.0, None, 100.0, 300.0)
     cases = [(0, 9, 2), (100, 9, 2), (200, 9, 1), (300, 9, 0), (400, 9, 0), (200, -9, -2)]

@@ -390,9 +390,11 @@ class DCMotor(Motor):
         return (Signal("command", "current", "reference current"),)
 
     def states(self, loop: CurrentLoop | None) -> tuple[Signal, ...]:
-        found = [Signal("current", "current", "current of the motor")]
+        amperes, volts = _electrical_nominals(self.R, self.voltage_max, loop)
+        found = [Signal("current", "current", "current of the motor", nominal=amperes)]
         if loop is not None:
-            found.append(Signal("voltage_integral", "voltage", "integral of the current loop"))
+            text = "integral of the current loop"
+            found.append(Signal("voltage_integral", "voltage", text, nominal=volts))
         return (*found, *_temperature(self.thermal))
 
     @property
@@ -485,15 +487,16 @@ class SynchronousMotor(Motor):
         )
 
     def states(self, loop: CurrentLoop | None) -> tuple[Signal, ...]:
+        amperes, volts = _electrical_nominals(self.R, self.voltage_max, loop)
         found = [
-            Signal("current_d", "current", "direct current"),
-            Signal("current_q", "current", "quadrature current"),
+            Signal("current_d", "current", "direct current", nominal=amperes),
+            Signal("current_q", "current", "quadrature current", nominal=amperes),
         ]
         if loop is not None:
             text = "integral of the current loop of the"
             found += [
-                Signal("voltage_integral_d", "voltage", f"{text} direct axis"),
-                Signal("voltage_integral_q", "voltage", f"{text} quadrature axis"),
+                Signal("voltage_integral_d", "voltage", f"{text} direct axis", nominal=volts),
+                Signal("voltage_integral_q", "voltage", f"{text} quadrature axis", nominal=volts),
             ]
         return (*found, *_temperature(self.thermal))
 
@@ -698,6 +701,19 @@ def _affine(constant: Any, position: Any, velocity: Any, rotor: RotorMotion) -> 
     if position is not None:
         value = value + position * rotor.angle
     return value if velocity is None else value + velocity * rotor.speed
+
+
+def _electrical_nominals(R: Any, voltage_max: Any, loop: CurrentLoop | None) -> tuple[float, float]:
+    """Return the nominal current [A] and the nominal voltage [V] of a motor.
+
+    They are the current limit, or the stall current, and the voltage limit. Without limits, they
+    are 1 A and 1 V. Nominal values below 1 do not tighten the tolerances of adaptive steps.
+    """
+    volts = 1.0 if voltage_max is None else float(voltage_max)
+    limits = [] if voltage_max is None else [volts / float(R)]
+    if loop is not None and loop.current_max is not None:
+        limits.append(float(loop.current_max))
+    return max(min(limits, default=1.0), 1.0), max(volts, 1.0)
 
 
 def _check_thermal(motor: DCMotor | SynchronousMotor) -> None:
