@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeGuard
 import numpy as np
 
 from rigidblocks.block.adaptive_methods import Adaptive
-from rigidblocks.block.block import Block, Port, Record, state_outputs
+from rigidblocks.block.block import Block, Port, Record
 from rigidblocks.block.external_functions import PythonBlock, WrittenBlock
 from rigidblocks.block.integrators import Integrator
 from rigidblocks.block.memory_layout import Memory
@@ -288,7 +288,7 @@ def unstable_step_warnings(
             continue
         if type(block).modes is Block.modes:
             continue
-        shown = {port: values(wiring.whole_name(name, port)) for port in state_outputs(block)}
+        shown = {port: values(wiring.whole_name(name, port)) for port in part.state_outputs}
         modes = block.modes(Record(shown, "state", f"block '{name}'"), _parameters(name, part))
         if is_unstable(method, min(h, dt) * modes):
             fastest = float(np.abs(modes).max())

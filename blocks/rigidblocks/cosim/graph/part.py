@@ -15,7 +15,7 @@ from rigidblocks.block.adaptive_methods import (
     Method,
     longest_step,
 )
-from rigidblocks.block.block import Block, Port
+from rigidblocks.block.block import Block, Port, state_outputs
 from rigidblocks.block.external_functions import PythonBlock
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.block.port import REAL, TEXTUAL, decode_value
@@ -226,6 +226,12 @@ class Part:
             return component.only_samples
         assert isinstance(component, Block)
         return component.sample_time is not None and not component.states
+
+    @property
+    def state_outputs(self) -> tuple[str, ...]:
+        """Names of the outputs of a block that are states."""
+        assert isinstance(self.component, Block)
+        return state_outputs(self.component)
 
     def is_held(self, output: str) -> bool:
         """Return True if an output changes only at samples and events."""
