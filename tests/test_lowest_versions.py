@@ -46,6 +46,7 @@ USES = {
     "stl": [
         "studies/test_requirements.py::test_values_of_temporal_logic_formulas_match_their_definition"
     ],
+    "onnx": ["library/test_policies.py::test_jacobian_of_a_policy_equals_difference_quotients"],
     "cluster": [
         "studies/test_sweeps_elsewhere.py::test_sweep_on_a_cluster_matches_the_results_of_a_local_sweep"
     ],

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         RobotPlant,
         Sine,
         Step,
+        load_policy,
     )
     from rigidblocks.robot.joints import Fixed, LoopJoint, Prismatic, Revolute, SixDoF, Spherical
     from rigidblocks.robot.model import Model, PlanarModel, box_inertia, sphere_inertia
@@ -129,6 +130,7 @@ __all__ = [
     "inverse_kinematics",
     "linearize",
     "load_model",
+    "load_policy",
     "load_system",
     "planar2",
     "prepare",
@@ -169,7 +171,7 @@ _NAMES = {
     "contact": "BouncingBall ContactPlant GroundContact RigidContactPlant SoftContactPlant World",
     "library": (
         "ClosedLoopPlant FloatingBasePlant HybridPlant InverseDynamicsController PDController "
-        "RepeatingSequence RobotPlant Sine Step"
+        "RepeatingSequence RobotPlant Sine Step load_policy"
     ),
     "dynamics.loops": "assemble",
     "dynamics.floating_base": "floating_base",

@@ -116,6 +116,7 @@ UNITS = [  # compiled files, with their include folders
     ("algorithms/tree_matrices.h", [*ALGORITHMS, "-DRB_IN_PLANE=1"]),
     ("algorithms/second_derivatives.h", ALGORITHMS),
     ("algorithms/closed_loops.h", ALGORITHMS),
+    ("algorithms/matrix_product.h", ALGORITHMS),
     ("lanes/lane_library.c", LANES[0]),
     ("lanes/lane_library.c", ["-DRB_RUNS", *LANES[0]]),
     ("lanes/lane_step.h", LANES[0]),

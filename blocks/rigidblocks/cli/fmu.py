@@ -74,8 +74,9 @@ class GroupedCommand(TyperCommand):
                 formatter.write_dl(groups[group])
 
 
-_ROBOT, _STEPS, _ARCHIVE, _METADATA = "Robot", "Integration", "Archive", "Metadata"
-_GROUPS = ("Arguments", "Options", _ROBOT, _STEPS, _ARCHIVE, _METADATA)
+_ROBOT, _POLICY, _STEPS = "Robot", "Policy", "Integration"
+_ARCHIVE, _METADATA = "Archive", "Metadata"
+_GROUPS = ("Arguments", "Options", _ROBOT, _POLICY, _STEPS, _ARCHIVE, _METADATA)
 
 
 def _option(text: str, group: str | None = None, *names: str) -> Any:
@@ -84,7 +85,10 @@ def _option(text: str, group: str | None = None, *names: str) -> Any:
 
 @APP.command("fmu", cls=GroupedCommand)
 def fmu(
-    files: Annotated[list[Path], Argument(help="Robot files, FMU scripts, or system scripts.")],
+    files: Annotated[
+        list[Path],
+        Argument(help="Robot files, FMU scripts, system scripts, or ONNX files of policies."),
+    ],
     output: Annotated[
         Path | None,
         _option("FMU to write; default: the name of the input file.", None, "-o", "--output"),
@@ -120,6 +124,16 @@ def fmu(
         Controller | None,
         _option("Built-in controller: pd (input q_ref), or actuators (from the file)."),
     ] = None,
+    sample_time: Annotated[
+        float | None,
+        _option("Sample time [s] of the policy of an ONNX file.", _POLICY, "--sample-time"),
+    ] = None,
+    keep_state: Annotated[
+        bool,
+        _option(
+            "Keep the states of recurrent operators between the samples.", _POLICY, "--keep-state"
+        ),
+    ] = False,
     target: Annotated[Target, _option("Kind of FMU.")] = Target.NATIVE,
     fmi: Annotated[int, _option("FMI version: 2 or 3.")] = 2,
     platforms: Annotated[
@@ -209,7 +223,7 @@ def fmu(
     description: Annotated[str | None, _option("Description.", _METADATA)] = None,
     as_json: Json = False,
 ) -> None:
-    """Build an FMU from each robot file (URDF, xacro, SDF, MJCF, JSON), script or system."""
+    """Build an FMU from each robot file (URDF, xacro, SDF, MJCF, JSON), script or ONNX file."""
     asked: dict[str, Any] = {
         "target": target.value,
         "fmi": fmi,
@@ -243,6 +257,11 @@ def fmu(
     made = []
     for file in files:
         path = output or Path(f"{file.stem}.fmu")
+        if file.suffix == ".onnx":
+            _check_only_robots(file, "an ONNX file", {**of_robot, "tunable": tunable})
+            made.append(str(_policy_fmu(file, path, asked, sample_time, keep_state)))
+            continue
+        _check_only_policies(file, sample_time, keep_state)
         made.append(str(_export(file, path, asked, of_robot, split_commas(tunable))))
     print_text_or_json("\n".join(made), {"fmus": made}, as_json)
 
@@ -262,11 +281,7 @@ def _export(
 ) -> Path:
     """Export one input file as the FMU `path`, and return the path of the FMU."""
     if file.suffix == ".py":
-        if given := [key for key, value in of_robot.items() if value]:
-            names = " and ".join(f"--{key}" for key in given)
-            raise ValueError(
-                f"{file} is a script; leave out {names}, which only robot files support"
-            )
+        _check_only_robots(file, "a script", of_robot)
         from rigidblocks.fmi.export import export_fmu
 
         if is_system(file) and asked["dt"] is None:
@@ -274,6 +289,31 @@ def _export(
         source = system_of(file).system if is_system(file) else file
         return export_fmu(source, path, tunable=tunable, **asked)
     return _robot_fmu(file, path, asked, of_robot, tunable)
+
+
+def _check_only_robots(file: Path, kind: str, of_robot: Mapping[str, Any]) -> None:
+    """Raise ValueError if an option of robot files is given for another kind of file."""
+    if given := [key for key, value in of_robot.items() if value]:
+        names = " and ".join(f"--{key.replace('_', '-')}" for key in given)
+        raise ValueError(f"{file} is {kind}; leave out {names}, which only robot files support")
+
+
+def _check_only_policies(file: Path, sample_time: float | None, keep_state: bool) -> None:
+    """Raise ValueError if an option of policies is given for another kind of file."""
+    given = {"--sample-time": sample_time is not None, "--keep-state": keep_state}
+    if names := " and ".join(name for name, is_given in given.items() if is_given):
+        raise ValueError(f"{file} is not an ONNX file; leave out {names}, which only these support")
+
+
+def _policy_fmu(
+    file: Path, path: Path, asked: Mapping[str, Any], sample_time: float | None, keep_state: bool
+) -> Path:
+    """Export the policy of an ONNX file as the FMU `path`, and return the path of the FMU."""
+    from rigidblocks.fmi.export import export_fmu
+    from rigidblocks.library.policies import load_policy
+
+    policy = load_policy(file, sample_time=sample_time, keep_state=keep_state)
+    return export_fmu(policy, path, **{**asked, "name": asked["name"] or as_identifier(file.stem)})
 
 
 def _option_warnings(

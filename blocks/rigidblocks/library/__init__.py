@@ -46,6 +46,7 @@ from rigidblocks.library.nonlinear_signals import (
     Switch,
 )
 from rigidblocks.library.plants import FloatingBasePlant, HybridPlant, RobotPlant
+from rigidblocks.library.policies import Policy, load_policy
 from rigidblocks.library.sensors import IMU, Encoder, Fault, Noise
 from rigidblocks.library.signals import (
     Constant,
@@ -118,6 +119,7 @@ __all__ = [
     "OperationalSpaceController",
     "PDController",
     "Playback",
+    "Policy",
     "Product",
     "Pulse",
     "QuinticProfile",
@@ -141,4 +143,5 @@ __all__ = [
     "Waypoints",
     "WrenchSum",
     "ZeroOrderHold",
+    "load_policy",
 ]

@@ -7,6 +7,7 @@ similar functions of NumPy support traced scalars directly.
 A dual number a + b e with e^2 = 0 has the value a and the exact first derivative b (RBDA 3.5).
 """
 
+import math
 import operator
 import threading
 from collections.abc import Callable, Iterator
@@ -112,6 +113,29 @@ def _maximum_one(a: Any, b: Any) -> Any:
 
 _minimum_each = np.frompyfunc(_minimum_one, 2, 1)
 _maximum_each = np.frompyfunc(_maximum_one, 2, 1)
+
+
+def erf(a: Number) -> Number:
+    """Return the error function of a number or of each element of an array."""
+    values = _erf_each(a)
+    return values if is_traced(a) else np.asarray(values, dtype=float)[()]
+
+
+_erf_each = np.frompyfunc(lambda a: a.erf() if hasattr(a, "erf") else math.erf(a), 1, 1)
+LEAST_PRODUCT = 256  # smallest matrix for a loop in C; smaller products are straight-line code
+
+
+def matrix_product(W: Any, x: Number) -> Number:
+    """Return W x for a constant matrix W (m, n) and a vector x (n,), which may be traced.
+
+    In the C code of a traced function, the product of a matrix with `LEAST_PRODUCT` or more
+    elements is a loop over a table. The product `W @ x` would be m n multiplications in a row.
+    """
+    if W.size >= LEAST_PRODUCT and is_traced(x):
+        for element in x:
+            if hasattr(element, "matrix_product"):
+                return element.matrix_product(W, x)
+    return W @ x
 
 
 def square_root(a: Any) -> Any:

@@ -23,6 +23,7 @@ _FUNCTIONS = {
     ca.OP_ACOS: "acos",
     ca.OP_ATAN: "atan",
     ca.OP_TANH: "tanh",
+    ca.OP_ERF: "erf",
     ca.OP_EXP: "exp",
     ca.OP_LOG: "log",
 }

@@ -14,6 +14,7 @@ from types import MappingProxyType
 import casadi as ca
 
 from rigidblocks.tracing.c_notation import SCALAR, Assignment, Notation, Number
+from rigidblocks.tracing.matrix_products import product_call, product_texts
 from rigidblocks.tracing.outlining import (
     LONG,
     Function,
@@ -109,10 +110,13 @@ def c_functions(
         ValueError: Outputs depend on a NaN constant; the message lists these outputs.
     """
     tables: dict[str, None] = {}
+    products: dict[str, None] = {}
     short, long = [], {}
     for graph, own in zip(graphs, names, strict=True):
         assignments = _all_assignments(graph, own, notation)
-        tables |= dict.fromkeys(_tables(graph))
+        called = dict.fromkeys(_called_functions(graph.function).values())
+        tables |= dict.fromkeys(one.c_text() for one in map(table_named, called) if one)
+        products |= dict.fromkeys(product_texts(called, notation))
         if len(assignments) > LONG:
             long[graph.name] = Function(assignments, own)
         else:
@@ -121,6 +125,9 @@ def c_functions(
             short.append(definition(graph.name, arguments, lines, ("in", "out"), inline))
     text = outline_functions(long, inline, notation.real) if long else ""
     head = "".join(tables if with_tables else ())
+    if products and notation is SCALAR:
+        head += c_text("algorithms/matrix_product.h")
+    head += "".join(products)
     if "RB_WORKSPACE(" in text:
         head += "#define RB_LARGE_FUNCTION\n" + c_text("kernel/workspace.h")
     return head + "\n".join(short) + text
@@ -177,13 +184,6 @@ def _all_assignments(
         ) from error
 
 
-def _tables(graph: Graph) -> Iterator[str]:
-    """Yield the C code of each lookup table that an expression graph uses."""
-    names = _called_functions(graph.function).values() if "call" in graph.operations else ()
-    used = (table_named(name) for name in dict.fromkeys(names))
-    return (one.c_text() for one in used if one is not None)
-
-
 def _called_functions(function: ca.Function) -> dict[int, str]:
     """Return the names of the functions that a CasADi function calls, by instruction index."""
     codes = map(function.instruction_id, range(function.n_instructions()))
@@ -216,7 +216,7 @@ def _reached_by_nan(graph: Graph, names: Mapping[str, str]) -> list[str]:
         if code == ca.OP_CONST:
             nan[targets[0]] = isnan(graph.function.instruction_constant(k))
         elif code != ca.OP_OUTPUT:
-            nan[targets[0]] = code != ca.OP_INPUT and any(nan[i] for i in inputs)
+            nan |= dict.fromkeys(targets, code != ca.OP_INPUT and any(nan[i] for i in inputs))
         elif nan[inputs[0]]:
             reached.append(names.get(f"out[{targets[1]}]", own[targets[1]]))
     return reached
@@ -246,13 +246,13 @@ def _assignments(
     function: ca.Function, inputs: Sequence[str], outputs: Sequence[str], notation: Notation
 ) -> Iterator[Assignment]:
     operations = list(_operations(function, inputs, outputs))
-    calls = any(code == ca.OP_CALL for _, code, _ in operations)
+    calls = any(code == ca.OP_CALL for _, code, *_ in operations)
     called = {f"v{k}": name for k, name in _called_functions(function).items()} if calls else {}
-    divisors = Counter(operands[1] for _, code, operands in operations if code == ca.OP_DIV)
+    divisors = Counter(operands[1] for _, code, operands, _ in operations if code == ca.OP_DIV)
     reciprocals: dict[str, str] = {}
     paired = _pairs(operations) if notation.sine_and_cosine else {}
     forms = _Forms(notation, frozenset(outputs))
-    for target, code, operands in operations:
+    for target, code, operands, results in operations:
         if pair := paired.get(target):
             if target == pair[0]:
                 yield _sine_and_cosine(operands[0], code, pair, notation)
@@ -263,6 +263,10 @@ def _assignments(
                 r = reciprocals[b] = f"r{len(reciprocals)}"
                 yield forms.assignment(r, ca.OP_INV, (b,))
             code, operands = ca.OP_MUL, (a, reciprocals[b])
+        if call := product_call(called.get(target, "")):
+            targets = [_result(target, k) for k in range(results)]
+            yield call.assignment(targets, operands, notation)
+            continue
         yield forms.assignment(target, code, operands, called.get(target, ""))
 
 
@@ -314,14 +318,16 @@ class _Forms:
         return f"const {self._notation.real} " * declares + f"%s = {text};", order
 
 
-def _pairs(operations: Iterable[tuple[str, int, tuple[str, ...]]]) -> dict[str, tuple[str, str]]:
+def _pairs(
+    operations: Iterable[tuple[str, int, tuple[str, ...], int]],
+) -> dict[str, tuple[str, str]]:
     """Return the pairs of the sine and the cosine of the same angle, by variable name.
 
     A pair contains the names of the variables for the sine and the cosine, in the order of their
     computation. Each of the two names is a key of the pair.
     """
     of: dict[str, dict[int, str]] = {}
-    for target, code, operands in operations:
+    for target, code, operands, _ in operations:
         if code in (ca.OP_SIN, ca.OP_COS):
             of.setdefault(operands[0], {})[code] = target
     pairs = [tuple(both.values()) for both in of.values() if len(both) == 2]
@@ -344,20 +350,27 @@ def _sine_and_cosine(
 
 def _operations(
     function: ca.Function, arguments: Sequence[str], results: Sequence[str]
-) -> Iterator[tuple[str, int, tuple[str, ...]]]:
-    """Yield the target name, the operation code and the operands of each operation.
+) -> Iterator[tuple[str, int, tuple[str, ...], int]]:
+    """Yield the target, the operation code, the operands and the number of results of operations.
 
-    The target names are unique. `arguments` and `results` are the C expressions of the flat inputs
-    and outputs.
+    The target names are unique. For a call with several results, the target is the first result.
+    `arguments` and `results` are the C expressions of the flat inputs and outputs.
     """
     name: dict[int, str] = {}  # current value in each work variable; CasADi reuses work variables
     for k, (code, inputs, outputs) in enumerate(instructions(function)):
         if code == ca.OP_OUTPUT:
-            yield results[outputs[1]], ca.OP_ASSIGN, (name[inputs[0]],)
+            yield results[outputs[1]], ca.OP_ASSIGN, (name[inputs[0]],), 1
         elif code == ca.OP_INPUT:
             name[outputs[0]] = arguments[inputs[1]]
         elif code == ca.OP_CONST:
             name[outputs[0]] = Number(c_number(function.instruction_constant(k)))
         else:
-            yield f"v{k}", code, tuple([name[i] for i in inputs])
-            name[outputs[0]] = f"v{k}"
+            yield f"v{k}", code, tuple([name[i] for i in inputs]), len(outputs)
+            for number, place in enumerate(outputs):
+                if place >= 0:  # CasADi marks unused results of calls by -1
+                    name[place] = _result(f"v{k}", number)
+
+
+def _result(target: str, number: int) -> str:
+    """Return the name of a result of a call; `target` is the name of the first result."""
+    return f"{target}_{number}" if number else target

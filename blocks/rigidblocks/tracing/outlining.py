@@ -65,7 +65,10 @@ class Names:
         `name` maps the names of earlier values to their new names.
         """
         number = len(self._known)
-        given = {x: f"{x[0]}{number}{'_' * k}" for k, x in enumerate(one.targets)}
+        given = {
+            x: f"{x[0]}{number}{'' if k == 0 else '_' if k == 1 else f'_{k}'}"
+            for k, x in enumerate(one.targets)
+        }
         operands = tuple([given.get(x) or name.get(x, x) for x in one.operands])
         return Assignment(tuple(given.values()), one.form, operands)
 

@@ -30,6 +30,7 @@ import numpy as np
 from rigidblocks.common.doc_links import add_doc_link
 from rigidblocks.spatial.scalar import derivative_form, for_derivatives, is_number
 from rigidblocks.spatial.spatial import Array
+from rigidblocks.tracing.matrix_products import product_expression
 
 
 @contextmanager
@@ -345,6 +346,21 @@ class Traced:
         """Return the larger of this value and `other`, or NaN if a value is NaN."""
         return _apply(ca.OP_FMAX, self, other)
 
+    def erf(self) -> "Traced":
+        """Return the error function; `rigidblocks.spatial.scalar.erf` calls this method."""
+        return Traced(ca.erf(self.sx))
+
+    def matrix_product(self, W: Array, x: Array) -> Array:
+        """Return W x; `rigidblocks.spatial.scalar.matrix_product` calls this method.
+
+        Args:
+            W: Constant matrix (m, n).
+            x: Vector (n,) with at least one traced element.
+        """
+        y = product_expression(W, ca.vertcat(*map(_sx, x)))
+        values: Array = _traced_array(y, (len(W),))
+        return values
+
     def choice(self, above: Any, below: Any, whole: Any) -> Any:
         """Return the piecewise function whose margin is this value.
 
@@ -513,7 +529,8 @@ class Graph:
             if code == ca.OP_INPUT:
                 source[outputs[0]] = inputs[1]
             elif code != ca.OP_OUTPUT:
-                source.pop(outputs[0], None)
+                for place in outputs:
+                    source.pop(place, None)
             elif inputs[0] in source:
                 copies[outputs[1]] = source[inputs[0]]
         return copies
@@ -704,6 +721,22 @@ def directional(graph: Graph, n: int) -> Graph:
     )
     shapes = {**graph.inputs, "change": (size, n)}
     return Graph(function.name(), shapes, {"change": (changes.size1(), n)}, function)
+
+
+def adjoint(graph: Graph) -> Graph:
+    """Return the graph of J^T l, with the Jacobian J of all outputs and multipliers l (outputs,).
+
+    The returned graph has the inputs of `graph`, and an input `multipliers` with l. Its output
+    `slopes` (inputs,) is J^T l. The derivatives are exact, as in `jacobian`, and one pass in
+    reverse mode computes them.
+    """
+    x = ca.SX.sym("x", graph.function.size1_in(0))
+    multipliers = ca.SX.sym("l", graph.function.size1_out(0))
+    slopes = ca.jtimes(graph.differentiable.function(x), x, multipliers, True)
+    name, elements = f"{graph.name}_adjoint", ca.cse(ca.densify(slopes))
+    function = ca.Function(name, [ca.vertcat(x, multipliers)], [elements])
+    shapes = {**graph.inputs, "multipliers": (multipliers.numel(),)}
+    return Graph(name, shapes, {"slopes": (x.numel(),)}, function)
 
 
 def _places(

@@ -1,0 +1,408 @@
+"""Policies: neural networks of ONNX files as blocks."""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rigidblocks.block.block import Block, Port, Record, Values
+from rigidblocks.common.name_hints import explain_calls, suggestion
+from rigidblocks.common.optional_imports import module_of
+from rigidblocks.common.regular_files import check_regular_file
+from rigidblocks.library.neural_network import OPERATORS, Network, Node
+from rigidblocks.spatial.spatial import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Signal:
+    """Input or output of a network, and its port.
+
+    Args:
+        name: Name in the network.
+        port: Name of the port.
+        shape: Shape in the network. The first axis is the batch, which has the length 1.
+        start: Start value of a state, with the shape of the port; None for other signals.
+    """
+
+    name: str
+    port: str
+    shape: tuple[int, ...]
+    start: Any = None
+
+    @property
+    def port_shape(self) -> tuple[int, ...]:
+        """Shape of the port, which has no leading axes of the length 1."""
+        shape = self.shape
+        while len(shape) > 1 and shape[0] == 1:
+            shape = shape[1:]
+        return shape
+
+
+@dataclass(frozen=True, eq=False)
+class Policy(Block):
+    """Neural network as a block, y = network(u).
+
+    With a `sample_time`, the block evaluates the network at each sample and holds the outputs.
+    Without, the block has direct feedthrough. A recurrent network needs a sample time: its states
+    are sampled states of the block, and the first evaluation at the start reads their start values.
+
+    Large matrices are tables in the C code, with a loop for each product. `load_policy` creates the
+    block from an ONNX file.
+
+    Args:
+        network: Network of operators.
+        signals: Inputs of the network that are inputs of the block.
+        results: Outputs of the network that are outputs of the block.
+        memory: States, each as its input and its output of the network.
+        sample_time: Sample time [s], or None.
+
+    Raises:
+        ValueError: The network is recurrent and has no sample time.
+    """
+
+    network: Network
+    signals: tuple[Signal, ...]
+    results: tuple[Signal, ...]
+    memory: tuple[tuple[Signal, Signal], ...] = ()
+    sample_time: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.memory and self.sample_time is None:
+            names = ", ".join(state.name for state, _ in self.memory)
+            raise ValueError(
+                f"a recurrent policy needs a sample_time [s]; its states are {names}, for example "
+                "load_policy(path, sample_time=0.02)"
+            )
+
+    @cached_property
+    def inputs(self) -> tuple[Port, ...]:
+        """Inputs of the network without its states."""
+        return tuple(
+            Port(one.port, one.port_shape, "", f"input {one.name} of the network")
+            for one in self.signals
+        )
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """Outputs of the network without its states."""
+        start = None if self.sample_time is None else 0.0
+        return tuple(
+            Port(one.port, one.port_shape, "", f"output {one.name} of the network", start)
+            for one in self.results
+        )
+
+    @cached_property
+    def sampled(self) -> tuple[Port, ...]:
+        """Held outputs and states of the network, or () without a sample time."""
+        if self.sample_time is None:
+            return ()
+        states = (
+            Port(one.port, one.port_shape, "", f"state {one.name} of the network", one.start)
+            for one, _ in self.memory
+        )
+        return (*self.outputs, *states)
+
+    def output(self, u: Record) -> Values:
+        return self._evaluate(None, u) if self.sample_time is None else {}
+
+    def update(self, x: Record, u: Record) -> Values:
+        return {} if self.sample_time is None else self._evaluate(x, u)
+
+    def _evaluate(self, x: Record | None, u: Record) -> Values:
+        """Return the outputs and the next states by port name."""
+        given = {one.name: np.reshape(getattr(u, one.port), one.shape) for one in self.signals}
+        for one, _ in self.memory:
+            given[one.name] = np.reshape(getattr(x, one.port), one.shape)
+        values = self.network.evaluate(given)
+        pairs = [(one.port, one) for one in self.results]
+        pairs += [(state.port, following) for state, following in self.memory]
+        return {port: _numbers(np.reshape(values[one.name], one.port_shape)) for port, one in pairs}
+
+
+def _numbers(value: Any) -> Any:
+    """Return integers and booleans as floats; other values do not change."""
+    return value if value.dtype == object else value.astype(float)
+
+
+@explain_calls()
+def load_policy(
+    path: str | Path,
+    *,
+    sample_time: float | None = None,
+    states: Mapping[str, str] | None = None,
+    keep_state: bool = False,
+) -> Policy:
+    """Return the block of a neural network in an ONNX file.
+
+    Each input and output of the network becomes a port. The port has no leading axes of the length
+    1, such as the batch. A name that is not an identifier is changed to one.
+
+    An output of the network may be the next value of an input, such as the hidden state of a
+    recurrent network. The input is then a sampled state of the block. By default, these are the
+    inputs NAME_in with an output NAME_out of the same shape.
+
+    The function needs the package onnx. The block needs neither onnx nor another runtime.
+
+    Args:
+        path: ONNX file.
+        sample_time: Sample time [s], which a recurrent network needs. None evaluates the network
+            whenever its inputs change.
+        states: Names of the outputs that are the next states, by the name of the input.
+        keep_state: True to also keep the states of LSTM, GRU and RNN operators whose initial state
+            is constant. ONNX defines that these operators begin at the initial state in each
+            evaluation.
+
+    Raises:
+        ImportError: onnx is not installed.
+        FileNotFoundError: The file does not exist.
+        ValueError: The file is not an ONNX file, an operator is not supported, or a recurrent
+            network has no sample time.
+        KeyError: A name in `states` is unknown.
+    """
+    file = Path(path)
+    onnx = module_of("onnx", "load_policy")
+    check_regular_file(file)
+    try:
+        model = onnx.load(str(file))
+        if model.functions:
+            inliner = module_of("onnx.inliner", "load_policy")
+            model = inliner.inline_local_functions(model)
+    except OSError:
+        raise
+    except Exception as error:  # of protobuf or onnx, which have no common base class
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ValueError(f"'{file}' is not a valid ONNX file: {first}") from error
+    try:
+        return _policy(onnx, model, sample_time, states, keep_state)
+    except (ValueError, KeyError) as error:
+        raise type(error)(f"'{file}': {error.args[0]}") from error
+
+
+def _policy(
+    onnx: Any,
+    model: Any,
+    sample_time: float | None,
+    states: Mapping[str, str] | None,
+    keep_state: bool,
+) -> Policy:
+    graph = model.graph
+    if not graph.output:
+        raise ValueError("the file contains no network with outputs")
+    opset = max((one.version for one in model.opset_import if one.domain in _DOMAINS), default=1)
+    constants = {one.name: _array(onnx, one) for one in graph.initializer}
+    nodes = list(_nodes(onnx, graph.node, constants))
+    inputs = {one.name: _shape_of(one) for one in graph.input if one.name not in constants}
+    outputs = [one.name for one in graph.output]
+    starts: dict[str, Array] = {}
+    following: dict[str, str] = {}
+    if keep_state:
+        nodes = list(_with_states(nodes, constants, starts, following))
+        inputs |= {name: start.shape for name, start in starts.items()}
+    network = Network(tuple(nodes), constants, opset)
+    values = network.evaluate({name: np.zeros(shape) for name, shape in inputs.items()})
+    shapes = {name: np.shape(values[name]) for name in (*outputs, *following.values())}
+    following |= (
+        _state_pairs(inputs, shapes) if states is None else _check_states(states, inputs, shapes)
+    )
+    network = _without_constant_nodes(network, set(inputs), values, {*shapes, *following.values()})
+    names = _identifiers((*inputs, *outputs))
+    memory = tuple(
+        (
+            Signal(
+                name,
+                names[name],
+                inputs[name],
+                np.reshape(starts.get(name, np.zeros(inputs[name])), _port_shape(inputs[name])),
+            ),
+            Signal(result, "", shapes[result]),
+        )
+        for name, result in following.items()
+    )
+    return Policy(
+        network,
+        tuple(
+            Signal(name, names[name], shape)
+            for name, shape in inputs.items()
+            if name not in following
+        ),
+        tuple(
+            Signal(name, names[name], shapes[name])
+            for name in outputs
+            if name not in following.values()
+        ),
+        memory,
+        sample_time,
+    )
+
+
+def _port_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return Signal("", "", shape).port_shape
+
+
+_DOMAINS = ("", "ai.onnx")
+
+
+def _nodes(onnx: Any, nodes: Iterable[Any], constants: dict[str, Array]) -> Iterator[Node]:
+    """Yield the operators of a graph; the values of Constant nodes are added to `constants`."""
+    for number, node in enumerate(nodes):
+        attributes = {one.name: _attribute(onnx, one) for one in node.attribute}
+        name = node.name or f"{node.op_type}_{number}"
+        if node.op_type == "Constant" and node.domain in _DOMAINS:
+            (value,) = attributes.values()
+            constants[node.output[0]] = _plain(np.asarray(value))
+        elif node.op_type not in OPERATORS or node.domain not in _DOMAINS:
+            operator = f"{node.domain}.{node.op_type}".lstrip(".")
+            raise ValueError(
+                f"operator {operator} of node '{name}' is not supported; supported operators are "
+                f"{', '.join(OPERATORS)}. Export the network without this operator, or call "
+                "onnxruntime in a PythonBlock"
+            )
+        else:
+            yield Node(node.op_type, name, tuple(node.input), tuple(node.output), attributes)
+
+
+def _attribute(onnx: Any, attribute: Any) -> Any:
+    value = onnx.helper.get_attribute_value(attribute)
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, onnx.TensorProto):
+        return _array(onnx, value)
+    if isinstance(value, int | float):
+        return value
+    try:
+        return tuple(one.decode() if isinstance(one, bytes) else one for one in value)
+    except TypeError:
+        raise ValueError(
+            f"the attribute {attribute.name} of type {type(value).__name__} is not supported"
+        ) from None
+
+
+def _array(onnx: Any, tensor: Any) -> Array:
+    return _plain(onnx.numpy_helper.to_array(tensor))
+
+
+def _plain(value: Array) -> Array:
+    """Return an array of doubles, integers or booleans."""
+    if value.dtype.kind == "b":
+        return value
+    if value.dtype.kind in "iu":
+        return value.astype(np.int64)
+    try:
+        return value.astype(float)
+    except (TypeError, ValueError):
+        raise ValueError(f"a constant of type {value.dtype} is not supported") from None
+
+
+def _shape_of(value: Any) -> tuple[int, ...]:
+    """Return the shape of an input; axes without a fixed length have the length 1."""
+    if not value.type.HasField("tensor_type"):
+        raise ValueError(f"the input '{value.name}' is not a tensor; only tensors are supported")
+    return tuple(max(int(one.dim_value), 1) for one in value.type.tensor_type.shape.dim)
+
+
+def _with_states(
+    nodes: Iterable[Node],
+    constants: Mapping[str, Array],
+    starts: dict[str, Array],
+    following: dict[str, str],
+) -> Iterator[Node]:
+    """Yield the nodes; recurrent operators with a constant initial state get a state as input.
+
+    Args:
+        nodes: Nodes.
+        constants: Constants of the network.
+        starts: Start value of each new state by its name, which the function adds.
+        following: Name of the next value of each new state, which the function adds.
+    """
+    for node in nodes:
+        if node.operator not in ("LSTM", "GRU", "RNN"):
+            yield node
+            continue
+        inputs = [*node.inputs, *[""] * (8 - len(node.inputs))]
+        outputs = [*node.outputs, *[""] * (3 - len(node.outputs))]
+        R = constants.get(inputs[2])
+        for key, place, result in (("h", 5, 1), ("c", 6, 2))[: 2 if node.operator == "LSTM" else 1]:
+            initial = inputs[place]
+            if R is None or (initial and initial not in constants):
+                continue
+            name = f"{node.name}_{key}"
+            zeros = np.zeros((R.shape[0], 1, R.shape[2]))
+            starts[name] = np.broadcast_to(constants[initial], zeros.shape) if initial else zeros
+            inputs[place] = name
+            outputs[result] = outputs[result] or f"{name}_next"
+            following[name] = outputs[result]
+        yield replace(node, inputs=tuple(inputs), outputs=tuple(outputs))
+
+
+def _state_pairs(
+    inputs: Mapping[str, tuple[int, ...]], outputs: Mapping[str, tuple[int, ...]]
+) -> dict[str, str]:
+    """Return the outputs NAME_out by the inputs NAME_in with the same number of elements."""
+    pairs = ((name, re.sub(r"in$", "out", name)) for name in inputs if name.endswith("_in"))
+    return {
+        name: result
+        for name, result in pairs
+        if result in outputs and math.prod(outputs[result]) == math.prod(inputs[name])
+    }
+
+
+def _check_states(
+    states: Mapping[str, str],
+    inputs: Mapping[str, tuple[int, ...]],
+    outputs: Mapping[str, tuple[int, ...]],
+) -> dict[str, str]:
+    """Return the mapping `states` from inputs to outputs after a check of names and shapes."""
+    for name, result in states.items():
+        for kind, one, known in (("input", name, inputs), ("output", result, outputs)):
+            if one not in known:
+                raise KeyError(f"the network has no {kind} '{one}'; {suggestion(one, known)}")
+        if math.prod(inputs[name]) != math.prod(outputs[result]):
+            raise ValueError(
+                f"the state '{name}' has the shape {inputs[name]}, but its next value '{result}' "
+                f"has the shape {outputs[result]}"
+            )
+    return dict(states)
+
+
+def _without_constant_nodes(
+    network: Network, inputs: set[str], values: Mapping[str, Any], needed: set[str]
+) -> Network:
+    """Return the network without operators that have constant results or unused results.
+
+    Args:
+        network: Network.
+        inputs: Names of its inputs.
+        values: All values of one evaluation.
+        needed: Names of the results of the network.
+    """
+    varying, kept = set(inputs), list[Node]()
+    for node in network.nodes:
+        if node.operator != "Shape" and varying & set(node.inputs):
+            varying |= set(node.outputs) - {""}
+            kept.append(node)
+    used, nodes = set(needed), list[Node]()
+    for node in reversed(kept):
+        if used & set(node.outputs):
+            nodes.append(node)
+            used |= set(node.inputs)
+    constants = {name: np.asarray(values[name]) for name in used - varying - {""}}
+    return Network(tuple(reversed(nodes)), dict(sorted(constants.items())), network.opset)
+
+
+def _identifiers(names: Iterable[str]) -> dict[str, str]:
+    """Return different identifiers of ports for names of a network."""
+    made: dict[str, str] = {}
+    for name in names:
+        text = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "signal"
+        text = text if re.match(r"[A-Za-z]", text) else f"signal_{text}"
+        text = f"{text}_" if text in ("t", "time") else text
+        number, first = 2, text
+        while text in made.values():
+            text, number = f"{first}_{number}", number + 1
+        made.setdefault(name, text)
+    return made
