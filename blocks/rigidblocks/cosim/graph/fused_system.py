@@ -120,6 +120,10 @@ class FusedSystem(PortsOfParts, Composite):
         order = parts.wiring.stepping_order
         return tuple(self._inner_block(parts.by_name[name], memory, order) for name in order)
 
+    def has_own_step(self, name: str) -> bool:
+        """Return True if the steps of a part cannot be traced, because they are separate C code."""
+        return self._has_own_step(self._parts.by_name[name])
+
     def starting_order(self, memory: Memory) -> tuple[int, ...]:
         if not any(_has_own_start(one.memory) for one in self.inner_blocks(memory)):
             return ()
