@@ -210,6 +210,7 @@ MEASURES = (
         "bounces": contact_steps.bounces,
         "first_calls": compile_times.measured,
         "fmu_kinds": fmu_kinds.measured,
+        "fmu_costs": fmu_kinds.foreign,
         "model_exchange": model_exchange.measured,
     }
     | couplings.MEASURES
@@ -223,6 +224,7 @@ HEADS = (
         "tolerances": tolerances.HEADS,
         "first_calls": compile_times.HEADS,
         "fmu_kinds": fmu_kinds.HEADS,
+        "fmu_costs": fmu_kinds.COST_HEADS,
         "model_exchange": model_exchange.HEADS,
         "jacobians": [
             "",
