@@ -313,7 +313,9 @@ def _policy_fmu(
     from rigidblocks.library.policies import load_policy
 
     policy = load_policy(file, sample_time=sample_time, keep_state=keep_state)
-    return export_fmu(policy, path, **{**asked, "name": asked["name"] or as_identifier(file.stem)})
+    return export_fmu(
+        policy, path, **{**asked, "name": asked["name"] or make_identifier(file.stem)}
+    )
 
 
 def _option_warnings(

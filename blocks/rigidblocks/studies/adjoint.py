@@ -15,7 +15,7 @@ from rigidblocks.block.memory_layout import Memory
 from rigidblocks.common.name_hints import explain_calls, suggestion
 from rigidblocks.cosim.graph.fused_system import GAUSS_SEIDEL, FusedSystem
 from rigidblocks.cosim.graph.system import System
-from rigidblocks.cosim.masters.run_plan import with_default_method
+from rigidblocks.cosim.masters.run_plan import set_default_method
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator
 from rigidblocks.spatial.spatial import Array
 from rigidblocks.tracing.ccode import c_functions
@@ -307,7 +307,7 @@ def prepare_adjoint(
             f"the run from {t_start:g} s to {t_stop:g} s must consist of one or more communication "
             f"steps of dt = {dt:g} s"
         )
-    block = FusedSystem(with_default_method(system.wiring(), method, h), dt, order)
+    block = FusedSystem(set_default_method(system.wiring(), method, h), dt, order)
     memory = Memory(block)
     if names := [one.name for one in block.inner_blocks(memory) if block.has_own_step(one.name)]:
         raise ValueError(
