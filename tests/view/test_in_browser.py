@@ -197,7 +197,7 @@ def test_live_page_follows_a_run_and_replays_the_motion_after_the_run_has_ended(
     with LiveView(system) as view:
         tab.call("POST", "/url", {"url": view.address})
         tab.wait("return window.rigidblocks !== undefined")
-        view.begin(system.wiring())
+        view.begin()
         for k in (0, 300, 700):
             rows = tab.run("return window.rigidblocks.page.following.rows")
             view.see(result.time[k], result.values[k])
@@ -219,7 +219,7 @@ def test_live_page_follows_a_run_and_replays_the_motion_after_the_run_has_ended(
         assert tab.run(SEEN) >= 0.03
         view.end(result)
         tab.wait("return window.rigidblocks?.page.player !== undefined")
-        view.begin(system.wiring())
+        view.begin()
         view.see(0.0, result.values[0])
         tab.wait("return window.rigidblocks?.page.following !== undefined")
     tab.call("POST", "/url", {"url": "about:blank"})  # the blank page requests no events

@@ -119,7 +119,7 @@ def test_slow_and_closed_browsers_do_not_delay_the_run():
     with LiveView(system) as view, listener(view):
         with listener(view):
             pass
-        view.begin(system.wiring())
+        view.begin()
         for k in range(200):
             view.see(k, row)
         result = ran(system, view=view)
@@ -130,7 +130,7 @@ def test_slow_and_closed_browsers_do_not_delay_the_run():
 def test_live_view_waits_for_its_client_before_it_sends_the_next_sample():
     system, row = pendulum(), np.zeros(8)
     with LiveView(system) as view:
-        view.begin(system.wiring())
+        view.begin()
         assert view.is_waiting
         view.see(0.0, row)
         assert not view.is_waiting
