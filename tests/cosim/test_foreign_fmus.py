@@ -187,7 +187,8 @@ def test_run_logs_an_fmu_error_at_termination_and_returns_its_result(tmp_path, c
     with caplog.at_level(logging.WARNING, "rigidblocks"):
         result = simulate(system_of(fmu), 0.02, 0.01)
     assert len(result.time) == 3
-    assert "fmi2Terminate gave status error" in caplog.text
+    assert "'part': fmi2Terminate gave status error" in caplog.text
+    assert caplog.text.count("'part'") == 1
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from any_models import BOUNCING_BALL, AnyModel, Variable, any_fmu
+from any_models import BOUNCING_BALL, CLOCKS, AnyModel, Variable, any_fmu
 from foreign_fmu import foreign_fmu
 from rigidblocks import PDController, RobotPlant, System, export_fmu, planar2, prepare, simulate
 from rigidblocks.cosim.fmu_import import fmu_interface, library_sharing
@@ -38,6 +38,11 @@ ONCE = adder(
     "Once",
     "m->v[2][0] = m->v[1][0];",
     start="static int instances; if (++instances > 1) abort();",
+)
+CLOCKED_SUM = replace(
+    CLOCKS,
+    name="ClockedSum",
+    update=f"static double sum; sum += m->clock[1]; {CLOCKS.update} m->v[7][0] = sum;",
 )
 KINDS = [(CO_SIMULATION, 2), (CO_SIMULATION, 3), (MODEL_EXCHANGE, 2), (MODEL_EXCHANGE, 3)]
 
@@ -70,6 +75,27 @@ def test_fmu_with_a_global_variable_in_c_is_not_classified_as_shareable(tmp_path
 def test_fmu_whose_reset_does_not_restore_all_values_is_classified_as_not_resettable(tmp_path):
     path = foreign_fmu(tmp_path / "kept.fmu", step="i->r[1] += i->r[0];")
     assert examine(Fmu(path), 0.0, 0.01) == Reuse(shares=True, resets=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [CO_SIMULATION, MODEL_EXCHANGE])
+def test_global_variable_of_a_clocked_fmu_is_detected_at_its_ticks(tmp_path, kind):
+    """The instances of the FMU would count their ticks together."""
+    assert examine(Fmu(any_fmu(tmp_path, CLOCKS, 3), kind), 0.0, 0.05) == Reuse(True, True)
+    path = any_fmu(tmp_path, CLOCKED_SUM, 3)
+    assert examine(Fmu(path, kind), 0.0, 0.05) == Reuse(shares=False, resets=False)
+    system = System()
+    for k in range(9):
+        system.add(f"p{k}", path, start={"u": 0.1 * k}, kind=kind)
+
+    def ticks(_):
+        with prepare(system, 0.05) as run:
+            results = [run.simulate(0.5) for _ in range(2)]
+        return [result[f"p{k}.last"][-1] for result in results for k in range(9)]
+
+    with ThreadPoolExecutor(2) as pool:
+        for counts in pool.map(ticks, range(2)):
+            assert counts == [6.0] * 18  # ticks at 0, 0.1, ... 0.5 s
 
 
 def test_fmu_without_outputs_is_not_classified_as_shareable(tmp_path):

@@ -521,7 +521,7 @@ class Interface(abc.ABC):
         try:
             self.call("Terminate")
         except FmuError as error:
-            self.log.warn(str(error))
+            self.log.warn(str(error).removeprefix(f"'{self.part.name}': "))  # the log adds it
 
     def _check_once(self) -> None:
         """Raise RuntimeError if another instance exists and the FMU allows only one per process."""
