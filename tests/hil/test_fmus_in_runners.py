@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from any_models import (
     BOUNCING_BALL,
@@ -430,14 +430,25 @@ def test_program_generation_rejects_unsupported_fmus(tmp_path):
     refused(ValueError, r"'part' needs its tool .* at run time", tool)
     ticks = any_fmu(tmp_path, TICKS, 3)
     refused(ValueError, "'part': its clock fixed has no interval; .*'fixed': 0.01", ticks)
-    sized = any_fmu(tmp_path, RESIZABLE, 3)
-    start = {"m": 1, "n": 2, "r": 1, "u": 0.0}
-    refused(
-        ValueError,
-        "'part' has array sizes that differ from its file .* m, n, r",
-        sized,
-        start=start,
-    )
+
+
+@pytest.mark.slow
+def test_generated_program_sets_the_sizes_of_fmu_arrays(tmp_path):
+    """The response of x' = -x + u to a constant u is u (1 - exp(-t))."""
+    system, u = System(), np.array([0.5, -1.0])
+    start = {"m": 2, "n": 2, "r": 2, "u": u, "x": np.zeros(2)}
+    start |= {name: np.eye(2) for name in "BC"} | {"A": -np.eye(2), "D": np.zeros((2, 2))}
+    fmu = any_fmu(tmp_path, RESIZABLE, 3)
+    system.add("part", fmu, start=start)
+    system.add("declared", fmu)
+    program, record = build_runner(system, tmp_path / "sized", 0.1), tmp_path / "run.csv"
+    code, _, said = ran(program, "--stop", "1", "--rate", "0", "--record", record)
+    assert (code, said) == (0, "")
+    names, rows = recorded(record)
+    assert names[1:] == [f"part.y[{k}]" for k in (1, 2)] + [f"declared.y[{k}]" for k in (1, 2, 3)]
+    result = simulate(system, 1.0, 0.1, progress=False)
+    assert_array_equal(rows[:, 1:], result.values.astype(float))
+    assert_allclose(rows[-1, 1:3], u * (1 - np.exp(-1.0)), rtol=1e-3)
 
 
 def test_program_generation_rejects_a_connection_with_a_value_table(tmp_path):

@@ -66,11 +66,6 @@ def check_fmu(part: Part) -> None:
         )
     if part.isolated:
         raise ValueError(f"'{name}' is isolated, but a runner is a single process")
-    if changed := [key for key, _ in fmu.configuration if key not in fmu.intervals]:
-        raise ValueError(
-            f"'{name}' has array sizes that differ from its file (start values of "
-            f"{', '.join(changed)}), which a runner does not support"
-        )
     for clock in fmu.clocks if has_clocks(fmu) else ():
         if clock.intervalVariability == "fixed" and isnan(_interval(part, clock)):
             raise ValueError(
@@ -167,9 +162,14 @@ def fmu_text(
         found = list(_groups(part, ports, slices))
         yield from _group_tables(f"{own}_{name}", found)
         tables.append(f"{{{own}_{name}, {own}_{name}_TYPES, {len(found)}}}")
-    starts = list(_starts(index, part))
-    yield from (one for one, _ in starts)
-    yield _array(f"static const Constant {own}_START", [f"{{{row}}}" for _, row in starts], "{0}")
+    given = [p for p in (*fmu.parameters, *fmu.states) if p.name in part.start]
+    given += [port for port in fmu.inputs if port.type in TEXTUAL]
+    starts = list(_starts(f"{own}_START", part, given))
+    yield from _start_tables(f"{own}_START", starts)
+    is_resized = {port.name for port in fmu.structural} & dict(fmu.configuration).keys()
+    sized = [p for p in fmu.structural if p.name in part.start] if is_resized else []
+    sizes = list(_starts(f"{own}_SIZES", part, sized))
+    yield from _start_tables(f"{own}_SIZES", sizes)
     values = sum(port.size for port in groups["PARAMETERS"])
     yield f"static double {own}_LAST_PARAMETERS[{values + 1}];"
     clocks = list(_clock_tables(own, part, slices)) if has_clocks(fmu) else []
@@ -191,7 +191,8 @@ def fmu_text(
     ]
     yield (
         f"{{{name}, {number_of_part}, {fmu.version}, {modes}, {at}, {file}, {token}, "
-        f"{len(starts)}, {own}_START, {', '.join((*tables, *pointers))}}}"
+        f"{len(sizes)}, {own}_SIZES, {len(starts)}, {own}_START, "
+        f"{', '.join((*tables, *pointers))}}}"
     )
 
 
@@ -301,28 +302,32 @@ def _interval(part: Part, clock: Any) -> float:
     return nan if interval is None else interval
 
 
-def _starts(index: int, part: Part) -> Iterator[tuple[str, str]]:
-    """Yield the C tables of user-defined start values, and of String and Binary inputs."""
+def _start_tables(name: str, starts: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Yield the C tables of start values, and then the array that refers to them."""
+    yield from (table for table, _ in starts)
+    yield _array(f"static const Constant {name}", [f"{{{row}}}" for _, row in starts], "{0}")
+
+
+def _starts(name: str, part: Part, ports: Iterable[Port]) -> Iterator[tuple[str, str]]:
+    """Yield the C tables of the start values of each port, and the row that refers to them."""
     fmu = part.component
     assert isinstance(fmu, Fmu)
-    given = [p for p in (*fmu.parameters, *fmu.states) if p.name in part.start]
-    texts = [port for port in fmu.inputs if port.type in TEXTUAL]
-    for k, port in enumerate((*given, *texts)):
-        own, references = f"{index}_{k}", fmu.references(port.name)
+    for k, port in enumerate(ports):
+        own, references = f"{name}_{k}", fmu.references(port.name)
         values, is_binary = _start_values(part, port), port.type == "Binary"
         in_c = _kind(port.type, fmu.version)[0]
         table = (
-            f"static const uint32_t FMU_START_REFERENCES_{own}[] = {{{_c_list(references)}}};\n"
-            f"static {in_c} FMU_START_{own}[] = {{{', '.join(_values(port, values))}}};"
+            f"static const uint32_t {own}_REFERENCES[] = {{{_c_list(references)}}};\n"
+            f"static {in_c} {own}_VALUES[] = {{{', '.join(_values(port, values))}}};"
         )
-        sizes_of = f"FMU_SIZES_{own}" if is_binary else "0"
+        sizes_of = f"{own}_LENGTHS" if is_binary else "0"
         if is_binary:
             sizes = _c_list([len(text(value, port.type)) for value in values])
             table += f"\nstatic const size_t {sizes_of}[] = {{{sizes}}};"
         yield (
             table,
             f"{c_string(_function(port.type, fmu.version))}, {len(references)}, {len(values)}, "
-            f"FMU_START_REFERENCES_{own}, FMU_START_{own}, {sizes_of}",
+            f"{own}_REFERENCES, {own}_VALUES, {sizes_of}",
         )
 
 

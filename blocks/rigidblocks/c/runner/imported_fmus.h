@@ -64,6 +64,8 @@ typedef struct {
     int version, is_scheduled;
     double tolerance;                     /* relative tolerance; 0: undefined */
     const char *folder, *library, *token; /* folder next to the program; library in this folder */
+    int n_sizes;
+    const Constant *sizes; /* structural parameters that determine the sizes of arrays */
     int n_start;
     const Constant *start;
     /* inputs that may change without an event, inputs that wait for events, tunable parameters */
@@ -623,7 +625,20 @@ static int set_intervals(Fmu *fmu)
     return 0;
 }
 
-/* Set the start values and enter initialization mode at t. */
+/* Set the sizes of arrays that differ from the declared sizes. */
+static int set_array_sizes(Fmu *fmu)
+{
+    if (fmu->plan->n_sizes == 0)
+        return 0;
+    if (plain_call(fmu, "EnterConfigurationMode") != 0)
+        return -1;
+    for (int k = 0; k < fmu->plan->n_sizes; k++)
+        if (set_constant(fmu, fmu->plan->sizes + k) != 0)
+            return -1;
+    return plain_call(fmu, "ExitConfigurationMode");
+}
+
+/* Set the array sizes and the start values, and enter initialization mode at t. */
 static int enter_fmu(Fmu *fmu, double t)
 {
     const FmuPlan *plan = fmu->plan;
@@ -636,6 +651,8 @@ static int enter_fmu(Fmu *fmu, double t)
                                                  plan->tolerance, t, 0, 0.0)) != 0)
             return -1;
     }
+    if (set_array_sizes(fmu) != 0)
+        return -1;
     for (int k = 0; k < plan->n_start; k++)
         if (set_constant(fmu, plan->start + k) != 0)
             return -1;

@@ -24,9 +24,10 @@ static double FMU_0_OUTPUTS_0_BUFFER[1];
 static Variables FMU_0_OUTPUTS[] = {{.references = FMU_0_OUTPUTS_0_REFERENCES, .n = 1, .values = memory, .n_values = 1, .type = RB_FLOAT64, .places = FMU_0_OUTPUTS_0_PLACES, .buffer = FMU_0_OUTPUTS_0_BUFFER}, {.n = 0}};
 static const char *const FMU_0_OUTPUTS_TYPES[] = {"Real", 0};
 enum { FMU_0_OUTPUTS_COUNT = 1 };
-static const uint32_t FMU_START_REFERENCES_0_0[] = {1};
-static int32_t FMU_START_0_0[] = {3};
-static const Constant FMU_0_START[] = {{"Integer", 1, 1, FMU_START_REFERENCES_0_0, FMU_START_0_0, 0}, {0}};
+static const uint32_t FMU_0_START_0_REFERENCES[] = {1};
+static int32_t FMU_0_START_0_VALUES[] = {3};
+static const Constant FMU_0_START[] = {{"Integer", 1, 1, FMU_0_START_0_REFERENCES, FMU_0_START_0_VALUES, 0}, {0}};
+static const Constant FMU_0_SIZES[] = {{0}};
 static double FMU_0_LAST_PARAMETERS[1];
 static const uint32_t FMU_1_HELD_0_REFERENCES[] = {1, 0};
 static const int64_t FMU_1_HELD_0_PLACES[] = {2, 0};
@@ -52,12 +53,13 @@ static float FMU_1_OUTPUTS_0_BUFFER[1];
 static Variables FMU_1_OUTPUTS[] = {{.references = FMU_1_OUTPUTS_0_REFERENCES, .n = 1, .values = memory, .n_values = 1, .type = RB_FLOAT32, .places = FMU_1_OUTPUTS_0_PLACES, .buffer = FMU_1_OUTPUTS_0_BUFFER}, {.n = 0}};
 static const char *const FMU_1_OUTPUTS_TYPES[] = {"Float32", 0};
 enum { FMU_1_OUTPUTS_COUNT = 1 };
-static const uint32_t FMU_START_REFERENCES_1_0[] = {3};
-static char * FMU_START_1_0[] = {"one"};
-static const uint32_t FMU_START_REFERENCES_1_1[] = {4};
-static uint8_t * FMU_START_1_1[] = {(uint8_t[]){0, 255, 0}};
-static const size_t FMU_SIZES_1_1[] = {2};
-static const Constant FMU_1_START[] = {{"String", 1, 1, FMU_START_REFERENCES_1_0, FMU_START_1_0, 0}, {"Binary", 1, 1, FMU_START_REFERENCES_1_1, FMU_START_1_1, FMU_SIZES_1_1}, {0}};
+static const uint32_t FMU_1_START_0_REFERENCES[] = {3};
+static char * FMU_1_START_0_VALUES[] = {"one"};
+static const uint32_t FMU_1_START_1_REFERENCES[] = {4};
+static uint8_t * FMU_1_START_1_VALUES[] = {(uint8_t[]){0, 255, 0}};
+static const size_t FMU_1_START_1_LENGTHS[] = {2};
+static const Constant FMU_1_START[] = {{"String", 1, 1, FMU_1_START_0_REFERENCES, FMU_1_START_0_VALUES, 0}, {"Binary", 1, 1, FMU_1_START_1_REFERENCES, FMU_1_START_1_VALUES, FMU_1_START_1_LENGTHS}, {0}};
+static const Constant FMU_1_SIZES[] = {{0}};
 static double FMU_1_LAST_PARAMETERS[2];
 static const uint32_t FMU_1_TRIGGERS_0_REFERENCES[] = {8, 0};
 static const int64_t FMU_1_TRIGGERS_0_PLACES[] = {4, 0};
@@ -83,8 +85,8 @@ static const ClockStart FMU_1_CLOCK_STARTS[] = {{"tick", NAN, 0.0, 0}, {"sample"
 static double FMU_1_LAST_INPUTS[2];
 static Events FMU_1_EVENTS = {.set = FMU_1_DISCRETE, .n_set = FMU_1_DISCRETE_COUNT, .last = FMU_1_LAST_INPUTS};
 static const FmuPlan FMUS[] = {
-    {"fmu_2", 0, 2, 0, 0.0, "turntable.fmus/0", "binaries/linux64/one.so", "{1}", 1, FMU_0_START, {FMU_0_HELD, FMU_0_HELD_TYPES, 1}, {FMU_0_DISCRETE, FMU_0_DISCRETE_TYPES, 0}, {FMU_0_PARAMETERS, FMU_0_PARAMETERS_TYPES, 0}, {FMU_0_OUTPUTS, FMU_0_OUTPUTS_TYPES, 1}, FMU_0_LAST_PARAMETERS, 0, 0, 0},
-    {"fmu_3", 1, 3, 0, 0.0, "turntable.fmus/1", "binaries/x86_64-linux/one.so", "{1}", 2, FMU_1_START, {FMU_1_HELD, FMU_1_HELD_TYPES, 1}, {FMU_1_DISCRETE, FMU_1_DISCRETE_TYPES, 1}, {FMU_1_PARAMETERS, FMU_1_PARAMETERS_TYPES, 1}, {FMU_1_OUTPUTS, FMU_1_OUTPUTS_TYPES, 1}, FMU_1_LAST_PARAMETERS, &FMU_1_EVENTS, &FMU_1_CLOCKS, FMU_1_CLOCK_STARTS},
+    {"fmu_2", 0, 2, 0, 0.0, "turntable.fmus/0", "binaries/linux64/one.so", "{1}", 0, FMU_0_SIZES, 1, FMU_0_START, {FMU_0_HELD, FMU_0_HELD_TYPES, 1}, {FMU_0_DISCRETE, FMU_0_DISCRETE_TYPES, 0}, {FMU_0_PARAMETERS, FMU_0_PARAMETERS_TYPES, 0}, {FMU_0_OUTPUTS, FMU_0_OUTPUTS_TYPES, 1}, FMU_0_LAST_PARAMETERS, 0, 0, 0},
+    {"fmu_3", 1, 3, 0, 0.0, "turntable.fmus/1", "binaries/x86_64-linux/one.so", "{1}", 0, FMU_1_SIZES, 2, FMU_1_START, {FMU_1_HELD, FMU_1_HELD_TYPES, 1}, {FMU_1_DISCRETE, FMU_1_DISCRETE_TYPES, 1}, {FMU_1_PARAMETERS, FMU_1_PARAMETERS_TYPES, 1}, {FMU_1_OUTPUTS, FMU_1_OUTPUTS_TYPES, 1}, FMU_1_LAST_PARAMETERS, &FMU_1_EVENTS, &FMU_1_CLOCKS, FMU_1_CLOCK_STARTS},
     {0}};
 static const Copy WIRES_0[] = {
     {0}};
