@@ -877,18 +877,31 @@ KINDS = {
     "general": """<general name="m" joint="j" dyntype="filter" dynprm="0.1" gaintype="affine"
         gainprm="3 1 -1" biastype="affine" biasprm="0.1 -2 -1" gear="1.5" ctrlrange="-1 1"/>""",
     "integrator": '<general name="m" joint="j" dyntype="integrator" gainprm="4"/>',
+    "pid": '<pid name="m" joint="j" kp="20" ki="30" kv="2" gear="1.5"/>',
+    "pid with limits": """<pid name="m" joint="j" kp="20" ki="30" kv="2" imax="0.05"
+        posrange="-0.4 0.4" forcerange="-9 9" input="pos vel ff"/>""",
+    "proportional controller": '<pid name="m" joint="j" kp="20" kv="2" input="pos"/>',
+    "dcmotor": '<dcmotor name="m" joint="j" motorconst="0.5" resistance="2" gear="3"/>',
+    "dcmotor with inductance": """<dcmotor name="m" joint="j" motorconst="0.5" resistance="2"
+        inductance="0.05" gear="3"/>""",
+    "tendon": '<position name="m" tendon="pull" kp="20" kv="2" gear="1.5" forcerange="-9 9"/>',
     "limited filter": """<general name="m" joint="j" dyntype="filterexact" dynprm="0.1" gainprm="3"
         actlimited="true" actrange="-1 0.3" forcerange="-1 0.8"/>""",
 }
 
 
+PULL = """<tendon><fixed name="pull"><joint joint="j" coef="0.8"/>
+    <joint joint="k" coef="-0.5"/></fixed></tendon>"""
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_step_response_of_each_actuator_kind_matches_mujoco(read, kind):
     # MuJoCo's RK4 with steps of 0.2 ms and 0.1 ms; their difference bounds the error of its steps
-    more = f"<actuator>{KINDS[kind]}</actuator>"
+    more = f"{PULL}<actuator>{KINDS[kind]}</actuator>"
     text, u, t = mjcf(ROBOTS["hinges"], more), 0.7, 0.4
     plant = described_plant(read(text), joint_friction=True, actuators=True)
-    result = run(plant, 1e-3, round(t * 1e3), h=2.5e-4, m_command=u)
+    commands = {port.name: u for port in plant.inputs if port.name.startswith("m_")}
+    result = run(plant, 1e-3, round(t * 1e3), h=2.5e-4, **commands)
     found = np.r_[result["q"][-1], result["qd"][-1]]
     ends = []
     for dt in (2e-4, 1e-4):
@@ -896,6 +909,7 @@ def test_step_response_of_each_actuator_kind_matches_mujoco(read, kind):
         m.opt.timestep, m.opt.integrator = dt, mujoco.mjtIntegrator.mjINT_RK4
         data = mujoco.MjData(m)
         data.ctrl[:] = u
+        assert m.nu == len(commands)
         for _ in range(round(t / dt)):
             mujoco.mj_step(m, data)
         ends.append(np.r_[data.qpos - m.qpos0, data.qvel])
@@ -904,17 +918,43 @@ def test_step_response_of_each_actuator_kind_matches_mujoco(read, kind):
     assert_allclose(found, limit, atol=1e-6)
 
 
-def test_unsupported_mjcf_actuators_are_ignored_with_a_warning(read):
-    more = '<actuator><muscle name="slow" joint="j" lengthrange="0 1"/></actuator>'
-    robot = read(mjcf(ROBOTS["hinges"], more))
+@pytest.mark.parametrize(
+    ("actuator", "reason"),
+    [
+        ('<muscle name="m" joint="j" lengthrange="0 1"/>', "is not an affine actuator, a PID"),
+        ('<motor name="m" site="s" gear="1 0 0 0 0 0"/>', "does not act on a hinge, a slide or"),
+        ('<motor name="m" tendon="bent"/>', "does not act on a hinge, a slide or a fixed tendon"),
+        ('<pid name="m" joint="j" kp="2" slewmax="3"/>', "has a slewmax"),
+        ('<pid name="m" joint="j" kp="2" kv="1" velrange="-1 1"/>', "with a velocity range"),
+        (
+            '<dcmotor name="m" joint="j" motorconst="1" resistance="2" cogging="0.1 6 0"/>',
+            "is a DC motor with a controller, cogging",
+        ),
+        (
+            '<dcmotor name="m" joint="j" motorconst="1" resistance="2" inductance="1"'
+            ' ctrlrange="-1 2"/>',
+            "an unsymmetric range",
+        ),
+    ],
+)
+def test_unsupported_mjcf_actuators_are_ignored_with_their_line(read, actuator, reason):
+    sites = '<site name="s"/></body>'
+    bent = '<tendon><spatial name="bent"><site site="s"/><site site="t"/></spatial></tendon>'
+    world = ROBOTS["hinges"].replace("</body></body>", f'<site name="t"/></body>{sites}')
+    text = mjcf(world, f"{bent}<actuator>{actuator}</actuator>")
+    robot = read(text)
     assert robot.actuators == ()
-    assert any("actuator 'slow' is not an affine actuator" in said for said in robot.warnings)
+    line = text[: text.index('name="m"')].count("\n") + 1
+    said = [one for one in robot.warnings if "actuator 'm'" in one]
+    assert len(said) == 1
+    assert said[0].startswith(f"line {line}: actuator 'm' ")
+    assert reason in said[0]
     with pytest.raises(ValueError, match="has no supported actuators"):
         described_plant(robot, actuators=True)
 
 
 def test_activation_of_an_actuator_is_equal_after_a_round_trip_through_json(read, tmp_path):
-    more = "".join(f"<actuator>{text}</actuator>" for text in KINDS.values())
+    more = PULL + "".join(f"<actuator>{text}</actuator>" for text in KINDS.values())
     for k in range(len(KINDS)):
         more = more.replace('name="m"', f'name="m{k}"', 1)
     robot = read(mjcf(ROBOTS["hinges"], more))

@@ -15,6 +15,15 @@ BLOCKS += ["trapezoid", "playback", "sampled pd", "encoder", "springs in a loop"
 SCRIPTS = ["planar2_robot_fmu", "planar2_sampled_pd_fmu"]  # a plant, a sampled block
 
 ESSENTIAL = {
+    "robot_description/test_mjcf.py": {
+        "test_step_response_of_each_actuator_kind_matches_mujoco": [
+            "motor",
+            "pid with limits",
+            "dcmotor with inductance",
+            "tendon",
+        ],
+        "test_unsupported_mjcf_actuators_are_ignored_with_their_line": ["*muscle*", "*slewmax*"],
+    },
     "cosim/test_sampled_parts.py": {
         "test_all_forms_of_a_sampled_block_compute_equal_samples": ["delay"],
         "test_delay_in_a_system_is_a_multiple_of_its_sample_time": [

@@ -580,9 +580,15 @@ class AffineMotor(Motor):
         da/dt = (u - a) / time_constant         filter
         da/dt = u                               integrator, with integrates=True
 
-    `activation_limits` bound this state. The fields `gain` and `bias` are the constant terms, and
-    `gain_position`, `gain_velocity`, `bias_position` and `bias_velocity` the other terms. A field
-    that is None has no term and no parameter. The gains have no unit, because a robot file does not
+        da/dt = u - angle - offset              integral of a PID controller, with ki
+
+    With `ki`, the activation does not replace the command: torque = (gain . r) u + ki a + bias . r.
+    `velocity_gain` adds the input `velocity`, a velocity setpoint times this gain, and
+    `has_feedforward` the input `feedforward`, a torque. `activation_limits` bound the state.
+
+    The fields `gain` and `bias` are the constant terms, and `gain_position`, `gain_velocity`,
+    `bias_position` and `bias_velocity` the other terms. A field that is None has no term and no
+    parameter. The gains have no unit, because a robot file does not
     define the unit of the command. A servo requires the law torque = a, with a gain of 1, no other
     terms and no integrator.
 
@@ -601,6 +607,10 @@ class AffineMotor(Motor):
     time_constant: Any = None
     integrates: bool = False
     inertia: Any = None
+    ki: Any = None
+    offset: Any = None
+    velocity_gain: Any = None
+    has_feedforward: bool = False
     command_limits: tuple[float, float] = (-np.inf, np.inf)
     activation_limits: tuple[float, float] = (-np.inf, np.inf)
     torque_limits: tuple[float, float] = (-np.inf, np.inf)
@@ -613,12 +623,17 @@ class AffineMotor(Motor):
         "bias_velocity": Number("number", "torque per rotor speed"),
         "time_constant": Number("time", "time constant of the activation", positive=True),
         "inertia": Number("rotor inertia", "inertia of the rotor", 0.0),
+        "ki": Number("number", "torque per integral of the position error"),
+        "offset": Number("number", "position setpoint at the rotor angle zero"),
+        "velocity_gain": Number("number", "torque per velocity setpoint"),
     }
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.integrates and self.time_constant is not None:
             raise ValueError("an AffineMotor either integrates or has a time_constant, not both")
+        if self.ki is not None and (self.integrates or self.time_constant is not None):
+            raise ValueError("an AffineMotor with ki neither integrates nor has a time_constant")
         for name in ("command_limits", "activation_limits", "torque_limits"):
             limits = getattr(self, name)
             if np.shape(limits) != (2,) or np.asarray(limits).dtype.kind not in "fiu":
@@ -631,11 +646,16 @@ class AffineMotor(Motor):
 
     def commands(self, loop: CurrentLoop | None) -> tuple[Signal, ...]:
         del loop
-        return (Signal("command", "number", "command"),)
+        found = [Signal("command", "number", "command")]
+        if self.velocity_gain is not None:
+            found.append(Signal("velocity", "number", "velocity setpoint"))
+        if self.has_feedforward:
+            found.append(Signal("feedforward", "number", "feedforward torque"))
+        return tuple(found)
 
     def states(self, loop: CurrentLoop | None) -> tuple[Signal, ...]:
         del loop
-        if not self.integrates and self.time_constant is None:
+        if not self.integrates and self.time_constant is None and self.ki is None:
             return ()
         start = float(np.clip(0.0, *self.activation_limits))
         return (Signal("activation", "number", "activation", start),)
@@ -651,16 +671,28 @@ class AffineMotor(Motor):
         del loop
         u = command["command"] if torque is None else torque
         a, rates = clip_with_events(u, *self.command_limits), dict[str, Any]()
-        if self.states(None):
-            rates["activation"] = self._activation_rate(a, x["activation"])
-            a = clip_with_events(x["activation"], *self.activation_limits)
         gain = _affine(self.gain, self.gain_position, self.gain_velocity, rotor)
         bias = _affine(self.bias, self.bias_position, self.bias_velocity, rotor)
+        if self.ki is not None:
+            error = a - rotor.angle if self.offset is None else a - rotor.angle - self.offset
+            integral = x["activation"]
+            rates["activation"] = self._within_limits(error, integral)
+            bias = bias + self.ki * clip_with_events(integral, *self.activation_limits)
+        elif self.states(None):
+            rates["activation"] = self._activation_rate(a, x["activation"])
+            a = clip_with_events(x["activation"], *self.activation_limits)
+        if self.velocity_gain is not None:
+            bias = bias + self.velocity_gain * command["velocity"]
+        if self.has_feedforward:
+            bias = bias + command["feedforward"]
         return Response(clip_with_events(gain * a + bias, *self.torque_limits), rates, {})
 
     @property
     def servo_fault(self) -> str | None:
-        terms = ("gain_position", "gain_velocity", "bias", "bias_position", "bias_velocity")
+        terms = (
+            *("gain_position", "gain_velocity", "bias", "bias_position", "bias_velocity"),
+            *("ki", "velocity_gain", "has_feedforward"),
+        )
         if self.gain == 1.0 and not any(getattr(self, term) for term in terms):
             return "the motor integrates its command" if self.integrates else None
         return "its torque must equal its command, with a gain of 1 and no other terms"
@@ -682,7 +714,10 @@ class AffineMotor(Motor):
 
     def _activation_rate(self, u: Any, a: Any) -> Any:
         """Return da/dt [1/s], which is zero at a limit in the direction of the limit."""
-        rate = u if self.integrates else (u - a) / self.time_constant
+        return self._within_limits(u if self.integrates else (u - a) / self.time_constant, a)
+
+    def _within_limits(self, rate: Any, a: Any) -> Any:
+        """Return the rate of the activation a, or zero at a limit in the direction of the limit."""
         lower, upper = self.activation_limits
         if np.isfinite(upper):
             rate = select(less(a, upper), rate, minimum(rate, 0.0))

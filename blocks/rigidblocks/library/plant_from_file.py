@@ -31,7 +31,7 @@ from rigidblocks.dynamics.force_laws import (
 from rigidblocks.dynamics.forward import crba
 from rigidblocks.dynamics.joint_kinematics import floating_base_body
 from rigidblocks.dynamics.kinematics import body_poses, body_velocities
-from rigidblocks.dynamics.motors import AffineMotor, Rotor, TorqueMotor
+from rigidblocks.dynamics.motors import AffineMotor, DCMotor, Motor, Rotor, TorqueMotor
 from rigidblocks.library.closed_loops import ClosedLoopPlant
 from rigidblocks.library.controllers import PDController
 from rigidblocks.library.described_sensors import SensedPlant
@@ -239,10 +239,20 @@ def described_drives(robot: RobotDescription) -> tuple[Drive, ...]:
             indices, weights = zip((one.joint, 1.0), *one.others, strict=True)
             joint = JointSum(tuple(robot.model.joint_names[k] for k in indices), weights)
             effort = np.inf  # a limit of one joint does not limit the force along the sum
-        motor = TorqueMotor() if one.motor == "torque" else _affine_motor(one)
+        motor = _described_motor(one)
         limit = effort if np.isfinite(effort) else None
         drives.append(Drive(name, joint, motor, Gearbox(one.gear), effort=limit))
     return tuple(drives)
+
+
+def _described_motor(actuator: Actuator) -> Motor:
+    """Return the motor of an actuator."""
+    if actuator.motor == "torque":
+        return TorqueMotor()
+    if actuator.winding is None:
+        return _affine_motor(actuator)
+    most = actuator.control[1]
+    return DCMotor(*actuator.winding, voltage_max=most if np.isfinite(most) else None)
 
 
 def _affine_motor(actuator: Actuator) -> AffineMotor:
@@ -252,8 +262,14 @@ def _affine_motor(actuator: Actuator) -> AffineMotor:
     )
     terms = {f"gain{name}": value for name, value in gain.items() if value or not name}
     terms |= {f"bias{name}": value for name, value in bias.items() if value}
+    if actuator.pid is not None:
+        ki, offset, velocity_gain = actuator.pid
+        terms |= {"ki": ki} if ki else {}
+        terms |= {"offset": offset} if ki and offset else {}
+        terms |= {"velocity_gain": velocity_gain} if velocity_gain else {}
     return AffineMotor(
         **terms,
+        has_feedforward=actuator.feedforward,
         time_constant=actuator.time_constant if actuator.dynamics == "filter" else None,
         integrates=actuator.dynamics == "integrator",
         command_limits=actuator.control,

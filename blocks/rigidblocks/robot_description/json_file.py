@@ -665,7 +665,10 @@ def _coupling(node: Node, model: Model | PlanarModel) -> Coupling:
 
 
 # optional keys of an actuator
-_ACTUATOR_OPTIONS = ("dynamics", "time_constant", "activation", "others", "motor")
+_ACTUATOR_OPTIONS = (
+    *("dynamics", "time_constant", "activation", "others", "motor", "winding", "pid"),
+    "feedforward",
+)
 
 
 def _actuator(node: Node, model: Model | PlanarModel) -> Actuator:
@@ -690,8 +693,13 @@ def _actuator(node: Node, model: Model | PlanarModel) -> Actuator:
     motor = node.get("motor")
     if motor is not None:
         values["motor"] = motor.text()
-        if values["motor"] not in ("affine", "torque"):
-            raise motor.error(f"is '{values['motor']}'; it must be affine or torque")
+        if values["motor"] not in ("affine", "torque", "dc"):
+            raise motor.error(f"is '{values['motor']}'; it must be affine, torque or dc")
+    for key in ("winding", "pid"):
+        if (given := node.get(key)) is not None:
+            values[key] = tuple(given.array(3).tolist())
+    if (given := node.get("feedforward")) is not None:
+        values["feedforward"] = given.value is True
     joint = _single(node["joint"], model)
     values["others"] = tuple(_other_joint(item, model, joint) for item in node.items("others"))
     return Actuator(node["name"].text(), joint, node["gear"].number(), **values)

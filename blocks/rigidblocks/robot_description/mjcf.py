@@ -486,6 +486,8 @@ class _Reader:
         is_whole = len(written) == m.neq  # False if other files contain constraints
         self.equality_lines = [e.sourceline if is_whole else None for e in written]
         self.equality_lines += [None] * (m.neq - len(written))
+        motors, count = root.findall("actuator/*"), len(m.actuator_trntype)
+        self.actuator_lines = [e.sourceline for e in motors] if len(motors) == count else []
         self.body = [WORLD, *self._names("body", m.nbody)[1:]]
         self.tendon = self._names("tendon", m.ntendon)
         self.joint = self._names("jnt", m.njnt, "joint")
@@ -803,37 +805,87 @@ class _Reader:
         return found
 
     def actuators(self) -> list[tuple[list[str], Actuator]]:
-        """Return the actuators of hinges and slides; warn about all other actuators."""
-        m, names = self.m, self._names("actuator", self.m.nu)
+        """Return the actuators along joint positions; warn about all other actuators."""
+        count = len(self.m.actuator_trntype)
         found = []
-        for k, name in enumerate(names):
-            j = int(m.actuator_trnid[k, 0])
-            at_joint = m.actuator_trntype[k] in (0, 1) and m.jnt_type[j] > BALL
-            if at_joint and j in self._locked_joints():
-                text = f"acts on joint '{self.joint[j]}', which is fixed, and is ignored"
-                self.warnings.append(f"actuator '{name}' {text}")
-                continue
-            plain = m.actuator_dyntype[k] <= FILTER_EXACT and m.actuator_plugin[k] < 0
-            plain &= not (hasattr(m, "actuator_delay") and m.actuator_delay[k])
-            if at_joint and plain and max(m.actuator_gaintype[k], m.actuator_biastype[k]) <= AFFINE:
-                found.append(([self.joint[j]], self._actuator(k, j, name)))
+        for k, name in enumerate(self._names("actuator", count)):
+            numbers, weights = self._moved_joints(k)
+            locked = [j for j in numbers if j in self._locked_joints()]
+            reason = self._unread_law(k) if numbers else _NO_JOINTS
+            if locked:
+                joint = f"'{self.joint[locked[0]]}'"
+                text = f"acts on joint {joint}, which is fixed, and is ignored"
+                self.warnings.append(f"{self._actuator_line(k)}actuator '{name}' {text}")
+            elif reason is not None:
+                text = f"actuator '{name}' {reason} and is ignored"
+                self.warnings.append(f"{self._actuator_line(k)}{text}")
             else:
-                text = "is not an affine actuator of a hinge or slide and is ignored"
-                self.warnings.append(f"actuator '{name}' {text}")
+                joints = [self.joint[j] for j in numbers]
+                found.append((joints, self._actuator(k, numbers, weights, name)))
         return found
 
-    def _actuator(self, k: int, j: int, name: str) -> Actuator:
-        """Return actuator k of joint j; its gain and bias are functions of the joint position."""
-        m, gear = self.m, float(self.m.actuator_gear[k, 0])
-        length_at_zero = gear * float(m.qpos0[m.jnt_qposadr[j]])
-        gain, bias = (
-            _shift_affine_law(m_type[k], prm[k], length_at_zero)
-            for m_type, prm in (
-                (m.actuator_gaintype, m.actuator_gainprm),
-                (m.actuator_biastype, m.actuator_biasprm),
-            )
-        )
-        control = int(m.actuator_ctrladr[k]) if hasattr(m, "actuator_ctrladr") else k
+    def _actuator_line(self, k: int) -> str:
+        """Return the line of actuator k as the start of a warning, or "" if it is unknown."""
+        return f"line {self.actuator_lines[k]}: " if self.actuator_lines else ""
+
+    def _moved_joints(self, k: int) -> tuple[list[int], list[float]]:
+        """Return the hinges and slides that actuator k moves, and their weights in its length.
+
+        Both are empty if the length is not a weighted sum of joint positions.
+        """
+        m, number = self.m, int(self.m.actuator_trnid[k, 0])
+        if m.actuator_trntype[k] in (0, 1):
+            return ([number], [1.0]) if m.jnt_type[number] > BALL else ([], [])
+        wraps = _wraps(m, number) if m.actuator_trntype[k] == TENDON_LENGTH else None
+        if wraps is None or not np.all(m.wrap_type[wraps] == AT_JOINT):
+            return [], []
+        terms = dict[int, float]()
+        for j, weight in zip(m.wrap_objid[wraps], m.wrap_prm[wraps], strict=True):
+            terms[int(j)] = terms.get(int(j), 0.0) + float(weight)
+        terms = {j: weight for j, weight in terms.items() if weight}
+        return list(terms), list(terms.values())
+
+    def _unread_law(self, k: int) -> str | None:
+        """Return the reason why the force law of actuator k is not read, or None."""
+        m, dynamics = self.m, int(self.m.actuator_dyntype[k])
+        if m.actuator_plugin[k] >= 0 or (hasattr(m, "actuator_delay") and m.actuator_delay[k]):
+            return "has a plugin or a delay"
+        if dynamics == PID_STATES or m.actuator_gaintype[k] == PID_GAIN:
+            inputs = _control_inputs(m, k)
+            limited = m.actuator_ctrllimited[self._first_control(k) :][1 : len(inputs)]
+            if "position" not in inputs or np.any(limited):
+                return "is a PID controller without a position input or with a velocity range"
+            return "has a slewmax" if m.actuator_dynprm[k, 1] else None
+        if dynamics == DC_STATES:
+            return self._unread_motor(k)
+        if dynamics > FILTER_EXACT or max(m.actuator_gaintype[k], m.actuator_biastype[k]) > AFFINE:
+            return "is not an affine actuator, a PID controller or a DC motor"
+        return None
+
+    def _unread_motor(self, k: int) -> str | None:
+        """Return the reason why the law of the DC motor k is not read, or None."""
+        m, control = self.m, self._first_control(k)
+        parts = m.actuator_gainprm[k, 2:], m.actuator_biasprm[k], m.actuator_dynprm[k, 1:]
+        if _control_inputs(m, k) != ["voltage"] or any(map(np.any, parts)):
+            return "is a DC motor with a controller, cogging, friction, a temperature or saturation"
+        if not m.actuator_dynprm[k, 0]:
+            return None
+        lower, upper = m.actuator_ctrlrange[control]
+        if m.actuator_forcelimited[k] or (m.actuator_ctrllimited[control] and lower != -upper):
+            return "is a DC motor with an inductance and a torque limit or an unsymmetric range"
+        return None
+
+    def _first_control(self, k: int) -> int:
+        """Return the index of the first control of actuator k."""
+        return int(self.m.actuator_ctrladr[k]) if hasattr(self.m, "actuator_ctrladr") else k
+
+    def _actuator(self, k: int, numbers: list[int], weights: list[float], name: str) -> Actuator:
+        """Return actuator k; its gain and bias are functions of the joint positions."""
+        m = self.m
+        scale = float(m.actuator_gear[k, 0])
+        starts = (float(m.qpos0[m.jnt_qposadr[j]]) for j in numbers)
+        length_at_zero = scale * sum(w * q for w, q in zip(weights, starts, strict=True))
+        control = self._first_control(k)
         command, force = (
             tuple(values[at].tolist()) if limited[at] else (-np.inf, np.inf)
             for limited, values, at in (
@@ -841,7 +893,33 @@ class _Reader:
                 (m.actuator_forcelimited, m.actuator_forcerange, k),
             )
         )
-        return Actuator(name, j, gear, gain, bias, command, force, **self._actuator_dynamics(k))
+        others = tuple((-1, weight / weights[0]) for weight in weights[1:])
+        options: dict[str, Any] = {"control": command, "force": force, "others": others}
+        options |= self._actuator_law(k, length_at_zero)
+        return Actuator(name, -1, scale * weights[0], **options)
+
+    def _actuator_law(self, k: int, length_at_zero: float) -> dict[str, Any]:
+        """Return the fields of `Actuator` that define the force law and the dynamics."""
+        m = self.m
+        bias = _shift_affine_law(m.actuator_biastype[k], m.actuator_biasprm[k], length_at_zero)
+        if m.actuator_gaintype[k] == PID_GAIN:
+            kp, kv = -float(m.actuator_biasprm[k, 1]), -float(m.actuator_biasprm[k, 2])
+            inputs, most = _control_inputs(m, k), float(m.actuator_dynprm[k, 0])
+            ki = float(m.actuator_gainprm[k, 0]), length_at_zero
+            return {
+                "gain": (kp, 0.0, 0.0),
+                "bias": bias,
+                "pid": (*ki, kv if "velocity" in inputs else 0.0),
+                "feedforward": "feedforward" in inputs,
+                **({"activation": (-most, most)} if most else {}),
+            }
+        if m.actuator_dyntype[k] == DC_STATES:
+            R, constant = (float(x) for x in m.actuator_gainprm[k, :2])
+            if delay := float(m.actuator_dynprm[k, 0]):
+                return {"motor": "dc", "winding": (R, R * delay, constant)}
+            return {"gain": (constant / R, 0.0, 0.0), "bias": (0.0, 0.0, -(constant**2) / R)}
+        gain = _shift_affine_law(m.actuator_gaintype[k], m.actuator_gainprm[k], length_at_zero)
+        return {"gain": gain, "bias": bias, **self._actuator_dynamics(k)}
 
     def _actuator_dynamics(self, k: int) -> dict[str, Any]:
         """Return the fields of `Actuator` that define the activation dynamics of actuator k."""
@@ -874,6 +952,17 @@ class _Reader:
             pair = self.joint[one], self.joint[two]
             found[one] = ParsedMimicJoint(line or 0, *pair, ratio, offset)
         return list(found.values())
+
+
+TENDON_LENGTH = 3  # mjtTrn
+DC_STATES, PID_STATES, PID_GAIN = 5, 6, 5  # mjtDyn and mjtGain of MuJoCo 4
+_INPUTS = {1: "position", 2: "velocity", 4: "feedforward", 8: "voltage"}  # mjtCtrlInput
+_NO_JOINTS = "does not act on a hinge, a slide or a fixed tendon"
+
+
+def _control_inputs(m: Any, k: int) -> list[str]:
+    """Return the kinds of the control inputs of a PID controller or DC motor."""
+    return [name for flag, name in _INPUTS.items() if int(m.actuator_ctrlspec[k]) & flag]
 
 
 def _unit(quaternion: Array) -> Array:

@@ -61,8 +61,15 @@ class Actuator(NamedTuple):
 
     `others` contains the indices of other joints and their weights. If it is not empty, q is the
     joint position plus the weighted sum of the positions of the other joints, and the torque of
-    another joint is its weight times tau. The field `motor` is "affine", or "torque" if the command
-    is the torque of a motor [N m], as in URDF.
+    another joint is its weight times tau.
+
+    The field `motor` is "affine", "torque" if the command is the torque of a motor [N m], as in
+    URDF, or "dc" if it is the voltage of a DC motor. `winding` contains the resistance, the
+    inductance and the torque constant of this motor.
+
+    `pid` contains ki, the setpoint at q = 0 and the gain kv of the velocity setpoint of a PID
+    controller. The controller adds ki a + kv u_v to the force, with da/dt = u - gear q - setpoint.
+    With `feedforward`, it has an input that adds to the force.
 
     The activation a is the control input u, or a state. If `dynamics` is "filter", da/dt = (u - a)
     / time_constant. If `dynamics` is "integrator", da/dt = u. `control` limits u, `activation`
@@ -82,6 +89,9 @@ class Actuator(NamedTuple):
     activation: tuple[float, float] = (-np.inf, np.inf)
     others: tuple[tuple[int, float], ...] = ()
     motor: str = "affine"
+    winding: tuple[float, float, float] | None = None
+    pid: tuple[float, float, float] | None = None
+    feedforward: bool = False
 
 
 class PointSpring(NamedTuple):
