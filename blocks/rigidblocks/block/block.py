@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rigidblocks.block.port import Port, Record, Values, finite, flatten, record
+from rigidblocks.block.units import unit_text
 from rigidblocks.common.display_hooks import html_table
 from rigidblocks.common.name_hints import HintedType, close_match_hint, suggestion
 from rigidblocks.spatial.immutable_data import Immutable, is_frozen, read_only
@@ -296,7 +297,7 @@ class Block(metaclass=HintedType):
         """Return an HTML table of the block's ports for notebooks."""
         sides = (("input", self.inputs), ("output", self.outputs), ("parameter", self.parameters))
         rows = (
-            (side, port.name, str(port.shape), " ".join(dict.fromkeys(port.units)), port.doc)
+            (side, port.name, str(port.shape), unit_text(port.units), port.doc)
             for side, ports in sides
             for port in ports
         )

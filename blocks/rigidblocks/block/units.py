@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.util import find_spec
 from math import pi
@@ -27,6 +27,11 @@ _SYMBOLS: dict[str, dict[str, int]] = {
     "Hz": {"s": -1},
     "V": {"kg": 1, "m": 2, "s": -3, "A": -1},
 }
+
+
+def unit_text(units: Iterable[str]) -> str:
+    """Return the distinct units of a signal for messages and labels, such as "rad, m"."""
+    return ", ".join(dict.fromkeys(units))
 
 
 def base_units(unit: str) -> dict[str, int]:

@@ -81,7 +81,7 @@ SYNONYMS = (
 )
 
 
-# advice by function or class, and by unknown argument names; "" stands for any unknown argument
+# advice by function or class ("*" for all), and by unknown argument names ("" for all)
 ADVICE = {
     "LowPass": {
         "cutoff fc f_c f frequency bandwidth": "for a cutoff frequency f, T = 1 / (2 pi f)"
@@ -92,6 +92,7 @@ ADVICE = {
     },
     "grid": {"": "names have dots: grid({'pd.kp[1]': [20.0, 40.0]})"},
     "connect": {"gain k factor": "insert a Gain block"},
+    "*": {"like": "write system.add(name, block, like='arm.q')"},
 }
 
 
@@ -161,7 +162,7 @@ def wrong_call(
     unknown = next((one for one in named if one not in known), None)
     if unknown is None:
         return None
-    advice = ADVICE.get(name, {}).items()
+    advice = (*ADVICE.get(name, {}).items(), *ADVICE["*"].items())
     text = next((text for words, text in advice if unknown in words.split() or not words), None)
     return f"{name}() has no argument '{unknown}'; {text or argument_hint(unknown, known)}"
 

@@ -13,6 +13,7 @@ import numpy as np
 from rigidblocks.block.adaptive_methods import Adaptive, Method, is_implicit
 from rigidblocks.block.block import Block, Port
 from rigidblocks.block.radau import MAX_ITERATIONS
+from rigidblocks.block.units import unit_text
 from rigidblocks.common.escaping import html_text
 from rigidblocks.common.package_info import __version__
 from rigidblocks.cosim.graph.combined_memory import PortsOfParts
@@ -219,7 +220,7 @@ def _table(title: str, ports: Iterable[Port]) -> Iterator[str]:
 def _row(port: Port) -> str:
     shape = " x ".join(map(str, port.shape)) or "scalar"
     start = "" if port.start is None else _numbers(np.ravel(port.start))
-    cells = (shape, ", ".join(dict.fromkeys(port.units)), start, _range(port), port.doc)
+    cells = (shape, unit_text(port.units), start, _range(port), port.doc)
     name = f"<td><code>{html_text(port.name)}</code></td>"
     return f"<tr>{name}{''.join(f'<td>{html_text(cell)}</td>' for cell in cells)}</tr>"
 

@@ -14,6 +14,7 @@ from rigidblocks.block.block import Port
 from rigidblocks.block.external_functions import StagedBlock
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.block.stepper import advance, initialize
+from rigidblocks.block.units import unit_text
 from rigidblocks.common.charts import Chart, chart_style, chart_svg
 from rigidblocks.common.escaping import csv_line, xml_text
 from rigidblocks.common.optional_imports import install_command
@@ -227,7 +228,7 @@ def _charts(run: ReferenceRun) -> Iterator[Chart]:
     for port in run.memory.block.outputs:
         if shown := [name for name in port.element_names if name in columns]:
             rows = [round_to_largest(run.rows[:, columns[name]]) for name in shown]
-            title = f"{port.name} [{', '.join(dict.fromkeys(port.units))}]"
+            title = f"{port.name} [{unit_text(port.units)}]"
             yield Chart(title, t, dict(zip(_names(port, shown), rows, strict=True)))
 
 

@@ -17,6 +17,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 import numpy as np
 
+from rigidblocks.block.units import unit_text
 from rigidblocks.common.charts import Chart, chart_style, chart_svg
 from rigidblocks.common.escaping import html_text, xml_characters, xml_text
 from rigidblocks.common.name_hints import HintedType, argument_hint
@@ -582,7 +583,7 @@ def _chart(checked: Checked, result: Result) -> Chart:
     rows = sorted({k for y in lines.values() for k in _few(y, most)})
     levels = {name: level for name, level in _levels(checked).items() if np.isfinite(level)}
     unit = result.unit(signal)
-    title = f"{signal} [{unit if isinstance(unit, str) else ', '.join(dict.fromkeys(unit))}]"
+    title = f"{signal} [{unit if isinstance(unit, str) else unit_text(unit)}]"
     moment = {f"t = {checked.found.t:g} s": checked.found.t}
     drawn = {name: y[rows] for name, y in lines.items()}
     return Chart(title, result.time[rows], drawn, levels, moment)

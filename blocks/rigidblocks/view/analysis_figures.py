@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rigidblocks.block.units import unit_text
 from rigidblocks.cosim.results.result import Result, curves_of, finished_figure, names_of, panels
 from rigidblocks.spatial.spatial import Array
 
@@ -205,7 +206,7 @@ def _draw_events(axis: "Axes", result: Result, kinds: Sequence[str]) -> None:
 
 def _unit(result: Result, name: str) -> str:
     units = result.unit(name)
-    return units if isinstance(units, str) else " ".join(dict.fromkeys(units))
+    return units if isinstance(units, str) else unit_text(units)
 
 
 def _ends(result: Result, name: str) -> list[str]:

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 
 from rigidblocks.block.block import Block, Record
 from rigidblocks.block.port import TEXTUAL
+from rigidblocks.block.units import unit_text
 from rigidblocks.common.escaping import html_text
 from rigidblocks.common.format_error import FormatError
 from rigidblocks.common.name_hints import suggestion
@@ -368,7 +369,7 @@ def signal_of(result: Result, name: str, rows: Array) -> dict[str, Any]:
     """
     values = curves_of(result, name)[rows]
     units = result.unit(name)
-    unit = units if isinstance(units, str) else " ".join(dict.fromkeys(units))
+    unit = units if isinstance(units, str) else unit_text(units)
     ends = [one[len(name) :] or name.rpartition(".")[2] for one in names_of(result, name)]
     columns = [encode_base64(np.clip(np.nan_to_num(column), -1e30, 1e30)) for column in values.T]
     return {"name": name, "unit": unit, "elements": ends, "columns": columns}

@@ -25,6 +25,7 @@ import numpy as np
 
 from rigidblocks.block.block import Port
 from rigidblocks.block.port import TEXTUAL
+from rigidblocks.block.units import unit_text
 from rigidblocks.common.name_hints import suggestion
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.results.result import Result
@@ -478,5 +479,5 @@ def _signals(ports: Sequence[Port], places: Mapping[str, range]) -> Any:
     for name in sort_signals(list(known)):
         port = known[name]
         ends = [one[len(name) :] or name.rpartition(".")[2] for one in port.element_names]
-        unit = " ".join(dict.fromkeys(port.units))
+        unit = unit_text(port.units)
         yield {"name": name, "unit": unit, "elements": ends, "places": list(places[name])}

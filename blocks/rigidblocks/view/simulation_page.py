@@ -12,6 +12,7 @@ from rigidblocks.block.adaptive_methods import Method, longest_step
 from rigidblocks.block.block import Port
 from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory_layout import Memory
+from rigidblocks.block.units import unit_text
 from rigidblocks.contact.rigid_contact_plant import RigidContactPlant
 from rigidblocks.contact.world_plant import PlantOfMembers
 from rigidblocks.cosim.graph.fused_system import FusedSystem
@@ -241,7 +242,7 @@ def _signals(memory: Memory) -> Iterator[dict[str, Any]]:
     ports = {port.name: port for port in memory.block.outputs}
     for name in sort_signals(list(ports)):
         port = ports[name]
-        units = " ".join(dict.fromkeys(port.units))
+        units = unit_text(port.units)
         ends = [one[len(name) :] or name.rpartition(".")[2] for one in port.element_names]
         places = list(_places(memory, name))
         yield {"name": name, "unit": units, "elements": ends, "places": places}

@@ -1,7 +1,7 @@
 """Systems of named blocks and FMUs with connections between their ports, and system diagrams."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from importlib import import_module
 from math import inf
 from numbers import Real
@@ -18,10 +18,15 @@ from rigidblocks.block.adaptive_methods import (
     method_of,
 )
 from rigidblocks.block.block import Block, Port
-from rigidblocks.block.units import Conversion, quantity_of
+from rigidblocks.block.units import Conversion, quantity_of, unit_text
 from rigidblocks.common.display_hooks import Picture, picture
 from rigidblocks.common.escaping import mermaid_text
-from rigidblocks.common.name_hints import AttributeHints, close_match_hint, explain_calls
+from rigidblocks.common.name_hints import (
+    AttributeHints,
+    close_match_hint,
+    explain_calls,
+    suggestion,
+)
 from rigidblocks.common.optional_imports import install_command
 from rigidblocks.cosim.graph.combined_memory import EVERYTHING, Exposure
 from rigidblocks.cosim.graph.fmu_file import MODEL_EXCHANGE
@@ -39,6 +44,7 @@ from rigidblocks.cosim.graph.part import (
 from rigidblocks.cosim.graph.remote_fmu import RemoteFile
 from rigidblocks.cosim.graph.wiring import Connection, Wiring
 from rigidblocks.kernels.traced_evaluator import ImpureBlockError
+from rigidblocks.library.signals import Constant
 from rigidblocks.tracing.trace import TraceError
 
 _TIME_LIMIT = 60.0  # [s], default time limit of a call of an isolated or remote FMU
@@ -94,6 +100,7 @@ class System(AttributeHints):
         time_limit: float | None = None,
         kind: str | None = None,
         key_file: str | Path | None = None,
+        like: str | None = None,
     ) -> None:
         """Add a block, or an FMU by the path of its file, under a name.
 
@@ -130,6 +137,9 @@ class System(AttributeHints):
                 co-simulation if the FMU file supports both types.
             key_file: File with the key of the server. The default is the file in the environment
                 variable RIGIDBLOCKS_KEY_FILE.
+            like: Port `part.port` of a part that the system already contains, or elements of this
+                port, such as "arm.q". The signals of the added block take the units and the shape
+                of the port. This option is for blocks with the parameter `unit`, such as sources.
 
         Raises:
             ValueError: The name is already used or has a dot; the part does not support an option;
@@ -151,6 +161,8 @@ class System(AttributeHints):
                 f"names: {name_list(self.parts)}"
             )
         _check_types(name, h=h, dt=dt, time_limit=time_limit, rtol=rtol, atol=atol)
+        if like is not None:
+            component = self._component_like(name, component, like)
         try:
             used, pairs = component_of(component, kind, key_file)
         except (TraceError, ImpureBlockError) as error:
@@ -202,6 +214,50 @@ class System(AttributeHints):
         )
         longest_step(chosen or DEFAULT_METHOD, h)  # raises ValueError if h is not positive
         self.parts[name] = replace(part, method=chosen, h=h)
+
+    def _component_like(self, name: str, component: Any, like: str) -> Block:
+        """Return a block whose signals have the units and the shape of the port `like`."""
+        if not isinstance(like, str):
+            raise TypeError(f"`like` of '{name}' must be a port name such as 'arm.q', not {like!r}")
+        owner, text = self._locate(like)
+        part = self.parts[owner]
+        port_name = text.partition("[")[0]
+        inputs, outputs = (
+            [port.name for port in ports]
+            for ports in (part.component.inputs, part.component.outputs)
+        )
+        if port_name not in (*inputs, *outputs):
+            known = (*outputs, *inputs)
+            raise KeyError(
+                f"'{owner}' has no input or output '{port_name}'; {suggestion(port_name, known)}"
+            )
+        is_input = port_name in inputs
+        chosen = part.selected_input(text) if is_input else part.selected_output(text)
+        names: set[str] = set()
+        if isinstance(component, Block) and is_dataclass(component):
+            names = {one.name for one in fields(component)}
+        if "unit" not in names:
+            kind = type(component).__name__ if isinstance(component, Block) else "an FMU"
+            raise ValueError(
+                f"`like` of '{name}' requires a block with the parameter unit, such as a Sine; "
+                f"'{name}' is {kind}"
+            )
+        block: Any = component
+        if chosen.shape:
+            changes: dict[str, Any] = {"unit": tuple(chosen.units)}
+        else:
+            changes = {"unit": chosen.units[0]}
+        if isinstance(block, Constant) and not np.shape(block.value):
+            changes["value"] = np.full(chosen.shape, block.value)
+        if "shape" in names:
+            changes["shape"] = chosen.shape
+        try:
+            changed: Block = replace(block, **changes)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"'{name}' cannot have the signals of {_port_text(like, chosen)}: {error}"
+            ) from error
+        return changed
 
     @explain_calls()
     def connect(self, source: str, target: str, *, conversion: Conversion | None = None) -> None:
@@ -458,8 +514,8 @@ def _check_own_steps(name: str, fmu: Fmu, rtol: float | None, options: Mapping[s
 
 def _port_text(name: str, chosen: Selection) -> str:
     """Return the name, shape and units of a port for messages, such as `arm.q (2, rad)`."""
-    units = list(dict.fromkeys(chosen.units))
-    return f"{name} ({', '.join([*map(str, chosen.shape), ', '.join(units)])})".replace("(, ", "(")
+    items = [*map(str, chosen.shape), unit_text(chosen.units)]
+    return f"{name} ({', '.join(filter(None, items)) or 'scalar'})"
 
 
 def wiring_and_exposure(system: System | Wiring) -> tuple[Wiring, Exposure]:
@@ -597,7 +653,7 @@ def _ids(content: DiagramContent) -> dict[str, str]:
 def port_text(port: Port) -> str:
     """Return the name, shape and units of a port, such as `q (2) rad`."""
     shape = f" ({', '.join(map(str, port.shape))})" if port.shape else ""
-    units = " ".join(unit for unit in dict.fromkeys(port.units) if unit not in ("", "1"))
+    units = unit_text(unit for unit in port.units if unit not in ("", "1"))
     return f"{port.name}{shape} {units}".rstrip()
 
 

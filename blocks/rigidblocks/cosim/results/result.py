@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from rigidblocks.block.block import Port
 from rigidblocks.block.port import TEXTUAL, decode_value
+from rigidblocks.block.units import unit_text
 from rigidblocks.common.display_hooks import Picture, html_table, moving_picture
 from rigidblocks.common.name_hints import AttributeHints, suggestion
 from rigidblocks.common.optional_imports import missing_package, module_of
@@ -57,15 +58,19 @@ class Result(AttributeHints):
     events: tuple[Event, ...] = ()
 
     def __repr__(self) -> str:
-        rows = [(port.name, str(port.shape), _units(port), port.doc) for port in self.ports]
+        rows = list(self._rows())
         width = [max((len(row[k]) for row in rows), default=0) for k in range(3)]
         lines = ("  ".join((*map(str.ljust, row, width), row[3])).rstrip() for row in rows)
         return "\n  ".join((f"<Result: {self._span()}>", *lines))
 
     def _repr_html_(self) -> str:
         """Return an HTML table of the signals, which notebooks display."""
-        rows = ((port.name, str(port.shape), _units(port), port.doc) for port in self.ports)
-        return html_table(self._span(), ("port", "shape", "unit", ""), rows)
+        return html_table(self._span(), ("port", "shape", "unit", ""), self._rows())
+
+    def _rows(self) -> Iterator[tuple[str, str, str, str]]:
+        """Yield the name, shape, units and description of each signal."""
+        for port in self.ports:
+            yield port.name, str(port.shape), unit_text(port.units), port.doc
 
     def _span(self) -> str:
         """Return a summary: number of samples, start and end time [s], and number of signals."""
@@ -267,7 +272,7 @@ class Result(AttributeHints):
             by_unit.setdefault(self.unit(name), []).append(name)
         figure, axes = panels(len(by_unit), _names_text(names) + self._time_span_text())
         for axis, (unit, signals) in zip(axes, by_unit.items(), strict=True):
-            axis.set_ylabel(unit if isinstance(unit, str) else ", ".join(dict.fromkeys(unit)))
+            axis.set_ylabel(unit if isinstance(unit, str) else unit_text(unit))
             self._draw(axis, signals)
         return finished_figure(figure, path)
 
@@ -346,7 +351,3 @@ def _png(figure: "Figure") -> bytes:
     file = BytesIO()
     figure.savefig(file, format="png", dpi=100)
     return file.getvalue()
-
-
-def _units(port: Port) -> str:
-    return " ".join(dict.fromkeys(port.units))
