@@ -1,4 +1,4 @@
-"""Kalman filters compared with the textbook filter, and the consistency of their estimates."""
+"""Extended and unscented Kalman filters: equality with the textbook filter, and consistency."""
 
 import os
 from dataclasses import dataclass, replace
@@ -30,8 +30,16 @@ from rigidblocks.block.evaluators import NumpyEvaluator
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.dynamics.loops import assemble, closure_errors
 from rigidblocks.kernels.compiled_stepper import compiled_stepper
-from rigidblocks.library import ExtendedKalmanFilter, Gain, Sine, StateSpace
+from rigidblocks.library import (
+    ExtendedKalmanFilter,
+    Gain,
+    Sine,
+    StateSpace,
+    UnscentedKalmanFilter,
+)
+from rigidblocks.library.unscented_filter import semidefinite_cholesky
 
+PLANT = RobotPlant(planar2())
 RUNS = 1000 if "FULL_TESTS" in os.environ else 60
 T = 0.01
 A = np.array([[0.0, 1.0, 0.0], [-4.0, -0.4, 1.0], [0.0, 0.0, -2.0]])
@@ -67,8 +75,12 @@ class Kalman:
         self.P = L @ self.P @ L.T + K @ R @ K.T
 
 
-def linear_filter(plant, **options):
-    return ExtendedKalmanFilter(
+UNSCENTED = pytest.param(UnscentedKalmanFilter, marks=pytest.mark.slow)
+FILTERS = pytest.mark.parametrize("kind", [ExtendedKalmanFilter, UNSCENTED])
+
+
+def linear_filter(plant, kind=ExtendedKalmanFilter, **options):
+    return kind(
         plant,
         "y",
         {"y": np.sqrt(R)},
@@ -107,8 +119,9 @@ def check_against(kalman, samples, u, y, rows=None):
         assert_array_equal(P, P.T)
 
 
-def test_filter_of_a_continuous_linear_plant_equals_the_kalman_filter(signals):
-    block = linear_filter(StateSpace(A, B, C, np.zeros((2, 1))))
+@FILTERS
+def test_filter_of_a_continuous_linear_plant_equals_the_kalman_filter(kind, signals):
+    block = linear_filter(StateSpace(A, B, C, np.zeros((2, 1))), kind)
     check_against(Kalman(F, G, C, np.diag(Q) * T, R, np.diag(P0)), run(block, *signals), *signals)
 
 
@@ -134,10 +147,11 @@ class Recursion(Block):
         return {"y": C @ x.x}
 
 
-def test_filter_of_a_sampled_linear_plant_equals_the_kalman_filter(signals):
+@FILTERS
+def test_filter_of_a_sampled_linear_plant_equals_the_kalman_filter(kind, signals):
     u, y = signals
     kalman = Kalman(F, G, C, np.diag(Q) * T, R, np.diag(P0))
-    for k, sample in enumerate(run(linear_filter(Recursion()), u, y)):
+    for k, sample in enumerate(run(linear_filter(Recursion(), kind), u, y)):
         if k:
             kalman.predict(u[k])
         kalman.correct(y[k])
@@ -145,16 +159,18 @@ def test_filter_of_a_sampled_linear_plant_equals_the_kalman_filter(signals):
         assert_allclose(sample["covariance"], kalman.P.ravel(), rtol=0, atol=1e-12)
 
 
-def test_kalman_filter_ignores_missing_measurements(signals):
+@FILTERS
+def test_kalman_filter_ignores_missing_measurements(kind, signals):
     u, y = signals
     y = y.copy()
     y[3:40, 0], y[20:60, 1] = np.nan, np.nan
-    block = linear_filter(StateSpace(A, B, C, np.zeros((2, 1))))
+    block = linear_filter(StateSpace(A, B, C, np.zeros((2, 1))), kind)
     kalman = Kalman(F, G, C, np.diag(Q) * T, R, np.diag(P0))
     check_against(kalman, run(block, u, y), u, y, lambda k: np.flatnonzero(np.isfinite(y[k])))
 
 
-def test_delayed_measurements_equal_the_kalman_filter_of_the_augmented_plant(signals):
+@FILTERS
+def test_delayed_measurements_equal_the_kalman_filter_of_the_augmented_plant(kind, signals):
     """Output 1 has a delay of three samples: its past values are states of the augmented plant."""
     u, y = signals
 
@@ -170,7 +186,7 @@ def test_delayed_measurements_equal_the_kalman_filter_of_the_augmented_plant(sig
         def output(self, x):
             return {"late": C[0] @ x.x, "prompt": C[1] @ x.x}
 
-    block = ExtendedKalmanFilter(
+    block = kind(
         TwoOutputs(),
         ("late", "prompt"),
         {"late": np.sqrt(R[0]), "prompt": np.sqrt(R[1])},
@@ -218,13 +234,12 @@ class Feedthrough(Block):
         return {"y": x.x + 5.0 * u.u}
 
 
-def test_delayed_outputs_with_feedthrough_equal_the_augmented_kalman_filter():
+@FILTERS
+def test_delayed_outputs_with_feedthrough_equal_the_augmented_kalman_filter(kind):
     """The past output is y[k-1] = x[k-1] + 5 u[k-1], also for a sampled plant."""
     rng = np.random.default_rng(42)
     u, measured = rng.normal(size=60), rng.normal(size=60)
-    block = ExtendedKalmanFilter(
-        Feedthrough(), "y", {"y": 0.1}, T, {"x": 0.3}, {"x": 1.0}, delays={"y": 1}
-    )
+    block = kind(Feedthrough(), "y", {"y": 0.1}, T, {"x": 0.3}, {"x": 1.0}, delays={"y": 1})
     memory = Memory(block)
     evaluator, m = NumpyEvaluator(memory), memory.start()
     whole, H = np.array([[0.9, 0.0], [1.0, 0.0]]), np.array([[0.0, 1.0]])
@@ -242,9 +257,12 @@ def test_delayed_outputs_with_feedthrough_equal_the_augmented_kalman_filter():
         assert_allclose(m[memory.where["covariance"]], kalman.P.ravel(), rtol=0, atol=1e-12)
 
 
-def test_filter_with_input_hold_new_equals_the_kalman_filter_that_predicts_with_new_inputs(signals):
+@FILTERS
+def test_filter_with_input_hold_new_equals_the_kalman_filter_that_predicts_with_new_inputs(
+    kind, signals
+):
     u, y = signals
-    block = linear_filter(StateSpace(A, B, C, np.zeros((2, 1))), input_hold="new")
+    block = linear_filter(StateSpace(A, B, C, np.zeros((2, 1))), kind, input_hold="new")
     kalman = Kalman(F, G, C, np.diag(Q) * T, R, np.diag(P0))
     check_against(kalman, run(block, u, y), np.roll(u, -1, axis=0), y)
 
@@ -295,7 +313,8 @@ def test_filter_in_a_system_follows_its_plant_exactly_if_input_hold_fits_the_ste
     assert innovation[other] > 1e-2
 
 
-def test_parameter_of_a_plant_is_estimated_as_an_additional_filter_state():
+@FILTERS
+def test_parameter_of_a_plant_is_estimated_as_an_additional_filter_state(kind):
     """The unknown acceleration a of a falling body follows from its position (least squares)."""
 
     @dataclass(frozen=True)
@@ -307,7 +326,7 @@ def test_parameter_of_a_plant_is_estimated_as_an_additional_filter_state():
         def derivative(self, x, p):
             return {"h": x.v, "v": p.a}
 
-    block = ExtendedKalmanFilter(
+    block = kind(
         Falling(), "h", {"h": 0.05}, T, deviation={"v": 100.0, "h": 100.0, "a": 100.0},
         parameters_to_estimate="a",
     )  # fmt: skip
@@ -324,24 +343,26 @@ def test_parameter_of_a_plant_is_estimated_as_an_additional_filter_state():
     assert m[memory.where["a"]][0] == pytest.approx(-9.81, abs=0.2)
 
 
-def test_kalman_filter_rejects_measurement_outliers_outside_its_gate(signals):
+@FILTERS
+def test_kalman_filter_rejects_measurement_outliers_outside_its_gate(kind, signals):
     u, y = signals
     plant = StateSpace(A, B, C, np.zeros((2, 1)))
     wild = 0.02 * y
     wild[50::10, 0] += 50.0
     without = wild.copy()
     without[50::10, 0] = np.nan
-    gated = list(run(linear_filter(plant, gate=6.0), u, wild))
-    missing = list(run(linear_filter(plant), u, without))
+    gated = list(run(linear_filter(plant, kind, gate=6.0), u, wild))
+    missing = list(run(linear_filter(plant, kind), u, without))
     for one, other in zip(gated, missing, strict=True):
         assert_allclose(one["x"], other["x"], rtol=0, atol=1e-12)
         assert_allclose(one["covariance"], other["covariance"], rtol=0, atol=1e-12)
     assert abs(gated[50]["innovation"][0]) > 6.0
 
 
+@FILTERS
 @pytest.mark.slow
-def test_compiled_filter_equals_the_filter_in_numpy():
-    block = replace(four_bar_estimator(four_bar(), _closed()), gate=8.0)
+def test_compiled_filter_equals_the_filter_in_numpy(kind):
+    block = replace(four_bar_estimator(four_bar(), _closed(), kind), gate=8.0)
     memory, rng = Memory(block), np.random.default_rng(43)
     stepper, evaluator, v = compiled_stepper(memory), NumpyEvaluator(memory), memory.start()
     v[memory.where["q_measured"]] = _closed()
@@ -360,10 +381,11 @@ def _closed():
     return assemble(four_bar(), [1.0, -0.5, 1.2])
 
 
+@FILTERS
 @pytest.mark.slow
-def test_estimates_of_a_closed_loop_stay_on_its_constraints():
+def test_estimates_of_a_closed_loop_stay_on_its_constraints(kind):
     model = four_bar()
-    block = four_bar_estimator(model, _closed())
+    block = four_bar_estimator(model, _closed(), kind)
     memory, rng = Memory(block), np.random.default_rng(44)
     stepper, v = compiled_stepper(memory), memory.start()
     v[memory.where["q_measured"]] = _closed()
@@ -378,9 +400,10 @@ def test_estimates_of_a_closed_loop_stay_on_its_constraints():
         assert np.sum(sizes > 1e-8 * sizes[-1]) == 2  # one position, one velocity
 
 
+@FILTERS
 @pytest.mark.slow
-def test_normalized_errors_of_a_four_bar_are_in_their_95_percent_band():
-    found = consistency(four_bar_estimator(four_bar(), _closed()), RUNS, 60, seed=45)
+def test_normalized_errors_of_a_four_bar_are_in_their_95_percent_band(kind):
+    found = consistency(four_bar_estimator(four_bar(), _closed(), kind), RUNS, 60, seed=45)
     assert found.rank == 2
     assert found.low < found.nees < found.high
 
@@ -402,6 +425,78 @@ def test_normalized_errors_of_an_arm_with_unknown_payload_are_in_their_95_percen
     found = consistency(arm_estimator(arm), RUNS, 60, seed=47)
     assert found.rank == 15
     assert found.low < found.nees < found.high
+
+
+@pytest.mark.parametrize(("alpha", "beta", "kappa"), [(1e-3, 2.0, 0.0), (0.5, 0.5, 1.0)])
+def test_unscented_filter_of_a_linear_plant_does_not_depend_on_its_sigma_points(
+    alpha, beta, kappa, signals
+):
+    u, y = (one[:20] for one in signals)
+    block = UnscentedKalmanFilter(
+        Recursion(), "y", {"y": np.sqrt(R)}, T, {"x": np.sqrt(Q)}, {"x": np.sqrt(P0)},
+        alpha=alpha, beta=beta, kappa=kappa,
+    )  # fmt: skip
+    kalman = Kalman(F, G, C, np.diag(Q) * T, R, np.diag(P0))
+    for k, sample in enumerate(run(block, u, y)):
+        if k:
+            kalman.predict(u[k])
+        kalman.correct(y[k])
+        assert_allclose(sample["x"], kalman.x, rtol=0, atol=1e-9)
+        assert_allclose(sample["covariance"], kalman.P.ravel(), rtol=0, atol=1e-9)
+
+
+@dataclass(frozen=True)
+class Square(Block):
+    """Sampled plant x[k] = x[k-1]^2."""
+
+    sample_time: float | None = T
+    sampled = (Port("x", (), start=3.0),)
+    outputs = (Port("y", ()),)
+
+    def initial(self, x):
+        return {"x": x.x}
+
+    def update(self, x):
+        return {"x": x.x * x.x}
+
+    def output(self, x):
+        return {"y": x.x}
+
+
+def test_unscented_prediction_of_a_square_has_the_exact_mean_and_variance():
+    """For x ~ N(m, s^2): E x^2 = m^2 + s^2 and var x^2 = 4 m^2 s^2 + 2 s^4."""
+    block = UnscentedKalmanFilter(Square(), "y", {"y": 1.0}, T, deviation={"x": 0.5})
+    memory = Memory(block)
+    evaluator, m = NumpyEvaluator(memory), memory.start()
+    m[memory.where["y_measured"]] = np.nan
+    m[memory.z] = evaluator.update(m)
+    assert m[memory.where["x"]][0] == pytest.approx(9.25, abs=1e-12)
+    assert m[memory.where["covariance"]][0] == pytest.approx(9.125, abs=1e-12)
+
+
+@pytest.mark.parametrize("rank", [1, 3, 6])
+def test_semidefinite_cholesky_factor_of_a_singular_covariance_reproduces_it(rank):
+    rng = np.random.default_rng(rank)
+    P = (V := rng.normal(size=(6, rank))) @ V.T
+    L = semidefinite_cholesky(P)
+    assert_allclose(L @ L.T, P, rtol=0, atol=1e-12 * np.abs(P).max())
+    assert_array_equal(L, np.tril(L))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"alpha": 0.0}, ValueError, "alpha of an unscented .* must be positive, not 0.0"),
+        ({"alpha": "a"}, TypeError, "alpha of an unscented .* must be a number, not 'a'"),
+        ({"beta": np.nan}, ValueError, "beta of an unscented .* must be finite, not nan"),
+        ({"kappa": -4.0}, ValueError, "of 4 states must be larger than -4, not -4.0"),
+        ({"measured": "Q"}, KeyError, "unknown name 'Q' in measured .*available: q, qd"),
+    ],
+)
+def test_invalid_unscented_filter_is_rejected(options, error, message):
+    given = {"plant": PLANT, "measured": "q", "measurement_noise": {"q": 0.1}, "sample_time": 1e-3}
+    with pytest.raises(error, match=message):
+        UnscentedKalmanFilter(**{**given, **options})
 
 
 @pytest.mark.slow
@@ -435,8 +530,6 @@ def test_filter_in_a_system_estimates_the_velocities_of_a_robot():
 
 
 # --- wrong input ---
-
-PLANT = RobotPlant(planar2())
 
 
 @pytest.mark.parametrize(

@@ -91,10 +91,10 @@ def _measurements(estimator, own, m, rng):
     }
 
 
-def arm_estimator(model):
+def arm_estimator(model, kind=ExtendedKalmanFilter):
     """Return the filter of a 7-axis arm with an unknown payload: 15 states, 7 measurements."""
     tool = Frame("tool", model.body_names[-1], xlt([0.0, 0.0, 0.1]))
-    return ExtendedKalmanFilter(
+    return kind(
         RobotPlant(model, inertias=TunableInertia(payload=tool)),
         "q",
         {"q": 1e-3},
@@ -105,9 +105,9 @@ def arm_estimator(model):
     )
 
 
-def four_bar_estimator(model, q0):
+def four_bar_estimator(model, q0, kind=ExtendedKalmanFilter):
     """Return the filter of a closed loop with one degree of freedom."""
-    return ExtendedKalmanFilter(
+    return kind(
         ClosedLoopPlant(model, q0=q0),
         "q",
         {"q": 1e-2},
@@ -117,10 +117,10 @@ def four_bar_estimator(model, q0):
     )
 
 
-def floating_estimator(random_tree, rng):
+def floating_estimator(random_tree, rng, kind=ExtendedKalmanFilter):
     """Return the filter of a floating base with two joints, which has a quaternion."""
     model = random_tree(rng, (-1, 0, 0), (SixDoF(), Revolute(), Revolute()))
-    return ExtendedKalmanFilter(
+    return kind(
         RobotPlant(model),
         "q",
         {"q": 1e-2},

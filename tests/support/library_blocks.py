@@ -71,6 +71,7 @@ from rigidblocks.library import (
     Step,
     TaskSpacePD,
     TrapezoidalProfile,
+    UnscentedKalmanFilter,
     Waypoints,
     WrenchSum,
 )
@@ -277,6 +278,18 @@ BLOCKS = {
     ),
     "kalman filter": (
         ExtendedKalmanFilter(
+            RobotPlant(MODELS["pendulum"](), q0=0.3),
+            "q",
+            {"q": 1e-2},
+            2e-3,
+            process_noise={"qd": 0.5},
+            deviation={"q": 0.1, "qd": 0.2},
+            gate=5.0,
+        ),
+        {("q_measured", y) for y in ("q", "qd", "covariance", "innovation")},
+    ),
+    "unscented filter": (
+        UnscentedKalmanFilter(
             RobotPlant(MODELS["pendulum"](), q0=0.3),
             "q",
             {"q": 1e-2},

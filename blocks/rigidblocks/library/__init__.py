@@ -77,6 +77,7 @@ from rigidblocks.library.task_space import (
     OperationalSpaceController,
     TaskSpacePD,
 )
+from rigidblocks.library.unscented_filter import UnscentedKalmanFilter
 
 __all__ = [
     "IMU",
@@ -140,6 +141,7 @@ __all__ = [
     "TransportDelay",
     "TrapezoidalProfile",
     "UnitDelay",
+    "UnscentedKalmanFilter",
     "Waypoints",
     "WrenchSum",
     "ZeroOrderHold",

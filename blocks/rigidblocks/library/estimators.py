@@ -26,59 +26,11 @@ _LARGEST = 1e300  # larger measurements and NaN count as missing
 
 
 @dataclass(frozen=True, eq=False)
-class ExtendedKalmanFilter(Block):
-    """Extended Kalman filter for any plant, with exact Jacobians.
+class KalmanFilter(Block):
+    """Declaration, ports and correction of the Kalman filters for plant blocks.
 
-        P <- F P F^T + Q T
-        K = P H^T (H P H^T + R)^-1
-        x <- x + K (y - h(x))
-        P <- P - K H P
-
-    One RK4 step predicts the states x of a continuous plant. F is the matrix exponential of df/dx T
-    up to the fourth power of T, and H = dh/dx, with the output function h of the plant. The filter
-    also supports sampled plants with the same sample time. Projected plants, such as plants with
-    quaternions or closed loops, keep their constraints. The filter also multiplies the covariance P
-    by the Jacobian of `project`, so that P has the rank of the constraint manifold.
-
-    At each sample, the filter predicts with the inputs that the plant held during the last sample
-    time, and then processes the measured elements one after the other. `input_hold` selects these
-    inputs: "previous" for the inputs of the previous sample, "new" for the inputs of this sample.
-    A sampled plant always reads the new inputs. A measurement that is NaN is missing. With a `gate`
-    g, the filter ignores an element whose innovation exceeds g standard deviations.
-
-    The inputs are the inputs of the plant, and NAME_measured for each measured output. The outputs
-    are the estimates of the states and parameters, their `covariance` (n, n), and the `innovation`
-    of each measured element in standard deviations. The rows of the covariance are the states in
-    the order of the plant, the parameters, and past values of delayed outputs.
-
-    The parameters are the other parameters of the plant, and the noise: NAME_noise is the standard
-    deviation of a measurement. NAME_process_noise is the standard deviation of a state or of an
-    estimated parameter after one second, from white noise in its derivative.
-
-    Args:
-        plant: Continuous block, or sampled block with the same sample time.
-        measured: Names of the measured outputs.
-        measurement_noise: Standard deviation of each measured output by name.
-        sample_time: Sample time T [s].
-        process_noise: Process noise of states and parameters by name, 0 by default.
-        deviation: Standard deviation of the initial states and parameters by name, 0 by default.
-        parameters_to_estimate: Names of plant parameters that are additional states.
-        gate: Largest accepted innovation in standard deviations; None accepts all measurements.
-        delays: Delay of measured outputs in samples, by name.
-        input_hold: Inputs that a continuous plant held during the last sample time. "new" is right
-            if the block that computes the inputs steps before the plant, such as a command source.
-            "previous" is right if this block steps after the plant, such as a controller that reads
-            measurements. "previous" is also right for `order="jacobi"` and for real robots.
-
-    Raises:
-        KeyError: A name is unknown.
-        TypeError: A noise, a deviation, a delay, the gate, the sample time or `measured` has the
-            wrong type.
-        ValueError: A noise, a deviation, a delay, the gate or `input_hold` is invalid, a measured
-            output has no noise, or the plant has both continuous and sampled states or runs C code.
-
-    References:
-        Simon, Optimal State Estimation, 2006, 13.2 and 7.5.
+    A filter defines the prediction (`_first_prediction`, `_prediction`) and the joint distribution
+    of states and measured outputs (`_output_distribution`).
     """
 
     plant: Block
@@ -115,7 +67,7 @@ class ExtendedKalmanFilter(Block):
             )
         if self.sample_time is None:
             raise ValueError(f"the estimator of {kind} needs a sample_time [s]")
-        sample_time = _number("sample_time of an estimator", self.sample_time)
+        sample_time = number_of("sample_time of an estimator", self.sample_time)
         if not 0 < sample_time < np.inf:
             raise ValueError(
                 f"sample_time of an estimator must be positive and finite, not {sample_time} s"
@@ -182,10 +134,10 @@ class ExtendedKalmanFilter(Block):
                     bound = "positive" if positive else "finite and not negative"
                     raise ValueError(f"{argument} of '{name}' must be {bound}, not {value}")
         for name, delay in self.delays.items():
-            steps = _number(f"the delay of '{name}' in delays", delay)
+            steps = number_of(f"the delay of '{name}' in delays", delay)
             if not (steps >= 0 and steps.is_integer()):
                 raise ValueError(f"the delay of '{name}' must be 0, 1, 2, ... samples, not {delay}")
-        if self.gate is not None and not _number("the gate", self.gate) > 0:
+        if self.gate is not None and not number_of("the gate", self.gate) > 0:
             raise ValueError(f"the gate must be positive, not {self.gate} standard deviations")
 
     # --- ports ---
@@ -294,11 +246,7 @@ class ExtendedKalmanFilter(Block):
         inputs, rest = self._flat(self.plant.inputs, u), self._rest(p)
         P = x.covariance
         if self.plant.sampled:
-            own = self._plant_part(estimate)
-            after, J = self._model.first_states(t, own, inputs, rest)
-            estimate = np.concatenate([after, estimate[len(after) :]])
-            F = self._transition_matrix(J)
-            P = _symmetric(F @ P @ F.T)
+            estimate, P = self._first_prediction(t, estimate, P, inputs, rest)
         now, P = self._constrain(t, estimate, P, inputs, rest)
         past = []
         y = None
@@ -314,19 +262,37 @@ class ExtendedKalmanFilter(Block):
     def update(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         rest, previous = self._rest(p), self._last(x)
         estimate, P, T = self._estimate(x), x.covariance, self.sample_time
-        own = self._plant_part(estimate)
-        begin, inputs = t - T, self._flat(self.plant.inputs, u)
+        inputs = self._flat(self.plant.inputs, u)
         held = inputs if self.plant.sampled or self.input_hold == "new" else previous
-        after, A = self._model.transition(t if self.plant.sampled else begin, own, held, rest, T)
-        now = np.concatenate([after, estimate[len(after) :]])
-        F = self._transition_matrix(A)
-        if self._clones:
-            y = self._model.outputs(begin, own, previous, rest)
-            H = self._model.output_jacobian(begin, own, previous, rest)
-            now, F = self._shift(now, F, estimate, y, H)
-        P = _symmetric(F @ P @ F.T + np.diag(self._process_variances(p) * T))
+        now, P = self._prediction(t, estimate, P, held, previous, rest)
+        P = symmetric(P + np.diag(self._process_variances(p) * T))
         now, P = self._constrain(t, now, P, held, rest)
         return self._correct(t, now, P, u, inputs, rest, p)
+
+    def _first_prediction(
+        self, t: Any, estimate: Array, P: Array, inputs: Array, rest: Array
+    ) -> tuple[Array, Array]:
+        """Return estimate and covariance after the initialization of a sampled plant."""
+        raise NotImplementedError
+
+    def _prediction(
+        self, t: Any, estimate: Array, P: Array, held: Array, previous: Array, rest: Array
+    ) -> tuple[Array, Array]:
+        """Return estimate and covariance at the time t, one sample later, without process noise.
+
+        The plant holds the inputs `held` in the sample time. `previous` are the inputs of the
+        previous sample, which determine its outputs.
+        """
+        raise NotImplementedError
+
+    def _output_distribution(
+        self, t: Any, estimate: Array, P: Array, inputs: Array, rest: Array
+    ) -> tuple[Array, Array, Array]:
+        """Return the predicted outputs (m,), their cross-covariance (n, m) and covariance (m, m).
+
+        The outputs are the measured elements without noise, delayed outputs with their delay.
+        """
+        raise NotImplementedError
 
     @cached_property
     def _flat_ports(self) -> list[str]:
@@ -379,27 +345,28 @@ class ExtendedKalmanFilter(Block):
         F[: len(A), : A.shape[1]] = A
         return F
 
-    def _shift(
-        self, now: Array, F: Array, estimate: Array, y: Array, H: Array
-    ) -> tuple[Array, Array]:
-        """Shift the past values of delayed outputs in `now` by one sample; return `now` and F.
+    def _shift(self, now: Array, estimate: Array, y: Array) -> Array:
+        """Return `now` with the past values of delayed outputs, shifted by one sample.
 
-        `estimate` is the estimate before the prediction, `y` contains the outputs of the
-        plant for this estimate, and `H` is their Jacobian.
+        `estimate` is the estimate before the prediction, and `y` contains the outputs of the plant
+        for this estimate.
         """
-        k, count = len(self._flat_ports), H.shape[1]
-        F, now = F.astype(np.result_type(F, H)), now.copy()
+        k, now = len(self._flat_ports), now.astype(np.result_type(now, y))
         for port in self._clones:
-            steps, size = port.shape
-            own = self._places[port.name.removesuffix("_past")]
-            end = k + steps * size
-            now[k : k + size] = y[own]
+            size, end = port.shape[1], k + port.size
+            now[k : k + size] = y[self._places[port.name.removesuffix("_past")]]
             now[k + size : end] = estimate[k : end - size]
-            F[k:end] = 0.0
-            F[k : k + size, :count] = H[own]
-            F[k + size : end, k : end - size] = np.eye((steps - 1) * size)
             k = end
-        return now, F
+        return now
+
+    def _delay(self, values: Array, estimate: Array) -> Array:
+        """Return outputs (m,), with the oldest past values in `estimate` for delayed outputs."""
+        values, k = values.astype(np.result_type(values, estimate)), len(self._flat_ports)
+        for port in self._clones:
+            k += port.size
+            place = self._places[port.name.removesuffix("_past")]
+            values[place] = estimate[k - port.shape[1] : k]
+        return values
 
     def _constrain(
         self, t: Any, estimate: Array, P: Array, inputs: Array, rest: Array
@@ -411,45 +378,20 @@ class ExtendedKalmanFilter(Block):
         J = self._model.projection_jacobian(t, own, inputs, rest)
         after = self._model.projection(t, own, inputs, rest)
         Pi = self._transition_matrix(J)
-        return np.concatenate([after, estimate[len(after) :]]), _symmetric(Pi @ P @ Pi.T)
+        return np.concatenate([after, estimate[len(after) :]]), symmetric(Pi @ P @ Pi.T)
 
     def _correct(
         self, t: Any, estimate: Array, P: Array, u: Record, inputs: Array, rest: Array, p: Record
     ) -> Values:
-        """Process the measured elements one after the other, and return the sampled states."""
-        own = self._plant_part(estimate)
-        expected = self._model.outputs(t, own, inputs, rest)
-        rows = self._model.output_jacobian(t, own, inputs, rest)
-        H = np.zeros((len(expected), self._size)).astype(rows.dtype)
-        H[:, : rows.shape[1]] = rows
-        k = len(self._flat_ports)
-        for port in self._clones:
-            steps, size = port.shape
-            place = self._places[port.name.removesuffix("_past")]
-            oldest = slice(k + (steps - 1) * size, k + steps * size)
-            H[place], expected = 0.0, expected.astype(np.result_type(expected, estimate))
-            H[place, oldest] = np.eye(size)
-            expected[place] = estimate[oldest]
-            k += steps * size
+        """Correct the estimate by the measurements, and return the sampled states."""
+        expected, C, S = self._output_distribution(t, estimate, P, inputs, rest)
         measured = [np.ravel(getattr(u, f"{port.name}_measured")) for port in self._measured_ports]
         sigma = [np.ravel(getattr(p, f"{port.name}_noise")) for port in self._measured_ports]
-        dx, innovation = np.zeros(self._size), []
-        for h, y, y0, s in zip(
-            H, np.concatenate(measured), expected, np.concatenate(sigma), strict=True
-        ):
-            gain = P @ h
-            variance = maximum(h @ gain, 0.0) + s * s
-            is_there = abs(y) <= _LARGEST
-            error = select(is_there, y - y0, 0.0) - h @ dx
-            accepted = is_there
-            if self.gate is not None:
-                accepted = is_there & (error * error <= self.gate**2 * variance)
-            weight = select(accepted, 1.0 / variance, 0.0)
-            innovation.append(select(is_there, error / np.sqrt(variance), 0.0))
-            dx = dx + gain * (weight * error)
-            P = _symmetric(P - np.outer(gain, gain * weight))
+        dx, P, innovation = correct_distribution(
+            P, C, S, np.concatenate(measured) - expected, np.concatenate(sigma), self.gate
+        )
         estimate, P = self._constrain(t, estimate + dx, P, inputs, rest)
-        return self._values(estimate, P, np.array(innovation), u)
+        return self._values(estimate, P, innovation, u)
 
     def _values(self, estimate: Array, P: Array, innovation: Array, u: Record) -> Values:
         values: dict[str, Any] = {"covariance": P, "innovation": innovation}
@@ -461,7 +403,158 @@ class ExtendedKalmanFilter(Block):
         return values
 
 
-def _number(name: str, value: Any) -> float:
+@dataclass(frozen=True, eq=False)
+class ExtendedKalmanFilter(KalmanFilter):
+    """Extended Kalman filter for any plant, with exact Jacobians.
+
+        P <- F P F^T + Q T
+        K = P H^T (H P H^T + R)^-1
+        x <- x + K (y - h(x))
+        P <- P - K H P
+
+    One RK4 step predicts the states x of a continuous plant. F is the matrix exponential of df/dx T
+    up to the fourth power of T, and H = dh/dx, with the output function h of the plant. The filter
+    also supports sampled plants with the same sample time. Projected plants, such as plants with
+    quaternions or closed loops, keep their constraints. The filter also multiplies the covariance P
+    by the Jacobian of `project`, so that P has the rank of the constraint manifold.
+
+    At each sample, the filter predicts with the inputs that the plant held during the last sample
+    time, and then processes the measured elements one after the other. `input_hold` selects these
+    inputs: "previous" for the inputs of the previous sample, "new" for the inputs of this sample.
+    A sampled plant always reads the new inputs. A measurement that is NaN is missing. With a `gate`
+    g, the filter ignores an element whose innovation exceeds g standard deviations.
+
+    The inputs are the inputs of the plant, and NAME_measured for each measured output. The outputs
+    are the estimates of the states and parameters, their `covariance` (n, n), and the `innovation`
+    of each measured element in standard deviations. The rows of the covariance are the states in
+    the order of the plant, the parameters, and past values of delayed outputs.
+
+    The parameters are the other parameters of the plant, and the noise: NAME_noise is the standard
+    deviation of a measurement. NAME_process_noise is the standard deviation of a state or of an
+    estimated parameter after one second, from white noise in its derivative.
+
+    Args:
+        plant: Continuous block, or sampled block with the same sample time.
+        measured: Names of the measured outputs.
+        measurement_noise: Standard deviation of each measured output by name.
+        sample_time: Sample time T [s].
+        process_noise: Process noise of states and parameters by name, 0 by default.
+        deviation: Standard deviation of the initial states and parameters by name, 0 by default.
+        parameters_to_estimate: Names of plant parameters that are additional states.
+        gate: Largest accepted innovation in standard deviations; None accepts all measurements.
+        delays: Delay of measured outputs in samples, by name.
+        input_hold: Inputs that a continuous plant held during the last sample time. "new" is right
+            if the block that computes the inputs steps before the plant, such as a command source.
+            "previous" is right if this block steps after the plant, such as a controller that reads
+            measurements. "previous" is also right for `order="jacobi"` and for real robots.
+
+    Raises:
+        KeyError: A name is unknown.
+        TypeError: A noise, a deviation, a delay, the gate, the sample time or `measured` has the
+            wrong type.
+        ValueError: A noise, a deviation, a delay, the gate or `input_hold` is invalid, a measured
+            output has no noise, or the plant has both continuous and sampled states or runs C code.
+
+    References:
+        Simon, Optimal State Estimation, 2006, 13.2 and 7.5.
+    """
+
+    def _first_prediction(
+        self, t: Any, estimate: Array, P: Array, inputs: Array, rest: Array
+    ) -> tuple[Array, Array]:
+        own = self._plant_part(estimate)
+        after = self._model.first_states(t, own, inputs, rest)
+        F = self._transition_matrix(self._model.first_states_jacobian(t, own, inputs, rest))
+        return np.concatenate([after, estimate[len(after) :]]), symmetric(F @ P @ F.T)
+
+    def _prediction(
+        self, t: Any, estimate: Array, P: Array, held: Array, previous: Array, rest: Array
+    ) -> tuple[Array, Array]:
+        T, own = self.sample_time, self._plant_part(estimate)
+        begin = t - T
+        start = t if self.plant.sampled else begin
+        after = self._model.transition(start, own, held, rest, T)
+        now = np.concatenate([after, estimate[len(after) :]])
+        F = self._transition_matrix(self._model.transition_jacobian(start, own, held, rest, T))
+        if self._clones:
+            now = self._shift(now, estimate, self._model.outputs(begin, own, previous, rest))
+            F = self._shift_rows(F, self._model.output_jacobian(begin, own, previous, rest))
+        return now, F @ P @ F.T
+
+    def _shift_rows(self, F: Array, H: Array) -> Array:
+        """Return F with the rows of past values, which are the Jacobian of `_shift`."""
+        k, F = len(self._flat_ports), F.astype(np.result_type(F, H))
+        for port in self._clones:
+            steps, size = port.shape
+            end = k + port.size
+            F[k:end] = 0.0
+            F[k : k + size, : H.shape[1]] = H[self._places[port.name.removesuffix("_past")]]
+            F[k + size : end, k : end - size] = np.eye((steps - 1) * size)
+            k = end
+        return F
+
+    def _output_distribution(
+        self, t: Any, estimate: Array, P: Array, inputs: Array, rest: Array
+    ) -> tuple[Array, Array, Array]:
+        own = self._plant_part(estimate)
+        rows = self._model.output_jacobian(t, own, inputs, rest)
+        H = np.zeros((len(rows), self._size)).astype(rows.dtype)
+        H[:, : rows.shape[1]] = rows
+        k = len(self._flat_ports)
+        for port in self._clones:
+            k, size = k + port.size, port.shape[1]
+            place = self._places[port.name.removesuffix("_past")]
+            H[place] = 0.0
+            H[place, k - size : k] = np.eye(size)
+        C = P @ H.T
+        expected = self._delay(self._model.outputs(t, own, inputs, rest), estimate)
+        return expected, C, symmetric(H @ C)
+
+
+def correct_distribution(
+    P: Array, C: Array, S: Array, error: Array, sigma: Array, gate: float | None
+) -> tuple[Array, Array, Array]:
+    """Correct a normal distribution by measured elements, one after the other.
+
+        v = S_kk + sigma_k^2
+        K = C_k / v
+        dx <- dx + K e_k
+        P <- P - K C_k^T
+
+    C_k is column k of C. The function also corrects the errors e, C and S for the next elements.
+
+    Args:
+        P: Covariance (n, n) of the states.
+        C: Cross-covariance (n, m) of the states and the outputs.
+        S: Covariance (m, m) of the outputs without measurement noise.
+        error: Differences (m,) of measured and predicted outputs; NaN is a missing measurement.
+        sigma: Standard deviations (m,) of the measurement noise.
+        gate: Largest accepted innovation in standard deviations, or None.
+
+    Returns:
+        Correction dx (n,) of the states, covariance P (n, n), innovations (m,) in standard
+        deviations.
+    """
+    dx, innovation = np.zeros(len(P)), []
+    for s in sigma:
+        gain, column = C[:, 0], S[:, 0]
+        variance = maximum(column[0], 0.0) + s * s
+        is_there = abs(error[0]) <= _LARGEST
+        e = select(is_there, error[0], 0.0)
+        accepted = is_there
+        if gate is not None:
+            accepted = is_there & (e * e <= gate**2 * variance)
+        weight = select(accepted, 1.0 / variance, 0.0)
+        innovation.append(select(is_there, e / np.sqrt(variance), 0.0))
+        dx = dx + gain * (weight * e)
+        P = symmetric(P - np.outer(gain, gain * weight))
+        row = column[1:] * weight
+        error = error[1:] - row * e
+        C, S = C[:, 1:] - np.outer(gain, row), symmetric(S[1:, 1:] - np.outer(column[1:], row))
+    return dx, P, np.array(innovation)
+
+
+def number_of(name: str, value: Any) -> float:
     """Return a number as float; raise TypeError for another type."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number, not {value!r}")
@@ -472,7 +565,7 @@ def _start(port: Port) -> Any:
     return np.zeros(port.shape) if port.start is None else port.start
 
 
-def _symmetric(P: Array) -> Array:
+def symmetric(P: Array) -> Array:
     """Return the symmetric matrix with the upper triangle of P."""
     upper = np.triu(P)
     return upper + np.triu(P, 1).T
@@ -537,8 +630,6 @@ class _TracedPlant:
 
     @cached_property
     def _graphs(self) -> dict[str, Graph]:
-        from rigidblocks.tracing.trace import jacobian
-
         memory, evaluator = self._memory, self._evaluator
 
         def outputs(m: Array) -> Array:
@@ -552,62 +643,85 @@ class _TracedPlant:
             functions["project"] = evaluator.project
         if self.plant.sampled:
             functions["initial"] = evaluator.initial
-        graphs = {name: self._trace(name, function) for name, function in functions.items()}
-        slopes = {f"d{name}": jacobian(graph, "out", "X") for name, graph in graphs.items()}
-        return graphs | slopes
+        return {name: self._trace(name, function) for name, function in functions.items()}
 
-    def _call(self, name: str, t: Any, X: Array, u: Array, rest: Array) -> Array:
-        graph = self._graphs[name]
+    @cached_property
+    def _slopes(self) -> dict[str, Graph]:
+        """Jacobians of the functions with respect to X that are in use, by function name."""
+        return {}
+
+    def _jacobian(self, name: str, t: Any, X: Array, u: Array, rest: Array) -> Array:
+        from rigidblocks.tracing.trace import jacobian
+
+        if name not in self._slopes:
+            self._slopes[name] = jacobian(self._graphs[name], "out", "X")
+        return self._call(self._slopes[name], t, X, u, rest)
+
+    def _value(self, name: str, t: Any, X: Array, u: Array, rest: Array) -> Array:
+        return self._call(self._graphs[name], t, X, u, rest)
+
+    def _call(self, graph: Graph, t: Any, X: Array, u: Array, rest: Array) -> Array:
         (shape,) = graph.outputs.values()
         return graph(np.concatenate([np.atleast_1d(t), X, u, rest])).reshape(shape)
 
-    def transition(self, t: Any, X: Array, u: Array, rest: Array, T: float) -> tuple[Array, Array]:
-        """Return the states after a step T [s], and their Jacobian with respect to X.
-
-        The Jacobian is the matrix exponential of A T up to (A T)^4 / 24, with A = df/dX at X. For a
-        linear plant it is the exact Jacobian of the RK4 step.
-        """
-        n = self._count
-        A = self._call("dstep", t, X, u, rest)
+    def transition(self, t: Any, X: Array, u: Array, rest: Array, T: float) -> Array:
+        """Return the states after a step T [s]; for a continuous plant, an RK4 step."""
         if self.plant.sampled:
-            return self._call("step", t, X, u, rest), A
+            return self._value("step", t, X, u, rest)
+        n = self._count
         tail = X[n:]
 
         def rates(time: Any, x: Array) -> Array:
-            return self._call("step", time, np.concatenate([x, tail]), u, rest)
+            return self._value("step", time, np.concatenate([x, tail]), u, rest)
 
         x = X[:n]
         k1 = rates(t, x)
         k2 = rates(t + T / 2, x + T / 2 * k1)
         k3 = rates(t + T / 2, x + T / 2 * k2)
         k4 = rates(t + T, x + T * k3)
+        after: Array = x + T / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        return after
+
+    def transition_jacobian(self, t: Any, X: Array, u: Array, rest: Array, T: float) -> Array:
+        """Return the Jacobian of the states after a step T [s] with respect to X.
+
+        It is the matrix exponential of A T up to (A T)^4 / 24, with A = df/dX at X. For a linear
+        plant it is the exact Jacobian of the RK4 step.
+        """
+        n = self._count
+        A = self._jacobian("step", t, X, u, rest)
+        if self.plant.sampled:
+            return A
         Z = T * A
         one = np.eye(n, len(X))
         S = one
         for k in (4, 3, 2):
             S = one + Z[:, :n] @ S / k + _tail(Z, n) / k
-        F = one + Z[:, :n] @ S + _tail(Z, n)
-        return x + T / 6 * (k1 + 2 * k2 + 2 * k3 + k4), F
+        return one + Z[:, :n] @ S + _tail(Z, n)
 
-    def first_states(self, t: Any, X: Array, u: Array, rest: Array) -> tuple[Array, Array]:
-        """Return the sampled states after initialization, and their Jacobian."""
-        return self._call("initial", t, X, u, rest), self._call("dinitial", t, X, u, rest)
+    def first_states(self, t: Any, X: Array, u: Array, rest: Array) -> Array:
+        """Return the sampled states after initialization."""
+        return self._value("initial", t, X, u, rest)
+
+    def first_states_jacobian(self, t: Any, X: Array, u: Array, rest: Array) -> Array:
+        """Return the Jacobian of the sampled states after initialization with respect to X."""
+        return self._jacobian("initial", t, X, u, rest)
 
     def outputs(self, t: Any, X: Array, u: Array, rest: Array) -> Array:
         """Return the measured outputs."""
-        return self._call("outputs", t, X, u, rest)
+        return self._value("outputs", t, X, u, rest)
 
     def output_jacobian(self, t: Any, X: Array, u: Array, rest: Array) -> Array:
         """Return the Jacobian of the measured outputs with respect to X."""
-        return self._call("doutputs", t, X, u, rest)
+        return self._jacobian("outputs", t, X, u, rest)
 
     def projection(self, t: Any, X: Array, u: Array, rest: Array) -> Array:
         """Return the projected states."""
-        return self._call("project", t, X, u, rest)
+        return self._value("project", t, X, u, rest)
 
     def projection_jacobian(self, t: Any, X: Array, u: Array, rest: Array) -> Array:
         """Return the Jacobian of the projected states with respect to X."""
-        return self._call("dproject", t, X, u, rest)
+        return self._jacobian("project", t, X, u, rest)
 
 
 def _tail(Z: Array, n: int) -> Array:
