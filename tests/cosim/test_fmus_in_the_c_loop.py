@@ -18,6 +18,7 @@ from any_models import (
     STATE_SPACE,
     TICKS,
     VAN_DER_POL,
+    AnyModel,
     Variable,
     any_fmu,
 )
@@ -258,6 +259,18 @@ def test_endless_clock_ticks_at_one_time_are_reported_by_the_c_and_python_master
     for run in (only_in_c, in_python):
         with pytest.raises(SimulationError, match=message):
             run(system_of(fmu(model, 3), start=starts), 0.5, 0.1, scenario=inputs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["Int64", "UInt64"])
+def test_integer_output_just_above_the_exact_range_of_doubles_is_rejected(fmu, only_in_c, kind):
+    """A conversion to double rounds 2^53 + 1 to 2^53, which is in the range."""
+    output = Variable("n", 1, "output", kind, "discrete", (0,))
+    motion = "m->v[1][0] = m->t > 0.25 ? 9007199254740993LL : 9007199254740992LL;"
+    system = system_of(fmu(AnyModel(f"Large{kind}", [output], motion=motion), 3))
+    assert only_in_c(system, 0.2, 0.1)["part.n"][-1] == 2**53
+    with pytest.raises(SimulationError, match=r"its n is 9007199254740993; .* up to 2\^53"):
+        only_in_c(system, 0.5, 0.1)
 
 
 @pytest.mark.slow

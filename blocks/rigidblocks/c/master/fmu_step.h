@@ -61,7 +61,7 @@ static inline int rb_get_variables(const Part *part, const Variables *all)
     int status = rb_move_variables(part, all);
     for (int64_t k = 0; all->buffer && !all->texts && k < all->n_values; k++) {
         const double value = rb_read_value(all->buffer, all->type, k);
-        if (!status && !rb_fits_type(all->type, value))
+        if (!status && !(rb_fits_type(all->type, value) && rb_is_exact(all->buffer, all->type, k)))
             status = RB_DOES_NOT_FIT;
         all->values[all->places[k]] = rb_of_alias(all, k, value);
     }

@@ -429,6 +429,15 @@ static inline double rb_read_value(const void *from, int64_t type, int64_t k)
     }
 }
 
+/* Return 1 if a double represents element k of an array of this type exactly. */
+static inline int rb_is_exact(const void *from, int64_t type, int64_t k)
+{
+    const int64_t most = INT64_C(1) << 53;
+    if (type == RB_INT64)
+        return ((const int64_t *)from)[k] >= -most && ((const int64_t *)from)[k] <= most;
+    return type != RB_UINT64 || ((const uint64_t *)from)[k] <= (uint64_t)most;
+}
+
 /* ---- the loop ---- */
 
 #if defined(_WIN32)
