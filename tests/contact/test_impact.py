@@ -230,7 +230,7 @@ def test_impact_impulse_is_reduced_if_newtons_law_would_add_energy(rng):
     assert limited
 
 
-def test_passive_impulse_is_reduced_only_until_it_adds_no_energy(rng):
+def test_impulse_is_scaled_down_just_enough_to_be_passive(rng):
     for _ in range(200):
         Y = rng.normal(size=(6, 4))
         M, w = Y.T @ Y, Y.T @ rng.normal(size=6)

@@ -207,13 +207,13 @@ def test_batch_runs_reject_unknown_ports_and_wrong_shapes():
         run.set("tua", 0.0)
     with pytest.raises(KeyError, match="unknown port 'p'"):
         run["p"]
-    with pytest.raises(ValueError, match="tau has values for 4 runs; expected 3"):
+    with pytest.raises(ValueError, match="tau is given for 4 runs; expected 3"):
         run.set("tau", np.zeros((4, 2)))
     with pytest.raises(ValueError, match="start values of tau are not finite or out of bounds"):
         run.set("tau", [0.0, np.nan])
     with pytest.raises(ValueError, match=r"the shape \(2,\); expected bool and \(3,\)"):
         run.restart([0, 1], {})
-    with pytest.raises(ValueError, match="start value q has values for 3 runs; expected 2"):
+    with pytest.raises(ValueError, match="start value q is given for 3 runs; expected 2"):
         run.restart(np.array([True, True, False]), {"q": np.zeros((3, 2))})
     with pytest.raises(ValueError, match="read-only"):
         run["q"][0] = 1.0

@@ -101,7 +101,9 @@ def test_run_whose_log_file_is_in_use_is_rejected(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_result_file_of_another_run_is_rejected_for_every_path_to_this_file(tmp_path, monkeypatch):
+def test_result_file_of_another_run_is_rejected_through_links_and_relative_paths(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     link = tmp_path / "link.csv"
     link.symlink_to("run.csv")

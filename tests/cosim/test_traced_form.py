@@ -83,7 +83,7 @@ def test_traced_runs_in_threads_match_the_results_of_sequential_runs():
 
 
 @pytest.mark.usefixtures("_no_compiler")
-def test_parts_of_a_traced_run_that_cannot_be_traced_execute_in_numpy():
+def test_untraceable_parts_run_in_numpy_and_the_others_are_traced():
     system = System()
     block = PythonBlock(
         lambda u: {"y": float(np.floor(u))}, [Port("u", (), "rad")], [Port("y", ())]

@@ -73,7 +73,7 @@ def check_start(path, prefix="", fmi_type="CoSimulation"):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fmi", [2, 3])
-def test_rotor_in_a_native_fmu_starts_at_the_joint_position_of_the_host(fmi, tmp_path):
+def test_rotor_start_angle_in_an_fmu_follows_the_joint_position_set_by_the_importer(fmi, tmp_path):
     path = export_fmu(ARM, tmp_path / "arm.fmu", fmi=fmi)
     for kind in ("CoSimulation", "ModelExchange"):
         check_start(path, "", kind)

@@ -598,7 +598,7 @@ PLANT_MODELS = {"hybrid": MODEL, "contact": MODEL}  # plants without `configurat
 
 
 @pytest.mark.parametrize("name", PLANTS)
-def test_drive_has_the_effect_of_its_force_in_every_plant(name):
+def test_drive_is_equivalent_to_its_joint_force_in_every_plant(name):
     drive = Drive(
         "a", "hinge", DCMotor(0.5, 1e-3, 0.05), Gearbox(N, 0.8), friction=Friction(2.0, 0.3)
     )

@@ -150,7 +150,7 @@ def test_state_space_block_is_created_from_scipy_and_python_control_systems():
         StateSpace.from_system(scipy.signal.TransferFunction([1.0], [1.0, 2.0]))
 
 
-def test_output_of_the_continuous_pid_equals_the_sum_of_its_transfer_functions():
+def test_continuous_pid_response_matches_its_transfer_function():
     kp, ki, kd, Tf = 3.0, 5.0, 0.4, 0.02
     linear = linearize(PID(kp, ki, kd, Tf), inputs=["ref"])
     s = 1j * np.logspace(-2, 3, 30)

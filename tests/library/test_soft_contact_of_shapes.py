@@ -176,7 +176,7 @@ def test_soft_block_on_a_slope_sticks_or_slides_according_to_coulombs_law():
 
 
 @pytest.mark.slow
-def test_sliding_ball_finally_rolls_without_slip():
+def test_sliding_ball_eventually_rolls_without_slip():
     """v / v0 = 1 / (1 + m r^2 / I); the lever r ends at half the depth below the surface."""
     K, v = 1e5, 1.0
     robot = RobotPlant(free(ball()), at((0, 0, 0.1 - G / K)), [0, 0, 0, v, 0, 0])

@@ -88,7 +88,7 @@ def return_time():
 
 
 @pytest.mark.slow
-def test_flat_five_bar_period_equals_the_energy_integral(flat):
+def test_period_of_a_planar_five_bar_matches_the_energy_quadrature(flat):
     t, y = flat
     expected, end = return_time()
     later = (t > 2.0) & (t < 3.5)

@@ -74,7 +74,7 @@ def test_displacement_vector_has_equal_components_in_both_frames(X):
 
 
 @given(planar_transforms)
-def test_planar_displacement_vector_has_equal_components_in_both_frames(X):
+def test_planar_displacement_vector_is_invariant_under_its_own_transform(X):
     v = planar_displacement(X)
     equal(X @ v, v)
     equal(X.inverse() @ v, v)

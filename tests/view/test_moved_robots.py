@@ -43,7 +43,7 @@ def test_drawn_poses_of_a_time_driven_robot_equal_the_poses_of_the_model(rng):
         assert_allclose(np.ravel(robot.poses(np.append(q, t))), wanted.astype(float), atol=CLOSE)
 
 
-def test_page_of_a_time_driven_robot_has_a_time_slider():
+def test_page_of_a_robot_with_prescribed_motion_has_a_time_slider():
     (robot,) = data(show(pendulum()))["robots"]
     assert [one["unit"] for one in robot["sliders"]] == ["rad", "rad", "s"]
     assert robot["sliders"][-1]["q"] == len(robot["q"]) - 1 == 2

@@ -283,7 +283,7 @@ class SoftContact(StagedBlock):
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """State: displacements and angles x (pairs, 4) of the friction patches, if they exist."""
+        """State x (pairs, 4): displacement (3) and twist angle of each friction patch."""
         n = len(self.shapes.candidate_pairs)
         text = "displacement and rotation of the patch of each pair"
         return (Port("x", (n, 4), _PATCH * n, text, 0.0),) if self.has_friction else ()

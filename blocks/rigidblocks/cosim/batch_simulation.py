@@ -324,7 +324,7 @@ class BatchRun:
         """
         place, flat = self._starts.value(name, value)
         if flat.ndim > 1 and len(flat) != len(self):
-            raise ValueError(f"{name} has values for {len(flat)} runs; expected {len(self)}")
+            raise ValueError(f"{name} is given for {len(flat)} runs; expected {len(self)}")
         self._memories[:, place] = flat
 
     def step(self, threads: int | None = None) -> None:
@@ -439,7 +439,7 @@ class _StartValues:
                 counts[name] = len(value)
         if n is not None and (wrong := [name for name, count in counts.items() if count != n]):
             raise ValueError(
-                f"start value {wrong[0]} has values for {counts[wrong[0]]} runs; expected {n}"
+                f"start value {wrong[0]} is given for {counts[wrong[0]]} runs; expected {n}"
             )
         if n is None and len(set(counts.values())) != 1:
             given = ", ".join(f"{name} {n}" for name, n in counts.items())

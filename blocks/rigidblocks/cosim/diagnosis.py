@@ -278,9 +278,9 @@ def late_sample_warnings(wiring: Wiring) -> Iterator[str]:
 def unstable_step_warnings(
     wiring: Wiring, dt: float, values: Callable[[str], Array]
 ) -> Iterator[str]:
-    """Yield a warning for each block whose explicit method with fixed steps is unstable.
+    """Yield a warning for each block whose explicit method is unstable at its fixed step size.
 
-    `Block.modes` returns the eigenvalues that can occur in the block.
+    `Block.modes` returns the eigenvalues of the block's linearization that bound the step size.
     """
     for name, part in wiring.parts.items():
         block, (method, h) = part.component, part.stepping

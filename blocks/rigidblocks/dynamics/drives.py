@@ -251,7 +251,7 @@ class Gearbox(Numbers):
 class Elasticity(Numbers):
     """Elasticity between gearbox and joint: a series spring or a harmonic drive.
 
-        deflection = rotor angle / ratio + error sin(order rotor angle + phase) - s
+        deflection = rotor_angle / ratio + error * sin(order * rotor_angle + phase) - s
         force = K deflection + K3 deflection^3 + D d(deflection)/dt
 
     K, K3 and D are at the joint. `error` [rad or m] is the amplitude of the kinematic error of a
@@ -260,7 +260,7 @@ class Elasticity(Numbers):
 
     With a backlash b, the force is zero while |deflection| < b / 2. Outside this
     range, the compression |deflection| - b / 2 replaces the deflection in the law, and the force
-    never pulls the teeth together.
+    of the teeth is never attractive.
     """
 
     K: Any

@@ -454,7 +454,7 @@ def rotor_bias(model: Tree, rotor_inertia: Array, qd: Array) -> Array:
 def margins(model: Tree, elements: Sequence[ForceElement], q: Array, qd: Array) -> Array:
     """Return the switching functions of all force elements at q, qd.
 
-    A switching function changes its sign when the force law changes to another formula.
+    A switching function changes its sign when the force law switches to another branch.
     """
     motion, found = _motion(model, elements, q, qd), list[Any]()
     for element in elements:

@@ -106,7 +106,7 @@ class Numbers:
                 raise ValueError(f"{name} {whose} must be {bound}, not {value}")
 
     def numbers(self) -> dict[str, tuple[Any, Number]]:
-        """Return the value and the description of each parameter that has an effect, by name."""
+        """Return the value and description of each parameter that changes the force, by name."""
         every = ((name, getattr(self, name), about) for name, about in self.quantities.items())
         return {name: (value, about) for name, value, about in every if self._is_used(value)}
 
@@ -140,7 +140,7 @@ class Law(Numbers, abc.ABC):
         return {}
 
     def margins(self, s: Any, sd: Any) -> tuple[Any, ...]:
-        """Return the switching functions; each changes sign when the law changes its formula."""
+        """Return the switching functions; each changes sign when the law changes its branch."""
         del s, sd
         return ()
 

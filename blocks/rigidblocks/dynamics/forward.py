@@ -552,7 +552,11 @@ def reduced_parent(parent: Sequence[int], fd: Mask) -> tuple[tuple[int, ...], tu
 
 
 def checked_mask(model: Tree, fd: Mask) -> tuple[bool, ...]:
-    """Convert the mask of the joints to a tuple; raise ValueError if it is invalid."""
+    """Return the mask of the forward-dynamics joints as a tuple.
+
+    Raises:
+        ValueError: The mask is invalid.
+    """
     mask = np.asarray(fd)
     if mask.shape != (model.nb,) or mask.dtype == object or not np.all((mask == 0) | (mask == 1)):
         raise ValueError(

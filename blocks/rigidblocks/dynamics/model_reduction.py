@@ -118,7 +118,7 @@ def _turn_shapes(
 
 
 def _rotate_string(string: StringConstraint, rotations: tuple[Array, ...]) -> StringConstraint:
-    """Express the points of a string (cable) in the rotated body frames."""
+    """Express the points of a cable in the rotated body frames."""
     points = [(i, point if i < 0 else rotations[i] @ point) for i, point in string.points]
     return replace(string, points=tuple(points))
 

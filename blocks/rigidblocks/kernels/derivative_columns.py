@@ -471,7 +471,11 @@ def _second_derivative_terms(
 
 
 def _angular_momentum_map(I: RigidInertia, S: Array) -> Array:
-    """Return Z (3, 3), the matrix of the angular component in B(I, dv)^T S = Z dw + dvO x l."""
+    """Return Z (3, 3), which maps the angular part dw of a velocity change dv = [dw; dvO].
+
+    The angular part of B(I, dv)^T S is Z dw + dvO x l, where B(I, dv) is the Coriolis matrix of the
+    inertia I and l is the linear momentum of I S.
+    """
     w, sO = S[:3], S[3:]
     one = np.eye(3)
     Z: Array = (I.I - 0.5 * np.trace(I.I) * one) @ skew(w) - (I.h @ sO) * one + np.outer(I.h, sO)

@@ -131,7 +131,7 @@ class PDController(Block):
 
 
 def _gain_units(units: tuple[str, ...], denominators: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the units of gains, `units` / `denominators`, such as N.m.s/rad for a damping."""
+    """Return the units of gains, `units` / `denominators`, such as N.m.s/rad for a damping gain."""
     gains = {"rad": "{}/rad", "m": "{}/m", "rad/s": "{}.s/rad", "m/s": "{}.s/m"}
     return tuple(gains[d].format(unit) for unit, d in zip(units, denominators, strict=True))
 

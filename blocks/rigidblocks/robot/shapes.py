@@ -695,14 +695,20 @@ def _triangles(face: Sequence[int], n: int) -> list[tuple[int, int, int]]:
     return [(corners[0], a, b) for a, b in pairwise(corners[1:])]
 
 
+def _check_finite(vertices: Array, subject: str) -> None:
+    if not np.all(np.isfinite(vertices)):
+        k = int(np.argmin(np.isfinite(vertices).all(axis=1)))
+        raise ValueError(f"{subject} needs finite vertices; vertex {k} is {vertices[k].tolist()}")
+
+
 def _check_vertices(values: ArrayLike, minimum: int, subject: str) -> Array:
     vertices = np.array(values, dtype=float)
-    is_many = vertices.ndim == 2 and vertices.shape[1] == 3 and len(vertices) >= minimum
-    if not is_many or not np.all(np.isfinite(vertices)):
+    if vertices.ndim != 2 or vertices.shape[1] != 3 or len(vertices) < minimum:
         raise ValueError(
-            f"{subject} needs at least {minimum} finite vertices of shape (n, 3), not of shape "
+            f"{subject} needs at least {minimum} vertices as an array (n, 3), not an array "
             f"{vertices.shape}"
         )
+    _check_finite(vertices, subject)
     return read_only(vertices)
 
 
@@ -725,10 +731,9 @@ class TriangleMesh(Surface):
 
     def __post_init__(self) -> None:
         x, t = np.array(self.vertices, dtype=float), np.array(self.triangles)
-        if x.ndim != 2 or x.shape[1] != 3 or not len(x) or not np.all(np.isfinite(x)):
-            raise ValueError(
-                f"a mesh needs finite vertices of shape (n, 3), not of shape {x.shape}"
-            )
+        if x.ndim != 2 or x.shape[1] != 3 or not len(x):
+            raise ValueError(f"a mesh needs vertices as an array (n, 3), not an array {x.shape}")
+        _check_finite(x, "a mesh")
         if t.ndim != 2 or t.shape[1] != 3 or not len(t) or not np.issubdtype(t.dtype, np.integer):
             raise ValueError(
                 "the triangles of a mesh must be integer vertex indices of shape (m, 3), not of "

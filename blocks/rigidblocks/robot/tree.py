@@ -119,9 +119,9 @@ class Tree(Immutable, AttributeHints, metaclass=HintedType):
         return [size - loop.joint.nv for loop in self.loops] + [1] * len(self.strings)
 
     def at(self, t: Any) -> Self:
-        """Return the model at the time t [s], a float or traced.
+        """Return the model at the time t [s], which is a float or a traced value.
 
-        Joints and string constraints that depend on time (`Rheonomic`) are evaluated at t. A model
+        Joints and cable constraints that depend on time (`Rheonomic`) are evaluated at t. A model
         that does not depend on time is returned unchanged.
         """
         if not self.rheonomic:

@@ -292,7 +292,7 @@ def _check_array_sizes(model: Any, i: int, place: str) -> None:
 
 
 def _check_inertia(model: Any, i: int) -> None:
-    """Reject body i if its mass is not positive or its inertia is not symmetric and physical."""
+    """Reject body i if its mass is not positive or its inertia is asymmetric or not physical."""
     inertia, name = model.inertia[i], model.body_names[i]
     where, kept = f"body {i} ({name}) of model '{model.name}'", name in model.unphysical
     if not _has_mass(model, i, where) and not kept:

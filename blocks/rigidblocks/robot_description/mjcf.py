@@ -1,4 +1,4 @@
-"""MJCF reader: read MuJoCo models from the arrays that the package mujoco compiles.
+"""MJCF reader: read the model (mjModel) that the package mujoco compiles from a file.
 
 Geoms become shapes with friction, and tendons between two points become springs.
 """

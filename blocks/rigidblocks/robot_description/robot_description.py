@@ -60,8 +60,8 @@ class Actuator(NamedTuple):
         force = (gain . s) a + bias . s,  s = (1, gear q, gear qd)        tau = gear force
 
     `others` contains the indices of other joints and their weights. If it is not empty, q is the
-    joint position plus the weighted sum of the positions of the other joints, and the torque of
-    another joint is its weight times tau.
+    joint position plus the weighted sum of the positions of the other joints. Each other joint
+    receives the torque weight * tau.
 
     The field `motor` is "affine", "torque" if the command is the torque of a motor [N m], as in
     URDF, or "dc" if it is the voltage of a DC motor. `winding` contains the resistance, the
@@ -147,11 +147,11 @@ class JointTendon(NamedTuple):
 
 
 class BodyDrag(NamedTuple):
-    """Drag of a fluid at rest on a body, along the axes of a frame.
+    """Drag on a body in a fluid at rest, along the axes of a frame.
 
-        f_k = -(linear_k v_k + quadratic_k |v_k| v_k)
+        F_k = -(linear_k V_k + quadratic_k |V_k| V_k)
 
-    v is the velocity [w; v] (6,) of the frame, and f the wrench [n; f] (6,), both in frame
+    V = [w; v] (6,) is the twist of the frame, and F = [n; f] (6,) the wrench, both in frame
     coordinates. `placement` is the transform from body to frame coordinates.
     """
 

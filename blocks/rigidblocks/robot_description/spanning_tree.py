@@ -83,9 +83,10 @@ def _prefer_loaded_joints(
 ) -> None:
     """Select joints with springs, damping, friction or limits as tree joints if possible.
 
-    A loop joint cannot have these properties, so `split_bodies` adds a body for each such loop
-    joint. A mimic joint or a joint with forces has priority over a joint that has only limits.
-    `inward` contains the joint between each link and its parent; the function modifies it.
+        Loop joints do not support these properties. If such a joint closes a loop, `split_bodies`
+        adds a body so that the joint becomes a tree joint. A mimic joint or a joint with forces has
+    priority over a joint that has only limits. `inward` contains the joint between each link and
+    its parent; the function modifies it.
     """
     swapped = True
     while swapped:

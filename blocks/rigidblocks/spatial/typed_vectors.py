@@ -141,7 +141,7 @@ class Inertia(_Quantity):
 
 @dataclass(frozen=True, eq=False)
 class InverseInertia(_Quantity):
-    """Inverse inertia (6, 6), which maps a force on a free or constrained body to its motion."""
+    """Inverse inertia (6, 6): maps the force on a free or constrained body to the acceleration."""
 
     array: Array
     kind = "an inverse inertia"

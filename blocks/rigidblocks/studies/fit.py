@@ -686,7 +686,9 @@ def _check_near(replay: Replay, names: list[str], first: Array) -> None:
 
 
 def _given_noise(replay: Replay, noise: Mapping[str, ArrayLike] | None) -> Array:
-    """Return the standard deviation in `noise` for each measured column, infinity without `noise`.
+    """Return the standard deviation of each measured column from `noise`.
+
+    If `noise` is None, the standard deviations are infinite.
 
     Raises ValueError if `noise` is invalid, or does not contain all measured outputs.
     """

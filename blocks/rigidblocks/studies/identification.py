@@ -292,9 +292,9 @@ class Identification:
         level: Probability with which an interval contains the true value.
         covariance: Covariance matrix (r, r) of the estimates.
         noise: Standard deviation (nv,) of the noise of each joint force, estimated from the
-            residuals; of the projected joint forces for a model with loops.
+            residuals. For a model with loops, it refers to the projected joint forces.
         condition: Condition number of the weighted stacked regressor with columns of unit length.
-        terms: Joint terms.
+        terms: Identified friction and rotor inertia of each joint.
     """
 
     model: Tree
@@ -586,7 +586,7 @@ def physical_parameters(
         base: Base parameters.
         values: Estimates (r,) of the base parameters.
         information: Inverse covariance matrix (r, r) of the estimates.
-        terms: Joint terms.
+        terms: Estimates of friction and rotor inertia of each joint.
 
     References:
         Lee, Wensing and Park, Geometric Robot Dynamic Identification: A Convex Programming

@@ -115,7 +115,10 @@ _TABLES: dict[str, Table] = {}
 
 
 def table(values: Array, searched: bool) -> Table:
-    """Return the lookup table with the entries `values`; the tables are cached."""
+    """Return the cached lookup table with the entries `values`.
+
+    If `searched` is True, the table returns the number of entries that are at most x.
+    """
     flat = np.ascontiguousarray(values, dtype=float)
     digest = hashlib.sha256(flat.tobytes()).hexdigest()[:16]
     name = f"{'reached' if searched else 'entry'}_{digest}"
@@ -200,7 +203,7 @@ def choose(choice: Choice) -> ca.SX:
 
 
 def is_tracing() -> bool:
-    """Return True if the current trace collects piecewise functions."""
+    """Return True inside a trace that collects piecewise functions."""
     return getattr(_tracing, "found", None) is not None
 
 

@@ -276,15 +276,19 @@ class DrawnRobot:
 
     @property
     def weight(self) -> float:
-        """Weight [N] of the robot, or of the heaviest body if several outputs contain forces."""
+        """Force [N] for the scale of the force arrows: the weight of the robot.
+
+        If several outputs contain forces, it is the weight of the heaviest body.
+        """
         masses = [float(body.m) for body in self.model.inertia]
         return 9.81 * (max(masses) if len(self.forces) > 1 else sum(masses))
 
     @cached_property
     def poses(self) -> Graph:
-        """Graph of the poses of all bodies as functions of `variables`, 12 values per body.
+        """Expression graph of the poses of all bodies over `variables`, 12 values per body.
 
-        The values are the rotation matrix to the base by rows, then the position [m].
+        The values are the row-major rotation matrix from body to base coordinates, then the
+        position of the body [m].
         """
 
         def poses(q: Array) -> Mapping[str, Array]:

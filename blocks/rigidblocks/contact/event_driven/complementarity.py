@@ -164,7 +164,7 @@ def _pivot(A: Array, b: Array) -> tuple[Array, list[int], list[int], bool]:
     Returns:
         lam (n,), the indices of the independent loaded contacts, the indices of the dependent
         contacts, and True if a solution exists. The separation velocity of a dependent contact is
-        negative only by a rounding error, which no force can change.
+        non-negative up to rounding errors, and its force is zero.
     """
     lam, basis, dependent = np.zeros(len(b)), list[int](), list[int]()
     size = float(np.abs(b).max(initial=0.0))

@@ -126,8 +126,9 @@ def contact_bias(model: Model, q: Array, qd: Array, contacts: Sequence[AnyContac
 
         n . a^vp + dn/dt . v
 
-    These are the elements of dT/dt^T qd. n is the normal of a contact, and v and a^vp are the
-    relative velocity and velocity-product acceleration of the two bodies at the contact.
+    These are the elements of (dT/dt)^T qd; the columns of T are the contact normals in joint space.
+    n is the normal of a contact, and v and a^vp are the relative velocity and velocity-product
+    acceleration of the two bodies at the contact.
 
     Args:
         model: The model.

@@ -334,7 +334,8 @@ def _feasible_or_plastic(M: Array, w: Array, lam: Array, plastic: Array, n: int)
 def _sequential_impacts(M: Array, w: Array, e: Array, solve: Solver) -> Array:
     """Return the total impulses (n,) of successive single-contact collisions (RBDA Eq 11.65).
 
-    The function repeats the collisions in contact order 2 n times. A plastic impact follows.
+    Each contact has one collision, in contact order; the sequence is repeated 2 n times. The
+    last step is a plastic impact of all contacts.
     """
     n, lam = len(w), 0.0 * w
     for i in [*range(n)] * (2 * n):

@@ -74,7 +74,7 @@ class FmuLog:
         return "" if np.isnan(t) else f" at t = {t:g} s"
 
     def add(self, status: int, message: bytes | None) -> None:
-        """Store a log message of the FMU; also write warnings to the log `rigidblocks`."""
+        """Store a log message of the FMU; also pass warnings to the logger `rigidblocks`."""
         text = (message or b"").decode(errors="replace")
         self.last.append(text)
         if status == WARNING:

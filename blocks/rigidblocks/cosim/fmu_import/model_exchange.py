@@ -292,15 +292,23 @@ class ExchangeSteps:
         return StepEnding(*self._set_state_at(course, t, x, h, high, arrival), True)
 
     def _set_state_at(
-        self, course: Interpolant | None, t: float, x: Array, h: float, part: float, end: float
+        self,
+        interpolant: Interpolant | None,
+        t: float,
+        x: Array,
+        h: float,
+        fraction: float,
+        end: float,
     ) -> tuple[float, Array]:
         """Set the FMU to a time within a step, and return this time [s] and the states.
 
-        The time is t + `part` h, or `end` if `part` is 1. `course` interpolates the states.
+        The time is t + fraction * h, or `end` if fraction is 1. `interpolant` gives the states;
+        if it is None, the states are x.
         """
-        there, y = t + part * h if part < 1.0 else end, x if course is None else course(part)
-        self._model.set_state(self.origin + there, y)
-        return there, y
+        time = t + fraction * h if fraction < 1.0 else end
+        y = x if interpolant is None else interpolant(fraction)
+        self._model.set_state(self.origin + time, y)
+        return time, y
 
     def _inner_step(
         self, t: float, x: Array, end: float

@@ -196,8 +196,8 @@ class LogWriter:
     def finish(self, time: Array, rows: Array) -> tuple[Array, LoggedValues]:
         """End the log; return the times (n,) [s] and values (n, columns) of all samples.
 
-        `time` and `rows` are samples that the caller could not write. Only the returned arrays
-        contain these samples.
+        `time` and `rows` are the last samples, which are not in the file. Only the returned arrays
+        contain them.
         """
         import pyarrow
 

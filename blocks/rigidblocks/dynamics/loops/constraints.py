@@ -40,9 +40,9 @@ class StringRow(NamedTuple):
 
 
 class _Point(NamedTuple):
-    """Point of a string (cable) on a body.
+    """Attachment point of a cable on a body.
 
-    X is the transform from body coordinates to a frame at the point with the axes of the base. p
+    X is the transform from body coordinates to a frame at the point, parallel to the base frame. p
     [m], v and a are the position, velocity and velocity-product acceleration of the point.
     """
 

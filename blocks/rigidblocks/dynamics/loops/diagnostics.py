@@ -259,7 +259,8 @@ class _Sample(NamedTuple):
     """Singular values and vectors of the constraint matrix K of rank r at the time t [s].
 
     U and V are bases of the column and row space of K. `sigma` is the singular value sigma_r, and
-    `ratio` is sigma_r/sigma_1. `indicator` is the indicator of `LoopDiagnostics`.
+    `ratio` is sigma_r/sigma_1. `indicator` is the singularity
+    indicator that `LoopDiagnostics` defines.
     """
 
     t: float

@@ -52,7 +52,7 @@ class Coordinates(Protocol):
         """Return the residual R (p,) of the coordinate equations; zero if y belongs to q."""
 
     def D1(self, q: Array, y: Array) -> Array:
-        """Return the derivative dR/dq (p, nv) with respect to the velocity variables of q."""
+        """Return the Jacobian dR/dq (p, nv) of R in tangent coordinates of q."""
 
     def D2(self, q: Array, y: Array) -> Array:
         """Return the derivative dR/dy (p, p), a nonsingular matrix."""

@@ -123,8 +123,8 @@ def _fmu(part: Part, platforms: str | Iterable[str] | None) -> bytes:
         return component.file.read_bytes()
     if isinstance(component, PythonBlock):
         raise ValueError(
-            f"'{part.name}' is a Python part, which other tools cannot run; make it an FMU by a "
-            "script (export_fmu with target='python') and add this FMU"
+            f"'{part.name}' is a Python part, which other tools cannot run; export it as an "
+            "FMU in a script (export_fmu with target='python') and add this FMU"
         )
     assert isinstance(component, Block)
     method, h = part.stepping
@@ -373,7 +373,9 @@ def _transform(connection: Element, conversion: Conversion, k: int, types: set[s
     factor, offset = (float(v[k]) for v in conversion[:2])
     if conversion.table:
         if (factor, offset) != (1.0, 0.0):
-            raise ValueError("SSP does not combine a linear conversion with a table")
+            raise ValueError(
+                "a connection cannot have a linear conversion and a table in SSP; keep one of them"
+            )
         is_boolean = types == {"Boolean"}
         kind = "Boolean" if is_boolean else "Integer"
         mapping = SubElement(connection, f"ssc:{kind}MappingTransformation")
