@@ -9,10 +9,11 @@ from numpy.testing import assert_allclose
 
 from rigidblocks import RobotPlant, System, World, export_fmu, planar2
 from rigidblocks.block.memory_layout import Memory
+from rigidblocks.block.stepper import NumpyStepper
 from rigidblocks.contact import Sphere
 from rigidblocks.cosim.graph.block_merging import ContinuousSystem
 from rigidblocks.cosim.graph.fused_system import FusedSystem
-from rigidblocks.dynamics.drives import Drive, Elasticity, Gearbox
+from rigidblocks.dynamics.drives import Drive, Elasticity, Follower, Gearbox
 from rigidblocks.dynamics.motors import TorqueMotor
 
 RATIO, K = 50.0, 1e3
@@ -129,3 +130,19 @@ def test_rotor_in_a_world_follows_the_start_value_of_its_member():
     m[memory.where["second_q"]] = [0.7, 0.0]
     memory.set_dependent_start_values(m)
     assert_allclose(m[memory.where["a_angle"]], 35.0, rtol=1e-14)
+
+
+def test_rotor_of_a_follower_follows_the_driving_joint():
+    # q2 = -1.5 q1 + 0.2; the host sets only q1
+    gear = Drive("gear", "joint1", follower=Follower("joint2", -1.5, 0.2))
+    drive = replace(DRIVE, joint="joint2")
+    memory = Memory(RobotPlant(planar2(), elements=(gear, drive)))
+    m = memory.start()
+    assert_allclose(m[memory.where["a_angle"]], RATIO * 0.2, rtol=1e-14)
+    m[memory.where["q"].start], m[memory.where["qd"].start] = 0.4, 0.6
+    memory.set_dependent_start_values(m)
+    NumpyStepper(memory).initialize(m, 0.0)
+    assert_allclose(m[memory.where["q"]], [0.4, -0.4], rtol=1e-14)
+    assert_allclose(m[memory.where["a_angle"]], RATIO * -0.4, rtol=1e-14)
+    assert_allclose(m[memory.where["a_rotor_speed"]], RATIO * -0.9, rtol=1e-14)
+    assert_allclose(m[memory.where["a_force"]], 0.0, atol=1e-11)

@@ -720,15 +720,15 @@ def test_mjcf_elements_found_only_in_the_compiled_model_are_rejected_or_reported
         default = "<default><joint springyield='0.1'/></default>"
         with pytest.raises(FormatError, match="springs that yield"):
             read(mjcf(body, default))
-    more = """<actuator><pid name="pid" joint="j" kp="1"/>
+    more = """<actuator><pid name="pid" joint="j" kp="1" slewmax="2"/>
         <motor name="late" joint="j" delay="0.1" nsample="9"/>
         <motor name="m" joint="j" ctrlrange="-3 3"/></actuator>"""
     if "nsample" in mujoco.mj_printSchema(False, False):
         robot = read(mjcf(body, more))
         assert [a.name for a in robot.actuators] == ["m"]
         assert robot.actuators[0].control == (-3.0, 3.0)
-        for name in ("pid", "late"):
-            assert any(f"actuator '{name}' is not an affine" in said for said in robot.warnings)
+        for name, reason in (("pid", "has a slewmax"), ("late", "has a plugin or a delay")):
+            assert any(f"actuator '{name}' {reason}" in said for said in robot.warnings)
 
 
 def test_mjcf_mocap_bodies_stay_at_their_poses_with_a_warning(read):

@@ -218,7 +218,7 @@ def allow_any_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
 class StartRelation(NamedTuple):
     """Start value of a scalar state that follows from the start values of other states.
 
-        s = factor (w_1 s_1 + w_2 s_2 + ...)
+        s = factor (w_1 s_1 + w_2 s_2 + ... + offset)
 
     Here s is the start value of `state`, and s_k and w_k are the start values and weights of the
     elements in `terms`. An example is the rotor angle of an elastic drive, which follows from the
@@ -228,11 +228,13 @@ class StartRelation(NamedTuple):
         state: Name of the state.
         factor: Name of a scalar parameter, or its value.
         terms: Name of a state, index of its element in C order, and weight.
+        offset: Constant, for example of a gear between the joint and its driving joint.
     """
 
     state: str
     factor: str | float
     terms: tuple[tuple[str, int, float], ...]
+    offset: float = 0.0
 
 
 def weighted_sum(terms: Iterable[tuple[float, Any]]) -> Any:
@@ -417,11 +419,13 @@ class Block(metaclass=HintedType):
             flat: Array = value.reshape((*runs, -1))[..., k]
             return flat
 
-        for state, factor, terms in relations:
+        for state, factor, terms, offset in relations:
             causes = {factor, *(name for name, _, _ in terms)}
             if causes.isdisjoint(start):
                 continue
             value = weighted_sum((w, element(name, k)) for name, k, w in terms)
+            if offset:
+                value = value + offset
             scale = element(factor, 0) if isinstance(factor, str) else factor
             found[state] = scale * value
         return found

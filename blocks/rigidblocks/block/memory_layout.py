@@ -19,7 +19,7 @@ from rigidblocks.spatial.spatial import Array
 
 
 class IndexedRelation(NamedTuple):
-    """Start relation m[state] = factor * sum(weight * m[k]) in memory indices.
+    """Start relation m[state] = factor * (sum(weight * m[k]) + offset) in memory indices.
 
     The factor is m[place], or `constant` if `place` is None. `terms` contains pairs (k, weight).
     """
@@ -28,6 +28,7 @@ class IndexedRelation(NamedTuple):
     place: int | None
     constant: float
     terms: tuple[tuple[int, float], ...]
+    offset: float
 
     @property
     def causes(self) -> tuple[int, ...]:
@@ -38,7 +39,8 @@ class IndexedRelation(NamedTuple):
     def value(self, m: Array) -> float:
         """Return the start value of the state from the memory vector m."""
         factor = self.constant if self.place is None else m[self.place]
-        return float(factor * weighted_sum((weight, m[k]) for k, weight in self.terms))
+        value = weighted_sum((weight, m[k]) for k, weight in self.terms)
+        return float(factor * (value + self.offset if self.offset else value))
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +188,7 @@ class Memory:
         """
         constants = {port.name: port.start for port in self.block.parameters}
         found, start = [], self._start
-        for state, factor, terms in self.block.start_relations:
+        for state, factor, terms, offset in self.block.start_relations:
             places = tuple((self.where[name].start + k, weight) for name, k, weight in terms)
             place: int | None = None
             if isinstance(factor, str) and factor in self.where:
@@ -194,9 +196,9 @@ class Memory:
                 value = float(start[place])
             else:
                 value = float(constants[factor] if isinstance(factor, str) else factor)
-            relation = IndexedRelation(self.where[state].start, place, value, places)
+            relation = IndexedRelation(self.where[state].start, place, value, places, offset)
             expected = float(start[relation.state])
-            if abs(relation.value(start) - expected) <= 1e-12 * abs(expected):
+            if abs(relation.value(start) - expected) <= 1e-12 * max(1.0, abs(expected)):
                 found.append(relation)
         return tuple(found)
 

@@ -714,6 +714,8 @@ def _dependent_start_lines(memory: Memory) -> Iterator[str]:
             f"m[{cause}]" if weight == 1.0 else f"{c_number(weight)} * m[{cause}]"
             for cause, weight in relation.terms
         )
+        if relation.offset:
+            terms += f" + {c_number(relation.offset)}"
         constant = c_number(relation.constant)
         factor = constant if relation.place is None else f"m[{relation.place}]"
         yield f"    if (m[{k}] == {c_number(start[k])})"

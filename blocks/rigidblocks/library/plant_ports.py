@@ -28,6 +28,7 @@ from rigidblocks.dynamics.forward import crba
 from rigidblocks.dynamics.motors import Signal
 from rigidblocks.dynamics.transmissions import (
     Transmissions,
+    joint_positions,
     project_onto_gears,
 )
 from rigidblocks.library.frames import Frame
@@ -281,16 +282,29 @@ class Elements:
 
     @cached_property
     def start_relations(self) -> tuple[StartRelation, ...]:
-        """Relations of the start values of the rotors of elastic drives with q and qd."""
-        found = []
+        """Relations of the start values of the rotors of elastic drives with q and qd.
+
+        For a joint that follows another joint, the relation contains the driving joint, with the
+        original ratio and offset of the follower.
+        """
+        driven = self.start_transmissions.driven if self.start_transmissions else {}
+        positions, found = joint_positions(self.model), list[StartRelation]()
         for drive, place in zip(self.drives, self._drive_places, strict=True):
-            if drive.elasticity is not None:
-                name = drive.name
-                ratio = f"{name}_gearbox_ratio"
-                q = tuple(("q", k, weight) for k, _, weight in place)
-                qd = tuple(("qd", k, weight) for _, k, weight in place)
-                found.append(StartRelation(f"{name}_angle", ratio, q))
-                found.append(StartRelation(f"{name}_rotor_speed", ratio, qd))
+            if drive.elasticity is None:
+                continue
+            q, qd, offset = [], [], 0.0
+            for first, k, weight in place:
+                if k not in driven:
+                    q.append(("q", first, weight))
+                    qd.append(("qd", k, weight))
+                    continue
+                by, ratio, shift = driven[k]
+                q.append(("q", positions[by], weight * float(ratio)))
+                qd.append(("qd", by, weight * float(ratio)))
+                offset += weight * float(shift)
+            name, factor = drive.name, f"{drive.name}_gearbox_ratio"
+            found.append(StartRelation(f"{name}_angle", factor, tuple(q), offset))
+            found.append(StartRelation(f"{name}_rotor_speed", factor, tuple(qd)))
         return tuple(found)
 
     @cached_property

@@ -806,8 +806,7 @@ class _Reader:
 
     def actuators(self) -> list[tuple[list[str], Actuator]]:
         """Return the actuators along joint positions; warn about all other actuators."""
-        count = len(self.m.actuator_trntype)
-        found = []
+        found, count = [], 0 if "actuation" in self.m.disabled else len(self.m.actuator_trntype)
         for k, name in enumerate(self._names("actuator", count)):
             numbers, weights = self._moved_joints(k)
             locked = [j for j in numbers if j in self._locked_joints()]

@@ -107,13 +107,13 @@ class WiredPart:
         """
         block, found = self.memory.block, list[StartRelation]()
         constants = {port.name: port.start for port in block.parameters} | self.start
-        for state, factor, terms in block.start_relations:
+        for state, factor, terms, offset in block.start_relations:
             scale = factor
             if isinstance(factor, str):
                 is_shown = self.exposure.shows(self._whole_name(factor))
                 scale = self.name_in_system(factor) if is_shown else float(constants[factor])
             named = tuple((self.name_in_system(name), k, weight) for name, k, weight in terms)
-            found.append(StartRelation(self.name_in_system(state), scale, named))
+            found.append(StartRelation(self.name_in_system(state), scale, named, offset))
         return tuple(found)
 
     @cached_property
