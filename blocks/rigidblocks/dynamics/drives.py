@@ -90,7 +90,8 @@ class Servo(Numbers, abc.ABC):
     def force(self, command: Any, s: Any, sd: Any, x: Mapping[str, Any]) -> tuple[Any, Any, Any]:
         """Return the reference force at the joint [N m or N], its excess and the control error.
 
-        The excess is the limited force minus the unlimited force.
+        The excess is the limited force minus the unlimited force. s and sd are the measured
+        position and velocity, and x contains the integral state.
         """
         error = self.error(command, s, sd)
         force = self.kp * error - self.damping(sd)
@@ -234,7 +235,7 @@ class Gearbox(Numbers):
         return force - np.abs(force) * np.tanh(speed / self.width) * loss
 
     def motor_force(self, force: Any, speed: Any) -> Any:
-        """Return the force before the loss that causes `force` at the joint."""
+        """Return the inverse of `joint_force`: the force before the loss for `force` after it."""
         if self.efficiency is None:
             return force
         loss = select(
@@ -629,7 +630,7 @@ class Drive:
     # ---- equations ----
 
     def _bind_bristle_states(self, field: str, x: Mapping[str, Any]) -> Law | None:
-        """Return the friction law `field`, with its bristle deflections set to the values in x."""
+        """Return the friction law in the attribute `field`, with the bristle deflections in x."""
         law: Law | None = getattr(self, field)
         if law is None or not law.remembers:
             return law

@@ -72,7 +72,7 @@ class FloatingForces(NamedTuple):
 class FloatingInertia(NamedTuple):
     """Inertia matrix [[I0c, F], [F^T, H]] of base and joints in floating-base coordinates.
 
-    I0c is (6, 6), F (6, n) and H (n, n).
+    I0c is (6, 6), F (6, n) and H (n, n) for n joint variables after the base.
     """
 
     I0c: Array
@@ -81,7 +81,7 @@ class FloatingInertia(NamedTuple):
 
 
 class FloatingJointSpace(NamedTuple):
-    """Inertia matrix H (n, n) and bias force C (n,) of the joints after elimination of the base."""
+    """Inertia matrix H (n, n) and bias force C (n,) of the joints, with the base eliminated."""
 
     H: Array
     C: Array
@@ -265,10 +265,12 @@ def forward_dynamics_crba_floating(
     """Return the accelerations of base and joints, computed from the inertia matrix.
 
     The arguments and the result are as in `aba_floating`. The function solves
-    `[[I0c, F], [F^T, H]] [a0; qdd] = [0; tau] - [p0c; C]` (RBDA Eq 9.13). The matrix has the
-    branch-induced zeros of a model whose base is on a chain of six joints. `rotor_inertia` (n,) is
-    added to the diagonal of H (RBDA Eq 9.28). With gears, qdd = G ydd, and the function projects
-    the equation onto the independent variables (RBDA Eq 9.26).
+    `[[I0c, F], [F^T, H]] [a0; qdd] = [0; tau] - [p0c; C]` (RBDA Eq 9.13). Without G, it
+    skips the branch-induced zeros of the matrix, with the base as a chain of six variables.
+    `rotor_inertia` (n,) is added to the diagonal of H (RBDA Eq 9.28).
+
+    G is the gear matrix in qdd = G ydd, with the accelerations ydd of the independent variables.
+    If G is given, the function projects the equation onto these variables (RBDA Eq 9.26).
     """
     I0c, F, H = crba_floating(model, q)
     if rotor_inertia is not None:

@@ -438,8 +438,8 @@ def rotor_bias(model: Tree, rotor_inertia: Array, qd: Array) -> Array:
     """Return the bias forces (nv,) of rotor inertias along the translations of SixDoF joints.
 
     The bias force of the rotor inertia a is a (w x v). w and v are the angular and the linear
-    velocity of the joint in F_s coordinates, which rotate with w. Therefore a d(E^T v)/dt = E^T a
-    (dv/dt + w x v). The bias forces of all other variables are zero.
+    velocity of the joint in F_s coordinates. These coordinates rotate with w, so the acceleration
+    of the rotor is dv/dt + w x v. The bias forces of all other variables are zero.
     """
     bias = []
     for joint, at in zip(model.joint, model.v_slices, strict=True):
@@ -494,9 +494,9 @@ def compliance(model: Tree, elements: Sequence[ForceElement], q: Array) -> Compl
 def modes(H: Array, elements: Compliance, free: Array) -> Array:
     """Return the eigenvalues s [1/s] of a model with springs and dampers.
 
-    The eigenvalues are the roots of det(s^2 H + s A^T D A + A^T K A). The function projects H (nv,
-    nv) and A onto the velocities qd = free yd, where the columns of `free` (nv, k) are the
-    independent motions.
+    The eigenvalues are the roots of det(s^2 H + s A^T D A + A^T K A). H (nv, nv) is the inertia
+    matrix; A, K and D are the fields of `elements`. The function projects H and A onto the
+    velocities qd = free yd. The columns of `free` (nv, k) are the independent motions.
     """
     H, A = free.T @ H @ free, elements.A @ free
     n = len(H)

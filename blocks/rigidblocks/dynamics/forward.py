@@ -224,8 +224,9 @@ class Articulated(NamedTuple):
 
         qdd = qdd0 - UDinv^T a'
 
-    a' is the acceleration of the body of the joint for qdd = 0. The fields IA and pA of `bodies`
-    are the articulated-body inertias and bias forces.
+    `UDinv` contains U D^-1 and `qdd0` contains D^-1 u of each joint (`articulated_step`). a' is
+    the acceleration of the body that the joint moves, for qdd = 0. The fields IA and pA of
+    `bodies` are the articulated-body inertias and bias forces.
     """
 
     bodies: Bodies
@@ -276,7 +277,10 @@ def aba_inward_pass(model: Tree, bodies: Bodies, step: ArticulatedStep) -> Artic
 
 
 def accelerations(model: Tree, joined: Articulated, a_base: Array) -> Accelerations:
-    """Return the joint and body accelerations for the base acceleration `a_base` (third pass)."""
+    """Return the joint and body accelerations, in the third (outward) pass.
+
+    `joined` contains the results of the inward pass, and `a_base` the acceleration of the base.
+    """
     (base, Xup, S, _, c, _, _), UDinv, qdd0 = joined
     a, qdd = body_lists(model, 2)
     a[base] = a_base

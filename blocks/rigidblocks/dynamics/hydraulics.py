@@ -175,7 +175,10 @@ class HydraulicCylinder(Motor):
         return Response(force, rates, {"flow_a": Q_a, "flow_b": Q_b})
 
     def _edge_flow(self, opening: Any, pressure: Any) -> Any:
-        """Return the flow into a chamber [m^3/s], from the supply if the opening is positive."""
+        """Return the flow into a chamber [m^3/s] with the pressure `pressure` [Pa].
+
+        A positive `opening` connects the chamber to the supply, a negative one to the tank.
+        """
         filling = less(0.0, opening)
         d = select(filling, self.supply - pressure, pressure - self.tank)
         root = d / np.sqrt(np.sqrt(d * d + _SMOOTH * _SMOOTH))  # sqrt(d), and linear near d = 0

@@ -99,9 +99,9 @@ def body_lists(model: Tree, count: int) -> tuple[list[Any], ...]:
 
 
 def supporting_joints(parent: Sequence[int], fd: Sequence[Any]) -> tuple[bool, ...]:
-    """Return a mask of the bodies that a joint in the mask `fd` supports (RBDA Eq 9.5).
+    """Return a mask of the bodies that move with a joint in the mask `fd` (RBDA Eq 9.5).
 
-    A joint supports the bodies of its subtree.
+    Element i is True if `fd` is True for a joint on the path from the base to body i.
     """
     nu = [bool(known) for known in fd]
     for i, p in enumerate(parent):

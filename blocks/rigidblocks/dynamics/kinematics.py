@@ -99,7 +99,10 @@ def spatial_acceleration(a: Array, v: Array) -> Array:
 
 
 def point_position(model: Model, q: Array, body: str | int, point: Array) -> Array:
-    """Return the position (3,) [m] of a point of a body in base coordinates, r + E^T p.
+    """Return the position r + E^T p (3,) [m] of a point of a body in base coordinates.
+
+    r is the position of the body origin and E the rotation from base to body coordinates. p is
+    the `point`.
 
     Args:
         model: Tree of bodies.
@@ -115,7 +118,8 @@ def point_position(model: Model, q: Array, body: str | int, point: Array) -> Arr
 def point_velocity(model: Model, q: Array, qd: Array, body: str | int, point: Array) -> Array:
     """Return the velocity (3,) [m/s] of a point of a body, E^T (v + w x p) (RBDA Eq 2.1).
 
-    The result is in base coordinates.
+    The result is in base coordinates. [w; v] is the spatial velocity of the body in body
+    coordinates, E the rotation from base to body coordinates, and p the `point`.
 
     Args:
         model: Tree of bodies.
@@ -221,10 +225,9 @@ def body_jacobian(model: Tree, q: Array, body: str | int) -> Array:
 def body_jacobian_rate(model: Tree, q: Array, qd: Array, body: str | int) -> Array:
     """Return the time derivative dJ/dt (6, nv) of a body Jacobian (RBDA Eq 2.57).
 
-    dJ/dt is in body coordinates. The spatial acceleration of the body is J qdd + dJ/dt qd. The
-    columns are the derivatives of moving vectors, S' + v x S, where S' contains the derivatives of
-    the components of S. The derivatives of the elements of J differ from dJ/dt by v x J, because
-    the body coordinates move.
+    dJ/dt is in body coordinates. The spatial acceleration of the body is J qdd + dJ/dt qd. With
+    the spatial velocity v of the body and the derivatives J' of the elements of J, dJ/dt is
+    J' + v x J. The term v x J is the effect of the moving body coordinates.
 
     Args:
         model: Tree of bodies.
@@ -341,8 +344,10 @@ def pose_error(X: Transform, goal: Transform) -> Array:
 
         e = [2 sin(t/2) axis; r_goal - r]
 
-    Both transforms map from base coordinates and may be floats or traced. The angular error
-    increases with the angle t up to a half turn, where the axis is not unique.
+    t [rad] and `axis` are the angle and the axis of the rotation from the frame to the goal. r and
+    r_goal are the positions of the two frames. Both transforms are from base coordinates and may
+    be traced. The angular error increases with t up to a half turn, at which the axis is not
+    unique.
     """
     R = goal.E.T @ X.E  # rotation from frame axes to goal axes (base coordinates)
     sine = np.array([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]]) / 2
@@ -560,7 +565,10 @@ def inverse_kinematics(
 
 
 def _task_of_body(robot: Model | Frames, task: Target) -> Target:
-    """Replace the frame name in a target by its body index and its placement on the body."""
+    """Return the target with the index of the body that carries the frame of the target.
+
+    The placement of the result is relative to this body.
+    """
     model, body, placement = _find_frame(robot, task.body)
     if body < 0:
         raise ValueError(

@@ -90,7 +90,7 @@ def align_axes_with_z(model: Model) -> EquivalentModel:
 def _rotate_bodies(
     model: Model, turns: list[Transform]
 ) -> tuple[tuple[Transform, ...], tuple[RigidInertia, ...]]:
-    """Rotate the body frames of the model; return Xtree and the inertias."""
+    """Rotate the frame of each body i by `turns[i]`; return Xtree and the inertias."""
     Xtree = [turns[i] @ X for i, X in enumerate(model.Xtree)]
     return (
         tuple(
@@ -124,7 +124,10 @@ def _rotate_string(string: StringConstraint, rotations: tuple[Array, ...]) -> St
 
 
 def _align_loop(loop: LoopJoint, turns: list[Transform]) -> LoopJoint:
-    """Express a loop joint in the rotated body frames; the base is the last item of `turns`."""
+    """Express a loop joint in rotated body frames.
+
+    `turns[i]` is the rotation of body frame i, and the last item is the rotation of the base.
+    """
     joint, E = loop.joint.align_frames()
     turn = Transform(E, np.zeros(3))
     Xp = turn @ loop.Xp @ turns[loop.predecessor].inverse()
@@ -172,7 +175,7 @@ def _dh_frame_transform(model: Model, i: int, child: int | None) -> Transform:
     """Return the transform from body frame i to its DH frame, a screw about the z axis.
 
     The origin moves to the foot of the normal between the z axes of body and parent. x is along the
-    normal between the z axes of the body and its first child.
+    normal between the z axes of the body and of `child`, the first child of the body.
     """
     p = model.parent[i]
     along = (

@@ -713,11 +713,11 @@ class AffineMotor(Motor):
         return max(-K, 0.0) if K is not None else 0.0, max(-D, 0.0) if D is not None else 0.0
 
     def _activation_rate(self, u: Any, a: Any) -> Any:
-        """Return da/dt [1/s], which is zero at a limit in the direction of the limit."""
+        """Return the activation rate da/dt [1/s], limited so that a stays within its limits."""
         return self._within_limits(u if self.integrates else (u - a) / self.time_constant, a)
 
     def _within_limits(self, rate: Any, a: Any) -> Any:
-        """Return the rate of the activation a, or zero at a limit in the direction of the limit."""
+        """Return `rate`, or zero if the activation a is at a limit and `rate` points outward."""
         lower, upper = self.activation_limits
         if np.isfinite(upper):
             rate = select(less(a, upper), rate, minimum(rate, 0.0))
@@ -741,8 +741,9 @@ def _affine(constant: Any, position: Any, velocity: Any, rotor: RotorMotion) -> 
 def _electrical_nominals(R: Any, voltage_max: Any, loop: CurrentLoop | None) -> tuple[float, float]:
     """Return the nominal current [A] and the nominal voltage [V] of a motor.
 
-    They are the current limit, or the stall current, and the voltage limit. Without limits, they
-    are 1 A and 1 V. Nominal values below 1 do not tighten the tolerances of adaptive steps.
+    The nominal voltage is the voltage limit. The nominal current is the current limit or the stall
+    current at the voltage limit, whichever is smaller. Without limits, the values are 1 V and 1 A.
+    Smaller values are replaced by 1, so they do not tighten the tolerances of adaptive steps.
     """
     volts = 1.0 if voltage_max is None else float(voltage_max)
     limits = [] if voltage_max is None else [volts / float(R)]

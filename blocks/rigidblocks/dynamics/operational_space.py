@@ -69,7 +69,10 @@ class TwoHandles(NamedTuple):
 
 
 class HandleJoint(NamedTuple):
-    """Joint between two handles: from the handle `near` to the handle `far`, given by index."""
+    """Joint from the handle with the index `near` to the handle with the index `far`.
+
+    T (6, 6 - n) is a basis of the constraint forces, and c (6,) the bias acceleration of the joint.
+    """
 
     near: int
     far: int
@@ -229,7 +232,10 @@ def assemble_handles(
 
 
 def _connection(joint: HandleJoint, size: int) -> Array:
-    """Return the matrix (size, 6 - n) that maps a joint's constraint forces to handle forces."""
+    """Return the matrix (size, 6 - n) from the multipliers of a joint to the handle forces.
+
+    `size` is the number of force components of all handles.
+    """
     n, columns = joint.T.shape
     P = np.zeros((size, columns))
     P[n * joint.far : n * joint.far + n] = joint.T
@@ -387,7 +393,8 @@ def constrained_body(body: Handle, S: Array, bias: Array) -> InverseHandle:
 
         Phi = S (S^T I S)^-1 S^T,  b = dS/dt qd - Phi (I dS/dt qd + p)
 
-    Phi is symmetric and positive semidefinite. It has the rank n and the column space of S.
+    I and p are the inertia and the bias force of `body`. Phi is symmetric and positive
+    semidefinite. It has the rank n and the column space of S.
 
     Args:
         body: Body without its joint, as a handle.

@@ -62,7 +62,7 @@ class _UnitBody:
     """Substitute for a body: `force` returns the forces for unit values of the parameters."""
 
     def force(self, v: Array, a: Array) -> Array:
-        """Return the matrix F (6, 10) of the force F phi on a spatial body (`RigidInertia`).
+        """Return F (6, 10), which maps the parameters phi of a spatial body to the force F phi.
 
             [0, -a x, L(wd) + w x L(w)]
             [a,  W,   0               ]
@@ -88,7 +88,7 @@ class _UnitPlanarBody:
     """Substitute for a planar body: `force` returns the forces for unit parameters."""
 
     def force(self, v: Array, a: Array) -> Array:
-        """Return the matrix F (3, 4) of the force F phi on a planar body."""
+        """Return F (3, 4), which maps the parameters phi of a planar body to the force F phi."""
         F = np.zeros((3, 4), np.result_type(v, a))
         F[0, 1:3] = [a[2], -a[1]]  # h x a
         F[0, 3] = a[0]
@@ -98,7 +98,10 @@ class _UnitPlanarBody:
 
 
 def _unit_bodies(model: Tree) -> Any:
-    """Return a copy of a model with unit bodies, for which `net_forces` returns matrices."""
+    """Return a copy of a model in which unit bodies replace the inertias.
+
+    For this copy, `net_forces` returns the matrices F of the bodies instead of forces.
+    """
     other: Any = object.__new__(type(model))
     body = _UnitBody() if isinstance(model, Model) else _UnitPlanarBody()
     vars(other).update({**vars(model), "inertia": (body,) * model.nb})

@@ -1,14 +1,17 @@
 """Transmissions of URDF files as actuators: the elements of ros_control and of ros2_control.
 
-The motion of an actuator a is a weighted sum of joint positions q, with the reductions n:
+The position a of an actuator is a weighted sum of joint positions q, with the reductions n. For a
+simple transmission, a = n q. For a differential transmission with two actuators and two joints:
 
-    simple:          a = n q
-    differential:    a1 = n_a1 (n_j1 q1 + n_j2 q2),    a2 = n_a2 (n_j1 q1 - n_j2 q2)
-    four-bar:        a1 = n_a1 n_j1 q1,                a2 = n_a2 (q1 + n_j2 q2)
+    a1 = n_a1 (n_j1 q1 + n_j2 q2),    a2 = n_a2 (n_j1 q1 - n_j2 q2)
 
-The joint forces follow from the principle of virtual work, tau_j = sum(da/dq_j * torque). For the
-four-bar linkage, ros_control computes other joint efforts, whose power differs from the power of
-the actuators.
+For a four-bar linkage:
+
+    a1 = n_a1 n_j1 q1,    a2 = n_a2 (q1 + n_j2 q2)
+
+The joint forces follow from the principle of virtual work: tau_j is the sum of da/dq_j times torque
+over the actuators. For the four-bar linkage, the joint efforts of ros_control differ from these
+forces. Their power is not the power of the actuators.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -246,7 +246,11 @@ def _damped_step(J: Array, misfit: Array, squared_damping: Any) -> Array:
 
 
 def _misfit(model: Tree, tree: Tree, q: Array) -> Array:
-    """Return the differences of E and r between the two frames of each loop joint (a vector)."""
+    """Return the closure error of all loop joints as a vector.
+
+    The elements are the differences of the rotations E and of the positions r of the two frames
+    of each loop joint (`facing_frames`).
+    """
     return np.concatenate(
         [np.concatenate([(X.E - Y.E).ravel(), X.r - Y.r]) for X, Y in facing_frames(model, tree, q)]
     )
@@ -264,7 +268,10 @@ def _misfit_rates(model: Tree, tree: Tree, q: Array) -> Array:
 
 
 def _element_rates(X: Any, J: Array) -> Array:
-    """Return the derivatives of the elements of E and r of a frame X, given its Jacobian J."""
+    """Return the derivatives of the rotation E and of the position r of a transform X.
+
+    J is the Jacobian of the frame in frame coordinates.
+    """
     n = len(X.r)
     turns = np.array([[[0, 1], [-1, 0]]] if n == 2 else _MINUS_SKEW)
     dE = np.einsum("kab,bc,kn->acn", turns, X.E, J[:-n]).reshape(n * n, -1)

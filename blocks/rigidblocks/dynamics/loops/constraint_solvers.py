@@ -44,16 +44,16 @@ TOLERANCE = 1e-9  # relative to the largest column; above the rounding error of 
 
 @dataclass(frozen=True, eq=False)
 class Front:
-    """Elimination step of one loop: its constraints, directions and coordinates (front).
+    """Front: the elimination step of one loop in `eliminate_constraints`.
 
-    `eliminate_constraints` creates one front for each loop. The coordinates of a front are the
-    remaining coordinates of the fronts `sources`, then the `fresh` rows of Y. The columns of the
-    matrix M are the constraints of the loop in these coordinates. A loop uses a row of Y if one of
-    its constraints has a nonzero element in this row.
+    The constraint matrix Y (n, nc) has one column per constraint and one row per coordinate with
+    unit inertia. The coordinates of a front are the remaining coordinates of the fronts `sources`,
+    then the `fresh` rows of Y. The columns of the matrix M are the constraints of the loop in these
+    coordinates. A loop uses a row of Y if a constraint of the loop has a nonzero element in it.
 
     Attributes:
         block: Indices of the constraints of the loop.
-        Y: Constraints of the loop: the nonzero rows of Y by row index.
+        Y: Nonzero rows of the columns `block` of the constraint matrix, by row index.
         sources: Earlier fronts whose remaining coordinates are coordinates of this front.
         fresh: Rows of Y that occur in no earlier front.
         rows: Rows of Y that this loop or a later loop uses, in the coordinates of this front.
@@ -154,9 +154,10 @@ def eliminate_constraints(
 ) -> Elimination:
     """Factorize the constraint matrix Y by orthogonal elimination, loop by loop.
 
-    The factors H = L^T L define coordinates w = L qdd with unit inertia. In these coordinates the
-    constraints are Y^T w = k with Y = L^-T K^T. The elimination applies the null-space method of
-    Spencer 2004, 3.1, to one loop after the other. Columns of Y may be linearly dependent.
+    The factorization H = L^T L of the inertia matrix defines coordinates w = L qdd with unit
+    inertia. In these coordinates the constraints K qdd = k are Y^T w = k with Y = L^-T K^T. The
+    elimination applies the null-space method of Spencer 2004, 3.1, to one loop after the other.
+    Columns of Y may be linearly dependent.
 
     Each step eliminates the loop with the fewest coordinates, or the first of several such loops.
     The step transforms the constraints of the loop to orthonormal directions, beginning with the
@@ -246,8 +247,9 @@ def _fixed_and_free(
 ) -> tuple[list[Array], list[Array]]:
     """Return, for each front, the component of w along Q and the vector z.
 
-    The constraints of a front determine the component of w along Q. Both vectors are in the
-    coordinates of the front. Both lists are in elimination order.
+    w and z are the vectors of `solve_elimination`. The constraints of a front determine the
+    component of w along Q (`Front`). Both vectors are in the coordinates of the front. Both lists
+    are in elimination order.
     """
     z = np.asarray(z)
     offset: dict[int, Any] = {}  # for each row of Y: component that earlier loops determine
@@ -338,11 +340,11 @@ def _remaining_basis(
 ) -> tuple[Basis, dict[int, Array]]:
     """Return a basis of the null space of a front, and the rows `later_rows` in this basis.
 
-    The constraints determine the components along Q. `later_rows` are the rows of Y that later
-    loops use. If m such rows have nonzero elements in at most m coordinates, the basis is the null
-    space within these coordinates (`normal_to`). Otherwise the basis spans only the null-space
-    components of the rows (`completion`). Derivatives always use `normal_to`, because the direction
-    of a zero component is not differentiable.
+    The constraints determine the components along Q (`Front`). `sizes` are the pivot norms, and
+    `later_rows` the rows of Y that later loops use. If m such rows have nonzero elements in at most
+    m coordinates, the basis is the null space within these coordinates (`normal_to`). Otherwise the
+    basis spans only the null-space components of the rows (`completion`). Derivatives always use
+    `normal_to`, because the direction of a zero component is not differentiable.
     """
     spare = [k for k in range(len(Q)) if all(is_number(c[k], 0.0) for c in later_rows.values())]
     if len(Q) - len(spare) <= len(later_rows) or for_derivatives(Q):

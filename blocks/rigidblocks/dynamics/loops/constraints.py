@@ -1,7 +1,8 @@
-"""Constraints of loop joints and strings (cables) on the tree joints (RBDA 8.2, 3.4, 8.11).
+"""Constraints of loop joints and cables on the tree joints (RBDA 8.2, 3.4, 8.11).
 
-`loop_constraints` returns K and k of the constraints K qdd = k, and their position errors. A string
-is a cable of fixed length that can connect any number of bodies (RBDA 3.4).
+`loop_constraints` returns K and k of the constraints K qdd = k, and their position errors. A cable
+(`StringConstraint`) has a given length and passes through points of any number of bodies (RBDA
+3.4).
 
 `loop_closure` evaluates a loop-closure function q = gamma(y) of independent variables y (RBDA
 8.11). A user writes gamma in closed form, with NumPy and `rigidblocks.select`. Dual numbers give
@@ -24,12 +25,12 @@ from rigidblocks.spatial.spatial import Array, multiply_transforms
 
 
 class StringRow(NamedTuple):
-    """Constraint K qdd = k of a string (cable), one row of `LoopConstraints`.
+    """Constraint K qdd = k of a cable, one row of `LoopConstraints`.
 
     Attributes:
         K: Constraint row (nv,).
         k: Right-hand side.
-        delta: Position error [m], the length of the path minus the length of the string.
+        delta: Position error [m], the length of the path minus the length of the cable.
         rate: Velocity error [m/s], the time derivative of the position error.
     """
 
@@ -54,7 +55,7 @@ class _Point(NamedTuple):
 
 
 def string_row(model: Tree, string: StringConstraint, motion: Any) -> StringRow:
-    """Return the length constraint of a string (cable) for a motion of the tree (`TreeMotion`).
+    """Return the length constraint of a cable for a motion of the tree (`TreeMotion`).
 
         delta = sum |d| + 2 pi radius - length,   K qd = sum e . dv,   e = d/|d|
         k = a - sum (e . da + (dv . dv - (e . dv)^2)/|d|)
@@ -82,7 +83,7 @@ def string_row(model: Tree, string: StringConstraint, motion: Any) -> StringRow:
 
 
 def string_places(model: Tree, string: StringConstraint) -> set[int]:
-    """Return the indices of all joints that move a point of a string (cable)."""
+    """Return the indices of all joints that move a point of a cable."""
     joints: set[int] = set()
     for body, _ in string.points:
         while body >= 0:
@@ -118,7 +119,7 @@ class LoopConstraints(NamedTuple):
     """Constraints K qdd = k and position errors of a configuration.
 
     The velocity error is K qd, or K qd + `drift` for constraints that depend on time. The rows of
-    the loop joints come first, followed by one row per string.
+    the loop joints come first, followed by one row per cable.
 
     Attributes:
         K: Constraint matrix (nc, nv).
@@ -166,10 +167,10 @@ def loop_constraints(model: Tree, q: Array, qd: Array) -> LoopConstraints:
 
 
 def tree_constraints(model: Any, motion: TreeMotion, dtype: type = float) -> LoopConstraints:
-    """Return the constraints of loop joints and strings (cables) for a motion of the tree.
+    """Return the constraints of loop joints and cables for a motion of the tree.
 
-    `motion` may contain body accelerations instead of velocity-product accelerations. Then -k of
-    the result is the acceleration error K qdd - k of the constraints.
+    `motion` may contain the accelerations of the bodies instead of the velocity-product
+    accelerations. -k of the result is then the acceleration error K qdd - k of the constraints.
     """
     K, k, delta = (
         np.zeros((model.nc, model.nv), dtype),
@@ -252,8 +253,8 @@ def loop_joint_motion(model: Tree, q: Array, qd: Array) -> tuple[list[Array], li
 def active_forces(model: Tree, q: Array, loop_tau: Array) -> Array:
     """Return the tree joint forces tau^a (nv,) that are equivalent to forces in loop joints.
 
-    The active force of a loop joint is T_a tau, where T_a is a basis with T_a^T S = 1 (RBDA Eq
-    8.33).
+    The active force of a loop joint with the forces tau is T_a tau (RBDA Eq 8.33). T_a is a basis
+    of the active forces with T_a^T S = 1 for the motion subspace S of the joint.
 
     Args:
         model: Model with loops.

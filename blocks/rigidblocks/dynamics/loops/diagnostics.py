@@ -48,9 +48,9 @@ class LoopDiagnostics(NamedTuple):
         effective_condition: sigma_1/sigma_r of the independent constraints.
         rank: Rank r of K.
         mobility: Mobility n - r, with n = nv.
-        indicator: |v_r u_r^T k| = |u_r^T k| for the singular vectors u_r and v_r of sigma_r. The
-            accelerations remain bounded near a singular configuration if the indicator decreases
-            in proportion to sigma_r (Spencer 2004, 3.1.1).
+        indicator: Singularity indicator |u_r^T k|; u_r is the left singular vector for sigma_r.
+            The accelerations remain bounded near a singular configuration if the indicator
+            decreases in proportion to sigma_r (Spencer 2004, 3.1.1).
     """
 
     position_error: Any
@@ -91,9 +91,10 @@ class SingularPassage(NamedTuple):
 
     Attributes:
         t: Time [s].
-        ratio: Smallest recorded ratio sigma_r/sigma_1 of singular values near the configuration.
+        ratio: Smallest recorded ratio sigma_r/sigma_1 near the configuration. sigma are the
+            singular values of the constraint matrix K, and r is the generic rank of K.
         crossed: True if sigma_r changes its sign at the singular configuration.
-        indicator: Indicator of `LoopDiagnostics`, or NaN if the velocities are unknown.
+        indicator: Singularity indicator as in `LoopDiagnostics`; NaN if the velocities are unknown.
     """
 
     t: float
@@ -367,7 +368,8 @@ def _minima(samples: list[_Sample], threshold: float) -> Iterator[SingularPassag
 class Cluster(NamedTuple):
     """Loop cluster: loops that share tree joints.
 
-    `loops` contains the indices of the loops, and `joints` the indices of the tree joints in them.
+    `loops` contains the indices of the loops, and `joints` the indices of the tree joints that
+    belong to these loops.
     """
 
     loops: tuple[int, ...]
@@ -375,12 +377,14 @@ class Cluster(NamedTuple):
 
 
 def path_signs(model: Tree) -> Array:
-    """Return the path signs epsilon (n, nb), with one row for each loop and string (RBDA Eq 8.20).
+    """Return the path signs epsilon (n, nb), with one row for each loop and cable (RBDA Eq 8.20).
 
-    The constraint matrix is K_lj = epsilon_lj T_l^T S_j in common coordinates. The path of a loop
-    starts at the nearest common ancestor of predecessor and successor. The sign is 1 for joints on
+    The block of the constraint matrix for loop l and joint j is K_lj = epsilon_lj T_l^T S_j, in
+    common coordinates. T_l is a basis of the constraint forces of the loop joint, and S_j the
+    motion subspace of joint j. The path of a loop starts at the nearest common ancestor of
+    predecessor and successor. The sign is 1 for joints on
     the path to the successor, -1 for joints on the path to the predecessor, and 0 for other joints.
-    For a string, the sign is 1 for all joints that move a point of the string.
+    For a cable, the sign is 1 for all joints that move a point of the cable.
     """
     epsilon = np.zeros((len(model.loop_names), model.nb), dtype=int)
     for k, string in enumerate(model.strings, len(model.loops)):
@@ -453,7 +457,7 @@ def null_space_by_clusters(model: Tree, K: Array, k: Array) -> NullSpace:
 
 
 def _places(slices: tuple[slice, ...], numbers: tuple[int, ...]) -> Array:
-    """Return the indices in the slices `slices[k]`, k in `numbers`, as one array."""
+    """Return all indices that the slices with the given `numbers` contain, as one array."""
     return np.concatenate([np.arange(slices[k].start, slices[k].stop) for k in numbers])
 
 

@@ -60,7 +60,7 @@ class Coordinates(Protocol):
 
 @dataclass(frozen=True, eq=False)  # eq=False: comparing arrays returns an array
 class LinearCoordinates:
-    """Linear coordinates y = matrix (q - origin) (Eq 2.33).
+    """Linear coordinates y = matrix (q - origin) (Spencer 2004, Eq 2.33).
 
     The difference of two configurations is the velocity that moves the model from the first to the
     second configuration in unit time. Therefore the coordinates support quaternions for rotations
@@ -81,7 +81,7 @@ class LinearCoordinates:
         return self.coordinates_at(q) - y
 
     def D1(self, q: Array, y: Array) -> Array:
-        """Return the derivative dR/dq (p, nv) with respect to the velocity variables."""
+        """Return the Jacobian dR/dq (p, nv) in velocity (tangent) coordinates."""
         del y
         if self._has_only_position_rates:
             return self.matrix
@@ -97,7 +97,7 @@ class LinearCoordinates:
         return -np.eye(len(self.matrix))
 
     def bias(self, q: Array, qd: Array) -> Array:
-        """Return the second derivative of y (p,) at constant velocities qd.
+        """Return the second time derivative of y (p,) at constant velocities qd.
 
         The result is zero if the velocity variables are the derivatives of the positions.
         """
@@ -316,7 +316,10 @@ def _position_rate_mask(model: Tree) -> list[bool]:
 
 
 def _check_mobility(model: Tree, K: Array, count: int, kind: str) -> None:
-    """Raise ValueError unless `count` is the mobility: nv minus the rank of the constraints K."""
+    """Raise ValueError unless `count` is the mobility: nv minus the rank of the constraints K.
+
+    `kind` is the noun for the counted quantity in the error message.
+    """
     sizes = np.linalg.svd(K, compute_uv=False)
     mobility = model.nv - int(np.sum(sizes > RANK * np.max(sizes, initial=0.0)))
     if count != mobility:
@@ -327,10 +330,11 @@ def _check_mobility(model: Tree, K: Array, count: int, kind: str) -> None:
 
 
 def _checked_linear(model: Tree, matrix: Array, q: Array) -> LinearCoordinates:
-    """Return the linear coordinates y = matrix (q' - q), after checking their independence.
+    """Return the linear coordinates with the matrix `matrix` and the origin q, after checks.
 
     Raises:
-        ValueError: The number of coordinates is not the mobility, or they are dependent at q.
+        ValueError: The number of coordinates is not the mobility, or the coordinates are dependent
+            at q.
     """
     check_holonomic(model)
     _check_mobility(model, position_constraints(model, q).K, len(matrix), "coordinates")

@@ -291,7 +291,10 @@ def _check_closed(model: Tree, q: Array, qd: Array) -> None:
 
 
 class TangentLinearization(NamedTuple):
-    """Linear system in y = R delta; the fields have the same meaning as in `LoopLinearization`."""
+    """Linear system in the coordinates y = R delta of `tangent_linearization`.
+
+    The fields have the same meaning as in `LoopLinearization`.
+    """
 
     A: Array
     B: Array
@@ -302,8 +305,8 @@ class TangentLinearization(NamedTuple):
 class _Point(NamedTuple):
     """Operating point: state, accelerations qdd, multipliers lam and inertia matrix H.
 
-    [N, constraint_inverse] is the pseudo-inverse of [R; K] for the coordinates y = R delta and the
-    constraints K.
+    [N, constraint_inverse] is the pseudo-inverse of [R; K]. R defines the coordinates y = R delta
+    of `tangent_linearization`, and K is the constraint matrix.
     """
 
     q: Array

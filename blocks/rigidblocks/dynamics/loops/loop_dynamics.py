@@ -75,7 +75,8 @@ DIRECTION_ROUNDING = (
 class Geared:
     """Model with loops, and its rotor inertias and gears (`transmissions`).
 
-    `tolerance` is the relative tolerance of dependent constraints.
+    A constraint counts as dependent if its independent component is below `tolerance`, relative to
+    the largest constraint.
     """
 
     model: Tree
@@ -519,8 +520,9 @@ def closed_loop_inverse_dynamics(
 
         G_u^T u = G^T tau_ID,   tau_ID = H qdd + C - tau^a                      (RBDA Eq 8.62, 8.63)
 
-    u contains the forces of the actuators, and qd = G yd are the velocities that keep the loops
-    closed. G_u contains the rows of G of the actuated joints. For redundant actuators, the forces
+    u contains the forces of the actuators, and tau^a the tree joint forces that are equivalent to
+    `loop_tau`. qd = G yd are the velocities that keep the loops closed. G_u contains the rows of G
+    for the actuated joints. For redundant actuators, the forces
     [N m, N] have the smallest sum of squares. The rows of G^T follow from the orthogonal
     elimination of `closed_loop_dynamics`. Therefore this function and `closed_loop_dynamics` agree
     at singular configurations, too.
@@ -649,7 +651,8 @@ def _solve_actuator_forces(
 def _project_onto_null_space(loops: Elimination, zeros: Array, force: Array) -> Array:
     """Project a force (nv,) onto the null space of the constraints.
 
-    If the projection is only a rounding error of `force`, the result is zero.
+    `zeros` is the zero right-hand side (nc,) of the constraints. If the projection is only a
+    rounding error of `force`, the result is zero.
     """
     left = solve_elimination(loops, zeros, force)[0]
     if for_derivatives(left):  # a zero effect can have a nonzero derivative

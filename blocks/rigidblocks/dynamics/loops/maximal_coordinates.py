@@ -222,7 +222,7 @@ def sparse_solution(W: Any, right: Array, bodies: int) -> Array:
     Args:
         W: Sparse matrix, with the rows of the bodies first, then the rows of the constraints.
         right: Right-hand side.
-        bodies: Number of rows of the bodies.
+        bodies: Number of rows that belong to the bodies.
 
     Raises:
         ArithmeticError: The constraints are inconsistent.
