@@ -68,7 +68,7 @@ def casadi_function(target: Tree | Block, function: str) -> ca.Function:
         TypeError: `target` is neither a model nor a block.
         TraceError: A function of the block branches on a value.
     """
-    graph = _graph(target, function).differentiable
+    graph = function_graph(target, function).differentiable
     symbols = [_symbol(name, shape) for name, shape in graph.inputs.items()]
     result = graph.function(ca.vertcat(*(ca.vec(symbol.T) for symbol in symbols)))
     outputs = list(_split(result, graph.outputs))
@@ -95,7 +95,8 @@ def _split(flat: ca.SX, shapes: Shapes) -> Iterator[ca.SX]:
         k += rows * columns
 
 
-def _graph(target: Any, function: str) -> Graph:
+def function_graph(target: Any, function: str) -> Graph:
+    """Return the graph of a function of a model or a block, as in `casadi_function`."""
     if isinstance(target, Tree):
         return _model_graph(target, function)
     if isinstance(target, Block):
