@@ -1,12 +1,13 @@
-"""Robot files of a folder, compared with MuJoCo (MJCF) and Pinocchio (URDF).
+"""Robot files of a folder, compared with MuJoCo (MJCF), Pinocchio (URDF) and libsdformat (SDF).
 
     python benchmarks/robot_corpus.py FOLDER...
 
-Both libraries compute the accelerations of a file in three random states: at rest and at two
-speeds. The table counts the files by result. A file is equal if the residual H (qdd - qdd_peer) is
-at most 1e-9 of its largest term. Springs, damping, armature, fluids and tendons are included; dry
-friction, limits, contacts and equality constraints are not. The start configuration and gravity
-must also be equal. `pip download` and `pip install --no-deps --target FOLDER` give folders of
+MuJoCo and Pinocchio compute the accelerations of a file in three random states: at rest and at two
+speeds. For a SDF file, Pinocchio uses the links and joints that libsdformat reads (by_sdformat.py).
+The table counts the files by result. A file is equal if the residual H (qdd - qdd_peer) is at most
+1e-9 of its largest term. Springs, damping, armature, fluids and tendons are included; dry friction,
+limits, contacts and equality constraints are not. The start configuration and gravity must also be
+equal. `pip download` and `pip install --no-deps --target FOLDER` give folders of
 example-robot-data, dm_control, gymnasium, gymnasium-robotics, robosuite and pybullet.
 """
 
@@ -14,22 +15,17 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import mujoco
 import numpy as np
 import pinocchio as pin
+from by_sdformat import EQUAL, RTOL, SPEEDS, sdf_difference, smooth_elements
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 from rigidblocks.block.block import Record
 from rigidblocks.dynamics import crba, rnea
-from rigidblocks.dynamics.drives import Drive
-from rigidblocks.dynamics.force_elements import ForceElement
-from rigidblocks.dynamics.force_laws import Friction
-from rigidblocks.library.plant_from_file import described_elements
 from rigidblocks.library.plants import RobotPlant
 from rigidblocks.robot.configuration import neutral, random_configuration
 from rigidblocks.robot.model import Model
@@ -41,26 +37,12 @@ from robots_of_peers import (
     pinocchio_state,
 )
 
-RTOL = 1e-9  # bound on rounding errors; the largest residual of 261 files was 2e-14
-SPEEDS = (0.0, 1.0, 3.0)  # standard deviations of the velocities [rad/s or m/s]
 OFF = ("CONTACT", "LIMIT", "FRICTIONLOSS", "EQUALITY", "ACTUATION")
-EQUAL = "equal"
 
 
 def spanning_tree(robot: RobotDescription) -> Model:
     """Return the model of a robot without its loop joints."""
     return robot.model.spanning_tree if robot.model.loops else robot.model
-
-
-def smooth_elements(robot: RobotDescription) -> tuple[Any, ...]:
-    """Return the force elements of a robot without dry friction and without couplings."""
-    elements = []
-    for element in described_elements(robot, joint_friction=True):
-        if isinstance(element, ForceElement) and isinstance(element.law, Friction):
-            elements.append(replace(element, law=replace(element.law, coulomb=0.0)))
-        elif not (isinstance(element, Drive) and element.follower):
-            elements.append(element)
-    return tuple(elements)
 
 
 def mjcf_result(path: Path) -> str:
@@ -123,7 +105,22 @@ def urdf_result(path: Path) -> str:
     return EQUAL
 
 
-READERS: dict[str, Callable[[Path], str]] = {".xml": mjcf_result, ".urdf": urdf_result}
+def sdf_result(path: Path) -> str:
+    """Compare a SDF file with libsdformat, with a fixed and with a floating base."""
+    result = sdf_difference(path)
+    if result not in (EQUAL, "no joints"):
+        return result
+    try:
+        return sdf_difference(path, floating=True)
+    except ValueError:  # a link has a joint with the world
+        return result
+
+
+READERS: dict[str, Callable[[Path], str]] = {
+    ".xml": mjcf_result,
+    ".urdf": urdf_result,
+    ".sdf": sdf_result,
+}
 
 
 def main(folders: list[str]) -> None:
