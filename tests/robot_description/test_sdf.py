@@ -122,6 +122,14 @@ def test_joints_of_all_sdf_types_are_read(read, kind, inside, expected):
     assert read(sdf(*TWO, joint("j", kind, "a", "b", inside))).model.joint == (expected,)
 
 
+@pytest.mark.parametrize("pitch", ["", "<thread_pitch>-4</thread_pitch>"])
+def test_default_pitch_of_an_sdf_screw_joint_is_reported(read, pitch):
+    text = sdf(*TWO, joint("j", "screw", "a", "b", f"<axis/>{pitch}"))
+    default = f"line {line_of(text, '<joint')}: screw joint 'j' has no <screw_thread_pitch>"
+    reported = any(warning.startswith(default) for warning in read(text).warnings)
+    assert reported == (not pitch)
+
+
 def test_links_on_a_fixed_sdf_joint_become_one_body(read):
     three = sdf(
         *TWO,

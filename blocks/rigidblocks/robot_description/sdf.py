@@ -479,6 +479,11 @@ class _Reader:
             case "prismatic":
                 return Prismatic(self._axis(element, name))
             case "screw":
+                if not _pitches(element):
+                    self.warnings.append(
+                        f"line {element.sourceline}: screw joint '{name}' has no "
+                        "<screw_thread_pitch>; the reader uses the SDF default, 1 m per turn"
+                    )
                 return Helical(_pitch(element), self._axis(element, name))
             case "universal" | "revolute2":
                 first, second = self._axis(element, name), self._axis(element, name, "axis2")
@@ -692,12 +697,18 @@ def _mimics(joint: Element) -> Iterator[ParsedMimicJoint]:
         yield ParsedMimicJoint(mimic.sourceline, name, leader, ratio, offset - ratio * reference)
 
 
+def _pitches(element: Element) -> list[str]:
+    """Return the names of the elements that define the pitch of a screw joint."""
+    names = ("screw_thread_pitch", "thread_pitch")
+    return [name for name in names if element.find(name) is not None]
+
+
 def _pitch(element: Element) -> float:
     """Return the pitch of a screw joint [m/rad].
 
     <screw_thread_pitch> is in metres per turn, 1 by default. The older <thread_pitch> is in -rad/m.
     """
-    if element.find("thread_pitch") is None or element.find("screw_thread_pitch") is not None:
+    if _pitches(element) != ["thread_pitch"]:
         return _number(element, "screw_thread_pitch", 1.0) / (2 * np.pi)
     turns = _number(element, "thread_pitch")
     if turns == 0.0:
