@@ -47,10 +47,6 @@ USES = {
         "studies/test_requirements.py::test_values_of_temporal_logic_formulas_match_their_definition"
     ],
     "onnx": ["library/test_policies.py::test_jacobian_of_a_policy_equals_difference_quotients"],
-    "jax": [
-        "kernels/test_autodiff_functions.py::test_jax_function_supports_jit_vmap_and_leading_axes"
-    ],
-    "torch": ["kernels/test_autodiff_functions.py::test_torch_function_passes_the_gradient_checks"],
     "cluster": [
         "studies/test_sweeps_elsewhere.py::test_sweep_on_a_cluster_matches_the_results_of_a_local_sweep"
     ],
