@@ -252,12 +252,12 @@ class Gearbox(Numbers):
 class Elasticity(Numbers):
     """Elasticity between gearbox and joint: a series spring or a harmonic drive.
 
-        deflection = rotor_angle / ratio + error * sin(order * rotor_angle + phase) - s
+        deflection = theta / ratio + a sin(n theta + phase) - s
         force = K deflection + K3 deflection^3 + D d(deflection)/dt
 
-    K, K3 and D are at the joint. `error` [rad or m] is the amplitude of the kinematic error of a
-    harmonic drive. Its `order` is the number of periods per revolution of the rotor, 2 for the two
-    lobes of a wave generator.
+    theta [rad] is the rotor angle. K, K3 and D are at the joint. a [rad or m], the field `error`,
+    is the amplitude of the kinematic error of a harmonic drive. n, the field `order`, is the number
+    of error periods per revolution of the rotor, 2 for the two lobes of a wave generator.
 
     With a backlash b, the force is zero while |deflection| < b / 2. Outside this
     range, the compression |deflection| - b / 2 replaces the deflection in the law, and the force

@@ -17,8 +17,8 @@ class Material:
         torsional: The maximum friction torque about the normal at each contact point, divided by
             the normal force [m].
         rolling: The maximum rolling friction torque about the tangents at each contact point,
-            divided by the normal force [m]. The braking force on a ball on a plane is rolling /
-            radius times its weight.
+            divided by the normal force [m]. The braking force on a ball on a plane is `rolling`
+            divided by the ball radius, times the weight of the ball.
         stiffness: The stiffness K of compliant contact [N/m]; rigid contact ignores it.
         damping: The damping D of compliant contact [N.s/m]; rigid contact ignores it.
 

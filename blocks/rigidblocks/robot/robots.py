@@ -86,7 +86,7 @@ def auto_tree(nb: int, bf: float = 1.0, skew: float = 0.0, taper: float = 1.0) -
         nb: The number of bodies.
         bf: The average number of children of a body that has children, at least 1; the base has
             exactly one child.
-        skew: The angle between the axes of a body [rad].
+        skew: The angle between the inboard and the outboard joint axis of a body [rad].
         taper: The ratio of the lengths of successive bodies.
     """
     _check_tree_shape(nb, bf, skew, taper)
@@ -295,9 +295,10 @@ def quadruped() -> Model:
 
 
 def _leg(name: str, first: int, x: float, side: float) -> list[tuple[Any, ...]]:
-    """Return the bodies of a leg.
+    """Return the bodies of the leg `name`; the first body has the index `first`.
 
-    Each body is a tuple: parent, joint, Xtree, inertia, body name and joint name.
+    Each body is a tuple: parent, joint, Xtree, inertia, body name and joint name. The hip is at x
+    [m], on the left of the trunk if `side` is 1 and on the right if `side` is -1.
     """
     rod = np.diag([0.2**2 / 12 + 1e-4, 0.2**2 / 12 + 1e-4, 2e-4])  # [m^2] per kg; 0.2 m along z
     hip = mcI(0.5, [0.0, 0.04 * side, 0.0], 0.5 * np.diag([2e-4, 2e-4, 2e-4]))
@@ -411,12 +412,12 @@ def four_bar(
 def n_four_bar(n: int, angle: float = 0.0, speed: float = 1.0) -> Mechanism:
     """Return the N-four-bar mechanism of the IFToMM benchmark problems.
 
-    It consists of n windows with 2 n + 1 uniform bars of 1 m and 1 kg. On the ground stand n + 1
-    bars, 1 m apart, and a coupler connects each bar to the next. The loop joints connect the tip of
-    a coupler to the tip of the next bar. The bars start at `angle` [rad] from the vertical, to the
-    right, and rotate in that direction at `speed` [rad/s]. If the bars lie on the ground, the
-    couplers can fold and the configuration is singular. In all other configurations, the mechanism
-    has one degree of freedom, the angle th from the vertical:
+    It consists of n windows with 2 n + 1 uniform bars of 1 m and 1 kg. n + 1 of these bars stand on
+    the ground, 1 m apart, and a coupler connects each bar to the next. The loop joints connect the
+    tip of a coupler to the tip of the next bar. The bars start at `angle` [rad] from the vertical,
+    to the right, and rotate in that direction at `speed` [rad/s]. If the bars lie on the ground,
+    the couplers can fold and the configuration is singular. In all other configurations, the
+    mechanism has one degree of freedom, the angle th from the vertical:
 
         ((n + 1)/3 + n) d2th/dt2 = g ((n + 1)/2 + n) sin th
 
@@ -540,7 +541,7 @@ def slider_crank(
 def actuator_triangle(
     l1: float = 0.8, l2: float = 0.5, y1: float = 0.5, y2: float = 0.3
 ) -> Mechanism:
-    """Return an arm of two links with a linear actuator at rest (RBDA Figure 8.3).
+    """Return an arm of two links with a linear actuator (RBDA Figure 8.3), at rest.
 
     q = (y1 of the arm, theta2 of the cylinder, length d of the actuator [m], y2 of the forearm).
     The cylinder is supported at the distance `l1` [m] along x from the arm support. The loop joint
@@ -666,7 +667,7 @@ def stewart_platform(
     leg the two angles [rad] and the length [m]). The ball joints are the loop joints.
 
     The platform has a separate six-DoF joint in the tree, so all legs and loops have an identical
-    structure. If the platform were a child of one leg, the model would need one loop less. The
+    structure. If the platform were a child of one leg, the model would have one loop fewer. The
     condition number of the constraints would not change (1.3 in mass-weighted coordinates). The
     condition number of the inertia matrix would increase from 29 to 63.
 
@@ -695,7 +696,11 @@ def _hexagons(foot_radius: float, end_radius: float, spread: float) -> tuple[Arr
 
 
 def _platform_on_legs(mass: float, feet: Array, ends: Array) -> Model:
-    """Return the model of a disc on legs, each with a cylinder and a piston."""
+    """Return the model of a disc on legs, each with a cylinder and a piston.
+
+    `mass` [kg] is the mass of the disc. `feet` and `ends` (n, 3) [m] are the lower and upper ends
+    of the legs.
+    """
     n = len(feet)
     disc = mcI(mass, np.zeros(3), mass * 0.6**2 / 4 * np.diag([1.0, 1.0, 2.0]))
     leg = _bar(0.5, [0.0, 0.0, 1.0]), _bar(0.5, [0.0, 0.0, -1.0])
@@ -756,7 +761,10 @@ def _rod(length: float, mass: float) -> planar.RigidInertia:
 
 
 def _bar(length: float, along: ArrayLike) -> RigidInertia:
-    """Return the inertia of a round bar of 1 kg/m and radius 5 cm along a unit vector."""
+    """Return the inertia of a round bar of 1 kg/m and radius 5 cm, about one end.
+
+    The bar has the length `length` [m] and the direction of the unit vector `along` (3,).
+    """
     u, m = np.asarray(along, dtype=float), length
     uu = np.outer(u, u)
     return mcI(

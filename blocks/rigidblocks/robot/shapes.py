@@ -68,7 +68,11 @@ def unit_normal(normal: ArrayLike) -> Array:
 
 
 def _half_hull(uv: Array, order: list[int], tolerance: float) -> list[int]:
-    """Return the vertex indices of the lower or upper convex hull (Andrew's monotone chain)."""
+    """Return the vertex indices of one half of a convex hull (Andrew's monotone chain).
+
+    `order` lists the indices of the points uv (n, 2) from left to right for the lower half, and
+    from right to left for the upper half.
+    """
     hull: list[int] = []
     for k in order:
         while (
@@ -144,9 +148,10 @@ def field_gap(p: Array, first: Array, spacing: Array, heights: Array) -> tuple[A
         gap = (z - h(x, y)) n_z
         h(x, y) = sum of w_i(x) w_j(y) h_ij,    w_i(x) = max(0, 1 - |x - x_i| / dx)
 
-    h is bilinear between the nodes and constant beyond the edge. The function evaluates n at (x, y)
-    of p. The gap is exact for a planar field. For other fields, its error is of second order in the
-    gap.
+    h_ij is the element [i, j] of `heights`, x_i the coordinate of a node, and dx the spacing along
+    x. h is bilinear between the nodes and constant beyond the edge. n is evaluated at the
+    coordinates (x, y) of p. The gap is exact for a planar field. For other fields, the error of the
+    gap is of second order in the gap.
     """
     weights, slopes = zip(
         *(_hat_functions(p[..., k], first[k], spacing[k], heights.shape[k]) for k in range(2)),

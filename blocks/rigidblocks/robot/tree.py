@@ -102,7 +102,7 @@ class Tree(Immutable, AttributeHints, metaclass=HintedType):
 
     @cached_property
     def nc(self) -> int:
-        """Number of constraint equations of the loop joints and string constraints.
+        """Number of constraint equations of the loop joints and cables (`StringConstraint`).
 
         The number includes dependent equations.
         """
@@ -110,7 +110,7 @@ class Tree(Immutable, AttributeHints, metaclass=HintedType):
 
     @cached_property
     def constraint_slices(self) -> tuple[slice, ...]:
-        """The slices of the constraint equations: loop joints first, then string constraints."""
+        """The slices of the constraint equations: loop joints first, then cables."""
         return _slices(self._constraint_counts)
 
     @property
@@ -135,14 +135,14 @@ class Tree(Immutable, AttributeHints, metaclass=HintedType):
 
     @cached_property
     def rheonomic(self) -> bool:
-        """True if a joint or a string constraint depends on time."""
+        """True if a joint or a cable constraint depends on time."""
         joints = (*self.joint, *(loop.joint for loop in self.loops))
         return any(joint.at(0.0) is not joint for joint in joints) or any(
             string.rheonomic for string in self.strings
         )
 
     def check_no_strings(self, feature: str) -> None:
-        """Raise ValueError if the model has string constraints; `feature` does not support them."""
+        """Raise ValueError if the model has cables; the method `feature` does not support them."""
         if self.strings:
             names = ", ".join(self.loop_names[len(self.loops) :])
             raise ValueError(
@@ -152,17 +152,17 @@ class Tree(Immutable, AttributeHints, metaclass=HintedType):
 
     @property
     def has_constraints(self) -> bool:
-        """True if the model has loop joints or string constraints."""
+        """True if the model has loop joints or cables."""
         return bool(self.loops or self.strings)
 
     @property
     def spanning_tree(self) -> Self:
-        """The model without its loop joints and string constraints."""
+        """The model without loop joints and cables."""
         return replace(self, loops=(), strings=())  # type: ignore[type-var]  # the models are dataclasses
 
     @property
     def loop_names(self) -> tuple[str, ...]:
-        """The names of the loop joints and string constraints.
+        """The names of the loop joints and cables.
 
         The default names are loop1, ... and string1, ....
         """
@@ -343,9 +343,9 @@ _ENOUGH = 1e-9  # relative to the largest inertia; much larger than the bounds i
 def _is_regular(D: Array, size: Array, S: Array, rigid: Array) -> bool:
     """Return True if the joint-space inertia D of a joint is regular.
 
-    `size` is the diagonal of the composite inertia S^T Ic S with the rotor inertias. D is
-    regular if no element of `size` is near zero, and D, scaled by `size`, has no eigenvalue near
-    zero.
+    S is the motion subspace, and `rigid` the composite inertia of the subtree. `size` is the
+    diagonal of S^T rigid S with the rotor inertias. D is regular if no element of `size` is near
+    zero, and D, scaled by `size`, has no eigenvalue near zero.
     """
     if np.any(size <= 1e-14 * np.abs(rigid).max() * (S * S).sum(axis=0)):
         return False

@@ -171,11 +171,11 @@ def _check_named(tree: Tree, names: tuple[str, ...], subject: str) -> None:
 
 
 def check_loops(tree: Tree) -> None:
-    """Check the loop joints and the string constraints.
+    """Check the loop joints and the cables (`StringConstraint`).
 
     Raises:
         TypeError: Xp or Xs is not a transform of the model's algebra.
-        ValueError: Two joints have the same name, or a string constraint is invalid. A loop joint
+        ValueError: Two joints have the same name, or a cable is invalid. A loop joint
             connects a body to itself or to an unknown body, belongs to another algebra, or has a
             frame that is not finite.
     """
@@ -207,7 +207,7 @@ def check_loops(tree: Tree) -> None:
 
 
 def _check_string(tree: Tree, string: StringConstraint, place: str) -> None:
-    """Raise ValueError if a string constraint has unknown bodies or invalid geometry."""
+    """Raise ValueError if a cable has unknown bodies or invalid geometry."""
     for body, point in string.points:
         if not -1 <= body < tree.nb:
             raise ValueError(
@@ -303,7 +303,7 @@ def _check_inertia(model: Any, i: int) -> None:
 
 
 def _is_sound(m: float, h: list[float], I_O: list[list[float]]) -> bool:
-    """Return True if an inertia is exactly symmetric, has a positive mass and is physical."""
+    """Return True if an inertia is exactly symmetric and physically consistent with mass m > 0."""
     (_, b, c), (d, _, f), (g, e, _) = I_O
     return m > 0.0 and b == d and c == g and f == e and _is_physical(m, h, I_O)
 

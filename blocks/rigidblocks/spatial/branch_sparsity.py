@@ -145,7 +145,7 @@ def mpy_lt(L: Array, parent: Parents, x: Array) -> Array:
 def mpy_li(L: Array, parent: Parents, x: Array, unit: bool = False) -> Array:
     """Return the solution y = L^-1 x of L y = x (RBDA Table 6.5).
 
-    If `unit` is true, the diagonal of L is 1 and the function skips the divisions by it.
+    If `unit` is true, all diagonal elements of L are 1, and the function omits the divisions.
     """
     above, y = _checked_paths(parent, L, x), list(x)
     for i in range(len(L)):
@@ -159,7 +159,7 @@ def mpy_li(L: Array, parent: Parents, x: Array, unit: bool = False) -> Array:
 def mpy_lit(L: Array, parent: Parents, x: Array, unit: bool = False) -> Array:
     """Return the solution y = L^-T x of L^T y = x (RBDA Table 6.5).
 
-    If `unit` is true, the diagonal of L is 1 and the function skips the divisions by it.
+    If `unit` is true, all diagonal elements of L are 1, and the function omits the divisions.
     """
     above, y = _checked_paths(parent, L, x), list(x)
     for i in reversed(range(len(L))):

@@ -168,7 +168,7 @@ _AS_LARGE = 1.0 + 1e-9  # largest ratio of squared column lengths that count as 
 def orthonormal(M: Array, limit: Any) -> tuple[Array, Array, tuple[Any, ...]]:
     """Orthonormalize the columns of M (n, m) by Gram-Schmidt with column pivoting.
 
-    The remainder of a column of M is its component normal to the previous columns of Q. Each step
+    The remainder of a column of M is the component normal to the previous columns of Q. Each step
     normalizes the longest remainder. If its squared length is not above `limit`, the new column of
     Q and all later columns are zero. Their lengths in the result are also zero.
 
@@ -352,7 +352,11 @@ def reduction(
 
 
 def _eliminate(A: Array, row: Array, column: Array, has_pivot: Any) -> Array:
-    """Return A after the elimination of one variable from all rows except the pivot row."""
+    """Return A after the elimination of one variable from all rows except the pivot row.
+
+    `row` and `column` are unit vectors, which mark the pivot row and the pivot column. If
+    `has_pivot` is false, both are zero and A does not change.
+    """
     n = len(column)
     pivots = row @ A
     pivots = pivots / _select(has_pivot, pivots[:n] @ column, 1.0)
@@ -579,9 +583,8 @@ def normal_to(Q: Array, sizes: Sequence[Any], spare: Sequence[int]) -> Reflected
     (`completion`). If Q has more than s columns, each further nonzero column is mapped to one of
     the other coordinates. The column of P for this coordinate is zero.
 
-    If the traced function will be differentiated, the function maps each column of Q by a single
-    reflection. A separate reflection of the spare components would not be differentiable if these
-    components are zero.
+    If the trace will be differentiated, each column of Q has a single reflection. A separate
+    reflection of the spare components would not be differentiable if these components are zero.
 
     Args:
         Q: The orthonormal columns (n, m). The last columns may be zero.
@@ -728,7 +731,7 @@ def svd(A: Array, sweeps: int | None = None) -> SVD:
 
 
 def _normal_columns(A: Array, sweeps: int) -> Array:
-    """Return [A V; V] (m + p, p), with columns of A V that Jacobi sweeps have made orthogonal."""
+    """Return [A V; V] (m + p, p); Jacobi sweeps determine V so that A V has orthogonal columns."""
     m, p = A.shape
     columns = [np.concatenate([A[:, j], np.eye(p)[j]]) for j in range(p)]
     for _ in range(sweeps):

@@ -26,7 +26,7 @@ def rz(theta: Any) -> Array:
 def perp(r: Array) -> Array:
     """Return the 2x1 matrix P(r) = [-ry; rx].
 
-    P(r) w is the cross product w z x r, and P(r)^T f is r x f.
+    P(r) w is the cross product (w z) x r, with the plane normal z. P(r)^T f is r x f.
     """
     return np.array([[-r[1]], [r[0]]])
 
@@ -48,7 +48,7 @@ def crf(v: Array) -> Array:
 def cross_motion(v: Array, m: Array) -> Array:
     """Return the cross product v x m of two motion vectors (RBDA Eq 2.76).
 
-    v x m = [0; P(mO) w - P(vO) m]
+    With v = [w; vO] and m = [u; mO], v x m = [0; P(mO) w - P(vO) u].
     """
     return np.concatenate([np.zeros(1), perp(m[1:]) @ v[:1] - perp(v[1:]) @ m[:1]])
 
@@ -56,7 +56,7 @@ def cross_motion(v: Array, m: Array) -> Array:
 def cross_force(v: Array, f: Array) -> Array:
     """Return the cross product v x* f of a motion vector and a force vector (RBDA 2.16).
 
-    v x* f = [P(vO)^T f; P(f) w]
+    With v = [w; vO] and f = [n; g], v x* f = [P(vO)^T g; P(g) w].
     """
     return np.concatenate([perp(v[1:]).T @ f[1:], perp(f[1:]) @ v[:1]])
 
@@ -66,7 +66,8 @@ def coriolis(v: Array, vJ: Array) -> Array:
 
         [0; P(vJ) (2 w - wJ)]
 
-    v is the velocity of the body. All vectors are in body coordinates. The result is
+    v is the velocity of the body. w and wJ are the angular components of v and vJ, and the vJ in
+    P(vJ) is the linear component. All vectors are in body coordinates. The result is
     v x vJ + [0; P(vJ) (w - wJ)], because accelerations are defined as in `Transform.carry`.
     """
     w, wJ = v[:1], vJ[:1]
@@ -153,9 +154,9 @@ class _Transpose:
     X: Transform
 
     def __matmul__(self, f: Array) -> Array:
-        """Transform a force vector f from B to A coordinates.
+        """Transform a force vector from B to A coordinates.
 
-        X^T f = [n + P(r)^T E^T f; E^T f]
+        With the couple n and the force g, X^T [n; g] = [n + P(r)^T E^T g; E^T g].
         """
         f2 = self.X.E.T @ f[1:]
         return np.concatenate([f[:1] + perp(self.X.r).T @ f2, f2])
@@ -193,7 +194,7 @@ def uniform_field(g: Array) -> Array:
 class RigidInertia:
     """Inertia of a rigid body in the plane (RBDA Eq 2.78).
 
-        I = [[I, P(h)^T], [P(h), m 1]]
+        matrix = [[I, P(h)^T], [P(h), m 1]]
 
     m [kg] is the mass and h = m c (2,) the first moment [kg m]. I is the rotational inertia about
     the *origin* of the frame [kg m^2]. `mcI` creates an inertia from the centre of mass and the
@@ -205,7 +206,7 @@ class RigidInertia:
     I: Any
 
     def __matmul__(self, v: Array) -> Array:
-        """Return the momentum I v = [I w + h x v; m v + P(h) w] for v (3,) or (3, k)."""
+        """Return the momentum [I w + h x vO; m vO + P(h) w] for v = [w; vO], (3,) or (3, k)."""
         w, v2 = v[:1], v[1:]
         return np.concatenate([self.I * w + perp(self.h).T @ v2, self.m * v2 + perp(self.h) @ w])
 
@@ -266,7 +267,10 @@ class ArticulatedInertia:
     I: Array
 
     def __matmul__(self, v: Array) -> Array:
-        """Return I^A v = [I w + H^T v; M v + H w] for an acceleration (3,) or columns (3, k)."""
+        """Return I^A a for an acceleration a (3,) or columns (3, k).
+
+        With a = [wd; b], the result is [I wd + H^T b; M b + H wd].
+        """
         w, v2 = v[:1], v[1:]
         return np.concatenate([self.I @ w + self.H.T @ v2, self.M @ v2 + self.H @ w])
 

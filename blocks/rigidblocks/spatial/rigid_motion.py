@@ -256,8 +256,8 @@ def _series(t: Any, first: int, low: int) -> Any:
     """Return the coefficient of a power of ad in `dexp`, as a power series in the squared angle t.
 
     The identity ad^5 = -2 t ad^3 - t^2 ad gives the odd powers of ad. They are ad^(2m+1) =
-    (1 - m) (-t)^m ad + m (-t)^(m-1) ad^3. The result is the sum over m of one of these two terms,
-    divided by (2m + first)!. `low` = 1 selects the first term, `low` = 0 the second term.
+    (1 - m) (-t)^m ad + m (-t)^(m-1) ad^3. The result is the sum over m of the coefficient of ad
+    (`low` = 1) or of ad^3 (`low` = 0), divided by (2m + first)!.
     """
     total: Any = 0.0
     for m in reversed(range(_TERMS)):
@@ -287,7 +287,8 @@ def planar_displacement(X: planar.Transform) -> Array:
 
         v = [X23; (X31 + X22 X31 + X23 X21) / 2; (-X21 - X22 X21 + X23 X31) / 2]
 
-    v is an invariant of X, that is v = X v = X^-1 v. For angles up to 90 degrees,
+    Xij are the elements of the matrix of X, counted from 1. v is an invariant of X, that is
+    v = X v = X^-1 v. For angles up to 90 degrees,
     log(X) = v asin(X23) / X23. For larger angles, the principal value of the arc sine differs from
     the angle.
     """
@@ -299,7 +300,8 @@ def planar_displacement(X: planar.Transform) -> Array:
 def rough_planar_displacement(X: planar.Transform) -> Array:
     """Return the planar displacement [X23; X31; -X21] (3,) from A to B.
 
-    It takes fewer operations than `planar_displacement`, but it is not an invariant of X.
+    Xij are the elements of the matrix of X, counted from 1. The result takes fewer operations than
+    `planar_displacement`, but it is not an invariant of X.
 
     Source: RBDA Table A.1.
     """

@@ -129,7 +129,8 @@ def matrix_product(W: Any, x: Number) -> Number:
     """Return W x for a constant matrix W (m, n) and a vector x (n,), which may be traced.
 
     In the C code of a traced function, the product of a matrix with `LEAST_PRODUCT` or more
-    elements is a loop over a table. The product `W @ x` would be m n multiplications in a row.
+    elements is a loop over a table. The expression `W @ x` would generate one multiplication for
+    each element of W.
     """
     if W.size >= LEAST_PRODUCT and is_traced(x):
         for element in x:

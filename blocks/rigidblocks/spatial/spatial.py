@@ -96,7 +96,7 @@ def crf(v: Array) -> Array:
 def cross_motion(v: Array, m: Array) -> Array:
     """Return the cross product v x m of two motion vectors (RBDA Eq 2.33).
 
-    v x m = [w x m; w x mO + vO x m]
+    With v = [w; vO] and m = [u; mO], v x m = [w x u; w x mO + vO x u].
     """
     return np.concatenate([cross(v[:3], m[:3]), cross(v[:3], m[3:]) + cross(v[3:], m[:3])])
 
@@ -104,7 +104,7 @@ def cross_motion(v: Array, m: Array) -> Array:
 def cross_force(v: Array, f: Array) -> Array:
     """Return the cross product v x* f of a motion vector and a force vector (RBDA Eq 2.34).
 
-    v x* f = [w x n + vO x f; w x f]
+    With v = [w; vO] and f = [n; g], v x* f = [w x n + vO x g; w x g].
     """
     return np.concatenate([cross(v[:3], f[:3]) + cross(v[3:], f[3:]), cross(v[:3], f[3:])])
 
@@ -114,7 +114,8 @@ def coriolis(v: Array, vJ: Array) -> Array:
 
         [w x wJ; w x vJ + (w - wJ) x vJ]
 
-    v is the velocity of the body. All vectors are in body coordinates. The result is
+    v is the velocity of the body. w and wJ are the angular components of v and vJ, and the vJ in
+    brackets is the linear component. All vectors are in body coordinates. The result is
     v x vJ + [0; (w - wJ) x vJ], because accelerations are defined as in `Transform.carry`.
     """
     w, wJ, v_lin = v[:3], vJ[:3], vJ[3:]
@@ -145,7 +146,7 @@ def _second_moments(I: list[list[Any]]) -> list[Any]:
 
 
 def _moment(I: list[list[Any]], w: list[Any], W: list[list[Any]]) -> list[Any]:
-    """Return the moment I wd + w x I w; W is the matrix of `spin`."""
+    """Return the moment I wd + w x I w (3,), computed from W = `spin(w, wd)`."""
     J = _second_moments(I)
     return [
         J[j] * W[k][j]
@@ -218,7 +219,8 @@ class Transform:
     def shift(self, R: Array, H: Array, Y: Array) -> Array:
         """Return the change R H^T - Y R of I in an `ArticulatedInertia` due to a new origin.
 
-        R = r x, Y = H + R M (RBDA A.4). All matrices are (3, 3).
+        H, I and M are the fields of the inertia. R = r x and Y = H + R M (RBDA A.4). All matrices
+        are (3, 3).
         """
         return symmetric(R @ H.T - Y @ R)
 
@@ -232,9 +234,9 @@ class _Transpose:
     X: Transform
 
     def __matmul__(self, f: Array) -> Array:
-        """Transform a force vector f from B to A coordinates.
+        """Transform a force vector from B to A coordinates.
 
-        X^T f = [E^T n + r x E^T f; E^T f]
+        With the couple n and the force g, X^T [n; g] = [E^T n + r x E^T g; E^T g].
         """
         for X in self.X.factors:
             n, f3 = X.E.T @ f[:3], X.E.T @ f[3:]
@@ -281,7 +283,7 @@ def uniform_field(g: Array) -> Array:
 class RigidInertia:
     """Inertia of a rigid body, rbi(m, h, I) (RBDA Eq 2.63, Table A.3).
 
-        I = [[I, hx], [-hx, m 1]]
+        matrix = [[I, hx], [-hx, m 1]]
 
     m [kg] is the mass and h = m c (3,) the first moment [kg m]. I (3, 3) is the rotational inertia
     about the *origin* of the frame [kg m^2]. `mcI` creates an inertia from the centre of mass and
@@ -293,7 +295,7 @@ class RigidInertia:
     I: Array
 
     def __matmul__(self, v: Array) -> Array:
-        """Return the momentum I v = [I w + h x v; m v - h x w] for v (6,) or (6, k)."""
+        """Return the momentum [I w + h x vO; m vO - h x w] for v = [w; vO], (6,) or (6, k)."""
         w, v3 = v[:3], v[3:]
         return np.concatenate([self.I @ w + cross(self.h, v3), self.m * v3 - cross(self.h, w)])
 
@@ -403,7 +405,10 @@ class ArticulatedInertia:
     I: Array
 
     def __matmul__(self, v: Array) -> Array:
-        """Return I^A v = [I w + H v; M v + H^T w] for an acceleration (6,) or columns (6, k)."""
+        """Return I^A a for an acceleration a (6,) or columns (6, k).
+
+        With a = [wd; b], the result is [I wd + H b; M b + H^T wd].
+        """
         w, v3 = v[:3], v[3:]
         return np.concatenate([self.I @ w + self.H @ v3, self.M @ v3 + self.H.T @ w])
 

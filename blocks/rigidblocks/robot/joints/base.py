@@ -187,10 +187,10 @@ class Joint(abc.ABC):
         return JointConstraint(T, T.T @ d, self.jcalc(q, self.velocity(q, vJ)).cJ)
 
     def align_frames(self) -> tuple["Joint", Array]:
-        """Return an equivalent joint with the fewest operations, and the rotation to its frames.
+        """Return an equivalent joint that needs the fewest operations, and a rotation (3, 3).
 
-        The rotation (3, 3) applies to both frames. A joint with a general axis becomes a joint with
-        axis z. Other joints return themselves and the identity rotation.
+        The rotation transforms F_p and F_s to the frames of the equivalent joint. A joint with a
+        general axis becomes a joint with axis z. Other joints return themselves and the identity.
         """
         return self, np.eye(3)
 

@@ -207,10 +207,10 @@ class Helical(Joint):
         return _align_axis_with_z(self), general_rotation_to_z(self.axis)
 
     def nearest(self, X: Transform) -> Array:
-        """Return the rotation angle of X [rad] that is nearest to distance / pitch.
+        """Return the rotation angle of X [rad] that is nearest to displacement / pitch.
 
-        The rotation of X determines the angle up to multiples of 2 pi, and the displacement
-        determines the multiple. If the pitch is 0, the angle is between -pi and pi.
+        The rotation of X determines the angle up to multiples of 2 pi. The displacement of X along
+        the axis determines the multiple. If the pitch is 0, the angle is between -pi and pi.
         """
         theta = angle_about(self.axis, X.E)
         if self.pitch == 0.0:
@@ -277,10 +277,10 @@ class RackAndPinion(Joint):
             )
 
     def nearest(self, X: Transform) -> Array:
-        """Return the rotation angle of X [rad] that is nearest to distance / radius.
+        """Return the rotation angle of X [rad] that is nearest to displacement / radius.
 
-        The rotation of X determines the angle up to multiples of 2 pi, and the displacement
-        determines the multiple. If the radius is 0, the angle is between -pi and pi.
+        The rotation of X determines the angle up to multiples of 2 pi. The displacement of X along
+        the rack determines the multiple. If the radius is 0, the angle is between -pi and pi.
         """
         theta = angle_about(Z, X.E)
         if self.radius == 0.0:
@@ -529,9 +529,9 @@ class SixDoF(Joint):
     """Free joint with six degrees of freedom (RBDA 4.4, 4.5).
 
     q = (unit quaternion, scalar first; position of F_s in F_p coordinates [m]).
-    qd = (angular velocity w, linear velocity v of F_s) in F_s coordinates. S is the identity. With
-    the quaternion p, the scalar part p_0 and the vector part p_v, the derivative of q is (RBDA Eq
-    4.13)
+    qd = (angular velocity w, linear velocity v of F_s) in F_s coordinates. S is the identity. The
+    quaternion has the scalar part p_0 and the vector part p_v, and E is the rotation from F_p to
+    F_s coordinates. The derivative of q is (RBDA Eq 4.13)
 
         dq/dt = (-p_v . w / 2, (p_0 w + p_v x w) / 2, E^T v)
     """

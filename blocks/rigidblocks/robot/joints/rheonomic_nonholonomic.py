@@ -1,6 +1,6 @@
-"""Rheonomic and nonholonomic constraints: prescribed motion, strings, rolling, and a skate.
+"""Rheonomic and nonholonomic constraints: prescribed motion, cables, rolling, and a skate.
 
-Rheonomic constraints depend on time. They are joints on a frame with prescribed motion, and strings
+Rheonomic constraints depend on time. They are joints on a frame with prescribed motion, and cables
 whose length is a function of time.
 
 Nonholonomic joints constrain the velocity: rolling without slipping, and a skate without sideways
@@ -76,10 +76,10 @@ class Rheonomic(DerivedJoint):
         v_J = S qd + sigma(q, t)                              (RBDA Eq 3.32, 3.41)
         c_J = apparent derivative of v_J at qdd = 0
 
-    The joint `drive` moves this frame relative to F_p; its position variables (nq,) are
-    `motion`(t). If `joint` is `Fixed`, the complete motion is prescribed, otherwise only some
-    components of the motion. For example, a cylindrical joint with prescribed rotation is a
-    `Prismatic` joint on a `Revolute` drive.
+    The joint `drive` moves this frame relative to F_p with the velocity sigma. `motion`(t) returns
+    the position variables (nq,) of `drive`. If `joint` is `Fixed`, the complete motion is
+    prescribed, otherwise only some components of the motion. For example, a cylindrical joint with
+    prescribed rotation is a `Prismatic` joint on a `Revolute` drive.
 
     `motion` may use arithmetic, NumPy functions and `select`; its derivatives are exact. The joint
     has the variables and forces of `joint`. The drive does work, so energy is not conserved.
@@ -156,21 +156,21 @@ def _cross(first: Array, second: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)  # eq=False: comparing arrays returns an array
 class StringConstraint:
-    """Taut massless string through points of bodies.
+    """Taut massless cable through points of bodies.
 
         |p_2 - p_1| + |p_3 - p_2| + ... = length
 
     Each point consists of a body index (-1 for the fixed base) and a position in body coordinates:
-    (3,) [m], or (2,) [m] in the plane. The string slides without friction through all points except
-    the ends, as over small pulleys. A `closed` string also connects the last point to the first
+    (3,) [m], or (2,) [m] in the plane. The cable slides without friction through all points except
+    the ends, as over small pulleys. A `closed` cable also connects the last point to the first
     point.
 
-    A closed string may run around discs of equal `radius` [m]. The discs are centred at the points
-    and lie inside the string. The string is then longer by 2 pi radius (RBDA 3.4: l_1 + l_2 + l_3
+    A closed cable may run around discs of equal `radius` [m]. The discs are centred at the points
+    and lie inside the cable. The cable is then longer by 2 pi radius (RBDA 3.4: l_1 + l_2 + l_3
     + 2 pi r = p). `length` [m] is a number, or a function of time for a winch, as in `Rheonomic`.
 
-    The constraint is an equality, so the string can also push. The multiplier is the negative
-    tension [N]; a positive multiplier means that a real string would be slack. Adjacent points must
+    The constraint is an equality, so the cable can also push. The multiplier is the negative
+    tension [N]; a positive multiplier means that a real cable would be slack. Adjacent points must
     not coincide, because the direction between them is then not finite.
     """
 
@@ -187,11 +187,11 @@ class StringConstraint:
         return callable(self.length)
 
     def at(self, t: Any) -> "StringConstraint":
-        """Return the string constraint with the string length at time t [s]."""
+        """Return the constraint with the cable length at time t [s]."""
         return replace(self, t=t) if self.rheonomic else self
 
     def given_length(self) -> GivenMotion:
-        """Return the length of the string [m] and its first and second time derivatives.
+        """Return the length of the cable [m] and the first and second time derivatives.
 
         Raises:
             ValueError: The length depends on time, but `t` is None.
@@ -206,7 +206,7 @@ class StringConstraint:
         return GivenMotion(*(value[0] for value in given_motion(self.length, self.t)))
 
     def segments(self) -> tuple[tuple[tuple[int, Array], tuple[int, Array]], ...]:
-        """Return the end points of each straight segment of the string."""
+        """Return the end points of each straight segment of the cable."""
         ends = (*self.points[1:], self.points[0]) if self.closed else self.points[1:]
         return tuple(zip(self.points, ends, strict=False))
 
