@@ -28,6 +28,15 @@ class Picture(Protocol):
         """Write the page to a new file, open it in the browser, and return its path."""
 
 
+class Diagram(str):
+    """String with a Mermaid flowchart, which notebooks display as a diagram."""
+
+    __slots__ = ()
+
+    def _repr_markdown_(self) -> str:
+        return f"```mermaid\n{self}\n```"
+
+
 def html_table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return an HTML table of strings with a title, for notebooks."""
     head = "".join(f"<th>{html_text(text)}</th>" for text in heads)

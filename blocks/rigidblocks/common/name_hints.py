@@ -78,6 +78,14 @@ SYNONYMS = (
     "as_ name alias",
     "floating floating_base free_base fixed_base",
     "at position pose placement transform",
+    "state_list states",
+    "input_names inputs",
+    "parameter_values parameters params",
+    "variable_values variables memory",
+    "guard condition when trigger",
+    "source src from_ origin",
+    "target dst to destination",
+    "action actions effect",
 )
 
 

@@ -72,6 +72,7 @@ from rigidblocks.library.sources import (
     Step,
     Waypoints,
 )
+from rigidblocks.library.state_machine import State, StateMachine, Transition
 from rigidblocks.library.task_space import (
     InverseKinematics,
     OperationalSpaceController,
@@ -132,12 +133,15 @@ __all__ = [
     "Saturation",
     "Selector",
     "Sine",
+    "State",
+    "StateMachine",
     "StateSpace",
     "Step",
     "Sum",
     "Switch",
     "TaskSpacePD",
     "TransferFunction",
+    "Transition",
     "TransportDelay",
     "TrapezoidalProfile",
     "UnitDelay",

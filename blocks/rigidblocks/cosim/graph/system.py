@@ -19,7 +19,7 @@ from rigidblocks.block.adaptive_methods import (
 )
 from rigidblocks.block.block import Block, Port
 from rigidblocks.block.units import Conversion, quantity_of, unit_text
-from rigidblocks.common.display_hooks import Picture, picture
+from rigidblocks.common.display_hooks import Diagram, Picture, picture
 from rigidblocks.common.escaping import mermaid_text
 from rigidblocks.common.name_hints import (
     AttributeHints,
@@ -583,15 +583,6 @@ def _open_ports(component: Any) -> frozenset[str]:
     open_ports = [port for port in ports if port.unit == "K"]
     same_shape = len({port.shape for port in open_ports}) == 1
     return frozenset(port.name for port in open_ports) if same_shape else frozenset()
-
-
-class Diagram(str):
-    """String with a Mermaid flowchart, which notebooks display as a diagram."""
-
-    __slots__ = ()
-
-    def _repr_markdown_(self) -> str:
-        return f"```mermaid\n{self}\n```"
 
 
 @dataclass(frozen=True)
