@@ -76,7 +76,10 @@ def casadi_function(target: Tree | Block, function: str) -> ca.Function:
 
 
 def _casadi_name(text: str) -> str:
-    """Return a valid name of a CasADi function: a letter, and no two underscores in a row."""
+    """Return `text` as a valid name of a CasADi function.
+
+    The name begins with a letter and does not contain two consecutive underscores.
+    """
     name = re.sub(r"[\W_]+", "_", text, flags=re.ASCII).strip("_")
     return name if re.match(r"[A-Za-z]", name) else f"block_{name}".rstrip("_")
 
@@ -260,7 +263,8 @@ def export_acados(
         expl_vde_adj     [A B]^T lam
         expl_ode_hess    [A B]^T lam,  lower triangle of S^T W S
 
-    W is the Hessian of lam^T f with respect to (x, u), and S = [Sx Su; 0 1]. The functions
+    Sx and Su are the forward seeds, the sensitivities of x to the initial state and to u. W is the
+    Hessian of lam^T f with respect to (x, u), and S = [Sx Su; 0 1]. The functions
     `impl_dae_fun` and `impl_dae_fun_jac_x_xdot_z` to `impl_dae_jac_x_xdot_u_z` compute the residual
     xdot - f(x, u, p) and its Jacobians. `impl_dae_hess` computes the Hessian of
     lam^T (xdot - f(x, u, p)) with respect to (x, xdot, u). The model has no algebraic variables z.

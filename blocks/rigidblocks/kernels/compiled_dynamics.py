@@ -103,7 +103,10 @@ def _moves_subspace(joint: Joint) -> bool:
 
 
 def _leaves(name: str, number: int, body: BodyType) -> Iterator[str]:
-    """Yield the C functions of a body type, with one function for each pass of the algorithm."""
+    """Yield the C functions of the body type `number`, with one function for each pass.
+
+    The names of the functions begin with `name`.
+    """
     for k, step in enumerate(body.algorithm.passes):
         head = f"static void {name}_{k}_{number}({_parameters(body.algorithm, body.notation.real)})"
         yield f"{head}\n{{\n{body.leaf(step)}\n}}\n"
@@ -153,7 +156,8 @@ def _body(
 ) -> Iterator[str]:
     """Yield the C code of the function `name`, which loops over the bodies once per pass.
 
-    The names of the tables begin with `prefix`.
+    `cells` is the number of values that a body stores in the array `cells` of the C code. The
+    names of the tables begin with `prefix`.
     """
     real, nb = notation.real, model.nb
     yield f"\nstatic void {name}(const {real} *in, {real} *cells, {real} *out)\n{{"

@@ -114,8 +114,9 @@ def propagate_bias_force(
 ) -> Results:
     """Return the force and covectors R of joint i, and the sums over the subtree of body i.
 
-    This is a step of the inward pass. The sums are I^c, B1 and P of B^c, and the force f. The
-    inward pass adds them to the sums of the parent.
+    This is a step of the inward pass. `_covectors` defines R. The sums are the composite inertia
+    I^c, the terms B1 and P of B^c, and the force f. The inward pass adds them to the sums of the
+    parent.
     """
     del model, i
     return S.T @ f, _covectors(I, B1, P, S), I, B1, P, f
@@ -279,8 +280,8 @@ def traced_elements(symbol: ca.SX) -> Array:
 def _derivative(values: Array, symbol: ca.SX, other_symbol: ca.SX) -> Array:
     """Return the derivatives of `values` with respect to `symbol`, at zero symbols.
 
-    Both `symbol` and `other_symbol` are zero. The last index of the result is the index of the
-    element of `symbol`.
+    `other_symbol` is also set to zero. The last index of the result is the index of the element of
+    `symbol`.
     """
     flat = ca.vertcat(
         *(
@@ -511,8 +512,9 @@ _TEXT = "algorithms/second_derivatives.h"
 def _inward_pass(step: Callable[..., Results], first: Pass, after: str) -> Pass:
     """Return the inward pass of an algorithm for second derivatives.
 
-    The pass calls `step` for each body. Its results are the results of the pass `first`, followed
-    by Z, M and N. `after` is the C statement that follows the pass.
+    The pass calls `step` for each body. The results of the pass are the results of the pass
+    `first`, followed by Z, M and N (`_second_derivative_terms`). `after` is the C statement that
+    follows the pass.
     """
     return Pass(step, (*first.results, "Z", "M", "N"), outward=False, after=after)
 

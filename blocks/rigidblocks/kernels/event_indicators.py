@@ -36,12 +36,15 @@ from rigidblocks.tracing.trace import (
 class Events:
     """Event indicators of a block, and graphs of its functions with held branches.
 
+    In a graph with held branches, an input instead of the sign of the margin selects the branch of
+    each piecewise function. This input, the side, is 1 or -1. The inputs of the graphs are the
+    memory vector and one side per indicator.
+
     The first indicators are the margins of the piecewise functions in the state derivatives and
     outputs (`spatial.scalar.piecewise`). The other indicators are the values of
-    `Block.switching_functions` that differ from these margins and are not constant. The inputs of
-    the graphs are the memory vector and one side per indicator. A side is 1 or -1 and selects the
-    branch of a piecewise function. `flow` is the graph of the state derivatives, outputs and
-    margins. If `flow` is None, the class traces the functions of `evaluator`.
+    `Block.switching_functions` that differ from these margins and are not constant. `flow` is the
+    graph of the state derivatives, outputs and margins. If `flow` is None, the class traces the
+    functions of `evaluator`.
     """
 
     evaluator: Evaluator

@@ -1,4 +1,4 @@
-"""C code of the loop-joint and string constraints, and of their derivatives.
+"""C code of the constraints of loop joints and cables, and of the derivatives of the constraints.
 
 The trace of a constraint contains only the bodies at its ends. C loops along the paths to these
 bodies then compute the effect of the joints.
@@ -180,7 +180,7 @@ def _loop_between(
 def _string_between(
     string: StringConstraint, end_of_body: dict[int, int], frames: list[Transform]
 ) -> StringConstraint:
-    """Return a string constraint between free bodies; the arguments are as in `_loop_between`."""
+    """Return a cable constraint between free bodies; the arguments are as in `_loop_between`."""
     points = (
         (end_of_body.get(b, -1), frames[b].E @ (np.asarray(point) - frames[b].r))
         for b, point in string.points
@@ -189,10 +189,10 @@ def _string_between(
 
 
 class _Expressions(NamedTuple):
-    """Expressions of the nonzero constraint rows as functions of the states of e ends.
+    """Expressions of the nonzero constraint rows as functions of the states of n ends.
 
-    `force` (6 e,) contains the constraint forces K^T lam on the ends. k (nc,) and `force` also
-    depend on `change`, the infinitesimal changes of the ends. K (nc, 6 e) is evaluated at zero
+    `force` (6 n,) contains the constraint forces K^T lam on the ends. k (nc,) and `force` also
+    depend on `change`, the infinitesimal changes of the ends. K (nc, 6 n) is evaluated at zero
     change. `still` contains k and the position errors at zero change.
     """
 
@@ -338,11 +338,13 @@ def _end_cross_derivative(
 ) -> dict[tuple[int, int], ca.SX]:
     """Return the negative derivatives (6, 6) of the forces on the ends w.r.t. the end poses.
 
-    The keys are the pairs (end of the force, end of the pose). P contains the derivatives of
+    The keys are the pairs (end of the force, end of the pose). P contains the results of
     `_pose_derivatives`, and `forces_on_ends` the forces on the ends. The result excludes the
-    rotation of a force with its own end. If all ends rotate together, the forces rotate with the
-    ends. Therefore the derivative of F_b w.r.t. its own pose xi_b is xi x* f_b minus the sum of the
-    derivatives w.r.t. all other poses.
+    rotation of a force with the end on which the force acts.
+
+    If all ends move by the same xi, every force f changes by xi x* f. Therefore the derivative of
+    the force on an end w.r.t. the pose of this end is xi x* f minus the sum of the derivatives
+    w.r.t. the poses of all other ends.
     """
     last, first = group[-1], list(group[:-1])
     own = {b: -sum((P[b, c] for c in group if c != b), ca.SX(6, 6)) for b in first}

@@ -273,7 +273,11 @@ def _workspace(evaluator: TracedEvaluator, method: Method, loops: PlantLoops | N
 def _inner_text(
     inner: Sequence[InnerBlock], block: Block, starting: Sequence[int]
 ) -> Iterator[str]:
-    """Yield the C code of the inner blocks: their functions, initialization and step."""
+    """Yield the C code of the inner blocks: their functions, initialization and step.
+
+    `starting` lists the indices of the inner blocks in the order of initialization. If it is empty,
+    the code has no initialization.
+    """
     for number, one in enumerate(inner):
         text = model_header(TracedEvaluator(one.memory), one.method, one.h)
         text += "".join(c_text(f"kernel/{name}") for name in KERNEL)

@@ -41,11 +41,11 @@ from rigidblocks.tracing.trace import Traced, operation_count
 class Pass:
     """Pass of an algorithm over the bodies, with the step function and the names of its results.
 
-    `step` is a function of (model, i, ...). The names of its other arguments define their values:
-    q, qd, qdd and tau are the variables of joint i. `gravity` is an input for all bodies. A name
-    with the suffix `_p` is a value of the parent. Any other name is a value of body i. The pass
-    adds a result with the suffix `_p` to the value of the parent, and discards a result with an
-    empty name. The results qdd and tau are the output of the algorithm.
+    `step` is a function of (model, i, ...). The name of each further argument determines the value
+    that the pass supplies. q, qd, qdd and tau are the variables of joint i, and `gravity` is an
+    input for all bodies. A name with the suffix `_p` is a value of the parent. Any other name is a
+    value of body i. The pass adds a result with the suffix `_p` to the value of the parent, and
+    discards a result with an empty name. The results qdd and tau are the output of the algorithm.
 
     `after` is a C statement that follows the pass. In this statement, {cells} is the number of
     values that a body stores in the array `cells`. {f} is the index of the body force in these
@@ -355,7 +355,7 @@ def _map_elements(value: Any, function: Callable[[Any], Any]) -> Any:
 def _function(
     assignments: Mapping[str, ca.SX], symbols: list[ca.SX]
 ) -> tuple[ca.Function, list[ca.SX]]:
-    """Return the CasADi function of the assigned values, and the symbols that are its inputs."""
+    """Return a CasADi function that computes the assigned values, and the symbols it depends on."""
     results = ca.cse(ca.densify(ca.vertcat(*assignments.values())))
     used = [sx for sx in symbols if ca.depends_on(results, sx)]
     return ca.Function("leaf", [ca.vertcat(*used)], [results]), used
@@ -364,7 +364,11 @@ def _function(
 def _assignment_statements(
     function: ca.Function, places: list[str], targets: list[str], notation: Notation
 ) -> str:
-    """Return the C statements of assignments; they read all inputs before the first write."""
+    """Return C statements that compute `function` and assign its outputs to `targets`.
+
+    `places` are the C expressions of the inputs. The statements read all inputs before the first
+    assignment.
+    """
     values = [notation.number(one) if one.startswith("k") else one for one in places]
     lines = [f"const {notation.real} x{k} = {value};" for k, value in enumerate(values)]
     lines += statements(function, [f"x{k}" for k in range(len(places))], targets, notation)

@@ -144,7 +144,7 @@ class PlantLoops:
 
     @property
     def plant(self) -> RobotPlant:
-        """The plant."""
+        """Plant whose functions consist of these stages."""
         assert isinstance(self.memory.block, RobotPlant)
         return self.memory.block
 
@@ -173,7 +173,10 @@ class PlantLoops:
         return trace(f"{name}_after", function, inputs)
 
     def function(self, after: Graph) -> Callable[[Array], Array]:
-        """Return a plant function with NumPy instead of the C loops; `after` is its last stage."""
+        """Return a plant function that replaces the C loops by NumPy.
+
+        `after` is the graph of the last stage of the function.
+        """
         plant, nv = self.plant, self.plant.model.nv
 
         def evaluate(m: Array) -> Array:

@@ -262,7 +262,7 @@ class RobotBuilder:
 
 
 def _outward(c: Connection, depth: dict[str, int]) -> Connection:
-    """Return the joint with its parent nearer to the base than its child, reversed if necessary.
+    """Return the joint c, reversed if its child is nearer to the base than its parent.
 
     `depth` contains the number of joints between the base and each body.
     """

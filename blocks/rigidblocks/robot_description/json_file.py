@@ -707,7 +707,10 @@ def _actuator(node: Node, model: Model | PlanarModel) -> Actuator:
 
 
 def _other_joint(node: Node, model: Model | PlanarModel, joint: int) -> tuple[int, float]:
-    """Return the index and the weight of another joint of an actuator of a joint."""
+    """Return the index and the weight of an additional joint of an actuator.
+
+    `joint` is the first joint of the actuator, which must be a different joint.
+    """
     index, weight = node
     other = _single(index, model)
     if other == joint:

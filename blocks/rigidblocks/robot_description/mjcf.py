@@ -134,7 +134,10 @@ def _geoms(m: Any, body: int) -> Iterator[int]:
 
 
 def _shape(m: Any, g: int, touches: bool) -> Shape | None:
-    """Return the shape of a geom, or None for planes, height fields and meshes without contact."""
+    """Return the shape of a geom; `touches` is True for a geom that can have contacts.
+
+    The result is None for planes, and for height fields and meshes without contacts.
+    """
     size, X = m.geom_size[g].tolist(), placement(m.geom_pos[g], m.geom_quat[g])
     material = _material(m, g) if touches else None
     match int(m.geom_type[g]):  # mjtGeom
@@ -262,8 +265,8 @@ def _is_joint_sum(m: Any, t: int) -> bool:
 def box_drags(m: Any, links: Sequence[str]) -> list[tuple[str, BodyDrag]]:
     """Return the drag of the bodies in a fluid at rest, by the inertia-box model of MuJoCo.
 
-    A body has the drag of the box with its mass and moments of inertia. With the sides b, their
-    mean d, the density rho and the viscosity beta, the coefficients are:
+    A body has the drag of a box with the same mass and moments of inertia. The box has the sides b
+    with the mean d, and the fluid the density rho and the viscosity beta. The coefficients are:
 
         linear:     3 pi d beta (force)             pi d^3 beta (moment)
         quadratic:  rho b_j b_k / 2 (force)         rho b_i (b_j^4 + b_k^4) / 64 (moment)
@@ -522,7 +525,10 @@ class _Reader:
             self.warnings.append("joint positions are relative to the attribute ref of each joint")
 
     def _names(self, kind: str, count: int, word: str = "") -> list[str]:
-        """Return the names of all elements of a type, with unique names for unnamed elements."""
+        """Return the names of the first `count` elements of a type.
+
+        The name of an unnamed element is `word`, by default `kind`, followed by an index.
+        """
         names = [_name(self.m.names, a) for a in getattr(self.m, f"name_{kind}adr")][:count]
         taken = {*names, REST}
         for i, name in enumerate(names):
@@ -828,9 +834,10 @@ class _Reader:
         return f"line {self.actuator_lines[k]}: " if self.actuator_lines else ""
 
     def _moved_joints(self, k: int) -> tuple[list[int], list[float]]:
-        """Return the hinges and slides that actuator k moves, and their weights in its length.
+        """Return the hinges and slides that actuator k moves, and their weights.
 
-        Both are empty if the length is not a weighted sum of joint positions.
+        The weights are the coefficients of the joint positions in the actuator length. Both lists
+        are empty if the length is not a weighted sum of joint positions.
         """
         m, number = self.m, int(self.m.actuator_trnid[k, 0])
         if m.actuator_trntype[k] in (0, 1):

@@ -120,8 +120,8 @@ def _sensors(
 ) -> tuple[tuple[Sensor, ...], list[str]]:
     """Return the sensors on the bodies of the model, and warnings about omitted sensors.
 
-    A sensor is omitted if one of its joints does not move. In a robot with loops, a sensor that
-    depends on its outboard bodies is also omitted.
+    A sensor is omitted if one of its joints does not move. In a robot with loops, a sensor is also
+    omitted if its value depends on the bodies outboard of the sensor.
     """
     found, omitted = list[Sensor](), list[str]()
     for one in listed.sensors:
@@ -428,7 +428,10 @@ _FALLING = read_only(STANDARD_GRAVITY)
 def _make_model(
     model: Callable[..., Model], names: Sequence[str], inertia: Sequence[RigidInertia]
 ) -> Model:
-    """Create the model; declare bodies with an impossible inertia as `unphysical`."""
+    """Create a model by the constructor `model`.
+
+    Bodies with a physically impossible inertia become `unphysical`.
+    """
     try:
         return model()
     except ImmobileError:

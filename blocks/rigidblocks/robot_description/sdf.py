@@ -567,7 +567,11 @@ class _Reader:
     def _angle(
         self, gear: Element, connections: Sequence[Connection], reference: str, link: str, axis: str
     ) -> tuple[str, float]:
-        """Return the joint between reference body and link, and the sign of its gearbox angle."""
+        """Return the joint between the reference body and a link, and a sign.
+
+        The sign is 1 if the gearbox angle about the axis `axis` increases with the joint position,
+        else -1.
+        """
         name = required_attribute(gear, "name")
         for c in connections:
             if {c.parent, c.child} == {reference, link} and isinstance(c.joint, Revolute):

@@ -43,8 +43,8 @@ def transmission_actuators(
     """Yield the actuators of all transmissions of a URDF; append warnings.
 
     The command of an actuator is the torque of its motor [N m]. A transmission is left out with a
-    warning if its kind is not supported, if a joint does not exist or has not one degree of
-    freedom, or if a joint already has a transmission.
+    warning if its kind is not supported, if a joint does not exist or does not have
+    exactly one degree of freedom, or if a joint already has a transmission.
     """
     joints = {c.name: c for c in connections}
     driven: dict[str, int] = {}
@@ -72,8 +72,9 @@ def _reason_to_ignore(
 ) -> str | None:
     """Return the reason why a transmission is not read, or None.
 
-    `driven` contains the line of the transmission of each driven joint, and `names` the names of
-    the previous actuators.
+    `parts` contains the actuator elements and the joint elements of the transmission. `driven` maps
+    each joint with a transmission to the line of this transmission. `names` contains the names of
+    all previous actuators.
     """
     kind, (actuators, of) = _kind(element), parts
     count = {SIMPLE: 1, DIFFERENTIAL: 2, FOUR_BAR: 2}.get(kind)
@@ -117,7 +118,10 @@ def _actuators(
 
 
 def _motor(element: Element, gear: float, *weights: float) -> Actuator:
-    """Return an actuator; `weights` are the weights of the other joints."""
+    """Return an actuator with the gear ratio `gear` at the first joint.
+
+    `weights` are the weights of the other joints relative to the first joint.
+    """
     others = tuple((-1, weight) for weight in weights)
     return Actuator(_name(element), -1, gear, others=others, motor="torque")
 
