@@ -61,7 +61,7 @@ def test_fmu_command_help_lists_each_option_exactly_once(capsys):
     options = {
         name: re.findall(r"^  (?:-\w, )?--([\w-]+)", text, re.M) for name, text in groups.items()
     }
-    assert list(options) == ["Options", "Robot", "Integration", "Archive", "Metadata"]
+    assert list(options) == ["Options", "Robot", "Policy", "Integration", "Archive", "Metadata"]
     assert {"output", "target", "fmi", "name"} <= set(options["Options"])
     assert len(options["Options"]) <= 10
     listed = [option for group in options.values() for option in group]
