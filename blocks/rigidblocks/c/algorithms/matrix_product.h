@@ -39,7 +39,7 @@ static inline size_t rows_of_block(int rows, int i)
             const stored *const w = (const stored *)W;                                          \
             sums_of_block(RB_ADD)                                                               \
         }                                                                                       \
-        double sums[RB_BLOCK_ROWS];                                                             \
+        double sums[RB_BLOCK_ROWS] = {0.0};                                                     \
         sums_of_block(RB_STORE) memcpy(y + i, sums, rows_of_block(rows, i) * sizeof *y);        \
     }
 #define RB_PRODUCT(type) RB_VECTOR_PRODUCT(type, 2, RB_TWICE_8)
