@@ -11,6 +11,7 @@ from rigidblocks.block.memory_layout import Memory
 from rigidblocks.kernels.compiled_stepper import compiled_stepper
 from rigidblocks.kernels.traced_evaluator import QuickEvaluator
 from rigidblocks.library import ExtendedKalmanFilter, Frame
+from rigidblocks.library.estimators import deviations
 from rigidblocks.library.plant_ports import TunableInertia
 from rigidblocks.spatial.spatial import xlt
 
@@ -40,13 +41,13 @@ def consistency(estimator, runs, steps, seed, torque=1.0):
     names = [*states, *estimator.parameters_to_estimate]
     rest = [port.name for port in estimator.plant.inputs]
     start = {name: other.start()[other.where[name]] for name in names}
-    noise = {name: estimator._deviations("process_noise", port) for name, port in zip(
+    noise = {name: deviations(estimator, "process_noise", port) for name, port in zip(
         states, plant.states, strict=True)}  # fmt: skip
     total, rank = 0.0, 0
     for _ in range(runs):
         m, v = own.start(), other.start()
         for port in estimator._states:
-            sigma = estimator._deviations("deviation", port)
+            sigma = deviations(estimator, "deviation", port)
             m[own.where[port.name]] = start[port.name] + sigma * rng.normal(size=port.size)
         u = {name: torque * rng.normal(size=own.where[name].stop - own.where[name].start)
              for name in rest}  # fmt: skip
@@ -86,7 +87,7 @@ def _put(memory, m, values):
 def _measurements(estimator, own, m, rng):
     return {
         f"{port.name}_measured": m[own.where[port.name]]
-        + estimator._deviations("measurement_noise", port) * rng.normal(size=port.size)
+        + deviations(estimator, "measurement_noise", port) * rng.normal(size=port.size)
         for port in estimator._measured_ports
     }
 

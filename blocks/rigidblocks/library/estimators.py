@@ -45,16 +45,9 @@ class KalmanFilter(Block):
     input_hold: str = "previous"
 
     def __post_init__(self) -> None:
-        for name in ("measured", "parameters_to_estimate"):
-            value = getattr(self, name)
-            names = (value,) if isinstance(value, str) or not isinstance(value, Iterable) else value
-            names = tuple(names)
-            if not all(isinstance(one, str) for one in names):
-                raise TypeError(
-                    f"{name} of an estimator must be a name or a sequence of names, not {value!r}"
-                )
-            object.__setattr__(self, name, names)
         kind = type(self.plant).__name__
+        for name in ("measured", "parameters_to_estimate"):
+            object.__setattr__(self, name, names_of(name, getattr(self, name)))
         if not isinstance(self.plant, Block) or isinstance(self.plant, BlockInC):
             raise ValueError(
                 f"the plant of an estimator must be a block of traced functions, not a {kind}"
@@ -65,80 +58,18 @@ class KalmanFilter(Block):
                 f"{'and' if self.plant.states else 'nor'} sampled states; an estimator needs one "
                 "of the two"
             )
-        if self.sample_time is None:
-            raise ValueError(f"the estimator of {kind} needs a sample_time [s]")
-        sample_time = number_of("sample_time of an estimator", self.sample_time)
-        if not 0 < sample_time < np.inf:
-            raise ValueError(
-                f"sample_time of an estimator must be positive and finite, not {sample_time} s"
-            )
         if not isinstance(self.input_hold, str) or self.input_hold not in _HOLDS:
             raise ValueError(
                 f"unknown input_hold {self.input_hold!r} of the estimator of {kind}; available: "
                 f"{', '.join(_HOLDS)}"
             )
+        check_sample_time(kind, self.sample_time)
         if self.plant.sampled and self.plant.sample_time != self.sample_time:
             raise ValueError(
                 f"the plant {kind} has the sample time {self.plant.sample_time} s; the estimator "
                 f"has {self.sample_time} s"
             )
-        self._check_names()
-
-    def _check_names(self) -> None:
-        kind = type(self.plant).__name__
-        if not self.measured:
-            raise ValueError(
-                f"the estimator of {kind} needs the name of at least one measured output"
-            )
-        for argument in ("measurement_noise", "process_noise", "deviation", "delays"):
-            if not isinstance(getattr(self, argument), Mapping):
-                raise TypeError(
-                    f"{argument} of the estimator of {kind} must be a mapping from names to "
-                    f"values, such as {{'{self.measured[0]}': 1}}, not {getattr(self, argument)!r}"
-                )
-        outputs = [port.name for port in self.plant.outputs]
-        states = [port.name for port in self._states]
-        known = {
-            "measured": (self.measured, outputs),
-            "parameters_to_estimate": (
-                self.parameters_to_estimate,
-                [port.name for port in self.plant.parameters],
-            ),
-            "measurement_noise": (self.measurement_noise, self.measured),
-            "process_noise": (self.process_noise, states),
-            "deviation": (self.deviation, states),
-            "delays": (self.delays, self.measured),
-        }
-        for argument, (names, choices) in known.items():
-            for name in names:
-                if name not in choices:
-                    raise KeyError(
-                        f"unknown name '{name}' in {argument} of the estimator of "
-                        f"{kind}; {suggestion(name, choices)}"
-                    )
-        if missing := [name for name in self.measured if name not in self.measurement_noise]:
-            raise ValueError(
-                f"the estimator of {kind} needs measurement_noise of {', '.join(missing)}"
-            )
-        for argument in ("measurement_noise", "process_noise", "deviation"):
-            for name, value in getattr(self, argument).items():
-                try:
-                    values = np.asarray(value, dtype=float)
-                except (TypeError, ValueError):
-                    raise TypeError(
-                        f"{argument} of '{name}' must be a number or an array of numbers, not "
-                        f"{value!r}"
-                    ) from None
-                positive = argument == "measurement_noise"
-                if not np.all(np.isfinite(values) & ((values > 0) if positive else (values >= 0))):
-                    bound = "positive" if positive else "finite and not negative"
-                    raise ValueError(f"{argument} of '{name}' must be {bound}, not {value}")
-        for name, delay in self.delays.items():
-            steps = number_of(f"the delay of '{name}' in delays", delay)
-            if not (steps >= 0 and steps.is_integer()):
-                raise ValueError(f"the delay of '{name}' must be 0, 1, 2, ... samples, not {delay}")
-        if self.gate is not None and not number_of("the gate", self.gate) > 0:
-            raise ValueError(f"the gate must be positive, not {self.gate} standard deviations")
+        check_declaration(self, kind, self._states, self.plant.outputs, self.plant.parameters)
 
     # --- ports ---
 
@@ -198,16 +129,9 @@ class KalmanFilter(Block):
 
     @cached_property
     def _first_covariance(self) -> Array:
-        parts = [self._deviations("deviation", port) for port in self._states]
+        parts = [deviations(self, "deviation", port) for port in self._states]
         sigma = np.concatenate([*parts, np.zeros(self._size - sum(map(len, parts)))])
         return np.diag(sigma**2)
-
-    def _deviations(self, argument: str, port: Port) -> Array:
-        """Return the standard deviations of the elements of a port, zero by default."""
-        value = getattr(self, argument).get(port.name, 0.0)
-        given = np.asarray(value, dtype=float)
-        values = np.full(port.shape, float(given)) if given.ndim == 0 else given
-        return np.ravel(finite(values, port.shape, f"{argument} of '{port.name}'"))
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
@@ -230,7 +154,7 @@ class KalmanFilter(Block):
 
     def _noise_ports(self, argument: str, suffix: str, ports: Any) -> Iterator[Port]:
         for port in ports:
-            start = self._deviations(argument, port).reshape(port.shape)
+            start = deviations(self, argument, port).reshape(port.shape)
             text = f"standard deviation, {suffix.replace('_', ' ')} of {port.name}"
             bound: dict[str, Any] = {"positive": True} if suffix == "noise" else {"min": 0.0}
             yield Port(f"{port.name}_{suffix}", port.shape, "1", text, start, **bound)
@@ -552,6 +476,107 @@ def correct_distribution(
         error = error[1:] - row * e
         C, S = C[:, 1:] - np.outer(gain, row), symmetric(S[1:, 1:] - np.outer(column[1:], row))
     return dx, P, np.array(innovation)
+
+
+def names_of(argument: str, value: Any) -> tuple[str, ...]:
+    """Return a name or a sequence of names as a tuple; raise TypeError for another type."""
+    names = (value,) if isinstance(value, str) or not isinstance(value, Iterable) else value
+    names = tuple(names)
+    if not all(isinstance(one, str) for one in names):
+        raise TypeError(
+            f"{argument} of an estimator must be a name or a sequence of names, not {value!r}"
+        )
+    return names
+
+
+def check_sample_time(kind: str, value: Any) -> None:
+    """Check the sample time [s] of an estimator of a plant `kind`."""
+    if value is None:
+        raise ValueError(f"the estimator of {kind} needs a sample_time [s]")
+    sample_time = number_of("sample_time of an estimator", value)
+    if not 0 < sample_time < np.inf:
+        raise ValueError(
+            f"sample_time of an estimator must be positive and finite, not {sample_time} s"
+        )
+
+
+def check_declaration(
+    observer: Any,
+    kind: str,
+    states: Iterable[Port],
+    outputs: Iterable[Port],
+    parameters: Iterable[Port],
+) -> None:
+    """Check names, noise, deviations, delays and gate of an estimator of a plant `kind`.
+
+    Args:
+        observer: Estimator with the attributes of `KalmanFilter` from `measured` to `delays`.
+        kind: Name of the plant for messages.
+        states: Estimated states and parameters.
+        outputs: Outputs that can be measured.
+        parameters: Parameters that can be estimated.
+    """
+    if not observer.measured:
+        raise ValueError(f"the estimator of {kind} needs the name of at least one measured output")
+    for argument in ("measurement_noise", "process_noise", "deviation", "delays"):
+        values = getattr(observer, argument)
+        if not isinstance(values, Mapping):
+            raise TypeError(
+                f"{argument} of the estimator of {kind} must be a mapping from names to "
+                f"values, such as {{'{observer.measured[0]}': 1}}, not {values!r}"
+            )
+    output_names, parameter_names, state_names = (
+        [port.name for port in ports] for ports in (outputs, parameters, states)
+    )
+    known = {
+        "measured": (observer.measured, output_names),
+        "parameters_to_estimate": (observer.parameters_to_estimate, parameter_names),
+        "measurement_noise": (observer.measurement_noise, observer.measured),
+        "process_noise": (observer.process_noise, state_names),
+        "deviation": (observer.deviation, state_names),
+        "delays": (observer.delays, observer.measured),
+    }
+    for argument, (names, choices) in known.items():
+        for name in names:
+            if name not in choices:
+                raise KeyError(
+                    f"unknown name '{name}' in {argument} of the estimator of "
+                    f"{kind}; {suggestion(name, choices)}"
+                )
+    if missing := [name for name in observer.measured if name not in observer.measurement_noise]:
+        raise ValueError(f"the estimator of {kind} needs measurement_noise of {', '.join(missing)}")
+    for argument in ("measurement_noise", "process_noise", "deviation"):
+        for name, value in getattr(observer, argument).items():
+            try:
+                values = np.asarray(value, dtype=float)
+            except (TypeError, ValueError):
+                raise TypeError(
+                    f"{argument} of '{name}' must be a number or an array of numbers, not {value!r}"
+                ) from None
+            positive = argument == "measurement_noise"
+            if not np.all(np.isfinite(values) & ((values > 0) if positive else (values >= 0))):
+                bound = "positive" if positive else "finite and not negative"
+                raise ValueError(f"{argument} of '{name}' must be {bound}, not {value}")
+    for name, delay in observer.delays.items():
+        steps = number_of(f"the delay of '{name}' in delays", delay)
+        if not (steps >= 0 and steps.is_integer()):
+            raise ValueError(f"the delay of '{name}' must be 0, 1, 2, ... samples, not {delay}")
+    if observer.gate is not None and not number_of("the gate", observer.gate) > 0:
+        raise ValueError(f"the gate must be positive, not {observer.gate} standard deviations")
+    for port in states:
+        for argument in ("process_noise", "deviation"):
+            deviations(observer, argument, port)
+    for port in outputs:
+        if port.name in observer.measured:
+            deviations(observer, "measurement_noise", port)
+
+
+def deviations(observer: Any, argument: str, port: Port) -> Array:
+    """Return the standard deviations of the elements of a port, zero by default."""
+    value = getattr(observer, argument).get(port.name, 0.0)
+    given = np.asarray(value, dtype=float)
+    values = np.full(port.shape, float(given)) if given.ndim == 0 else given
+    return np.ravel(finite(values, port.shape, f"{argument} of '{port.name}'"))
 
 
 def number_of(name: str, value: Any) -> float:

@@ -417,6 +417,21 @@ class Fmu:
         return fmu_at(self.path, self.kind, configuration)
 
     @cached_property
+    def local_variables(self) -> tuple[Port, ...]:
+        """Ports of the local variables."""
+        return self._ports("local")
+
+    @cached_property
+    def continuous_states(self) -> tuple[str, ...]:
+        """Names of the ports whose derivatives the model description declares."""
+        declared = [
+            v.derivative for v in self.description.modelVariables if v.derivative is not None
+        ]
+        references = {v.valueReference for v in declared}
+        ports = (*self.outputs, *self.local_variables)
+        return tuple(p.name for p in ports if references & {*self.references(p.name)})
+
+    @cached_property
     def states(self) -> tuple[Port, ...]:
         """Ports of the outputs and local variables whose start values can be set.
 
