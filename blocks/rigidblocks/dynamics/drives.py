@@ -286,7 +286,10 @@ class Elasticity(Numbers):
         return found
 
     def kinematics(self, rotor: RotorMotion, ratio: Any) -> tuple[Any, Any]:
-        """Return the output position of the gearbox, and its derivative w.r.t. the rotor angle."""
+        """Return the output position of a gearbox with the ratio `ratio`, and its derivative.
+
+        The derivative is with respect to the rotor angle.
+        """
         if self.error is None:
             return rotor.angle / ratio, 1.0 / ratio
         angle = self.order * rotor.angle + self.phase
@@ -313,7 +316,10 @@ class Elasticity(Numbers):
         return piecewise(self._margin(compression, rate), push, 0.0, whole)
 
     def _margin(self, compression: Any, rate: Any) -> Any:
-        """Return a switching function [rad or m], positive while the teeth transmit a force."""
+        """Return a switching function [rad or m], positive while the teeth transmit a force.
+
+        `compression` is the compression of the teeth, and `rate` its time derivative.
+        """
         return minimum(compression, (self.spring(compression) + self.D * rate) / self.K)
 
     def margins(self, deflection: Any, rate: Any, backlash: Any) -> tuple[Any, ...]:

@@ -373,7 +373,10 @@ def stop_push(depth: Any, rate: Any, K: Any, D: Any) -> Any:
 
 
 def stop_margin(depth: Any, rate: Any, K: Any, D: Any) -> Any:
-    """Return the switching function of a stop [m or rad], positive while the stop pushes."""
+    """Return the switching function of a stop [m or rad], positive while the stop pushes.
+
+    The arguments are as in `stop_push`.
+    """
     return minimum(depth, depth - D / maximum(K, _LEAST_STIFFNESS) * rate)
 
 

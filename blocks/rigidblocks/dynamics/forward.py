@@ -1,10 +1,10 @@
 """Forward and hybrid dynamics: the inertia matrix H and accelerations (RBDA 6, 7, 9.1, 9.2).
 
-`crba` computes the joint-space inertia matrix H (RBDA chapter 6). The next functions multiply
-vectors by H and solve the equation of motion with H.
+`crba` computes the joint-space inertia matrix H (RBDA chapter 6). `inertia_times` multiplies a
+vector by H, and `forward_dynamics_crba` solves the equation of motion with H.
 
-The articulated-body algorithm makes three passes over the bodies (RBDA Table 7.1). Each pass has a
-step function, which it calls for every body. Hybrid dynamics, rotors and floating bases use the
+The articulated-body algorithm makes three passes over the bodies (RBDA Table 7.1). Each pass calls
+a step function for every body. Hybrid dynamics, rotors and floating bases use the
 same passes with other step functions. The generated C code of large models calls the step functions
 in loops, so code size does not depend on the number of bodies.
 
@@ -250,7 +250,10 @@ ArticulatedStep = Callable[..., tuple[Array, Array, Any, Array]]
 def aba_outward_pass(
     model: Tree, base: Base, q: Array, qd: Array, f_ext: Array | None = None
 ) -> Bodies:
-    """Return the velocities and rigid-body terms of the bodies, in the first (outward) pass."""
+    """Return the velocities and rigid-body terms of the bodies, in the first (outward) pass.
+
+    The pass starts at the body `base`.
+    """
     b, (Xup, S, v, c, IA, pA) = base.body, body_lists(model, 6)
     v[b] = base.v
     if b >= 0:
@@ -357,7 +360,7 @@ def acceleration(
     """Return the joint acceleration qdd and the body acceleration a, in the third pass of `aba`.
 
     qdd = D^-1 (u - U^T a') and a = a' + S qdd. a' = Xup a_p + c is the acceleration of the body for
-    qdd = 0, and a_p is the acceleration of the parent.
+    qdd = 0, and a_p is the acceleration of the parent. `UDinv` is U D^-1, and `qdd0` is D^-1 u.
     """
     del model, i
     a = Xup @ a_p + c

@@ -587,7 +587,11 @@ def _descend(
     tolerance: float,
     steps: int,
 ) -> IKSolution:
-    """Reduce the target errors by damped least squares, starting at the configuration q."""
+    """Reduce the target errors by damped least squares, starting at the configuration q.
+
+    `low` and `high` (nq,) are the position limits. The iteration ends when the error norm is at
+    most `tolerance`, or after `steps` iterations.
+    """
     bodies = [int(task.body) for task in tasks]
     e, damping, done = _errors(model, tasks, bodies, q), 1e-3, 0
     while done < steps and np.linalg.norm(e) > tolerance and damping < 1e6:
@@ -606,7 +610,7 @@ def _descend(
 
 
 def _random_within(model: Model, low: Array, high: Array, rng: np.random.Generator) -> Array:
-    """Return a random configuration within the limits.
+    """Return a random configuration within the limits `low` and `high` (nq,).
 
     Positions with two finite limits have a uniform distribution between these limits.
     """
@@ -642,7 +646,8 @@ def _limits(model: Model, lower: ArrayLike, upper: ArrayLike) -> tuple[Array, Ar
 def _movable_variables(model: Model, q: Array, descent: Array, low: Array, high: Array) -> Array:
     """Return 1 for each velocity variable (nv,) that may change, and 0 for the others.
 
-    A variable must not change if its joint is at a limit and `descent` points beyond the limit.
+    `descent` (nv,) is the direction that reduces the target errors. A variable must not change if
+    its joint is at a limit, `low` or `high` (nq,), and `descent` points beyond this limit.
     """
     free = np.ones(model.nv)
     for joint, at, k in zip(model.joint, model.q_slices, model.v_slices, strict=True):

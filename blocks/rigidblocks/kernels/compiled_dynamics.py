@@ -125,7 +125,8 @@ def _tables(
 ) -> Iterator[str]:
     """Yield the C tables of body parameters, parents, body types and indices of variables.
 
-    The names of the tables begin with `prefix`. The table of body parameters contains the
+    The names of the tables begin with `prefix`. `place` contains the type index of each body, and
+    `patterns` the pattern of each type (`body_types`). The table of body parameters contains the
     parameters that are NaN in the pattern of the body type.
     """
     open_numbers = [body_numbers(model, i)[np.isnan(patterns[k])] for i, k in enumerate(place)]
@@ -183,7 +184,8 @@ def _body(
 def _places(model: Model, algorithm: Algorithm, columns: int, real: str) -> Iterator[str]:
     """Yield the C declarations of the pointers to inputs, output, columns and workspace.
 
-    `columns` is the index in the array `cells` at which the result columns begin.
+    `columns` is the index in the array `cells` at which the result columns begin, and `real` the C
+    type of a value.
     """
     start = 0
     for key in algorithm.inputs:

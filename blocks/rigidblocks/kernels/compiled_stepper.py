@@ -170,7 +170,7 @@ def check_traced(memory: Memory) -> None:
 
 
 def _advance(memory: Memory, method: Method, h: float, dt: float) -> str:
-    """Return the C function `advance` of a block and its inner blocks, for SIMD lanes."""
+    """Return the C function `advance`, a step of a block by dt [s] in SIMD lanes."""
     block = memory.block
     if chooses_steps(method, block):
         return _adaptive_lane_text(TracedEvaluator(memory), method, h, dt)

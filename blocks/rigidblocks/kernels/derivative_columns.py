@@ -43,7 +43,8 @@ Results = tuple[Any, ...]
 def place_body(model: Model, i: int, q: Array, X0_p: Transform) -> Results:
     """Return the pose, motion subspace and inertia of body i in base coordinates.
 
-    This is a step of the outward pass. The pose X0 is the transform from base to body coordinates.
+    This is a step of the outward pass. The poses X0 of the body and X0_p of the parent are
+    transforms from base to body coordinates.
     """
     XJ, S, _, _ = model.joint[i].jcalc(q, np.zeros(model.joint[i].nv))
     X0 = body_transform(model, i, XJ, q) @ X0_p
@@ -100,9 +101,10 @@ def body_motion(model: Model, i: int, q: Array, qd: Array, X0_p: Transform, v_p:
 def static_body_force(
     model: Model, i: int, q: Array, qd: Array, X0_p: Transform, v_p: Array, a_p: Array
 ) -> Results:
-    """Return the motion of body i, its inertia, and its acceleration and force at qdd = 0.
+    """Return the results of `body_motion`, and the acceleration and force of body i at qdd = 0.
 
-    This is a step of the outward pass.
+    This is a step of the outward pass. X0_p, v_p and a_p are the pose, velocity and acceleration of
+    the parent.
     """
     body = body_motion(model, i, q, qd, X0_p, v_p)
     a = a_p + body.c
@@ -141,7 +143,8 @@ def propagate_acceleration(
     """Return the acceleration of body i, the force on it, and the derivatives of its motion.
 
     This is a step of the outward pass. The derivatives are the columns X = [2 dw; da] for q and qd,
-    dS/dq, and the linear component of dv for q. `swept` is v_p x S.
+    dS/dq, and the linear component of dv for q. v_p and a_p are the velocity and acceleration of
+    the parent. The other arguments are fields of `Moving`.
     """
     dvJ, daJ, dcJ, dS = (
         _transform_to_base(X0, m) for m in _joint_changes(model.joint[i], q, qd, qdd)
@@ -255,11 +258,11 @@ def _covectors(I: RigidInertia, B1: Array, P: Array, S: Array) -> Array:
 def _joint_changes(
     joint: Joint, q: Array, qd: Array, qdd: Array
 ) -> tuple[Array, Array, Array, Array]:
-    """Return the derivatives of vJ, S qdd + cJ, cJ and S of a joint, in F_s coordinates.
+    """Return derivatives of the velocity and acceleration across a joint, in F_s coordinates.
 
-    The first three results (6, nv) are d vJ/dq, d(S qdd + cJ)/dq and d cJ/dqd + vJ x S. The last
-    result is dS/dq (6, nv nv) with the column of S as the first index. All results are exact zeros
-    if S is constant.
+    The results are d vJ/dq, d(S qdd + cJ)/dq and d cJ/dqd + vJ x S, each (6, nv), and dS/dq
+    (6, nv nv). The column of S is the first index of the columns of dS/dq. If S is constant, all
+    derivatives are exact zeros.
     """
     nv = joint.nv
     dq, dqd = ca.SX.sym("dq", nv), ca.SX.sym("dqd", nv)
@@ -417,7 +420,8 @@ def propagate_bias_and_second_derivative(
 ) -> Results:
     """Return the results of `propagate_bias_and_derivative`, and the terms Z, M and N.
 
-    The terms belong to second derivatives (`_second_derivative_terms`).
+    The terms belong to second derivatives (`_second_derivative_terms`). V is the linear component
+    of dv.
     """
     return *propagate_bias_and_derivative(
         model, i, S, I, B1, P, f, X, dS
@@ -438,7 +442,8 @@ def propagate_second_derivative(
 ) -> Results:
     """Return the results of `propagate_force_derivative`, and the terms Z, M and N.
 
-    The terms belong to second derivatives (`_second_derivative_terms`).
+    The terms belong to second derivatives (`_second_derivative_terms`). V is the linear component
+    of dv.
     """
     return *propagate_force_derivative(model, i, S, I, B1, P, f, X, dS), *_second_derivative_terms(
         S, I, B1, P, X, V

@@ -139,7 +139,10 @@ def _ends(model: Model, nonzero: list[int]) -> tuple[list[_End], list[_Group]]:
 def _model_of_ends(
     model: Model, tree: Model, ends: list[_End], groups: list[_Group]
 ) -> SimpleNamespace:
-    """Return a model in which the ends of the constraints are free bodies."""
+    """Return a model in which the ends of the constraints are free bodies.
+
+    `ends` and `groups` are the results of `_ends`.
+    """
     frames = _frames(model, tree)
     at = iter([{ends[e].body: e for e in group} for group in groups])
     loops = tuple(_loop_between(loop, next(at), frames) for loop in model.loops)
@@ -232,10 +235,11 @@ def _graphs(
 ) -> tuple[list[Graph], list[tuple[int, int]]]:
     """Return the graphs loop_rows and loop_changes, and the pairs of ends with force derivatives.
 
-    loop_rows computes -K, k and delta from the states of the ends. loop_changes has these states
-    and lam as inputs. It computes the derivatives of k and the forces K^T lam on the ends. For each
-    pair of ends, it computes the derivatives of the force on one end with respect to the pose of
-    the other end.
+    `free` is the model of the ends (`_model_of_ends`), and `nonzero` contains the indices of the
+    nonzero rows of K. loop_rows computes -K, k and delta from the states of the ends. loop_changes
+    has these states and lam as inputs. It computes the derivatives of k and the forces K^T lam on
+    the ends. For each pair of ends, it computes the derivatives of the force on one end with
+    respect to the pose of the other end.
     """
     expressions = _expressions(free, ends, nonzero)
     moving = [end.body >= 0 for end in ends]
@@ -284,14 +288,17 @@ def _expressions(free: SimpleNamespace, ends: list[_End], nonzero: list[int]) ->
 
 
 def _rows_of_ends(expressions: _Expressions, group: _Group, rows: range) -> list[ca.SX]:
-    """Return the columns of K that belong to each end of a constraint, one matrix per end."""
+    """Return the columns of K that belong to each end of a constraint, one matrix per end.
+
+    `group` contains the indices of the ends of the constraint, and `rows` the rows of K.
+    """
     return _append_balancing_part(
         [expressions.K[rows.start : rows.stop, 6 * e : 6 * e + 6] for e in group[:-1]]
     )
 
 
 def _end_forces(expressions: _Expressions, group: _Group, rows: range) -> list[ca.SX]:
-    """Return the constraint force K^T lam on each end of a constraint."""
+    """Return the force K^T lam on each end of a constraint; arguments as in `_rows_of_ends`."""
     lam = expressions.lam[rows.start : rows.stop]
     return [ca.mtimes(K.T, lam) for K in _rows_of_ends(expressions, group, rows)]
 
@@ -299,7 +306,10 @@ def _end_forces(expressions: _Expressions, group: _Group, rows: range) -> list[c
 def _terms_at_ends(
     expressions: _Expressions, group: _Group, rows: range, forces: list[ca.SX]
 ) -> list[_Part]:
-    """Return the terms of a constraint (`_Part`) at each of its ends."""
+    """Return the terms of a constraint (`_Part`) at each of its ends.
+
+    `forces` are the constraint forces on the ends. The other arguments are as in `_rows_of_ends`.
+    """
     k = expressions.k[rows.start : rows.stop]
     changes = _append_balancing_part([expressions.derivative_by(k, e, CHANGES) for e in group[:-1]])
     return [
@@ -313,8 +323,8 @@ def _terms_at_ends(
 def _pose_derivatives(expressions: _Expressions, group: _Group) -> dict[tuple[int, int], ca.SX]:
     """Return the derivatives (6, 6) of the force on each end w.r.t. the pose of each other end.
 
-    The keys are the pairs (end of the force, end of the pose). Pairs with the force on the last end
-    are omitted.
+    `group` contains the indices of the ends of a constraint. The keys are the pairs (end of the
+    force, end of the pose). Pairs with the force on the last end are omitted.
     """
     return {
         (b, c): expressions.derivative_by(expressions.force[6 * b : 6 * b + 6], c, 6)

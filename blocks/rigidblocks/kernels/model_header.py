@@ -255,7 +255,10 @@ def model_header(
 
 
 def _workspace(evaluator: TracedEvaluator, method: Method, loops: PlantLoops | None) -> int:
-    """Return an upper bound [bytes] of the arrays that a step needs at the same time."""
+    """Return an upper bound [bytes] of the arrays that a step needs at the same time.
+
+    `loops` contains the stages of a plant with many bodies, or is None.
+    """
     memory, block = evaluator.memory, evaluator.memory.block
     nx = memory.x.stop - memory.x.start
     numbers = 3 * memory.size + 60 * nx
@@ -299,7 +302,10 @@ def _written_text(memory: Memory) -> Iterator[str]:
 
 
 def _staged_text(evaluator: TracedEvaluator, names: Sequence[str]) -> Iterator[str]:
-    """Yield the C functions of a block with a C stage, which call the stage before the graphs."""
+    """Yield the C functions of a block with a C stage, which call the stage before the graphs.
+
+    `names` lists the functions of the block.
+    """
     block = evaluator.memory.block
     if not isinstance(block, StagedBlock):
         return

@@ -110,7 +110,10 @@ ALGORITHMS = {
 def _energy_of_joint(
     model: Model, i: int, q: Array, qd: Array, v_p: Array, X0_p: Any, gravity: Array
 ) -> tuple[Any, Array, Array]:
-    """Return v, X0 and the energy of body i, in an array (nv,) whose other elements are zero."""
+    """Return the velocity v, the pose X0 and the energy of body i, as in `body_energy`.
+
+    The energy is the first element of an array (nv,), whose other elements are zero.
+    """
     v, X0, E = body_energy(model, i, q, qd, v_p, X0_p, gravity)
     return v, X0, np.array([E, *[0.0] * (model.joint[i].nv - 1)], dtype=object)
 
@@ -308,7 +311,8 @@ class BodyType:
     def _cell(self, element: Any, stored: dict[int, tuple[Traced, ca.SX]]) -> Any:
         """Return the symbol of the memory cell that stores an element between the passes.
 
-        Constants and body parameters need no memory. For them, the result is the element itself.
+        Constants and body parameters need no memory, so the result is the element itself. The
+        function adds each new cell to `stored`, by the hash of the element.
         """
         if not isinstance(element, Traced) or self.names.get(
             element.sx.element_hash(), "w"

@@ -686,7 +686,8 @@ def stewart_platform(
 def _hexagons(foot_radius: float, end_radius: float, spread: float) -> tuple[Array, Array]:
     """Return the feet (6, 3) [m] and the upper ends (6, 3) [m] of six legs.
 
-    The feet and the upper ends are on two circles, in three pairs each. The feet of a pair are at
+    The feet are on a circle with `foot_radius` [m], and the upper ends on a circle with
+    `end_radius` [m]. Both circles have three pairs of points. The feet of a pair are at
     the angles `spread` [rad] on both sides of a spoke. The spokes of the upper ends are halfway
     between the spokes of the feet.
     """

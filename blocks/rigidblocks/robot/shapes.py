@@ -166,7 +166,7 @@ def field_gap(p: Array, first: Array, spacing: Array, heights: Array) -> tuple[A
 
 
 def _hat_functions(x: Any, first: float, spacing: float, count: int) -> tuple[Array, Array]:
-    """Return the interpolation weights of the nodes at x along an axis, and their derivatives."""
+    """Return the weights w_i(x) of `count` nodes at first + i spacing, and their derivatives."""
     s = (x - first) / spacing
     node = np.arange(float(count))
     apart = np.asarray(clip(s, 0.0, count - 1.0))[..., None] - node

@@ -710,10 +710,10 @@ class _Reader:
         return found
 
     def _joint_terms(self, kind: int, number: int, line: int | None) -> Iterator[tuple[int, float]]:
-        """Yield pairs (joint, coefficient) for a joint or a fixed tendon.
+        """Yield pairs (joint, coefficient) for the joint or fixed tendon with the index `number`.
 
-        The sum of coefficient times position is the position of the joint or the length of the
-        tendon.
+        The position of the joint or the length of the tendon is the sum of coefficient times joint
+        position. `kind` is JOINT or TENDON, and `line` the line in the file for error messages.
         """
         if kind == JOINT:
             yield number, 1.0
@@ -886,7 +886,10 @@ class _Reader:
         return int(self.m.actuator_ctrladr[k]) if hasattr(self.m, "actuator_ctrladr") else k
 
     def _actuator(self, k: int, numbers: list[int], weights: list[float], name: str) -> Actuator:
-        """Return actuator k; its gain and bias are functions of the joint positions."""
+        """Return actuator k; its gain and bias are functions of the joint positions.
+
+        `numbers` and `weights` are the joint indices and weights of `_moved_joints`.
+        """
         m = self.m
         scale = float(m.actuator_gear[k, 0])
         starts = (float(m.qpos0[m.jnt_qposadr[j]]) for j in numbers)
@@ -905,7 +908,10 @@ class _Reader:
         return Actuator(name, -1, scale * weights[0], **options)
 
     def _actuator_law(self, k: int, length_at_zero: float) -> dict[str, Any]:
-        """Return the fields of `Actuator` that define the force law and the dynamics."""
+        """Return the fields of `Actuator` that define the force law and the dynamics.
+
+        `length_at_zero` is the length of actuator k in MuJoCo at joint position zero.
+        """
         m = self.m
         bias = _shift_affine_law(m.actuator_biastype[k], m.actuator_biasprm[k], length_at_zero)
         if m.actuator_gaintype[k] == PID_GAIN:

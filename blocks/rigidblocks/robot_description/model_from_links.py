@@ -120,8 +120,9 @@ def _sensors(
 ) -> tuple[tuple[Sensor, ...], list[str]]:
     """Return the sensors on the bodies of the model, and warnings about omitted sensors.
 
-    A sensor is omitted if one of its joints does not move. In a robot with loops, a sensor is also
-    omitted if its value depends on the bodies outboard of the sensor.
+    `tree` and `rest` are the tree joints and the loop joints, and `numbers` maps joint names to
+    joint indices. A sensor is omitted if one of its joints does not move. In a robot with loops, a
+    sensor is also omitted if its value depends on the bodies outboard of the sensor.
     """
     found, omitted = list[Sensor](), list[str]()
     for one in listed.sensors:
@@ -428,7 +429,7 @@ _FALLING = read_only(STANDARD_GRAVITY)
 def _make_model(
     model: Callable[..., Model], names: Sequence[str], inertia: Sequence[RigidInertia]
 ) -> Model:
-    """Create a model by the constructor `model`.
+    """Create a model by the constructor `model`; `names` are the names of the bodies.
 
     Bodies with a physically impossible inertia become `unphysical`.
     """

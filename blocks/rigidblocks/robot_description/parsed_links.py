@@ -73,7 +73,10 @@ def inertias(
 
 
 def _rotate_moments(element: Element, link: str, m: float, E: Array, moments: Moments) -> Moments:
-    """Return the moments of inertia in link axes; reject a negative mass or moment of inertia."""
+    """Return the moments of inertia in link axes; reject a negative mass or moment of inertia.
+
+    E is the rotation from link axes to the axes of `moments`.
+    """
     xx, xy, xz, yy, yz, zz = moments
     if m < 0:
         raise format_error(element, f"the mass of link '{link}' is {m} kg; it must not be negative")

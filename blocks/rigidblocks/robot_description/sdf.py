@@ -721,7 +721,10 @@ def _pitch(element: Element) -> float:
 
 
 def _axis_vector(element: Element, subject: str, tag: str) -> tuple[Element, Array]:
-    """Return the child `tag` of a joint or gearbox, and the axis vector (3,) in this element."""
+    """Return the child `tag` of a joint or gearbox, and the axis vector (3,) in this child.
+
+    `subject` is the name of the joint or gearbox in error messages.
+    """
     axis = element.find(tag)
     if axis is None:
         raise format_error(element, f"{subject} needs an <{tag}>")

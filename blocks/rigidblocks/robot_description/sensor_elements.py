@@ -211,10 +211,11 @@ def _subtree(m: Any, body: int) -> Iterator[int]:
 
 
 def _joint_sum(m: Any, kind: str, number: int) -> tuple[list[int], tuple[float, ...], float, str]:
-    """Return the terms of a linear function of joint values.
+    """Return the terms of a sensor value that is a linear function of joint values.
 
-    The terms are the joints, the coefficients, the constant term and the unit. Joint positions in
-    MuJoCo include the attribute ref, but joint positions of the model do not. The constant term
+    `kind` is the sensor type, and `number` the index of the joint, tendon or actuator. The terms
+    are the joints, the coefficients, the constant term and the unit. Joint positions in MuJoCo
+    include the attribute ref, but joint positions of the model do not. The constant term
     compensates for this difference.
     """
     if kind in _AT_JOINT:
@@ -239,7 +240,10 @@ def _joint_sum(m: Any, kind: str, number: int) -> tuple[list[int], tuple[float, 
 
 
 def _actuated_joint(m: Any, kind: str, number: int) -> tuple[list[int], Array]:
-    """Return the joint of an actuator, and the ratio of sensor value to joint value."""
+    """Return the joint of actuator `number`, and the ratio of sensor value to joint value.
+
+    `kind` is the sensor type.
+    """
     if m.actuator_trntype[number] not in (0, 1):
         raise _UnsupportedSensorError("its actuator does not act on a joint")
     joint, gear = int(m.actuator_trnid[number, 0]), float(m.actuator_gear[number, 0])
@@ -253,7 +257,10 @@ def _actuated_joint(m: Any, kind: str, number: int) -> tuple[list[int], Array]:
 
 
 def _frame(m: Any, names: Names, kind: int, number: int) -> tuple[str, Transform]:
-    """Return the link that carries a frame, and the transform from link to frame coordinates."""
+    """Return the link that carries a frame, and the transform from link to frame coordinates.
+
+    `kind` and `number` are the type and the index of the MuJoCo object that defines the frame.
+    """
     match kind:
         case _ if kind == _MASS:
             return _link_placement(names, number, m.body_ipos[number], m.body_iquat[number])

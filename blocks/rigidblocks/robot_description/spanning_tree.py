@@ -83,10 +83,10 @@ def _prefer_loaded_joints(
 ) -> None:
     """Select joints with springs, damping, friction or limits as tree joints if possible.
 
-        Loop joints do not support these properties. If such a joint closes a loop, `split_bodies`
-        adds a body so that the joint becomes a tree joint. A mimic joint or a joint with forces has
-    priority over a joint that has only limits. `inward` contains the joint between each link and
-    its parent; the function modifies it.
+    Loop joints do not support these properties. If such a joint closes a loop, `split_bodies` adds
+    a body so that the joint becomes a tree joint. A mimic joint or a joint with forces has priority
+    over a joint that has only limits. `followers` contains the names of the mimic joints. `inward`
+    contains the joint between each link and the parent of the link; the function modifies it.
     """
     swapped = True
     while swapped:
@@ -206,7 +206,11 @@ _PROPERTIES = {
 def _base_connection(
     listed: Assembly, roots: list[Link], inward: dict[str, Connection]
 ) -> Connection:
-    """Return the joint between the fixed base and the only link without a parent joint."""
+    """Return the joint between the fixed base and the only link without a parent joint.
+
+    `roots` are the links without a parent joint, and `inward` contains the parent joint of each
+    other link.
+    """
     first, *others = roots
     if others or any(c.parent == WORLD for c in inward.values()):
         link, what = (
@@ -223,7 +227,10 @@ def _base_connection(
 
 
 def _cycle_error(listed: Assembly, inward: dict[str, Connection], reached: set[str]) -> FormatError:
-    """Return an error that names the joints of a cycle of links."""
+    """Return an error that names the joints of a cycle of links.
+
+    `inward` contains the parent joint of each link, and `reached` the links connected to the base.
+    """
     name = next(link.name for link in listed.links if link.name not in reached)
     seen: list[str] = []
     while name not in seen:

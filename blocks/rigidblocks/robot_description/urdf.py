@@ -741,7 +741,7 @@ def _limit_properties(
 
 
 def _immobile_warnings(limit: Element, joint: str, values: Mapping[str, float]) -> Iterator[str]:
-    """Yield a warning for each effort or velocity limit that is zero or negative."""
+    """Yield a warning for each effort or velocity limit in `values` that is zero or negative."""
     for key in ("effort", "velocity"):
         if values[key] <= 0:
             text = f"the {key} of joint '{joint}' is {values[key]:g}: the joint cannot move"

@@ -1,10 +1,10 @@
 """Branch-induced sparsity of the joint-space inertia (RBDA 6.4, 6.5).
 
-The factorizations and products skip the zeros. Row k of H or L has nonzeros below the diagonal only
-in columns parent[k], parent[parent[k]] and so on. The array `parent` has one entry per *variable*,
--1 for the base. `expand_lambda` computes this array from the parents of the bodies. The zero
-pattern depends only on the tree, so no function branches on a value. L is lower triangular. x is a
-vector (n,) or a matrix of columns (n, k).
+The factorizations and products skip the zeros. H is symmetric positive definite. Row k of H or L
+has nonzeros below the diagonal only in columns parent[k], parent[parent[k]] and so on. The array
+`parent` has one entry per *variable*, -1 for the base. `expand_lambda` computes this array from the
+parents of the bodies. The zero pattern depends only on the tree, so no function branches on a
+value. L is lower triangular. x is a vector (n,) or a matrix of columns (n, k).
 """
 
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ def elimination_parent(nonzero: Array) -> tuple[int, ...]:
 
 
 def factorization_counts(parent: Parents) -> tuple[int, int]:
-    """Return the operation counts D1 and D2 of the factorization (RBDA Eq 6.26, 6.27).
+    """Return the operation counts D1 and D2 of the factorization of H (RBDA Eq 6.26, 6.27).
 
     D1 is the number of divisions and also the number of nonzeros below the diagonal of H. D2 is the
     number of multiply-subtract operations.
@@ -112,7 +112,10 @@ def ltdl(H: Array, parent: Parents) -> tuple[Array, Array]:
 
 
 def mpy_h(H: Array, parent: Parents, x: Array) -> Array:
-    """Return the product H x, using only the lower triangle of H (RBDA Table 6.5)."""
+    """Return the product H x, using only the lower triangle of H (RBDA Table 6.5).
+
+    `parent` is the parent array of the variables.
+    """
     above = _checked_paths(parent, H, x)
     y = [H[i, i] * x[i] for i in range(len(H))]
     for i in reversed(range(len(H))):
@@ -123,7 +126,7 @@ def mpy_h(H: Array, parent: Parents, x: Array) -> Array:
 
 
 def mpy_l(L: Array, parent: Parents, x: Array) -> Array:
-    """Return the product L x (RBDA Table 6.5)."""
+    """Return the product L x (RBDA Table 6.5); `parent` is the parent array of the variables."""
     above = _checked_paths(parent, L, x)
     y = [L[i, i] * x[i] for i in range(len(L))]
     for i in range(len(L)):
@@ -133,7 +136,7 @@ def mpy_l(L: Array, parent: Parents, x: Array) -> Array:
 
 
 def mpy_lt(L: Array, parent: Parents, x: Array) -> Array:
-    """Return the product L^T x (RBDA Table 6.5)."""
+    """Return the product L^T x (RBDA Table 6.5); `parent` is the parent array of the variables."""
     above = _checked_paths(parent, L, x)
     y = [L[i, i] * x[i] for i in range(len(L))]
     for i in range(len(L)):
@@ -173,15 +176,18 @@ def mpy_lit(L: Array, parent: Parents, x: Array, unit: bool = False) -> Array:
 def solve_ltl(H: Array, parent: Parents, b: Array) -> Array:
     """Return the solution x of H x = b by the factorization H = L^T L (RBDA 6.5).
 
-    The function solves first with L^T and then with L. For a Cholesky factorization L L^T, the
-    order would be reversed.
+    `parent` is the parent array of the variables. The function solves first with L^T and then with
+    L. For a Cholesky factorization L L^T, the order would be reversed.
     """
     L = ltl(H, parent)
     return mpy_li(L, parent, mpy_lit(L, parent, b))
 
 
 def solve_ltdl(H: Array, parent: Parents, b: Array) -> Array:
-    """Return the solution x of H x = b by the factorization H = L^T D L (RBDA 6.5)."""
+    """Return the solution x of H x = b by the factorization H = L^T D L (RBDA 6.5).
+
+    `parent` is the parent array of the variables.
+    """
     L, D = ltdl(H, parent)
     y = mpy_lit(L, parent, b, unit=True)
     z = np.array([row / d for row, d in zip(y, np.diag(D), strict=True)]).reshape(np.shape(y))

@@ -235,9 +235,10 @@ def completion(Q: Array, vectors: list[Array]) -> tuple[Array, Array]:
 
 
 def project_out(vector: Array, units: Sequence[Array], n: int | None = None) -> Array:
-    """Return the vector without its components along orthonormal vectors (modified Gram-Schmidt).
+    """Return the vector without its components along the orthonormal vectors `units`.
 
-    The scalar products use only the first n elements.
+    The method is the modified Gram-Schmidt method. The scalar products use only the first n
+    elements.
     """
     return _split_projection(vector, units, n)[0]
 
@@ -304,15 +305,16 @@ class NullSpace(NamedTuple):
 
 
 class Reduction(NamedTuple):
-    """Equations K x = k (m, n) in reduced row form, without row or column exchanges.
+    """Equations K x = k, with K (m, n), in reduced row form, without row or column exchanges.
 
-        x = G x + g,    K^T M r = r for every linear combination r of the rows of K
+        x = G x + g
 
     G (n, n) has nonzero columns only for the free (independent) variables. g (n,) is zero for the
     free variables. `free` (n,) is 1 for free variables and 0 for other variables. `kept` (m,) is 1
     for independent constraints and 0 for dependent constraints.
 
-    M (m, n) has nonzero rows only for independent constraints. `rest` (m, n) contains the
+    M (m, n) returns the coefficients of the independent rows of K in a linear combination r of all
+    rows: K^T M r = r. The rows of M for dependent constraints are zero. `rest` (m, n) contains the
     coefficients of the free variables in the dependent constraints after the elimination.
     """
 
@@ -377,7 +379,10 @@ def _reduction(A: Array, place: Array, kept: Array) -> Reduction:
 
 
 def _largest(A: Array, row_used: Array, column_used: Array) -> tuple[Any, Any, Any]:
-    """Return row, column and magnitude of the largest element of A in unused rows and columns."""
+    """Return row, column and magnitude of the largest element of A in unused rows and columns.
+
+    `row_used` and `column_used` are 1 for used rows and columns, and 0 for others.
+    """
     sizes = np.abs(A) * (1.0 - column_used) * (1.0 - row_used)[:, None]
     if sizes.dtype != object:
         i, j = np.unravel_index(np.argmax(sizes), A.shape)
@@ -458,7 +463,8 @@ def _check_choice(
 ) -> None:
     """Raise ValueError if the variables `choice` are not a valid choice of independent variables.
 
-    The variables must not depend on each other, and they must determine all other variables.
+    The variables must not depend on each other, and they must determine all other variables. `free`
+    lists the free variables of `result`, the reduction of K x = k.
     """
     given = f"independent variables {', '.join(names[j] for j in choice)}"
     tied = [j for j in choice if np.any(np.abs(result.rest[:, j]) > tolerance * np.abs(K).max())]

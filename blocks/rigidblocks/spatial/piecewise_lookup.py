@@ -86,7 +86,10 @@ def _is_even(count: Number) -> Number:
 
 
 def _signed_margin(count: Number, x: Number, low: Number, high: Number) -> Number:
-    """Return the margin between x and the nearer interval end; if `count` is odd, negate it."""
+    """Return the margin between x and the nearer end of the interval [low, high).
+
+    The function negates the margin if `count` is odd.
+    """
     inside = minimum(excess(x, low), excess(high, x))
     return select(_is_even(count), inside, -inside)
 

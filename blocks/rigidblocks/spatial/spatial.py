@@ -451,10 +451,10 @@ def symmetric(lower: Matrix) -> Matrix:
 
 
 def check_symmetric(I: Matrix, subject: str) -> None:
-    """Raise ValueError if a matrix (3, 3) of floats is not symmetric.
+    """Raise ValueError if the matrix I (3, 3) of floats is not symmetric.
 
-    The tolerance is 1e-9 of the largest entry. The message contains the two entries with the
-    largest difference.
+    The tolerance is 1e-9 of the largest entry. The message contains `subject`, the name of the
+    matrix, and the two entries with the largest difference.
     """
     if I.dtype == object or I.shape != (3, 3):
         return
@@ -598,7 +598,8 @@ def _axis(E: Array) -> tuple[int, int, int] | None:
 def check_frame(X: Any, subject: str) -> None:
     """Raise ValueError if a transform is not finite or its E is not a rotation.
 
-    The transform is spatial or planar, and its elements are floats.
+    The transform X is spatial or planar, and its elements are floats. `subject` is the name of the
+    transform in the error message.
     """
     if len(X.E) == 3 and is_frame(X.E.tolist(), X.r.tolist()):
         return  # `is_frame` takes a tenth of the time of the following checks

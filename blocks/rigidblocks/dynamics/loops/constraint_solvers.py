@@ -192,7 +192,10 @@ def eliminate_constraints(
 def _elimination_order(
     rows_of_loops: Sequence[Mapping[int, Array]],
 ) -> Iterator[tuple[int, set[int]]]:
-    """Yield each loop in elimination order, and the rows of Y that the remaining loops use."""
+    """Yield the index of each loop in elimination order, and the rows of Y that later loops use.
+
+    `rows_of_loops` contains the nonzero rows of Y for each loop, by row index.
+    """
     waiting = [l for l, rows in enumerate(rows_of_loops) if rows]
     together: dict[int, set[int]] = {}  # for each row: the rows in the same front
     while waiting:
@@ -290,7 +293,7 @@ def _required_coordinates(front: Front, k: Array, offset: dict[int, Any]) -> Arr
 
 
 def _add_determined_component(front: Front, fixed: Array, offset: dict[int, Any]) -> None:
-    """Add the component of w that a front determines to the elements of w in `offset`."""
+    """Add `fixed`, the component of w that a front determines, to the elements of w in `offset`."""
     for row, c in front.rows.items():
         offset[row] = offset.get(row, 0.0) + c @ fixed
 
@@ -363,6 +366,7 @@ def _coordinates(
     """Return the rows of Y that are available to a new front, in coordinates of this front.
 
     The result contains the `kept` rows of the fronts `sources`, and the `fresh` rows.
+    `front_of_row` maps each row that an earlier front uses to the index of this front.
     """
     sizes = [fronts[source].P.size for source in sources]
     basis = np.eye(sum(sizes) + len(fresh))

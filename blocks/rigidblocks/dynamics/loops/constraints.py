@@ -321,8 +321,9 @@ def _relative_motion(model: Tree, l: int, motion: TreeMotion) -> tuple[Any, Any,
 def _joint_forces_of_loop(model: Tree, l: int, motion: TreeMotion, Xp: Any, F: Array) -> Array:
     """Return the tree joint forces (nv, k) equivalent to the forces F (6, k) of loop joint l.
 
-    The result is J_L^T F. F is in F_s coordinates. It acts on the successor, and its reaction on
-    the predecessor (RBDA Eq 8.20, 8.30).
+    The result is J_L^T F (RBDA Eq 8.20, 8.30), where J_L is the Jacobian of the relative motion. F
+    is in F_s coordinates and acts on the successor; the reaction -F acts on the predecessor. `Xp`
+    is the transform from predecessor body coordinates to F_s.
     """
     loop, (Xup, S, _, _) = model.loops[l], motion
     root = nearest_common_ancestor(model, loop.predecessor, loop.successor)

@@ -151,7 +151,8 @@ def _check_constrained(model: Tree) -> None:
 def _last_component(U: Array, inverses: Array, k: Array) -> Any:
     """Return |u_r^T k|, the magnitude of the component of k along u_r, for constraints K qdd = k.
 
-    u_r is the left singular vector of the smallest nonzero singular value of K.
+    u_r is the left singular vector of the smallest nonzero singular value of K. U contains the left
+    singular vectors, and `inverses` the inverse singular values, 0 for a zero singular value.
     """
     following = np.append(inverses[1:], 0.0)
     shares = abs(U.T @ k)

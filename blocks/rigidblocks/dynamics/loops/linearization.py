@@ -158,7 +158,11 @@ def _linearize_any_joints(
 def _projection(
     H: Array, parameters: Parametrization, forces: InverseDerivatives, tau: Array
 ) -> tuple[Array, Array]:
-    """Return the matrices A (2p, 2p) and B (2p, nv) of the linear system in y."""
+    """Return the matrices A (2p, 2p) and B (2p, nv) of the linear system in y.
+
+    `parameters` defines q as a function of y. `forces` contains the inverse dynamics of the tree
+    and its derivatives, and tau (nv,) the joint forces.
+    """
     n, p = len(H), parameters.G.shape[1]
     G, Gdot, Gddot, dG = (part[:n] for part in parameters)
     turn = np.einsum("aij,a,jk->ik", dG, forces.tau - tau, parameters.G)
@@ -174,7 +178,8 @@ def _accelerations(
 ) -> tuple[Array, Array]:
     """Return the accelerations (n,) of the cut tree and the pseudo-inverse of [R; K].
 
-    R (p, n) selects the coordinates y, and K contains the loop constraints of the cut tree.
+    R (p, n) selects the coordinates y, and K contains the loop constraints of the cut tree. `force`
+    (nv,) is the joint force minus the bias force of the tree.
     """
     J = jacobian_derivatives(tree, q, qd, np.zeros(tree.nv))
     inverse = _inverse(tree, R, _constraints(model, J.J))
@@ -185,7 +190,10 @@ def _accelerations(
 
 
 def _parametrization(model: Tree, J: JacobianDerivatives, inverse: Array) -> Parametrization:
-    """Return the matrix G in dq = G dy, and its derivatives (Spencer 2004, 4.4)."""
+    """Return the matrix G in dq = G dy, and its derivatives (Spencer 2004, 4.4).
+
+    J contains the body Jacobians of the cut tree, and `inverse` is the pseudo-inverse of [R; K].
+    """
     K, dK, Kdot, Kddot = (_constraints(model, part) for part in J)
     p = inverse.shape[1] - len(K)
     G, constraint_inverse = inverse[:, :p], inverse[:, p:]

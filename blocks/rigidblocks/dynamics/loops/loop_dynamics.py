@@ -108,7 +108,10 @@ class Geared:
         return np.array([columns[k] for k in self.independent]).T
 
     def expand_variables(self, y: Array, additions: Array) -> Array:
-        """Return x = G y + x0 (nv,); `additions` contains x0 of the driven variables."""
+        """Return x = G y + x0 (nv,) with the gear matrix G.
+
+        `additions` contains the elements of x0 for the driven variables; the others are zero.
+        """
         if not self.drives:
             return y
         x = np.zeros(self.model.nv, dtype=object)
@@ -651,8 +654,8 @@ def _solve_actuator_forces(
 def _project_onto_null_space(loops: Elimination, zeros: Array, force: Array) -> Array:
     """Project a force (nv,) onto the null space of the constraints.
 
-    `zeros` is the zero right-hand side (nc,) of the constraints. If the projection is only a
-    rounding error of `force`, the result is zero.
+    `loops` is the factorization of the constraints, and `zeros` their zero right-hand side (nc,).
+    If the projection is only a rounding error of `force`, the result is zero.
     """
     left = solve_elimination(loops, zeros, force)[0]
     if for_derivatives(left):  # a zero effect can have a nonzero derivative
