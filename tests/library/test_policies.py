@@ -24,7 +24,7 @@ from rigidblocks import (
 from rigidblocks.block.evaluators import NumpyEvaluator
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.cli import main
-from rigidblocks.library import Policy
+from rigidblocks.library.policies import Policy
 from rigidblocks.spatial.spatial import mcI, xlt
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed (`pip install onnx`)")

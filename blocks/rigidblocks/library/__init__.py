@@ -46,7 +46,7 @@ from rigidblocks.library.nonlinear_signals import (
     Switch,
 )
 from rigidblocks.library.plants import FloatingBasePlant, HybridPlant, RobotPlant
-from rigidblocks.library.policies import Policy, load_policy
+from rigidblocks.library.policies import load_policy
 from rigidblocks.library.sensors import IMU, Encoder, Fault, Noise
 from rigidblocks.library.signals import (
     Constant,
@@ -121,7 +121,6 @@ __all__ = [
     "OperationalSpaceController",
     "PDController",
     "Playback",
-    "Policy",
     "Product",
     "Pulse",
     "QuinticProfile",
