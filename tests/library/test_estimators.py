@@ -1,5 +1,6 @@
 """Extended and unscented Kalman filters: equality with the textbook filter, and consistency."""
 
+import logging
 import os
 from dataclasses import dataclass, replace
 
@@ -278,7 +279,7 @@ def test_filter_with_input_hold_new_equals_the_kalman_filter_that_predicts_with_
     ],
 )
 def test_filter_in_a_system_follows_its_plant_exactly_if_input_hold_fits_the_stepping_order(
-    driven_by, order, input_hold
+    driven_by, order, input_hold, caplog
 ):
     """Without noise, the Kalman filter of the plant predicts the outputs exactly.
 
@@ -307,7 +308,13 @@ def test_filter_in_a_system_follows_its_plant_exactly_if_input_hold_fits_the_ste
     steps = prepare(system, T, order=order).plan.stepping_order
     steps_first = order == "gauss-seidel" and steps.index("driver") < steps.index("plant")
     assert input_hold == ("new" if steps_first else "previous")
-    result = simulate(system, 0.5, T, order=order)
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, "rigidblocks"):
+        result = simulate(system, 0.5, T, order=order)
+    warnings = {one.getMessage() for one in caplog.records if "input_hold" in one.getMessage()}
+    (warning,) = warnings
+    assert warning.startswith(f"the estimator '{other}' has input_hold='{other}'")
+    assert warning.endswith(f"use input_hold='{input_hold}'")
     innovation = {name: np.abs(result[f"{name}.innovation"]).max() for name in (input_hold, other)}
     assert innovation[input_hold] < 1e-6
     assert innovation[other] > 1e-2

@@ -50,6 +50,7 @@ from rigidblocks.cosim.results.provenance import provenance, start_content, syst
 from rigidblocks.cosim.scenario import Scenario, Schedule
 from rigidblocks.kernels.block_digest import content_digest
 from rigidblocks.kernels.compiled_stepper import compiled_stepper, numpy_stepper, traced_stepper
+from rigidblocks.library.estimators import KalmanFilter
 from rigidblocks.spatial.spatial import Array
 
 CATCH_UP, SKIP, STOP = "catch-up", "skip", "stop"  # values of the option `overrun`
@@ -576,6 +577,8 @@ def make_plan(
     bounds = {name: chosen[name] for name in ("rtol", "atol", "max_inner_steps")}
     method_of(method or DEFAULT_METHOD, **bounds)  # raises KeyError for an unknown method
     wiring = system.wiring()
+    if not (coupling.iterate or coupling.solves):
+        _report_input_hold(wiring, order)
     wiring = merge_blocks(wiring, form, transparent)
     wiring = set_default_method(wiring, method, h, **bounds)
     _check_steps(wiring, t_start, dt)
@@ -594,6 +597,48 @@ def make_plan(
         _ = plan.halvings
         _ = plan.spans  # raises ValueError for sample times that do not fit dt
     return plan
+
+
+def _report_input_hold(wiring: Wiring, order: str) -> None:
+    """Log a warning for each Kalman filter whose `input_hold` differs from the stepping order.
+
+    The check applies if a part of the plant's class provides the measurements, and one part
+    provides an input of the plant and of the filter.
+    """
+    filters = {
+        name: part.component
+        for name, part in wiring.parts.items()
+        if isinstance(part.component, KalmanFilter) and part.component.plant.states
+    }
+    if not filters:
+        return
+    sources: dict[tuple[str, str], set[str]] = {}
+    for connection in wiring.connections:
+        sources.setdefault(connection.target, set()).add(connection.source[0])
+    steps = wiring.stepping_order
+    for name, observer in filters.items():
+        measured = [sources.get((name, f"{one}_measured"), set()) for one in observer.measured]
+        kind = type(observer.plant)
+        plants = [
+            one for one in set().union(*measured) if type(wiring.parts[one].component) is kind
+        ]
+        if len(plants) != 1:
+            continue
+        for port in observer.plant.inputs:
+            drivers = sources.get((plants[0], port.name), set())
+            if len(drivers) != 1 or drivers != sources.get((name, port.name)):
+                continue
+            (driver,) = drivers
+            is_new = order == GAUSS_SEIDEL and steps.index(driver) < steps.index(plants[0])
+            expected = "new" if is_new else "previous"
+            if observer.input_hold != expected:
+                LOG.warning(
+                    "the estimator '%s' has input_hold='%s', but the plant '%s' holds the %s value "
+                    "of its input '%s', because '%s' %s; use input_hold='%s'",
+                    *(name, observer.input_hold, plants[0], expected, port.name, driver),
+                    "steps before the plant" if is_new else "does not step before the plant",
+                    expected,
+                )
 
 
 def _report_undeclared(wiring: Wiring, order: str) -> None:
