@@ -219,7 +219,8 @@ def _name_of_subpackage(name: str) -> Any:
         if name in face.__all__:
             return getattr(face, name)
         known += face.__all__
-    hint = import_module("rigidblocks.common.name_hints").close_match_hint(name, known)
+    hints = import_module("rigidblocks.common.name_hints")
+    hint = hints.call_of_peer(name) or hints.close_match_hint(name, known)
     raise AttributeError(f"module 'rigidblocks' has no attribute '{name}'{hint}")
 
 

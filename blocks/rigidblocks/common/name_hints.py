@@ -21,7 +21,7 @@ SYNONYMS = (
     "rtol reltol tolerance tol relative_tolerance",
     "atol abstol absolute_tolerance",
     "start initial x0 q0 init start_values initial_values initial_state values",
-    "every decimation downsample stride",
+    "every decimation downsample stride output_interval",
     "record outputs signals log logged variables",
     "save path file filename output_file output out",
     "real_time realtime speed rtf",
@@ -33,7 +33,7 @@ SYNONYMS = (
     "y points values waypoints positions q data",
     "kind interpolation mode method interp",
     "time t step_time t0 start_time delay begin",
-    "y0 start initial q0 from_value begin_value",
+    "y0 start initial q0 x0 ic initial_condition initial_value from_value begin_value",
     "y1 goal target final q1 to_value end_value",
     "begin t0 start_time t_start start delay",
     "duration time period t_f length",
@@ -52,19 +52,19 @@ SYNONYMS = (
     "numerator num b zeros",
     "denominator den a poles",
     "model robot tree mechanism system",
-    "scenario inputs events schedule",
+    "scenario inputs input events schedule",
     "measure measures metrics metric outputs objective",
     "threads workers n_jobs jobs processes cores parallel",
     "design params parameters table grid runs samples",
-    "targets target pose goal",
+    "targets target pose goal frame",
     "steps max_iter maxiter iterations max_iterations n",
     "restarts n_restarts trials attempts",
     "tolerance tol eps atol",
     "seed random_state rng",
     "find unknowns parameters params",
     "unit units",
-    "delay latency time",
-    "n size width count dimension",
+    "delay latency time time_delay",
+    "n size width count dimension length num_envs n_envs",
     "friction mu mu_s coefficient",
     "body link parent",
     "within tolerance band tol",
@@ -78,6 +78,26 @@ SYNONYMS = (
     "as_ name alias",
     "floating floating_base free_base fixed_base",
     "at position pose placement transform",
+    "q0 q_init q_start initial_guess guess seed_state",
+    "frame frame_name frame_id body link name",
+    "deviation std sigma stddev standard_deviation",
+    "x breakpoints points grid axis",
+    "extrapolation method outside",
+    "observe observation observations obs observation_space",
+    "act action actions action_space",
+    "reward reward_fn reward_function",
+    "terminated done termination is_done",
+    "max_steps max_episode_steps horizon time_limit episode_length",
+    "fmi fmi_version version",
+    "target fmi_type type kind",
+    "platforms platform arch",
+    "progress verbose show_progress",
+    "form backend compiled",
+    "elements friction damping springs forces",
+    "qd v dq qdot velocity",
+    "tau torque torques u",
+    "outputs actions during do",
+    "entry on_entry enter",
     "state_list states",
     "input_names inputs",
     "parameter_values parameters params",
@@ -94,14 +114,68 @@ ADVICE = {
     "LowPass": {
         "cutoff fc f_c f frequency bandwidth": "for a cutoff frequency f, T = 1 / (2 pi f)"
     },
+    "PID": {
+        "Ti": "ki = kp / Ti",
+        "Td": "kd = kp Td",
+        "N": "for the filter factor N of the derivative, Tf = kd / (kp N)",
+        "setpoint": "connect the set point to the input 'ref'",
+        "output_limits limits": "write lower=..., upper=...",
+    },
+    "Noise": {"variance power": "deviation is the square root of the variance"},
+    "RobotPlant": {
+        "gravity": "write dataclasses.replace(model, gravity=...)",
+        "friction damping": "write elements=(ForceElement(...),) with the law Friction(...)",
+    },
+    "load_model": {
+        "package_dirs package_dir mesh_dir meshes": "set the environment variable ROS_PACKAGE_PATH",
+        "root_joint": "write floating=True for a free base",
+    },
+    "forward_kinematics": {"frame body link": "write forward_kinematics(robot, q)['body']"},
+    "animate": {"speed fps": "the page has a menu for the speed"},
     "simulate": {
         "x0 q0 start initial start_values initial_values": "use system.add(..., start={...}), or "
-        "prepare(system, dt).simulate(t_stop, start={...})"
+        "prepare(system, dt).simulate(t_stop, start={...})",
+        "seed": "Noise(sample_time, seed=...) has the seed",
+        "fmi_type": "write system.add(name, 'file.fmu', kind='co-simulation')",
     },
     "grid": {"": "names have dots: grid({'pd.kp[1]': [20.0, 40.0]})"},
     "connect": {"gain k factor": "insert a Gain block"},
     "*": {"like": "write system.add(name, block, like='arm.q')"},
 }
+
+
+# calls of this package by the names of functions of other packages
+CALLS_OF_PEERS = {
+    "simulate_fmu": "system.add(name, 'file.fmu') and simulate(system, t_stop, dt)",
+    "read_model_description": "`rigidblocks info file.fmu`, or system.add(name, 'file.fmu')",
+    "MjModel mj_loadXML load_mjcf load_sdf load_xacro buildModelFromUrdf buildModelsFromUrdf "
+    "buildModelFromMJCF RobotWrapper": "load_model('robot.urdf'), also for MJCF and SDF",
+    "MjData mj_step mj_forward": "simulate(system, t_stop, dt) with a RobotPlant in the system",
+    "neutral": "np.zeros(model.nq), or the start value of RobotPlant(model)",
+    "computeJointJacobians computeFrameJacobian getFrameJacobian mj_jac": (
+        "frame_jacobian(model, q, 'body')"
+    ),
+    "forwardKinematics framesForwardKinematics updateFramePlacements": (
+        "forward_kinematics(model, q)"
+    ),
+    "inverse_dynamics inverseDynamics": "rnea(model, q, qd, qdd)",
+    "forward_dynamics forwardDynamics": "aba(model, q, qd, tau)",
+    "mass_matrix mj_fullM": "crba(model, q)",
+    "ode45 ode solve_ivp odeint sim lsim forced_response": "simulate(system, t_stop, dt)",
+    "linmod linearise": "linearize(system)",
+    "tf TransferFcn": "TransferFunction(num, den)",
+    "ss": "StateSpace(A, B, C, D)",
+    "feedback series parallel": "system.connect(source, target) for each connection",
+    "Scope ToWorkspace To_Workspace": "result.plot('part.port') after simulate(...)",
+    "Chart Stateflow FSM": "StateMachine(states, transitions, sample_time)",
+    "make VecEnv SyncVectorEnv": ("vector_env(system, n, dt, observe=..., act=..., reward=...)"),
+}
+
+
+def call_of_peer(name: str) -> str:
+    """Return a hint such as "; write load_model(...)" for a name of another package, or ""."""
+    call = next((call for words, call in CALLS_OF_PEERS.items() if name in words.split()), None)
+    return "" if call is None else f"; write {call}"
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

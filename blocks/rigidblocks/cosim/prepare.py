@@ -108,7 +108,7 @@ class Run(AttributeHints):
         "time now": "run.t",
         "advance do_step": "run.step(n)",
         "load load_state set_state": "run.restore(state)",
-        "get_state snapshot checkpoint": "run.save()",
+        "get_state save_state snapshot checkpoint": "run.save()",
     }
 
     def __init__(self, plan: Plan, record: tuple[str, ...], every: int):

@@ -386,6 +386,7 @@ class _Frame(NamedTuple):
     placement: Transform
 
 
+@explain_calls()
 def forward_kinematics(robot: Model | Frames, q: ArrayLike) -> dict[str, Transform]:
     """Return the poses of all frames of a robot from a file, or of all bodies of a model.
 
@@ -427,6 +428,7 @@ def frame_pose(robot: Model | Frames, q: ArrayLike, frame: str | int) -> Transfo
     return pose
 
 
+@explain_calls()
 def frame_jacobian(
     robot: Model | Frames, q: ArrayLike, frame: str | int, placement: Transform | None = None
 ) -> Array:

@@ -12,7 +12,7 @@ import numpy as np
 from rigidblocks.block.block import Block, Port, Record, Values
 from rigidblocks.common.display_hooks import Diagram
 from rigidblocks.common.escaping import mermaid_text
-from rigidblocks.common.name_hints import suggestion
+from rigidblocks.common.name_hints import HintedType, suggestion
 from rigidblocks.spatial.scalar import less, maximum, minimum, select
 
 MOST_TRANSITIONS = 8  # limit of the transitions in one sample, which keeps the generated C short
@@ -27,7 +27,7 @@ Function = Callable[[Mapping[str, Any]], Any]  # from values by name to the valu
 
 
 @dataclass(frozen=True)
-class State:
+class State(metaclass=HintedType):
     """State of a `StateMachine`.
 
     Attributes:
@@ -42,7 +42,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class Transition:
+class Transition(metaclass=HintedType):
     """Transition of a `StateMachine` between two states.
 
     Attributes:

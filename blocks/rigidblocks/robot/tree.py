@@ -38,6 +38,9 @@ class Tree(Immutable, AttributeHints, metaclass=HintedType):
         "mass_matrix inertia_matrix M": "crba(model, q)",
         "njoints n_joints ndof dof n": "model.nq, model.nv or model.nb",
         "joints": "model.joint or model.joint_names",
+        "rnea aba crba": "rnea(model, q, qd, qdd), aba(model, q, qd, tau) or crba(model, q)",
+        "qpos qvel": "the outputs q and qd of RobotPlant(model)",
+        "getFrameId getJointId getBodyId": "the name of the body; functions take names",
         "links bodies": "model.body_names",
         "simulate": "simulate(system, t_stop, dt) with a RobotPlant(model) in the system",
     }

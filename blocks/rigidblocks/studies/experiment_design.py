@@ -166,7 +166,15 @@ def grid(values: Mapping[str, Iterable[ArrayLike]]) -> Design:
 
     Raises:
         ValueError: The values of one name have different shapes, or a name has no values.
+        TypeError: `values` is not a mapping, or the values of a name are not a list.
     """
+    if not isinstance(values, Mapping):
+        raise TypeError(
+            f"grid needs values by name, such as {{'pd.kp[1]': [20.0, 40.0]}}, not {values!r}"
+        )
+    for name, some in values.items():
+        if not isinstance(some, Iterable):
+            raise TypeError(f"grid needs a list of values for '{name}', such as [{some!r}]")
     lists = {name: [np.asarray(one, float) for one in given] for name, given in values.items()}
     for name, given in lists.items():
         if len({one.shape for one in given}) > 1:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.block.block import Block, Port, check_count
-from rigidblocks.common.name_hints import suggestion
+from rigidblocks.common.name_hints import explain_calls, suggestion
 from rigidblocks.common.optional_imports import module_of
 from rigidblocks.cosim.batch_simulation import Batch
 from rigidblocks.cosim.graph.fused_system import FusedSystem
@@ -22,6 +22,7 @@ Signals = Mapping[str, Array]  # arrays (n, *shape) by name
 Range = tuple[Any, Any]  # lower and upper bound
 
 
+@explain_calls()
 def vector_env(
     system: System | Block,
     n: int,

@@ -24,7 +24,7 @@ from rigidblocks.block.port import TEXTUAL
 from rigidblocks.block.units import unit_text
 from rigidblocks.common.escaping import html_text
 from rigidblocks.common.format_error import FormatError
-from rigidblocks.common.name_hints import suggestion
+from rigidblocks.common.name_hints import explain_calls, suggestion
 from rigidblocks.common.xml_reader import parse_xml
 from rigidblocks.contact.compliant_contact import CompliantPlant
 from rigidblocks.contact.rigid_contact_plant import RigidContactPlant
@@ -208,6 +208,7 @@ Drawn = tuple[DrawnRobot, Sequence[str]]  # robot, and the names of the ports th
 Drawable = Tree | Mechanism | RobotDescription | RobotFile | Block | System | str | Path
 
 
+@explain_calls()
 def show(robot: Drawable, q: ArrayLike | None = None, path: str | Path | None = None) -> Page:
     """Return a web page that shows a robot with a slider for each joint.
 

@@ -26,7 +26,7 @@ import numpy as np
 from rigidblocks.block.block import Port
 from rigidblocks.block.port import TEXTUAL
 from rigidblocks.block.units import unit_text
-from rigidblocks.common.name_hints import suggestion
+from rigidblocks.common.name_hints import explain_calls, suggestion
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.results.result import Result
 from rigidblocks.cosim.simulate import Watcher
@@ -51,6 +51,7 @@ THROUGH = 0.5  # opacity of the robots in all runs except the first run
 MOST = 60_001  # maximum number of samples after several runs are resampled to common times
 
 
+@explain_calls()
 def animate(
     result: Result | Mapping[str, Result],
     robot: Drawable,

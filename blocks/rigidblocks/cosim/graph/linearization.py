@@ -49,6 +49,10 @@ class Linearization(AttributeHints):
 
     CALLS: ClassVar = {
         "eig eigenvalues pole": "linear.poles",
+        "damp": "linear.poles; the damping ratio of a pole s is -s.real / abs(s)",
+        "bode_plot": "linear.bode()",
+        "nyquist_plot": "linear.nyquist()",
+        "root_locus rlocus minreal": "control.ss(*linear) and the function of python-control",
         "zero": "linear.zeros",
         "step_response": "linear.step()",
         "margin stability_margins": "linear.margins()",

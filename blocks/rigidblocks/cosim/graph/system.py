@@ -73,6 +73,11 @@ class System(AttributeHints):
         "save to_ssp": "save_system(system, 'system.ssp')",
         "plot diagram": "system.draw() for the diagram or system.show() for the robots",
         "sweep": "sweep(system, design, t_stop=..., dt=...)",
+        "reset compile prepare": "run = prepare(system, dt); run.reset() restores the start values",
+        "remove delete": "a new System without the part; parts cannot be removed",
+        "get get_block": "system.parts['part'].component",
+        "set set_parameter set_input": "run = prepare(system, dt); run['part.port'] = value",
+        "inputs outputs": "system.parts['part'].component.inputs or .outputs",
     }
 
     def __init__(self) -> None:

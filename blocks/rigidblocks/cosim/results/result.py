@@ -48,6 +48,10 @@ class Result(AttributeHints):
         "to_csv to_file export write": "result.save('run.csv')",
         "df dataframe pandas to_pandas": "result.to_dataframe()",
         "show view": "result.plot() or result.animate()",
+        "time_series get head": "result['part.port']",
+        "to_numpy": "result.values",
+        "final last": "result['part.port'][-1]",
+        "save_csv": "result.save('run.csv')",
         "x states": "result['part.port']; states are outputs of their part",
     }
 
