@@ -130,6 +130,51 @@ def test_default_pitch_of_an_sdf_screw_joint_is_reported(read, pitch):
     assert reported == (not pitch)
 
 
+DUPLICATES = {
+    "frame": "<frame name='a'/>",
+    "joint": joint("b", "revolute", "a", "b"),
+}
+
+
+@pytest.mark.parametrize("kind", DUPLICATES)
+def test_sdf_joint_or_frame_with_the_name_of_a_link_is_rejected(read, kind):
+    text = sdf(*TWO, joint("j", "revolute", "a", "b"), DUPLICATES[kind])
+    with pytest.raises(FormatError, match=f"of a <{kind}> is not unique: the <link> in line"):
+        read(text)
+
+
+def test_sdf_joint_before_version_1_7_can_have_the_name_of_a_link(read):
+    inside = "<pose>0 0.5 0 0 0 0.3</pose><axis><xyz>0 1 0</xyz></axis>"
+    sensor = "<sensor name='s' type='imu'/>"
+    links = (link("a"), link("b", "1 0 1 0 0 1", sensor))
+    same, other = (
+        read(sdf(*links, joint(name, "revolute", "a", "b", inside), version="1.6"))
+        for name in ("b", "j")
+    )
+    for one, two in zip(same.model.Xtree, other.model.Xtree, strict=True):
+        assert_array_equal(one.matrix(), two.matrix())
+    assert_array_equal(same.model.inertia[0].h, other.model.inertia[0].h)
+    assert [s.name for s in same.sensors] == [s.name for s in other.sensors] != []
+
+
+def test_sdf_joint_between_a_link_and_itself_is_rejected(read):
+    with pytest.raises(FormatError, match="joint 'j' connects link 'b' to itself"):
+        read(sdf(*TWO, joint("k", "revolute", "a", "b"), joint("j", "revolute", "b", "b")))
+
+
+def test_sdf_inertia_that_overflows_is_rejected(read):
+    text = sdf(*TWO, joint("j", "revolute", "a", "b")).replace("<mass>2", "<mass>1e300")
+    with pytest.raises(FormatError, match="largest value is 1e"):
+        read(text)
+
+
+def test_repeated_sdf_elements_are_reported_with_their_lines(read):
+    text = sdf(link("a"), link("b", inside=INERTIAL), joint("j", "revolute", "a", "b"))
+    warnings = [w for w in read(text).warnings if "is repeated" in w]
+    assert len(warnings) == 1
+    assert "<inertial> of <link> 'b' is repeated and not read: the first one in line" in warnings[0]
+
+
 def test_links_on_a_fixed_sdf_joint_become_one_body(read):
     three = sdf(
         *TWO,

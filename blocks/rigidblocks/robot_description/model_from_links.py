@@ -312,6 +312,10 @@ def _check_names(path: Path, kind: str, parts: Sequence[Link | Connection]) -> N
 def _check_ends(listed: Assembly) -> None:
     names = [link.name for link in listed.links]
     known = {WORLD, *names}
+    for c in listed.connections:
+        if c.parent == c.child != WORLD:
+            text = f"joint '{c.name}' connects link '{c.child}' to itself; it needs two links"
+            raise file_error(listed.path, c.line, text)
     if known.issuperset(end for c in listed.connections for end in (c.parent, c.child)):
         return
     for c in listed.connections:

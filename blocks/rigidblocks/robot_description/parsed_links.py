@@ -72,6 +72,9 @@ def inertias(
     )
 
 
+LARGEST = 1e200  # [kg, kg m^2] larger inertias can overflow in the joint-space inertia matrix
+
+
 def _rotate_moments(element: Element, link: str, m: float, E: Array, moments: Moments) -> Moments:
     """Return the moments of inertia in link axes; reject a negative mass or moment of inertia.
 
@@ -83,6 +86,9 @@ def _rotate_moments(element: Element, link: str, m: float, E: Array, moments: Mo
     if min(xx, yy, zz) < -1e-12 * m:
         text = f"{[xx, yy, zz]} kg m^2; none may be negative"
         raise format_error(element, f"the moments of inertia of link '{link}' are {text}")
+    if xx + yy + zz > LARGEST or m > LARGEST:
+        text = f"{m} kg and {[xx, yy, zz]} kg m^2; the largest value is {LARGEST}"
+        raise format_error(element, f"the mass and moments of inertia of link '{link}' are {text}")
     if E is STRAIGHT:
         return moments
     I_C = E.T @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ E

@@ -54,6 +54,44 @@ def unread_elements(root: Element, table: Table) -> Iterator[str]:
         yield f"{where}: {name} of {_label(owner)} is not read: {effect}{also}"
 
 
+def repeated_elements(root: Element, once: Mapping[str, str]) -> Iterator[str]:
+    """Yield a warning for each repeated child of which the reader uses only the first.
+
+    `once` contains the names of these children by the tag of the parent.
+    """
+    for parent in root.iter(*once):
+        first: dict[str, Element] = {}
+        for child in parent.iterchildren(*once[str(parent.tag)].split()):
+            tag = _tag(child)
+            if tag in first:
+                text = (
+                    f"<{tag}> of {_label(parent)} is repeated and not read: the first one in line "
+                )
+                yield f"line {child.sourceline}: {text}{first[tag].sourceline} applies"
+            first.setdefault(tag, child)
+
+
+URDF_ONCE = {
+    "link": "inertial",
+    "inertial": "origin mass inertia",
+    "visual": "origin geometry",
+    "collision": "origin geometry",
+    "joint": "origin parent child axis limit dynamics mimic",
+}
+SDF_ONCE = {
+    "model": "pose static",
+    "link": "pose inertial gravity",
+    "inertial": "pose mass inertia",
+    "visual": "pose geometry",
+    "collision": "pose geometry surface",
+    "joint": "pose parent child axis axis2 thread_pitch screw_thread_pitch",
+    "axis": "xyz limit dynamics mimic",
+    "axis2": "xyz limit dynamics",
+    "limit": "lower upper velocity effort",
+    "dynamics": "damping friction spring_stiffness spring_reference",
+    "world": "gravity",
+}
+
 _UNKNOWN = ReportedElement("it is unknown")
 
 

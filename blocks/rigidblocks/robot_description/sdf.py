@@ -44,7 +44,13 @@ from rigidblocks.robot_description.parsed_links import (
     inertia,
     weightless,
 )
-from rigidblocks.robot_description.schema_coverage import SDF, unread_elements
+from rigidblocks.robot_description.robot_description import unused_name
+from rigidblocks.robot_description.schema_coverage import (
+    SDF,
+    SDF_ONCE,
+    repeated_elements,
+    unread_elements,
+)
 from rigidblocks.robot_description.sensor_elements import (
     LARGEST_STEP,
     MAGNETIC_FIELD,
@@ -123,6 +129,7 @@ DEEPEST = 500
 
 UNLIMITED = 1e16  # limits of this absolute value or more count as infinite
 VERSIONS = [f"1.{k}" for k in range(4, 13)]
+SHARED_NAMES = VERSIONS[:3]  # versions in which a joint may have the name of a link
 IN_PHYSICS = VERSIONS[:2]  # versions with <gravity> in <physics>
 GRAVITY_OF_WORLDS = (0.0, 0.0, -9.8)  # m/s2, the default of <gravity> in the specification
 
@@ -143,7 +150,7 @@ def read_sdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Asse
     links = [_link(element, warnings) for element in children(model, "link")]
     connections = reader.connections()
     if len(connections) > len(links):  # some joints close loops
-        turned = {c.name: reader.poses[c.name].E for c in connections}
+        turned = {c.name: reader.joint_pose(c.name).E for c in connections}
         connections = align_parallel_axes(connections, turned)
     names = [c.name for c in connections]
     unread = list[str]()
@@ -163,6 +170,7 @@ def read_sdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Asse
         report=lambda: (
             *namespace_warnings(root),
             *unread_elements(root, SDF),
+            *repeated_elements(root, SDF_ONCE),
             *unread,
             *(f"line {line}: {why}" for line, why in suspicious_numbers(links, connections)),
         ),
@@ -176,6 +184,15 @@ def read_sdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Asse
         ],
         sensors=sensors,
     )
+
+
+def _check_unique(element: Element, attached: Mapping[str, tuple[Element, str]]) -> None:
+    """Reject a joint or frame that has the name of another link, joint or frame."""
+    name = required_attribute(element, "name")
+    if name in attached:
+        other = attached[name][0]
+        text = f"the name '{name}' of a <{element.tag}> is not unique: the <{other.tag}> in line "
+        raise format_error(element, f"{text}{other.sourceline} has the same name")
 
 
 def _excluded_pairs(model: Element) -> list[tuple[str, str]]:
@@ -362,12 +379,25 @@ class _Reader:
         self.gears = [j for j in children(model, "joint") if j.get("type") == "gearbox"]
         attached = {required_attribute(e, "name"): (e, MODEL) for e in children(model, "link")}
         for e in children(model, "frame"):
+            _check_unique(e, attached)
             attached[required_attribute(e, "name")] = (e, (e.get("attached_to") or MODEL).strip())
         self.links = {required_attribute(e, "name") for e in children(model, "link")} | {*places}
+        self.joint_frames: dict[str, str] = {}
         for e in self.joints:
-            attached.setdefault(required_attribute(e, "name"), (e, _text(e, "child")))
+            name = required_attribute(e, "name")
+            if name in self.joint_frames:
+                continue  # `model_from_links` rejects two joints with one name
+            if version not in SHARED_NAMES:
+                _check_unique(e, attached)
+            frame = unused_name(name, {*attached, *places})
+            self.joint_frames[name] = frame
+            attached[frame] = (e, _text(e, "child"))
         inside = Poses(attached, {MODEL: SAME, **places})
         self.poses = Poses(attached, {MODEL: self._model_pose(inside), **places})
+
+    def joint_pose(self, name: str) -> Transform:
+        """Return the pose of the frame of a joint in world coordinates."""
+        return self.poses[self.joint_frames[name]]
 
     def frames(self) -> list[tuple[str, str, Transform]]:
         """Return tuples (name, link, placement on the link) of the <frame> elements."""
@@ -395,14 +425,16 @@ class _Reader:
         joints = {c.name: c for c in connections}
         for owner in (*children(self.model, "link"), *self.joints):
             name = required_attribute(owner, "name")
+            joint = joints.get(name) if owner.tag == "joint" else None
+            frame = self.joint_frames[name] if joint else name
             for element in children(owner, "sensor"):
                 kind = element.get("type")
-                if kind not in SDF_SENSORS or (kind == "force_torque") != (name in joints):
+                if kind not in SDF_SENSORS or (kind == "force_torque") != (joint is not None):
                     text = f"sensor '{element.get('name')}' of type {kind} is not read"
                     if kind not in PICTURES:
                         unread.append(f"line {element.sourceline}: {text}")
                     continue
-                place = _sensor_place(element, name, joints.get(name), self.poses)
+                place = _sensor_place(element, frame, joint, self.poses)
                 yield from sensor_outputs(element, place, field, step)
 
     def _model_pose(self, inside: Poses) -> Transform:
@@ -458,7 +490,7 @@ class _Reader:
         name, kind = required_attribute(element, "name"), required_attribute(element, "type")
         parent = self._link_of(element, _text(element, "parent"))
         child = self._link_of(element, _text(element, "child"))
-        here = self.poses[name]
+        here = self.joint_pose(name)
         joint = self._joint(element, name, kind)
         relative = not base_of(element) and _text(element, "child") == child
         return Connection(
@@ -507,7 +539,7 @@ class _Reader:
 
     def _axis_rotation(self, joint: Element, axis: Element, name: str) -> Array:
         """Return the rotation from the frame of an <axis> to joint coordinates."""
-        E = self.poses[name].E
+        E = self.joint_pose(name).E
         xyz = axis.find("xyz")
         expressed = "" if xyz is None else (xyz.get("expressed_in") or "").strip()
         if expressed:
@@ -575,7 +607,7 @@ class _Reader:
         name = required_attribute(gear, "name")
         for c in connections:
             if {c.parent, c.child} == {reference, link} and isinstance(c.joint, Revolute):
-                own = self.poses[c.name].E.T @ np.array(c.joint.axis)
+                own = self.joint_pose(c.name).E.T @ np.array(c.joint.axis)
                 given = self._gear_axis(gear, axis)
                 along = own @ given / np.linalg.norm(given)
                 if abs(along) < 0.99:
@@ -616,7 +648,7 @@ def loop_joints(
         name = gear.get("name", "")
         warnings.append(f"line {gear.sourceline}: gearbox '{name}' of an extension is not read")
     for connection in reader.connections():
-        yield connection._replace(closes=True), reader.poses[connection.name].E
+        yield connection._replace(closes=True), reader.joint_pose(connection.name).E
 
 
 def _sensor_place(

@@ -45,7 +45,12 @@ from rigidblocks.robot_description.parsed_links import (
     weightless,
 )
 from rigidblocks.robot_description.robot_description import Sensor, Weightless, unused_name
-from rigidblocks.robot_description.schema_coverage import URDF, unread_elements
+from rigidblocks.robot_description.schema_coverage import (
+    URDF,
+    URDF_ONCE,
+    repeated_elements,
+    unread_elements,
+)
 from rigidblocks.robot_description.sdf import extension_sensors, loop_joints
 from rigidblocks.robot_description.unit_heuristics import suspicious_units
 from rigidblocks.robot_description.urdf_transmissions import transmission_actuators
@@ -449,6 +454,7 @@ def _report(root: Element) -> Iterator[str]:
         where = f"line {element.sourceline}: quat_xyzw"
         yield f'{where} is ignored: it needs <robot version="1.1">'
     yield from unread_elements(root, URDF)
+    yield from repeated_elements(root, URDF_ONCE)
     for element, text in suspicious_units(root):
         yield f"line {element.sourceline}: {text}"
 
