@@ -349,3 +349,45 @@ def test_invalid_xml_declaration_of_a_urdf_file_is_ignored(start, tmp_path):
     path.write_text(f"{start}<robot name='r'>\n<link name='a'/><link name='b'/></robot>")
     with pytest.raises(FormatError, match=f"robot.urdf:{lines + 2}: link 'b' has no parent joint"):
         load_model(path)
+
+
+def test_urdf_robot_starts_at_the_initial_values_of_ros2_control(tmp_path):
+    state = "<state_interface name='{}'><param name='initial_value'>{}</param></state_interface>"
+    links = "".join(
+        f"<link name='{name}'><inertial><mass value='1'/><inertia ixx='1' iyy='1' izz='1' ixy='0' "
+        "ixz='0' iyz='0'/></inertial></link>"
+        for name in ("base", "a", "b", "c")
+    )
+    joints = "".join(
+        f"<joint name='{name}' type='continuous'><parent link='{parent}'/><child link='{child}'/>"
+        f"{mimic}</joint>"
+        for name, parent, child, mimic in (
+            ("j", "base", "a", ""),
+            ("k", "a", "b", "<mimic joint='j' multiplier='2' offset='0.5'/>"),
+            ("l", "b", "c", ""),
+        )
+    )
+    control = (
+        f"<ros2_control name='r' type='system'><joint name='j'>{state.format('position', 0.25)}"
+    )
+    path = tmp_path / "robot.urdf"
+    path.write_text(f"<robot name='r'>{links}{joints}{control}</joint></ros2_control></robot>")
+    robot = load_model(path)
+    assert robot.q0.tolist() == [0.25, 1.0, 0.0]  # the mimic joint follows: 2 * 0.25 + 0.5
+    assert robot.warnings == ()
+    path.write_text(path.read_text().replace("0.25", "a quarter"))
+    with pytest.raises(FormatError, match="initial_value"):
+        load_model(path)
+
+
+def test_initial_joint_position_of_gazebo_is_reported(tmp_path):
+    extension = "<gazebo reference='a'><initial_joint_position>{}</initial_joint_position></gazebo>"
+    path = tmp_path / "robot.urdf"
+    link = (
+        "<link name='a'><inertial><mass value='1'/><inertia ixx='1' iyy='1' izz='1' ixy='0' "
+        "ixz='0' iyz='0'/></inertial></link>"
+    )
+    for value, count in (("0", 0), ("-1.0", 1)):
+        path.write_text(f"<robot name='r'>{link}{extension.format(value)}</robot>")
+        warnings = load_model(path, floating=True).warnings
+        assert sum("the joint starts at 0" in text for text in warnings) == count

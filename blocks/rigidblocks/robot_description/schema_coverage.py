@@ -219,7 +219,8 @@ _URDF: Table = {
         "command_interface param limits @role @mimic",
         state_interface=ReadElement("state interface"),
     ),
-    "state interface": _rules("@name", "param limits @data_type @size"),
+    "state interface": _rules("param @name", "limits @data_type @size"),
+    "param": _rules("@name"),
     "ball_constraint": {
         f"drake:ball_constraint_{key}": ReadElement("part of Drake")
         for key in ("body_A", "body_B", "p_AP", "p_BQ")
@@ -269,7 +270,8 @@ _URDF: Table = {
         "@reference springStiffness springReference turnGravityOff gravity",
         "material visual laserRetro provideFeedback preserveFixedJoint "
         "disableFixedJointLumping stopCfm stopErp stopKp stopKd fudgeFactor cfmDamping maxVel "
-        "implicitSpringDamper selfCollide self_collide initial_joint_position",
+        "implicitSpringDamper selfCollide self_collide",
+        initial_joint_position=ReportedElement("the joint starts at 0", _is_number(0.0)),
         joint=ReadElement("SDF joint"),
         sensor=ReadElement("SDF sensor"),
         link=ReportedElement("the link is left out"),

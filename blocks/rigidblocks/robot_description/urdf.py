@@ -227,6 +227,7 @@ def read_urdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Ass
         springs=list(_drake_springs(extensions)),
         sensors=sensors,
         actuators=actuators,
+        start=_start_positions(root, connections),
     )
 
 
@@ -254,6 +255,18 @@ def _joint_states(
             quantity, line = _JOINT_STATES[kind], element.sourceline or 0
             sensor = Sensor(name, quantity, coefficients=(1.0,), unit=unit, line=line)
             yield ParsedSensor(sensor, joints=[joint])
+
+
+def _start_positions(root: Element, connections: Sequence[Connection]) -> dict[str, Array]:
+    """Return the start positions by joint: <param name="initial_value"> in <ros2_control>."""
+    names = {c.name for c in connections if c.joint.nv == 1}
+    start = {}
+    for element in root.iterfind("ros2_control/joint/state_interface"):
+        joint = (element.getparent().get("name") or "").strip()
+        if joint in names and (element.get("name") or "").strip() == "position":
+            for param in element.iterfind("param[@name='initial_value']"):
+                start[joint] = np.array(floats(param, param.text or "", 1, "an initial_value"))
+    return start
 
 
 _EXTENSIONS = etree.XPath("*[not(self::link or self::joint)]")
